@@ -1,0 +1,7 @@
+//! A Kubernetes cluster in one process tree, with machines whose power can be cut.
+//!
+//! One lab serves the demo, the end-to-end tests, the benchmarks and a developer at the prompt. Its control plane is
+//! the real one; its machines are either real kubelets in namespaces or simulated nodes; its volumes are files that
+//! every running container writes to, so that a wrong decision of the operator is seen as a wrong write.
+
+pub mod machine;

@@ -1,0 +1,55 @@
+//! What every machine of the lab has, whichever kind of node runs on it.
+//!
+//! A machine has power, a boot ID, a system UUID and a BMC. The BMC talks to the machine through [`Power`] only, so that
+//! a Redfish service of ours, sushy-tools and a test's hand all pull the same plug. A node (real or simulated) runs on it
+//! behind [`Machine`], and breaks in the ways that nodes break.
+
+use std::time::Duration;
+
+/// The plug of a machine: what a BMC can see and do.
+pub trait Power: Send + Sync + 'static {
+    /// The machine's name, which is its Node's name.
+    fn name(&self) -> &str;
+    /// SMBIOS system UUID, in RFC 4122 text form; equals `status.nodeInfo.systemUUID` of the Node.
+    fn system_uuid(&self) -> &str;
+    /// Is the machine powered now?
+    fn is_on(&self) -> bool;
+    /// Cuts the power, or restores it, at once. Idempotent. Returns when the machine is dark (or has begun to boot).
+    fn set_power(&self, on: bool);
+}
+
+/// How a node misbehaves while its machine has power. Each can be combined with the others.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ailment {
+    /// No contact with the API server; containers go on running and writing.
+    pub partitioned: bool,
+    /// The kubelet does nothing any more (no Lease, no status, no pod work); containers go on running and writing.
+    pub kubelet_hung: bool,
+    /// Unmounting never succeeds: volumes stay in `volumesInUse`, pods stay Terminating.
+    pub unmount_hung: bool,
+}
+
+/// What happens at power-on, for the orders that REAL-NODES found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Boot {
+    /// Bound pods start before the kubelet reports Ready (the network plugin comes late).
+    pub pods_before_ready: bool,
+    /// The node is Ready only once a pod of this DaemonSet (namespace/name), which does not tolerate our taints, runs on it.
+    pub ready_needs_daemonset: Option<String>,
+    /// The Lease moves, but the node's status is never updated.
+    pub status_refused: bool,
+    /// Extra time until the kubelet starts.
+    pub delay: Duration,
+}
+
+/// A machine with a node on it.
+pub trait Machine: Power {
+    /// `real` or `simulated`, for what the lab prints.
+    fn kind(&self) -> &'static str;
+    /// The boot ID of the current boot, or of the last one if the machine is off.
+    fn boot_id(&self) -> String;
+    /// Sets the ways in which the node is broken, replacing those before.
+    fn ail(&self, ailment: Ailment);
+    /// Sets what the next power-on looks like.
+    fn next_boot(&self, boot: Boot);
+}
