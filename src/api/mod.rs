@@ -1,0 +1,1 @@
+//! The contract that users write and read.
