@@ -1,1 +1,26 @@
-//! The contract that users write and read.
+//! The contract that users write and read: three custom resources of group `nodefencing.io`.
+//!
+//! [`policy::NodeFencingPolicy`] says which nodes, when and how far; [`device::FenceDevice`] how to reach the power of a
+//! machine; [`fence::NodeFence`] is one incident, from its first sign to its end. The types are the source of truth: `crds/`
+//! is generated from them ([`crd`]), so that what the API server enforces and what the operator reads cannot drift apart.
+//!
+//! Every default stands once, in an `impl Default`: serde fills it in for an object that the API server did not default, and
+//! the schema shows the same value. Every integer, string and list has a bound, because the API server charges a rule's cost
+//! by the largest object the schema admits. Objects are cluster-scoped: a Node has no namespace.
+
+pub mod conditions;
+pub mod crd;
+pub mod device;
+pub mod drivers;
+pub mod fence;
+pub mod fence_status;
+pub mod min_healthy;
+pub mod policy;
+pub mod selector;
+pub mod settings;
+
+/// API group of every custom resource of this operator.
+pub const GROUP: &str = "nodefencing.io";
+
+/// The served and stored version.
+pub const VERSION: &str = "v1alpha1";

@@ -7,19 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Power of a machine as its device reports it. Only the exact off of the provider becomes [`PowerState::Off`]
-/// (DESIGN S4; DRIVERS §2 has the values).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum PowerState {
-    /// The machine has power.
-    On,
-    /// The machine has no power: the device said exactly its word for off, and no fault bit was set.
-    Off,
-    /// On its way from one to the other.
-    Transitional,
-    /// Anything else: null, missing, paused, suspended, a value this driver does not know, or no answer.
-    Unknown,
-}
+pub use crate::api::device::PowerState;
 
 /// Who the device says it is: compared with the value that was pinned while the node was Ready (DESIGN S5).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

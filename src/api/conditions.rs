@@ -1,0 +1,270 @@
+//! Conditions: how every object of this API says what it is and why.
+//!
+//! The type is Kubernetes' own `metav1.Condition`; only its schema is tighter (a list-map keyed by type, bounded). A
+//! condition's transition time is the time its *status* last changed: it stays when only the words change, so that "not
+//! reachable since 03:12" remains true however often the reason is refined.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+/// NodeFence: `Unknown` while the incident runs (the reason is its stage), `True` when the node was fenced and let go,
+/// `False` when it ended in any other way.
+pub const SUCCEEDED: &str = "Succeeded";
+/// NodeFence: the machine is proven to be off.
+pub const NODE_CONFIRMED_DOWN: &str = "NodeConfirmedDown";
+/// NodeFence: a human is needed; a deadline is past.
+pub const ESCALATED: &str = "Escalated";
+/// NodeFence: a gate (budget, approval, pause, window) holds the incident back for now.
+pub const HELD: &str = "Held";
+/// FenceDevice and NodeFencingPolicy: would work if it were needed now.
+pub const READY: &str = "Ready";
+/// FenceDevice: the last probe got an answer.
+pub const REACHABLE: &str = "Reachable";
+/// FenceDevice: the device accepted the credentials and their privilege is enough.
+pub const CREDENTIALS_VALID: &str = "CredentialsValid";
+/// FenceDevice: the device answers for this node's machine.
+pub const IDENTITY_VERIFIED: &str = "IdentityVerified";
+
+/// Longest message that is stored, in bytes: the schema admits four times as many, but nobody reads them.
+pub const MESSAGE_BYTES_MAX: usize = 8192;
+
+/// Status of a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+pub enum ConditionStatus {
+    /// It holds.
+    True,
+    /// It does not hold.
+    False,
+    /// It is not known, or not decided yet.
+    Unknown,
+}
+
+impl ConditionStatus {
+    /// The word the API uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+/// The condition of this type, if it has been set.
+pub fn find<'a>(conditions: &'a [Condition], condition_type: &str) -> Option<&'a Condition> {
+    conditions
+        .iter()
+        .find(|condition| condition.type_ == condition_type)
+}
+
+/// Sets a condition and says whether anything but the generation it was observed at has changed (then it is worth a write
+/// and, mostly, an event). A message over [`MESSAGE_BYTES_MAX`] is cut.
+///
+/// The transition time becomes `now` only when the status changes.
+pub fn set_condition(
+    conditions: &mut Vec<Condition>,
+    condition_type: &str,
+    status: ConditionStatus,
+    reason: &str,
+    message: &str,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> bool {
+    let message = cut(message);
+    let Some(condition) = conditions
+        .iter_mut()
+        .find(|condition| condition.type_ == condition_type)
+    else {
+        conditions.push(Condition {
+            type_: condition_type.to_owned(),
+            status: status.as_str().to_owned(),
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            observed_generation: generation,
+            last_transition_time: Time(now),
+        });
+        return true;
+    };
+    let status_changed = condition.status != status.as_str();
+    let changed = status_changed || condition.reason != reason || condition.message != message;
+    if status_changed {
+        status.as_str().clone_into(&mut condition.status);
+        condition.last_transition_time = Time(now);
+    }
+    reason.clone_into(&mut condition.reason);
+    message.clone_into(&mut condition.message);
+    condition.observed_generation = generation;
+    changed
+}
+
+/// The message, cut at a character boundary to what is stored.
+fn cut(message: &str) -> &str {
+    message
+        .get(..message.floor_char_boundary(MESSAGE_BYTES_MAX))
+        .unwrap_or(message)
+}
+
+/// Schema of a list of conditions: `metav1.Condition` with its documented bounds, as a list-map keyed by `type`.
+pub(super) fn schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 16,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+        "items": {
+            "type": "object",
+            "required": ["type", "status", "lastTransitionTime", "reason", "message"],
+            "properties": {
+                "type": {
+                    "description": "Which condition this is.",
+                    "type": "string",
+                    "maxLength": 316,
+                    "pattern": r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
+                },
+                "status": {
+                    "description": "Whether it holds.",
+                    "type": "string",
+                    "enum": ["True", "False", "Unknown"],
+                },
+                "observedGeneration": {
+                    "description": "`metadata.generation` that the condition was derived from.",
+                    "type": "integer",
+                    "format": "int64",
+                    "minimum": 0,
+                },
+                "lastTransitionTime": {
+                    "description": "When `status` last changed.",
+                    "type": "string",
+                    "format": "date-time",
+                },
+                "reason": {
+                    "description": "Why, as one PascalCase word for machines.",
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 1024,
+                    "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+                },
+                "message": {
+                    "description": "Why, in words for people.",
+                    "type": "string",
+                    "maxLength": 32768,
+                },
+            },
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("a valid second")
+    }
+
+    #[test]
+    fn first_set_appends_and_reports_a_change() {
+        let mut conditions = vec![];
+        assert!(set_condition(
+            &mut conditions,
+            READY,
+            ConditionStatus::Unknown,
+            "Pending",
+            "not probed",
+            Some(1),
+            at(5)
+        ));
+        assert_eq!(
+            find(&conditions, READY).map(|c| c.last_transition_time.0),
+            Some(at(5))
+        );
+        assert!(find(&conditions, HELD).is_none());
+    }
+
+    #[test]
+    fn transition_time_moves_only_with_the_status() {
+        let mut conditions = vec![];
+        set_condition(
+            &mut conditions,
+            READY,
+            ConditionStatus::False,
+            "Timeout",
+            "a",
+            Some(1),
+            at(5),
+        );
+        assert!(set_condition(
+            &mut conditions,
+            READY,
+            ConditionStatus::False,
+            "Refused",
+            "b",
+            Some(2),
+            at(9)
+        ));
+        assert_eq!(
+            find(&conditions, READY).map(|c| c.last_transition_time.0),
+            Some(at(5))
+        );
+        assert!(set_condition(
+            &mut conditions,
+            READY,
+            ConditionStatus::True,
+            "Probed",
+            "c",
+            Some(2),
+            at(11)
+        ));
+        assert_eq!(
+            find(&conditions, READY).map(|c| c.last_transition_time.0),
+            Some(at(11))
+        );
+        assert_eq!(conditions.len(), 1);
+    }
+
+    #[test]
+    fn a_new_generation_alone_is_recorded_but_is_no_change() {
+        let mut conditions = vec![];
+        set_condition(
+            &mut conditions,
+            READY,
+            ConditionStatus::True,
+            "Probed",
+            "a",
+            Some(1),
+            at(5),
+        );
+        assert!(!set_condition(
+            &mut conditions,
+            READY,
+            ConditionStatus::True,
+            "Probed",
+            "a",
+            Some(2),
+            at(6)
+        ));
+        assert_eq!(
+            find(&conditions, READY).and_then(|c| c.observed_generation),
+            Some(2)
+        );
+    }
+
+    #[test]
+    fn a_long_message_is_cut_between_characters() {
+        let mut conditions = vec![];
+        let long = "é".repeat(MESSAGE_BYTES_MAX);
+        set_condition(
+            &mut conditions,
+            READY,
+            ConditionStatus::True,
+            "Long",
+            &format!("a{long}"),
+            None,
+            at(5),
+        );
+        let stored = find(&conditions, READY).map(|c| c.message.len());
+        assert_eq!(stored, Some(MESSAGE_BYTES_MAX - 1));
+    }
+}

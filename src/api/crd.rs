@@ -1,0 +1,104 @@
+//! From the types to the CustomResourceDefinitions in `crds/`.
+//!
+//! The derive gives nearly everything. What is left is done here: Kubernetes has no unsigned format, an optional field must
+//! not become nullable (an explicit `null` would then be stored and break the "absent means default" rule), and rules on the
+//! root of an object cannot stand at a struct that the derive generates.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::{Map, Value, json};
+
+use super::device::FenceDevice;
+use super::fence::NodeFence;
+use super::policy::NodeFencingPolicy;
+
+/// A CEL rule on the value it stands at; `message` is what the user reads when it does not hold.
+pub(super) fn rule(rule: &str, message: &str) -> Value {
+    json!({"rule": rule, "message": message})
+}
+
+/// A CEL rule whose violation is reported at a field of the value it stands at.
+pub(super) fn rule_at(rule: &str, message: &str, field_path: &str) -> Value {
+    json!({"rule": rule, "message": message, "fieldPath": field_path})
+}
+
+/// The rule that a field keeps what it was created with. It stands at the parent, because a rule at the field itself does not
+/// run when an optional field is added or removed.
+pub(super) fn frozen(field: &str) -> Value {
+    rule(
+        &format!(
+            "has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})"
+        ),
+        &format!("`{field}` is immutable"),
+    )
+}
+
+/// Schema of a point in time.
+pub(super) fn time(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "format": "date-time"})
+}
+
+/// The CustomResourceDefinitions as they are installed, each with the name of its file in `crds/`.
+pub fn all() -> Vec<(&'static str, Value)> {
+    vec![
+        (
+            "nodefencingpolicies.yaml",
+            finished(&NodeFencingPolicy::crd(), vec![]),
+        ),
+        ("fencedevices.yaml", finished(&FenceDevice::crd(), vec![])),
+        (
+            "nodefences.yaml",
+            finished(
+                &NodeFence::crd(),
+                vec![rule(
+                    "size(self.metadata.name) <= 63",
+                    "name must be 63 characters or fewer",
+                )],
+            ),
+        ),
+    ]
+}
+
+/// The definition with what the derive cannot say.
+fn finished(crd: &CustomResourceDefinition, root_rules: Vec<Value>) -> Value {
+    let mut definition = json!(crd);
+    if let Some(schema) = definition.pointer_mut("/spec/versions/0/schema/openAPIV3Schema") {
+        tidy(schema);
+        if let (false, Some(root)) = (root_rules.is_empty(), schema.as_object_mut()) {
+            root.insert(
+                "x-kubernetes-validations".to_owned(),
+                Value::Array(root_rules),
+            );
+        }
+    }
+    definition
+}
+
+/// Makes a schema, and every schema in it, say what Kubernetes understands.
+fn tidy(schema: &mut Value) {
+    let Some(fields) = schema.as_object_mut() else {
+        return;
+    };
+    fields.remove("nullable");
+    if let Some(format) = fields.get_mut("format") {
+        *format = match format.as_str() {
+            Some("uint8" | "uint16" | "uint32") => json!("int32"),
+            Some("uint64") => json!("int64"),
+            _ => format.take(),
+        };
+    }
+    for key in ["properties", "additionalProperties", "items"] {
+        match (key, fields.get_mut(key)) {
+            ("properties", Some(properties)) => {
+                properties
+                    .as_object_mut()
+                    .into_iter()
+                    .flat_map(Map::values_mut)
+                    .for_each(tidy);
+            }
+            (_, Some(inner)) => tidy(inner),
+            (_, None) => {}
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! FenceDevice: how to reach the power of one machine, or of a fleet.
+//!
+//! A device is probed in peace time, so that "this node cannot be fenced" is known before the outage and not during it. What
+//! it answers is trusted only as far as its identity: the system UUID pinned while the node was Ready (DESIGN S5).
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::crd::{rule, rule_at};
+use super::selector::LabelSelector;
+use super::{conditions, crd};
+
+pub use super::drivers::{
+    AwsDriver, AzureDriver, BareMetalHostDriver, CaReference, FenceAgentDriver,
+    FenceAgentParameter, GcpDriver, GrpcDriver, IpmiDriver, IpmiPrivilege, ManualDriver,
+    OpenstackDriver, RedfishDriver, TlsSettings, TlsVerification, VsphereDriver, WebhookDriver,
+};
+
+/// How to reach the power of one machine, or of a fleet.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "nodefencing.io",
+    version = "v1alpha1",
+    kind = "FenceDevice",
+    plural = "fencedevices",
+    shortname = "fdev",
+    category = "fencing",
+    status = "FenceDeviceStatus",
+    derive = "PartialEq",
+    doc = "How to reach the power of one machine, or of a fleet.",
+    annotation("helm.sh/resource-policy", "keep"),
+    selectable = ".spec.nodeName",
+    printcolumn(name = "NODE", type_ = "string", json_path = ".spec.nodeName"),
+    printcolumn(name = "DRIVER", type_ = "string", json_path = ".status.driver"),
+    printcolumn(name = "POWER", type_ = "string", json_path = ".status.powerState"),
+    printcolumn(
+        name = "READY",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].status"#
+    ),
+    printcolumn(
+        name = "IDENTITY",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="IdentityVerified")].status"#
+    ),
+    printcolumn(
+        name = "LAST-OK",
+        type_ = "date",
+        json_path = ".status.lastSuccessTime"
+    ),
+    printcolumn(
+        name = "REASON",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].reason"#,
+        priority = 1
+    ),
+    printcolumn(
+        name = "MODEL",
+        type_ = "string",
+        json_path = ".status.system.model",
+        priority = 1
+    ),
+    printcolumn(
+        name = "AGE",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    rule("has(self.nodeName) != has(self.nodeSelector)", "must set exactly one of `nodeName`, `nodeSelector`"),
+    rule(
+        "(has(self.redfish) ? 1 : 0) + (has(self.ipmi) ? 1 : 0) + (has(self.aws) ? 1 : 0) + (has(self.gcp) ? 1 : 0) \
+         + (has(self.azure) ? 1 : 0) + (has(self.openstack) ? 1 : 0) + (has(self.vsphere) ? 1 : 0) \
+         + (has(self.bareMetalHost) ? 1 : 0) + (has(self.fenceAgent) ? 1 : 0) + (has(self.webhook) ? 1 : 0) \
+         + (has(self.grpc) ? 1 : 0) + (has(self.manual) ? 1 : 0) == 1",
+        "must set exactly one driver: redfish, ipmi, aws, gcp, azure, openstack, vsphere, bareMetalHost, fenceAgent, \
+         webhook, grpc, manual",
+    ),
+    rule("has(self.nodeName) == has(oldSelf.nodeName)", "`nodeName` may not be added or removed"),
+    rule("!has(self.redfish) || has(self.credentialsRef)", "`credentialsRef` must be set for driver `redfish`"),
+    rule("!has(self.ipmi) || has(self.credentialsRef)", "`credentialsRef` must be set for driver `ipmi`"),
+    rule_at(
+        "!has(self.nodeSelector) || !has(self.redfish) || self.redfish.address.contains('${node.name}')",
+        "`redfish.address` must contain '${node.name}' when `nodeSelector` is used: each node has its own device",
+        ".redfish.address",
+    ),
+    rule_at(
+        "!has(self.nodeSelector) || !has(self.ipmi) || self.ipmi.address.contains('${node.name}')",
+        "`ipmi.address` must contain '${node.name}' when `nodeSelector` is used: each node has its own device",
+        ".ipmi.address",
+    ),
+]))]
+pub struct FenceDeviceSpec {
+    /// The Node whose machine this device controls. Exactly one of `nodeName` and `nodeSelector` must be set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(min = 1, max = 253),
+        extend("x-kubernetes-validations" = [
+            rule("self == oldSelf", "`nodeName` is immutable: create another FenceDevice for another node"),
+        ])
+    )]
+    pub node_name: Option<String>,
+
+    /// Nodes that each have such a device, for a whole fleet with one address scheme.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_selector: Option<LabelSelector>,
+
+    /// Driver `redfish`: a BMC with DMTF's Redfish API.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub redfish: Option<RedfishDriver>,
+
+    /// Driver `ipmi`: a BMC with IPMI 2.0 over LAN.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ipmi: Option<IpmiDriver>,
+
+    /// Driver `aws`: EC2 instances, found by the Node's provider ID.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aws: Option<AwsDriver>,
+
+    /// Driver `gcp`: Compute Engine instances, found by the Node's provider ID.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gcp: Option<GcpDriver>,
+
+    /// Driver `azure`: virtual machines, found by the Node's provider ID.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub azure: Option<AzureDriver>,
+
+    /// Driver `openstack`: Nova instances, found by the Node's provider ID.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub openstack: Option<OpenstackDriver>,
+
+    /// Driver `vsphere`: virtual machines, found by the Node's provider ID.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vsphere: Option<VsphereDriver>,
+
+    /// Driver `bareMetalHost`: a host that Metal3 manages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bare_metal_host: Option<BareMetalHostDriver>,
+
+    /// Driver `fenceAgent`: an agent of the ClusterLabs collection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fence_agent: Option<FenceAgentDriver>,
+
+    /// Driver `webhook`: a service of your own over HTTPS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<WebhookDriver>,
+
+    /// Driver `grpc`: a service of your own over gRPC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grpc: Option<GrpcDriver>,
+
+    /// Driver `manual`: a human looks at the machine and confirms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manual: Option<ManualDriver>,
+
+    /// Secret in the operator's namespace with the keys `username` and `password`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub credentials_ref: Option<SecretReference>,
+
+    /// Whether the device's system UUID must equal `status.nodeInfo.systemUUID` of the Node before any power command or
+    /// taint. `BestEffort` only refuses a mismatch. `Skip` is for devices that do not know the machine, like an outlet.
+    #[serde(default)]
+    pub identity_check: IdentityCheck,
+
+    /// Devices of the same group are talked to one after the other, for instance the outlets of one PDU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub serialization_group: Option<String>,
+
+    /// How the device is probed in peace time.
+    #[serde(default)]
+    pub probe: ProbeSettings,
+}
+
+impl FenceDeviceSpec {
+    /// Name of the driver that is set, as the field is called; `none` for an object no rule has checked.
+    pub fn driver_name(&self) -> &'static str {
+        let set = [
+            (self.redfish.is_some(), "redfish"),
+            (self.ipmi.is_some(), "ipmi"),
+            (self.aws.is_some(), "aws"),
+            (self.gcp.is_some(), "gcp"),
+            (self.azure.is_some(), "azure"),
+            (self.openstack.is_some(), "openstack"),
+            (self.vsphere.is_some(), "vsphere"),
+            (self.bare_metal_host.is_some(), "bareMetalHost"),
+            (self.fence_agent.is_some(), "fenceAgent"),
+            (self.webhook.is_some(), "webhook"),
+            (self.grpc.is_some(), "grpc"),
+            (self.manual.is_some(), "manual"),
+        ];
+        set.into_iter()
+            .find_map(|(is_set, name)| is_set.then_some(name))
+            .unwrap_or("none")
+    }
+}
+
+/// A Secret in the operator's namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SecretReference {
+    /// Name of the Secret.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+}
+
+/// How strictly the device must prove whose power it controls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum IdentityCheck {
+    /// The device must name the system, and it must be the node's.
+    #[default]
+    Required,
+    /// If the device names the system, it must be the node's.
+    BestEffort,
+    /// The device cannot name the system; the user vouches for the wiring.
+    Skip,
+}
+
+/// How a device is probed in peace time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProbeSettings {
+    /// Pause between two probes, in seconds.
+    #[schemars(range(min = 30, max = 86_400))]
+    pub period_seconds: u32,
+
+    /// How long one probe may take, in seconds.
+    #[schemars(range(min = 1, max = 120))]
+    pub timeout_seconds: u32,
+}
+
+impl Default for ProbeSettings {
+    fn default() -> Self {
+        Self {
+            period_seconds: 300,
+            timeout_seconds: 15,
+        }
+    }
+}
+
+/// Power of a machine as its device reports it. Only the exact off of the provider becomes [`PowerState::Off`] (DESIGN S4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum PowerState {
+    /// The machine has power.
+    On,
+    /// The machine has no power: the device said exactly its word for off, and no fault bit was set.
+    Off,
+    /// On its way from one to the other.
+    Transitional,
+    /// Anything else: null, missing, paused, suspended, a value the driver does not know, or no answer.
+    Unknown,
+}
+
+/// What the last probes found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FenceDeviceStatus {
+    /// `metadata.generation` this status was derived from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
+    /// `Ready`, and its parts `Reachable`, `CredentialsValid` and `IdentityVerified`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "conditions::schema")]
+    pub conditions: Vec<Condition>,
+
+    /// Name of the driver.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub driver: Option<String>,
+
+    /// Power of the machine at the last probe; only for a device of one node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_state: Option<PowerState>,
+
+    /// When the device was last probed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::time")]
+    pub last_probe_time: Option<Timestamp>,
+
+    /// When a probe last succeeded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::time")]
+    pub last_success_time: Option<Timestamp>,
+
+    /// The machine as the device describes it; only for a device of one node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system: Option<SystemInfo>,
+
+    /// The identity of each node's machine, pinned while that node was Ready. A device that names another one is refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1000), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["nodeName"]))]
+    pub systems: Vec<PinnedSystem>,
+
+    /// The device's nodes in numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<DeviceNodes>,
+
+    /// Nodes for which the device is not ready, by name; the first 50.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 50), inner(length(max = 253)), extend("x-kubernetes-list-type" = "set"))]
+    pub not_ready_nodes: Vec<String>,
+}
+
+/// The machine as the device describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SystemInfo {
+    /// SMBIOS system UUID.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub uuid: Option<String>,
+    /// Manufacturer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub vendor: Option<String>,
+    /// Model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub model: Option<String>,
+    /// Serial number of the system.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub serial_number: Option<String>,
+    /// Version of the device's firmware.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub firmware: Option<String>,
+}
+
+/// The identity of one node's machine, pinned while the node was Ready.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PinnedSystem {
+    /// The Node.
+    #[schemars(length(min = 1, max = 253))]
+    pub node_name: String,
+    /// Its uid: a Node created anew under the same name is pinned anew.
+    #[serde(rename = "nodeUID")]
+    #[schemars(length(min = 1, max = 64))]
+    pub node_uid: String,
+    /// SMBIOS system UUID that the device named.
+    #[schemars(length(min = 1, max = 64))]
+    pub uuid: String,
+    /// Serial number that the device named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub serial_number: Option<String>,
+}
+
+/// The device's nodes in numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeviceNodes {
+    /// Nodes the device is for.
+    #[schemars(range(min = 0, max = 100_000))]
+    pub total: u32,
+    /// Of these: the device is ready to fence them.
+    #[schemars(range(min = 0, max = 100_000))]
+    pub ready: u32,
+}

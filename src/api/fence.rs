@@ -1,0 +1,271 @@
+//! NodeFence: one incident, from the request to its end, with the evidence.
+//!
+//! The operator creates it when a policy's conditions have held; a human creates it to fence now. It has no owner: the record
+//! outlives the node and the policy. Its spec is frozen but for three fields that only ever go one way. The stage is the
+//! reason of condition `Succeeded`.
+
+use jiff::Timestamp;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::conditions::ConditionStatus;
+use super::crd;
+use super::crd::{frozen, rule_at};
+use super::settings::{FenceSettings, PowerOnSettings, RecoverySettings, ReleaseSettings};
+
+pub use super::fence_status::{
+    Attempt, AttemptAction, AttemptResult, Evidence, EvidenceReading, NodeFenceStatus,
+    VolumeRecord, VolumeState,
+};
+
+/// One incident: request, approval, evidence, outcome.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "nodefencing.io",
+    version = "v1alpha1",
+    kind = "NodeFence",
+    plural = "nodefences",
+    shortname = "nf",
+    category = "fencing",
+    status = "NodeFenceStatus",
+    derive = "PartialEq",
+    doc = "One incident: request, approval, evidence, outcome.",
+    annotation("helm.sh/resource-policy", "keep"),
+    selectable = ".spec.nodeName",
+    selectable = ".spec.policyName",
+    printcolumn(name = "NODE", type_ = "string", json_path = ".spec.nodeName"),
+    printcolumn(name = "POLICY", type_ = "string", json_path = ".spec.policyName"),
+    printcolumn(
+        name = "STAGE",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Succeeded")].reason"#
+    ),
+    printcolumn(
+        name = "DOWN",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="NodeConfirmedDown")].status"#
+    ),
+    printcolumn(name = "VOLUMES", type_ = "integer", json_path = ".status.volumeCount"),
+    printcolumn(
+        name = "DETACHED",
+        type_ = "integer",
+        json_path = ".status.volumesDetached"
+    ),
+    printcolumn(
+        name = "ATTEMPTS",
+        type_ = "integer",
+        json_path = ".status.attemptCount",
+        priority = 1
+    ),
+    printcolumn(
+        name = "DEADLINE",
+        type_ = "date",
+        json_path = ".status.stageDeadlineTime",
+        priority = 1
+    ),
+    printcolumn(
+        name = "MESSAGE",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Succeeded")].message"#,
+        priority = 1
+    ),
+    printcolumn(
+        name = "AGE",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    frozen("nodeName"),
+    frozen("nodeUID"),
+    frozen("bootID"),
+    frozen("policyName"),
+    frozen("policyGeneration"),
+    frozen("trigger"),
+    frozen("fence"),
+    frozen("recovery"),
+    frozen("release"),
+    frozen("powerOn"),
+    rule_at(
+        "!has(oldSelf.approval) || (has(self.approval) && self.approval == oldSelf.approval)",
+        "`approval` may not be changed once set",
+        ".approval",
+    ),
+    rule_at(
+        "!has(oldSelf.manualConfirmation) \
+         || (has(self.manualConfirmation) && self.manualConfirmation == oldSelf.manualConfirmation)",
+        "`manualConfirmation` may not be changed once set",
+        ".manualConfirmation",
+    ),
+    rule_at(
+        "oldSelf.desiredState != 'Released' || self.desiredState == 'Released'",
+        "`desiredState` may not be changed back from 'Released'",
+        ".desiredState",
+    ),
+    rule_at(
+        "self.trigger.type != 'Manual' || (has(self.trigger.reason) && has(self.trigger.requestedBy))",
+        "`trigger.reason` and `trigger.requestedBy` must be set when `trigger.type` is 'Manual'",
+        ".trigger",
+    ),
+]))]
+pub struct NodeFenceSpec {
+    /// The Node to fence.
+    #[schemars(length(min = 1, max = 253))]
+    pub node_name: String,
+
+    /// Uid of that Node: nothing done for one Node lands on another of the same name.
+    #[serde(rename = "nodeUID", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub node_uid: Option<String>,
+
+    /// Boot ID of the node when the incident began.
+    #[serde(rename = "bootID", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub boot_id: Option<String>,
+
+    /// The policy by which the node is fenced; absent when a human asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub policy_name: Option<String>,
+
+    /// `metadata.generation` of that policy when its settings were copied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy_generation: Option<i64>,
+
+    /// Why the node is fenced.
+    pub trigger: Trigger,
+
+    /// How the machine is proven to be down, frozen when the incident began.
+    #[serde(default)]
+    pub fence: FenceSettings,
+
+    /// What is done with pods and volumes, frozen when the incident began.
+    #[serde(default)]
+    pub recovery: RecoverySettings,
+
+    /// When the taint is taken away, frozen when the incident began.
+    #[serde(default)]
+    pub release: ReleaseSettings,
+
+    /// Whether the machine is turned on again, frozen when the incident began.
+    #[serde(default)]
+    pub power_on: PowerOnSettings,
+
+    /// `Released` lets the node go: it stops the fence before the taint, and asks for the release after it.
+    #[serde(default)]
+    pub desired_state: DesiredState,
+
+    /// A human's answer, once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Approval>,
+
+    /// A human's word that the machine is off, once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manual_confirmation: Option<ManualConfirmation>,
+}
+
+/// Why a node is fenced.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Trigger {
+    /// Who asked: a node condition by a policy, a human, or another system.
+    #[serde(rename = "type")]
+    pub type_: TriggerType,
+
+    /// Type of the node condition that held too long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 316))]
+    pub condition_type: Option<String>,
+
+    /// Its status.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub condition_status: Option<ConditionStatus>,
+
+    /// Since when it has had that status.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::time")]
+    pub unhealthy_since_time: Option<Timestamp>,
+
+    /// Who asked; must be set for `Manual`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub requested_by: Option<String>,
+
+    /// Why; must be set for `Manual`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub reason: Option<String>,
+}
+
+/// Who asked for a fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum TriggerType {
+    /// A policy, by a node condition.
+    NodeCondition,
+    /// A human.
+    Manual,
+    /// Another system.
+    External,
+}
+
+/// What is wanted of the node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum DesiredState {
+    /// Fence it, and let it go as `release` says.
+    #[default]
+    Fenced,
+    /// Let it go.
+    Released,
+}
+
+/// A human's answer to a fence that needs one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Approval {
+    /// Yes or no.
+    pub decision: ApprovalDecision,
+    /// Who answered.
+    #[schemars(length(min = 1, max = 253))]
+    pub user: String,
+    /// Why.
+    #[schemars(length(min = 1, max = 1024))]
+    pub reason: String,
+    /// When.
+    #[schemars(schema_with = "crd::time")]
+    pub time: Timestamp,
+}
+
+/// Yes or no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ApprovalDecision {
+    /// Fence it.
+    Approved,
+    /// Do not.
+    Denied,
+}
+
+/// A human's word that the machine is off.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ManualConfirmation {
+    /// What the human confirms, word for word.
+    pub statement: ManualStatement,
+    /// Who confirms it.
+    #[schemars(length(min = 1, max = 253))]
+    pub user: String,
+    /// How it was verified.
+    #[schemars(length(min = 1, max = 1024))]
+    pub reason: String,
+    /// When.
+    #[schemars(schema_with = "crd::time")]
+    pub time: Timestamp,
+}
+
+/// The only statement that confirms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ManualStatement {
+    /// I have seen with my own eyes, or by other means I trust, that the machine has no power.
+    IVerifiedTheNodeIsPoweredOff,
+}

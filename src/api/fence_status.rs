@@ -1,0 +1,336 @@
+//! The status of a NodeFence: the record of an incident.
+//!
+//! It is written for people and for a successor of this process. No part of it is ever input of a decision to taint: a proof
+//! lives in memory only, and a stored copy is evidence (DESIGN S3).
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::device::PowerState;
+use super::{conditions, crd};
+
+/// The record of an incident.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeFenceStatus {
+    /// `metadata.generation` this status was derived from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
+    /// `Succeeded` (its reason is the stage), `NodeConfirmedDown`, `Escalated`, `Held`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "conditions::schema")]
+    pub conditions: Vec<Condition>,
+
+    /// Uid of the Node this incident is about. Equals `spec.nodeUID`, or is the uid first seen when a human left that out.
+    #[serde(rename = "nodeUID", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub node_uid: Option<String>,
+
+    /// Boot ID that is fenced. Equals `spec.bootID`, or is the one first seen when a human left that out.
+    #[serde(rename = "bootID", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub boot_id: Option<String>,
+
+    /// Value of the claim taint that is held now: the fencing token of the process that acts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub claim: Option<String>,
+
+    /// Fence level that is being tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub current_level: Option<String>,
+
+    /// When the stage began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::time")]
+    pub stage_start_time: Option<Timestamp>,
+
+    /// When the stage escalates unless it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::time")]
+    pub stage_deadline_time: Option<Timestamp>,
+
+    /// When the node was found to need fencing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::time")]
+    pub detected_time: Option<Timestamp>,
+
+    /// When the fence was approved, by a human or by the policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::time")]
+    pub approved_time: Option<Timestamp>,
+
+    /// When the machine was proven to be down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::time")]
+    pub confirmed_down_time: Option<Timestamp>,
+
+    /// When the out-of-service taint was set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::time")]
+    pub taint_applied_time: Option<Timestamp>,
+
+    /// When the last volume had detached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::time")]
+    pub detached_time: Option<Timestamp>,
+
+    /// When the out-of-service taint was removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::time")]
+    pub taint_removed_time: Option<Timestamp>,
+
+    /// When the node was seen Ready again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::time")]
+    pub node_ready_time: Option<Timestamp>,
+
+    /// When the incident ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::time")]
+    pub completion_time: Option<Timestamp>,
+
+    /// What was asked of devices; the last 50.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 50), extend("x-kubernetes-list-type" = "atomic"))]
+    pub attempts: Vec<Attempt>,
+
+    /// How many attempts there were in all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 10_000))]
+    pub attempt_count: Option<u32>,
+
+    /// What the proof rested on, stored before the taint was set. For the record: never read back as a proof.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Evidence>,
+
+    /// VolumeAttachments of the node; the first 128.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 128),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["volumeAttachment"])
+    )]
+    pub volumes: Vec<VolumeRecord>,
+
+    /// How many VolumeAttachments the node had.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100_000))]
+    pub volume_count: Option<u32>,
+
+    /// How many of them have detached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100_000))]
+    pub volumes_detached: Option<u32>,
+
+    /// How many pods had to leave the node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100_000))]
+    pub pod_count: Option<u32>,
+
+    /// Pods that stay because they tolerate the out-of-service taint, as `namespace/name`; the first 100.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100), inner(length(max = 317)), extend("x-kubernetes-list-type" = "set"))]
+    pub tolerating_pods: Vec<String>,
+
+    /// Trace of this incident, 32 hexadecimal digits.
+    #[serde(rename = "traceID", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub trace_id: Option<String>,
+}
+
+/// One thing that was asked of a device, or of a human. Written before it is asked: without a result its outcome is unknown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Attempt {
+    /// Names the attempt within the incident.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub id: Option<String>,
+
+    /// The FenceDevice.
+    #[schemars(length(max = 253))]
+    pub device: String,
+
+    /// The fence level it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub level: Option<String>,
+
+    /// What was asked.
+    pub action: AttemptAction,
+
+    /// When.
+    #[schemars(schema_with = "crd::time")]
+    pub start_time: Timestamp,
+
+    /// When it is given up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::time")]
+    pub deadline_time: Option<Timestamp>,
+
+    /// When there was a result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::time")]
+    pub completion_time: Option<Timestamp>,
+
+    /// The result; absent while it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<AttemptResult>,
+
+    /// Power of the machine as read with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_state: Option<PowerState>,
+
+    /// What happened, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub message: Option<String>,
+}
+
+/// What was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum AttemptAction {
+    /// Read the power state.
+    Status,
+    /// Turn the machine off, hard.
+    PowerOff,
+    /// Turn the machine on.
+    PowerOn,
+    /// Ask a human.
+    ManualConfirm,
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum AttemptResult {
+    /// The device did it or answered.
+    Succeeded,
+    /// The device could not, or the answer was of no use.
+    Failed,
+    /// No answer in time: the outcome is unknown.
+    TimedOut,
+    /// Never sent, because a check forbade it, or the device refused.
+    Refused,
+}
+
+/// What a proof rested on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Evidence {
+    /// Value of the claim taint under which the proof was made.
+    #[schemars(length(max = 128))]
+    pub claim: String,
+
+    /// Uid of the Node.
+    #[serde(rename = "nodeUID")]
+    #[schemars(length(max = 64))]
+    pub node_uid: String,
+
+    /// Boot ID that the Node showed after the last reading: no new boot.
+    #[serde(rename = "nodeBootID")]
+    #[schemars(length(max = 64))]
+    pub node_boot_id: String,
+
+    /// When the kubelet last renewed its Lease, by the Lease: no sign of life since the claim.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::time")]
+    pub lease_renew_time: Option<Timestamp>,
+
+    /// When no pod could start on the node any more.
+    #[schemars(schema_with = "crd::time")]
+    pub quiesced_time: Timestamp,
+
+    /// When the proof was complete.
+    #[schemars(schema_with = "crd::time")]
+    pub proven_time: Timestamp,
+
+    /// The readings, oldest first.
+    #[serde(default)]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "atomic"))]
+    pub readings: Vec<EvidenceReading>,
+}
+
+/// One answer of a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EvidenceReading {
+    /// The FenceDevice.
+    #[schemars(length(max = 253))]
+    pub device: String,
+
+    /// The fence level it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub level: Option<String>,
+
+    /// What the answer means.
+    pub power_state: PowerState,
+
+    /// What the device said, word for word.
+    #[serde(default)]
+    #[schemars(length(max = 64))]
+    pub raw: String,
+
+    /// System UUID that the device named.
+    #[serde(rename = "systemUUID", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub system_uuid: Option<String>,
+
+    /// When the answer had arrived.
+    #[schemars(schema_with = "crd::time")]
+    pub time: Timestamp,
+
+    /// How long the answer took, in milliseconds.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 600_000))]
+    pub round_trip_millis: u32,
+}
+
+/// One VolumeAttachment of the node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VolumeRecord {
+    /// Name of the VolumeAttachment.
+    #[schemars(length(max = 253))]
+    pub volume_attachment: String,
+
+    /// The PersistentVolume.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub persistent_volume: Option<String>,
+
+    /// The CSI driver that attached it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub attacher: Option<String>,
+
+    /// Where it stands.
+    pub state: VolumeState,
+
+    /// When it had detached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::time")]
+    pub detached_time: Option<Timestamp>,
+
+    /// The CSI driver's error, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub message: Option<String>,
+}
+
+/// Where a VolumeAttachment stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum VolumeState {
+    /// Attached, and nothing is done about it yet.
+    Attached,
+    /// Being deleted.
+    Detaching,
+    /// Gone.
+    Detached,
+    /// Being deleted, and the CSI driver reports an error.
+    DetachError,
+}

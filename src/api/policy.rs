@@ -1,0 +1,441 @@
+//! NodeFencingPolicy: which nodes are fenced, when, and how far the operator may go.
+//!
+//! A policy with only a `nodeSelector` is in mode `Observe`: it reports and changes nothing. Each field that lets the
+//! operator do more is an explicit choice of the user, and each default is the cautious one.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::crd::{rule, rule_at};
+use super::selector::LabelSelector;
+use super::{conditions, crd};
+
+pub use super::conditions::ConditionStatus;
+pub use super::min_healthy::MinHealthy;
+pub use super::settings::{
+    ApprovalMode, ApprovalSettings, ApprovalTimeout, FenceLevel, FenceMode, FenceSettings,
+    LevelRequirement, PodDeletion, PowerOnPolicy, PowerOnSettings, RecoverySettings,
+    RecoveryStrategy, ReleaseMode, ReleaseSettings, Verification,
+};
+
+/// Which nodes are fenced, when, and how far the operator may go.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "nodefencing.io",
+    version = "v1alpha1",
+    kind = "NodeFencingPolicy",
+    plural = "nodefencingpolicies",
+    shortname = "nfp",
+    category = "fencing",
+    status = "NodeFencingPolicyStatus",
+    derive = "PartialEq",
+    doc = "Which nodes are fenced, when, and how far the operator may go.",
+    annotation("helm.sh/resource-policy", "keep"),
+    printcolumn(name = "MODE", type_ = "string", json_path = ".spec.fence.mode"),
+    printcolumn(
+        name = "NODES",
+        type_ = "integer",
+        json_path = ".status.nodes.selected"
+    ),
+    printcolumn(
+        name = "PROTECTED",
+        type_ = "integer",
+        json_path = ".status.nodes.protected"
+    ),
+    printcolumn(name = "OPEN", type_ = "integer", json_path = ".status.openIncidents"),
+    printcolumn(
+        name = "READY",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].status"#
+    ),
+    printcolumn(
+        name = "APPROVAL",
+        type_ = "string",
+        json_path = ".spec.fence.approval.mode",
+        priority = 1
+    ),
+    printcolumn(
+        name = "BUDGET",
+        type_ = "integer",
+        json_path = ".status.budgetRemaining",
+        priority = 1
+    ),
+    printcolumn(
+        name = "LAST-INCIDENT",
+        type_ = "date",
+        json_path = ".status.lastIncidentTime",
+        priority = 1
+    ),
+    printcolumn(
+        name = "REASON",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].reason"#,
+        priority = 1
+    ),
+    printcolumn(
+        name = "AGE",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeFencingPolicySpec {
+    /// Nodes the policy is for. An empty selector is every node.
+    pub node_selector: LabelSelector,
+
+    /// Among several policies that select one node the highest priority wins. Equal priorities are a conflict, and neither
+    /// acts.
+    #[serde(default)]
+    #[schemars(range(min = -1000, max = 1000))]
+    pub priority: i32,
+
+    /// Node conditions that make a node unhealthy once one of them has held for its duration.
+    #[serde(default = "default_unhealthy_conditions")]
+    #[schemars(
+        length(min = 1, max = 16),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type", "status"])
+    )]
+    pub unhealthy_conditions: Vec<UnhealthyCondition>,
+
+    /// How the machine is proven to be down, and how far the operator may go for that.
+    #[serde(default)]
+    pub fence: FenceSettings,
+
+    /// What is done with the node's pods and volumes once the machine is proven to be down.
+    #[serde(default)]
+    pub recovery: RecoverySettings,
+
+    /// When the out-of-service taint is taken away again.
+    #[serde(default)]
+    pub release: ReleaseSettings,
+
+    /// Whether the machine is turned on again afterwards.
+    #[serde(default)]
+    pub power_on: PowerOnSettings,
+
+    /// How many nodes may be fenced, so that an outage or a mistake cannot take the cluster down.
+    #[serde(default)]
+    pub budget: Budget,
+
+    /// Nodes that are left alone although they are selected.
+    #[serde(default)]
+    pub exclusions: Exclusions,
+
+    /// Times of the week with another approval or mode. The first window that is open counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub windows: Vec<Window>,
+
+    /// While at least one entry stands, the policy starts no new fence. A fence that runs goes on: its release is never
+    /// stopped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub pause_requests: Vec<PauseRequest>,
+
+    /// How long ended incidents of this policy are kept.
+    #[serde(default)]
+    pub history: History,
+}
+
+/// A node condition that, held long enough, makes a node unhealthy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UnhealthyCondition {
+    /// Type of the node condition, for instance `Ready`.
+    #[serde(rename = "type")]
+    #[schemars(length(min = 1, max = 316))]
+    pub type_: String,
+
+    /// Status of the node condition that counts as unhealthy.
+    pub status: ConditionStatus,
+
+    /// How long the condition must have had this status, in seconds.
+    #[schemars(range(min = 10, max = 86_400))]
+    pub duration_seconds: u32,
+}
+
+/// One condition by default: the kubelet has been silent for a minute.
+fn default_unhealthy_conditions() -> Vec<UnhealthyCondition> {
+    vec![UnhealthyCondition {
+        type_: "Ready".to_owned(),
+        status: ConditionStatus::Unknown,
+        duration_seconds: 60,
+    }]
+}
+
+/// How many nodes may be fenced. A fence that the budget does not admit is held, and goes on when it does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Budget {
+    /// How many nodes of this policy may be fenced at the same time. To pause use `pauseRequests`.
+    #[schemars(
+        range(min = 0, max = 100),
+        extend("x-kubernetes-validations" = [rule("self >= 1", "must be at least 1: to pause use `pauseRequests`")])
+    )]
+    pub max_concurrent: u32,
+
+    /// How many of the policy's nodes must be healthy for a new fence: a number, or a percentage of those selected.
+    pub min_healthy: MinHealthy,
+
+    /// How many fences may start in any hour. To pause use `pauseRequests`.
+    #[schemars(
+        range(min = 0, max = 1000),
+        extend("x-kubernetes-validations" = [rule("self >= 1", "must be at least 1: to pause use `pauseRequests`")])
+    )]
+    pub max_per_hour: u32,
+
+    /// How long after a node's last incident it may not be fenced again, in seconds.
+    #[schemars(range(min = 0, max = 86_400))]
+    pub cooldown_seconds: u32,
+
+    /// Whether a control plane node may be fenced when the quorum of etcd would be at risk.
+    pub control_plane: ControlPlaneBudget,
+
+    /// A further limit for each rack, zone or other failure domain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure_domain: Option<FailureDomainBudget>,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            max_concurrent: 1,
+            min_healthy: MinHealthy::Percent(51),
+            max_per_hour: 3,
+            cooldown_seconds: 300,
+            control_plane: ControlPlaneBudget::PreserveQuorum,
+            failure_domain: None,
+        }
+    }
+}
+
+/// What the budget does about control plane nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ControlPlaneBudget {
+    /// Never fence a control plane node when fewer than a majority of them would be left.
+    PreserveQuorum,
+    /// Treat control plane nodes like any other.
+    Ignore,
+}
+
+/// A limit for each failure domain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FailureDomainBudget {
+    /// Node label whose value names the failure domain, for instance `topology.kubernetes.io/zone`. Nodes without the label
+    /// share one domain.
+    #[schemars(length(min = 1, max = 317))]
+    pub topology_key: String,
+
+    /// How many nodes of one failure domain may be fenced at the same time.
+    #[serde(default = "one")]
+    #[schemars(
+        range(min = 0, max = 100),
+        extend("x-kubernetes-validations" = [rule("self >= 1", "must be at least 1: to pause use `pauseRequests`")])
+    )]
+    pub max_concurrent: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// Nodes that are left alone although they are selected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Exclusions {
+    /// Whether cordoned nodes are left alone.
+    pub cordoned: CordonedNodes,
+
+    /// A node with an annotation of one of these keys is left alone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), inner(length(min = 1, max = 317)), extend("x-kubernetes-list-type" = "set"))]
+    pub annotations: Vec<String>,
+
+    /// A node with a taint of one of these keys is left alone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), inner(length(min = 1, max = 317)), extend("x-kubernetes-list-type" = "set"))]
+    pub taints: Vec<String>,
+
+    /// A node that joined or last booted less than this many seconds ago is left alone.
+    #[schemars(range(min = 0, max = 86_400))]
+    pub min_uptime_seconds: u32,
+}
+
+impl Default for Exclusions {
+    fn default() -> Self {
+        Self {
+            cordoned: CordonedNodes::Skip,
+            annotations: vec![],
+            taints: vec![],
+            min_uptime_seconds: 300,
+        }
+    }
+}
+
+/// What is done about a node that somebody cordoned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum CordonedNodes {
+    /// Leave it alone: somebody works on it.
+    Skip,
+    /// Fence it like any other.
+    Fence,
+}
+
+/// Times of the week with another approval or mode.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    rule("has(self.approvalMode) || has(self.mode)", "must set at least one of `approvalMode`, `mode`"),
+    rule_at("self.start != self.end", "`end` must not equal `start`: for whole days use '00:00' and '23:59'", ".end"),
+]))]
+pub struct Window {
+    /// Names the window in messages.
+    #[schemars(length(min = 1, max = 63))]
+    pub name: String,
+
+    /// Days on which the window opens.
+    #[schemars(length(min = 1, max = 7), extend("x-kubernetes-list-type" = "set"))]
+    pub days: Vec<Weekday>,
+
+    /// Local time at which the window opens, as `HH:MM`.
+    #[schemars(length(max = 5), regex(pattern = "^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
+    pub start: String,
+
+    /// Local time at which the window closes, as `HH:MM`. Before `start` means on the next day.
+    #[schemars(length(max = 5), regex(pattern = "^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
+    pub end: String,
+
+    /// IANA time zone of `start` and `end`, for instance `Europe/Berlin`.
+    #[serde(default = "utc")]
+    #[schemars(length(min = 1, max = 64))]
+    pub time_zone: String,
+
+    /// Approval while the window is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval_mode: Option<ApprovalMode>,
+
+    /// Mode while the window is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<FenceMode>,
+}
+
+fn utc() -> String {
+    "Etc/UTC".to_owned()
+}
+
+/// A day of the week.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(missing_docs, reason = "the names say it all")]
+pub enum Weekday {
+    Mon,
+    Tue,
+    Wed,
+    Thu,
+    Fri,
+    Sat,
+    Sun,
+}
+
+/// Somebody's wish that no new fence starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PauseRequest {
+    /// Who or what asks for the pause; several may, and each takes back its own.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+
+    /// Why, for those who find the policy paused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub reason: Option<String>,
+}
+
+/// How long ended incidents are kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct History {
+    /// How many ended NodeFences of this policy are kept.
+    #[schemars(range(min = 1, max = 200))]
+    pub limit: u32,
+
+    /// How long an ended NodeFence is kept, in seconds.
+    #[schemars(range(min = 3_600, max = 31_536_000))]
+    pub ttl_seconds: u32,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self {
+            limit: 20,
+            ttl_seconds: 2_592_000,
+        }
+    }
+}
+
+/// What the operator last saw of the policy's nodes and incidents.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeFencingPolicyStatus {
+    /// `metadata.generation` this status was derived from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
+    /// `Ready`: the policy is valid and would act as it says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "conditions::schema")]
+    pub conditions: Vec<Condition>,
+
+    /// The policy's nodes in numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<PolicyNodes>,
+
+    /// NodeFences of this policy that have not ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100_000))]
+    pub open_incidents: Option<u32>,
+
+    /// Open ones that a gate (budget, approval, pause, window) holds back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100_000))]
+    pub held_incidents: Option<u32>,
+
+    /// How many more fences the budget would admit now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100_000))]
+    pub budget_remaining: Option<u32>,
+
+    /// When the last incident of this policy began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::time")]
+    pub last_incident_time: Option<Timestamp>,
+
+    /// Selected nodes that no ready device could fence, by name; the first 50.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 50), inner(length(max = 253)), extend("x-kubernetes-list-type" = "set"))]
+    pub unprotected_nodes: Vec<String>,
+}
+
+/// The policy's nodes in numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyNodes {
+    /// Nodes that the policy selects and no policy of a higher priority takes.
+    #[schemars(range(min = 0, max = 100_000))]
+    pub selected: u32,
+    /// Of these: healthy by this policy's conditions.
+    #[schemars(range(min = 0, max = 100_000))]
+    pub healthy: u32,
+    /// Of these: unhealthy by this policy's conditions.
+    #[schemars(range(min = 0, max = 100_000))]
+    pub unhealthy: u32,
+    /// Of these: every fence level has a ready device for the node, or one level that is enough.
+    #[schemars(range(min = 0, max = 100_000))]
+    pub protected: u32,
+    /// The rest.
+    #[schemars(range(min = 0, max = 100_000))]
+    pub unprotected: u32,
+}

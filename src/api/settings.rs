@@ -1,0 +1,301 @@
+//! The settings of one fence: chosen in a policy, frozen into each NodeFence.
+//!
+//! They stand in a file of their own because both resources carry them: a fence that runs must not change under an edit of
+//! its policy (DESIGN S15).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::crd::rule_at;
+use super::selector::LabelSelector;
+
+/// How the machine is proven to be down, and how far the operator may go for that.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = [
+    rule_at(
+        "self.mode == 'Observe' || (has(self.levels) && size(self.levels) > 0)",
+        "`levels` must have at least one entry unless `mode` is 'Observe'",
+        ".levels",
+    ),
+]))]
+pub struct FenceSettings {
+    /// `Observe` only reports. `ConfirmOnly` acts when the node is already off. `PowerOff` turns it off and verifies.
+    pub mode: FenceMode,
+
+    /// Ways to prove that the machine is down, tried in this order until one succeeds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 5), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub levels: Vec<FenceLevel>,
+
+    /// What it takes to believe that a machine is off.
+    pub verification: Verification,
+
+    /// Whether a human must agree first.
+    pub approval: ApprovalSettings,
+}
+
+impl Default for FenceSettings {
+    fn default() -> Self {
+        Self {
+            mode: FenceMode::Observe,
+            levels: vec![],
+            verification: Verification::default(),
+            approval: ApprovalSettings::default(),
+        }
+    }
+}
+
+/// How far the operator may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum FenceMode {
+    /// Report what would be done; change nothing in the cluster and on no machine.
+    Observe,
+    /// Act on a machine that is off already; never send a power command.
+    ConfirmOnly,
+    /// Turn the machine off, verify that it is, and act.
+    PowerOff,
+}
+
+/// One way to prove that the machine is down: the devices of it that a selector picks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FenceLevel {
+    /// Names the level in the record of an incident.
+    #[schemars(length(min = 1, max = 63))]
+    pub name: String,
+
+    /// Labels of the FenceDevices of this level. Without it: every device of the node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_selector: Option<LabelSelector>,
+
+    /// Whether all of the selected devices must agree, or any one is enough.
+    #[serde(default = "all_devices")]
+    pub require: LevelRequirement,
+
+    /// How often a device is tried before the next level has its turn.
+    #[serde(default = "three_attempts")]
+    #[schemars(range(min = 1, max = 10))]
+    pub attempts: u32,
+
+    /// Pause between two tries, in seconds.
+    #[serde(default = "retry_period_seconds")]
+    #[schemars(range(min = 1, max = 300))]
+    pub retry_period_seconds: u32,
+
+    /// How long this level may take as a whole, in seconds.
+    #[serde(default = "level_timeout_seconds")]
+    #[schemars(range(min = 10, max = 1800))]
+    pub timeout_seconds: u32,
+}
+
+fn all_devices() -> LevelRequirement {
+    LevelRequirement::All
+}
+
+fn three_attempts() -> u32 {
+    3
+}
+
+fn retry_period_seconds() -> u32 {
+    5
+}
+
+fn level_timeout_seconds() -> u32 {
+    120
+}
+
+/// How many of a level's devices must agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum LevelRequirement {
+    /// Every one: a machine with two power supplies is off when both outlets are.
+    All,
+    /// One is enough: each of them alone controls the machine's power.
+    Any,
+}
+
+/// What it takes to believe that a machine is off.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Verification {
+    /// How many readings in a row must say off.
+    #[schemars(range(min = 2, max = 10))]
+    pub consecutive_off_reads: u32,
+
+    /// Pause between two of these readings, in seconds.
+    #[schemars(range(min = 1, max = 60))]
+    pub read_period_seconds: u32,
+
+    /// How long after an off command with an unknown outcome its effect may still land, in seconds. Until then nothing is
+    /// turned on or released.
+    #[schemars(range(min = 0, max = 600))]
+    pub late_effect_seconds: u32,
+}
+
+impl Default for Verification {
+    fn default() -> Self {
+        Self {
+            consecutive_off_reads: 2,
+            read_period_seconds: 3,
+            late_effect_seconds: 60,
+        }
+    }
+}
+
+/// Whether a human must agree before the machine's power is touched or a taint is set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ApprovalSettings {
+    /// `Automatic` needs no human. `Manual` waits for `spec.approval` of the NodeFence.
+    pub mode: ApprovalMode,
+
+    /// How long an answer is waited for, in seconds.
+    #[schemars(range(min = 30, max = 86_400))]
+    pub timeout_seconds: u32,
+
+    /// What happens when there was none.
+    pub on_timeout: ApprovalTimeout,
+}
+
+impl Default for ApprovalSettings {
+    fn default() -> Self {
+        Self {
+            mode: ApprovalMode::Automatic,
+            timeout_seconds: 3600,
+            on_timeout: ApprovalTimeout::Wait,
+        }
+    }
+}
+
+/// Who decides that a node is fenced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ApprovalMode {
+    /// The operator, by the policy.
+    Automatic,
+    /// A human, for each incident.
+    Manual,
+}
+
+/// What happens when nobody answered in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ApprovalTimeout {
+    /// Escalate and go on waiting.
+    Wait,
+    /// End the incident.
+    Abort,
+}
+
+/// What is done with the node's pods and volumes once the machine is proven to be down.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RecoverySettings {
+    /// `OutOfServiceTaint` lets Kubernetes move pods and volumes. `DeleteNode` deletes the Node and its VolumeAttachments, as
+    /// before Kubernetes 1.26. `None` ends with the proof.
+    pub strategy: RecoveryStrategy,
+
+    /// `Expedited` deletes the stuck pods by uid just before the taint. `PodGC` leaves them to the pod garbage collector, 0 to
+    /// 20 seconds later.
+    pub pod_deletion: PodDeletion,
+
+    /// How long the volumes may take to detach before the incident escalates, in seconds.
+    #[schemars(range(min = 60, max = 86_400))]
+    pub detach_timeout_seconds: u32,
+}
+
+impl Default for RecoverySettings {
+    fn default() -> Self {
+        Self {
+            strategy: RecoveryStrategy::OutOfServiceTaint,
+            pod_deletion: PodDeletion::Expedited,
+            detach_timeout_seconds: 600,
+        }
+    }
+}
+
+/// How pods and volumes leave a machine that is down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RecoveryStrategy {
+    /// Not at all: the incident ends with the proof.
+    None,
+    /// By the taint `node.kubernetes.io/out-of-service`.
+    OutOfServiceTaint,
+    /// By deleting the Node object and its VolumeAttachments.
+    DeleteNode,
+}
+
+/// Who deletes the pods that are stuck on the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum PodDeletion {
+    /// The operator, at once, each by its uid.
+    Expedited,
+    /// The pod garbage collector of Kubernetes, on its next tick.
+    PodGC,
+}
+
+/// When the out-of-service taint is taken away again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReleaseSettings {
+    /// `AfterDetach` releases once the volumes have detached and keeps a quarantine taint until the kubelet reports a new boot
+    /// ID. `AfterRecovery` keeps the out-of-service taint until then. `Manual` waits for `desiredState: Released`.
+    pub mode: ReleaseMode,
+
+    /// How long the release may take before the incident escalates, in seconds.
+    #[schemars(range(min = 60, max = 86_400))]
+    pub timeout_seconds: u32,
+}
+
+impl Default for ReleaseSettings {
+    fn default() -> Self {
+        Self {
+            mode: ReleaseMode::AfterDetach,
+            timeout_seconds: 600,
+        }
+    }
+}
+
+/// When a fenced node is let go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ReleaseMode {
+    /// Once its volumes have detached; a quarantine taint stays until it has booted anew.
+    AfterDetach,
+    /// Once it has booted anew.
+    AfterRecovery,
+    /// When a human says so.
+    Manual,
+}
+
+/// Whether the machine is turned on again after the release.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PowerOnSettings {
+    /// `Never` leaves the machine off. `AfterRecovery` turns it on once the pods and volumes have left it.
+    pub policy: PowerOnPolicy,
+
+    /// Pause between the release and the command, in seconds.
+    #[schemars(range(min = 0, max = 86_400))]
+    pub delay_seconds: u32,
+
+    /// How long the node may take to be Ready before the incident escalates, in seconds.
+    #[schemars(range(min = 60, max = 7_200))]
+    pub timeout_seconds: u32,
+}
+
+impl Default for PowerOnSettings {
+    fn default() -> Self {
+        Self {
+            policy: PowerOnPolicy::Never,
+            delay_seconds: 60,
+            timeout_seconds: 900,
+        }
+    }
+}
+
+/// Whether the operator turns a machine on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum PowerOnPolicy {
+    /// Never.
+    Never,
+    /// Once its pods and volumes have left it and it has been released.
+    AfterRecovery,
+}
