@@ -10,5 +10,6 @@
 //! off, prove that it is off, and only then set the taint `node.kubernetes.io/out-of-service`.
 
 pub mod api;
+pub mod clock;
 pub mod core;
 pub mod fence;

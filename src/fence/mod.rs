@@ -1,4 +1,114 @@
 //! Fence devices: how the power of a machine is read and cut out of band.
 //!
-//! No driver returns proof. A driver reports readings and carries out one command; whether the machine is down is
-//! judged in [`crate::core`] alone.
+//! A [`FenceDriver`] is a configured device and costs nothing: no connection is open. [`FenceDriver::open`] begins a
+//! [`FenceSession`], in which connections are reused; dropping it ends them. A session takes one call at a time, each
+//! call ends by the driver's own deadline, and every future may be dropped at any moment.
+//!
+//! No driver returns proof. A driver reports readings and carries out one command; [`confirm`] drives the reads, and
+//! whether the machine is down is judged in [`crate::core`] alone.
+//!
+//! What comes from a device is hostile until parsed, so this module may neither unwrap nor index.
+
+#![deny(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic
+)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic
+    )
+)]
+
+pub mod address;
+pub mod cidr;
+pub mod confirm;
+pub mod credentials;
+pub mod error;
+pub mod redfish;
+pub mod tls;
+
+pub use error::{Advice, DeviceError};
+
+use crate::core::reading::Reading;
+use futures::future::BoxFuture;
+use std::fmt;
+
+/// A configured fence device for one node.
+pub trait FenceDriver: fmt::Debug + Send + Sync {
+    /// Name of the driver as in the API: `redfish`.
+    fn name(&self) -> &'static str;
+
+    /// Which machine this is, as far as the settings say: host, port and system. Two devices with the same target serve
+    /// the same machine, which the caller must refuse (`DuplicateTarget`). Holds no secret.
+    fn target(&self) -> String;
+
+    /// Begins a session. Nothing is sent before its first call.
+    fn open(&self) -> Box<dyn FenceSession>;
+}
+
+/// A conversation with a fence device. Nothing learned in another session is used in it.
+pub trait FenceSession: fmt::Debug + Send {
+    /// Reads the power state, live.
+    ///
+    /// # Errors
+    /// [`DeviceError`]; no error says anything about the machine's power.
+    fn observe(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>>;
+
+    /// Does all that a power-off needs but the command itself: login, the system, whether a hard off is allowed. The
+    /// caller judges the identity in the reading, checks its claim once more, and calls [`FenceSession::force_off`].
+    ///
+    /// # Errors
+    /// [`DeviceError::Refused`] when the device offers no hard power-off.
+    fn prepare_off(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>>;
+
+    /// Sends one hard power-off to the machine that this session prepared; never a soft one, never twice.
+    ///
+    /// # Errors
+    /// An error says that the command was certainly not carried out. Where that is not certain, the outcome is
+    /// [`OffOutcome::Unknown`].
+    fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>>;
+
+    /// Looks at everything a fence would need, and changes nothing: reach, login, identity, abilities.
+    ///
+    /// # Errors
+    /// [`DeviceError`], the first that stands in the way.
+    fn probe(&mut self) -> BoxFuture<'_, Result<Probe, DeviceError>>;
+}
+
+/// What became of a power-off command. None of them is proof.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OffOutcome {
+    /// The device took the command.
+    Accepted,
+    /// The device says that it cannot switch off, which devices do when the machine is off already. It means nothing
+    /// without a fresh reading of off.
+    AlreadyOff {
+        /// What the device said, for the record.
+        said: String,
+    },
+    /// The command may have been delivered and no definite answer arrived: it may take effect late (DESIGN S23).
+    Unknown(DeviceError),
+}
+
+/// What a device can do, seen in peace time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Probe {
+    /// Power and identity.
+    pub reading: Reading,
+    /// Maker of the machine.
+    pub vendor: Option<String>,
+    /// Model of the machine.
+    pub model: Option<String>,
+    /// Firmware version of the machine.
+    pub firmware: Option<String>,
+    /// What the machine does when power returns: `AlwaysOn`, `AlwaysOff`, `LastState`.
+    pub power_restore_policy: Option<String>,
+    /// What stands in the way of a hard power-off; none when the device offers it.
+    pub off_denied: Option<DeviceError>,
+}

@@ -1,0 +1,77 @@
+//! The only file that reads a clock.
+//!
+//! Two clocks, for two purposes that must never be mixed. Decisions use the time since this host booted, on a clock that
+//! goes on counting while the host is suspended: it never jumps, and an operator that slept for an hour sees that its proof
+//! is an hour old. Records use the wall clock, which may jump and therefore decides nothing.
+//!
+//! Code that measures takes a [`Clock`] as an argument, so that a simulation can hand in its own.
+
+use jiff::Timestamp;
+use rustix::time::{ClockId, clock_gettime};
+use std::time::Duration;
+
+/// Where the time comes from: two functions, so that it can be copied freely and replaced in a simulation.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    /// Time since boot, suspend included. Never goes back.
+    pub since_boot: fn() -> Duration,
+    /// Wall clock, for records only.
+    pub wall: fn() -> Timestamp,
+}
+
+impl Clock {
+    /// The clocks of this host.
+    pub const SYSTEM: Self = Self { since_boot, wall };
+
+    /// Time since boot, suspend included.
+    #[must_use]
+    pub fn since_boot(&self) -> Duration {
+        (self.since_boot)()
+    }
+
+    /// Wall clock, for records only.
+    #[must_use]
+    pub fn wall(&self) -> Timestamp {
+        (self.wall)()
+    }
+}
+
+/// Time since this host booted, on the clock that counts suspend (`CLOCK_BOOTTIME`).
+#[must_use]
+pub fn since_boot() -> Duration {
+    let now = clock_gettime(ClockId::Boottime);
+    // The kernel never gives a negative time since boot, nor a nanosecond part of a second or more.
+    Duration::new(
+        u64::try_from(now.tv_sec).unwrap_or_default(),
+        u32::try_from(now.tv_nsec).unwrap_or_default(),
+    )
+}
+
+/// Wall clock. For records only: it may jump, so nothing is decided by it.
+#[must_use]
+pub fn wall() -> Timestamp {
+    Timestamp::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_since_boot_advances_and_is_that_of_the_kernel() {
+        let first = since_boot();
+        let uptime = std::fs::read_to_string("/proc/uptime").expect("Linux");
+        let seconds: f64 = uptime
+            .split(' ')
+            .next()
+            .and_then(|s| s.parse().ok())
+            .expect("seconds since boot");
+        let second = since_boot();
+        assert!(first <= second);
+        // /proc/uptime has hundredths of a second, cut off.
+        assert!(
+            (seconds - first.as_secs_f64()).abs() < 5.0,
+            "{seconds} is far from {first:?}"
+        );
+    }
+}

@@ -1,0 +1,324 @@
+//! Where credentials may go.
+//!
+//! Whoever writes a FenceDevice chooses an address, and the operator sends a password there: that must not become a way to
+//! reach the operator's own host, the cluster's services or a cloud's metadata service. So an address is judged twice: as
+//! text, before anything is resolved, and as the IP address that the connection really goes to ([`AddressRules`]).
+//!
+//! In an address for a fleet only `${node.name}` is expanded, and only in the host: labels and annotations can be written by a
+//! kubelet and never choose an address.
+
+use super::cidr::Cidr;
+use super::error::printable;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// Why an address is not used. Nothing was sent to it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// The text is not an address that a device can have.
+    #[error("address `{address}` cannot be used: {rule}")]
+    Invalid {
+        /// The address, without user information.
+        address: String,
+        /// The rule that it breaks, and the way out.
+        rule: String,
+    },
+    /// The address is one that credentials are never sent to.
+    #[error(
+        "{host} is {address}, and {rule} may not be a fence device; correct the address, or allow it with --allow-device-cidr"
+    )]
+    NotAllowed {
+        /// Host as written.
+        host: String,
+        /// The IP address it stands for.
+        address: IpAddr,
+        /// Name of the rule.
+        rule: String,
+    },
+}
+
+impl AddressError {
+    /// Stable name for conditions, events and metric labels.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Invalid { .. } => "AddressInvalid",
+            Self::NotAllowed { .. } => "AddressNotAllowed",
+        }
+    }
+}
+
+/// Where a device listens: `https://host[:port]`, an IPv6 host in brackets.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Address {
+    /// No TLS (`http://`).
+    pub plaintext: bool,
+    /// DNS name in lower case, or IP address without brackets.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+}
+
+/// Longest DNS name in characters (RFC 1035).
+const HOST_CHARACTERS_MAX: usize = 253;
+/// Longest label of a DNS name in characters (RFC 1035).
+const LABEL_CHARACTERS_MAX: usize = 63;
+/// The only placeholder.
+const NODE_NAME: &str = "${node.name}";
+
+impl Address {
+    /// Expands `${node.name}` in the host of `template` and reads the result.
+    ///
+    /// # Errors
+    /// [`AddressError::Invalid`] names the rule.
+    pub fn expand(template: &str, node_name: &str) -> Result<Self, AddressError> {
+        let refuse = |rule: &str| Err(invalid(template, rule));
+        let rest = template.replace(NODE_NAME, "");
+        if rest.contains("${") || rest.contains('$') {
+            return refuse(
+                "only ${node.name} is expanded; labels and annotations never choose an address",
+            );
+        }
+        if template.contains(NODE_NAME) {
+            if !is_dns_name(node_name) {
+                return refuse(
+                    "the node's name is not a DNS name, so it is not put into an address",
+                );
+            }
+            let authority = template
+                .split_once("://")
+                .map_or(template, |(_, rest)| rest);
+            let after_host = authority
+                .find([':', '/', '?', '#'])
+                .and_then(|at| authority.get(at..));
+            if after_host.is_some_and(|rest| rest.contains(NODE_NAME)) {
+                return refuse("${node.name} may stand in the host only");
+            }
+        }
+        Self::parse(&template.replace(NODE_NAME, node_name))
+    }
+
+    /// Reads `http[s]://host[:port][/]`.
+    ///
+    /// # Errors
+    /// [`AddressError::Invalid`] names the rule.
+    pub fn parse(text: &str) -> Result<Self, AddressError> {
+        let refuse = |rule: &str| Err(invalid(text, rule));
+        let (plaintext, rest) = match text.split_once("://") {
+            Some(("https", rest)) => (false, rest),
+            Some(("http", rest)) => (true, rest),
+            _ => {
+                return refuse(
+                    "it must begin with https:// (or http:// with `tls.verification: None`)",
+                );
+            }
+        };
+        if rest.contains(['?', '#']) {
+            return refuse("it must have no query and no fragment");
+        }
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        if !matches!(path, "" | "redfish/v1" | "redfish/v1/") {
+            return refuse("it must have no path: the service is always /redfish/v1");
+        }
+        if authority.contains('@') {
+            return refuse(
+                "it must have no user information; user and password belong into the Secret named by `credentialsRef`",
+            );
+        }
+        let (host, port) = match split_port(authority) {
+            Some((host, None)) => (host, if plaintext { 80 } else { 443 }),
+            Some((host, Some(port))) => match port.parse() {
+                Ok(port @ 1..) => (host, port),
+                _ => return refuse("the port must be a number from 1 to 65535"),
+            },
+            None => {
+                return refuse("an IPv6 host must stand in brackets, as in https://[2001:db8::1]");
+            }
+        };
+        let host = host.to_ascii_lowercase();
+        if host.parse::<IpAddr>().is_ok() || is_dns_name(&host) && !is_numeric_form(&host) {
+            return Ok(Self {
+                plaintext,
+                host,
+                port,
+            });
+        }
+        refuse(if is_numeric_form(&host) {
+            "an IPv4 address must be four decimal numbers without leading zeros; other forms hide where they go"
+        } else {
+            "its host must be an IP address or a DNS name of at most 253 characters, each label of at most 63"
+        })
+    }
+
+    /// The IP address, where the host is one.
+    #[must_use]
+    pub fn literal(&self) -> Option<IpAddr> {
+        self.host.parse().ok()
+    }
+
+    /// Value of the `Host` header.
+    #[must_use]
+    pub fn authority(&self) -> String {
+        let default_port = if self.plaintext { 80 } else { 443 };
+        let host = if self.host.contains(':') {
+            format!("[{}]", self.host)
+        } else {
+            self.host.clone()
+        };
+        if self.port == default_port {
+            host
+        } else {
+            format!("{host}:{}", self.port)
+        }
+    }
+}
+
+/// Host and port, for messages.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// Which IP addresses may be fence devices.
+#[derive(Debug, Clone, Default)]
+pub struct AddressRules {
+    allowed: Vec<Cidr>,
+    denied: Vec<(Cidr, String)>,
+}
+
+impl AddressRules {
+    /// The built-in denials, `denied` ranges by name (such as "the cluster's service range"), and `allowed` ranges, which
+    /// override every denial (`--allow-device-cidr`).
+    #[must_use]
+    pub fn new(allowed: Vec<Cidr>, denied: Vec<(Cidr, String)>) -> Self {
+        Self { allowed, denied }
+    }
+
+    /// May credentials go to this address?
+    ///
+    /// # Errors
+    /// [`AddressError::NotAllowed`] names the rule that forbids it.
+    pub fn judge(&self, host: &str, address: IpAddr) -> Result<(), AddressError> {
+        // An IPv4 address in IPv6 clothes goes where the IPv4 address goes.
+        let meant = embedded_ipv4(address);
+        if self.allowed.iter().any(|cidr| cidr.contains(meant)) {
+            return Ok(());
+        }
+        let own = self
+            .denied
+            .iter()
+            .find(|(cidr, _)| cidr.contains(meant))
+            .map(|(_, name)| name.as_str());
+        match builtin_denial(meant).or(own) {
+            Some(rule) => Err(AddressError::NotAllowed {
+                host: host.to_owned(),
+                address,
+                rule: rule.to_owned(),
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What is never a BMC, whatever the cluster.
+fn builtin_denial(address: IpAddr) -> Option<&'static str> {
+    const METADATA: &str = "a cloud's metadata service";
+    let rule = match address {
+        IpAddr::V4(v4) => match v4.octets() {
+            [169, 254, 169, 254] | [100, 100, 100, 200] | [168, 63, 129, 16] => METADATA,
+            [0, ..] => "the unspecified address",
+            [127, ..] => "loopback",
+            [169, 254, ..] => "link-local",
+            [224..=239, ..] => "multicast",
+            [240..=255, ..] => "a reserved or broadcast address",
+            _ => return None,
+        },
+        IpAddr::V6(v6) => match v6.segments() {
+            [0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x0254] => METADATA,
+            [0, 0, 0, 0, 0, 0, 0, 0] => "the unspecified address",
+            [0, 0, 0, 0, 0, 0, 0, 1] => "loopback",
+            [0xfe80..=0xfebf, ..] => "link-local",
+            [0xff00..=0xffff, ..] => "multicast",
+            _ => return None,
+        },
+    };
+    Some(rule)
+}
+
+/// The IPv4 address inside a mapped (`::ffff:0:0/96`), compatible (`::/96`), NAT64 (`64:ff9b::/96`) or 6to4 (`2002::/16`)
+/// address; any other address as it is.
+fn embedded_ipv4(address: IpAddr) -> IpAddr {
+    let IpAddr::V6(v6) = address else {
+        return address;
+    };
+    let (high, low) = match v6.segments() {
+        // The unspecified and the loopback address are themselves.
+        [0, 0, 0, 0, 0, 0, 0, 0 | 1] => return address,
+        [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
+        | [0x0064, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => (high, low),
+        _ => return address,
+    };
+    let [_, _, _, _, _, _, _, _, _, _, _, _, a, b, c, d] =
+        Ipv6Addr::new(0, 0, 0, 0, 0, 0, high, low).octets();
+    IpAddr::from([a, b, c, d])
+}
+
+/// Host and port text; none when a bare IPv6 address makes the colon ambiguous.
+fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
+    if let Some(rest) = authority.strip_prefix('[') {
+        let (host, after) = rest.split_once(']')?;
+        host.parse::<Ipv6Addr>().ok()?;
+        return match after {
+            "" => Some((host, None)),
+            _ => Some((host, Some(after.strip_prefix(':')?))),
+        };
+    }
+    match authority.split_once(':') {
+        None => Some((authority, None)),
+        Some((_, port)) if port.contains(':') => None,
+        Some((host, port)) => Some((host, Some(port))),
+    }
+}
+
+/// A DNS name as Kubernetes writes node names: labels of letters, digits and inner hyphens.
+fn is_dns_name(name: &str) -> bool {
+    let is_label = |label: &str| {
+        (1..=LABEL_CHARACTERS_MAX).contains(&label.len())
+            && label
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    (1..=HOST_CHARACTERS_MAX).contains(&name.len()) && name.split('.').all(is_label)
+}
+
+/// Would a resolver read this name as a number (`0x7f000001`, `2130706433`, `127.1`, `0177.0.0.1`)?
+fn is_numeric_form(name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or_default();
+    let hexadecimal = last
+        .strip_prefix("0x")
+        .is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()));
+    hexadecimal || !last.is_empty() && last.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// The error, with everything before an `@` left out of the message: it may be a password.
+fn invalid(address: &str, rule: &str) -> AddressError {
+    let shown = match address.rsplit_once('@') {
+        Some((before, after)) => {
+            let scheme = before.split_once("://").map_or("", |(scheme, _)| scheme);
+            format!("{scheme}://<redacted>@{after}")
+        }
+        None => address.to_owned(),
+    };
+    AddressError::Invalid {
+        address: printable(&shown, 300),
+        rule: rule.to_owned(),
+    }
+}

@@ -1,0 +1,271 @@
+//! User and password of a device, out of a Secret.
+//!
+//! A Secret written by hand holds surprises: a trailing newline, a missing key, a byte that no header can carry. Each is
+//! found here, before a connection is opened, and named in words that hold nothing of the value. The values are wiped from
+//! memory when dropped and never shown, not even by `Debug`.
+
+use super::cidr::Cidr;
+use super::error::printable;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderValue;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use zeroize::Zeroizing;
+
+/// Longest value in bytes.
+pub const VALUE_BYTES_MAX: usize = 4096;
+
+/// Annotation of a Secret: the hosts that its values may be sent to, separated by commas. An entry is a host name, `*.` and
+/// a domain, an IP address or a range of them.
+pub const ALLOWED_HOSTS_ANNOTATION: &str = "nodefencing.io/allowed-hosts";
+
+/// Why a Secret cannot be used. Holds nothing of its values.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CredentialsError {
+    /// A key is not there.
+    #[error("Secret `{secret}` has no key `{key}` (it has: {present}); add it")]
+    Missing {
+        /// Name of the Secret.
+        secret: String,
+        /// The key that is needed.
+        key: &'static str,
+        /// The keys that are there.
+        present: String,
+    },
+    /// A value cannot be used.
+    #[error("Secret `{secret}`, key `{key}`: {problem}; write the value again")]
+    Value {
+        /// Name of the Secret.
+        secret: String,
+        /// The key.
+        key: &'static str,
+        /// What is wrong, without the value.
+        problem: String,
+    },
+    /// An entry of the annotation cannot be read, so nothing is allowed.
+    #[error(
+        "Secret `{secret}`: annotation {ALLOWED_HOSTS_ANNOTATION} has the entry `{entry}`, which must be a host name, *.domain, an IP address or a range such as 10.20.0.0/16"
+    )]
+    Annotation {
+        /// Name of the Secret.
+        secret: String,
+        /// The entry.
+        entry: String,
+    },
+    /// The Secret may not be sent to this host. No connection was opened.
+    #[error(
+        "Secret `{secret}` may not be sent to {host}: its annotation {ALLOWED_HOSTS_ANNOTATION} does not list it; add the host there, or name another Secret in `credentialsRef`"
+    )]
+    HostNotAllowed {
+        /// Name of the Secret.
+        secret: String,
+        /// The host that was excluded.
+        host: String,
+    },
+}
+
+/// User and password of one device.
+pub struct Credentials {
+    secret: String,
+    username: Zeroizing<String>,
+    password: Zeroizing<String>,
+    allowed_hosts: Option<Vec<HostPattern>>,
+    trimmed_keys: Vec<&'static str>,
+}
+
+/// Shows the Secret's name only.
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials")
+            .field("secret", &self.secret)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Credentials {
+    /// Reads `username` and `password` (the format of a BareMetalHost's Secret) and the annotation.
+    ///
+    /// # Errors
+    /// [`CredentialsError`], the first problem found.
+    pub fn from_secret(
+        secret: &str,
+        data: &BTreeMap<String, Vec<u8>>,
+        annotations: &BTreeMap<String, String>,
+    ) -> Result<Self, CredentialsError> {
+        let mut trimmed_keys = Vec::new();
+        let mut value = |key| read_value(secret, data, key, &mut trimmed_keys);
+        let (username, password) = (value("username")?, value("password")?);
+        let allowed_hosts = annotations.get(ALLOWED_HOSTS_ANNOTATION);
+        Ok(Self {
+            secret: secret.to_owned(),
+            username,
+            password,
+            allowed_hosts: allowed_hosts
+                .map(|list| read_hosts(secret, list))
+                .transpose()?,
+            trimmed_keys,
+        })
+    }
+
+    /// Keys whose value had a trailing newline, which was left away: worth an event, once.
+    #[must_use]
+    pub fn trimmed_keys(&self) -> &[&'static str] {
+        &self.trimmed_keys
+    }
+
+    /// May the values be sent to this host, which stands for this address?
+    ///
+    /// # Errors
+    /// [`CredentialsError::HostNotAllowed`].
+    pub fn judge_host(&self, host: &str, address: IpAddr) -> Result<(), CredentialsError> {
+        match &self.allowed_hosts {
+            Some(patterns)
+                if !patterns
+                    .iter()
+                    .any(|pattern| pattern.matches(host, address)) =>
+            {
+                Err(CredentialsError::HostNotAllowed {
+                    secret: self.secret.clone(),
+                    host: host.to_owned(),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Value of the `Authorization` header (RFC 7617), marked sensitive.
+    ///
+    /// # Errors
+    /// [`CredentialsError::Value`] when the user holds a colon, which Basic authentication cannot carry.
+    pub fn basic(&self) -> Result<HeaderValue, CredentialsError> {
+        let refuse = |problem: &str| CredentialsError::Value {
+            secret: self.secret.clone(),
+            key: "username",
+            problem: problem.to_owned(),
+        };
+        if self.username.contains(':') {
+            return Err(refuse(
+                "it holds a colon, which Basic authentication cannot carry",
+            ));
+        }
+        let pair = Zeroizing::new(format!("{}:{}", *self.username, *self.password));
+        let header = Zeroizing::new(format!("Basic {}", STANDARD.encode(pair.as_bytes())));
+        let mut value =
+            HeaderValue::from_str(&header).map_err(|_| refuse("it cannot be put into a header"))?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+}
+
+/// One value: present, short enough, text on one line.
+fn read_value(
+    secret: &str,
+    data: &BTreeMap<String, Vec<u8>>,
+    key: &'static str,
+    trimmed_keys: &mut Vec<&'static str>,
+) -> Result<Zeroizing<String>, CredentialsError> {
+    let refuse = |problem: &str| {
+        Err(CredentialsError::Value {
+            secret: secret.to_owned(),
+            key,
+            problem: problem.to_owned(),
+        })
+    };
+    let Some(bytes) = data.get(key) else {
+        let present: Vec<_> = data.keys().map(|key| printable(key, 64)).take(20).collect();
+        let present = if present.is_empty() {
+            "none".to_owned()
+        } else {
+            present.join(", ")
+        };
+        return Err(CredentialsError::Missing {
+            secret: secret.to_owned(),
+            key,
+            present,
+        });
+    };
+    if bytes.len() > VALUE_BYTES_MAX {
+        return refuse(&format!(
+            "it has {} bytes, and {VALUE_BYTES_MAX} are allowed",
+            bytes.len()
+        ));
+    }
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return refuse("it is not UTF-8 text");
+    };
+    // `echo secret | base64` leaves one; no device has a password that ends in a newline.
+    let line = text
+        .strip_suffix('\n')
+        .map(|line| line.strip_suffix('\r').unwrap_or(line));
+    if line.is_some() {
+        trimmed_keys.push(key);
+    }
+    let value = line.unwrap_or(text);
+    if value.trim().is_empty() {
+        return refuse("it is empty or white space");
+    }
+    if value.contains(['\0', '\r', '\n']) {
+        return refuse("it holds a NUL, a carriage return or a line feed");
+    }
+    Ok(Zeroizing::new(value.to_owned()))
+}
+
+/// An entry of the annotation.
+enum HostPattern {
+    Name(String),
+    Domain(String),
+    Range(Cidr),
+}
+
+impl HostPattern {
+    fn read(entry: &str) -> Option<Self> {
+        if let Ok(address) = entry.parse::<IpAddr>() {
+            let bits = if address.is_ipv4() { 32 } else { 128 };
+            return format!("{address}/{bits}").parse().ok().map(Self::Range);
+        }
+        if entry.contains('/') {
+            return entry.parse().ok().map(Self::Range);
+        }
+        let (domain, name) = match entry.strip_prefix("*.") {
+            Some(rest) => (true, rest.to_ascii_lowercase()),
+            None => (false, entry.to_ascii_lowercase()),
+        };
+        let valid = !name.is_empty()
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-'));
+        valid.then(|| {
+            if domain {
+                Self::Domain(format!(".{name}"))
+            } else {
+                Self::Name(name)
+            }
+        })
+    }
+
+    fn matches(&self, host: &str, address: IpAddr) -> bool {
+        match self {
+            Self::Name(name) => host.eq_ignore_ascii_case(name),
+            Self::Domain(suffix) => host.to_ascii_lowercase().ends_with(suffix),
+            Self::Range(cidr) => cidr.contains(address),
+        }
+    }
+}
+
+/// The annotation's entries. An unreadable one is an error, never an entry that is skipped.
+fn read_hosts(secret: &str, list: &str) -> Result<Vec<HostPattern>, CredentialsError> {
+    let entries = list
+        .split(',')
+        .map(str::trim)
+        .filter(|entry| !entry.is_empty());
+    entries
+        .map(|entry| {
+            HostPattern::read(entry).ok_or_else(|| CredentialsError::Annotation {
+                secret: secret.to_owned(),
+                entry: printable(entry, 64),
+            })
+        })
+        .collect()
+}

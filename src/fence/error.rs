@@ -1,0 +1,199 @@
+//! What can go wrong between us and a fence device, in the words that end up in conditions and events.
+//!
+//! Each message names the endpoint (the host only, never a user, never a query), what was seen, the rule, and the way out.
+//! Each error says what to do about it ([`Advice`]) and has a stable [`DeviceError::reason`] for conditions and metrics.
+//! None of them ever means that a machine is down: a BMC that does not answer shares its power with its host.
+
+use super::address::AddressError;
+use super::credentials::CredentialsError;
+use std::time::Duration;
+
+/// Failure of one call to a fence device.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DeviceError {
+    /// No connection, or it broke before an answer.
+    #[error(
+        "cannot reach {endpoint}: {problem}; check the address and that the operator's pods may connect to it"
+    )]
+    Unreachable {
+        /// Host and port.
+        endpoint: String,
+        /// What the network said.
+        problem: String,
+    },
+    /// No complete answer within the time allowed for the whole call.
+    #[error(
+        "{endpoint} gave no complete answer within {waited:?}; if the device is always that slow, raise `probe.timeoutSeconds`"
+    )]
+    Timeout {
+        /// Host and port.
+        endpoint: String,
+        /// The time allowed.
+        waited: Duration,
+    },
+    /// The device refused user or password (HTTP 401).
+    #[error(
+        "{endpoint} refused the user or the password (401); correct the Secret named by `credentialsRef`, or unlock the account on the device"
+    )]
+    AuthFailed {
+        /// Host and port.
+        endpoint: String,
+    },
+    /// The account may not do this (HTTP 403).
+    #[error(
+        "{endpoint} denied {request} to this account (403); give it the Operator role on the device"
+    )]
+    PermissionDenied {
+        /// Host and port.
+        endpoint: String,
+        /// Method and path.
+        request: String,
+    },
+    /// What was asked for is not there (HTTP 404). Never a proof of anything.
+    #[error(
+        "{endpoint} has no {path} (404); set `redfish.systemID` to a system that the device has"
+    )]
+    NotFound {
+        /// Host and port.
+        endpoint: String,
+        /// The path that was asked for.
+        path: String,
+    },
+    /// The device has no time now (HTTP 429, 5xx).
+    #[error(
+        "{endpoint} answered {status} to {request}: busy or restarting; it is asked again later"
+    )]
+    Busy {
+        /// Host and port.
+        endpoint: String,
+        /// Method and path.
+        request: String,
+        /// The HTTP status.
+        status: u16,
+        /// How long the device asks us to wait, capped.
+        retry_after: Option<Duration>,
+    },
+    /// The answer cannot be understood, or breaks a limit or a rule of the protocol.
+    #[error(
+        "{endpoint} gave an answer that cannot be used: {problem}; check that the address is the Redfish service of a BMC"
+    )]
+    Protocol {
+        /// Host and port.
+        endpoint: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The device did not prove to be the one that the settings name. Nothing was sent to it.
+    #[error("{endpoint} did not prove its identity: {problem}; nothing was sent to it")]
+    TlsIdentity {
+        /// Host and port.
+        endpoint: String,
+        /// What is wrong with its certificate, and the way out.
+        problem: String,
+    },
+    /// The address is not one that credentials may be sent to. Nothing was sent.
+    #[error(transparent)]
+    AddressNotAllowed(#[from] AddressError),
+    /// The device cannot or will not do what we need, and nothing else is done instead.
+    #[error(
+        "{endpoint} refused the power-off: {problem}; no weaker reset type is ever tried instead"
+    )]
+    Refused {
+        /// Host and port.
+        endpoint: String,
+        /// What it said.
+        problem: String,
+    },
+    /// Several systems, and the settings do not say which.
+    #[error("{endpoint} has {found}; set `redfish.systemID` to the one that is this node")]
+    AmbiguousSystem {
+        /// Host and port.
+        endpoint: String,
+        /// How many systems, and which.
+        found: String,
+    },
+    /// The Secret cannot be used.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
+    /// The settings of the device cannot be used.
+    #[error("`{field}` cannot be used: {problem}")]
+    Settings {
+        /// The field of the FenceDevice.
+        field: &'static str,
+        /// Value, rule and way out.
+        problem: String,
+    },
+}
+
+/// What to do about an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Advice {
+    /// It may work at once on a new connection.
+    Retry,
+    /// It may work after the device's or our own pause.
+    Wait,
+    /// It will not work until a human changes something; trying again may lock the account.
+    Human,
+}
+
+impl DeviceError {
+    /// What to do about it.
+    #[must_use]
+    pub fn advice(&self) -> Advice {
+        match self {
+            Self::Unreachable { .. } | Self::Timeout { .. } | Self::Protocol { .. } => {
+                Advice::Retry
+            }
+            Self::Busy { .. } => Advice::Wait,
+            Self::AuthFailed { .. }
+            | Self::PermissionDenied { .. }
+            | Self::NotFound { .. }
+            | Self::TlsIdentity { .. }
+            | Self::AddressNotAllowed(_)
+            | Self::Refused { .. }
+            | Self::AmbiguousSystem { .. }
+            | Self::Credentials(_)
+            | Self::Settings { .. } => Advice::Human,
+        }
+    }
+
+    /// Stable name for conditions, events and metric labels.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Unreachable { .. } => "Unreachable",
+            Self::Timeout { .. } => "Timeout",
+            Self::AuthFailed { .. } => "AuthFailed",
+            Self::PermissionDenied { .. } => "PermissionDenied",
+            Self::NotFound { .. } => "NotFound",
+            Self::Busy { .. } => "Busy",
+            Self::Protocol { .. } => "ProtocolError",
+            Self::TlsIdentity { .. } => "TlsIdentity",
+            Self::AddressNotAllowed(_) => "AddressNotAllowed",
+            Self::Refused { .. } => "Refused",
+            Self::AmbiguousSystem { .. } => "AmbiguousSystem",
+            Self::Credentials(_) => "CredentialsInvalid",
+            Self::Settings { .. } => "SettingsInvalid",
+        }
+    }
+
+    /// How long the device itself asks us to wait.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Busy { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+}
+
+/// Text of a device, safe to show: control characters become spaces, and at most `characters_max` are kept.
+#[must_use]
+pub fn printable(text: &str, characters_max: usize) -> String {
+    let clean = |c: char| if c.is_control() { ' ' } else { c };
+    let mut shown: String = text.chars().take(characters_max).map(clean).collect();
+    if text.chars().nth(characters_max).is_some() {
+        shown.push('…');
+    }
+    shown
+}
