@@ -1,0 +1,184 @@
+//! How much may be fenced at once. The out-of-service taint passes by Kubernetes' own rate limits and disruption budgets, so
+//! this is the only brake (DESIGN §9).
+//!
+//! A brake holds, it never refuses: a held incident goes on when the share drops, when another one ends, or when a human
+//! approves it. An approval lifts every brake but the two that protect the operator itself and the control plane.
+
+use super::observed::{NodeView, Ready};
+use crate::api::{Budget, ControlPlaneBudget, FenceMode, IntOrPercent};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Label of control-plane nodes (kubeadm, KEP-2067).
+pub const CONTROL_PLANE_LABEL: &str = "node-role.kubernetes.io/control-plane";
+
+/// An open incident, as the budget sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Open {
+    /// NodeFence name.
+    pub fence: String,
+    /// Node name.
+    pub node: String,
+    /// Policy name.
+    pub policy: String,
+    /// It has been admitted and may act.
+    pub admitted: bool,
+    /// Its policy's priority: who goes first.
+    pub priority: i32,
+    /// Creation, as a sortable text: who came first.
+    pub created: String,
+}
+
+/// The cluster, as the budget sees it.
+#[derive(Debug)]
+pub struct Cluster<'a> {
+    /// All Nodes.
+    pub nodes: &'a [NodeView],
+    /// Names of the nodes that the incident's policy selects.
+    pub selected: &'a [String],
+    /// All open incidents, this one included.
+    pub open: &'a [Open],
+    /// When the policy's earlier incidents were admitted (time since boot).
+    pub admissions: &'a [Duration],
+    /// The node that this operator runs on, if it knows.
+    pub own_node: Option<&'a str>,
+}
+
+/// Why an incident is held.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Hold {
+    /// `OwnNode`, `Quorum`, `MaxConcurrent`, `Storm`, `MaxPerHour`, `FailureDomain`: metric label and condition reason.
+    pub reason: &'static str,
+    /// What holds it, with the numbers, and the way out.
+    pub words: String,
+}
+
+fn hold(reason: &'static str, words: String) -> Result<(), Hold> {
+    Err(Hold { reason, words })
+}
+
+/// May this incident act now?
+pub fn admit(
+    mine: &Open,
+    mode: FenceMode,
+    approved: bool,
+    budget: &Budget,
+    cluster: &Cluster<'_>,
+    now: Duration,
+) -> Result<(), Hold> {
+    if cluster.own_node == Some(mine.node.as_str()) {
+        let words = "the operator itself runs on this node; another replica has to fence it".to_owned();
+        return hold("OwnNode", words);
+    }
+    if budget.control_plane == ControlPlaneBudget::PreserveQuorum {
+        quorum(mine, cluster)?;
+    }
+    if approved {
+        return Ok(());
+    }
+    concurrent(mine, budget, cluster)?;
+    failure_domain(mine, budget, cluster)?;
+    if mode == FenceMode::PowerOff {
+        healthy(budget, cluster)?;
+    }
+    hourly(budget, cluster, now)
+}
+
+/// Fencing a control-plane node must leave a majority of them Ready.
+fn quorum(mine: &Open, cluster: &Cluster<'_>) -> Result<(), Hold> {
+    let members: Vec<&NodeView> =
+        cluster.nodes.iter().filter(|node| node.labels.contains_key(CONTROL_PLANE_LABEL)).collect();
+    if !members.iter().any(|node| node.name == mine.node) {
+        return Ok(());
+    }
+    let left = members.iter().filter(|node| node.name != mine.node && node.ready() == Ready::True).count();
+    let needed = members.len() / 2 + 1;
+    if left >= needed {
+        return Ok(());
+    }
+    let words = format!(
+        "{left} of {} control-plane nodes would be left Ready, quorum needs {needed}; bring one back, or set `budget.controlPlane: Ignore`",
+        members.len()
+    );
+    hold("Quorum", words)
+}
+
+fn concurrent(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result<(), Hold> {
+    let same_policy = || cluster.open.iter().filter(|other| other.policy == mine.policy && other.fence != mine.fence);
+    let running = same_policy().filter(|other| other.admitted).count();
+    let limit = usize::try_from(budget.max_concurrent).unwrap_or(1);
+    if running >= limit {
+        let first = same_policy().find(|other| other.admitted).map_or("", |other| other.fence.as_str());
+        let words = format!(
+            "{running} of at most {limit} fences of policy {} are under way (`budget.maxConcurrent`), {first} first; waits its turn, or approve it",
+            mine.policy
+        );
+        return hold("MaxConcurrent", words);
+    }
+    let ahead = same_policy()
+        .filter(|other| !other.admitted && (-other.priority, &other.created, &other.fence) < (-mine.priority, &mine.created, &mine.fence))
+        .count();
+    if running + ahead >= limit {
+        let words = format!("{ahead} older incident(s) of policy {} go first (`budget.maxConcurrent` {limit})", mine.policy);
+        return hold("MaxConcurrent", words);
+    }
+    Ok(())
+}
+
+fn failure_domain(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result<(), Hold> {
+    let Some(domain) = &budget.failure_domain else { return Ok(()) };
+    let domain_of: BTreeMap<&str, &String> = cluster
+        .nodes
+        .iter()
+        .filter_map(|node| Some((node.name.as_str(), node.labels.get(&domain.topology_key)?)))
+        .collect();
+    let Some(mine_domain) = domain_of.get(mine.node.as_str()) else { return Ok(()) };
+    let running = cluster
+        .open
+        .iter()
+        .filter(|other| other.admitted && other.fence != mine.fence && domain_of.get(other.node.as_str()) == Some(mine_domain))
+        .count();
+    if running < usize::try_from(domain.max_concurrent).unwrap_or(1) {
+        return Ok(());
+    }
+    let words = format!(
+        "{running} fence(s) are under way in {} {mine_domain}, at most {} may be (`budget.failureDomain`)",
+        domain.topology_key, domain.max_concurrent
+    );
+    hold("FailureDomain", words)
+}
+
+/// Too many nodes down at once is more likely a switch, a power feed or the API server than that many machines.
+fn healthy(budget: &Budget, cluster: &Cluster<'_>) -> Result<(), Hold> {
+    let total = cluster.selected.len();
+    let healthy = cluster
+        .nodes
+        .iter()
+        .filter(|node| cluster.selected.contains(&node.name) && node.ready() == Ready::True)
+        .count();
+    let needed = match budget.min_healthy {
+        IntOrPercent::Int(number) => usize::try_from(number).unwrap_or(0),
+        // Rounded up: 51 % of 3 nodes is 2 nodes.
+        IntOrPercent::Percent(percent) => (total * usize::from(percent)).div_ceil(100),
+    };
+    if healthy >= needed {
+        return Ok(());
+    }
+    let words = format!(
+        "{healthy} of {total} nodes of the policy are Ready, `budget.minHealthy` wants {needed}; if these machines are really down, approve this NodeFence (`spec.approval`)"
+    );
+    hold("Storm", words)
+}
+
+fn hourly(budget: &Budget, cluster: &Cluster<'_>, now: Duration) -> Result<(), Hold> {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let recent = cluster.admissions.iter().filter(|at| now.saturating_sub(**at) < HOUR).count();
+    if recent < usize::try_from(budget.max_per_hour).unwrap_or(1) {
+        return Ok(());
+    }
+    let words = format!(
+        "{recent} fences of the policy began in the last hour, `budget.maxPerHour` is {}; goes on by itself, or approve it",
+        budget.max_per_hour
+    );
+    hold("MaxPerHour", words)
+}

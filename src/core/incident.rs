@@ -1,0 +1,352 @@
+//! One incident: its frozen settings, what this process remembers of it, and what can be done next.
+//!
+//! [`Memory`] lives in this process only. After a crash it is empty, and the incident begins again from what the Node
+//! and the NodeFence say: claim anew, quiesce anew, prove anew (DESIGN S3).
+
+use super::observed::{LeaseView, PodView};
+use super::proof::{DeviceReadings, IdentityRule, Require, Verification};
+use super::reading::{PowerState, Reading};
+use super::stage::Stage;
+use super::taint::NodePatch;
+use crate::api::{FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A device of a level, resolved for this node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Device {
+    /// FenceDevice name.
+    pub name: String,
+    /// Who must answer there.
+    pub identity: IdentityRule,
+}
+
+/// One way to fence the node: AND or OR over its devices. Levels are tried one after the other (Pacemaker's topology).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Level {
+    /// Name of the level in the policy.
+    pub name: String,
+    /// How many of its devices must be off.
+    pub require: Require,
+    /// Tries before the next level's turn.
+    pub attempts_max: u32,
+    /// Pause between two tries.
+    pub retry_period: Duration,
+    /// How long one try of the level may take.
+    pub timeout: Duration,
+    /// The devices that serve this node; a level without any is passed over.
+    pub devices: Vec<Device>,
+}
+
+/// A human's word on the incident.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Approval {
+    /// The policy asks for none, and nobody gave one.
+    NotNeeded,
+    /// The policy wants one.
+    Awaited,
+    /// Given, by this user.
+    Approved(String),
+    /// Refused, by this user, for this reason.
+    Denied(String, String),
+}
+
+/// What the NodeFence's status says of the time before this process. Bookkeeping only: no taint and no power command
+/// follows from it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Record {
+    /// The evidence was stored: `out-of-service` of ours may have been set.
+    pub evidence: bool,
+    /// An off command was intended and its outcome never written: its effect may still land (S23).
+    pub unresolved: bool,
+    /// Attempts so far.
+    pub attempts: u32,
+}
+
+/// The frozen settings of an incident, and the few inputs that may still stop or narrow it (S15).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Settings {
+    /// NodeFence name.
+    pub fence: String,
+    /// Node name.
+    pub node: String,
+    /// UID of the Node; none: a human named only the node, and it is bound before the claim.
+    pub node_uid: Option<String>,
+    /// Boot that is to be fenced; none as above, or for an adopted taint.
+    pub boot_id: Option<String>,
+    /// A human asked for it: no waiting, no budget, but the same proof.
+    pub human: bool,
+    /// How far to go.
+    pub mode: FenceMode,
+    /// What to do with the proof.
+    pub strategy: RecoveryStrategy,
+    /// Who deletes the stuck pods.
+    pub pod_deletion: PodDeletion,
+    /// When the taint goes.
+    pub release: ReleaseMode,
+    /// Until the detach counts as stuck.
+    pub detach_timeout: Duration,
+    /// Until the release counts as stuck.
+    pub release_timeout: Duration,
+    /// The policy's demands on a proof.
+    pub verification: Verification,
+    /// Time between two readings.
+    pub read_period: Duration,
+    /// How long an off command of unknown outcome may still land.
+    pub late_effect: Duration,
+    /// Ways to fence.
+    pub levels: Vec<Level>,
+    /// A human's word.
+    pub approval: Approval,
+    /// `desiredState: Released`.
+    pub released: bool,
+    /// Stop before the taint, for this reason (policy gone, narrowed).
+    pub stop: Option<String>,
+    /// What the record says.
+    pub record: Record,
+}
+
+/// Our claim on the Node, as this process wrote it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Held {
+    /// Its value.
+    pub value: String,
+    /// UID of the claimed Node.
+    pub uid: String,
+    /// Boot ID of the claimed Node.
+    pub boot_id: String,
+    /// A quorum read has shown it on the Node.
+    pub seen: bool,
+}
+
+/// Outcome of an off command, per device.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum OffResult {
+    /// The device took it; whether the machine went off is for the readings to say.
+    Accepted,
+    /// The device says the machine already is off; as above.
+    AlreadyOff,
+    /// The device refused, or could not be reached before the command went out: nothing was commanded.
+    NotSent(String),
+    /// The command went out and no answer came: it may land late.
+    Unknown(String),
+}
+
+/// An off command that has been written down before it is sent (S11).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Attempt {
+    /// `<nonce>-<number>`.
+    pub id: String,
+    /// Level name.
+    pub level: String,
+    /// FenceDevice names.
+    pub devices: Vec<String>,
+    /// The intent is in the NodeFence.
+    pub recorded: bool,
+    /// Per device; empty until the commands have ended.
+    pub results: BTreeMap<String, OffResult>,
+}
+
+/// Answer of a device to one question.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Sight {
+    /// FenceDevice name.
+    pub device: String,
+    /// The reading, or why there is none.
+    pub reading: Result<Reading, String>,
+    /// When the answer, or its absence, was known (time since boot).
+    pub at: Duration,
+}
+
+impl Sight {
+    /// The power it shows; no answer is Unknown.
+    pub fn state(&self) -> PowerState {
+        self.reading.as_ref().map_or(PowerState::Unknown, |reading| reading.state)
+    }
+}
+
+/// What this process remembers of an incident.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Memory {
+    /// Stage shown last, and since when.
+    pub stage: Option<(Stage, Duration)>,
+    /// Our claim.
+    pub claim: Option<Held>,
+    /// We are taking the claim away: its absence is our doing.
+    pub dropping: bool,
+    /// How the incident ends once the claim is gone; none: it goes on from the beginning.
+    pub ending: Option<(Stage, String)>,
+    /// Since when no pod can start on the node.
+    pub quiesced: Option<Duration>,
+    /// Pods that had to go when the node was quiesced.
+    pub pods_found: Vec<String>,
+    /// Pods left out because they tolerate `out-of-service`.
+    pub pods_tolerating: Vec<String>,
+    /// Level that is tried now: index into the settings' levels.
+    pub level: usize,
+    /// Tries of this level that failed.
+    pub failures: u32,
+    /// Times that every level has been tried in vain.
+    pub rounds: u32,
+    /// Not to try again before (time since boot).
+    pub retry_at: Option<Duration>,
+    /// Why the last try failed.
+    pub last_failure: Option<String>,
+    /// Answers to the last question, all devices of the level.
+    pub sights: Vec<Sight>,
+    /// The off command of this try.
+    pub attempt: Option<Attempt>,
+    /// Off commands under any claim of this process.
+    pub attempts: u32,
+    /// Answers of the confirm engine.
+    pub readings: Option<Vec<DeviceReadings>>,
+    /// The kubelet's Lease when the readings began.
+    pub lease_before: Option<LeaseView>,
+    /// Device work that is under way.
+    pub busy: bool,
+    /// The evidence is in the NodeFence.
+    pub evidence: bool,
+    /// The stuck pods have been deleted.
+    pub evicted: bool,
+    /// Contradictions met (S22).
+    pub contradictions: u32,
+    /// An off may still land until then (time since boot, S23).
+    pub unresolved_until: Option<Duration>,
+    /// The record's unresolved attempt has been taken over.
+    pub record_read: bool,
+    /// This process has seen `out-of-service` under our claim.
+    pub tainted: bool,
+    /// We are taking the taint away: its absence is our doing.
+    pub releasing: bool,
+    /// Off commands while the taint stood.
+    pub reoffs: u32,
+    /// Since when nothing is attached any more.
+    pub drained: Option<Duration>,
+    /// The next round makes the last check by quorum LIST.
+    pub last_check: bool,
+    /// Rounds of waiting, for the pace of polling.
+    pub polls: u32,
+    /// Why a write was refused, for the condition (F23, F24).
+    pub denied: Option<String>,
+    /// Writes in a row that failed.
+    pub write_failures: u32,
+    /// No write before (time since boot).
+    pub write_retry_at: Option<Duration>,
+}
+
+impl Memory {
+    /// Forgets everything that was learned under a claim: a new claim begins from nothing.
+    pub fn forget_claim(&mut self) {
+        self.claim = None;
+        self.dropping = false;
+        self.quiesced = None;
+        self.attempt = None;
+        self.readings = None;
+        self.lease_before = None;
+        self.evidence = false;
+        self.evicted = false;
+        self.sights.clear();
+        self.polls = 0;
+    }
+}
+
+/// A pod to delete by force, by name and uid, while the proof lives.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Eviction {
+    /// The pods.
+    pub pods: Vec<PodView>,
+    /// Not to be sent after this moment (time since boot).
+    pub valid_until: Duration,
+}
+
+/// The facts a proof rests on, for the record.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Evidence {
+    /// The claim under which it was won.
+    pub claim: String,
+    /// UID of the Node.
+    pub node_uid: String,
+    /// Boot that was fenced.
+    pub boot_id: String,
+    /// The kubelet's last Lease.
+    pub lease_renew_time: String,
+    /// Readings per device.
+    pub readings: Vec<DeviceReadings>,
+}
+
+/// What to ask of the level's devices, or command them. The answer comes later, as a [`Reply`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum DeviceOrder {
+    /// One reading of each.
+    Look,
+    /// Off, by this attempt; the claim is read again right before each command goes out (F12).
+    Off(Attempt),
+    /// Readings in a new session until they could prove it or time is up.
+    Confirm,
+}
+
+/// The one thing to do next.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing until something changes, or until the decision's `wake`.
+    Wait,
+    /// Write a human's incident down as bound to this Node and boot.
+    Bind {
+        /// Node UID.
+        uid: String,
+        /// Boot ID.
+        boot_id: String,
+    },
+    /// Put our claim on the Node.
+    Claim(NodePatch),
+    /// Take our claim away.
+    DropClaim(NodePatch),
+    /// Write the attempt down before its commands go out.
+    RecordIntent(Attempt),
+    /// Device work.
+    Device(DeviceOrder, usize),
+    /// Write the evidence down before anything destructive.
+    StoreEvidence(Box<Evidence>),
+    /// Delete the stuck pods.
+    Evict(Eviction),
+    /// Set `out-of-service`.
+    Taint(NodePatch),
+    /// Take `out-of-service` and the claim away.
+    Release(NodePatch),
+    /// End the incident in the decision's stage.
+    Close,
+}
+
+/// A decision, and the words that explain it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// What to do.
+    pub effect: Effect,
+    /// Where the incident stands.
+    pub stage: Stage,
+    /// Why, for the NodeFence, the event and the log.
+    pub words: String,
+    /// A human is needed: `(reason, words)`.
+    pub escalation: Option<(&'static str, String)>,
+    /// Look again at this moment at the latest (time since boot).
+    pub wake: Option<Duration>,
+    /// The stage is late from this moment on (time since boot).
+    pub deadline: Option<Duration>,
+}
+
+/// What became of an effect.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Reply {
+    /// The API server did it.
+    Done,
+    /// The API server refused: nothing was written. HTTP status and message.
+    Refused(u16, String),
+    /// No definite answer: it may have been written, or may still be (F21).
+    Unknown(String),
+    /// Answers to [`DeviceOrder::Look`].
+    Looked(Vec<Sight>),
+    /// Ends of [`DeviceOrder::Off`].
+    Commanded(BTreeMap<String, OffResult>),
+    /// Answers to [`DeviceOrder::Confirm`], and why it ended without an Off run, per device.
+    Confirmed(Vec<DeviceReadings>, Vec<String>),
+}

@@ -1,0 +1,210 @@
+//! What was seen of the cluster, reduced to the facts that a decision needs.
+//!
+//! The shell fills these from quorum reads (`resourceVersion` unset, DESIGN S12) when something destructive hangs on
+//! them, and from caches when they only wake somebody up. Nothing here knows where a fact came from or what time it is.
+
+use std::collections::BTreeMap;
+
+/// Taint that makes Kubernetes force-delete the pods of a node and detach its volumes.
+/// Source: KEP-2268, `k8s.io/api/core/v1/well_known_taints.go`.
+pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+/// Our fencing token on a Node; its value is `<NodeFence>-<nonce>`, its effect NoExecute.
+pub const CLAIM: &str = "nodefencing.io/claim";
+/// Keeps new pods off a fenced node until its kubelet reports another boot; its value is the fenced boot ID, its effect
+/// NoSchedule.
+pub const QUARANTINE: &str = "nodefencing.io/quarantine";
+
+/// One element of `spec.taints`, with all that is needed to test for exactly this element.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TaintView {
+    /// Taint key.
+    pub key: String,
+    /// Taint value, absent and empty kept apart as the API server stores them.
+    pub value: Option<String>,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: String,
+    /// `timeAdded` as the API server prints it.
+    pub time_added: Option<String>,
+}
+
+/// Status of the Node's `Ready` condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Ready {
+    /// The kubelet says it is ready.
+    True,
+    /// The kubelet says it is not.
+    False,
+    /// The node-lifecycle controller has not heard of the kubelet for the grace period.
+    Unknown,
+    /// The Node has no such condition: never fenced.
+    Missing,
+}
+
+/// One condition of a Node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ConditionView {
+    /// Condition type, such as `Ready`.
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// `lastTransitionTime` as the API server prints it; compared for equality only.
+    pub transition: String,
+}
+
+/// A Node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct NodeView {
+    /// Node name.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: String,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Keys of the annotations.
+    pub annotation_keys: Vec<String>,
+    /// `spec.unschedulable`: the node is cordoned.
+    pub unschedulable: bool,
+    /// `spec.taints` in their stored order.
+    pub taints: Vec<TaintView>,
+    /// `status.conditions`.
+    pub conditions: Vec<ConditionView>,
+    /// `status.nodeInfo.bootID`; empty if the kubelet never reported one.
+    pub boot_id: String,
+    /// `status.nodeInfo.systemUUID`; empty if the kubelet never reported one.
+    pub system_uuid: String,
+    /// Number of `status.volumesAttached`.
+    pub volumes_attached: usize,
+}
+
+impl NodeView {
+    /// Status of the condition `Ready`.
+    pub fn ready(&self) -> Ready {
+        match self.condition("Ready").map(|condition| condition.status.as_str()) {
+            Some("True") => Ready::True,
+            Some("False") => Ready::False,
+            Some(_) => Ready::Unknown,
+            None => Ready::Missing,
+        }
+    }
+
+    /// The condition of this type.
+    pub fn condition(&self, kind: &str) -> Option<&ConditionView> {
+        self.conditions.iter().find(|condition| condition.kind == kind)
+    }
+
+    /// The first taint with this key, and its place in `spec.taints`.
+    pub fn taint(&self, key: &str) -> Option<(usize, &TaintView)> {
+        self.taints.iter().enumerate().find(|(_, taint)| taint.key == key)
+    }
+
+    /// Value of the claim on this Node, whoever's it is.
+    pub fn claim(&self) -> Option<&str> {
+        self.taint(CLAIM).map(|(_, taint)| taint.value.as_deref().unwrap_or_default())
+    }
+
+    /// Does the Node carry `out-of-service`, whoever set it?
+    pub fn out_of_service(&self) -> bool {
+        self.taint(OUT_OF_SERVICE).is_some()
+    }
+}
+
+/// The kubelet's Lease in `kube-node-lease`. Its time is compared for equality only: another value means that the
+/// kubelet was alive, whatever its clock says.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct LeaseView {
+    /// `spec.renewTime` as the API server prints it; empty if there is no Lease.
+    pub renew_time: String,
+}
+
+/// A pod bound to the node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PodView {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// `metadata.uid`: the precondition of a forced deletion.
+    pub uid: String,
+    /// Has a `deletionTimestamp`.
+    pub deleting: bool,
+    /// `status.phase` is Succeeded or Failed: no container of it starts again.
+    pub finished: bool,
+    /// Has finalizers: its object outlives its containers.
+    pub finalizers: bool,
+    /// Mirror of a static pod: its deletion does not stop it, and it has no claims.
+    pub mirror: bool,
+    /// Tolerates `out-of-service=nodeshutdown:NoExecute` for ever.
+    pub tolerates_out_of_service: bool,
+    /// Names of the PersistentVolumeClaims it uses.
+    pub claims: Vec<String>,
+}
+
+impl PodView {
+    /// `namespace/name`, as kubectl prints it.
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+/// A VolumeAttachment of the node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct AttachmentView {
+    /// Name of the VolumeAttachment.
+    pub name: String,
+    /// CSI driver.
+    pub attacher: String,
+    /// PersistentVolume, or empty for an inline volume.
+    pub volume: String,
+    /// Has a `deletionTimestamp`: attach/detach wants it gone.
+    pub deleting: bool,
+    /// `status.detachError.message`.
+    pub detach_error: Option<String>,
+}
+
+/// What a read returned.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Seen<T> {
+    /// Not asked for in this round.
+    NotRead,
+    /// Asked for, and no answer that can be trusted: the reason, for people.
+    Failed(String),
+    /// The object does not exist.
+    Absent,
+    /// The object, or the complete list.
+    Present(T),
+}
+
+impl<T> Seen<T> {
+    /// The object, if it was read and exists.
+    pub fn present(&self) -> Option<&T> {
+        match self {
+            Self::Present(value) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+/// Everything seen in one round, for one incident.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Observed {
+    /// Quorum GET of the Node.
+    pub node: Seen<NodeView>,
+    /// Quorum GET of the kubelet's Lease; a missing Lease is an empty one.
+    pub lease: Seen<LeaseView>,
+    /// Quorum LIST of the pods bound to the node, complete.
+    pub pods: Seen<Vec<PodView>>,
+    /// VolumeAttachments of the node: complete quorum LIST, read only for the last check before a release.
+    pub attachments: Seen<Vec<AttachmentView>>,
+    /// VolumeAttachments of the node as the cache has them: for words, and to know when the last check is worth its LIST.
+    pub attachments_cached: Vec<AttachmentView>,
+    /// Volumes of pods that tolerate `out-of-service`: they stay attached.
+    pub tolerated_volumes: Vec<String>,
+    /// Something answers at the kubelet's port (read only after an off command).
+    pub kubelet_answers: bool,
+    /// What keeps the incident from acting, by the budget; none: it is admitted.
+    pub hold: Option<super::budget::Hold>,
+    /// The claim on the Node belongs to another NodeFence that is still open.
+    pub rival: bool,
+    /// The cluster's state went back in time (an etcd restore, S18): nothing destructive until the operator is restarted.
+    pub frozen: Option<String>,
+}

@@ -1,0 +1,185 @@
+//! From what was seen to the one next step, and the words that explain it.
+//!
+//! [`step`] is called again after every effect, with everything read anew. It derives where the incident stands from the
+//! Node itself (which of our taints it carries), so that a crash, a lost reply or a rival changes nothing: whoever looks
+//! next decides from the same facts. At most one irreversible step comes out of a round.
+
+mod claimed;
+mod tainted;
+mod unclaimed;
+
+use super::incident::{Decision, Effect, Memory, Settings};
+use super::observed::{NodeView, Observed, Seen};
+use super::stage::Stage;
+use super::taint;
+use std::time::Duration;
+
+/// The time of a round, and the randomness it may use: both are given, never taken.
+#[derive(Debug, Clone)]
+pub struct Moment {
+    /// Time since boot, on a clock that counts suspend.
+    pub now: Duration,
+    /// Eight characters that no other round gets.
+    pub nonce: String,
+}
+
+/// What a round has to read besides the Node.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// The kubelet's Lease.
+    pub lease: bool,
+    /// The node's pods.
+    pub pods: bool,
+    /// All VolumeAttachments, by quorum LIST.
+    pub attachments: bool,
+    /// Whether something answers at the kubelet's port.
+    pub kubelet: bool,
+}
+
+/// What to read for the next [`step`], given the Node.
+pub fn needs(settings: &Settings, memory: &Memory, node: &NodeView) -> Needs {
+    match standing(settings, node) {
+        Standing::Claimed(_) => {
+            let commanded = memory.attempt.as_ref().is_some_and(|attempt| !attempt.results.is_empty());
+            let judging = memory.readings.is_some();
+            Needs {
+                lease: judging || memory.lease_before.is_none() || commanded,
+                pods: memory.quiesced.is_none() || judging,
+                attachments: false,
+                kubelet: judging && commanded,
+            }
+        }
+        Standing::Tainted(_) => Needs { pods: true, attachments: memory.last_check, ..Needs::default() },
+        Standing::Unclaimed | Standing::ForeignTaint => Needs::default(),
+    }
+}
+
+/// Which of our taints the Node carries.
+enum Standing<'a> {
+    /// Neither: nothing of this incident is on the Node.
+    Unclaimed,
+    /// A claim of this incident, of whatever process.
+    Claimed(&'a str),
+    /// A claim of this incident, and `out-of-service`.
+    Tainted(&'a str),
+    /// `out-of-service` without a claim of this incident: not ours to touch (S8).
+    ForeignTaint,
+}
+
+fn standing<'a>(settings: &Settings, node: &'a NodeView) -> Standing<'a> {
+    let own = node.claim().filter(|value| taint::claim_fence(value) == Some(settings.fence.as_str()));
+    match (own, node.out_of_service()) {
+        (Some(claim), false) => Standing::Claimed(claim),
+        (Some(claim), true) => Standing::Tainted(claim),
+        (None, false) => Standing::Unclaimed,
+        (None, true) => Standing::ForeignTaint,
+    }
+}
+
+/// Decides the next step of an incident. Total and deterministic.
+pub fn step(settings: &Settings, memory: &mut Memory, observed: &Observed, moment: &Moment) -> Decision {
+    let mut decision = decide(settings, memory, observed, moment);
+    let since = match memory.stage {
+        Some((stage, since)) if stage == decision.stage => since,
+        _ => moment.now,
+    };
+    memory.stage = Some((decision.stage, since));
+    if decision.deadline.is_none() {
+        decision.deadline = time_limit(settings, decision.stage).map(|limit| since + limit);
+    }
+    overdue(&mut decision, moment.now);
+    if let Some(message) = &memory.denied {
+        let words = format!("the API server refuses a write of the operator: {message}; grant it, or correct the admission policy");
+        decision.escalation = Some(("AdmissionDenied", words));
+    }
+    decision
+}
+
+fn decide(settings: &Settings, memory: &mut Memory, observed: &Observed, moment: &Moment) -> Decision {
+    if let Some(frozen) = &observed.frozen {
+        return wait(Stage::Held, format!("nothing is done: {frozen}")).escalated("ClusterWentBack", frozen.clone());
+    }
+    let node = match &observed.node {
+        Seen::Present(node) => node,
+        Seen::Absent => return close(Stage::Aborted, format!("Node {} was deleted", settings.node)),
+        Seen::Failed(reason) => return unreadable(memory, settings, reason, moment.now),
+        Seen::NotRead => return unreadable(memory, settings, "it was not read", moment.now),
+    };
+    if settings.node_uid.as_ref().is_some_and(|uid| *uid != node.uid) {
+        let words = format!("Node {} was deleted and created anew: its UID is {}", settings.node, node.uid);
+        return close(Stage::Aborted, words);
+    }
+    if memory.write_retry_at.is_some_and(|at| moment.now < at) {
+        let stage = memory.stage.map_or(Stage::Checking, |(stage, _)| stage);
+        let words = format!("tries again after {} failed write(s)", memory.write_failures);
+        return Decision { wake: memory.write_retry_at, ..wait(stage, words) };
+    }
+    match standing(settings, node) {
+        Standing::Unclaimed => unclaimed::step(settings, memory, node, observed, moment),
+        Standing::Claimed(claim) => claimed::step(settings, memory, node, claim, observed, moment),
+        Standing::Tainted(claim) => tainted::step(settings, memory, node, claim, observed, moment),
+        Standing::ForeignTaint => unclaimed::foreign_taint(settings, memory, node, moment),
+    }
+}
+
+fn unreadable(memory: &Memory, settings: &Settings, reason: &str, now: Duration) -> Decision {
+    let stage = memory.stage.map_or(Stage::Checking, |(stage, _)| stage);
+    let words = format!("Node {} cannot be read: {reason}", settings.node);
+    Decision { wake: Some(now + Duration::from_secs(1)), ..wait(stage, words) }
+}
+
+/// How long a stage may take before a human is called.
+fn time_limit(settings: &Settings, stage: Stage) -> Option<Duration> {
+    let level = settings.levels.iter().map(|level| level.timeout).max();
+    match stage {
+        Stage::Checking | Stage::Claiming | Stage::Quiescing | Stage::Fencing | Stage::Verifying | Stage::Tainting => level,
+        Stage::Detaching => Some(settings.detach_timeout),
+        Stage::AwaitingRelease => Some(settings.release_timeout),
+        _ => None,
+    }
+}
+
+/// A stage past its deadline is never silent.
+fn overdue(decision: &mut Decision, now: Duration) {
+    if decision.escalation.is_some() || !decision.deadline.is_some_and(|deadline| now >= deadline) {
+        return;
+    }
+    let reason = match decision.stage {
+        Stage::Detaching => "DetachStuck",
+        Stage::AwaitingRelease => "ReleaseStuck",
+        Stage::Quiescing => "QuiesceStuck",
+        _ => "FenceStuck",
+    };
+    decision.escalation = Some((reason, decision.words.clone()));
+}
+
+fn wait(stage: Stage, words: String) -> Decision {
+    act(Effect::Wait, stage, words)
+}
+
+fn close(stage: Stage, words: String) -> Decision {
+    act(Effect::Close, stage, words)
+}
+
+fn act(effect: Effect, stage: Stage, words: String) -> Decision {
+    Decision { effect, stage, words, escalation: None, wake: None, deadline: None }
+}
+
+impl Decision {
+    fn escalated(mut self, reason: &'static str, words: String) -> Self {
+        self.escalation = Some((reason, words));
+        self
+    }
+
+    fn until(mut self, wake: Duration) -> Self {
+        self.wake = Some(wake);
+        self
+    }
+}
+
+/// 100 ms, then slower up to `slowest`: the pace of looking at something that nobody announces.
+fn poll(memory: &mut Memory, now: Duration, slowest: Duration) -> Duration {
+    let pause = Duration::from_millis(100) * 2u32.pow(memory.polls.min(8));
+    memory.polls = memory.polls.saturating_add(1);
+    now + pause.min(slowest)
+}

@@ -1,0 +1,106 @@
+//! Can any pod still start on the node? And who has to go before the node is released?
+//!
+//! The rules are upstream's: an untolerated NoExecute taint refuses a pod at the kubelet, a pod with a
+//! deletionTimestamp is torn down and never started. A pod that tolerates `out-of-service` for ever is not evicted, its
+//! volumes are not detached, and so it is nobody's danger and nobody's hindrance.
+//! Sources: `pkg/controller/tainteviction`, `pkg/kubelet/lifecycle/predicate.go`, `pkg/controller/podgc` (v1.36).
+
+use super::observed::{OUT_OF_SERVICE, PodView};
+
+/// A toleration of a pod, as stored.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Toleration {
+    /// Key; empty matches every key (only with `Exists`).
+    pub key: String,
+    /// `Exists`, `Equal` or empty, which means `Equal`.
+    pub operator: String,
+    /// Value for `Equal`.
+    pub value: String,
+    /// Effect; empty matches every effect.
+    pub effect: String,
+    /// With a number the pod is evicted after that time, so it does not count as tolerating.
+    pub seconds: Option<i64>,
+}
+
+impl Toleration {
+    /// Does it tolerate `out-of-service=nodeshutdown:NoExecute` for ever? Anything malformed does not.
+    ///
+    /// Same rules as `Toleration.ToleratesTaint` in `k8s.io/api/core/v1/toleration.go`, with two answers on the safe side:
+    /// a time limit means no, and so does an operator we do not know.
+    pub fn keeps_out_of_service(&self) -> bool {
+        let effect = self.effect.is_empty() || self.effect == "NoExecute";
+        let matches = match self.operator.as_str() {
+            "Exists" => self.value.is_empty() && (self.key.is_empty() || self.key == OUT_OF_SERVICE),
+            "" | "Equal" => self.key == OUT_OF_SERVICE && self.value == "nodeshutdown",
+            _ => false,
+        };
+        effect && matches && self.seconds.is_none()
+    }
+}
+
+/// Pods that could still be started by this node's kubelet: quiesced means there are none.
+pub fn startable(pods: &[PodView]) -> impl Iterator<Item = &PodView> {
+    pods.iter().filter(|pod| !pod.deleting && !pod.tolerates_out_of_service && !pod.mirror)
+}
+
+/// Pods whose objects hold on to their volumes and their names, and that nobody will finish on a dead node.
+pub fn stuck(pods: &[PodView]) -> impl Iterator<Item = &PodView> {
+    pods.iter().filter(|pod| pod.deleting && !pod.tolerates_out_of_service && !pod.mirror)
+}
+
+/// Pods that have to be gone before `out-of-service` may go. A finished pod that only its finalizers keep is not among
+/// them: no container of it starts again, and whoever set the finalizer decides when its record goes.
+pub fn hindering(pods: &[PodView]) -> impl Iterator<Item = &PodView> {
+    pods.iter()
+        .filter(|pod| !pod.tolerates_out_of_service && !pod.mirror)
+        .filter(|pod| !(pod.deleting && pod.finished && pod.finalizers))
+}
+
+/// Pods that stay on the node because they tolerate `out-of-service`.
+pub fn tolerating(pods: &[PodView]) -> impl Iterator<Item = &PodView> {
+    pods.iter().filter(|pod| pod.tolerates_out_of_service && !pod.mirror)
+}
+
+/// `a, b, c and 4 more`: a list that fits into a message.
+pub fn name_some<'a>(names: impl Iterator<Item = &'a PodView>) -> String {
+    let names: Vec<String> = names.map(PodView::full_name).collect();
+    shorten(&names)
+}
+
+/// The first three of the names, and how many more there are.
+pub fn shorten(names: &[String]) -> String {
+    match names.get(..3) {
+        Some(first) if names.len() > 3 => format!("{} and {} more", first.join(", "), names.len() - 3),
+        _ => names.join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn toleration(key: &str, operator: &str, value: &str, effect: &str, seconds: Option<i64>) -> bool {
+        let [key, operator, value, effect] = [key, operator, value, effect].map(str::to_owned);
+        Toleration { key, operator, value, effect, seconds }.keeps_out_of_service()
+    }
+
+    #[test]
+    fn tolerations_follow_upstream() {
+        assert!(toleration("", "Exists", "", "", None));
+        assert!(toleration("", "Exists", "", "NoExecute", None));
+        assert!(toleration(OUT_OF_SERVICE, "Exists", "", "", None));
+        assert!(toleration(OUT_OF_SERVICE, "Equal", "nodeshutdown", "NoExecute", None));
+        assert!(toleration(OUT_OF_SERVICE, "", "nodeshutdown", "", None));
+        assert!(!toleration(OUT_OF_SERVICE, "Equal", "other", "NoExecute", None));
+        assert!(!toleration(OUT_OF_SERVICE, "Exists", "", "NoSchedule", None));
+        assert!(!toleration("", "Equal", "", "", None));
+        assert!(!toleration("node.kubernetes.io/not-ready", "Exists", "", "NoExecute", None));
+    }
+
+    #[test]
+    fn a_time_limit_or_nonsense_does_not_tolerate() {
+        assert!(!toleration("", "Exists", "", "NoExecute", Some(300)));
+        assert!(!toleration(OUT_OF_SERVICE, "Lt", "5", "", None));
+        assert!(!toleration("", "Exists", "value", "", None));
+    }
+}

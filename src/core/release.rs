@@ -1,0 +1,88 @@
+//! When may `out-of-service` go again? (DESIGN §2.2)
+//!
+//! Never on a clock: the pods must be gone, the VolumeAttachments must not exist any more, and the machine must still be
+//! off or have booted anew. A node that is Ready with the boot ID it was fenced with never went down: the device lied.
+
+use super::observed::{AttachmentView, NodeView, Observed, PodView, Ready};
+use super::quiesce::{hindering, shorten};
+
+/// Has the machine booted since it was fenced? Without a record of the fenced boot (an adopted taint) a Ready node is taken
+/// to have.
+pub fn booted_anew(node: &NodeView, fenced_boot: Option<&str>) -> bool {
+    match fenced_boot {
+        Some(fenced) => !node.boot_id.is_empty() && node.boot_id != fenced,
+        None => node.ready() == Ready::True,
+    }
+}
+
+/// Ready with the boot that was fenced: it never went down.
+pub fn never_went_down(node: &NodeView, fenced_boot: Option<&str>) -> bool {
+    node.ready() == Ready::True && fenced_boot.is_some_and(|fenced| node.boot_id == fenced)
+}
+
+/// VolumeAttachments that have to go; those of pods that tolerate `out-of-service` stay.
+pub fn attached<'a>(attachments: &'a [AttachmentView], tolerated: &'a [String]) -> impl Iterator<Item = &'a AttachmentView> {
+    attachments.iter().filter(|attachment| !tolerated.contains(&attachment.volume))
+}
+
+/// What still hinders the release.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Hindrance {
+    /// These pods still exist.
+    Pods(Vec<PodView>),
+    /// These VolumeAttachments still exist.
+    Attachments(Vec<AttachmentView>),
+    /// `status.volumesAttached` still lists more volumes than those of tolerating pods.
+    VolumesAttached(usize),
+    /// A list that is needed was not read, or not completely.
+    NotRead,
+}
+
+impl Hindrance {
+    /// In words, naming the objects and their errors.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Pods(pods) => {
+                let names: Vec<String> = pods
+                    .iter()
+                    .map(|pod| format!("{}{}", pod.full_name(), if pod.finalizers { " (held by its finalizers)" } else { "" }))
+                    .collect();
+                format!("waits for {} pod(s) to go: {}", pods.len(), shorten(&names))
+            }
+            Self::Attachments(attachments) => {
+                let names: Vec<String> = attachments
+                    .iter()
+                    .map(|attachment| match &attachment.detach_error {
+                        Some(error) => format!("{} ({}: {error})", attachment.name, attachment.attacher),
+                        None => format!("{} ({})", attachment.name, attachment.attacher),
+                    })
+                    .collect();
+                format!("waits for {} VolumeAttachment(s) to go: {}", attachments.len(), shorten(&names))
+            }
+            Self::VolumesAttached(number) => {
+                format!("waits for `status.volumesAttached` of the Node to empty: {number} left")
+            }
+            Self::NotRead => "waits for a complete list of pods and VolumeAttachments".to_owned(),
+        }
+    }
+}
+
+/// The first thing that hinders; `Ok` only on two complete lists and an empty `volumesAttached`.
+pub fn drained(node: &NodeView, observed: &Observed) -> Result<(), Hindrance> {
+    let Some(pods) = observed.pods.present() else { return Err(Hindrance::NotRead) };
+    let left: Vec<PodView> = hindering(pods).cloned().collect();
+    if !left.is_empty() {
+        return Err(Hindrance::Pods(left));
+    }
+    let tolerated = &observed.tolerated_volumes;
+    let cached: Vec<AttachmentView> = attached(&observed.attachments_cached, tolerated).cloned().collect();
+    if !cached.is_empty() {
+        return Err(Hindrance::Attachments(cached));
+    }
+    if node.volumes_attached > tolerated.len() {
+        return Err(Hindrance::VolumesAttached(node.volumes_attached - tolerated.len()));
+    }
+    let Some(attachments) = observed.attachments.present() else { return Err(Hindrance::NotRead) };
+    let left: Vec<AttachmentView> = attached(attachments, tolerated).cloned().collect();
+    if left.is_empty() { Ok(()) } else { Err(Hindrance::Attachments(left)) }
+}

@@ -1,0 +1,120 @@
+//! What is learned from the outcome of an effect.
+//!
+//! A reply never decides anything: it updates the memory, and the next round looks again before the next step.
+
+use super::incident::{Effect, Memory, OffResult, Reply, Settings};
+use std::time::Duration;
+
+/// What an effect was, once it has been handed out: enough to learn from its reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Asked {
+    /// [`Effect::Claim`].
+    Claim,
+    /// [`Effect::RecordIntent`].
+    RecordIntent,
+    /// [`Effect::StoreEvidence`].
+    StoreEvidence,
+    /// [`Effect::Evict`].
+    Evict,
+    /// [`Effect::DropClaim`].
+    DropClaim,
+    /// Any other write.
+    Write,
+    /// Device work.
+    Device,
+    /// [`Effect::Wait`].
+    Nothing,
+}
+
+impl From<&Effect> for Asked {
+    fn from(effect: &Effect) -> Self {
+        match effect {
+            Effect::Wait => Self::Nothing,
+            Effect::Claim(_) => Self::Claim,
+            Effect::RecordIntent(_) => Self::RecordIntent,
+            Effect::StoreEvidence(_) => Self::StoreEvidence,
+            Effect::Evict(_) => Self::Evict,
+            Effect::Device(..) => Self::Device,
+            Effect::DropClaim(_) => Self::DropClaim,
+            Effect::Bind { .. } | Effect::Taint(_) | Effect::Release(_) | Effect::Close => Self::Write,
+        }
+    }
+}
+
+/// Learns from the reply at `now` (time since boot).
+pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Reply, now: Duration) {
+    match reply {
+        Reply::Done => {
+            memory.denied = None;
+            memory.write_failures = 0;
+            memory.write_retry_at = None;
+            match asked {
+                Asked::RecordIntent => {
+                    if let Some(attempt) = &mut memory.attempt {
+                        attempt.recorded = true;
+                    }
+                }
+                Asked::StoreEvidence => memory.evidence = true,
+                Asked::Evict => memory.evicted = true,
+                Asked::DropClaim => memory.forget_claim(),
+                _ => {}
+            }
+        }
+        Reply::Refused(status, message) => {
+            back_off(memory, now);
+            // A claim that was refused is not on the Node and never will be.
+            if asked == Asked::Claim {
+                memory.claim = None;
+            }
+            if status == 403 {
+                memory.denied = Some(message);
+            }
+        }
+        Reply::Unknown(_) => back_off(memory, now),
+        Reply::Looked(sights) => {
+            memory.busy = false;
+            memory.sights = sights;
+        }
+        Reply::Commanded(results) => commanded(settings, memory, results, now),
+        Reply::Confirmed(readings, failures) => {
+            memory.busy = false;
+            memory.readings = Some(readings);
+            if !failures.is_empty() {
+                memory.last_failure = Some(failures.join("; "));
+            }
+        }
+    }
+}
+
+/// 50 ms, doubled with each failure in a row, 10 s at most: a write is never repeated as it was, only decided again.
+fn back_off(memory: &mut Memory, now: Duration) {
+    let pause = Duration::from_millis(50) * 2u32.pow(memory.write_failures.min(8));
+    memory.write_failures += 1;
+    memory.write_retry_at = Some(now + pause.min(Duration::from_secs(10)));
+}
+
+/// A command of unknown outcome may land until the late-effect window has passed (S23).
+fn commanded(
+    settings: &Settings,
+    memory: &mut Memory,
+    results: std::collections::BTreeMap<String, OffResult>,
+    now: Duration,
+) {
+    memory.busy = false;
+    if results.values().any(|result| matches!(result, OffResult::Unknown(_))) {
+        memory.unresolved_until = Some(now + settings.late_effect);
+    }
+    let failures: Vec<String> = results
+        .iter()
+        .filter_map(|(device, result)| match result {
+            OffResult::NotSent(reason) | OffResult::Unknown(reason) => Some(format!("FenceDevice {device}: {reason}")),
+            OffResult::Accepted | OffResult::AlreadyOff => None,
+        })
+        .collect();
+    if !failures.is_empty() {
+        memory.last_failure = Some(failures.join("; "));
+    }
+    if let Some(attempt) = &mut memory.attempt {
+        attempt.results = results;
+    }
+}

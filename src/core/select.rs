@@ -1,0 +1,77 @@
+//! Which nodes does a policy watch, and has one of them been unhealthy long enough?
+//!
+//! How long a node has been unhealthy is counted from when this process first saw it so, on this process's own clock:
+//! no decision compares the clocks of two machines (FAULTS F14).
+
+use super::observed::{NodeView, Ready};
+use crate::api::{LabelSelector, SelectorOperator, UnhealthyCondition};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Does the selector match these labels? Same rules as `metav1.LabelSelectorAsSelector`; an empty one matches all.
+pub fn matches(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
+    let exact = selector.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value));
+    exact
+        && selector.match_expressions.iter().all(|requirement| {
+            let value = labels.get(&requirement.key);
+            let listed = value.is_some_and(|value| requirement.values.contains(value));
+            match requirement.operator {
+                SelectorOperator::In => listed,
+                SelectorOperator::NotIn => !listed,
+                SelectorOperator::Exists => value.is_some(),
+                SelectorOperator::DoesNotExist => value.is_none(),
+            }
+        })
+}
+
+/// When this process first saw each unhealthy condition of a node, as `(type, status, transition)`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Onsets(BTreeMap<(String, String), (String, Duration)>);
+
+impl Onsets {
+    /// Takes note of the node's conditions at `now` (time since boot): new ones begin now, vanished ones are forgotten,
+    /// and one that has changed and come back begins again.
+    pub fn note(&mut self, node: &NodeView, now: Duration) {
+        let seen: BTreeMap<_, _> = node
+            .conditions
+            .iter()
+            .map(|condition| ((condition.kind.clone(), condition.status.clone()), condition.transition.clone()))
+            .collect();
+        self.0.retain(|key, (transition, _)| seen.get(key) == Some(transition));
+        for (key, transition) in seen {
+            self.0.entry(key).or_insert((transition, now));
+        }
+    }
+
+    /// The moment (time since boot) at which `condition` has held for its duration; none: the node does not show it.
+    pub fn due(&self, condition: &UnhealthyCondition) -> Option<Duration> {
+        let key = (condition.type_.clone(), condition.status.to_string());
+        let (_, since) = self.0.get(&key)?;
+        Some(*since + Duration::from_secs(condition.duration_seconds.max(0).unsigned_abs().into()))
+    }
+}
+
+/// The condition of the policy that falls due first on this node, and when (time since boot).
+pub fn first_due<'a>(
+    conditions: &'a [UnhealthyCondition],
+    onsets: &Onsets,
+) -> Option<(&'a UnhealthyCondition, Duration)> {
+    conditions
+        .iter()
+        .filter_map(|condition| onsets.due(condition).map(|due| (condition, due)))
+        .min_by_key(|(_, due)| *due)
+}
+
+/// May a fence of this node begin at all, whatever the policy says? The error names what forbids it.
+pub fn fenceable(node: &NodeView) -> Result<(), &'static str> {
+    if node.ready() == Ready::Missing {
+        return Err("it has no Ready condition: its kubelet never reported");
+    }
+    if node.boot_id.is_empty() {
+        return Err("it has no boot ID: its kubelet never reported one");
+    }
+    if node.ready() == Ready::True {
+        return Err("it is Ready");
+    }
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! Where an incident stands, in the words that kubectl shows: the reason of the condition `Succeeded`.
+
+use std::fmt;
+
+/// A stage of an incident. An ended one never changes again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Stage {
+    /// Mode Observe: only reported.
+    Observing,
+    /// Waits for the budget, for somebody else's taint, or for a policy that can act.
+    Held,
+    /// Waits for a human's word.
+    AwaitingApproval,
+    /// Asks the device who it is and whether the machine already is off, before anything is written.
+    Checking,
+    /// Puts the claim on the Node.
+    Claiming,
+    /// Waits until no pod can start on the node any more.
+    Quiescing,
+    /// Turns the machine off.
+    Fencing,
+    /// Reads the power until it is proven off.
+    Verifying,
+    /// Stores the evidence, deletes the stuck pods, sets the taint.
+    Tainting,
+    /// Waits for pods and VolumeAttachments to go.
+    Detaching,
+    /// Everything has detached; the release rule wants more (a new boot, a human's word, a power reading).
+    AwaitingRelease,
+    /// Ended: pods and volumes are free, the taint is gone again.
+    Recovered,
+    /// Ended: the node came back before it was fenced.
+    SelfRecovered,
+    /// Ended without a fence, for the reason in the message.
+    Aborted,
+}
+
+impl Stage {
+    /// No step follows.
+    pub fn is_ended(self) -> bool {
+        matches!(self, Self::Recovered | Self::SelfRecovered | Self::Aborted)
+    }
+
+    /// Counts against the policy's budget: from the claim on, something of the cluster may be changed.
+    pub fn is_active(self) -> bool {
+        self >= Self::Claiming && !self.is_ended()
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, formatter)
+    }
+}

@@ -1,0 +1,138 @@
+//! The writes to a Node: five JSON Patches, each of which tests what it relies on.
+//!
+//! `spec.taints` is an atomic list, so it is never merged and never applied (DESIGN S7). A JSON Patch `test` is evaluated by
+//! the API server against the stored object on each of its own retries, which makes the Node the lock and the claim's
+//! value the fencing token (PROOF §1). A test that fails is HTTP 422.
+
+use super::observed::{CLAIM, NodeView, OUT_OF_SERVICE, QUARANTINE, TaintView};
+use super::proof::Proof;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Longest NodeFence name that fits with its nonce into a taint value (63 characters).
+pub const FENCE_NAME_CHARS_MAX: usize = 54;
+
+/// A JSON Patch of a Node, ready to send.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct NodePatch {
+    /// Node name.
+    pub node: String,
+    /// The operations, in the order of RFC 6902.
+    pub operations: Value,
+    /// Not to be sent after this moment (time since boot); none: it is safe at any time.
+    pub valid_until: Option<Duration>,
+}
+
+/// `<fence>-<nonce>`: the value of a claim.
+pub fn claim_value(fence: &str, nonce: &str) -> String {
+    format!("{fence}-{nonce}")
+}
+
+/// The NodeFence that a claim names.
+pub fn claim_fence(value: &str) -> Option<&str> {
+    value.rsplit_once('-').map(|(fence, _)| fence)
+}
+
+/// Puts our claim on the node, in place of the claim that stands there, if any.
+pub fn claim(node: &NodeView, value: &str) -> NodePatch {
+    let element = json!({"key": CLAIM, "value": value, "effect": "NoExecute"});
+    let mut operations = vec![test_uid(node)];
+    match node.taint(CLAIM) {
+        Some((index, old)) => {
+            operations.push(test_element(index, old));
+            operations.push(json!({"op": "replace", "path": format!("/spec/taints/{index}"), "value": element}));
+        }
+        None => operations.push(append(node, element)),
+    }
+    patch(node, operations, None)
+}
+
+/// Sets `out-of-service` under our claim. Consumes the proof: one proof, one taint, and not after it has died.
+pub fn out_of_service(node: &NodeView, proof: Proof) -> Option<NodePatch> {
+    let (index, element) = own(node, proof.claim())?;
+    let operations = vec![
+        test_uid(node),
+        test_element(index, element),
+        append(node, json!({"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"})),
+    ];
+    Some(patch(node, operations, Some(proof.valid_until())))
+}
+
+/// Takes our claim away and touches nothing else.
+pub fn drop_claim(node: &NodeView, claim: &str) -> Option<NodePatch> {
+    let (index, element) = own(node, claim)?;
+    let operations = vec![test_uid(node), test_element(index, element), remove(index)];
+    Some(patch(node, operations, None))
+}
+
+/// Takes `out-of-service` and our claim away in one write. With `quarantine` (the fenced boot ID) the node still has that
+/// boot ID, which is tested too, and is kept free of new pods until it reports another.
+pub fn release(node: &NodeView, claim: &str, quarantine: Option<&str>) -> Option<NodePatch> {
+    let (claim_index, claim_element) = own(node, claim)?;
+    let (oos_index, oos_element) = node.taint(OUT_OF_SERVICE)?;
+    let mut operations = vec![test_uid(node), test_element(claim_index, claim_element), test_element(oos_index, oos_element)];
+    if let Some(boot_id) = quarantine {
+        operations.push(json!({"op": "test", "path": "/status/nodeInfo/bootID", "value": boot_id}));
+    }
+    // The higher index first: a removal moves what stands behind it.
+    operations.push(remove(claim_index.max(oos_index)));
+    operations.push(remove(claim_index.min(oos_index)));
+    if let (Some(boot_id), None) = (quarantine, node.taint(QUARANTINE)) {
+        let value = json!({"key": QUARANTINE, "value": boot_id, "effect": "NoSchedule"});
+        operations.push(json!({"op": "add", "path": "/spec/taints/-", "value": value}));
+    }
+    Some(patch(node, operations, None))
+}
+
+/// Takes the quarantine away from a node that has reported another boot than the one it was fenced with.
+pub fn lift_quarantine(node: &NodeView) -> Option<NodePatch> {
+    let (index, element) = node.taint(QUARANTINE)?;
+    if node.boot_id.is_empty() || element.value.as_deref() == Some(node.boot_id.as_str()) {
+        return None;
+    }
+    let boot = json!({"op": "test", "path": "/status/nodeInfo/bootID", "value": node.boot_id});
+    let operations = vec![test_uid(node), boot, test_element(index, element), remove(index)];
+    Some(patch(node, operations, None))
+}
+
+fn own<'a>(node: &'a NodeView, claim: &str) -> Option<(usize, &'a TaintView)> {
+    node.taint(CLAIM).filter(|(_, taint)| taint.value.as_deref() == Some(claim))
+}
+
+fn patch(node: &NodeView, operations: Vec<Value>, valid_until: Option<Duration>) -> NodePatch {
+    NodePatch { node: node.name.clone(), operations: Value::Array(operations), valid_until }
+}
+
+fn test_uid(node: &NodeView) -> Value {
+    json!({"op": "test", "path": "/metadata/uid", "value": node.uid})
+}
+
+fn test_element(index: usize, taint: &TaintView) -> Value {
+    json!({"op": "test", "path": format!("/spec/taints/{index}"), "value": element(taint)})
+}
+
+fn remove(index: usize) -> Value {
+    json!({"op": "remove", "path": format!("/spec/taints/{index}")})
+}
+
+/// `add` to the end; a Node without taints has no list to add to, and an emptied list may be stored as none.
+fn append(node: &NodeView, element: Value) -> Value {
+    if node.taints.is_empty() {
+        json!({"op": "add", "path": "/spec/taints", "value": [element]})
+    } else {
+        json!({"op": "add", "path": "/spec/taints/-", "value": element})
+    }
+}
+
+fn element(taint: &TaintView) -> Value {
+    let mut value = json!({"key": taint.key, "effect": taint.effect});
+    if let Value::Object(fields) = &mut value {
+        let optional = [("value", &taint.value), ("timeAdded", &taint.time_added)];
+        for (name, content) in optional {
+            if let Some(content) = content {
+                fields.insert(name.to_owned(), json!(content));
+            }
+        }
+    }
+    value
+}
