@@ -5,7 +5,7 @@
 //! approves it. An approval lifts every brake but the two that protect the operator itself and the control plane.
 
 use super::observed::{NodeView, Ready};
-use crate::api::{Budget, ControlPlaneBudget, FenceMode, IntOrPercent};
+use crate::api::policy::{Budget, ControlPlaneBudget, FenceMode, MinHealthy};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -67,7 +67,8 @@ pub fn admit(
     now: Duration,
 ) -> Result<(), Hold> {
     if cluster.own_node == Some(mine.node.as_str()) {
-        let words = "the operator itself runs on this node; another replica has to fence it".to_owned();
+        let words =
+            "the operator itself runs on this node; another replica has to fence it".to_owned();
         return hold("OwnNode", words);
     }
     if budget.control_plane == ControlPlaneBudget::PreserveQuorum {
@@ -86,12 +87,18 @@ pub fn admit(
 
 /// Fencing a control-plane node must leave a majority of them Ready.
 fn quorum(mine: &Open, cluster: &Cluster<'_>) -> Result<(), Hold> {
-    let members: Vec<&NodeView> =
-        cluster.nodes.iter().filter(|node| node.labels.contains_key(CONTROL_PLANE_LABEL)).collect();
+    let members: Vec<&NodeView> = cluster
+        .nodes
+        .iter()
+        .filter(|node| node.labels.contains_key(CONTROL_PLANE_LABEL))
+        .collect();
     if !members.iter().any(|node| node.name == mine.node) {
         return Ok(());
     }
-    let left = members.iter().filter(|node| node.name != mine.node && node.ready() == Ready::True).count();
+    let left = members
+        .iter()
+        .filter(|node| node.name != mine.node && node.ready() == Ready::True)
+        .count();
     let needed = members.len() / 2 + 1;
     if left >= needed {
         return Ok(());
@@ -104,11 +111,18 @@ fn quorum(mine: &Open, cluster: &Cluster<'_>) -> Result<(), Hold> {
 }
 
 fn concurrent(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result<(), Hold> {
-    let same_policy = || cluster.open.iter().filter(|other| other.policy == mine.policy && other.fence != mine.fence);
+    let same_policy = || {
+        cluster
+            .open
+            .iter()
+            .filter(|other| other.policy == mine.policy && other.fence != mine.fence)
+    };
     let running = same_policy().filter(|other| other.admitted).count();
     let limit = usize::try_from(budget.max_concurrent).unwrap_or(1);
     if running >= limit {
-        let first = same_policy().find(|other| other.admitted).map_or("", |other| other.fence.as_str());
+        let first = same_policy()
+            .find(|other| other.admitted)
+            .map_or("", |other| other.fence.as_str());
         let words = format!(
             "{running} of at most {limit} fences of policy {} are under way (`budget.maxConcurrent`), {first} first; waits its turn, or approve it",
             mine.policy
@@ -116,27 +130,42 @@ fn concurrent(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result<(),
         return hold("MaxConcurrent", words);
     }
     let ahead = same_policy()
-        .filter(|other| !other.admitted && (-other.priority, &other.created, &other.fence) < (-mine.priority, &mine.created, &mine.fence))
+        .filter(|other| {
+            !other.admitted
+                && (-other.priority, &other.created, &other.fence)
+                    < (-mine.priority, &mine.created, &mine.fence)
+        })
         .count();
     if running + ahead >= limit {
-        let words = format!("{ahead} older incident(s) of policy {} go first (`budget.maxConcurrent` {limit})", mine.policy);
+        let words = format!(
+            "{ahead} older incident(s) of policy {} go first (`budget.maxConcurrent` {limit})",
+            mine.policy
+        );
         return hold("MaxConcurrent", words);
     }
     Ok(())
 }
 
 fn failure_domain(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result<(), Hold> {
-    let Some(domain) = &budget.failure_domain else { return Ok(()) };
+    let Some(domain) = &budget.failure_domain else {
+        return Ok(());
+    };
     let domain_of: BTreeMap<&str, &String> = cluster
         .nodes
         .iter()
         .filter_map(|node| Some((node.name.as_str(), node.labels.get(&domain.topology_key)?)))
         .collect();
-    let Some(mine_domain) = domain_of.get(mine.node.as_str()) else { return Ok(()) };
+    let Some(mine_domain) = domain_of.get(mine.node.as_str()) else {
+        return Ok(());
+    };
     let running = cluster
         .open
         .iter()
-        .filter(|other| other.admitted && other.fence != mine.fence && domain_of.get(other.node.as_str()) == Some(mine_domain))
+        .filter(|other| {
+            other.admitted
+                && other.fence != mine.fence
+                && domain_of.get(other.node.as_str()) == Some(mine_domain)
+        })
         .count();
     if running < usize::try_from(domain.max_concurrent).unwrap_or(1) {
         return Ok(());
@@ -157,9 +186,9 @@ fn healthy(budget: &Budget, cluster: &Cluster<'_>) -> Result<(), Hold> {
         .filter(|node| cluster.selected.contains(&node.name) && node.ready() == Ready::True)
         .count();
     let needed = match budget.min_healthy {
-        IntOrPercent::Int(number) => usize::try_from(number).unwrap_or(0),
+        MinHealthy::Count(number) => usize::try_from(number).unwrap_or(0),
         // Rounded up: 51 % of 3 nodes is 2 nodes.
-        IntOrPercent::Percent(percent) => (total * usize::from(percent)).div_ceil(100),
+        MinHealthy::Percent(percent) => (total * usize::from(percent)).div_ceil(100),
     };
     if healthy >= needed {
         return Ok(());
@@ -172,7 +201,11 @@ fn healthy(budget: &Budget, cluster: &Cluster<'_>) -> Result<(), Hold> {
 
 fn hourly(budget: &Budget, cluster: &Cluster<'_>, now: Duration) -> Result<(), Hold> {
     const HOUR: Duration = Duration::from_secs(3600);
-    let recent = cluster.admissions.iter().filter(|at| now.saturating_sub(**at) < HOUR).count();
+    let recent = cluster
+        .admissions
+        .iter()
+        .filter(|at| now.saturating_sub(**at) < HOUR)
+        .count();
     if recent < usize::try_from(budget.max_per_hour).unwrap_or(1) {
         return Ok(());
     }

@@ -8,7 +8,7 @@ use super::proof::{DeviceReadings, IdentityRule, Require, Verification};
 use super::reading::{PowerState, Reading};
 use super::stage::Stage;
 use super::taint::NodePatch;
-use crate::api::{FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode};
+use crate::api::settings::{FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ pub struct Record {
 }
 
 /// The frozen settings of an incident, and the few inputs that may still stop or narrow it (S15).
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// NodeFence name.
     pub fence: String,
@@ -161,7 +161,9 @@ pub struct Sight {
 impl Sight {
     /// The power it shows; no answer is Unknown.
     pub fn state(&self) -> PowerState {
-        self.reading.as_ref().map_or(PowerState::Unknown, |reading| reading.state)
+        self.reading
+            .as_ref()
+            .map_or(PowerState::Unknown, |reading| reading.state)
     }
 }
 

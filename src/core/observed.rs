@@ -79,7 +79,10 @@ pub struct NodeView {
 impl NodeView {
     /// Status of the condition `Ready`.
     pub fn ready(&self) -> Ready {
-        match self.condition("Ready").map(|condition| condition.status.as_str()) {
+        match self
+            .condition("Ready")
+            .map(|condition| condition.status.as_str())
+        {
             Some("True") => Ready::True,
             Some("False") => Ready::False,
             Some(_) => Ready::Unknown,
@@ -89,17 +92,23 @@ impl NodeView {
 
     /// The condition of this type.
     pub fn condition(&self, kind: &str) -> Option<&ConditionView> {
-        self.conditions.iter().find(|condition| condition.kind == kind)
+        self.conditions
+            .iter()
+            .find(|condition| condition.kind == kind)
     }
 
     /// The first taint with this key, and its place in `spec.taints`.
     pub fn taint(&self, key: &str) -> Option<(usize, &TaintView)> {
-        self.taints.iter().enumerate().find(|(_, taint)| taint.key == key)
+        self.taints
+            .iter()
+            .enumerate()
+            .find(|(_, taint)| taint.key == key)
     }
 
     /// Value of the claim on this Node, whoever's it is.
     pub fn claim(&self) -> Option<&str> {
-        self.taint(CLAIM).map(|(_, taint)| taint.value.as_deref().unwrap_or_default())
+        self.taint(CLAIM)
+            .map(|(_, taint)| taint.value.as_deref().unwrap_or_default())
     }
 
     /// Does the Node carry `out-of-service`, whoever set it?

@@ -30,7 +30,11 @@ impl IdentityRule {
         let found = reading.identity.system_uuid.clone();
         let (expected, silent_is_fine) = match self {
             Self::Skip => return Ok(()),
-            Self::NotPinned => return Err(NotProven::IdentityNotPinned { device: device.to_owned() }),
+            Self::NotPinned => {
+                return Err(NotProven::IdentityNotPinned {
+                    device: device.to_owned(),
+                });
+            }
             Self::Is(uuid) => (uuid, false),
             Self::IsOrSilent(uuid) => (uuid, true),
         };
@@ -126,7 +130,9 @@ pub enum NotProven {
     #[error("{0}")]
     Alive(String),
     /// The kubelet's Lease moved although the device reads Off (S22).
-    #[error("the kubelet's Lease was renewed ({before} -> {now}) while the device reads Off: the device lies or is wired to another machine")]
+    #[error(
+        "the kubelet's Lease was renewed ({before} -> {now}) while the device reads Off: the device lies or is wired to another machine"
+    )]
     LeaseMoved {
         /// renewTime when the readings began.
         before: String,
@@ -134,7 +140,9 @@ pub enum NotProven {
         now: String,
     },
     /// Another machine answers at the device's address.
-    #[error("FenceDevice {device}: the machine that answers has system UUID {found}, pinned for this node is {expected}; correct the device's address or `systemID`")]
+    #[error(
+        "FenceDevice {device}: the machine that answers has system UUID {found}, pinned for this node is {expected}; correct the device's address or `systemID`"
+    )]
     WrongMachine {
         /// FenceDevice name.
         device: String,
@@ -144,13 +152,17 @@ pub enum NotProven {
         found: String,
     },
     /// Nobody knows which machine should answer.
-    #[error("FenceDevice {device}: no system UUID was pinned while the node was Ready, and `identityCheck` is Required; set it to BestEffort to accept the Node's own `systemUUID`")]
+    #[error(
+        "FenceDevice {device}: no system UUID was pinned while the node was Ready, and `identityCheck` is Required; set it to BestEffort to accept the Node's own `systemUUID`"
+    )]
     IdentityNotPinned {
         /// FenceDevice name.
         device: String,
     },
     /// A device has not read Off often and long enough.
-    #[error("FenceDevice {device}: {off} consecutive Off readings over {span_ms} ms, needed are {needed} over {window_ms} ms; last reading: {last}")]
+    #[error(
+        "FenceDevice {device}: {off} consecutive Off readings over {span_ms} ms, needed are {needed} over {window_ms} ms; last reading: {last}"
+    )]
     NotOffLongEnough {
         /// FenceDevice name.
         device: String,
@@ -166,7 +178,9 @@ pub enum NotProven {
         last: String,
     },
     /// The readings are too old.
-    #[error("the last Off reading of FenceDevice {device} is {age_ms} ms old, a proof lives 15000 ms")]
+    #[error(
+        "the last Off reading of FenceDevice {device} is {age_ms} ms old, a proof lives 15000 ms"
+    )]
     Stale {
         /// FenceDevice name.
         device: String,
@@ -202,7 +216,10 @@ pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
         Require::Any => last_asked.iter().max(),
     };
     match oldest {
-        Some(asked) => Ok(Proof { claim: case.claim.to_owned(), valid_until: *asked + PROOF_LIFE }),
+        Some(asked) => Ok(Proof {
+            claim: case.claim.to_owned(),
+            valid_until: *asked + PROOF_LIFE,
+        }),
         None => Err(refusal),
     }
 }
@@ -211,20 +228,30 @@ pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
 fn no_life(case: &Case<'_>) -> Result<(), NotProven> {
     let node = case.node;
     if node.uid != case.node_uid {
-        return Err(NotProven::Alive(format!("the Node has UID {}, claimed was {}", node.uid, case.node_uid)));
+        return Err(NotProven::Alive(format!(
+            "the Node has UID {}, claimed was {}",
+            node.uid, case.node_uid
+        )));
     }
     if node.claim() != Some(case.claim) {
         let stands = node.claim().unwrap_or("none");
-        return Err(NotProven::Alive(format!("the Node's claim is {stands}, ours is {}", case.claim)));
+        return Err(NotProven::Alive(format!(
+            "the Node's claim is {stands}, ours is {}",
+            case.claim
+        )));
     }
     if node.boot_id != case.boot_id {
-        return Err(NotProven::Alive(format!("the Node has boot ID {}, claimed was {}", node.boot_id, case.boot_id)));
+        return Err(NotProven::Alive(format!(
+            "the Node has boot ID {}, claimed was {}",
+            node.boot_id, case.boot_id
+        )));
     }
     if matches!(node.ready(), Ready::True | Ready::Missing) {
         return Err(NotProven::Alive("the Node is Ready".to_owned()));
     }
     if case.lease_now != case.lease_before {
-        let [before, now] = [case.lease_before, case.lease_now].map(|lease| lease.renew_time.clone());
+        let [before, now] =
+            [case.lease_before, case.lease_now].map(|lease| lease.renew_time.clone());
         return Err(NotProven::LeaseMoved { before, now });
     }
     Ok(())
@@ -232,9 +259,18 @@ fn no_life(case: &Case<'_>) -> Result<(), NotProven> {
 
 /// The device's last run of Off readings, all after quiesce, all by the right machine, long enough and fresh. Returns
 /// when the last of them was asked for.
-fn device_is_off(device: &DeviceReadings, case: &Case<'_>, now: Duration) -> Result<Duration, NotProven> {
+fn device_is_off(
+    device: &DeviceReadings,
+    case: &Case<'_>,
+    now: Duration,
+) -> Result<Duration, NotProven> {
     let name = || device.device.clone();
-    let run: Vec<&Reading> = device.readings.iter().rev().take_while(|reading| is_off(reading, case.quiesced)).collect();
+    let run: Vec<&Reading> = device
+        .readings
+        .iter()
+        .rev()
+        .take_while(|reading| is_off(reading, case.quiesced))
+        .collect();
     for reading in &run {
         device.identity.check(&device.device, reading)?;
     }
@@ -248,7 +284,10 @@ fn device_is_off(device: &DeviceReadings, case: &Case<'_>, now: Duration) -> Res
         Some(newest) if run.len() >= off_reads_min && span >= case.verification.window => {
             let age = now.saturating_sub(newest.asked);
             if now < newest.asked || age > PROOF_LIFE {
-                return Err(NotProven::Stale { device: name(), age_ms: age.as_millis() });
+                return Err(NotProven::Stale {
+                    device: name(),
+                    age_ms: age.as_millis(),
+                });
             }
             Ok(newest.asked)
         }
@@ -258,7 +297,10 @@ fn device_is_off(device: &DeviceReadings, case: &Case<'_>, now: Duration) -> Res
             span_ms: span.as_millis(),
             needed: off_reads_min,
             window_ms: case.verification.window.as_millis(),
-            last: device.readings.last().map_or_else(|| "none".to_owned(), |reading| reading.raw.clone()),
+            last: device
+                .readings
+                .last()
+                .map_or_else(|| "none".to_owned(), |reading| reading.raw.clone()),
         }),
     }
 }

@@ -30,7 +30,9 @@ impl Toleration {
     pub fn keeps_out_of_service(&self) -> bool {
         let effect = self.effect.is_empty() || self.effect == "NoExecute";
         let matches = match self.operator.as_str() {
-            "Exists" => self.value.is_empty() && (self.key.is_empty() || self.key == OUT_OF_SERVICE),
+            "Exists" => {
+                self.value.is_empty() && (self.key.is_empty() || self.key == OUT_OF_SERVICE)
+            }
             "" | "Equal" => self.key == OUT_OF_SERVICE && self.value == "nodeshutdown",
             _ => false,
         };
@@ -40,12 +42,14 @@ impl Toleration {
 
 /// Pods that could still be started by this node's kubelet: quiesced means there are none.
 pub fn startable(pods: &[PodView]) -> impl Iterator<Item = &PodView> {
-    pods.iter().filter(|pod| !pod.deleting && !pod.tolerates_out_of_service && !pod.mirror)
+    pods.iter()
+        .filter(|pod| !pod.deleting && !pod.tolerates_out_of_service && !pod.mirror)
 }
 
 /// Pods whose objects hold on to their volumes and their names, and that nobody will finish on a dead node.
 pub fn stuck(pods: &[PodView]) -> impl Iterator<Item = &PodView> {
-    pods.iter().filter(|pod| pod.deleting && !pod.tolerates_out_of_service && !pod.mirror)
+    pods.iter()
+        .filter(|pod| pod.deleting && !pod.tolerates_out_of_service && !pod.mirror)
 }
 
 /// Pods that have to be gone before `out-of-service` may go. A finished pod that only its finalizers keep is not among
@@ -58,7 +62,8 @@ pub fn hindering(pods: &[PodView]) -> impl Iterator<Item = &PodView> {
 
 /// Pods that stay on the node because they tolerate `out-of-service`.
 pub fn tolerating(pods: &[PodView]) -> impl Iterator<Item = &PodView> {
-    pods.iter().filter(|pod| pod.tolerates_out_of_service && !pod.mirror)
+    pods.iter()
+        .filter(|pod| pod.tolerates_out_of_service && !pod.mirror)
 }
 
 /// `a, b, c and 4 more`: a list that fits into a message.
@@ -70,7 +75,9 @@ pub fn name_some<'a>(names: impl Iterator<Item = &'a PodView>) -> String {
 /// The first three of the names, and how many more there are.
 pub fn shorten(names: &[String]) -> String {
     match names.get(..3) {
-        Some(first) if names.len() > 3 => format!("{} and {} more", first.join(", "), names.len() - 3),
+        Some(first) if names.len() > 3 => {
+            format!("{} and {} more", first.join(", "), names.len() - 3)
+        }
         _ => names.join(", "),
     }
 }
@@ -79,9 +86,22 @@ pub fn shorten(names: &[String]) -> String {
 mod tests {
     use super::*;
 
-    fn toleration(key: &str, operator: &str, value: &str, effect: &str, seconds: Option<i64>) -> bool {
+    fn toleration(
+        key: &str,
+        operator: &str,
+        value: &str,
+        effect: &str,
+        seconds: Option<i64>,
+    ) -> bool {
         let [key, operator, value, effect] = [key, operator, value, effect].map(str::to_owned);
-        Toleration { key, operator, value, effect, seconds }.keeps_out_of_service()
+        Toleration {
+            key,
+            operator,
+            value,
+            effect,
+            seconds,
+        }
+        .keeps_out_of_service()
     }
 
     #[test]
@@ -89,12 +109,36 @@ mod tests {
         assert!(toleration("", "Exists", "", "", None));
         assert!(toleration("", "Exists", "", "NoExecute", None));
         assert!(toleration(OUT_OF_SERVICE, "Exists", "", "", None));
-        assert!(toleration(OUT_OF_SERVICE, "Equal", "nodeshutdown", "NoExecute", None));
+        assert!(toleration(
+            OUT_OF_SERVICE,
+            "Equal",
+            "nodeshutdown",
+            "NoExecute",
+            None
+        ));
         assert!(toleration(OUT_OF_SERVICE, "", "nodeshutdown", "", None));
-        assert!(!toleration(OUT_OF_SERVICE, "Equal", "other", "NoExecute", None));
-        assert!(!toleration(OUT_OF_SERVICE, "Exists", "", "NoSchedule", None));
+        assert!(!toleration(
+            OUT_OF_SERVICE,
+            "Equal",
+            "other",
+            "NoExecute",
+            None
+        ));
+        assert!(!toleration(
+            OUT_OF_SERVICE,
+            "Exists",
+            "",
+            "NoSchedule",
+            None
+        ));
         assert!(!toleration("", "Equal", "", "", None));
-        assert!(!toleration("node.kubernetes.io/not-ready", "Exists", "", "NoExecute", None));
+        assert!(!toleration(
+            "node.kubernetes.io/not-ready",
+            "Exists",
+            "",
+            "NoExecute",
+            None
+        ));
     }
 
     #[test]

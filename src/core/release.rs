@@ -21,8 +21,13 @@ pub fn never_went_down(node: &NodeView, fenced_boot: Option<&str>) -> bool {
 }
 
 /// VolumeAttachments that have to go; those of pods that tolerate `out-of-service` stay.
-pub fn attached<'a>(attachments: &'a [AttachmentView], tolerated: &'a [String]) -> impl Iterator<Item = &'a AttachmentView> {
-    attachments.iter().filter(|attachment| !tolerated.contains(&attachment.volume))
+pub fn attached<'a>(
+    attachments: &'a [AttachmentView],
+    tolerated: &'a [String],
+) -> impl Iterator<Item = &'a AttachmentView> {
+    attachments
+        .iter()
+        .filter(|attachment| !tolerated.contains(&attachment.volume))
 }
 
 /// What still hinders the release.
@@ -45,7 +50,17 @@ impl Hindrance {
             Self::Pods(pods) => {
                 let names: Vec<String> = pods
                     .iter()
-                    .map(|pod| format!("{}{}", pod.full_name(), if pod.finalizers { " (held by its finalizers)" } else { "" }))
+                    .map(|pod| {
+                        format!(
+                            "{}{}",
+                            pod.full_name(),
+                            if pod.finalizers {
+                                " (held by its finalizers)"
+                            } else {
+                                ""
+                            }
+                        )
+                    })
                     .collect();
                 format!("waits for {} pod(s) to go: {}", pods.len(), shorten(&names))
             }
@@ -53,11 +68,17 @@ impl Hindrance {
                 let names: Vec<String> = attachments
                     .iter()
                     .map(|attachment| match &attachment.detach_error {
-                        Some(error) => format!("{} ({}: {error})", attachment.name, attachment.attacher),
+                        Some(error) => {
+                            format!("{} ({}: {error})", attachment.name, attachment.attacher)
+                        }
                         None => format!("{} ({})", attachment.name, attachment.attacher),
                     })
                     .collect();
-                format!("waits for {} VolumeAttachment(s) to go: {}", attachments.len(), shorten(&names))
+                format!(
+                    "waits for {} VolumeAttachment(s) to go: {}",
+                    attachments.len(),
+                    shorten(&names)
+                )
             }
             Self::VolumesAttached(number) => {
                 format!("waits for `status.volumesAttached` of the Node to empty: {number} left")
@@ -69,20 +90,32 @@ impl Hindrance {
 
 /// The first thing that hinders; `Ok` only on two complete lists and an empty `volumesAttached`.
 pub fn drained(node: &NodeView, observed: &Observed) -> Result<(), Hindrance> {
-    let Some(pods) = observed.pods.present() else { return Err(Hindrance::NotRead) };
+    let Some(pods) = observed.pods.present() else {
+        return Err(Hindrance::NotRead);
+    };
     let left: Vec<PodView> = hindering(pods).cloned().collect();
     if !left.is_empty() {
         return Err(Hindrance::Pods(left));
     }
     let tolerated = &observed.tolerated_volumes;
-    let cached: Vec<AttachmentView> = attached(&observed.attachments_cached, tolerated).cloned().collect();
+    let cached: Vec<AttachmentView> = attached(&observed.attachments_cached, tolerated)
+        .cloned()
+        .collect();
     if !cached.is_empty() {
         return Err(Hindrance::Attachments(cached));
     }
     if node.volumes_attached > tolerated.len() {
-        return Err(Hindrance::VolumesAttached(node.volumes_attached - tolerated.len()));
+        return Err(Hindrance::VolumesAttached(
+            node.volumes_attached - tolerated.len(),
+        ));
     }
-    let Some(attachments) = observed.attachments.present() else { return Err(Hindrance::NotRead) };
+    let Some(attachments) = observed.attachments.present() else {
+        return Err(Hindrance::NotRead);
+    };
     let left: Vec<AttachmentView> = attached(attachments, tolerated).cloned().collect();
-    if left.is_empty() { Ok(()) } else { Err(Hindrance::Attachments(left)) }
+    if left.is_empty() {
+        Ok(())
+    } else {
+        Err(Hindrance::Attachments(left))
+    }
 }

@@ -36,7 +36,9 @@ impl From<&Effect> for Asked {
             Effect::Evict(_) => Self::Evict,
             Effect::Device(..) => Self::Device,
             Effect::DropClaim(_) => Self::DropClaim,
-            Effect::Bind { .. } | Effect::Taint(_) | Effect::Release(_) | Effect::Close => Self::Write,
+            Effect::Bind { .. } | Effect::Taint(_) | Effect::Release(_) | Effect::Close => {
+                Self::Write
+            }
         }
     }
 }
@@ -101,13 +103,18 @@ fn commanded(
     now: Duration,
 ) {
     memory.busy = false;
-    if results.values().any(|result| matches!(result, OffResult::Unknown(_))) {
+    if results
+        .values()
+        .any(|result| matches!(result, OffResult::Unknown(_)))
+    {
         memory.unresolved_until = Some(now + settings.late_effect);
     }
     let failures: Vec<String> = results
         .iter()
         .filter_map(|(device, result)| match result {
-            OffResult::NotSent(reason) | OffResult::Unknown(reason) => Some(format!("FenceDevice {device}: {reason}")),
+            OffResult::NotSent(reason) | OffResult::Unknown(reason) => {
+                Some(format!("FenceDevice {device}: {reason}"))
+            }
             OffResult::Accepted | OffResult::AlreadyOff => None,
         })
         .collect();

@@ -4,13 +4,17 @@
 //! no decision compares the clocks of two machines (FAULTS F14).
 
 use super::observed::{NodeView, Ready};
-use crate::api::{LabelSelector, SelectorOperator, UnhealthyCondition};
+use crate::api::policy::UnhealthyCondition;
+use crate::api::selector::{LabelSelector, SelectorOperator};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Does the selector match these labels? Same rules as `metav1.LabelSelectorAsSelector`; an empty one matches all.
 pub fn matches(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
-    let exact = selector.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value));
+    let exact = selector
+        .match_labels
+        .iter()
+        .all(|(key, value)| labels.get(key) == Some(value));
     exact
         && selector.match_expressions.iter().all(|requirement| {
             let value = labels.get(&requirement.key);
@@ -35,9 +39,15 @@ impl Onsets {
         let seen: BTreeMap<_, _> = node
             .conditions
             .iter()
-            .map(|condition| ((condition.kind.clone(), condition.status.clone()), condition.transition.clone()))
+            .map(|condition| {
+                (
+                    (condition.kind.clone(), condition.status.clone()),
+                    condition.transition.clone(),
+                )
+            })
             .collect();
-        self.0.retain(|key, (transition, _)| seen.get(key) == Some(transition));
+        self.0
+            .retain(|key, (transition, _)| seen.get(key) == Some(transition));
         for (key, transition) in seen {
             self.0.entry(key).or_insert((transition, now));
         }
@@ -45,9 +55,12 @@ impl Onsets {
 
     /// The moment (time since boot) at which `condition` has held for its duration; none: the node does not show it.
     pub fn due(&self, condition: &UnhealthyCondition) -> Option<Duration> {
-        let key = (condition.type_.clone(), condition.status.to_string());
+        let key = (
+            condition.type_.clone(),
+            condition.status.as_str().to_owned(),
+        );
         let (_, since) = self.0.get(&key)?;
-        Some(*since + Duration::from_secs(condition.duration_seconds.max(0).unsigned_abs().into()))
+        Some(*since + Duration::from_secs(condition.duration_seconds.into()))
     }
 }
 

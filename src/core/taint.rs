@@ -40,7 +40,9 @@ pub fn claim(node: &NodeView, value: &str) -> NodePatch {
     match node.taint(CLAIM) {
         Some((index, old)) => {
             operations.push(test_element(index, old));
-            operations.push(json!({"op": "replace", "path": format!("/spec/taints/{index}"), "value": element}));
+            operations.push(
+                json!({"op": "replace", "path": format!("/spec/taints/{index}"), "value": element}),
+            );
         }
         None => operations.push(append(node, element)),
     }
@@ -53,7 +55,10 @@ pub fn out_of_service(node: &NodeView, proof: Proof) -> Option<NodePatch> {
     let operations = vec![
         test_uid(node),
         test_element(index, element),
-        append(node, json!({"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"})),
+        append(
+            node,
+            json!({"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"}),
+        ),
     ];
     Some(patch(node, operations, Some(proof.valid_until())))
 }
@@ -70,7 +75,11 @@ pub fn drop_claim(node: &NodeView, claim: &str) -> Option<NodePatch> {
 pub fn release(node: &NodeView, claim: &str, quarantine: Option<&str>) -> Option<NodePatch> {
     let (claim_index, claim_element) = own(node, claim)?;
     let (oos_index, oos_element) = node.taint(OUT_OF_SERVICE)?;
-    let mut operations = vec![test_uid(node), test_element(claim_index, claim_element), test_element(oos_index, oos_element)];
+    let mut operations = vec![
+        test_uid(node),
+        test_element(claim_index, claim_element),
+        test_element(oos_index, oos_element),
+    ];
     if let Some(boot_id) = quarantine {
         operations.push(json!({"op": "test", "path": "/status/nodeInfo/bootID", "value": boot_id}));
     }
@@ -91,16 +100,26 @@ pub fn lift_quarantine(node: &NodeView) -> Option<NodePatch> {
         return None;
     }
     let boot = json!({"op": "test", "path": "/status/nodeInfo/bootID", "value": node.boot_id});
-    let operations = vec![test_uid(node), boot, test_element(index, element), remove(index)];
+    let operations = vec![
+        test_uid(node),
+        boot,
+        test_element(index, element),
+        remove(index),
+    ];
     Some(patch(node, operations, None))
 }
 
 fn own<'a>(node: &'a NodeView, claim: &str) -> Option<(usize, &'a TaintView)> {
-    node.taint(CLAIM).filter(|(_, taint)| taint.value.as_deref() == Some(claim))
+    node.taint(CLAIM)
+        .filter(|(_, taint)| taint.value.as_deref() == Some(claim))
 }
 
 fn patch(node: &NodeView, operations: Vec<Value>, valid_until: Option<Duration>) -> NodePatch {
-    NodePatch { node: node.name.clone(), operations: Value::Array(operations), valid_until }
+    NodePatch {
+        node: node.name.clone(),
+        operations: Value::Array(operations),
+        valid_until,
+    }
 }
 
 fn test_uid(node: &NodeView) -> Value {

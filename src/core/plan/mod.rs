@@ -40,7 +40,10 @@ pub struct Needs {
 pub fn needs(settings: &Settings, memory: &Memory, node: &NodeView) -> Needs {
     match standing(settings, node) {
         Standing::Claimed(_) => {
-            let commanded = memory.attempt.as_ref().is_some_and(|attempt| !attempt.results.is_empty());
+            let commanded = memory
+                .attempt
+                .as_ref()
+                .is_some_and(|attempt| !attempt.results.is_empty());
             let judging = memory.readings.is_some();
             Needs {
                 lease: judging || memory.lease_before.is_none() || commanded,
@@ -49,7 +52,11 @@ pub fn needs(settings: &Settings, memory: &Memory, node: &NodeView) -> Needs {
                 kubelet: judging && commanded,
             }
         }
-        Standing::Tainted(_) => Needs { pods: true, attachments: memory.last_check, ..Needs::default() },
+        Standing::Tainted(_) => Needs {
+            pods: true,
+            attachments: memory.last_check,
+            ..Needs::default()
+        },
         Standing::Unclaimed | Standing::ForeignTaint => Needs::default(),
     }
 }
@@ -67,7 +74,9 @@ enum Standing<'a> {
 }
 
 fn standing<'a>(settings: &Settings, node: &'a NodeView) -> Standing<'a> {
-    let own = node.claim().filter(|value| taint::claim_fence(value) == Some(settings.fence.as_str()));
+    let own = node
+        .claim()
+        .filter(|value| taint::claim_fence(value) == Some(settings.fence.as_str()));
     match (own, node.out_of_service()) {
         (Some(claim), false) => Standing::Claimed(claim),
         (Some(claim), true) => Standing::Tainted(claim),
@@ -77,7 +86,12 @@ fn standing<'a>(settings: &Settings, node: &'a NodeView) -> Standing<'a> {
 }
 
 /// Decides the next step of an incident. Total and deterministic.
-pub fn step(settings: &Settings, memory: &mut Memory, observed: &Observed, moment: &Moment) -> Decision {
+pub fn step(
+    settings: &Settings,
+    memory: &mut Memory,
+    observed: &Observed,
+    moment: &Moment,
+) -> Decision {
     let mut decision = decide(settings, memory, observed, moment);
     let since = match memory.stage {
         Some((stage, since)) if stage == decision.stage => since,
@@ -89,30 +103,56 @@ pub fn step(settings: &Settings, memory: &mut Memory, observed: &Observed, momen
     }
     overdue(&mut decision, moment.now);
     if let Some(message) = &memory.denied {
-        let words = format!("the API server refuses a write of the operator: {message}; grant it, or correct the admission policy");
+        let words = format!(
+            "the API server refuses a write of the operator: {message}; grant it, or correct the admission policy"
+        );
         decision.escalation = Some(("AdmissionDenied", words));
     }
     decision
 }
 
-fn decide(settings: &Settings, memory: &mut Memory, observed: &Observed, moment: &Moment) -> Decision {
+fn decide(
+    settings: &Settings,
+    memory: &mut Memory,
+    observed: &Observed,
+    moment: &Moment,
+) -> Decision {
     if let Some(frozen) = &observed.frozen {
-        return wait(Stage::Held, format!("nothing is done: {frozen}")).escalated("ClusterWentBack", frozen.clone());
+        return wait(Stage::Held, format!("nothing is done: {frozen}"))
+            .escalated("ClusterWentBack", frozen.clone());
     }
     let node = match &observed.node {
         Seen::Present(node) => node,
-        Seen::Absent => return close(Stage::Aborted, format!("Node {} was deleted", settings.node)),
+        Seen::Absent => {
+            return close(
+                Stage::Aborted,
+                format!("Node {} was deleted", settings.node),
+            );
+        }
         Seen::Failed(reason) => return unreadable(memory, settings, reason, moment.now),
         Seen::NotRead => return unreadable(memory, settings, "it was not read", moment.now),
     };
-    if settings.node_uid.as_ref().is_some_and(|uid| *uid != node.uid) {
-        let words = format!("Node {} was deleted and created anew: its UID is {}", settings.node, node.uid);
+    if settings
+        .node_uid
+        .as_ref()
+        .is_some_and(|uid| *uid != node.uid)
+    {
+        let words = format!(
+            "Node {} was deleted and created anew: its UID is {}",
+            settings.node, node.uid
+        );
         return close(Stage::Aborted, words);
     }
     if memory.write_retry_at.is_some_and(|at| moment.now < at) {
         let stage = memory.stage.map_or(Stage::Checking, |(stage, _)| stage);
-        let words = format!("tries again after {} failed write(s)", memory.write_failures);
-        return Decision { wake: memory.write_retry_at, ..wait(stage, words) };
+        let words = format!(
+            "tries again after {} failed write(s)",
+            memory.write_failures
+        );
+        return Decision {
+            wake: memory.write_retry_at,
+            ..wait(stage, words)
+        };
     }
     match standing(settings, node) {
         Standing::Unclaimed => unclaimed::step(settings, memory, node, observed, moment),
@@ -125,14 +165,22 @@ fn decide(settings: &Settings, memory: &mut Memory, observed: &Observed, moment:
 fn unreadable(memory: &Memory, settings: &Settings, reason: &str, now: Duration) -> Decision {
     let stage = memory.stage.map_or(Stage::Checking, |(stage, _)| stage);
     let words = format!("Node {} cannot be read: {reason}", settings.node);
-    Decision { wake: Some(now + Duration::from_secs(1)), ..wait(stage, words) }
+    Decision {
+        wake: Some(now + Duration::from_secs(1)),
+        ..wait(stage, words)
+    }
 }
 
 /// How long a stage may take before a human is called.
 fn time_limit(settings: &Settings, stage: Stage) -> Option<Duration> {
     let level = settings.levels.iter().map(|level| level.timeout).max();
     match stage {
-        Stage::Checking | Stage::Claiming | Stage::Quiescing | Stage::Fencing | Stage::Verifying | Stage::Tainting => level,
+        Stage::Checking
+        | Stage::Claiming
+        | Stage::Quiescing
+        | Stage::Fencing
+        | Stage::Verifying
+        | Stage::Tainting => level,
         Stage::Detaching => Some(settings.detach_timeout),
         Stage::AwaitingRelease => Some(settings.release_timeout),
         _ => None,
@@ -162,7 +210,14 @@ fn close(stage: Stage, words: String) -> Decision {
 }
 
 fn act(effect: Effect, stage: Stage, words: String) -> Decision {
-    Decision { effect, stage, words, escalation: None, wake: None, deadline: None }
+    Decision {
+        effect,
+        stage,
+        words,
+        escalation: None,
+        wake: None,
+        deadline: None,
+    }
 }
 
 impl Decision {

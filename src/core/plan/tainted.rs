@@ -12,7 +12,7 @@ use super::super::stage::Stage;
 use super::super::taint;
 use super::unclaimed::{answer, current_level, judge_level, names, state_word};
 use super::{Moment, act, poll, wait};
-use crate::api::{FenceMode, ReleaseMode};
+use crate::api::settings::{FenceMode, ReleaseMode};
 use std::time::Duration;
 
 /// Pause between two looks at the power while the taint stands.
@@ -22,12 +22,20 @@ const NOW_LIFE: Duration = Duration::from_secs(5);
 /// Off commands while the taint stands (F33 to F40).
 const REOFFS_MAX: u32 = 2;
 
-pub(super) fn step(s: &Settings, m: &mut Memory, node: &NodeView, claim: &str, o: &Observed, t: &Moment) -> Decision {
+pub(super) fn step(
+    s: &Settings,
+    m: &mut Memory,
+    node: &NodeView,
+    claim: &str,
+    o: &Observed,
+    t: &Moment,
+) -> Decision {
     m.tainted = true;
     let fenced_boot = s.boot_id.as_deref();
     let new_boot = booted_anew(node, fenced_boot);
     let hindrance = drained(node, o).err();
-    m.last_check = hindrance == Some(Hindrance::NotRead) && o.pods.present().is_some() && !m.last_check;
+    m.last_check =
+        hindrance == Some(Hindrance::NotRead) && o.pods.present().is_some() && !m.last_check;
     match hindrance {
         Some(_) => m.drained = None,
         None => m.drained = m.drained.or(Some(t.now)),
@@ -41,7 +49,11 @@ pub(super) fn step(s: &Settings, m: &mut Memory, node: &NodeView, claim: &str, o
     }
     let decision = match hindrance {
         Some(hindrance) => {
-            let pace = if m.last_check { t.now } else { poll(m, t.now, Duration::from_secs(2)) };
+            let pace = if m.last_check {
+                t.now
+            } else {
+                poll(m, t.now, Duration::from_secs(2))
+            };
             wait(Stage::Detaching, hindrance.words()).until(pace)
         }
         None => release(s, m, node, claim, level.as_ref(), new_boot, t),
@@ -72,13 +84,25 @@ fn release(
     let again = t.now + WATCH_PERIOD;
     if !new_boot {
         if s.release == ReleaseMode::AfterRecovery {
-            return patient(Stage::AwaitingRelease, "everything has detached; `release.mode` AfterRecovery waits for a new boot ID", again);
+            return patient(
+                Stage::AwaitingRelease,
+                "everything has detached; `release.mode` AfterRecovery waits for a new boot ID",
+                again,
+            );
         }
         if s.release == ReleaseMode::Manual && !s.released {
-            return patient(Stage::AwaitingRelease, "everything has detached; `release.mode` Manual waits for `spec.desiredState: Released`", again);
+            return patient(
+                Stage::AwaitingRelease,
+                "everything has detached; `release.mode` Manual waits for `spec.desiredState: Released`",
+                again,
+            );
         }
         if let Err(words) = off_now(m, level, t) {
-            return wait(Stage::AwaitingRelease, format!("everything has detached; {words}")).until(t.now + Duration::from_secs(1));
+            return wait(
+                Stage::AwaitingRelease,
+                format!("everything has detached; {words}"),
+            )
+            .until(t.now + Duration::from_secs(1));
         }
     }
     if let Some(until) = m.unresolved_until.filter(|until| t.now < *until) {
@@ -88,8 +112,14 @@ fn release(
     m.releasing = true;
     let quarantine = (!new_boot).then_some(node.boot_id.as_str());
     let words = match quarantine {
-        Some(_) => format!("everything has detached and the machine still reads Off: Node {} is released, quarantined until it boots anew", node.name),
-        None => format!("everything has detached and Node {} has booted anew: it is released", node.name),
+        Some(_) => format!(
+            "everything has detached and the machine still reads Off: Node {} is released, quarantined until it boots anew",
+            node.name
+        ),
+        None => format!(
+            "everything has detached and Node {} has booted anew: it is released",
+            node.name
+        ),
     };
     match taint::release(node, claim, quarantine) {
         Some(patch) => act(Effect::Release(patch), Stage::AwaitingRelease, words),
@@ -106,12 +136,18 @@ fn patient(stage: Stage, words: &str, wake: Duration) -> Decision {
 
 /// Off, read by the right machine's device, after everything had detached and just now.
 fn off_now(m: &Memory, level: Option<&Level>, t: &Moment) -> Result<(), String> {
-    let level = level.ok_or("no FenceDevice serves the node any more: whether it is still off cannot be read")?;
+    let level = level
+        .ok_or("no FenceDevice serves the node any more: whether it is still off cannot be read")?;
     let since = m.drained.unwrap_or(t.now);
     judge_level(level, |device| {
         let reading = answer(device, &m.sights).map_err(|failure| failure.words)?;
         if reading.state != PowerState::Off || !reading.faults.is_empty() {
-            return Err(format!("FenceDevice {} reads {} ({})", device.name, state_word(reading.state), reading.raw));
+            return Err(format!(
+                "FenceDevice {} reads {} ({})",
+                device.name,
+                state_word(reading.state),
+                reading.raw
+            ));
         }
         if reading.asked < since || t.now.saturating_sub(reading.asked) > NOW_LIFE {
             return Err("the power is read once more".to_owned());
@@ -122,7 +158,13 @@ fn off_now(m: &Memory, level: Option<&Level>, t: &Moment) -> Result<(), String> 
 
 /// Device work while the taint stands: a look every ten seconds, at once when only the release is left, and off again when
 /// the machine came back. `None`: nothing to do now.
-fn watch_power(s: &Settings, m: &mut Memory, node: &NodeView, level: &Level, t: &Moment) -> Option<Decision> {
+fn watch_power(
+    s: &Settings,
+    m: &mut Memory,
+    node: &NodeView,
+    level: &Level,
+    t: &Moment,
+) -> Option<Decision> {
     if m.busy {
         return None;
     }
@@ -130,12 +172,25 @@ fn watch_power(s: &Settings, m: &mut Memory, node: &NodeView, level: &Level, t: 
         return turn_off_again(m, level, attempt);
     }
     let on = m.sights.iter().any(|sight| sight.state() == PowerState::On);
-    if s.mode == FenceMode::PowerOff && m.reoffs < REOFFS_MAX && (on || never_went_down(node, s.boot_id.as_deref())) {
+    if s.mode == FenceMode::PowerOff
+        && m.reoffs < REOFFS_MAX
+        && (on || never_went_down(node, s.boot_id.as_deref()))
+    {
         m.reoffs += 1;
         m.attempts += 1;
         let id = format!("{}-{}", t.nonce, s.record.attempts + m.attempts);
-        let devices = level.devices.iter().map(|device| device.name.clone()).collect();
-        let attempt = Attempt { id, level: level.name.clone(), devices, recorded: false, results: Default::default() };
+        let devices = level
+            .devices
+            .iter()
+            .map(|device| device.name.clone())
+            .collect();
+        let attempt = Attempt {
+            id,
+            level: level.name.clone(),
+            devices,
+            recorded: false,
+            results: Default::default(),
+        };
         m.attempt = Some(attempt.clone());
         return turn_off_again(m, level, attempt);
     }
@@ -145,7 +200,9 @@ fn watch_power(s: &Settings, m: &mut Memory, node: &NodeView, level: &Level, t: 
         (None, _) => t.now,
         // Only the release is left: a reading from before does not count.
         (Some(last), Some(drained)) if last < drained => t.now,
-        (Some(last), Some(_)) if t.now.saturating_sub(last) > NOW_LIFE => t.now.max(last + WATCH_PERIOD / 2),
+        (Some(last), Some(_)) if t.now.saturating_sub(last) > NOW_LIFE => {
+            t.now.max(last + WATCH_PERIOD / 2)
+        }
         (Some(last), _) => last + WATCH_PERIOD,
     };
     if t.now < due {
@@ -156,19 +213,30 @@ fn watch_power(s: &Settings, m: &mut Memory, node: &NodeView, level: &Level, t: 
     }
     m.busy = true;
     let index = m.level;
-    Some(act(Effect::Device(DeviceOrder::Look, index), stage(m), format!("reads the power from {}", names(level))))
+    Some(act(
+        Effect::Device(DeviceOrder::Look, index),
+        stage(m),
+        format!("reads the power from {}", names(level)),
+    ))
 }
 
 /// Intent, command, and then looking again.
 fn turn_off_again(m: &mut Memory, level: &Level, attempt: Attempt) -> Option<Decision> {
     if !attempt.recorded {
-        let words = format!("the machine came back while its volumes were detaching: off again ({})", attempt.id);
+        let words = format!(
+            "the machine came back while its volumes were detaching: off again ({})",
+            attempt.id
+        );
         return Some(act(Effect::RecordIntent(attempt), stage(m), words));
     }
     if attempt.results.is_empty() {
         m.busy = true;
         let words = format!("turns the machine off again by {}", names(level));
-        return Some(act(Effect::Device(DeviceOrder::Off(attempt), m.level), stage(m), words));
+        return Some(act(
+            Effect::Device(DeviceOrder::Off(attempt), m.level),
+            stage(m),
+            words,
+        ));
     }
     m.attempt = None;
     m.sights.clear();
@@ -177,7 +245,10 @@ fn turn_off_again(m: &mut Memory, level: &Level, attempt: Attempt) -> Option<Dec
 
 /// The machine came back under the taint.
 fn regressed(m: &Memory) -> Option<String> {
-    let on = m.sights.iter().find(|sight| sight.state() == PowerState::On)?;
+    let on = m
+        .sights
+        .iter()
+        .find(|sight| sight.state() == PowerState::On)?;
     Some(format!(
         "FenceDevice {} reads On while `out-of-service` stands ({} off command(s) since): the taint stays until the machine is off or has booted anew",
         on.device, m.reoffs

@@ -3,7 +3,9 @@
 //! Everything that forbids or ends an incident is looked at first. Then the level's devices are asked once, before
 //! anything is written: do they answer, are they wired to this machine, and, in mode ConfirmOnly, does it already read Off?
 
-use super::super::incident::{Approval, Decision, Device, DeviceOrder, Effect, Held, Level, Memory, Settings, Sight};
+use super::super::incident::{
+    Approval, Decision, Device, DeviceOrder, Effect, Held, Level, Memory, Settings, Sight,
+};
 use super::super::observed::{NodeView, Observed, QUARANTINE, Ready};
 use super::super::proof::{NotProven, Require};
 use super::super::reading::{PowerState, Reading};
@@ -11,7 +13,7 @@ use super::super::release::booted_anew;
 use super::super::stage::Stage;
 use super::super::taint;
 use super::{Moment, act, close, wait};
-use crate::api::{FenceMode, RecoveryStrategy};
+use crate::api::settings::{FenceMode, RecoveryStrategy};
 use std::time::Duration;
 
 /// An answer is good for the claim this long.
@@ -21,7 +23,13 @@ const LOOK_PERIOD: Duration = Duration::from_secs(5);
 /// Longest pause between two rounds over all levels.
 const ROUND_PAUSE_MAX: Duration = Duration::from_secs(30);
 
-pub(super) fn step(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment) -> Decision {
+pub(super) fn step(
+    s: &Settings,
+    m: &mut Memory,
+    node: &NodeView,
+    o: &Observed,
+    t: &Moment,
+) -> Decision {
     if let Some(end) = ended(s, m, node) {
         return end;
     }
@@ -31,8 +39,18 @@ pub(super) fn step(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, 
         return held;
     }
     if s.node_uid.is_none() {
-        let words = format!("bound to Node {} with UID {} and boot ID {}", node.name, node.uid, node.boot_id);
-        return act(Effect::Bind { uid: node.uid.clone(), boot_id: node.boot_id.clone() }, Stage::Checking, words);
+        let words = format!(
+            "bound to Node {} with UID {} and boot ID {}",
+            node.name, node.uid, node.boot_id
+        );
+        return act(
+            Effect::Bind {
+                uid: node.uid.clone(),
+                boot_id: node.boot_id.clone(),
+            },
+            Stage::Checking,
+            words,
+        );
     }
     check(s, m, node, t)
 }
@@ -45,18 +63,29 @@ pub(super) fn foreign_taint(s: &Settings, m: &Memory, node: &NodeView, t: &Momen
             "the claim on Node {} was removed by somebody else, so `out-of-service` is no longer ours to remove: remove it yourself once the machine is known to be off or freshly booted (kubectl taint node {} node.kubernetes.io/out-of-service-)",
             node.name, node.name
         );
-        return wait(Stage::AwaitingRelease, words.clone()).escalated("ClaimRemoved", words).until(again);
+        return wait(Stage::AwaitingRelease, words.clone())
+            .escalated("ClaimRemoved", words)
+            .until(again);
     }
     if node.ready() == Ready::True {
-        return close(Stage::SelfRecovered, format!("Node {} is Ready again", node.name));
+        return close(
+            Stage::SelfRecovered,
+            format!("Node {} is Ready again", node.name),
+        );
     }
-    let words = format!("Node {} already carries `out-of-service`, set by somebody else: it is left alone", node.name);
+    let words = format!(
+        "Node {} already carries `out-of-service`, set by somebody else: it is left alone",
+        node.name
+    );
     wait(Stage::Held, words).until(again)
 }
 
 /// Reasons to end before anything was written.
 fn ended(s: &Settings, m: &mut Memory, node: &NodeView) -> Option<Decision> {
-    let boot_changed = s.boot_id.as_deref().is_some_and(|boot| booted_anew(node, Some(boot)));
+    let boot_changed = s
+        .boot_id
+        .as_deref()
+        .is_some_and(|boot| booted_anew(node, Some(boot)));
     if let Some((stage, words)) = &m.ending {
         return Some(close(*stage, words.clone()));
     }
@@ -66,35 +95,64 @@ fn ended(s: &Settings, m: &mut Memory, node: &NodeView) -> Option<Decision> {
     }
     let removed = m.claim.as_ref().is_some_and(|claim| claim.seen) && !m.dropping;
     if m.tainted || removed || s.record.evidence {
-        let words = format!("somebody else removed our taints from Node {}: the incident ends, nothing is set again", node.name);
+        let words = format!(
+            "somebody else removed our taints from Node {}: the incident ends, nothing is set again",
+            node.name
+        );
         return Some(close(Stage::Aborted, words));
     }
     if s.released {
-        return Some(close(Stage::Aborted, "released by `spec.desiredState: Released`".to_owned()));
+        return Some(close(
+            Stage::Aborted,
+            "released by `spec.desiredState: Released`".to_owned(),
+        ));
     }
     if let Approval::Denied(user, reason) = &s.approval {
         return Some(close(Stage::Aborted, format!("denied by {user}: {reason}")));
     }
     if node.ready() == Ready::True {
         return Some(match s.human {
-            true => close(Stage::Aborted, format!("Node {} is Ready: a Ready node is never fenced; cut its power or wait for NotReady, then ask again", node.name)),
-            false => close(Stage::SelfRecovered, format!("Node {} is Ready again", node.name)),
+            true => close(
+                Stage::Aborted,
+                format!(
+                    "Node {} is Ready: a Ready node is never fenced; cut its power or wait for NotReady, then ask again",
+                    node.name
+                ),
+            ),
+            false => close(
+                Stage::SelfRecovered,
+                format!("Node {} is Ready again", node.name),
+            ),
         });
     }
     if boot_changed {
-        return Some(close(Stage::Aborted, format!("Node {} has booted anew: its boot ID is {}", node.name, node.boot_id)));
+        return Some(close(
+            Stage::Aborted,
+            format!(
+                "Node {} has booted anew: its boot ID is {}",
+                node.name, node.boot_id
+            ),
+        ));
     }
-    s.stop.as_ref().map(|reason| close(Stage::Aborted, reason.clone()))
+    s.stop
+        .as_ref()
+        .map(|reason| close(Stage::Aborted, reason.clone()))
 }
 
 /// Reasons to wait before anything is written.
 fn held_back(s: &Settings, node: &NodeView, o: &Observed) -> Option<Decision> {
     if node.ready() == Ready::Missing || node.boot_id.is_empty() {
-        let words = format!("Node {} has no Ready condition or no boot ID: its kubelet never reported, it is never fenced", node.name);
+        let words = format!(
+            "Node {} has no Ready condition or no boot ID: its kubelet never reported, it is never fenced",
+            node.name
+        );
         return Some(wait(Stage::Held, words));
     }
     if s.mode == FenceMode::Observe {
-        let words = format!("Node {} would be fenced now; mode Observe only reports", node.name);
+        let words = format!(
+            "Node {} would be fenced now; mode Observe only reports",
+            node.name
+        );
         return Some(wait(Stage::Observing, words));
     }
     if s.strategy == RecoveryStrategy::DeleteNode {
@@ -103,10 +161,17 @@ fn held_back(s: &Settings, node: &NodeView, o: &Observed) -> Option<Decision> {
     }
     if o.rival {
         let claim = node.claim().unwrap_or_default();
-        return Some(wait(Stage::Held, format!("claim {claim} of another NodeFence stands on Node {}", node.name)));
+        return Some(wait(
+            Stage::Held,
+            format!(
+                "claim {claim} of another NodeFence stands on Node {}",
+                node.name
+            ),
+        ));
     }
     if s.approval == Approval::Awaited {
-        let words = "waits for `spec.approval` (the policy's `fence.approval.mode` is Manual)".to_owned();
+        let words =
+            "waits for `spec.approval` (the policy's `fence.approval.mode` is Manual)".to_owned();
         return Some(wait(Stage::AwaitingApproval, words));
     }
     o.hold.as_ref().map(|hold| {
@@ -118,18 +183,34 @@ fn held_back(s: &Settings, node: &NodeView, o: &Observed) -> Option<Decision> {
 /// Asks the level's devices, and claims when their answers allow it.
 fn check(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Decision {
     let Some(level) = current_level(s, m) else {
-        let words = format!("no FenceDevice of any level serves Node {}; create one, or correct `fence.levels[].deviceSelector`", node.name);
-        return wait(Stage::Checking, words.clone()).escalated("NoDevice", words).until(t.now + ROUND_PAUSE_MAX);
+        let words = format!(
+            "no FenceDevice of any level serves Node {}; create one, or correct `fence.levels[].deviceSelector`",
+            node.name
+        );
+        return wait(Stage::Checking, words.clone())
+            .escalated("NoDevice", words)
+            .until(t.now + ROUND_PAUSE_MAX);
     };
     if m.busy {
-        return in_trouble(m, wait(Stage::Checking, format!("asks the devices of level {}", level.name)));
+        return in_trouble(
+            m,
+            wait(
+                Stage::Checking,
+                format!("asks the devices of level {}", level.name),
+            ),
+        );
     }
     if let Some(at) = m.retry_at.filter(|at| t.now < *at) {
         let words = m.last_failure.clone().unwrap_or_default();
         return in_trouble(m, wait(Stage::Checking, words)).until(at);
     }
-    if m.sights.is_empty() || m.sights.iter().any(|sight| t.now.saturating_sub(sight.at) > SIGHT_LIFE) {
-        return in_trouble(m, look(m, &level));
+    if m.sights.is_empty()
+        || m.sights
+            .iter()
+            .any(|sight| t.now.saturating_sub(sight.at) > SIGHT_LIFE)
+    {
+        let asks = look(m, &level);
+        return in_trouble(m, asks);
     }
     let sights = std::mem::take(&mut m.sights);
     match usable(&level, &sights, s.mode) {
@@ -147,7 +228,8 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Decision 
         }
         Err(Unusable::Failed(failure)) => {
             fail(s, m, failure.words.clone(), t.now);
-            let decision = wait(Stage::Checking, failure.words.clone()).until(m.retry_at.unwrap_or(t.now));
+            let decision =
+                wait(Stage::Checking, failure.words.clone()).until(m.retry_at.unwrap_or(t.now));
             // Another machine at the device's address is never a passing fault.
             match failure.reason {
                 "IdentityMismatch" => decision.escalated(failure.reason, failure.words),
@@ -168,23 +250,48 @@ pub(super) fn in_trouble(m: &Memory, decision: Decision) -> Decision {
 fn look(m: &mut Memory, level: &Level) -> Decision {
     m.busy = true;
     let words = format!("asks {} of level {}", names(level), level.name);
-    act(Effect::Device(DeviceOrder::Look, m.level), Stage::Checking, words)
+    act(
+        Effect::Device(DeviceOrder::Look, m.level),
+        Stage::Checking,
+        words,
+    )
 }
 
 fn claim(s: &Settings, m: &mut Memory, node: &NodeView, level: &Level, t: &Moment) -> Decision {
     let words = match s.mode {
-        FenceMode::ConfirmOnly => format!("{} read Off: Node {} is claimed", names(level), node.name),
-        _ => format!("{} answer for this machine: Node {} is claimed", names(level), node.name),
+        FenceMode::ConfirmOnly => {
+            format!("{} read Off: Node {} is claimed", names(level), node.name)
+        }
+        _ => format!(
+            "{} answer for this machine: Node {} is claimed",
+            names(level),
+            node.name
+        ),
     };
     let value = taint::claim_value(&s.fence, &t.nonce);
-    m.claim = Some(Held { value: value.clone(), uid: node.uid.clone(), boot_id: node.boot_id.clone(), seen: false });
-    act(Effect::Claim(taint::claim(node, &value)), Stage::Claiming, words)
+    m.claim = Some(Held {
+        value: value.clone(),
+        uid: node.uid.clone(),
+        boot_id: node.boot_id.clone(),
+        seen: false,
+    });
+    act(
+        Effect::Claim(taint::claim(node, &value)),
+        Stage::Claiming,
+        words,
+    )
 }
 
 /// The level that is tried now; levels without a device for this node are passed over.
 pub(super) fn current_level(s: &Settings, m: &mut Memory) -> Option<Level> {
     let count = s.levels.len();
-    let index = (0..count).map(|step| (m.level + step) % count).find(|index| s.levels.get(*index).is_some_and(|level| !level.devices.is_empty()))?;
+    let index = (0..count)
+        .map(|step| (m.level + step) % count)
+        .find(|index| {
+            s.levels
+                .get(*index)
+                .is_some_and(|level| !level.devices.is_empty())
+        })?;
     if index != m.level {
         m.level = index;
         m.failures = 0;
@@ -196,11 +303,19 @@ pub(super) fn current_level(s: &Settings, m: &mut Memory) -> Option<Level> {
 pub(super) fn fail(s: &Settings, m: &mut Memory, words: String, now: Duration) {
     m.last_failure = Some(words);
     m.failures += 1;
-    let Some(level) = current_level(s, m) else { return };
+    let Some(level) = current_level(s, m) else {
+        return;
+    };
     let mut pause = level.retry_period;
     if m.failures >= level.attempts_max {
         m.failures = 0;
-        let usable: Vec<usize> = (0..s.levels.len()).filter(|index| s.levels.get(*index).is_some_and(|level| !level.devices.is_empty())).collect();
+        let usable: Vec<usize> = (0..s.levels.len())
+            .filter(|index| {
+                s.levels
+                    .get(*index)
+                    .is_some_and(|level| !level.devices.is_empty())
+            })
+            .collect();
         match usable.iter().find(|index| **index > m.level) {
             Some(next) => {
                 m.level = *next;
@@ -251,17 +366,32 @@ fn usable(level: &Level, sights: &[Sight], mode: FenceMode) -> Result<(), Unusab
 
 /// The device's answer, if the right machine gave it.
 pub(super) fn answer<'a>(device: &Device, sights: &'a [Sight]) -> Result<&'a Reading, Failure> {
-    let failed = |words: String| Failure { reason: "DeviceFailed", words: format!("FenceDevice {}: {words}", device.name) };
+    let failed = |words: String| Failure {
+        reason: "DeviceFailed",
+        words: format!("FenceDevice {}: {words}", device.name),
+    };
     let sight = sights.iter().find(|sight| sight.device == device.name);
     let sight = sight.ok_or_else(|| failed("not asked".to_owned()))?;
-    let reading = sight.reading.as_ref().map_err(|reason| failed(reason.clone()))?;
-    let wrong = |reason: NotProven| Failure { reason: "IdentityMismatch", words: reason.to_string() };
-    device.identity.check(&device.name, reading).map_err(wrong)?;
+    let reading = sight
+        .reading
+        .as_ref()
+        .map_err(|reason| failed(reason.clone()))?;
+    let wrong = |reason: NotProven| Failure {
+        reason: "IdentityMismatch",
+        words: reason.to_string(),
+    };
+    device
+        .identity
+        .check(&device.name, reading)
+        .map_err(wrong)?;
     Ok(reading)
 }
 
 /// AND or OR over the level's devices.
-pub(super) fn judge_level<E>(level: &Level, judge: impl Fn(&Device) -> Result<(), E>) -> Result<(), E> {
+pub(super) fn judge_level<E>(
+    level: &Level,
+    judge: impl Fn(&Device) -> Result<(), E>,
+) -> Result<(), E> {
     let mut refusal = None;
     for device in &level.devices {
         match (judge(device), level.require) {
@@ -275,7 +405,11 @@ pub(super) fn judge_level<E>(level: &Level, judge: impl Fn(&Device) -> Result<()
 }
 
 pub(super) fn names(level: &Level) -> String {
-    let names: Vec<&str> = level.devices.iter().map(|device| device.name.as_str()).collect();
+    let names: Vec<&str> = level
+        .devices
+        .iter()
+        .map(|device| device.name.as_str())
+        .collect();
     format!("FenceDevice {}", names.join(", "))
 }
 
