@@ -5,5 +5,12 @@
 //! every running container writes to, so that a wrong decision of the operator is seen as a wrong write.
 
 pub mod bmc;
+pub mod control_plane;
+pub mod csi;
 pub mod https;
 pub mod machine;
+pub mod pki;
+pub mod ports;
+pub mod process;
+pub mod toolchain;
+pub mod unix_http;

@@ -1,0 +1,230 @@
+//! Who talks to the API server, and how: clients, kubeconfigs, kubectl and helm.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Output,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use k8s_openapi::api::{
+    authentication::v1::{TokenRequest, TokenRequestSpec},
+    core::v1::ServiceAccount,
+    storage::v1::CSIDriver,
+};
+use kube::{
+    Api, Client, Config,
+    api::PostParams,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use serde_json::json;
+use tokio::{
+    process::Command,
+    time::{Instant, sleep},
+};
+
+use super::ControlPlane;
+use crate::{
+    csi,
+    pki::{self, Credentials, User},
+    toolchain::workspace,
+};
+
+/// Service account tokens of the lab live as long as anybody runs a lab.
+const TOKEN_SECONDS: i64 = 7 * 24 * 3600;
+
+impl ControlPlane {
+    /// The API server's URL.
+    pub fn url(&self) -> String {
+        self.files.url(&self.options)
+    }
+
+    /// The certificate of the authority that signed the API server's certificate and all clients'.
+    pub fn ca_pem(&self) -> String {
+        self.authority.pem()
+    }
+
+    /// A client with all rights, for what the lab itself does.
+    pub fn admin(&self) -> Client {
+        self.admin.clone()
+    }
+
+    /// The kubeconfig of the administrator.
+    pub fn kubeconfig_for_admin(&self) -> PathBuf {
+        self.files.kubeconfig("admin")
+    }
+
+    /// A client's configuration for a user who authenticates by certificate.
+    pub async fn client_config(&self, user: &User) -> Result<Config> {
+        let identity = self.authority.client(user)?;
+        let text = pki::kubeconfig(
+            &self.url(),
+            &self.ca_pem(),
+            &Credentials::Certificate(&identity),
+        );
+        config(&text).await
+    }
+
+    /// Writes the kubeconfig of a kubelet and returns its path. `server` is the URL at which that node reaches the API
+    /// server, if it is not [`ControlPlane::url`].
+    pub fn node_kubeconfig(&self, node: &str, server: Option<&str>) -> Result<PathBuf> {
+        let identity = self.authority.client(&User::node(node))?;
+        let server = server.map_or_else(|| self.url(), str::to_owned);
+        let text = pki::kubeconfig(
+            &server,
+            &self.ca_pem(),
+            &Credentials::Certificate(&identity),
+        );
+        let path = self.files.kubeconfig(&format!("node-{node}"));
+        pki::write_private(&path, &text)?;
+        Ok(path)
+    }
+
+    /// Writes a kubeconfig that authenticates as a service account, with a token of the TokenRequest API, and returns its
+    /// path. `server` is the URL of a proxy in front of the API server, if there is one; its certificate must be of this
+    /// lab's authority.
+    pub async fn kubeconfig_for_service_account(
+        &self,
+        namespace: &str,
+        name: &str,
+        server: Option<&str>,
+    ) -> Result<PathBuf> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.admin(), namespace);
+        let spec = TokenRequestSpec {
+            expiration_seconds: Some(TOKEN_SECONDS),
+            ..TokenRequestSpec::default()
+        };
+        let request = TokenRequest {
+            spec,
+            ..TokenRequest::default()
+        };
+        let answer = accounts
+            .create_token_request(name, &PostParams::default(), &request)
+            .await;
+        let answer =
+            answer.with_context(|| format!("failed to get a token of {namespace}/{name}"))?;
+        let token = answer
+            .status
+            .context("the API server answered without a token")?
+            .token;
+        let server = server.map_or_else(|| self.url(), str::to_owned);
+        let text = pki::kubeconfig(&server, &self.ca_pem(), &Credentials::Token(&token));
+        let path = self
+            .files
+            .kubeconfig(&format!("serviceaccount-{namespace}-{name}"));
+        pki::write_private(&path, &text)?;
+        Ok(path)
+    }
+
+    /// A serving certificate of this lab's authority, for a proxy in front of the API server.
+    pub fn serving_identity(&self) -> Result<pki::Identity> {
+        self.authority.serving(
+            &[std::net::Ipv4Addr::LOCALHOST.into()],
+            &["localhost".to_owned()],
+        )
+    }
+
+    /// Runs kubectl as the administrator.
+    pub async fn kubectl(&self, arguments: &[&str]) -> Result<Output> {
+        self.run("kubectl", arguments).await
+    }
+
+    /// Runs helm as the administrator.
+    pub async fn helm(&self, arguments: &[&str]) -> Result<Output> {
+        self.run("helm", arguments).await
+    }
+
+    /// Runs kubectl as the administrator and returns what it prints; fails if it fails.
+    pub async fn kubectl_text(&self, arguments: &[&str]) -> Result<String> {
+        let output = self.kubectl(arguments).await?;
+        ensure!(
+            output.status.success(),
+            "kubectl {arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Applies `deploy/`: namespace, service account, RBAC, CRDs, admission policy. No kubelet of the lab runs the
+    /// Deployment's pod; the lab runs the operator beside it with the same service account, see [`crate::operator`].
+    pub async fn apply_deploy(&self) -> Result<()> {
+        let directory = workspace().join("deploy");
+        let path = directory
+            .to_str()
+            .context("the workspace's path is not UTF-8")?;
+        self.kubectl_text(&["apply", "--server-side", "-k", path])
+            .await?;
+        self.kubectl_text(&[
+            "wait",
+            "--for=condition=Established",
+            "--timeout=30s",
+            "crd",
+            "--all",
+        ])
+        .await?;
+        Ok(())
+    }
+
+    async fn run(&self, program: &str, arguments: &[&str]) -> Result<Output> {
+        let home = self.files.directory().join("home");
+        let mut command = Command::new(self.toolchain.program(program));
+        command
+            .args(arguments)
+            .env("KUBECONFIG", self.kubeconfig_for_admin())
+            .env("NO_PROXY", "*");
+        // Caches and helm's configuration are this lab's: discovery of another cluster must not answer.
+        command
+            .env("HOME", &home)
+            .env("XDG_CACHE_HOME", home.join("cache"))
+            .kill_on_drop(true);
+        command
+            .env("XDG_CONFIG_HOME", home.join("config"))
+            .env("XDG_DATA_HOME", home.join("data"));
+        let output = tokio::time::timeout(Duration::from_secs(120), command.output()).await;
+        output
+            .with_context(|| format!("{program} {arguments:?} takes too long"))?
+            .context("failed to run it")
+    }
+
+    pub(super) async fn create_csi_driver(&self) -> Result<()> {
+        let driver = serde_json::from_value(json!({
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "CSIDriver",
+            "metadata": {"name": csi::DRIVER},
+            "spec": {"attachRequired": true, "podInfoOnMount": false, "fsGroupPolicy": "None"},
+        }))?;
+        let drivers: Api<CSIDriver> = Api::all(self.admin());
+        drivers.create(&PostParams::default(), &driver).await?;
+        Ok(())
+    }
+
+    /// Waits until the controller-manager has made a service account, without which no pod can be created there.
+    pub async fn wait_for_service_account(&self, namespace: &str, name: &str) -> Result<()> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.admin(), namespace);
+        let end = Instant::now() + Duration::from_secs(30);
+        while accounts.get_opt(name).await?.is_none() {
+            self.check()?;
+            if Instant::now() > end {
+                bail!("the service account {namespace}/{name} does not appear");
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+}
+
+/// A client from a kubeconfig file.
+pub async fn client(path: &Path) -> Result<Client> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("failed to read {}", path.display()))?;
+    Ok(Client::try_from(config(&text).await?)?)
+}
+
+async fn config(text: &str) -> Result<Config> {
+    let kubeconfig: Kubeconfig = serde_json::from_str(text)?;
+    let mut config =
+        Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    // A proxy of the developer's is not for the lab's traffic.
+    config.proxy_url = None;
+    Ok(config)
+}

@@ -1,0 +1,362 @@
+//! A real Kubernetes control plane on this machine, up in seconds, without containers.
+//!
+//! etcd, API server, controller-manager, scheduler, external-attacher and a storage array, as child processes. Every lab has
+//! its own directory, ports, store and certificate authority, so that several run side by side. All of it
+//! ends with the process that started it; see [`crate::process`].
+
+mod clients;
+mod components;
+mod store;
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use tokio::time::sleep;
+
+pub use self::components::Component;
+use crate::{
+    pki::{self, Authority, User},
+    ports::Port,
+    process::{Guard, Process, Signal},
+    toolchain::{self, Toolchain},
+};
+
+/// How to set up a control plane. The defaults are for tests: short times, everything on 127.0.0.1.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Beginning of the name of the lab's directory, such as the test's name.
+    pub name: String,
+    /// The address on which the API server listens.
+    pub bind_address: IpAddr,
+    /// Further names and addresses for the API server's certificate.
+    pub extra_names: Vec<String>,
+    /// Network namespace (`/run/netns/NAME`) in which all processes run.
+    pub network_namespace: Option<String>,
+    /// `--node-monitor-period`; Kubernetes' default is 5 s.
+    pub node_monitor_period: Duration,
+    /// `--node-monitor-grace-period`: without a Lease or status for so long, a node's Ready is Unknown. Kubernetes' default is
+    /// 50 s. Nodes must renew their Lease several times within it.
+    pub node_monitor_grace: Duration,
+    /// `--node-startup-grace-period`; Kubernetes' default is 60 s.
+    pub node_startup_grace: Duration,
+    /// `--attach-detach-reconcile-sync-period`; 60 s is Kubernetes' default.
+    pub attach_detach_resync: Duration,
+    /// Seconds for which a pod tolerates an unreachable or not-ready node; `None` is Kubernetes' default, 300.
+    pub toleration_seconds: Option<u32>,
+    /// Whether attach/detach detaches by force after 6 minutes, as Kubernetes does by default. Off here: that is
+    /// a detach without proof, and the operator's documentation tells users to switch it off.
+    pub force_detach_on_timeout: bool,
+    /// Keeps the store in this directory instead of one that is removed at the end.
+    pub store_directory: Option<PathBuf>,
+    /// Further command line arguments of components.
+    pub extra_arguments: Vec<(Component, String)>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            name: "lab".to_owned(),
+            bind_address: Ipv4Addr::LOCALHOST.into(),
+            extra_names: Vec::new(),
+            network_namespace: None,
+            node_monitor_period: Duration::from_secs(1),
+            node_monitor_grace: Duration::from_secs(4),
+            node_startup_grace: Duration::from_secs(10),
+            attach_detach_resync: Duration::from_secs(60),
+            toleration_seconds: None,
+            force_detach_on_timeout: false,
+            store_directory: None,
+            extra_arguments: Vec::new(),
+        }
+    }
+}
+
+impl Options {
+    /// The defaults, with a name for the lab's directory.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            ..Self::default()
+        }
+    }
+}
+
+/// Where the files of one lab are.
+#[derive(Debug)]
+pub struct Files {
+    /// Logs, certificates, kubeconfigs: `target/lab/run/NAME-PID-N`. Stays when the lab ends: it is the evidence of
+    /// whatever went wrong. Later labs remove the oldest.
+    directory: PathBuf,
+    /// Sockets and the store, below the system's temporary directory because a socket's path must be short. Always removed.
+    scratch: PathBuf,
+    port: Port,
+}
+
+/// A running control plane. Dropping it ends all its processes.
+pub struct ControlPlane {
+    options: Options,
+    toolchain: Toolchain,
+    files: Files,
+    authority: Authority,
+    admin: kube::Client,
+    /// Marks the store as this lab's.
+    token: String,
+    processes: Mutex<BTreeMap<Component, Process>>,
+    guard: Arc<Guard>,
+    startup: Duration,
+}
+
+impl ControlPlane {
+    /// Builds the programs if need be and starts everything. Returns when pods can be created.
+    pub async fn start(options: Options) -> Result<Self> {
+        let toolchain = tokio::task::spawn_blocking(Toolchain::build).await??;
+        let begin = Instant::now();
+        let guard = Guard::start()?;
+        let files = Files::make(&options.name, &guard)?;
+        let authority = Authority::new(&format!("lab {}", options.name))?;
+        files.write(&authority, &options)?;
+        let admin = clients::client(&files.kubeconfig("admin")).await?;
+        let mut this = Self {
+            token: uuid::Uuid::new_v4().to_string(),
+            processes: Mutex::default(),
+            startup: Duration::ZERO,
+            options,
+            toolchain,
+            files,
+            authority,
+            admin,
+            guard,
+        };
+        this.start_component(Component::CsiController).await?;
+        this.start_component(Component::Etcd).await?;
+        this.start_component(Component::ApiServer).await?;
+        this.start_component(Component::ControllerManager).await?;
+        this.start_component(Component::Scheduler).await?;
+        this.start_component(Component::CsiAttacher).await?;
+        this.create_csi_driver().await?;
+        this.wait_for_service_account("default", "default").await?;
+        this.startup = begin.elapsed();
+        Ok(this)
+    }
+
+    /// How long [`ControlPlane::start`] took, without building.
+    pub fn startup(&self) -> Duration {
+        self.startup
+    }
+
+    /// Where its files are.
+    pub fn files(&self) -> &Files {
+        &self.files
+    }
+
+    /// Its programs.
+    pub fn toolchain(&self) -> &Toolchain {
+        &self.toolchain
+    }
+
+    /// For further processes that are to end with this lab.
+    pub fn guard(&self) -> &Arc<Guard> {
+        &self.guard
+    }
+
+    /// How it was set up.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Starts a component that is not running; for etcd and the API server, waits until it serves.
+    pub async fn start_component(&self, component: Component) -> Result<()> {
+        ensure!(
+            !self.lock().contains_key(&component),
+            "{} is running",
+            component.name()
+        );
+        let process = component
+            .spec(&self.toolchain, &self.files, &self.options)
+            .spawn(&self.guard)?;
+        match component {
+            Component::Etcd => {
+                store::claim(&process, &self.files.socket("etcd.sock:0"), &self.token).await?
+            }
+            Component::ApiServer => self.wait_until_ready(&process).await?,
+            _ => {}
+        }
+        self.lock().insert(component, process);
+        Ok(())
+    }
+
+    /// Kills a component (SIGKILL) and returns when it is gone.
+    pub fn stop_component(&self, component: Component) -> Result<()> {
+        let process = self.lock().remove(&component);
+        process
+            .with_context(|| format!("{} is not running", component.name()))?
+            .kill()
+    }
+
+    /// Sends a signal to a component; SIGSTOP and SIGCONT make it hang and go on.
+    pub fn signal_component(&self, component: Component, signal: Signal) -> Result<()> {
+        let processes = self.lock();
+        processes
+            .get(&component)
+            .with_context(|| format!("{} is not running", component.name()))?
+            .signal(signal)
+    }
+
+    /// Fails, with the end of its log, if a component has ended without being asked to.
+    pub fn check(&self) -> Result<()> {
+        self.lock().values().try_for_each(Process::check)
+    }
+
+    async fn wait_until_ready(&self, process: &Process) -> Result<()> {
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            process.check()?;
+            let request = http::Request::get("/readyz").body(Vec::new())?;
+            match self.admin.request_text(request).await {
+                Ok(_) => return Ok(()),
+                Err(error) if Instant::now() > end => {
+                    bail!(
+                        "the API server is not ready: {error}; the end of its log:\n{}",
+                        process.tail(15)
+                    );
+                }
+                Err(_) => sleep(Duration::from_millis(50)).await,
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Component, Process>> {
+        self.processes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for ControlPlane {
+    fn drop(&mut self) {
+        self.guard.end();
+    }
+}
+
+impl Files {
+    fn make(name: &str, guard: &Guard) -> Result<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let runs = toolchain::lab_directory().join("run");
+        remove_old(&runs);
+        let directory = runs.join(format!("{name}-{}-{number}", std::process::id()));
+        for part in ["pki", "kubeconfig"] {
+            std::fs::create_dir_all(directory.join(part))
+                .with_context(|| format!("failed to make {}", directory.display()))?;
+        }
+        let scratch = tempfile::Builder::new()
+            .prefix("nodefencing-lab-")
+            .tempdir()?
+            .keep();
+        guard.remove_at_end(&scratch)?;
+        Ok(Self {
+            directory,
+            scratch,
+            port: Port::reserve()?,
+        })
+    }
+
+    fn write(&self, authority: &Authority, options: &Options) -> Result<()> {
+        let pki = self.directory.join("pki");
+        pki::write_private(&pki.join("ca.crt"), &authority.pem())?;
+        pki::write_signing_key(&pki, "service-account")?;
+        pki::write_private(
+            &pki.join("audit-policy.yaml"),
+            include_str!("audit-policy.yaml"),
+        )?;
+        let mut names = vec!["localhost".to_owned(), "kubernetes.default.svc".to_owned()];
+        names.extend_from_slice(&options.extra_names);
+        // `CertificateParams` makes addresses of names that are addresses.
+        authority
+            .serving(&[Ipv4Addr::LOCALHOST.into(), options.bind_address], &names)?
+            .write(&pki, "apiserver")?;
+        let to_kubelets = User::new("kube-apiserver-kubelet-client", Some("system:masters"));
+        authority
+            .client(&to_kubelets)?
+            .write(&pki, "kubelet-client")?;
+
+        let url = self.url(options);
+        let users = [
+            ("admin", User::admin()),
+            (
+                "kube-controller-manager",
+                User::new("system:kube-controller-manager", None),
+            ),
+            ("kube-scheduler", User::new("system:kube-scheduler", None)),
+            (
+                "csi-attacher",
+                User::new("csi-attacher", Some("system:masters")),
+            ),
+        ];
+        for (name, user) in users {
+            let identity = authority.client(&user)?;
+            let text = pki::kubeconfig(
+                &url,
+                &authority.pem(),
+                &pki::Credentials::Certificate(&identity),
+            );
+            pki::write_private(&self.kubeconfig(name), &text)?;
+        }
+        Ok(())
+    }
+
+    fn url(&self, options: &Options) -> String {
+        format!(
+            "https://{}",
+            std::net::SocketAddr::new(options.bind_address, self.port.number())
+        )
+    }
+}
+
+/// Removes all but the latest directories of labs that have ended.
+fn remove_old(runs: &Path) {
+    const KEPT: usize = 24;
+    let Ok(entries) = std::fs::read_dir(runs) else {
+        return;
+    };
+    let mut ended: Vec<_> = entries
+        .flatten()
+        .filter(|entry| {
+            owner(&entry.file_name().to_string_lossy()).is_some_and(|pid| !is_alive(pid))
+        })
+        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+        .collect();
+    ended.sort();
+    ended.truncate(ended.len().saturating_sub(KEPT));
+    for (_, path) in ended {
+        // Another lab may be removing it as well.
+        let _ = std::fs::remove_dir_all(path);
+    }
+}
+
+/// The process ID in the name of a lab's directory.
+fn owner(name: &str) -> Option<u32> {
+    name.rsplit('-').nth(1)?.parse().ok()
+}
+
+fn is_alive(pid: u32) -> bool {
+    Path::new("/proc").join(pid.to_string()).exists()
+}
+
+impl std::fmt::Debug for ControlPlane {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ControlPlane")
+            .field("url", &self.url())
+            .field("files", &self.files)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,57 @@
+//! Ports that no other lab takes.
+//!
+//! "Bind port 0, close, hand the number to a server" loses the port now and then to whoever asks next, and always to
+//! somebody while a test has the API server stopped. So the lab takes ports from below the kernel's range for outgoing
+//! connections, and holds a locked file for each one as long as it needs it; the kernel drops the lock with the process.
+
+use std::{
+    fs::{File, OpenOptions},
+    net::{Ipv4Addr, TcpListener},
+    ops::RangeInclusive,
+};
+
+use anyhow::{Context, Result, bail};
+use rustix::fs::{FlockOperation, flock};
+
+/// Below 32768, where Linux starts to take ports for outgoing connections, and above what servers use by default.
+const RANGE: RangeInclusive<u16> = 20_000..=29_999;
+
+/// A port of 127.0.0.1 that belongs to this lab until it is dropped.
+#[derive(Debug)]
+pub struct Port {
+    number: u16,
+    _lock: File,
+}
+
+impl Port {
+    /// Reserves a port that nobody listens on.
+    pub fn reserve() -> Result<Self> {
+        let user = rustix::process::getuid().as_raw();
+        let directory = std::env::temp_dir().join(format!("nodefencing-lab-ports-{user}"));
+        std::fs::create_dir_all(&directory)
+            .with_context(|| format!("failed to make {}", directory.display()))?;
+        // Labs that start together start to look at different places.
+        let length = u32::from(RANGE.end() - RANGE.start()) + 1;
+        let start = std::process::id().wrapping_mul(37) % length;
+        for step in 0..length {
+            let number = RANGE.start() + u16::try_from((start + step) % length)?;
+            let lock = OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(directory.join(number.to_string()))?;
+            let ours = flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
+            if ours && TcpListener::bind((Ipv4Addr::LOCALHOST, number)).is_ok() {
+                return Ok(Self {
+                    number,
+                    _lock: lock,
+                });
+            }
+        }
+        bail!("all ports of {RANGE:?} are taken")
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+}

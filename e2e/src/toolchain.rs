@@ -1,0 +1,335 @@
+//! The programs of the control plane, built from pinned Go modules once and kept under `target/lab`.
+//!
+//! `e2e/control-plane` is a Go module of our own that requires Kubernetes, etcd, the external-attacher, kubectl and helm at
+//! fixed versions. Each program is kept under the hash of what it is made of, and all of them are linked into one directory
+//! named after all inputs: a change to a small program of ours does not link the large ones again. A build happens in a
+//! temporary directory under a file lock, so that labs which start together build once and nobody sees half a program.
+
+use std::{
+    fs::{self, File},
+    io::{IsTerminal, Write},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::fs::{FlockOperation, flock};
+use sha2::{Digest, Sha256};
+
+/// Kubernetes' version, as `e2e/control-plane/go.mod` pins it. Stamped into the programs, because what
+/// parses versions fails on the `v0.0.0-master` of an unstamped build.
+pub const KUBERNETES_VERSION: &str = "v1.36.3";
+
+/// Programs whose package is not a folder of `e2e/control-plane/cmd`.
+const UPSTREAM: [(&str, &str); 3] = [
+    (
+        "csi-attacher",
+        "github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher",
+    ),
+    ("kubectl", "k8s.io/kubernetes/cmd/kubectl"),
+    ("helm", "helm.sh/helm/v4/cmd/helm"),
+];
+
+/// How long a build from nothing takes on two cores, as measured, for those who wait.
+const COLD_BUILD: &str =
+    "about 6 minutes on 2 cores with an empty build cache, under a minute with a warm one";
+
+/// The built programs.
+#[derive(Debug, Clone)]
+pub struct Toolchain {
+    directory: PathBuf,
+}
+
+/// One program to build.
+struct Program {
+    name: String,
+    package: String,
+    /// Hash of everything it is made of.
+    key: String,
+}
+
+/// `target/lab` of the workspace: everything that a lab leaves on disk is below it.
+pub fn lab_directory() -> PathBuf {
+    workspace().join("target/lab")
+}
+
+/// The root of the repository.
+pub fn workspace() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    root.expect("the lab's package is a folder of the workspace")
+        .to_owned()
+}
+
+impl Toolchain {
+    /// Builds what is not built yet, with progress on standard error, and returns where the programs are. Blocks.
+    pub fn build() -> Result<Self> {
+        let module = workspace().join("e2e/control-plane");
+        let (programs, key) = programs(&module)?;
+        let directory = lab_directory().join(format!("bin-{key}"));
+        if directory.is_dir() {
+            return Ok(Self { directory });
+        }
+        fs::create_dir_all(lab_directory())?;
+        let lock = File::create(lab_directory().join("toolchain.lock"))?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            eprintln!(
+                "lab: another process is building the control plane; waiting for it ({COLD_BUILD})"
+            );
+            flock(&lock, FlockOperation::LockExclusive)?;
+        }
+        if !directory.is_dir() {
+            build_all(&module, &programs, &directory)?;
+        }
+        Ok(Self { directory })
+    }
+
+    /// The directory with all programs, good as an entry of PATH.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The path of one program: `control-plane`, `csi-attacher`, `kubectl`, `helm`, or a folder of `e2e/control-plane/cmd`.
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+}
+
+/// All programs, and the hash over all their keys.
+fn programs(module: &Path) -> Result<(Vec<Program>, String)> {
+    let version = Command::new("go")
+        .arg("version")
+        .current_dir(module)
+        .output();
+    let version = version.context("failed to run `go version`: the lab needs Go, see README.md")?;
+    ensure!(
+        version.status.success(),
+        "`go version`: {}",
+        String::from_utf8_lossy(&version.stderr)
+    );
+    let mut base = Sha256::new();
+    for part in [
+        &version.stdout,
+        &fs::read(module.join("go.mod"))?,
+        &fs::read(module.join("go.sum"))?,
+    ] {
+        add(&mut base, part);
+    }
+    add(&mut base, ldflags().as_bytes());
+
+    let mut programs = Vec::new();
+    for (name, package) in UPSTREAM {
+        programs.push(Program {
+            name: name.to_owned(),
+            package: package.to_owned(),
+            key: hex(base.clone()),
+        });
+    }
+    for folder in sorted(&module.join("cmd"))? {
+        let name = folder
+            .file_name()
+            .and_then(|name| name.to_str())
+            .context("a folder's name is not UTF-8")?;
+        let mut hash = base.clone();
+        let mut sources = 0;
+        for file in sorted(&folder)?
+            .iter()
+            .filter(|file| file.extension().is_some_and(|end| end == "go"))
+        {
+            add(
+                &mut hash,
+                file.file_name().unwrap_or_default().as_encoded_bytes(),
+            );
+            add(&mut hash, &fs::read(file)?);
+            sources += 1;
+        }
+        if sources > 0 {
+            programs.push(Program {
+                name: name.to_owned(),
+                package: format!("./cmd/{name}"),
+                key: hex(hash),
+            });
+        }
+    }
+    // The largest first: it compiles what the others share, and who waits sees the longest wait announced first.
+    programs.sort_by_key(|program| (program.name != "control-plane", program.name.clone()));
+    let mut all = Sha256::new();
+    for program in &programs {
+        add(&mut all, program.name.as_bytes());
+        add(&mut all, program.key.as_bytes());
+    }
+    Ok((programs, hex(all)))
+}
+
+/// Builds the programs that the store does not have, then links all of them into `directory`.
+fn build_all(module: &Path, programs: &[Program], directory: &Path) -> Result<()> {
+    let store = lab_directory().join("store");
+    fs::create_dir_all(&store)?;
+    let missing: Vec<_> = programs
+        .iter()
+        .filter(|program| !stored(&store, program).is_file())
+        .collect();
+    if !missing.is_empty() {
+        eprintln!("lab: building the control plane, Kubernetes {KUBERNETES_VERSION}: {COLD_BUILD}");
+    }
+    for (index, program) in missing.iter().enumerate() {
+        let title = format!("{} ({} of {})", program.name, index + 1, missing.len());
+        let temporary = tempfile::tempdir_in(&store)?;
+        let output = temporary.path().join(&program.name);
+        go_build(module, &program.package, &output, &title)?;
+        fs::rename(&output, stored(&store, program))?;
+    }
+    let temporary = tempfile::tempdir_in(lab_directory())?;
+    for program in programs {
+        fs::hard_link(
+            stored(&store, program),
+            temporary.path().join(&program.name),
+        )?;
+    }
+    fs::rename(temporary.keep(), directory)?;
+    Ok(())
+}
+
+fn go_build(module: &Path, package: &str, output: &Path, title: &str) -> Result<()> {
+    let log = tempfile::NamedTempFile::new()?;
+    let mut build = Command::new("go")
+        .args([
+            "build",
+            "-mod=readonly",
+            "-trimpath",
+            "-buildvcs=false",
+            "-ldflags",
+            &ldflags(),
+            "-o",
+        ])
+        .arg(output)
+        .arg(package)
+        .env("CGO_ENABLED", "0")
+        .current_dir(module)
+        .stdin(Stdio::null())
+        .stdout(log.reopen()?)
+        .stderr(log.reopen()?)
+        .spawn()
+        .context("failed to run `go build`")?;
+    let start = Instant::now();
+    let mut progress = Progress::new(title);
+    let status = loop {
+        if let Some(status) = build.try_wait()? {
+            break status;
+        }
+        progress.tick(start.elapsed());
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    if !status.success() {
+        bail!(
+            "`go build {package}` failed ({status}):\n{}",
+            fs::read_to_string(log.path())?
+        );
+    }
+    progress.end(start.elapsed());
+    Ok(())
+}
+
+/// One line that counts seconds on a terminal; a line every so often elsewhere, so that a CI log shows life.
+struct Progress<'a> {
+    title: &'a str,
+    terminal: bool,
+    said: Duration,
+}
+
+impl<'a> Progress<'a> {
+    const QUIET: Duration = Duration::from_secs(20);
+
+    fn new(title: &'a str) -> Self {
+        Self {
+            title,
+            terminal: std::io::stderr().is_terminal(),
+            said: Duration::ZERO,
+        }
+    }
+
+    fn tick(&mut self, elapsed: Duration) {
+        let period = if self.terminal {
+            Duration::from_secs(1)
+        } else {
+            Self::QUIET
+        };
+        if elapsed >= self.said + period {
+            self.said = elapsed;
+            self.say(
+                &format!("building {}: {} s", self.title, elapsed.as_secs()),
+                !self.terminal,
+            );
+        }
+    }
+
+    fn end(&self, elapsed: Duration) {
+        self.say(
+            &format!("built {} in {:.1} s", self.title, elapsed.as_secs_f64()),
+            true,
+        );
+    }
+
+    /// On a terminal each line overwrites the one before.
+    fn say(&self, text: &str, ended: bool) {
+        let (start, end) = (
+            if self.terminal { "\r\x1b[K" } else { "" },
+            if ended { "\n" } else { "" },
+        );
+        let mut out = std::io::stderr().lock();
+        let _ = write!(out, "{start}lab: {text}{end}").and_then(|()| out.flush());
+    }
+}
+
+/// No symbol table (half the size), and the version where Kubernetes' two copies of it are.
+fn ldflags() -> String {
+    let mut parts = KUBERNETES_VERSION.trim_start_matches('v').split('.');
+    let (major, minor) = (
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+    );
+    let mut flags = "-s -w".to_owned();
+    for package in [
+        "k8s.io/component-base/version",
+        "k8s.io/client-go/pkg/version",
+    ] {
+        let values = [
+            ("gitVersion", KUBERNETES_VERSION),
+            ("gitMajor", major),
+            ("gitMinor", minor),
+            ("gitTreeState", "clean"),
+        ];
+        for (name, value) in values {
+            flags += &format!(" -X {package}.{name}={value}");
+        }
+    }
+    flags
+}
+
+fn stored(store: &Path, program: &Program) -> PathBuf {
+    store.join(format!("{}-{}", program.name, program.key))
+}
+
+fn sorted(directory: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(directory)
+        .with_context(|| format!("failed to list {}", directory.display()))?;
+    let mut paths = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<Vec<_>>>()?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// Adds a part with its length, so that no two lists of parts hash alike.
+fn add(hash: &mut Sha256, part: &[u8]) {
+    hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
+    hash.update(part);
+}
+
+fn hex(hash: Sha256) -> String {
+    hash.finalize()
+        .iter()
+        .take(10)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
