@@ -7,7 +7,7 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use schemars::{Schema, SchemaGenerator, json_schema};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::device::FenceDevice;
 use super::fence::NodeFence;
@@ -26,11 +26,12 @@ pub(super) fn rule_at(rule: &str, message: &str, field_path: &str) -> Value {
 /// The rule that a field keeps what it was created with. It stands at the parent, because a rule at the field itself does not
 /// run when an optional field is added or removed.
 pub(super) fn frozen(field: &str) -> Value {
-    rule(
+    rule_at(
         &format!(
             "has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})"
         ),
-        &format!("`{field}` is immutable"),
+        &format!("`{field}` is immutable: create another object instead"),
+        &format!(".{field}"),
     )
 }
 
@@ -81,24 +82,27 @@ fn tidy(schema: &mut Value) {
         return;
     };
     fields.remove("nullable");
+    fields.remove("title");
     if let Some(format) = fields.get_mut("format") {
-        *format = match format.as_str() {
-            Some("uint8" | "uint16" | "uint32") => json!("int32"),
-            Some("uint64") => json!("int64"),
-            _ => format.take(),
-        };
+        match format.as_str() {
+            Some("uint8" | "uint16" | "uint32") => *format = json!("int32"),
+            Some("uint64") => *format = json!("int64"),
+            _ => {}
+        }
     }
-    for key in ["properties", "additionalProperties", "items"] {
-        match (key, fields.get_mut(key)) {
-            ("properties", Some(properties)) => {
-                properties
-                    .as_object_mut()
-                    .into_iter()
-                    .flat_map(Map::values_mut)
-                    .for_each(tidy);
-            }
-            (_, Some(inner)) => tidy(inner),
-            (_, None) => {}
+    for bound in ["minimum", "maximum"] {
+        // Kubernetes' type has floats here; every bound of ours is an integer.
+        if let Some(integer) = fields.get(bound).and_then(Value::as_f64) {
+            #[allow(clippy::cast_possible_truncation, reason = "bounds are far below 2^53")]
+            fields.insert(bound.to_owned(), json!(integer as i64));
+        }
+    }
+    if let Some(properties) = fields.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.values_mut().for_each(tidy);
+    }
+    for inner in ["additionalProperties", "items"] {
+        if let Some(inner) = fields.get_mut(inner) {
+            tidy(inner);
         }
     }
 }

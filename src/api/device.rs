@@ -278,12 +278,12 @@ pub struct FenceDeviceStatus {
     pub power_state: Option<PowerState>,
 
     /// When the device was last probed.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub last_probe_time: Option<Timestamp>,
 
     /// When a probe last succeeded.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub last_success_time: Option<Timestamp>,
 

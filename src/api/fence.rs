@@ -184,7 +184,7 @@ pub struct Trigger {
     pub condition_status: Option<ConditionStatus>,
 
     /// Since when it has had that status.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub unhealthy_since_time: Option<Timestamp>,
 

@@ -45,52 +45,52 @@ pub struct NodeFenceStatus {
     pub current_level: Option<String>,
 
     /// When the stage began.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub stage_start_time: Option<Timestamp>,
 
     /// When the stage escalates unless it has ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub stage_deadline_time: Option<Timestamp>,
 
     /// When the node was found to need fencing.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub detected_time: Option<Timestamp>,
 
     /// When the fence was approved, by a human or by the policy.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub approved_time: Option<Timestamp>,
 
     /// When the machine was proven to be down.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub confirmed_down_time: Option<Timestamp>,
 
     /// When the out-of-service taint was set.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub taint_applied_time: Option<Timestamp>,
 
     /// When the last volume had detached.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub detached_time: Option<Timestamp>,
 
     /// When the out-of-service taint was removed.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub taint_removed_time: Option<Timestamp>,
 
     /// When the node was seen Ready again.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub node_ready_time: Option<Timestamp>,
 
     /// When the incident ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub completion_time: Option<Timestamp>,
 
@@ -168,12 +168,12 @@ pub struct Attempt {
     pub start_time: Timestamp,
 
     /// When it is given up.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub deadline_time: Option<Timestamp>,
 
     /// When there was a result.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub completion_time: Option<Timestamp>,
 
@@ -236,7 +236,7 @@ pub struct Evidence {
     pub node_boot_id: String,
 
     /// When the kubelet last renewed its Lease, by the Lease: no sign of life since the claim.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub lease_renew_time: Option<Timestamp>,
 
@@ -312,7 +312,7 @@ pub struct VolumeRecord {
     pub state: VolumeState,
 
     /// When it had detached.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub detached_time: Option<Timestamp>,
 

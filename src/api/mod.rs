@@ -16,6 +16,7 @@ pub mod fence;
 pub mod fence_status;
 pub mod min_healthy;
 pub mod policy;
+pub mod policy_status;
 pub mod selector;
 pub mod settings;
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::crd::rule;
@@ -16,13 +16,22 @@ use super::crd::rule;
 pub struct LabelSelector {
     /// Labels that must be there with exactly this value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(inner(length(max = 63)), extend("maxProperties" = 32))]
+    #[schemars(schema_with = "labels")]
     pub match_labels: BTreeMap<String, String>,
 
     /// Further requirements, each of which must hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "atomic"))]
     pub match_expressions: Vec<LabelSelectorRequirement>,
+}
+
+/// Schema of a map of labels, bounded.
+fn labels(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 32,
+        "additionalProperties": {"type": "string", "maxLength": 63},
+    })
 }
 
 /// One requirement on one label.

@@ -1,0 +1,72 @@
+//! The status of a NodeFencingPolicy: whether it would act, on how many nodes, and who is left unprotected.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{conditions, crd};
+
+/// What the operator last saw of the policy's nodes and incidents.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeFencingPolicyStatus {
+    /// `metadata.generation` this status was derived from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
+    /// `Ready`: the policy is valid and would act as it says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "conditions::schema")]
+    pub conditions: Vec<Condition>,
+
+    /// The policy's nodes in numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<PolicyNodes>,
+
+    /// NodeFences of this policy that have not ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100_000))]
+    pub open_incidents: Option<u32>,
+
+    /// Open ones that a gate (budget, approval, pause, window) holds back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100_000))]
+    pub held_incidents: Option<u32>,
+
+    /// How many more fences the budget would admit now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100_000))]
+    pub budget_remaining: Option<u32>,
+
+    /// When the last incident of this policy began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::time")]
+    pub last_incident_time: Option<Timestamp>,
+
+    /// Selected nodes that no ready device could fence, by name; the first 50.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 50), inner(length(max = 253)), extend("x-kubernetes-list-type" = "set"))]
+    pub unprotected_nodes: Vec<String>,
+}
+
+/// The policy's nodes in numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyNodes {
+    /// Nodes that the policy selects and no policy of a higher priority takes.
+    #[schemars(range(min = 0, max = 100_000))]
+    pub selected: u32,
+    /// Of these: healthy by this policy's conditions.
+    #[schemars(range(min = 0, max = 100_000))]
+    pub healthy: u32,
+    /// Of these: unhealthy by this policy's conditions.
+    #[schemars(range(min = 0, max = 100_000))]
+    pub unhealthy: u32,
+    /// Of these: every fence level has a ready device for the node, or one level that is enough.
+    #[schemars(range(min = 0, max = 100_000))]
+    pub protected: u32,
+    /// The rest.
+    #[schemars(range(min = 0, max = 100_000))]
+    pub unprotected: u32,
+}
