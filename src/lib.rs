@@ -13,3 +13,4 @@ pub mod api;
 pub mod clock;
 pub mod core;
 pub mod fence;
+pub mod shell;

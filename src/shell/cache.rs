@@ -1,0 +1,237 @@
+//! What the operator keeps in memory of the cluster: five watches, each with its store.
+//!
+//! Caches only wake somebody up and fill in words; whatever destroys something reads again by quorum (DESIGN S12). Every
+//! watch ends and begins anew within a minute, so that a dead connection cannot blind us for long (the default notices
+//! after 295 s), and says when it last heard of the API server.
+
+use super::slim::{SlimAttachment, SlimNode};
+use crate::api::device::FenceDevice;
+use crate::api::fence::NodeFence;
+use crate::api::policy::NodeFencingPolicy;
+use crate::clock;
+use futures::{Stream, StreamExt, TryStreamExt};
+use kube::core::DeserializeGuard;
+use kube::runtime::reflector::{self, Store};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+/// Longest life of one watch, in seconds.
+const WATCH_SECONDS_MAX: u32 = 45;
+
+/// Something has changed that somebody may want to look at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// This Node was added, changed or deleted.
+    Node(String),
+    /// A VolumeAttachment of this node was added, changed or deleted.
+    Attachment(String),
+    /// This NodeFence was added, changed or deleted.
+    Fence(String),
+    /// A FenceDevice was added, changed or deleted.
+    Device(String),
+    /// A NodeFencingPolicy was added, changed or deleted.
+    Policy(String),
+}
+
+/// The stores.
+#[derive(Clone)]
+pub struct Caches {
+    /// All Nodes, slim.
+    pub nodes: Store<SlimNode>,
+    /// All VolumeAttachments, slim.
+    pub attachments: Store<SlimAttachment>,
+    /// All NodeFences, those that cannot be decoded included.
+    pub fences: Store<DeserializeGuard<NodeFence>>,
+    /// All FenceDevices, those that cannot be decoded included.
+    pub devices: Store<DeserializeGuard<FenceDevice>>,
+    /// All NodeFencingPolicies, those that cannot be decoded included.
+    pub policies: Store<DeserializeGuard<NodeFencingPolicy>>,
+    heard: Heard,
+}
+
+/// When each watch last heard of the API server (time since boot).
+#[derive(Clone, Default)]
+struct Heard(Arc<Mutex<BTreeMap<&'static str, Duration>>>);
+
+impl Heard {
+    fn now(&self, kind: &'static str) {
+        if let Ok(mut heard) = self.0.lock() {
+            heard.insert(kind, clock::since_boot());
+        }
+    }
+}
+
+impl Caches {
+    /// Starts the five watches in `tasks`; every change is told to `changes`.
+    pub fn start(
+        client: &Client,
+        changes: &mpsc::UnboundedSender<Change>,
+        tasks: &mut JoinSet<()>,
+    ) -> Self {
+        let heard = Heard::default();
+        let mut watches = Watches {
+            client,
+            changes,
+            heard: &heard,
+            tasks,
+        };
+        let nodes = watches.start("Node", SlimNode::trim, |node: &SlimNode| {
+            Change::Node(name(node))
+        });
+        let attachments = watches.start(
+            "VolumeAttachment",
+            SlimAttachment::trim,
+            |attachment: &SlimAttachment| Change::Attachment(attachment.spec.node_name.clone()),
+        );
+        let fences = watches.start(
+            "NodeFence",
+            forget_managers,
+            |fence: &DeserializeGuard<NodeFence>| Change::Fence(name(fence)),
+        );
+        let devices = watches.start(
+            "FenceDevice",
+            forget_managers,
+            |device: &DeserializeGuard<FenceDevice>| Change::Device(name(device)),
+        );
+        let policies = watches.start(
+            "NodeFencingPolicy",
+            forget_managers,
+            |policy: &DeserializeGuard<NodeFencingPolicy>| Change::Policy(name(policy)),
+        );
+        Self {
+            nodes,
+            attachments,
+            fences,
+            devices,
+            policies,
+            heard,
+        }
+    }
+
+    /// Waits until every store has been filled once.
+    pub async fn ready(&self) -> Result<(), reflector::store::WriterDropped> {
+        self.nodes.wait_until_ready().await?;
+        self.attachments.wait_until_ready().await?;
+        self.fences.wait_until_ready().await?;
+        self.devices.wait_until_ready().await?;
+        self.policies.wait_until_ready().await
+    }
+
+    /// Per kind, how long ago its watch last heard of the API server.
+    pub fn ages(&self) -> Vec<(&'static str, Duration)> {
+        let now = clock::since_boot();
+        let heard = self
+            .heard
+            .0
+            .lock()
+            .map(|heard| heard.clone())
+            .unwrap_or_default();
+        heard
+            .into_iter()
+            .map(|(kind, at)| (kind, now.saturating_sub(at)))
+            .collect()
+    }
+
+    /// The Node, as the cache has it.
+    pub fn node(&self, name: &str) -> Option<Arc<SlimNode>> {
+        self.nodes.get(&reflector::ObjectRef::new(name))
+    }
+
+    /// All NodeFences that can be decoded.
+    pub fn fences(&self) -> Vec<NodeFence> {
+        decoded(&self.fences)
+    }
+
+    /// All FenceDevices that can be decoded.
+    pub fn devices(&self) -> Vec<FenceDevice> {
+        decoded(&self.devices)
+    }
+
+    /// All NodeFencingPolicies that can be decoded.
+    pub fn policies(&self) -> Vec<NodeFencingPolicy> {
+        decoded(&self.policies)
+    }
+
+    /// VolumeAttachments of this node.
+    pub fn attachments_of(&self, node: &str) -> Vec<Arc<SlimAttachment>> {
+        self.attachments
+            .state_filter(|attachment| attachment.spec.node_name == node)
+    }
+}
+
+fn decoded<K: Resource<DynamicType = ()> + Clone>(store: &Store<DeserializeGuard<K>>) -> Vec<K> {
+    store
+        .state()
+        .iter()
+        .filter_map(|guard| guard.0.as_ref().ok().cloned())
+        .collect()
+}
+
+fn name<K: Resource>(object: &K) -> String {
+    object.meta().name.clone().unwrap_or_default()
+}
+
+fn forget_managers<K: Resource>(object: &mut K) {
+    object.meta_mut().managed_fields = None;
+}
+
+/// Starts watches that share everything but their kind.
+struct Watches<'a> {
+    client: &'a Client,
+    changes: &'a mpsc::UnboundedSender<Change>,
+    heard: &'a Heard,
+    tasks: &'a mut JoinSet<()>,
+}
+
+impl Watches<'_> {
+    fn start<K>(
+        &mut self,
+        kind: &'static str,
+        trim: fn(&mut K),
+        change: impl Fn(&K) -> Change + Send + 'static,
+    ) -> Store<K>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        K::DynamicType: Hash + Eq,
+    {
+        let (store, writer) = reflector::store();
+        let config = watcher::Config::default().timeout(WATCH_SECONDS_MAX);
+        let heard = self.heard.clone();
+        let objects = watcher(Api::<K>::all(self.client.clone()), config)
+            .modify(trim)
+            .inspect_ok(move |_| heard.now(kind))
+            .default_backoff();
+        let objects = reflector::reflector(writer, objects).touched_objects();
+        self.tasks
+            .spawn(tell(kind, objects, self.changes.clone(), change));
+        store
+    }
+}
+
+async fn tell<K>(
+    kind: &'static str,
+    objects: impl Stream<Item = Result<K, watcher::Error>> + Send,
+    changes: mpsc::UnboundedSender<Change>,
+    change: impl Fn(&K) -> Change + Send,
+) {
+    let mut objects = std::pin::pin!(objects);
+    while let Some(event) = objects.next().await {
+        match event {
+            Ok(object) => {
+                // Nobody listens any more only while the operator ends.
+                let _ = changes.send(change(&object));
+            }
+            Err(error) => {
+                tracing::warn!(kind, %error, "watch interrupted; it begins anew by itself")
+            }
+        }
+    }
+}

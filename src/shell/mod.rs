@@ -1,0 +1,4 @@
+//! The only place that talks to Kubernetes: observe, ask the core, act, look again.
+
+pub mod cache;
+pub mod slim;
