@@ -19,9 +19,16 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// Could this name one machine?
+    #[must_use]
+    pub fn usable(&self) -> bool {
+        self.system_uuid.as_deref().and_then(usable_uuid).is_some()
+    }
+
     /// Is this the system with UUID `expected`? Compared as 16 bytes, in the order of RFC 4122 and in SMBIOS order (the first
     /// three fields little-endian): both are found, and firmware updates change one into the other (go-hal issue 57). An
     /// unusable UUID on either side is nobody's.
+    #[must_use]
     pub fn is_system(&self, expected: &str) -> bool {
         let (Some(found), Some(expected)) = (
             self.system_uuid.as_deref().and_then(usable_uuid),
@@ -34,19 +41,22 @@ impl Identity {
 }
 
 /// The 16 bytes of a UUID in text form, with or without hyphens and braces; none when it is malformed, or one of the values
-/// that vendors leave in unconfigured boards: all zeros, all ones.
+/// that makers leave in unconfigured boards, so that many machines share them: all zeros, all ones, the firmware maker's own.
+#[must_use]
 pub fn usable_uuid(text: &str) -> Option<[u8; 16]> {
-    let digits: String = text
-        .trim()
-        .trim_matches(['{', '}'])
-        .chars()
-        .filter(|character| *character != '-')
-        .collect();
-    if digits.len() != 32 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    /// Delivered with a widely used firmware, and left there by many makers of boards.
+    const FACTORY: [u8; 16] = 0x0300_0200_0400_0500_0006_0007_0008_0009_u128.to_be_bytes();
+    let text = text.trim().trim_matches(['{', '}']);
+    let digits: String = text.chars().filter(|character| *character != '-').collect();
+    let hyphens: Vec<usize> = text.match_indices('-').map(|(at, _)| at).collect();
+    let well_placed = matches!(*hyphens, [] | [8, 13, 18, 23]);
+    if !well_placed || digits.len() != 32 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
-    let value = u128::from_str_radix(&digits, 16).ok()?;
-    (value != 0 && value != u128::MAX).then(|| value.to_be_bytes())
+    let uuid = u128::from_str_radix(&digits, 16).ok()?.to_be_bytes();
+    let shared =
+        uuid == [0; 16] || uuid == [0xff; 16] || uuid == FACTORY || smbios_order(uuid) == FACTORY;
+    (!shared).then_some(uuid)
 }
 
 /// The same UUID with its first three fields in the other byte order (SMBIOS 7.2.1).
@@ -73,4 +83,70 @@ pub struct Reading {
     pub answered: Duration,
     /// Wall clock of the answer, for the record only.
     pub wall: Timestamp,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn named(uuid: &str) -> Identity {
+        Identity {
+            system_uuid: Some(uuid.to_owned()),
+            serial_number: None,
+        }
+    }
+
+    #[test]
+    fn both_byte_orders_name_the_same_machine() {
+        let identity = named("4C4C4544-0042-3510-8052-B4C04F4A4D32");
+        assert!(identity.is_system("4c4c4544-0042-3510-8052-b4c04f4a4d32"));
+        assert!(identity.is_system("44454c4c-4200-1035-8052-b4c04f4a4d32"));
+        assert!(identity.is_system(" 4c4c4544004235108052b4c04f4a4d32\n"));
+        assert!(!identity.is_system("44454c4c-4200-1035-8052-b4c04f4a4d33"));
+        assert!(
+            !identity.is_system("4c4c4544-0042-3510-5280-b4c04f4a4d32"),
+            "only the first three fields change order"
+        );
+    }
+
+    #[test]
+    fn what_many_machines_share_names_none() {
+        for uuid in [
+            "",
+            "Not Specified",
+            "00000000-0000-0000-0000-000000000000",
+            "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF",
+            "ffffffffffffffffffffffffffffffff",
+            "03000200-0400-0500-0006-000700080009",
+            "00020003-0004-0005-0006-000700080009",
+            "4c4c4544-0042-3510-8052-b4c04f4a4d3",
+            "4c4c-4544-0042-3510-8052-b4c04f4a4d32",
+            "+c4c4544-0042-3510-8052-b4c04f4a4d32",
+        ] {
+            assert!(!named(uuid).usable(), "{uuid}");
+            assert!(!named(uuid).is_system(uuid), "{uuid}");
+        }
+        assert!(!Identity::default().usable());
+        assert!(!Identity::default().is_system("4c4c4544-0042-3510-8052-b4c04f4a4d32"));
+    }
+
+    proptest! {
+        #[test]
+        fn the_order_of_bytes_never_changes_the_machine(bytes: [u8; 16], other: [u8; 16]) {
+            let text = |bytes: [u8; 16]| format!("{:032x}", u128::from_be_bytes(bytes));
+            let identity = named(&text(bytes));
+            prop_assume!(identity.usable());
+            prop_assert_eq!(smbios_order(smbios_order(bytes)), bytes);
+            prop_assert!(identity.is_system(&text(bytes)));
+            prop_assert!(identity.is_system(&text(smbios_order(bytes))));
+            let same = other == bytes || other == smbios_order(bytes);
+            prop_assert_eq!(identity.is_system(&text(other)), same);
+        }
+
+        #[test]
+        fn no_text_panics(one in ".{0,64}", other in ".{0,64}") {
+            let _ = named(&one).is_system(&other);
+        }
+    }
 }

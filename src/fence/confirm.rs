@@ -7,10 +7,14 @@
 //!
 //! Dropping the future ends everything at once.
 
-use super::DeviceError;
+use super::{Advice, DeviceError, FenceDriver};
+use crate::clock::Clock;
 
-use crate::core::reading::Reading;
+use crate::core::reading::{Identity, PowerState, Reading};
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::time::Duration;
+use tokio::time::{sleep, timeout};
 
 /// Readings kept at most, the newest ones.
 pub const READINGS_MAX: usize = 256;
@@ -50,4 +54,126 @@ pub enum Ended {
     Stopped(String),
     /// The device needs a human: trying on would not help and may lock the account.
     Failed(DeviceError),
+}
+
+/// Readings of off without which nothing is ever stable, whatever the plan says.
+const READS_MIN: u32 = 2;
+/// Pause after a reading that was not off, where the plan's period is not shorter: the sooner the first off is seen, the
+/// sooner its run is complete.
+const POLL_PERIOD: Duration = Duration::from_secs(1);
+/// Longest pause after errors, unless the device asks for a longer one.
+const BACKOFF_MAX: Duration = Duration::from_secs(8);
+
+/// Reads until there is a run of off as the plan asks for, or until something ends it. Every reading is shown to `watch` as it
+/// arrives; a break from there ends the reads, for a claim that was lost or an identity that is wrong.
+pub async fn confirm(
+    driver: &dyn FenceDriver,
+    plan: &ConfirmPlan,
+    clock: Clock,
+    mut watch: impl FnMut(&Reading) -> ControlFlow<String> + Send,
+) -> Confirmation {
+    let started = clock.since_boot();
+    let mut opened = started;
+    let mut session = driver.open();
+    let mut readings = VecDeque::new();
+    let mut run = Run::default();
+    let ended = loop {
+        let left = plan
+            .deadline
+            .saturating_sub(clock.since_boot().saturating_sub(started));
+        let asked = clock.since_boot();
+        let Ok(answer) = timeout(left, session.observe()).await else {
+            break Ended::Deadline(run.last_error);
+        };
+        let failed = answer.is_err();
+        let reading = answer
+            .as_ref()
+            .map_or_else(|error| no_answer(error, asked, clock), Reading::clone);
+        run.count(answer);
+        let watched = watch(&reading);
+        if readings.len() == READINGS_MAX {
+            readings.pop_front();
+        }
+        readings.push_back(reading);
+        if let ControlFlow::Break(why) = watched {
+            break Ended::Stopped(why);
+        }
+        if let Some(error) = run
+            .last_error
+            .take_if(|error| error.advice() == Advice::Human)
+        {
+            break Ended::Failed(error);
+        }
+        if run.offs >= plan.reads.max(READS_MIN) {
+            break Ended::Stable;
+        }
+        let pause = run.pause(plan.period);
+        let left = plan
+            .deadline
+            .saturating_sub(clock.since_boot().saturating_sub(started));
+        if pause >= left {
+            break Ended::Deadline(run.last_error);
+        }
+        sleep(pause).await;
+        if failed {
+            opened = clock.since_boot();
+            session = driver.open();
+        }
+    };
+    Confirmation {
+        opened,
+        readings: readings.into(),
+        ended,
+    }
+}
+
+/// How the reads go, since the last one that broke the run.
+#[derive(Default)]
+struct Run {
+    offs: u32,
+    errors: u32,
+    last_error: Option<DeviceError>,
+}
+
+impl Run {
+    fn count(&mut self, answer: Result<Reading, DeviceError>) {
+        match answer {
+            Ok(reading) => {
+                let off = reading.state == PowerState::Off && reading.faults.is_empty();
+                self.offs = if off { self.offs.saturating_add(1) } else { 0 };
+                self.errors = 0;
+                self.last_error = None;
+            }
+            Err(error) => {
+                self.offs = 0;
+                self.errors = self.errors.saturating_add(1);
+                self.last_error = Some(error);
+            }
+        }
+    }
+
+    /// Time until the next question.
+    fn pause(&self, period: Duration) -> Duration {
+        match &self.last_error {
+            Some(error) => {
+                let backoff = Duration::from_millis(500).saturating_mul(1 << self.errors.min(8));
+                error.retry_after().unwrap_or(backoff.min(BACKOFF_MAX))
+            }
+            None if self.offs == 0 => period.min(POLL_PERIOD),
+            None => period,
+        }
+    }
+}
+
+/// A call that failed, as what it says about the power: nothing.
+fn no_answer(error: &DeviceError, asked: Duration, clock: Clock) -> Reading {
+    Reading {
+        state: PowerState::Unknown,
+        raw: error.reason().to_owned(),
+        identity: Identity::default(),
+        faults: Vec::new(),
+        asked,
+        answered: clock.since_boot(),
+        wall: clock.wall(),
+    }
 }

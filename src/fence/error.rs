@@ -70,7 +70,7 @@ pub enum DeviceError {
         request: String,
         /// The HTTP status.
         status: u16,
-        /// How long the device asks us to wait, capped.
+        /// How long the device asks us to wait, at most [`super::http::RETRY_AFTER_MAX`].
         retry_after: Option<Duration>,
     },
     /// The answer cannot be understood, or breaks a limit or a rule of the protocol.
@@ -144,10 +144,10 @@ impl DeviceError {
             Self::Unreachable { .. } | Self::Timeout { .. } | Self::Protocol { .. } => {
                 Advice::Retry
             }
-            Self::Busy { .. } => Advice::Wait,
+            // A BMC that has just restarted knows its systems only after a while.
+            Self::Busy { .. } | Self::NotFound { .. } => Advice::Wait,
             Self::AuthFailed { .. }
             | Self::PermissionDenied { .. }
-            | Self::NotFound { .. }
             | Self::TlsIdentity { .. }
             | Self::AddressNotAllowed(_)
             | Self::Refused { .. }
@@ -169,7 +169,7 @@ impl DeviceError {
             Self::Busy { .. } => "Busy",
             Self::Protocol { .. } => "ProtocolError",
             Self::TlsIdentity { .. } => "TlsIdentity",
-            Self::AddressNotAllowed(_) => "AddressNotAllowed",
+            Self::AddressNotAllowed(error) => error.reason(),
             Self::Refused { .. } => "Refused",
             Self::AmbiguousSystem { .. } => "AmbiguousSystem",
             Self::Credentials(_) => "CredentialsInvalid",

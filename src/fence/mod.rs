@@ -30,6 +30,7 @@ pub mod cidr;
 pub mod confirm;
 pub mod credentials;
 pub mod error;
+pub mod http;
 pub mod redfish;
 pub mod tls;
 

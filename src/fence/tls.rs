@@ -5,8 +5,22 @@
 //! be asked for by name. In all three the peer proves in the handshake that it holds the certificate's key, and no session is
 //! ever resumed, because a resumed one proves nothing anew.
 
+mod validity;
+
+use jiff::Timestamp;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, OtherError, RootCertStore,
+    SignatureScheme,
+};
+use sha2::{Digest, Sha256};
 use std::fmt;
 use std::str::FromStr;
+use std::sync::{Arc, LazyLock};
 
 /// How the device's certificate is checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,14 +36,15 @@ pub enum Verification {
     None,
 }
 
-/// SHA-256 of a certificate in DER, as browsers and openssl print it: `AA:BB:…`, 32 pairs.
+/// SHA-256 of a certificate in DER.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint([u8; 32]);
 
 /// The text is not a fingerprint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a fingerprint must be 32 pairs of hexadecimal digits with colons between them, as `openssl x509 -noout -fingerprint -sha256` prints it"
+    "a fingerprint must be 64 hexadecimal digits, with or without colons between the bytes, as `openssl x509 -noout \
+     -fingerprint -sha256` prints it"
 )]
 pub struct FingerprintError;
 
@@ -37,23 +52,27 @@ impl FromStr for Fingerprint {
     type Err = FingerprintError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let step = if text.contains(':') { 3 } else { 2 };
+        if text.len() != 32 * step - (step - 2) {
+            return Err(FingerprintError);
+        }
         let mut bytes = [0; 32];
-        let mut pairs = text.split(':');
-        for byte in &mut bytes {
-            let pair = pairs
-                .next()
-                .filter(|pair| pair.len() == 2 && pair.bytes().all(|b| b.is_ascii_hexdigit()));
+        for (index, byte) in bytes.iter_mut().enumerate() {
+            let at = index * step;
+            let pair = text
+                .get(at..at + 2)
+                .filter(|pair| pair.bytes().all(|b| b.is_ascii_hexdigit()));
             *byte = u8::from_str_radix(pair.ok_or(FingerprintError)?, 16)
                 .map_err(|_| FingerprintError)?;
+            if step == 3 && !matches!(text.get(at + 2..at + 3), Some(":") | None) {
+                return Err(FingerprintError);
+            }
         }
-        pairs
-            .next()
-            .is_none()
-            .then_some(Self(bytes))
-            .ok_or(FingerprintError)
+        Ok(Self(bytes))
     }
 }
 
+/// As browsers and openssl print it: `AA:BB:…`, 32 pairs.
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, byte) in self.0.iter().enumerate() {
@@ -67,5 +86,227 @@ impl fmt::Display for Fingerprint {
 impl fmt::Debug for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+impl Fingerprint {
+    /// The fingerprint of a certificate.
+    #[must_use]
+    pub fn of(certificate_der: &[u8]) -> Self {
+        Self(Sha256::digest(certificate_der).into())
+    }
+}
+
+/// Why a CA bundle cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BundleError {
+    /// Not one certificate in it.
+    #[error(
+        "it holds no certificate in PEM (-----BEGIN CERTIFICATE-----); put the CA's certificate there"
+    )]
+    Empty,
+    /// One of the certificates cannot be read.
+    #[error("certificate {index} cannot be read: {problem}; write the file again")]
+    Unreadable {
+        /// Position in the file, from 1.
+        index: usize,
+        /// What the parser said.
+        problem: String,
+    },
+    /// All certificates have expired; this one last.
+    #[error(
+        "certificate {index} expired on {date}, and no other is valid; put the CA's current certificate there"
+    )]
+    Expired {
+        /// Position in the file, from 1.
+        index: usize,
+        /// The last moment of its validity.
+        date: Timestamp,
+    },
+    /// No CA is known on this system, and none was given.
+    #[error(
+        "the operator's system knows no CA; name one in `tls.caRef`, or pin the certificate with `tls.verification: Pinned`"
+    )]
+    NoSystemRoots,
+}
+
+/// The system's certificates, read once: they are large, and every device shares them.
+static SYSTEM_ROOTS: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    Arc::new(roots)
+});
+
+/// Settings of a TLS client that accepts nobody but the device. `now` decides which certificates of a bundle have expired.
+///
+/// # Errors
+/// [`BundleError`] when there is no certificate to verify against.
+pub fn client_config(
+    verification: &Verification,
+    now: Timestamp,
+) -> Result<ClientConfig, BundleError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier: Arc<dyn ServerCertVerifier> = match verification {
+        Verification::Full { ca_bundle_pem } => {
+            let roots = match ca_bundle_pem {
+                Some(pem) => Arc::new(read_bundle(pem, now)?),
+                None => Arc::clone(&SYSTEM_ROOTS),
+            };
+            // Fails for nothing but an empty store: no revocation lists are given.
+            WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider))
+                .build()
+                .map_err(|_| BundleError::NoSystemRoots)?
+        }
+        Verification::Pinned(pin) => Arc::new(KeyHolder {
+            pin: Some(*pin),
+            provider: Arc::clone(&provider),
+        }),
+        Verification::None => Arc::new(KeyHolder {
+            pin: None,
+            provider: Arc::clone(&provider),
+        }),
+    };
+    let builder = ClientConfig::builder_with_provider(provider);
+    // Fails for nothing but a provider without a cipher suite for the versions.
+    let builder = builder
+        .with_safe_default_protocol_versions()
+        .map_err(|_| BundleError::NoSystemRoots)?;
+    let mut config = builder
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth();
+    config.resumption = Resumption::disabled();
+    Ok(config)
+}
+
+/// The certificates of a bundle that are still valid; at least one.
+fn read_bundle(pem: &[u8], now: Timestamp) -> Result<RootCertStore, BundleError> {
+    let mut roots = RootCertStore::empty();
+    let mut expired = None;
+    for (index, certificate) in (1..).zip(CertificateDer::pem_slice_iter(pem)) {
+        let unreadable = |problem: String| BundleError::Unreadable { index, problem };
+        let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
+        let not_after = validity::not_after(&certificate);
+        let not_after =
+            not_after.ok_or_else(|| unreadable("it has no date of expiry".to_owned()))?;
+        if not_after < now {
+            expired = Some(BundleError::Expired {
+                index,
+                date: not_after,
+            });
+            continue;
+        }
+        roots
+            .add(certificate)
+            .map_err(|error| unreadable(error.to_string()))?;
+    }
+    if roots.is_empty() {
+        Err(expired.unwrap_or(BundleError::Empty))
+    } else {
+        Ok(roots)
+    }
+}
+
+/// Accepts a peer that holds the key of the certificate it presents, and, with a pin, only that one certificate.
+#[derive(Debug)]
+struct KeyHolder {
+    pin: Option<Fingerprint>,
+    provider: Arc<CryptoProvider>,
+}
+
+/// Another certificate than the pinned one.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "its certificate has the fingerprint {presented}, and `tls.sha256Fingerprint` is {pinned}; if you renewed the \
+     certificate, write the new fingerprint there, else somebody stands between the operator and the device"
+)]
+struct PinMismatch {
+    presented: Fingerprint,
+    pinned: Fingerprint,
+}
+
+impl ServerCertVerifier for KeyHolder {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let presented = Fingerprint::of(end_entity);
+        match self.pin {
+            Some(pinned) if pinned != presented => {
+                let mismatch = OtherError(Arc::new(PinMismatch { presented, pinned }));
+                Err(rustls::Error::InvalidCertificate(CertificateError::Other(
+                    mismatch,
+                )))
+            }
+            _ => Ok(ServerCertVerified::assertion()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}
+
+/// Why a handshake failed, and the way out.
+#[must_use]
+pub fn describe(error: &rustls::Error) -> String {
+    use rustls::Error as E;
+    const PIN: &str =
+        "or pin the certificate with `tls.verification: Pinned` and `tls.sha256Fingerprint`";
+    match error {
+        E::InvalidCertificate(problem) => match problem {
+            CertificateError::Other(OtherError(other)) => other.to_string(),
+            CertificateError::UnknownIssuer => {
+                format!(
+                    "its certificate is signed by no CA that is trusted here; name the CA in `tls.caRef`, {PIN}"
+                )
+            }
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                format!("its certificate has expired ({problem}); renew it on the device, {PIN}")
+            }
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                format!(
+                    "its certificate is for another host ({problem}); use the name it was made for, {PIN}"
+                )
+            }
+            _ => {
+                format!("its certificate cannot be used ({problem}); renew it on the device, {PIN}")
+            }
+        },
+        E::InvalidMessage(_)
+        | E::InappropriateMessage { .. }
+        | E::InappropriateHandshakeMessage { .. } => {
+            "it does not speak TLS on this port; correct the port, or enable HTTPS on the device"
+                .to_owned()
+        }
+        _ => format!(
+            "the TLS handshake failed ({error}); the device must offer TLS 1.2 with ECDHE, or TLS 1.3"
+        ),
     }
 }

@@ -1,0 +1,450 @@
+//! An HTTP/1.1 client that does only what a BMC needs, with a limit on everything.
+//!
+//! It follows no redirect, uses no proxy, unpacks nothing, and sends credentials only to an IP address that was judged: a
+//! host is resolved once in the life of a client, and every connection goes to the address found then. A connection is
+//! reused for the next request. BMCs reset reused connections, so a GET that meets a reset there is sent once more; a POST
+//! is never sent twice.
+//!
+//! There is no clock here: the caller bounds each call by dropping it. A dropped call closes its connection.
+
+use super::address::{Address, AddressRules};
+use super::credentials::Credentials;
+use super::error::{DeviceError, printable};
+use super::tls;
+use bytes::Bytes;
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, RETRY_AFTER,
+    USER_AGENT,
+};
+use http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::task::AbortHandle;
+use tokio_rustls::TlsConnector;
+
+/// Largest body in bytes.
+pub const BODY_BYTES_MAX: usize = 1 << 20;
+/// Largest head in bytes.
+const HEAD_BYTES_MAX: usize = 32 << 10;
+/// Most header fields of an answer.
+const HEADERS_MAX: usize = 100;
+/// Addresses of one host that are tried.
+const ADDRESSES_MAX: usize = 4;
+/// Time for one address of several to answer a connection request.
+const CONNECT_SECONDS_MAX: u64 = 3;
+/// Longest pause that a device may ask for.
+pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(600);
+
+/// Where a client connects, and what it may send there.
+#[derive(Clone)]
+pub struct Target {
+    /// The device.
+    pub address: Address,
+    /// TLS, unless the address is plain `http://`.
+    pub tls: Option<TlsConnector>,
+    /// User and password.
+    pub credentials: Arc<Credentials>,
+    /// Where they may go.
+    pub rules: Arc<AddressRules>,
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Target")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Reply {
+    /// Its status.
+    pub status: StatusCode,
+    /// The pause that the device asks for.
+    pub retry_after: Option<Duration>,
+    /// Its body. The status stands even where the body is unusable: a command that was accepted stays accepted.
+    pub body: Result<Bytes, DeviceError>,
+}
+
+/// Requests to one device, one at a time.
+#[derive(Debug)]
+pub struct Client {
+    target: Arc<Target>,
+    resolved: Option<SocketAddr>,
+    idle: Option<Connection>,
+    sent: bool,
+}
+
+/// How a request failed.
+enum Failure {
+    /// No answer on this connection: it was closed or reset.
+    Broken(DeviceError),
+    /// Anything that another connection would not mend.
+    Final(DeviceError),
+}
+
+impl Client {
+    /// A client without a connection.
+    #[must_use]
+    pub fn new(target: Arc<Target>) -> Self {
+        Self {
+            target,
+            resolved: None,
+            idle: None,
+            sent: false,
+        }
+    }
+
+    /// May any byte of the last request have left this host? True from the moment it is handed to the connection, also
+    /// when the call was dropped later.
+    #[must_use]
+    pub fn sent(&self) -> bool {
+        self.sent
+    }
+
+    /// Asks for a resource.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when no answer was understood. An answer with an error status is not an error here.
+    pub async fn get(&mut self, path: &str) -> Result<Reply, DeviceError> {
+        self.sent = false;
+        if let Some(reused) = self.idle.take() {
+            match self.exchange(reused, Method::GET, path, Bytes::new()).await {
+                Err(Failure::Broken(_)) => {}
+                done => return done.map_err(Failure::into_error),
+            }
+        }
+        let connection = self.connect().await?;
+        self.exchange(connection, Method::GET, path, Bytes::new())
+            .await
+            .map_err(Failure::into_error)
+    }
+
+    /// Sends a command, at most once.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when no answer was understood; [`Client::sent`] says whether the command may have arrived.
+    pub async fn post(&mut self, path: &str, body: Bytes) -> Result<Reply, DeviceError> {
+        self.sent = false;
+        // A connection that the device has closed meanwhile gives the request back before anything of it is sent.
+        if let Some(reused) = self.idle.take() {
+            match self
+                .exchange(reused, Method::POST, path, body.clone())
+                .await
+            {
+                Err(Failure::Broken(_)) if !self.sent => {}
+                done => return done.map_err(Failure::into_error),
+            }
+        }
+        let connection = self.connect().await?;
+        self.exchange(connection, Method::POST, path, body)
+            .await
+            .map_err(Failure::into_error)
+    }
+
+    /// One request and its answer. The connection is kept for the next one only when the answer was complete.
+    async fn exchange(
+        &mut self,
+        mut connection: Connection,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Reply, Failure> {
+        let request = self.request(method, path, body).map_err(Failure::Final)?;
+        let target = Arc::clone(&self.target);
+        let endpoint = &target.address;
+        if let Err(error) = connection.sender.ready().await {
+            return Err(Failure::Broken(unreachable(endpoint, describe(&error))));
+        }
+        self.sent = true;
+        let answer = match connection.sender.try_send_request(request).await {
+            Ok(answer) => answer,
+            Err(mut failed) => {
+                // The request came back: the connection had not begun to send it.
+                self.sent = failed.take_message().is_none();
+                return Err(failure(endpoint, failed.error()));
+            }
+        };
+        let (head, incoming) = answer.into_parts();
+        let retry_after = retry_after(&head.headers);
+        let body = read_body(endpoint, &head.headers, incoming).await;
+        if body.is_ok() {
+            self.idle = Some(connection);
+        }
+        Ok(Reply {
+            status: head.status,
+            retry_after,
+            body,
+        })
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Request<Full<Bytes>>, DeviceError> {
+        let mut builder = Request::builder()
+            .uri(path)
+            .header(HOST, self.target.address.authority())
+            .header(
+                USER_AGENT,
+                concat!("node-fencing-operator/", env!("CARGO_PKG_VERSION")),
+            )
+            .header(ACCEPT, "application/json")
+            .header(ACCEPT_ENCODING, "identity")
+            // Without it some BMCs answer 406.
+            .header("OData-Version", "4.0")
+            .header(AUTHORIZATION, self.target.credentials.basic()?);
+        if method == Method::POST {
+            builder = builder.header(CONTENT_TYPE, "application/json");
+        }
+        builder
+            .method(method)
+            .body(Full::new(body))
+            .map_err(|error| DeviceError::Protocol {
+                endpoint: self.target.address.to_string(),
+                problem: format!(
+                    "its path {} cannot be asked for ({error})",
+                    printable(path, 200)
+                ),
+            })
+    }
+
+    /// A new connection to the address that was judged.
+    async fn connect(&mut self) -> Result<Connection, DeviceError> {
+        // Before anything is opened: a user that cannot be sent needs no connection.
+        self.target.credentials.basic()?;
+        let target = Arc::clone(&self.target);
+        let candidates = match self.resolved {
+            Some(address) => vec![address],
+            None => resolve(&target).await?,
+        };
+        let (stream, address) = connect_any(&target.address, &candidates).await?;
+        self.resolved = Some(address);
+        let Some(connector) = &target.tls else {
+            return Connection::begin(&target.address, stream).await;
+        };
+        let name = ServerName::try_from(target.address.host.clone()).map_err(|error| {
+            DeviceError::Settings {
+                field: "address",
+                problem: format!(
+                    "{} cannot be the name in a certificate ({error})",
+                    target.address.host
+                ),
+            }
+        })?;
+        match connector.connect(name, stream).await {
+            Ok(stream) => Connection::begin(&target.address, stream).await,
+            Err(error) => Err(handshake_error(&target.address, &error)),
+        }
+    }
+}
+
+impl Failure {
+    fn into_error(self) -> DeviceError {
+        match self {
+            Self::Broken(error) | Self::Final(error) => error,
+        }
+    }
+}
+
+/// An open connection; dropping it closes it.
+#[derive(Debug)]
+struct Connection {
+    sender: http1::SendRequest<Full<Bytes>>,
+    task: AbortHandle,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Connection {
+    async fn begin<S>(endpoint: &Address, stream: S) -> Result<Self, DeviceError>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let mut builder = http1::Builder::new();
+        builder
+            .max_headers(HEADERS_MAX)
+            .max_header_size(HEAD_BYTES_MAX)
+            .max_buf_size(2 * HEAD_BYTES_MAX);
+        let handshake = builder.handshake(TokioIo::new(stream)).await;
+        let (sender, connection) =
+            handshake.map_err(|error| unreachable(endpoint, describe(&error)))?;
+        // What goes wrong on the connection is reported by the request it happens to.
+        let task = tokio::spawn(async move { drop(connection.await) }).abort_handle();
+        Ok(Self { sender, task })
+    }
+}
+
+/// The addresses of the device that credentials may be sent to; at least one.
+async fn resolve(target: &Target) -> Result<Vec<SocketAddr>, DeviceError> {
+    let address = &target.address;
+    let found: Vec<SocketAddr> = match address.literal() {
+        Some(ip) => vec![SocketAddr::new(ip, address.port)],
+        None => match tokio::net::lookup_host((address.host.as_str(), address.port)).await {
+            Ok(found) => found.take(ADDRESSES_MAX).collect(),
+            Err(error) => {
+                return Err(unreachable(
+                    address,
+                    format!("its name cannot be resolved ({error})"),
+                ));
+            }
+        },
+    };
+    let mut denial = None;
+    let mut allowed = Vec::new();
+    for candidate in found {
+        let ip = candidate.ip();
+        let judged = target
+            .rules
+            .judge(&address.host, ip)
+            .map_err(DeviceError::from);
+        match judged.and_then(|()| Ok(target.credentials.judge_host(&address.host, ip)?)) {
+            Ok(()) => allowed.push(candidate),
+            Err(error) => denial = Some(error),
+        }
+    }
+    match (allowed.is_empty(), denial) {
+        (false, _) => Ok(allowed),
+        (true, Some(error)) => Err(error),
+        (true, None) => Err(unreachable(address, "its name has no address".to_owned())),
+    }
+}
+
+/// A connection to the first address that takes one.
+async fn connect_any(
+    endpoint: &Address,
+    candidates: &[SocketAddr],
+) -> Result<(TcpStream, SocketAddr), DeviceError> {
+    let mut problem = String::new();
+    for &candidate in candidates {
+        let attempt = TcpStream::connect(candidate);
+        // A single address has all the time of the call; of several, one that is silent must not use it up.
+        let connected = if candidates.len() == 1 {
+            attempt.await
+        } else {
+            let limit = Duration::from_secs(CONNECT_SECONDS_MAX);
+            tokio::time::timeout(limit, attempt)
+                .await
+                .unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
+        };
+        match connected {
+            Ok(stream) => {
+                // Small requests, each waited for: without it the kernel may hold one back. Failing costs time only.
+                let _ = stream.set_nodelay(true);
+                return Ok((stream, candidate));
+            }
+            Err(error) => problem = format!("{candidate}: {error}"),
+        }
+    }
+    Err(unreachable(endpoint, problem))
+}
+
+/// The whole body, within its limits.
+async fn read_body(
+    endpoint: &Address,
+    headers: &HeaderMap,
+    body: Incoming,
+) -> Result<Bytes, DeviceError> {
+    let unusable = |problem: String| DeviceError::Protocol {
+        endpoint: endpoint.to_string(),
+        problem,
+    };
+    if let Some(encoding) = headers
+        .get(CONTENT_ENCODING)
+        .filter(|encoding| *encoding != "identity")
+    {
+        let encoding = printable(&String::from_utf8_lossy(encoding.as_bytes()), 40);
+        return Err(unusable(format!(
+            "its body is packed ({encoding}), which was not asked for"
+        )));
+    }
+    match Limited::new(body, BODY_BYTES_MAX).collect().await {
+        Ok(whole) => Ok(whole.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(unusable(format!(
+            "its body is longer than {BODY_BYTES_MAX} bytes"
+        ))),
+        Err(error) => Err(unusable(format!("its body is incomplete ({error})"))),
+    }
+}
+
+/// Seconds only: the other form of `Retry-After` would compare the device's clock with ours.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds: u64 = headers
+        .get(RETRY_AFTER)?
+        .to_str()
+        .ok()?
+        .trim()
+        .parse()
+        .ok()?;
+    Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
+}
+
+fn unreachable(endpoint: &Address, problem: String) -> DeviceError {
+    DeviceError::Unreachable {
+        endpoint: endpoint.to_string(),
+        problem,
+    }
+}
+
+/// What went wrong with a request on an open connection.
+fn failure(endpoint: &Address, error: &hyper::Error) -> Failure {
+    if error.is_parse() || error.is_parse_too_large() {
+        let problem = format!("it is not HTTP/1.1 ({})", describe(error));
+        return Failure::Final(DeviceError::Protocol {
+            endpoint: endpoint.to_string(),
+            problem,
+        });
+    }
+    Failure::Broken(unreachable(
+        endpoint,
+        format!(
+            "the connection broke before an answer ({})",
+            describe(error)
+        ),
+    ))
+}
+
+/// The error and its causes.
+fn describe(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    printable(&text, 300)
+}
+
+/// Either the network failed during the handshake, or the peer did.
+fn handshake_error(endpoint: &Address, error: &std::io::Error) -> DeviceError {
+    match error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<rustls::Error>())
+    {
+        Some(error) => DeviceError::TlsIdentity {
+            endpoint: endpoint.to_string(),
+            problem: tls::describe(error),
+        },
+        None => unreachable(
+            endpoint,
+            format!("the connection broke during the TLS handshake ({error})"),
+        ),
+    }
+}

@@ -1,0 +1,317 @@
+//! What a Redfish service's JSON means, and nothing that it does not say.
+//!
+//! Pure, and total over any bytes. A name that stands twice in an object is an error, because two readers could each see
+//! another of the two values; so is anything of the wrong shape in a place that matters. The power state alone is never an
+//! error: whatever is not exactly `Off` is some other state.
+
+use crate::core::reading::{Identity, PowerState};
+use crate::fence::error::printable;
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// The reset type that cuts the power. No other is ever sent.
+pub const FORCE_OFF: &str = "ForceOff";
+/// Everything of a service lies below it.
+pub const ROOT: &str = "/redfish/v1/";
+/// Longest path in bytes that is asked for.
+const PATH_BYTES_MAX: usize = 512;
+/// Longest word of a device that is kept, in characters.
+const WORD_CHARACTERS_MAX: usize = 63;
+
+/// A ComputerSystem, as far as fencing needs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct System {
+    /// Meaning of `PowerState`.
+    pub state: PowerState,
+    /// `PowerState` word for word.
+    pub raw: String,
+    /// `UUID` and `SerialNumber`.
+    pub identity: Identity,
+    /// `Manufacturer`.
+    pub vendor: Option<String>,
+    /// `Model`.
+    pub model: Option<String>,
+    /// `BiosVersion`.
+    pub firmware: Option<String>,
+    /// `PowerRestorePolicy`.
+    pub power_restore_policy: Option<String>,
+    /// The action `#ComputerSystem.Reset`, or why there is none that can be used.
+    pub reset: Result<Reset, String>,
+}
+
+/// How to reset a system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reset {
+    /// Path that takes the command.
+    pub target: String,
+    /// The reset types it takes.
+    pub allowable: Allowable,
+}
+
+/// Where the reset types stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Allowable {
+    /// With the action itself.
+    Listed(Vec<String>),
+    /// In a resource of its own, at this path (`@Redfish.ActionInfo`).
+    ActionInfo(String),
+}
+
+/// A JSON document in which no object has a name twice.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn json(bytes: &[u8]) -> Result<Value, String> {
+    if bytes.is_empty() {
+        return Err("its body is empty".to_owned());
+    }
+    match serde_json::from_slice::<Strict>(bytes) {
+        Ok(Strict(value)) => Ok(value),
+        Err(error) => Err(format!(
+            "its body is not the JSON of a Redfish service ({})",
+            printable(&error.to_string(), 120)
+        )),
+    }
+}
+
+/// Reads a ComputerSystem.
+///
+/// # Errors
+/// Something else than a ComputerSystem.
+pub fn system(document: &Value) -> Result<System, String> {
+    let kind = document
+        .get("@odata.type")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    if !kind.starts_with("#ComputerSystem.") {
+        return Err(format!(
+            "a ComputerSystem was asked for and `@odata.type` is \"{}\"",
+            printable(kind, WORD_CHARACTERS_MAX)
+        ));
+    }
+    let (state, raw) = power(document.get("PowerState"));
+    Ok(System {
+        state,
+        raw,
+        identity: Identity {
+            system_uuid: word(document, "UUID"),
+            serial_number: word(document, "SerialNumber"),
+        },
+        vendor: word(document, "Manufacturer"),
+        model: word(document, "Model"),
+        firmware: word(document, "BiosVersion"),
+        power_restore_policy: word(document, "PowerRestorePolicy"),
+        reset: reset(document),
+    })
+}
+
+/// Only the exact word counts. `Chassis.PowerState`, `Status` and everything else say nothing about the system's power.
+fn power(value: Option<&Value>) -> (PowerState, String) {
+    match value {
+        Some(Value::String(word)) => {
+            let state = match word.as_str() {
+                "Off" => PowerState::Off,
+                "On" => PowerState::On,
+                "PoweringOff" | "PoweringOn" => PowerState::Transitional,
+                _ => PowerState::Unknown,
+            };
+            (state, printable(word, WORD_CHARACTERS_MAX))
+        }
+        Some(other) => (
+            PowerState::Unknown,
+            printable(&other.to_string(), WORD_CHARACTERS_MAX),
+        ),
+        None => (PowerState::Unknown, "no PowerState".to_owned()),
+    }
+}
+
+fn reset(document: &Value) -> Result<Reset, String> {
+    let action = document
+        .pointer("/Actions/#ComputerSystem.Reset")
+        .ok_or("the system has no action #ComputerSystem.Reset")?;
+    let target = action
+        .get("target")
+        .and_then(Value::as_str)
+        .ok_or("the action #ComputerSystem.Reset has no `target`")?;
+    let target = local_path(target)?;
+    let allowable = match (
+        action.get("ResetType@Redfish.AllowableValues"),
+        action.get("@Redfish.ActionInfo"),
+    ) {
+        (Some(listed), _) => Allowable::Listed(words(listed)?),
+        (None, Some(Value::String(path))) => Allowable::ActionInfo(local_path(path)?),
+        _ => {
+            return Err(
+                "the action #ComputerSystem.Reset does not say which reset types it takes"
+                    .to_owned(),
+            );
+        }
+    };
+    Ok(Reset { target, allowable })
+}
+
+/// The reset types that an ActionInfo resource lists.
+///
+/// # Errors
+/// It lists none.
+pub fn action_info(document: &Value) -> Result<Vec<String>, String> {
+    let parameters = document.get("Parameters").and_then(Value::as_array);
+    let is_reset_type =
+        |parameter: &&Value| parameter.get("Name").and_then(Value::as_str) == Some("ResetType");
+    let values = parameters
+        .and_then(|all| all.iter().find(is_reset_type))
+        .and_then(|one| one.get("AllowableValues"));
+    words(
+        values.ok_or(
+            "the ActionInfo of #ComputerSystem.Reset does not say which reset types it takes",
+        )?,
+    )
+}
+
+/// The paths of the members of a collection that fits into one page.
+///
+/// # Errors
+/// It is no collection, has further pages, or a member outside the service.
+pub fn members(document: &Value) -> Result<Vec<String>, String> {
+    let members = document
+        .get("Members")
+        .and_then(Value::as_array)
+        .ok_or("the collection of systems has no `Members`")?;
+    if document.get("Members@odata.nextLink").is_some() {
+        return Err(
+            "the collection of systems has more than one page, so set `redfish.systemID`"
+                .to_owned(),
+        );
+    }
+    let path = |member: &Value| match member.get("@odata.id").and_then(Value::as_str) {
+        Some(path) => local_path(path),
+        None => Err("a member of the collection of systems has no `@odata.id`".to_owned()),
+    };
+    members.iter().map(path).collect()
+}
+
+/// A path of the same service: absolute, below [`ROOT`], of plain characters. What leads elsewhere is refused, because
+/// the request that follows carries the password.
+///
+/// # Errors
+/// It leads elsewhere.
+pub fn local_path(path: &str) -> Result<String, String> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:@".contains(&b);
+    let inside = path.starts_with(ROOT) && path.len() <= PATH_BYTES_MAX && path.bytes().all(plain);
+    let climbs = path.split('/').any(|segment| {
+        matches!(
+            segment.to_ascii_lowercase().replace("%2e", ".").as_str(),
+            "." | ".."
+        )
+    });
+    if inside && !climbs && !path.contains("//") {
+        return Ok(path.to_owned());
+    }
+    Err(format!(
+        "the link \"{}\" leads out of {ROOT}, and no other link is followed",
+        printable(path, 120)
+    ))
+}
+
+/// What a device says about a command that it did not carry out: the first message id, or the first message.
+#[must_use]
+pub fn said(body: &[u8]) -> String {
+    let document = json(body).unwrap_or_default();
+    let first = document
+        .pointer("/error/@Message.ExtendedInfo/0")
+        .or(document.pointer("/@Message.ExtendedInfo/0"));
+    let texts = [
+        first.and_then(|message| message.get("MessageId")),
+        first.and_then(|message| message.get("Message")),
+        document.pointer("/error/code"),
+        document.pointer("/error/message"),
+    ];
+    let text = texts.into_iter().flatten().find_map(Value::as_str);
+    text.map_or_else(|| "no reason given".to_owned(), |text| printable(text, 120))
+}
+
+/// A text field that says something.
+fn word(document: &Value, name: &str) -> Option<String> {
+    let text = document.get(name)?.as_str()?.trim();
+    (!text.is_empty()).then(|| printable(text, WORD_CHARACTERS_MAX))
+}
+
+fn words(value: &Value) -> Result<Vec<String>, String> {
+    let words = value.as_array().map(|all| {
+        all.iter()
+            .map(|one| one.as_str().map(str::to_owned))
+            .collect()
+    });
+    words
+        .flatten()
+        .ok_or_else(|| "the list of reset types is not a list of words".to_owned())
+}
+
+/// [`Value`], but for objects with a name twice.
+struct Strict(Value);
+
+impl<'de> Deserialize<'de> for Strict {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(StrictVisitor).map(Self)
+    }
+}
+
+struct StrictVisitor;
+
+impl<'de> Visitor<'de> for StrictVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON without a name twice in one object")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(Strict(item)) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(list.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some((name, Strict(value))) = entries.next_entry::<String, Strict>()? {
+            if object.contains_key(&name) {
+                return Err(A::Error::custom(format_args!(
+                    "the name \"{}\" stands twice in one object",
+                    printable(&name, 40)
+                )));
+            }
+            object.insert(name, value);
+        }
+        Ok(object.into())
+    }
+}
+
+#[cfg(test)]
+mod tests;
