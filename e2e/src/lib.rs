@@ -13,6 +13,7 @@ pub mod moment;
 pub mod pki;
 pub mod ports;
 pub mod process;
+pub mod proxy;
 pub mod simulated;
 pub mod toolchain;
 pub mod unix_http;

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair, KeyUsagePurpose, SanType,
+    KeyPair, KeyUsagePurpose, SanType, date_time_ymd,
 };
 use serde_json::json;
 
@@ -85,6 +85,14 @@ impl Authority {
             .subject_alt_names
             .extend(addresses.iter().copied().map(SanType::IpAddress));
         params.distinguished_name.push(DnType::CommonName, "lab");
+        self.sign(params, ExtendedKeyUsagePurpose::ServerAuth)
+    }
+
+    /// A certificate for a server at this address that expired years ago.
+    pub fn serving_expired(&self, address: IpAddr) -> Result<Identity> {
+        let mut params = CertificateParams::new(vec![address.to_string()])?;
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(2021, 1, 1);
         self.sign(params, ExtendedKeyUsagePurpose::ServerAuth)
     }
 

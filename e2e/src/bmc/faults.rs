@@ -80,8 +80,8 @@ pub enum Certificate {
     Swapped,
     /// Its own name, but expired.
     Expired,
-    /// Signed by itself.
-    SelfSigned,
+    /// Signed by an authority that nobody trusts.
+    Untrusted,
     /// Signed by the authority, for another address.
     OtherAddress,
     /// None: plain HTTP on the port.

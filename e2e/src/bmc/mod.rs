@@ -29,7 +29,6 @@ mod service;
 mod tests;
 
 use std::{
-    collections::HashMap,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -37,7 +36,7 @@ use std::{
 
 use anyhow::Result;
 
-use self::service::{Moment, Service};
+use self::service::{Service, Stage};
 pub use self::{
     faults::{
         Accepted, Advertise, BmcFaults, Certificate, Effect, Nonsense, Reading, Reply, Which,
@@ -45,9 +44,12 @@ pub use self::{
     log::{Auth, Entry, PowerCommand, SentHeaders},
     plug::Plug,
 };
-pub use crate::https::{Ca as BmcCa, Hold, Line};
+pub use crate::{
+    https::{Hold, Line},
+    pki::Authority as BmcCa,
+};
 use crate::{
-    https::{Leaf, Server, Validity, hold},
+    https::{Leaf, Server, hold},
     machine::Power,
 };
 
@@ -85,16 +87,18 @@ impl Bmc {
         ca: &BmcCa,
     ) -> Result<Self> {
         let other = IpAddr::V4(Ipv4Addr::new(127, 255, 255, 254));
-        let certificates = HashMap::from([
-            (Certificate::Own, ca.leaf(address, Validity::Current)?),
-            (Certificate::Swapped, ca.leaf(address, Validity::Current)?),
-            (Certificate::Expired, ca.leaf(address, Validity::Expired)?),
-            (Certificate::SelfSigned, Leaf::self_signed(address)?),
-            (
-                Certificate::OtherAddress,
-                ca.leaf(other, Validity::Current)?,
-            ),
-        ]);
+        let stranger = BmcCa::new("nobody's authority")?;
+        let certificates = [
+            (Certificate::Own, ca.serving(&[address], &[])?),
+            (Certificate::Swapped, ca.serving(&[address], &[])?),
+            (Certificate::Expired, ca.serving_expired(address)?),
+            (Certificate::Untrusted, stranger.serving(&[address], &[])?),
+            (Certificate::OtherAddress, ca.serving(&[other], &[])?),
+        ];
+        let certificates = certificates
+            .into_iter()
+            .map(|(which, identity)| Ok((which, Leaf::new(&identity)?)));
+        let certificates = certificates.collect::<Result<_>>()?;
         let service = Arc::new(Service::new(power, credentials, certificates));
         let server = Server::start(address, &[443, 0], service.clone())?;
         Ok(Self {
@@ -194,21 +198,21 @@ impl Bmc {
 
     /// Holds the next such request as it arrives, before it has any effect.
     pub fn hold_next(&self, which: Which) -> Hold {
-        self.hold_at(which, Moment::Arrival)
+        self.hold_at(which, Stage::Arrival)
     }
 
     /// Holds the answer to the next such request, after its effect.
     pub fn hold_answer(&self, which: Which) -> Hold {
-        self.hold_at(which, Moment::Answer)
+        self.hold_at(which, Stage::Answer)
     }
 
-    fn hold_at(&self, which: Which, moment: Moment) -> Hold {
+    fn hold_at(&self, which: Which, stage: Stage) -> Hold {
         let (hold, gate) = hold();
         self.service
             .holds
             .lock()
             .expect("no panic while holds are changed")
-            .push((which, moment, gate));
+            .push((which, stage, gate));
         hold
     }
 
@@ -219,7 +223,7 @@ impl Bmc {
 
     /// Every reset that it has received, in order, refused ones included.
     pub fn power_commands(&self) -> Vec<PowerCommand> {
-        self.service.log.power_commands()
+        log::power_commands(self.log())
     }
 
     /// Waits for a request, past or future, that fulfils the condition; an error when there is none `within` this time.

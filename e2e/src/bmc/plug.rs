@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::machine::Power;
+use crate::{machine::Power, moment::Moment};
 
 /// Power that is a boolean, and remembers when it changed.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub struct Plug {
     name: String,
     system_uuid: String,
     // The first entry is what it was made with; the last is what it is.
-    changes: Mutex<Vec<(Instant, bool)>>,
+    changes: Mutex<Vec<(Moment, bool)>>,
 }
 
 impl Plug {
@@ -22,12 +22,12 @@ impl Plug {
         Self {
             name: name.into(),
             system_uuid: system_uuid.into(),
-            changes: Mutex::new(vec![(Instant::now(), true)]),
+            changes: Mutex::new(vec![(Moment::now(), true)]),
         }
     }
 
     /// Each change of its power, with the state that it began with first.
-    pub fn changes(&self) -> Vec<(Instant, bool)> {
+    pub fn changes(&self) -> Vec<(Moment, bool)> {
         self.changes
             .lock()
             .expect("no panic while a plug is pulled")
@@ -66,7 +66,7 @@ impl Power for Plug {
             .lock()
             .expect("no panic while a plug is pulled");
         if changes.last().is_none_or(|(_, was_on)| *was_on != on) {
-            changes.push((Instant::now(), on));
+            changes.push((Moment::now(), on));
         }
     }
 }

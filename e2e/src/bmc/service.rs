@@ -15,7 +15,6 @@ use http::{
     Method, Response,
     header::{ACCEPT, ALLOW, AUTHORIZATION, IF_MATCH, WWW_AUTHENTICATE},
 };
-use jiff::Timestamp;
 use rustls::ServerConfig;
 use serde_json::json;
 
@@ -23,19 +22,20 @@ use super::{
     Credentials, Plug,
     answer::{Answer, error_for},
     faults::{BmcFaults, Certificate, Reading, Reply, Which},
-    log::{Auth, Entry, Log, SentHeaders},
+    log::{Auth, Entry, SentHeaders},
     model, nonsense,
     request::Asked,
     reset::Task,
 };
 use crate::{
-    https::{Body, Call, Cut, Gate, Leaf, Passage, Site},
+    https::{Body, Call, Cut, Gate, Journal, Leaf, Passage, Site},
     machine::Power,
+    moment::Moment,
 };
 
 /// When a request is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Moment {
+pub(super) enum Stage {
     Arrival,
     Answer,
 }
@@ -46,8 +46,8 @@ pub(super) struct Service {
     pub(super) credentials: Credentials,
     pub(super) certificates: HashMap<Certificate, Leaf>,
     pub(super) faults: Mutex<BmcFaults>,
-    pub(super) log: Log,
-    pub(super) holds: Mutex<Vec<(Which, Moment, Gate)>>,
+    pub(super) log: Journal<Entry>,
+    pub(super) holds: Mutex<Vec<(Which, Stage, Gate)>>,
     pub(super) tasks: Mutex<Vec<Task>>,
     pub(super) is_dark: AtomicBool,
     pub(super) empty_reads_left: AtomicU32,
@@ -79,7 +79,7 @@ impl Service {
             credentials,
             certificates,
             faults: Mutex::default(),
-            log: Log::new(),
+            log: Journal::new(),
             holds: Mutex::default(),
             tasks: Mutex::default(),
             is_dark: AtomicBool::new(false),
@@ -105,7 +105,7 @@ impl Service {
             return Err(Cut::Reset);
         }
         tokio::time::sleep(faults.latency).await;
-        self.pass_hold(&asked, Moment::Arrival).await?;
+        self.pass_hold(&asked, Stage::Arrival).await?;
 
         let reply = self.take_reply(&asked);
         let reply_only = reply
@@ -117,7 +117,7 @@ impl Service {
             self.route(&asked).await
         };
 
-        self.pass_hold(&asked, Moment::Answer).await?;
+        self.pass_hold(&asked, Stage::Answer).await?;
         let response = match reply {
             None => answer.into_response(),
             Some(reply) => nonsense::replace(&reply.what, answer)?,
@@ -153,8 +153,7 @@ impl Service {
             index: 0,
         };
         asked.index = self.log.push(Entry {
-            at: Instant::now(),
-            time: Timestamp::now(),
+            at: Moment::now(),
             method: asked.method.to_string(),
             path: call
                 .head
@@ -198,12 +197,12 @@ impl Service {
         }
     }
 
-    async fn pass_hold(&self, asked: &Asked, moment: Moment) -> Result<(), Cut> {
+    async fn pass_hold(&self, asked: &Asked, stage: Stage) -> Result<(), Cut> {
         let gate = {
             let mut holds = self.holds.lock().expect("no panic while holds are changed");
             let found = holds
                 .iter()
-                .position(|(which, when, _)| *when == moment && asked.is(which));
+                .position(|(which, when, _)| *when == stage && asked.is(which));
             found.map(|index| holds.remove(index).2)
         };
         let Some(gate) = gate else { return Ok(()) };

@@ -4,15 +4,17 @@
 //! closed, the line is a black hole, the power is gone, a connection is reset in the middle of an answer. Those ways
 //! live here, once. A [`Site`] says what is answered; [`Server`] owns the socket and the state of the [`Line`].
 
-mod ca;
 mod client;
 mod hold;
+mod journal;
+mod leaf;
 mod line;
 mod server;
 
-pub use ca::{Ca, Leaf, Validity};
 pub use client::{Client, client};
 pub(crate) use hold::{Gate, hold};
 pub use hold::{Hold, Passage};
+pub(crate) use journal::Journal;
+pub use leaf::Leaf;
 pub use line::Line;
 pub use server::{Body, Call, Cut, Server, Site, body_of};

@@ -189,7 +189,7 @@ async fn certificates_are_swapped_expired_or_missing() {
     assert_eq!(bench.bmc.fingerprint().len(), 64);
     for certificate in [
         Certificate::Expired,
-        Certificate::SelfSigned,
+        Certificate::Untrusted,
         Certificate::OtherAddress,
         Certificate::Plaintext,
     ] {
