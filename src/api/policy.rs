@@ -170,7 +170,7 @@ fn default_unhealthy_conditions() -> Vec<UnhealthyCondition> {
 pub struct Budget {
     /// How many nodes of this policy may be fenced at the same time. To pause use `pauseRequests`.
     #[schemars(
-        range(min = 0, max = 100),
+        range(min = 1, max = 100),
         extend("x-kubernetes-validations" = [rule("self >= 1", "must be at least 1: to pause use `pauseRequests`")])
     )]
     pub max_concurrent: u32,
@@ -180,7 +180,7 @@ pub struct Budget {
 
     /// How many fences may start in any hour. To pause use `pauseRequests`.
     #[schemars(
-        range(min = 0, max = 1000),
+        range(min = 1, max = 1000),
         extend("x-kubernetes-validations" = [rule("self >= 1", "must be at least 1: to pause use `pauseRequests`")])
     )]
     pub max_per_hour: u32,
@@ -231,7 +231,7 @@ pub struct FailureDomainBudget {
     /// How many nodes of one failure domain may be fenced at the same time.
     #[serde(default = "one")]
     #[schemars(
-        range(min = 0, max = 100),
+        range(min = 1, max = 100),
         extend("x-kubernetes-validations" = [rule("self >= 1", "must be at least 1: to pause use `pauseRequests`")])
     )]
     pub max_concurrent: u32,
@@ -309,7 +309,16 @@ pub struct Window {
 
     /// IANA time zone of `start` and `end`, for instance `Europe/Berlin`.
     #[serde(default = "utc")]
-    #[schemars(length(min = 1, max = 64))]
+    #[schemars(
+        length(max = 64),
+        regex(pattern = "^[A-Za-z]+(/[A-Za-z0-9_+-]+)*$"),
+        extend("x-kubernetes-validations" = [
+            rule(
+                "self != 'Local' && timestamp('2026-01-01T00:00:00Z').getHours(self) >= 0",
+                "must be an IANA time zone, for instance 'Europe/Berlin'",
+            ),
+        ])
+    )]
     pub time_zone: String,
 
     /// Approval while the window is open.

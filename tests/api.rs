@@ -1,0 +1,240 @@
+//! The types of the API, their schema and the examples agree with each other, without an API server.
+//!
+//! What the real API server says to the same files is tested in `e2e/tests/e2e/api.rs`.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use node_fencing_operator::api::crd;
+use node_fencing_operator::api::device::{FenceDevice, FenceDeviceSpec};
+use node_fencing_operator::api::fence::{NodeFence, NodeFenceSpec};
+use node_fencing_operator::api::policy::{NodeFencingPolicy, NodeFencingPolicySpec};
+use serde::Deserialize;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+const EXAMPLES: &str = include_str!("data/api/examples.yaml");
+const VERDICTS: &str = include_str!("data/api/verdicts.yaml");
+
+/// A row of `verdicts.yaml`.
+#[derive(Deserialize)]
+struct Verdict {
+    name: String,
+    policy: Option<Value>,
+    device: Option<Value>,
+    fence: Option<Value>,
+    then: Option<Value>,
+    expect: String,
+}
+
+/// The schemas of `spec` by kind.
+static SPEC_SCHEMAS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
+    let schema = |definition: &Value| {
+        let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
+        definition.pointer(path).expect("a spec").clone()
+    };
+    crd::all()
+        .iter()
+        .map(|(_, definition)| {
+            let kind = definition["spec"]["names"]["kind"].as_str();
+            (kind.expect("a kind").to_owned(), schema(definition))
+        })
+        .collect()
+});
+
+/// What the API server does with defaults: a missing field gets its default, then the same inside.
+fn default(schema: &Value, value: &mut Value) {
+    if let Some(fields) = value.as_object_mut() {
+        let none = Map::new();
+        let properties = schema["properties"].as_object().unwrap_or(&none);
+        for (name, property) in properties {
+            if let Some(default) = property.get("default") {
+                fields
+                    .entry(name.clone())
+                    .or_insert_with(|| default.clone());
+            }
+        }
+        for (name, field) in fields {
+            default(properties.get(name).unwrap_or(&Value::Null), field);
+        }
+    }
+    for item in value.as_array_mut().into_iter().flatten() {
+        default(&schema["items"], item);
+    }
+}
+
+/// Reads a spec as the operator does, and writes it again.
+fn through<T: DeserializeOwned + Serialize>(spec: &Value) -> Value {
+    let read: T = serde_json::from_value(spec.clone()).unwrap_or_else(|e| panic!("{e}: {spec}"));
+    serde_json::to_value(read).expect("an API type is plain data")
+}
+
+/// Rust's defaults are the schema's: an object read without the API server's defaulting equals one that went through it.
+fn assert_same_defaults(kind: &str, spec: &Value) {
+    let mut defaulted = spec.clone();
+    default(&SPEC_SCHEMAS[kind], &mut defaulted);
+    let read = match kind {
+        "NodeFencingPolicy" => through::<NodeFencingPolicySpec>(spec),
+        "FenceDevice" => through::<FenceDeviceSpec>(spec),
+        "NodeFence" => through::<NodeFenceSpec>(spec),
+        _ => panic!("kind {kind}"),
+    };
+    assert_eq!(read, defaulted, "{kind} {spec}");
+}
+
+fn examples() -> Vec<Value> {
+    serde_saphyr::from_multiple(EXAMPLES).expect("examples.yaml is YAML")
+}
+
+#[test]
+fn examples_round_trip_and_get_the_same_defaults_as_in_the_schema() {
+    for example in examples() {
+        if example["metadata"]["annotations"]["check/expect"] == "fail" {
+            continue;
+        }
+        let kind = example["kind"].as_str().expect("a kind");
+        assert_same_defaults(kind, &example["spec"]);
+        let again = match kind {
+            "NodeFencingPolicy" => through::<NodeFencingPolicy>(&example),
+            "FenceDevice" => through::<FenceDevice>(&example),
+            _ => through::<NodeFence>(&example),
+        };
+        for field in ["apiVersion", "kind", "metadata"] {
+            assert_eq!(again[field], example[field]);
+        }
+        assert_eq!(again.get("status"), example.get("status"));
+    }
+}
+
+#[test]
+fn whatever_the_api_server_takes_can_be_read_and_gets_the_same_defaults() {
+    let verdicts: Vec<Verdict> = serde_saphyr::from_str(VERDICTS).expect("verdicts.yaml is YAML");
+    assert!(verdicts.len() > 100);
+    for verdict in verdicts.into_iter().filter(|row| row.expect == "allow") {
+        let (kind, mut spec) = match (verdict.policy, verdict.device, verdict.fence) {
+            (Some(spec), None, None) => ("NodeFencingPolicy", spec),
+            (None, Some(spec), None) => ("FenceDevice", spec),
+            (None, None, Some(spec)) => ("NodeFence", spec),
+            _ => panic!("{}: one of policy, device, fence", verdict.name),
+        };
+        json_patch::merge(&mut spec, &verdict.then.unwrap_or_else(|| json!({})));
+        assert_same_defaults(kind, &spec);
+    }
+}
+
+#[test]
+fn every_struct_fills_in_its_own_defaults() {
+    let policy = |more: Value| {
+        let mut spec = json!({"nodeSelector": {}});
+        json_patch::merge(&mut spec, &more);
+        assert_same_defaults("NodeFencingPolicy", &spec);
+    };
+    for field in [
+        "fence",
+        "recovery",
+        "release",
+        "powerOn",
+        "budget",
+        "exclusions",
+        "history",
+    ] {
+        policy(json!({field: {}}));
+    }
+    policy(
+        json!({"fence": {"mode": "PowerOff", "levels": [{"name": "bmc"}], "approval": {}, "verification": {}}}),
+    );
+    policy(
+        json!({"windows": [{"name": "n", "days": ["Mon"], "start": "01:00", "end": "02:00", "mode": "Observe"}]}),
+    );
+    for driver in [
+        json!({"redfish": {"address": "https://a"}}),
+        json!({"redfish": {"address": "https://a", "tls": {"caRef": {"name": "a"}}}}),
+        json!({"ipmi": {"address": "a"}}),
+        json!({"webhook": {"url": "https://a"}}),
+        json!({"grpc": {"endpoint": "a"}}),
+        json!({"probe": {}}),
+    ] {
+        assert_same_defaults("FenceDevice", &driver);
+    }
+    let trigger = json!({"nodeName": "w", "trigger": {"type": "External"}});
+    assert_same_defaults("NodeFence", &trigger);
+}
+
+/// Each driver's name is the name of its field.
+#[test]
+fn drivers_are_named_after_their_fields() {
+    for (driver, parameters) in [
+        ("redfish", json!({"address": "https://a"})),
+        ("ipmi", json!({"address": "a"})),
+        ("aws", json!({})),
+        ("gcp", json!({})),
+        ("azure", json!({})),
+        ("openstack", json!({})),
+        ("vsphere", json!({})),
+        ("bareMetalHost", json!({"name": "a", "namespace": "b"})),
+        ("fenceAgent", json!({"agent": "fence_a"})),
+        ("webhook", json!({"url": "https://a"})),
+        ("grpc", json!({"endpoint": "a"})),
+        ("manual", json!({})),
+    ] {
+        let spec: FenceDeviceSpec =
+            serde_json::from_value(json!({driver: parameters})).expect("a valid driver");
+        assert_eq!(spec.driver_name(), driver);
+    }
+    let none: FenceDeviceSpec = serde_json::from_value(json!({})).expect("readable");
+    assert_eq!(none.driver_name(), "none");
+}
+
+/// The API server charges a rule's cost by the largest value that the schema admits, and S19 wants a limit on everything.
+#[test]
+fn everything_in_the_schema_has_a_bound() {
+    fn check(path: &str, schema: &Value) {
+        match schema["type"].as_str() {
+            Some("object") => {
+                for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+                    check(&format!("{path}.{name}"), property);
+                }
+                if let Some(values) = schema.get("additionalProperties") {
+                    assert!(schema["maxProperties"].is_u64(), "{path}: no maxProperties");
+                    check(&format!("{path}[*]"), values);
+                }
+            }
+            Some("array") => {
+                assert!(schema["maxItems"].is_u64(), "{path}: no maxItems");
+                let list_type = &schema["x-kubernetes-list-type"];
+                assert!(list_type.is_string(), "{path}: no list type");
+                check(&format!("{path}[]"), &schema["items"]);
+            }
+            Some("string") => {
+                let bounded = schema["maxLength"].is_u64() || schema["enum"].is_array();
+                assert!(
+                    bounded || schema["format"] == "date-time",
+                    "{path}: no maxLength"
+                );
+            }
+            Some("integer") => {
+                let bounded = schema["minimum"].is_i64() && schema["maximum"].is_i64();
+                assert!(
+                    bounded || schema["format"] == "int64",
+                    "{path}: no minimum or maximum"
+                );
+            }
+            other => {
+                assert_eq!(
+                    schema["x-kubernetes-int-or-string"], true,
+                    "{path}: type {other:?}"
+                );
+            }
+        }
+        assert!(schema.get("nullable").is_none(), "{path}: nullable");
+        assert!(
+            schema["description"].is_string() || path.ends_with("[]") || path.ends_with("[*]"),
+            "{path}: no description"
+        );
+    }
+    for (name, definition) in crd::all() {
+        let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        check(name, schema);
+    }
+}
