@@ -4,18 +4,20 @@
 //! the real one; its machines are either real kubelets in namespaces or simulated nodes; its volumes are files that
 //! every running container writes to, so that a wrong decision of the operator is seen as a wrong write.
 
+pub mod audit;
 pub mod bmc;
 pub mod control_plane;
 pub mod csi;
 pub mod https;
 pub mod machine;
 pub mod moment;
+pub mod operator;
 pub mod pki;
+pub mod plain_http;
 pub mod ports;
 pub mod process;
 pub mod proxy;
 pub mod simulated;
 pub mod toolchain;
-pub mod unix_http;
 pub mod volume;
 pub mod workload;

@@ -30,7 +30,7 @@ const GUARD_SCRIPT: &str = r#"
 clean_up=
 while IFS= read -r line; do clean_up="$clean_up$line
 "; done
-exec setsid --fork sh -c 'kill -KILL -- "-$1"; eval "$2"' sh "$$" "$clean_up"
+exec setsid --fork sh -c 'kill -s KILL -- "-$1"; eval "$2"' sh "$$" "$clean_up"
 "#;
 
 /// Starts the program only once the lab says so, and without the pipe on which it said it.
@@ -149,21 +149,6 @@ impl Spec {
     #[must_use]
     pub fn directory(mut self, directory: &Path) -> Self {
         self.directory = Some(directory.to_owned());
-        self
-    }
-
-    /// Runs it in the network namespace of that name (`/run/netns/NAME`). Not by `ip netns exec`, which mounts another
-    /// /sys and hides the control groups.
-    #[must_use]
-    pub fn in_network(mut self, namespace: Option<&str>) -> Self {
-        if let Some(name) = namespace {
-            let enter = [
-                "nsenter".into(),
-                format!("--net=/run/netns/{name}").into(),
-                "--".into(),
-            ];
-            self.arguments.splice(0..0, enter);
-        }
         self
     }
 

@@ -65,7 +65,6 @@ impl Component {
             .directory(&files.scratch)
             // A proxy of the developer's is not for the lab's traffic.
             .env("NO_PROXY", "*")
-            .in_network(options.network_namespace.as_deref())
     }
 }
 
@@ -91,8 +90,8 @@ fn etcd(options: &Options) -> Vec<String> {
 fn api_server(files: &Files, options: &Options) -> Vec<String> {
     let mut flags = strings([
         "--etcd-servers=unix://etcd.sock:0",
-        &flag("bind-address", options.bind_address),
-        &flag("advertise-address", options.bind_address),
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
         // Loopback is no valid Endpoint, and nothing in the lab uses the Service `kubernetes`.
         "--endpoint-reconciler-type=none",
         &flag("secure-port", files.port.number()),

@@ -10,7 +10,7 @@ mod store;
 
 use std::{
     collections::BTreeMap,
-    net::{IpAddr, Ipv4Addr},
+    net::Ipv4Addr,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -22,7 +22,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use tokio::time::sleep;
 
-pub use self::components::Component;
+pub use self::{clients::Endpoint, components::Component};
 use crate::{
     pki::{self, Authority, User},
     ports::Port,
@@ -30,17 +30,11 @@ use crate::{
     toolchain::{self, Toolchain},
 };
 
-/// How to set up a control plane. The defaults are for tests: short times, everything on 127.0.0.1.
+/// How to set up a control plane. The defaults are for tests: short times, a store that is thrown away.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Beginning of the name of the lab's directory, such as the test's name.
     pub name: String,
-    /// The address on which the API server listens.
-    pub bind_address: IpAddr,
-    /// Further names and addresses for the API server's certificate.
-    pub extra_names: Vec<String>,
-    /// Network namespace (`/run/netns/NAME`) in which all processes run.
-    pub network_namespace: Option<String>,
     /// `--node-monitor-period`; Kubernetes' default is 5 s.
     pub node_monitor_period: Duration,
     /// `--node-monitor-grace-period`: without a Lease or status for so long, a node's Ready is Unknown. Kubernetes' default is
@@ -65,9 +59,6 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             name: "lab".to_owned(),
-            bind_address: Ipv4Addr::LOCALHOST.into(),
-            extra_names: Vec::new(),
-            network_namespace: None,
             node_monitor_period: Duration::from_secs(1),
             node_monitor_grace: Duration::from_secs(4),
             node_startup_grace: Duration::from_secs(10),
@@ -123,7 +114,7 @@ impl ControlPlane {
         let guard = Guard::start()?;
         let files = Files::make(&options.name, &guard)?;
         let authority = Authority::new(&format!("lab {}", options.name))?;
-        files.write(&authority, &options)?;
+        files.write(&authority)?;
         let admin = clients::client(&files.kubeconfig("admin")).await?;
         let mut this = Self {
             token: uuid::Uuid::new_v4().to_string(),
@@ -270,7 +261,7 @@ impl Files {
         })
     }
 
-    fn write(&self, authority: &Authority, options: &Options) -> Result<()> {
+    fn write(&self, authority: &Authority) -> Result<()> {
         let pki = self.directory.join("pki");
         pki::write_private(&pki.join("ca.crt"), &authority.pem())?;
         pki::write_signing_key(&pki, "service-account")?;
@@ -278,18 +269,16 @@ impl Files {
             &pki.join("audit-policy.yaml"),
             include_str!("audit-policy.yaml"),
         )?;
-        let mut names = vec!["localhost".to_owned(), "kubernetes.default.svc".to_owned()];
-        names.extend_from_slice(&options.extra_names);
-        // `CertificateParams` makes addresses of names that are addresses.
+        let names = ["localhost".to_owned(), "kubernetes.default.svc".to_owned()];
         authority
-            .serving(&[Ipv4Addr::LOCALHOST.into(), options.bind_address], &names)?
+            .serving(&[Ipv4Addr::LOCALHOST.into()], &names)?
             .write(&pki, "apiserver")?;
         let to_kubelets = User::new("kube-apiserver-kubelet-client", Some("system:masters"));
         authority
             .client(&to_kubelets)?
             .write(&pki, "kubelet-client")?;
 
-        let url = self.url(options);
+        let url = self.url();
         let users = [
             ("admin", User::admin()),
             (
@@ -314,11 +303,8 @@ impl Files {
         Ok(())
     }
 
-    fn url(&self, options: &Options) -> String {
-        format!(
-            "https://{}",
-            std::net::SocketAddr::new(options.bind_address, self.port.number())
-        )
+    fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port.number())
     }
 }
 

@@ -13,7 +13,7 @@ use rustix::net::sockopt::socket_peercred;
 use serde_json::{Value, json};
 use tokio::{net::UnixStream, time::Instant};
 
-use crate::{process::Process, unix_http};
+use crate::{process::Process, plain_http};
 
 /// Outside Kubernetes' prefix `/registry`.
 const TOKEN_KEY: &str = "/nodefencing-lab/token";
@@ -38,7 +38,7 @@ pub async fn claim(etcd: &Process, socket: &Path, token: &str) -> Result<()> {
     }
     // From the smallest key to the end: an end of \0 means "no end".
     let all = json!({"key": BASE64_STANDARD.encode("\0"), "range_end": BASE64_STANDARD.encode("\0"), "count_only": true});
-    let answer = unix_http::call(socket, Method::POST, "/v3/kv/range", &all).await?;
+    let answer = plain_http::call(socket, Method::POST, "/v3/kv/range", &all).await?;
     // Zero is left out of the answer, and 64 bit integers are text.
     let count = answer["count"].as_str().unwrap_or("0");
     ensure!(
@@ -47,7 +47,7 @@ pub async fn claim(etcd: &Process, socket: &Path, token: &str) -> Result<()> {
     );
     let put =
         json!({"key": BASE64_STANDARD.encode(TOKEN_KEY), "value": BASE64_STANDARD.encode(token)});
-    unix_http::call(socket, Method::POST, "/v3/kv/put", &put).await?;
+    plain_http::call(socket, Method::POST, "/v3/kv/put", &put).await?;
     Ok(())
 }
 
@@ -55,7 +55,7 @@ async fn wait_until_healthy(etcd: &Process, socket: &Path) -> Result<()> {
     let end = Instant::now() + Duration::from_secs(30);
     loop {
         etcd.check()?;
-        match unix_http::call(socket, Method::GET, "/health", &Value::Null).await {
+        match plain_http::call(socket, Method::GET, "/health", &Value::Null).await {
             Ok(answer) if answer["health"] == "true" => return Ok(()),
             Ok(answer) if Instant::now() > end => bail!("etcd is not healthy: {answer}"),
             Err(error) if Instant::now() > end => return Err(error.context("etcd does not answer")),
@@ -66,7 +66,7 @@ async fn wait_until_healthy(etcd: &Process, socket: &Path) -> Result<()> {
 
 async fn get(socket: &Path, key: &str) -> Result<Option<String>> {
     let range = json!({"key": BASE64_STANDARD.encode(key)});
-    let answer = unix_http::call(socket, Method::POST, "/v3/kv/range", &range).await?;
+    let answer = plain_http::call(socket, Method::POST, "/v3/kv/range", &range).await?;
     let Some(value) = answer["kvs"][0]["value"].as_str() else {
         return Ok(None);
     };

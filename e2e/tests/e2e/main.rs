@@ -1,3 +1,4 @@
 //! End-to-end tests: the operator as a black box on a real control plane. One binary, because links are slow.
 
 mod control_plane;
+mod csi;

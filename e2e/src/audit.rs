@@ -1,0 +1,178 @@
+//! The API server's audit log, read as the oracle for "what did the operator really write".
+//!
+//! The API server writes an event for each request once it has answered (`ResponseComplete`); what a request did not change
+//! or was refused is there too, with its code. The policy, `control_plane/audit-policy.yaml`, says whose reads are left out.
+
+use std::{
+    fs::File,
+    io::{BufRead, BufReader},
+    path::PathBuf,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::control_plane::ControlPlane;
+
+/// The user as which the operator acts.
+pub const OPERATOR: &str = "system:serviceaccount:node-fencing-system:node-fencing-operator";
+
+/// A reader of one audit log.
+#[derive(Clone)]
+pub struct AuditLog {
+    path: PathBuf,
+    admin: Client,
+}
+
+/// One request that the API server has answered.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Request {
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`.
+    pub verb: String,
+    /// The path and query.
+    #[serde(rename = "requestURI")]
+    pub uri: String,
+    /// Who.
+    pub user: UserInfo,
+    /// With what client.
+    #[serde(default)]
+    pub user_agent: String,
+    /// On what; nothing for requests that are not about resources.
+    #[serde(default)]
+    pub object_ref: ObjectRef,
+    /// How it ended.
+    #[serde(default)]
+    pub response_status: ResponseStatus,
+    /// The request's body: an object, a patch, delete options. Nothing for reads.
+    #[serde(default)]
+    pub request_object: Value,
+    /// The answer's body, where the policy keeps it.
+    #[serde(default)]
+    pub response_object: Value,
+    /// When the API server got the request.
+    #[serde(rename = "requestReceivedTimestamp")]
+    pub received: Timestamp,
+    /// When it had answered.
+    #[serde(rename = "stageTimestamp")]
+    pub answered: Timestamp,
+    stage: String,
+}
+
+/// Who made a request.
+#[derive(Debug, Clone, Deserialize)]
+pub struct UserInfo {
+    /// The user's name.
+    pub username: String,
+}
+
+/// What a request was about.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ObjectRef {
+    /// The resource's plural name, such as `nodes`.
+    pub resource: String,
+    /// Such as `status`, or empty.
+    pub subresource: String,
+    /// Empty for the core group.
+    pub api_group: String,
+    /// Empty for what is cluster-scoped.
+    pub namespace: String,
+    /// Empty for a list.
+    pub name: String,
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct ResponseStatus {
+    /// The HTTP status.
+    pub code: u16,
+    /// The API server's reason, if it is a refusal.
+    pub reason: String,
+    /// And its words.
+    pub message: String,
+}
+
+impl Request {
+    /// True for every verb that is not a read.
+    pub fn is_write(&self) -> bool {
+        !matches!(self.verb.as_str(), "get" | "list" | "watch")
+    }
+
+    /// True if the API server did it.
+    pub fn succeeded(&self) -> bool {
+        (200..300).contains(&self.response_status.code)
+    }
+
+    /// `VERB RESOURCE[/SUBRESOURCE] [NAMESPACE/]NAME -> CODE`, for what tests print and compare.
+    pub fn summary(&self) -> String {
+        let of = &self.object_ref;
+        let slash = |text: &str| if text.is_empty() { String::new() } else { format!("/{text}") };
+        let namespace = if of.namespace.is_empty() { String::new() } else { format!("{}/", of.namespace) };
+        let (sub, code) = (slash(&of.subresource), self.response_status.code);
+        format!("{} {}{sub} {namespace}{} -> {code}", self.verb, of.resource, of.name)
+    }
+}
+
+impl AuditLog {
+    /// All requests so far that the filter takes, in the order of their answers.
+    ///
+    /// A request of a moment ago may be missing: the API server writes the event after it has answered. See
+    /// [`AuditLog::settled`].
+    pub fn requests(&self, filter: impl Fn(&Request) -> bool) -> Result<Vec<Request>> {
+        let file = File::open(&self.path).with_context(|| format!("failed to open {}", self.path.display()))?;
+        let mut found = Vec::new();
+        for line in BufReader::new(file).lines() {
+            // The last line may be half written.
+            let Ok(request) = serde_json::from_str::<Request>(&line?) else { continue };
+            // A watch has a `ResponseStarted` as well; a panic of the API server has `Panic`.
+            if request.stage == "ResponseComplete" && filter(&request) {
+                found.push(request);
+            }
+        }
+        Ok(found)
+    }
+
+    /// All requests of a user.
+    pub fn requests_of(&self, user: &str) -> Result<Vec<Request>> {
+        self.requests(|request| request.user.username == user)
+    }
+
+    /// All writes of a user, refused ones too.
+    pub fn writes_of(&self, user: &str) -> Result<Vec<Request>> {
+        self.requests(|request| request.is_write() && request.user.username == user)
+    }
+
+    /// All writes of anybody to one resource, such as `nodes`.
+    pub fn writes_to(&self, resource: &str) -> Result<Vec<Request>> {
+        self.requests(|request| request.is_write() && request.object_ref.resource == resource)
+    }
+
+    /// Waits until everything that has been answered by now is in the log. The API server writes the events of requests in
+    /// the order in which it ends them, so a request of our own marks the place.
+    pub async fn settled(&self) -> Result<()> {
+        let name = format!("audit-marker-{}", uuid::Uuid::new_v4());
+        let markers: Api<ConfigMap> = Api::namespaced(self.admin.clone(), "default");
+        markers.get_opt(&name).await?;
+        for _ in 0..100 {
+            if std::fs::read_to_string(&self.path)?.contains(&name) {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        bail!("the audit log {} stands still", self.path.display())
+    }
+}
+
+impl ControlPlane {
+    /// The API server's audit log.
+    pub fn audit(&self) -> AuditLog {
+        AuditLog { path: self.files().audit_log(), admin: self.admin() }
+    }
+}

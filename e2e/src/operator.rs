@@ -1,0 +1,255 @@
+//! The operator under test, run as its users run it: its own binary, the service account and RBAC of `deploy/`, never an
+//! administrator.
+//!
+//! The lab knows nothing of the operator but its flags, its environment and its HTTP endpoints. It can be killed, stopped,
+//! frozen and started again at any moment, and can be pointed at a proxy instead of the API server.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use http::StatusCode;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    control_plane::{ControlPlane, Endpoint},
+    plain_http,
+    ports::Port,
+    process::{Guard, Process, Signal, Spec},
+    toolchain::workspace,
+};
+
+/// Where `deploy/` puts the operator.
+pub const NAMESPACE: &str = "node-fencing-system";
+/// The service account that it has there.
+pub const SERVICE_ACCOUNT: &str = "node-fencing-operator";
+/// A ready binary, to save the call of cargo: `make test` has just built it.
+const BINARY_VARIABLE: &str = "NODE_FENCING_OPERATOR";
+
+/// How to run the operator.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The name of its log, and the beginning of its pod's name.
+    pub name: String,
+    /// Where it finds the API server, if a proxy is in front of it.
+    pub endpoint: Option<Endpoint>,
+    /// The node that it believes to run on, which it never fences.
+    pub node_name: String,
+    /// Further arguments.
+    pub arguments: Vec<String>,
+    /// Further environment variables.
+    pub environment: Vec<(String, String)>,
+    /// Whether [`Operator::start`] waits until it is ready. A test that keeps the API server from it cannot wait.
+    pub wait_until_ready: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            name: "operator".to_owned(),
+            endpoint: None,
+            // None of the lab's machines: it runs beside them.
+            node_name: "lab-operator-host".to_owned(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            wait_until_ready: true,
+        }
+    }
+}
+
+/// The operator, running or not. Dropping it kills it.
+#[derive(Debug)]
+pub struct Operator {
+    options: Options,
+    program: PathBuf,
+    kubeconfig: PathBuf,
+    log: PathBuf,
+    port: Port,
+    guard: Arc<Guard>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    process: Option<Process>,
+    starts: u32,
+}
+
+impl Operator {
+    /// Builds the operator if need be, and starts it against a control plane on which `deploy/` has been applied.
+    pub async fn start(control_plane: &ControlPlane, options: Options) -> Result<Self> {
+        let program = tokio::task::spawn_blocking(binary).await??;
+        let endpoint = options.endpoint.as_ref();
+        let kubeconfig = control_plane.kubeconfig_for_service_account(NAMESPACE, SERVICE_ACCOUNT, endpoint);
+        let this = Self {
+            program,
+            kubeconfig: kubeconfig.await?,
+            log: control_plane.files().log(&options.name),
+            port: Port::reserve()?,
+            guard: Arc::clone(control_plane.guard()),
+            state: Mutex::default(),
+            options,
+        };
+        this.start_again().await?;
+        Ok(this)
+    }
+
+    /// Starts a new process after the last one has ended, under a new pod name, as a ReplicaSet would.
+    pub async fn start_again(&self) -> Result<()> {
+        self.spawn()?;
+        if self.options.wait_until_ready { self.ready(Duration::from_secs(30)).await } else { Ok(()) }
+    }
+
+    fn spawn(&self) -> Result<()> {
+        let mut state = self.lock();
+        ensure!(state.process.as_ref().is_none_or(|process| process.ended().is_some()), "the operator is running");
+        state.starts += 1;
+        let pod = format!("{}-{}", self.options.name, state.starts);
+        let bind = format!("127.0.0.1:{}", self.port.number());
+        let mut spec = Spec::new(&self.options.name, &self.program, &self.log)
+            .args(["--http-bind", &bind, "--namespace", NAMESPACE, "--log-format", "json"])
+            .args(&self.options.arguments)
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("NODE_NAME", &self.options.node_name)
+            .env("POD_NAME", pod)
+            .env("POD_NAMESPACE", NAMESPACE);
+        for (key, value) in &self.options.environment {
+            spec = spec.env(key, value);
+        }
+        state.process = Some(spec.spawn(&self.guard)?);
+        Ok(())
+    }
+
+    /// Waits until /readyz says so.
+    pub async fn ready(&self, limit: Duration) -> Result<()> {
+        let end = Instant::now() + limit;
+        loop {
+            self.check()?;
+            match plain_http::get(self.port.number(), "/readyz").await {
+                Ok((StatusCode::OK, _)) => return Ok(()),
+                Ok((status, text)) if Instant::now() > end => {
+                    bail!("the operator is not ready after {limit:?}: {status} {text}\n{}", self.tail(15))
+                }
+                Err(error) if Instant::now() > end => {
+                    return Err(error.context(format!("the operator is not ready after {limit:?}\n{}", self.tail(15))));
+                }
+                _ => sleep(Duration::from_millis(50)).await,
+            }
+        }
+    }
+
+    /// Fails, with the end of its log, if it has ended.
+    pub fn check(&self) -> Result<()> {
+        self.with(Process::check)
+    }
+
+    /// SIGKILL: what the kernel's out-of-memory killer or a node's power loss does.
+    pub fn kill(&self) -> Result<()> {
+        self.with(Process::kill)
+    }
+
+    /// SIGTERM, and waits for its end. Fails if it takes longer than `limit` or does not end well.
+    pub async fn stop(&self, limit: Duration) -> Result<()> {
+        self.with(|process| process.signal(Signal::TERM))?;
+        let end = Instant::now() + limit;
+        loop {
+            if let Some(status) = self.with(|process| Ok(process.ended()))? {
+                ensure!(status.success(), "the operator ended with {status} on SIGTERM:\n{}", self.tail(15));
+                return Ok(());
+            }
+            ensure!(Instant::now() < end, "the operator has not ended within {limit:?} of SIGTERM");
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// SIGSTOP: it stands still in the middle of whatever it does, and cannot notice.
+    pub fn pause(&self) -> Result<()> {
+        self.with(|process| process.signal(Signal::STOP))
+    }
+
+    /// SIGCONT: it goes on as if nothing had happened.
+    pub fn resume(&self) -> Result<()> {
+        self.with(|process| process.signal(Signal::CONT))
+    }
+
+    /// Is there a process?
+    pub fn is_running(&self) -> bool {
+        self.lock().process.as_ref().is_some_and(|process| process.ended().is_none())
+    }
+
+    /// Gets a path of its HTTP server, such as `/metrics`.
+    pub async fn get(&self, path: &str) -> Result<(StatusCode, String)> {
+        plain_http::get(self.port.number(), path).await
+    }
+
+    /// Its resident memory in bytes, as the kernel counts it.
+    pub fn resident_bytes(&self) -> Result<u64> {
+        const FIELD: &str = "VmRSS:";
+        let pid = self.with(|process| Ok(process.pid()))?.as_raw_nonzero();
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let value = status.lines().find_map(|line| line.strip_prefix(FIELD)).context("no VmRSS")?;
+        let kibibytes: u64 = value.trim().trim_end_matches(" kB").parse()?;
+        Ok(kibibytes * 1024)
+    }
+
+    /// Its log, all runs one after the other: JSON lines, and whatever a panic prints.
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// The lines of its log that are JSON.
+    pub fn log_lines(&self) -> Result<Vec<Value>> {
+        let text = std::fs::read_to_string(&self.log)?;
+        Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+    }
+
+    fn tail(&self, lines: usize) -> String {
+        self.lock().process.as_ref().map(|process| process.tail(lines)).unwrap_or_default()
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&Process) -> Result<T>) -> Result<T> {
+        act(self.lock().process.as_ref().context("the operator has not been started")?)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The operator's binary: the one that the environment names, or one that cargo builds now, once a process. Blocks.
+pub fn binary() -> Result<PathBuf> {
+    static BUILT: OnceLock<Mutex<Option<PathBuf>>> = OnceLock::new();
+    if let Some(path) = std::env::var_os(BINARY_VARIABLE) {
+        return Ok(path.into());
+    }
+    // The lock is held while cargo runs: several tests start at once.
+    let mut built = BUILT.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(path) = built.as_ref() {
+        return Ok(path.clone());
+    }
+    let path = build()?;
+    *built = Some(path.clone());
+    Ok(path)
+}
+
+fn build() -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["build", "--package", "node-fencing-operator", "--bins"]).current_dir(workspace());
+    command.args(["--message-format", "json-render-diagnostics"]).stderr(Stdio::inherit());
+    // As this program was built, so that the dependencies are there already.
+    if !cfg!(debug_assertions) {
+        command.arg("--release");
+    }
+    let output = command.output().context("failed to run cargo")?;
+    ensure!(output.status.success(), "cargo could not build the operator, see above");
+    let text = String::from_utf8(output.stdout)?;
+    let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut executables = messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
+    executables.find(|path| path.ends_with("node-fencing-operator")).context("cargo names no binary of the operator")
+}
