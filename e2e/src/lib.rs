@@ -17,6 +17,7 @@ pub mod plain_http;
 pub mod ports;
 pub mod process;
 pub mod proxy;
+pub mod real;
 pub mod simulated;
 pub mod toolchain;
 pub mod volume;

@@ -2,3 +2,4 @@
 
 mod control_plane;
 mod csi;
+mod real;

@@ -1,0 +1,121 @@
+//! What this host must offer before real machines can run on it: privileges, and a container runtime.
+//!
+//! The runtime is Debian's containerd and runc, unpacked into `target/lab/` and not installed: no service starts, and
+//! the host is left as it was.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+};
+
+use anyhow::{Context, Result, ensure};
+use rustix::fs::{FlockOperation, flock};
+
+use crate::toolchain::lab_directory;
+
+/// The packages that hold containerd, its shim, ctr and runc.
+const PACKAGES: [&str; 2] = ["containerd", "runc"];
+
+/// Whether this host can run real machines; if not, why, in one line. Asked once, then remembered.
+pub fn available() -> Result<(), String> {
+    static ANSWER: OnceLock<Result<(), String>> = OnceLock::new();
+    ANSWER
+        .get_or_init(|| probe().unwrap_or_else(|error| Err(format!("{error:#}"))))
+        .clone()
+}
+
+fn probe() -> Result<Result<(), String>> {
+    fs::create_dir_all(lab_directory())?;
+    let output = Command::new(script("probe.sh"))
+        .arg(lab_directory())
+        .output()
+        .context("failed to run probe.sh")?;
+    let reason = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    Ok(if output.status.success() {
+        Ok(())
+    } else {
+        Err(reason)
+    })
+}
+
+/// A file of `e2e/real-node/`.
+pub(super) fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("real-node")
+        .join(name)
+}
+
+/// The `PATH` of a real machine, with the container runtime in front. Unpacks the runtime if that has not been done yet,
+/// which takes some seconds and says so.
+pub(super) fn search_path() -> Result<String> {
+    let directory = lab_directory().join("containerd");
+    let lock =
+        File::create(directory.with_extension("lock")).context("failed to create a lock file")?;
+    // Several labs may start at once; the lock goes with the file descriptor.
+    flock(&lock, FlockOperation::LockExclusive)?;
+    if !directory.exists() {
+        let fresh = directory.with_extension("new");
+        unpack(&fresh)?;
+        fs::rename(&fresh, &directory)?;
+    }
+    let path = std::env::var("PATH").unwrap_or_default();
+    let root = directory.display();
+    Ok(format!(
+        "{root}/usr/bin:{root}/usr/sbin:{path}:/usr/sbin:/sbin"
+    ))
+}
+
+fn unpack(directory: &Path) -> Result<()> {
+    let started = std::time::Instant::now();
+    eprintln!(
+        "lab: fetching {} for real nodes (about 5 s)",
+        PACKAGES.join(" and ")
+    );
+    if directory.exists() {
+        fs::remove_dir_all(directory)?;
+    }
+    fs::create_dir_all(directory)?;
+    if run(Command::new("apt-get")
+        .args(["download", "-qq"])
+        .args(PACKAGES)
+        .current_dir(directory))
+    .is_err()
+    {
+        // A fresh machine has no package lists, an old one has lists of packages that are gone.
+        run(Command::new("apt-get").args(["update", "-qq"]))?;
+        run(Command::new("apt-get")
+            .args(["download", "-qq"])
+            .args(PACKAGES)
+            .current_dir(directory))?;
+    }
+    for entry in fs::read_dir(directory)? {
+        let package = entry?.path();
+        run(Command::new("dpkg-deb")
+            .arg("--extract")
+            .arg(&package)
+            .arg(directory))?;
+        fs::remove_file(&package)?;
+    }
+    for (program, version) in [
+        ("usr/bin/containerd", "--version"),
+        ("usr/sbin/runc", "--version"),
+    ] {
+        run(Command::new(directory.join(program)).arg(version))?;
+    }
+    eprintln!("lab: fetched in {:.1} s", started.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let output = command
+        .output()
+        .with_context(|| format!("failed to run {command:?}"))?;
+    ensure!(
+        output.status.success(),
+        "{command:?} failed: {}",
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! Real machines: a kubelet that comes up, a power cut that nothing survives, a reboot that is one.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use e2e::{
+    control_plane::{ControlPlane, Options},
+    machine::{Ailment, Boot, Machine, Power},
+    moment::Moment,
+    real::{self, RealMachine},
+    volume::{Volumes, Write, oracle::VolumeOracle},
+    workload::{Template, Workloads, node_of, ready_status, wait_node_ready},
+};
+use k8s_openapi::api::core::v1::{Node, NodeSystemInfo, Pod};
+use kube::{Api, Client};
+use tokio::time::sleep;
+
+/// Long enough for a busy CI machine; nothing waits for it when all is well.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A control plane and its real machines, of which the first ones have power.
+struct Lab {
+    machines: Vec<Arc<RealMachine>>,
+    volumes: Arc<Volumes>,
+    client: Client,
+    workloads: Workloads,
+    _plane: ControlPlane,
+}
+
+impl Lab {
+    /// `None`, and says so loudly, where real machines cannot be.
+    async fn start(test: &str, machines: usize) -> Result<Option<Self>> {
+        if let Err(reason) = real::available() {
+            eprintln!("SKIPPED {test}: no real machines here: {reason}");
+            return Ok(None);
+        }
+        let plane = ControlPlane::start(Options::named(test)).await?;
+        let volumes = Volumes::new(plane.files().directory().join("volumes"))?;
+        let machine = |number: usize| {
+            RealMachine::new(&plane, &volumes, &format!("node-{number}"), &BTreeMap::new())
+        };
+        let machines = (1..=machines).map(machine).collect::<Result<Vec<_>>>()?;
+        let client = plane.admin();
+        let workloads = Workloads::create(client.clone(), "work").await?;
+        let _plane = plane;
+        Ok(Some(Self { machines, volumes, client, workloads, _plane }))
+    }
+
+    async fn node(&self, machine: &RealMachine) -> Result<Node> {
+        Ok(Api::<Node>::all(self.client.clone()).get(machine.name()).await?)
+    }
+
+    /// Powers a machine on and returns how long its node took to be Ready in this very boot.
+    async fn boot(&self, machine: &RealMachine) -> Result<Duration> {
+        let begin = Instant::now();
+        machine.set_power(true);
+        wait_for("the node is Ready in the new boot", || async {
+            let nodes: Api<Node> = Api::all(self.client.clone());
+            let Some(node) = nodes.get_opt(machine.name()).await? else {
+                return Ok(false);
+            };
+            Ok(ready_status(&node) == Some("True") && info(&node)?.boot_id == machine.boot_id())
+        })
+        .await
+        .with_context(|| format!("logs: {}", machine.logs().display()))?;
+        Ok(begin.elapsed())
+    }
+
+    /// Waits for a write by this boot and returns it.
+    async fn write_by(&self, volume: &str, boot: &str) -> Result<Write> {
+        wait_for("the container writes", || async {
+            Ok(self.last_write(volume)?.is_some_and(|write| write.boot == boot))
+        })
+        .await?;
+        self.last_write(volume)?.context("no write")
+    }
+
+    fn last_write(&self, volume: &str) -> Result<Option<Write>> {
+        Ok(self.volumes.writes(volume)?.pop())
+    }
+}
+
+async fn wait_for<F: Future<Output = Result<bool>>>(what: &str, is: impl Fn() -> F) -> Result<()> {
+    let end = Instant::now() + LIMIT;
+    while !is().await? {
+        ensure!(Instant::now() < end, "not within {LIMIT:?}: {what}");
+        sleep(Duration::from_millis(10)).await;
+    }
+    Ok(())
+}
+
+fn info(node: &Node) -> Result<&NodeSystemInfo> {
+    let status = node.status.as_ref().context("no status")?;
+    status.node_info.as_ref().context("no nodeInfo")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_power_cut_ends_everything_and_a_reboot_begins_anew() -> Result<()> {
+    let Some(lab) = Lab::start("power", 1).await? else {
+        return Ok(());
+    };
+    let machine = &lab.machines[0];
+    assert!(!machine.is_on());
+    println!("first boot: Ready after {:?}", lab.boot(machine).await?);
+    let first = machine.boot_id();
+    assert_eq!(info(&lab.node(machine).await?)?.system_uuid, machine.system_uuid());
+
+    let volume = lab.workloads.stateful_set("db", &Template::default()).await?;
+    lab.workloads.wait_running("db-0", LIMIT).await?;
+    let write = lab.write_by(&volume, &first).await?;
+    assert_eq!(write.node, machine.name());
+    println!("memory: {} KiB with one pod", machine.memory_kib());
+
+    let cut = Moment::now();
+    machine.set_power(false);
+    let dark = Moment::now().since(cut);
+    let last = lab.last_write(&volume)?.context("no write")?;
+    println!("dark after {dark:?}, last write {:.1} ms after the cut", last.at.seconds_since(cut) * 1e3);
+    assert!(dark < Duration::from_secs(1), "{dark:?}");
+    sleep(Duration::from_millis(500)).await;
+    assert_eq!(lab.last_write(&volume)?, Some(last), "a dark machine wrote");
+    assert_eq!(machine.memory_kib(), 0);
+
+    println!("reboot: Ready after {:?}", lab.boot(machine).await?);
+    assert_ne!(machine.boot_id(), first);
+    assert_eq!(info(&lab.node(machine).await?)?.system_uuid, machine.system_uuid());
+    // The pod is still bound to the node, so it starts again there, with its volume mounted again.
+    let write = lab.write_by(&volume, &machine.boot_id()).await?;
+    println!("reboot: container writes after {:?}", write.at.since(cut));
+    VolumeOracle::new(&lab.volumes).check()?;
+    Ok(())
+}
