@@ -1,6 +1,6 @@
 //! The files that a real machine boots from: who it is, and how its kubelet and its container runtime are set.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, time::Duration};
 
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -30,7 +30,7 @@ pub(super) fn write(
 
 /// The network plugin's configuration, whose arrival in /run/cni makes the node's network ready.
 const NETWORK: &str =
-    "{\"cniVersion\":\"0.4.0\",\"name\":\"lab\",\"plugins\":[{\"type\":\"nullcni\"}]}\n";
+    "{\"cniVersion\":\"0.4.0\",\"name\":\"lab\",\"plugins\":[{\"type\":\"lab\"}]}\n";
 
 /// Everything that needs a capability or a device that a machine of ours has not is switched off.
 fn containerd(cni: &Path) -> String {
@@ -64,8 +64,14 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
     )
 }
 
-/// The kubelet's configuration. Beside what the API server must see in time, it is about what a machine of ours has not.
-pub(super) fn kubelet(group: &str, lease_seconds: u64) -> serde_json::Value {
+/// The kubelet's configuration. Most of it is about what a machine of ours has not.
+///
+/// Its periods are Kubernetes' own (a Lease of 40 s, status every 10 s) in the proportion in which the control plane's
+/// grace period is to Kubernetes' 50 s. They matter: a kubelet mounts an attachable volume only after it has posted it as
+/// in use, which it does with its next status.
+pub(super) fn kubelet(group: &str, node_monitor_grace: Duration) -> serde_json::Value {
+    let lease_seconds = (node_monitor_grace * 4 / 5).as_secs().max(1);
+    let status_ms = (node_monitor_grace / 5).as_millis();
     json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -88,8 +94,8 @@ pub(super) fn kubelet(group: &str, lease_seconds: u64) -> serde_json::Value {
         "evictionHard": {"memory.available": "50Mi", "nodefs.available": "10Mi", "imagefs.available": "10Mi"},
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
-        // A kubelet renews its Lease every quarter of this.
         "nodeLeaseDurationSeconds": lease_seconds,
+        "nodeStatusUpdateFrequency": format!("{status_ms}ms"),
         "serializeImagePulls": false,
         "resolvConf": "",
         "registerNode": true,

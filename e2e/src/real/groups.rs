@@ -1,8 +1,7 @@
 //! The control groups of a machine: where its kubelet puts its pods.
 //!
-//! A control group is the one thing of a machine that does not die with its PID 1, so it is taken away by hand at each
-//! power cut, as a real reboot would: a kubelet that finds the groups of an earlier boot cleans them up and behaves
-//! differently.
+//! A control group is the one thing of a machine that does not die with its PID 1, so each boot takes those of the one
+//! before away, as a real reboot would: a kubelet that finds the groups of pods it does not know cleans up first.
 
 use std::{
     fs, io,

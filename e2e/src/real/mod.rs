@@ -85,9 +85,8 @@ impl RealMachine {
         let lab = files.directory().file_name().unwrap_or_default();
         let groups = Groups::new(&format!("{}-{name}", lab.to_string_lossy()))?;
         let system_uuid = uuid::Uuid::new_v4().to_string();
-        // A kubelet renews its Lease four times within its duration.
-        let lease_seconds = control_plane.options().node_monitor_grace.as_secs();
-        let kubelet = files::kubelet(groups.root(), lease_seconds.clamp(1, 40));
+        let grace = control_plane.options().node_monitor_grace;
+        let kubelet = files::kubelet(groups.root(), grace);
         files::write(&directory, &system_uuid, &kubelet)?;
 
         let toolchain = control_plane.toolchain();
@@ -162,6 +161,8 @@ impl RealMachine {
         fs::write(self.directory.join("boot_id"), boot_id)?;
         // What hangs, hangs no more after a reboot. A pulled cable stays pulled.
         remove(&self.hang_file())?;
+        // Here and not at the power cut, because it takes longer than that.
+        self.groups.remove()?;
         self.groups.create()?;
 
         let at = Moment::now();
@@ -183,8 +184,7 @@ impl RealMachine {
         let (node, boot) = (self.name.clone(), state.boot_id.clone());
         let journal = self.volumes.journal();
         journal.record(Moment::now(), Happening::PowerOff { node, boot });
-        remove(&self.init_file())?;
-        self.groups.remove()
+        Ok(remove(&self.init_file())?)
     }
 
     /// PID 1, in namespaces of its own. If `unshare` is killed, the kernel kills PID 1.
@@ -298,7 +298,10 @@ impl Machine for RealMachine {
 impl Drop for RealMachine {
     fn drop(&mut self) {
         let mut state = self.lock();
-        if let Err(error) = self.power_off(&mut state) {
+        let ended = self
+            .power_off(&mut state)
+            .and_then(|()| self.groups.remove());
+        if let Err(error) = ended {
             eprintln!("lab: {}: {error:#}", self.name);
         }
     }

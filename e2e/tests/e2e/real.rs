@@ -9,11 +9,11 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use e2e::{
     control_plane::{ControlPlane, Options},
-    machine::{Ailment, Boot, Machine, Power},
+    machine::{Ailment, Machine, Power},
     moment::Moment,
     real::{self, RealMachine},
     volume::{Volumes, Write, oracle::VolumeOracle},
-    workload::{Template, Workloads, node_of, ready_status, wait_node_ready},
+    workload::{Template, Workloads, ready_status, wait_node_ready},
 };
 use k8s_openapi::api::core::v1::{Node, NodeSystemInfo, Pod};
 use kube::{Api, Client};
@@ -41,17 +41,30 @@ impl Lab {
         let plane = ControlPlane::start(Options::named(test)).await?;
         let volumes = Volumes::new(plane.files().directory().join("volumes"))?;
         let machine = |number: usize| {
-            RealMachine::new(&plane, &volumes, &format!("node-{number}"), &BTreeMap::new())
+            RealMachine::new(
+                &plane,
+                &volumes,
+                &format!("node-{number}"),
+                &BTreeMap::new(),
+            )
         };
         let machines = (1..=machines).map(machine).collect::<Result<Vec<_>>>()?;
         let client = plane.admin();
         let workloads = Workloads::create(client.clone(), "work").await?;
         let _plane = plane;
-        Ok(Some(Self { machines, volumes, client, workloads, _plane }))
+        Ok(Some(Self {
+            machines,
+            volumes,
+            client,
+            workloads,
+            _plane,
+        }))
     }
 
     async fn node(&self, machine: &RealMachine) -> Result<Node> {
-        Ok(Api::<Node>::all(self.client.clone()).get(machine.name()).await?)
+        Ok(Api::<Node>::all(self.client.clone())
+            .get(machine.name())
+            .await?)
     }
 
     /// Powers a machine on and returns how long its node took to be Ready in this very boot.
@@ -73,7 +86,9 @@ impl Lab {
     /// Waits for a write by this boot and returns it.
     async fn write_by(&self, volume: &str, boot: &str) -> Result<Write> {
         wait_for("the container writes", || async {
-            Ok(self.last_write(volume)?.is_some_and(|write| write.boot == boot))
+            Ok(self
+                .last_write(volume)?
+                .is_some_and(|write| write.boot == boot))
         })
         .await?;
         self.last_write(volume)?.context("no write")
@@ -107,9 +122,15 @@ async fn a_power_cut_ends_everything_and_a_reboot_begins_anew() -> Result<()> {
     assert!(!machine.is_on());
     println!("first boot: Ready after {:?}", lab.boot(machine).await?);
     let first = machine.boot_id();
-    assert_eq!(info(&lab.node(machine).await?)?.system_uuid, machine.system_uuid());
+    assert_eq!(
+        info(&lab.node(machine).await?)?.system_uuid,
+        machine.system_uuid()
+    );
 
-    let volume = lab.workloads.stateful_set("db", &Template::default()).await?;
+    let volume = lab
+        .workloads
+        .stateful_set("db", &Template::default())
+        .await?;
     lab.workloads.wait_running("db-0", LIMIT).await?;
     let write = lab.write_by(&volume, &first).await?;
     assert_eq!(write.node, machine.name());
@@ -119,7 +140,10 @@ async fn a_power_cut_ends_everything_and_a_reboot_begins_anew() -> Result<()> {
     machine.set_power(false);
     let dark = Moment::now().since(cut);
     let last = lab.last_write(&volume)?.context("no write")?;
-    println!("dark after {dark:?}, last write {:.1} ms after the cut", last.at.seconds_since(cut) * 1e3);
+    println!(
+        "dark after {dark:?}, last write {:.1} ms after the cut",
+        last.at.seconds_since(cut) * 1e3
+    );
     assert!(dark < Duration::from_secs(1), "{dark:?}");
     sleep(Duration::from_millis(500)).await;
     assert_eq!(lab.last_write(&volume)?, Some(last), "a dark machine wrote");
@@ -127,10 +151,79 @@ async fn a_power_cut_ends_everything_and_a_reboot_begins_anew() -> Result<()> {
 
     println!("reboot: Ready after {:?}", lab.boot(machine).await?);
     assert_ne!(machine.boot_id(), first);
-    assert_eq!(info(&lab.node(machine).await?)?.system_uuid, machine.system_uuid());
+    assert_eq!(
+        info(&lab.node(machine).await?)?.system_uuid,
+        machine.system_uuid()
+    );
     // The pod is still bound to the node, so it starts again there, with its volume mounted again.
     let write = lab.write_by(&volume, &machine.boot_id()).await?;
     println!("reboot: container writes after {:?}", write.at.since(cut));
+    VolumeOracle::new(&lab.volumes).check()?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ailing_nodes_look_dead_and_go_on_writing() -> Result<()> {
+    let Some(lab) = Lab::start("ailments", 1).await? else {
+        return Ok(());
+    };
+    let machine = &lab.machines[0];
+    lab.boot(machine).await?;
+    let volume = lab
+        .workloads
+        .stateful_set("db", &Template::default())
+        .await?;
+    lab.workloads.wait_running("db-0", LIMIT).await?;
+
+    let partitioned = Ailment {
+        partitioned: true,
+        ..Ailment::default()
+    };
+    let hung = Ailment {
+        kubelet_hung: true,
+        ..Ailment::default()
+    };
+    for ailment in [partitioned, hung] {
+        let begin = Instant::now();
+        machine.ail(ailment.clone());
+        wait_node_ready(lab.client.clone(), machine.name(), "Unknown", LIMIT).await?;
+        println!("{ailment:?}: Unknown after {:?}", begin.elapsed());
+        let last = lab.last_write(&volume)?.context("no write")?;
+        assert!(
+            Moment::now().seconds_since(last.at) < 0.5,
+            "silent since {last}"
+        );
+
+        let begin = Instant::now();
+        machine.ail(Ailment::default());
+        wait_node_ready(lab.client.clone(), machine.name(), "True", LIMIT).await?;
+        println!("cured: Ready after {:?}", begin.elapsed());
+    }
+    let writes = lab.volumes.writes(&volume)?;
+    assert!(
+        writes.iter().all(|write| write.pod == writes[0].pod),
+        "the pod lived through all of it"
+    );
+
+    machine.ail(Ailment {
+        unmount_hung: true,
+        ..Ailment::default()
+    });
+    lab.workloads.delete_pod("db-0", Some(1)).await?;
+    sleep(Duration::from_secs(4)).await;
+    let pod = lab.workloads.api::<Pod>().get("db-0").await?;
+    assert_eq!(
+        pod.metadata.uid.as_ref(),
+        Some(&writes[0].pod),
+        "Terminating while its volume is mounted"
+    );
+    machine.ail(Ailment::default());
+    wait_for("the pod is replaced", || async {
+        Ok(lab
+            .last_write(&volume)?
+            .is_some_and(|write| write.pod != writes[0].pod))
+    })
+    .await?;
     VolumeOracle::new(&lab.volumes).check()?;
     Ok(())
 }

@@ -48,7 +48,7 @@ func sleep() {
 
 // network is what the DaemonSet of a network plugin does to a node: its pod makes the node's network ready.
 func network(file string) error {
-	const configuration = `{"cniVersion":"0.4.0","name":"lab","plugins":[{"type":"nullcni"}]}` + "\n"
+	const configuration = `{"cniVersion":"0.4.0","name":"lab","plugins":[{"type":"lab"}]}` + "\n"
 	// By rename, because the container runtime watches the directory.
 	if err := os.WriteFile(file+".new", []byte(configuration), 0o644); err != nil {
 		return err
