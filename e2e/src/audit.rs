@@ -113,10 +113,23 @@ impl Request {
     /// `VERB RESOURCE[/SUBRESOURCE] [NAMESPACE/]NAME -> CODE`, for what tests print and compare.
     pub fn summary(&self) -> String {
         let of = &self.object_ref;
-        let slash = |text: &str| if text.is_empty() { String::new() } else { format!("/{text}") };
-        let namespace = if of.namespace.is_empty() { String::new() } else { format!("{}/", of.namespace) };
+        let slash = |text: &str| {
+            if text.is_empty() {
+                String::new()
+            } else {
+                format!("/{text}")
+            }
+        };
+        let namespace = if of.namespace.is_empty() {
+            String::new()
+        } else {
+            format!("{}/", of.namespace)
+        };
         let (sub, code) = (slash(&of.subresource), self.response_status.code);
-        format!("{} {}{sub} {namespace}{} -> {code}", self.verb, of.resource, of.name)
+        format!(
+            "{} {}{sub} {namespace}{} -> {code}",
+            self.verb, of.resource, of.name
+        )
     }
 }
 
@@ -126,11 +139,14 @@ impl AuditLog {
     /// A request of a moment ago may be missing: the API server writes the event after it has answered. See
     /// [`AuditLog::settled`].
     pub fn requests(&self, filter: impl Fn(&Request) -> bool) -> Result<Vec<Request>> {
-        let file = File::open(&self.path).with_context(|| format!("failed to open {}", self.path.display()))?;
+        let file = File::open(&self.path)
+            .with_context(|| format!("failed to open {}", self.path.display()))?;
         let mut found = Vec::new();
         for line in BufReader::new(file).lines() {
             // The last line may be half written.
-            let Ok(request) = serde_json::from_str::<Request>(&line?) else { continue };
+            let Ok(request) = serde_json::from_str::<Request>(&line?) else {
+                continue;
+            };
             // A watch has a `ResponseStarted` as well; a panic of the API server has `Panic`.
             if request.stage == "ResponseComplete" && filter(&request) {
                 found.push(request);
@@ -173,6 +189,9 @@ impl AuditLog {
 impl ControlPlane {
     /// The API server's audit log.
     pub fn audit(&self) -> AuditLog {
-        AuditLog { path: self.files().audit_log(), admin: self.admin() }
+        AuditLog {
+            path: self.files().audit_log(),
+            admin: self.admin(),
+        }
     }
 }

@@ -97,29 +97,46 @@ pub struct Fault {
 impl Fault {
     /// Every call fails with this message.
     pub fn failure(message: &str) -> Self {
-        Self { fail: -1, message: message.to_owned(), ..Self::default() }
+        Self {
+            fail: -1,
+            message: message.to_owned(),
+            ..Self::default()
+        }
     }
 
     /// The next calls fail with this message, so many of them.
     pub fn failures(count: u32, message: &str) -> Self {
-        Self { fail: count.into(), message: message.to_owned(), ..Self::default() }
+        Self {
+            fail: count.into(),
+            message: message.to_owned(),
+            ..Self::default()
+        }
     }
 
     /// Calls never return.
     pub fn hang() -> Self {
-        Self { hang: true, ..Self::default() }
+        Self {
+            hang: true,
+            ..Self::default()
+        }
     }
 
     /// Calls take so long.
     pub fn delay(duration: Duration) -> Self {
         let delay_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        Self { delay_ms, ..Self::default() }
+        Self {
+            delay_ms,
+            ..Self::default()
+        }
     }
 
     /// The same, for one volume only.
     #[must_use]
     pub fn of_volume(self, handle: &str) -> Self {
-        Self { volume: handle.to_owned(), ..self }
+        Self {
+            volume: handle.to_owned(),
+            ..self
+        }
     }
 }
 
@@ -153,22 +170,36 @@ impl Array {
     /// Replaces all faults. Calls that hang see the new ones.
     pub async fn set_faults(&self, faults: &Faults) -> Result<()> {
         let body = serde_json::to_value(faults)?;
-        plain_http::call(&self.socket, Method::PUT, "/faults", &body).await.map(|_| ())
+        plain_http::call(&self.socket, Method::PUT, "/faults", &body)
+            .await
+            .map(|_| ())
     }
 
     /// Makes every detach fail with this message until the faults change.
     pub async fn fail_detach(&self, message: &str) -> Result<()> {
-        self.set_faults(&Faults { detach: Fault::failure(message), ..Faults::default() }).await
+        self.set_faults(&Faults {
+            detach: Fault::failure(message),
+            ..Faults::default()
+        })
+        .await
     }
 
     /// Makes every detach hang until the faults change.
     pub async fn hang_detach(&self) -> Result<()> {
-        self.set_faults(&Faults { detach: Fault::hang(), ..Faults::default() }).await
+        self.set_faults(&Faults {
+            detach: Fault::hang(),
+            ..Faults::default()
+        })
+        .await
     }
 
     /// Makes every detach take so long until the faults change.
     pub async fn delay_detach(&self, duration: Duration) -> Result<()> {
-        self.set_faults(&Faults { detach: Fault::delay(duration), ..Faults::default() }).await
+        self.set_faults(&Faults {
+            detach: Fault::delay(duration),
+            ..Faults::default()
+        })
+        .await
     }
 
     /// Ends all faults.

@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    control_plane::{ControlPlane, Endpoint},
+    control_plane::ControlPlane,
     plain_http,
     ports::Port,
     process::{Guard, Process, Signal, Spec},
@@ -36,8 +36,8 @@ const BINARY_VARIABLE: &str = "NODE_FENCING_OPERATOR";
 pub struct Options {
     /// The name of its log, and the beginning of its pod's name.
     pub name: String,
-    /// Where it finds the API server, if a proxy is in front of it.
-    pub endpoint: Option<Endpoint>,
+    /// The URL at which it finds the API server, if a proxy is in front of it.
+    pub server: Option<String>,
     /// The node that it believes to run on, which it never fences.
     pub node_name: String,
     /// Further arguments.
@@ -52,7 +52,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             name: "operator".to_owned(),
-            endpoint: None,
+            server: None,
             // None of the lab's machines: it runs beside them.
             node_name: "lab-operator-host".to_owned(),
             arguments: Vec::new(),
@@ -84,8 +84,9 @@ impl Operator {
     /// Builds the operator if need be, and starts it against a control plane on which `deploy/` has been applied.
     pub async fn start(control_plane: &ControlPlane, options: Options) -> Result<Self> {
         let program = tokio::task::spawn_blocking(binary).await??;
-        let endpoint = options.endpoint.as_ref();
-        let kubeconfig = control_plane.kubeconfig_for_service_account(NAMESPACE, SERVICE_ACCOUNT, endpoint);
+        let server = options.server.as_deref();
+        let kubeconfig =
+            control_plane.kubeconfig_for_service_account(NAMESPACE, SERVICE_ACCOUNT, server);
         let this = Self {
             program,
             kubeconfig: kubeconfig.await?,
@@ -102,17 +103,34 @@ impl Operator {
     /// Starts a new process after the last one has ended, under a new pod name, as a ReplicaSet would.
     pub async fn start_again(&self) -> Result<()> {
         self.spawn()?;
-        if self.options.wait_until_ready { self.ready(Duration::from_secs(30)).await } else { Ok(()) }
+        if self.options.wait_until_ready {
+            self.ready(Duration::from_secs(30)).await
+        } else {
+            Ok(())
+        }
     }
 
     fn spawn(&self) -> Result<()> {
         let mut state = self.lock();
-        ensure!(state.process.as_ref().is_none_or(|process| process.ended().is_some()), "the operator is running");
+        ensure!(
+            state
+                .process
+                .as_ref()
+                .is_none_or(|process| process.ended().is_some()),
+            "the operator is running"
+        );
         state.starts += 1;
         let pod = format!("{}-{}", self.options.name, state.starts);
         let bind = format!("127.0.0.1:{}", self.port.number());
         let mut spec = Spec::new(&self.options.name, &self.program, &self.log)
-            .args(["--http-bind", &bind, "--namespace", NAMESPACE, "--log-format", "json"])
+            .args([
+                "--http-bind",
+                &bind,
+                "--namespace",
+                NAMESPACE,
+                "--log-format",
+                "json",
+            ])
             .args(&self.options.arguments)
             .env("KUBECONFIG", &self.kubeconfig)
             .env("NODE_NAME", &self.options.node_name)
@@ -133,10 +151,16 @@ impl Operator {
             match plain_http::get(self.port.number(), "/readyz").await {
                 Ok((StatusCode::OK, _)) => return Ok(()),
                 Ok((status, text)) if Instant::now() > end => {
-                    bail!("the operator is not ready after {limit:?}: {status} {text}\n{}", self.tail(15))
+                    bail!(
+                        "the operator is not ready after {limit:?}: {status} {text}\n{}",
+                        self.tail(15)
+                    )
                 }
                 Err(error) if Instant::now() > end => {
-                    return Err(error.context(format!("the operator is not ready after {limit:?}\n{}", self.tail(15))));
+                    return Err(error.context(format!(
+                        "the operator is not ready after {limit:?}\n{}",
+                        self.tail(15)
+                    )));
                 }
                 _ => sleep(Duration::from_millis(50)).await,
             }
@@ -159,10 +183,17 @@ impl Operator {
         let end = Instant::now() + limit;
         loop {
             if let Some(status) = self.with(|process| Ok(process.ended()))? {
-                ensure!(status.success(), "the operator ended with {status} on SIGTERM:\n{}", self.tail(15));
+                ensure!(
+                    status.success(),
+                    "the operator ended with {status} on SIGTERM:\n{}",
+                    self.tail(15)
+                );
                 return Ok(());
             }
-            ensure!(Instant::now() < end, "the operator has not ended within {limit:?} of SIGTERM");
+            ensure!(
+                Instant::now() < end,
+                "the operator has not ended within {limit:?} of SIGTERM"
+            );
             sleep(Duration::from_millis(10)).await;
         }
     }
@@ -179,7 +210,10 @@ impl Operator {
 
     /// Is there a process?
     pub fn is_running(&self) -> bool {
-        self.lock().process.as_ref().is_some_and(|process| process.ended().is_none())
+        self.lock()
+            .process
+            .as_ref()
+            .is_some_and(|process| process.ended().is_none())
     }
 
     /// Gets a path of its HTTP server, such as `/metrics`.
@@ -192,7 +226,10 @@ impl Operator {
         const FIELD: &str = "VmRSS:";
         let pid = self.with(|process| Ok(process.pid()))?.as_raw_nonzero();
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-        let value = status.lines().find_map(|line| line.strip_prefix(FIELD)).context("no VmRSS")?;
+        let value = status
+            .lines()
+            .find_map(|line| line.strip_prefix(FIELD))
+            .context("no VmRSS")?;
         let kibibytes: u64 = value.trim().trim_end_matches(" kB").parse()?;
         Ok(kibibytes * 1024)
     }
@@ -205,15 +242,26 @@ impl Operator {
     /// The lines of its log that are JSON.
     pub fn log_lines(&self) -> Result<Vec<Value>> {
         let text = std::fs::read_to_string(&self.log)?;
-        Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+        Ok(text
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect())
     }
 
     fn tail(&self, lines: usize) -> String {
-        self.lock().process.as_ref().map(|process| process.tail(lines)).unwrap_or_default()
+        self.lock()
+            .process
+            .as_ref()
+            .map(|process| process.tail(lines))
+            .unwrap_or_default()
     }
 
     fn with<T>(&self, act: impl FnOnce(&Process) -> Result<T>) -> Result<T> {
-        act(self.lock().process.as_ref().context("the operator has not been started")?)
+        act(self
+            .lock()
+            .process
+            .as_ref()
+            .context("the operator has not been started")?)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -228,7 +276,10 @@ pub fn binary() -> Result<PathBuf> {
         return Ok(path.into());
     }
     // The lock is held while cargo runs: several tests start at once.
-    let mut built = BUILT.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+    let mut built = BUILT
+        .get_or_init(Mutex::default)
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
     if let Some(path) = built.as_ref() {
         return Ok(path.clone());
     }
@@ -240,16 +291,28 @@ pub fn binary() -> Result<PathBuf> {
 fn build() -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--package", "node-fencing-operator", "--bins"]).current_dir(workspace());
-    command.args(["--message-format", "json-render-diagnostics"]).stderr(Stdio::inherit());
+    command
+        .args(["build", "--package", "node-fencing-operator", "--bins"])
+        .current_dir(workspace());
+    command
+        .args(["--message-format", "json-render-diagnostics"])
+        .stderr(Stdio::inherit());
     // As this program was built, so that the dependencies are there already.
     if !cfg!(debug_assertions) {
         command.arg("--release");
     }
     let output = command.output().context("failed to run cargo")?;
-    ensure!(output.status.success(), "cargo could not build the operator, see above");
+    ensure!(
+        output.status.success(),
+        "cargo could not build the operator, see above"
+    );
     let text = String::from_utf8(output.stdout)?;
-    let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let mut executables = messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
-    executables.find(|path| path.ends_with("node-fencing-operator")).context("cargo names no binary of the operator")
+    let messages = text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut executables =
+        messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
+    executables
+        .find(|path| path.ends_with("node-fencing-operator"))
+        .context("cargo names no binary of the operator")
 }

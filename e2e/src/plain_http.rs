@@ -23,15 +23,30 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 /// Sends a request with a JSON body and returns the JSON of the answer (null if it is empty). Fails unless it is 2xx.
 pub async fn call(socket: &Path, method: Method, path: &str, body: &Value) -> Result<Value> {
-    let text = if body.is_null() { Bytes::new() } else { body.to_string().into() };
+    let text = if body.is_null() {
+        Bytes::new()
+    } else {
+        body.to_string().into()
+    };
     let answer = timeout(LIMIT, async {
         let stream = UnixStream::connect(socket).await?;
         send(stream, method, path, text).await
     });
-    let answer = answer.await.with_context(|| format!("{} does not answer", socket.display()))?;
-    let (status, bytes) = answer.with_context(|| format!("failed to call {path} at {}", socket.display()))?;
-    ensure!(status.is_success(), "{path} answered {status}: {}", String::from_utf8_lossy(&bytes));
-    if bytes.is_empty() { Ok(Value::Null) } else { Ok(serde_json::from_slice(&bytes)?) }
+    let answer = answer
+        .await
+        .with_context(|| format!("{} does not answer", socket.display()))?;
+    let (status, bytes) =
+        answer.with_context(|| format!("failed to call {path} at {}", socket.display()))?;
+    ensure!(
+        status.is_success(),
+        "{path} answered {status}: {}",
+        String::from_utf8_lossy(&bytes)
+    );
+    if bytes.is_empty() {
+        Ok(Value::Null)
+    } else {
+        Ok(serde_json::from_slice(&bytes)?)
+    }
 }
 
 /// Gets a path from a port of 127.0.0.1.
@@ -40,8 +55,11 @@ pub async fn get(port: u16, path: &str) -> Result<(StatusCode, String)> {
         let stream = TcpStream::connect((std::net::Ipv4Addr::LOCALHOST, port)).await?;
         send(stream, Method::GET, path, Bytes::new()).await
     });
-    let answer = answer.await.with_context(|| format!("port {port} does not answer"))?;
-    let (status, bytes) = answer.with_context(|| format!("failed to get {path} from port {port}"))?;
+    let answer = answer
+        .await
+        .with_context(|| format!("port {port} does not answer"))?;
+    let (status, bytes) =
+        answer.with_context(|| format!("failed to get {path} from port {port}"))?;
     Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
 }
 
@@ -49,10 +67,15 @@ async fn send<S>(stream: S, method: Method, path: &str, body: Bytes) -> Result<(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     // Ends by itself: the sender is dropped at the end of this call.
     tokio::spawn(connection);
-    let request = Request::builder().method(method).uri(path).header("host", "lab").body(Full::new(body))?;
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "lab")
+        .body(Full::new(body))?;
     let response = sender.send_request(request).await?;
     let status = response.status();
     Ok((status, response.into_body().collect().await?.to_bytes()))

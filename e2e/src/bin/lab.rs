@@ -39,9 +39,18 @@ async fn up() -> Result<()> {
     let control_plane = ControlPlane::start(Options::named("up")).await?;
     control_plane.apply_deploy().await?;
     let seconds = control_plane.startup().as_secs_f64();
-    eprintln!("lab: up in {seconds:.1} s; Ctrl-C ends it; logs are in {}", control_plane.files().directory().display());
-    println!("export KUBECONFIG={}", control_plane.kubeconfig_for_admin().display());
-    println!("export PATH={}:$PATH", control_plane.toolchain().directory().display());
+    eprintln!(
+        "lab: up in {seconds:.1} s; Ctrl-C ends it; logs are in {}",
+        control_plane.files().directory().display()
+    );
+    println!(
+        "export KUBECONFIG={}",
+        control_plane.kubeconfig_for_admin().display()
+    );
+    println!(
+        "export PATH={}:$PATH",
+        control_plane.toolchain().directory().display()
+    );
     tokio::signal::ctrl_c().await?;
     Ok(())
 }

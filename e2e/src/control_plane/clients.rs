@@ -33,21 +33,7 @@ use crate::{
 /// Service account tokens of the lab live as long as anybody runs a lab.
 const TOKEN_SECONDS: i64 = 7 * 24 * 3600;
 
-/// Where a client finds the API server: itself, or a proxy that a test puts in front of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Endpoint {
-    /// `https://` and address.
-    pub url: String,
-    /// The authority of the server's certificate.
-    pub authority_pem: String,
-}
-
 impl ControlPlane {
-    /// The API server itself.
-    pub fn endpoint(&self) -> Endpoint {
-        Endpoint { url: self.url(), authority_pem: self.ca_pem() }
-    }
-
     /// The API server's URL.
     pub fn url(&self) -> String {
         self.files.url()
@@ -79,39 +65,63 @@ impl ControlPlane {
         config(&text).await
     }
 
-    /// Writes the kubeconfig of a kubelet and returns its path. `endpoint` is where that node reaches the API server, if
-    /// not directly.
-    pub fn node_kubeconfig(&self, node: &str, endpoint: Option<&Endpoint>) -> Result<PathBuf> {
+    /// Writes the kubeconfig of a kubelet and returns its path. `server` is the URL at which that node reaches the API
+    /// server, if not [`ControlPlane::url`].
+    pub fn node_kubeconfig(&self, node: &str, server: Option<&str>) -> Result<PathBuf> {
         let identity = self.authority.client(&User::node(node))?;
-        self.write_kubeconfig(&format!("node-{node}"), endpoint, &Credentials::Certificate(&identity))
+        self.write_kubeconfig(
+            &format!("node-{node}"),
+            server,
+            &Credentials::Certificate(&identity),
+        )
     }
 
     /// Writes a kubeconfig that authenticates as a service account, with a token of the TokenRequest API, and returns its
-    /// path. `endpoint` is a proxy in front of the API server, if there is one.
+    /// path. `server` is the URL of a proxy in front of the API server, if there is one; its certificate must be of this
+    /// lab's authority, see [`ControlPlane::serving_identity`].
     pub async fn kubeconfig_for_service_account(
         &self,
         namespace: &str,
         name: &str,
-        endpoint: Option<&Endpoint>,
+        server: Option<&str>,
     ) -> Result<PathBuf> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.admin(), namespace);
-        let spec = TokenRequestSpec { expiration_seconds: Some(TOKEN_SECONDS), ..TokenRequestSpec::default() };
-        let request = TokenRequest { spec, ..TokenRequest::default() };
-        let answer = accounts.create_token_request(name, &PostParams::default(), &request).await;
-        let answer = answer.with_context(|| format!("failed to get a token of {namespace}/{name}"))?;
-        let token = answer.status.context("the API server answered without a token")?.token;
-        self.write_kubeconfig(&format!("serviceaccount-{namespace}-{name}"), endpoint, &Credentials::Token(&token))
+        let spec = TokenRequestSpec {
+            expiration_seconds: Some(TOKEN_SECONDS),
+            ..TokenRequestSpec::default()
+        };
+        let request = TokenRequest {
+            spec,
+            ..TokenRequest::default()
+        };
+        let answer = accounts
+            .create_token_request(name, &PostParams::default(), &request)
+            .await;
+        let answer =
+            answer.with_context(|| format!("failed to get a token of {namespace}/{name}"))?;
+        let token = answer
+            .status
+            .context("the API server answered without a token")?
+            .token;
+        self.write_kubeconfig(
+            &format!("serviceaccount-{namespace}-{name}"),
+            server,
+            &Credentials::Token(&token),
+        )
     }
 
     fn write_kubeconfig(
         &self,
         name: &str,
-        endpoint: Option<&Endpoint>,
+        server: Option<&str>,
         credentials: &Credentials<'_>,
     ) -> Result<PathBuf> {
-        let endpoint = endpoint.cloned().unwrap_or_else(|| self.endpoint());
+        let server = server.map_or_else(|| self.url(), str::to_owned);
         let path = self.files.kubeconfig(name);
-        pki::write_private(&path, &pki::kubeconfig(&endpoint.url, &endpoint.authority_pem, credentials))?;
+        pki::write_private(
+            &path,
+            &pki::kubeconfig(&server, &self.ca_pem(), credentials),
+        )?;
         Ok(path)
     }
 
@@ -141,15 +151,29 @@ impl ControlPlane {
     /// if it never starts, would only be one more thing on a node that a test breaks.
     pub async fn apply_deploy(&self) -> Result<()> {
         let directory = workspace().join("deploy");
-        let path = directory.to_str().context("the workspace's path is not UTF-8")?;
+        let path = directory
+            .to_str()
+            .context("the workspace's path is not UTF-8")?;
         let all = self.kubectl_text(&["kustomize", path]).await?;
-        let is_deployment = |document: &&str| document.lines().any(|line| line == "kind: Deployment");
-        let ours: Vec<_> = all.split("\n---\n").filter(|document| !is_deployment(document)).collect();
+        let is_deployment =
+            |document: &&str| document.lines().any(|line| line == "kind: Deployment");
+        let ours: Vec<_> = all
+            .split("\n---\n")
+            .filter(|document| !is_deployment(document))
+            .collect();
         let manifest = self.files.directory().join("deploy.yaml");
         std::fs::write(&manifest, ours.join("\n---\n"))?;
         let manifest = manifest.to_str().context("the lab's path is not UTF-8")?;
-        self.kubectl_text(&["apply", "--server-side", "-f", manifest]).await?;
-        self.kubectl_text(&["wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"]).await?;
+        self.kubectl_text(&["apply", "--server-side", "-f", manifest])
+            .await?;
+        self.kubectl_text(&[
+            "wait",
+            "--for=condition=Established",
+            "--timeout=30s",
+            "crd",
+            "--all",
+        ])
+        .await?;
         Ok(())
     }
 

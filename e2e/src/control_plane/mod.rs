@@ -22,7 +22,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use tokio::time::sleep;
 
-pub use self::{clients::Endpoint, components::Component};
+pub use self::components::Component;
 use crate::{
     pki::{self, Authority, User},
     ports::Port,

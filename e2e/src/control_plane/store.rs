@@ -13,7 +13,7 @@ use rustix::net::sockopt::socket_peercred;
 use serde_json::{Value, json};
 use tokio::{net::UnixStream, time::Instant};
 
-use crate::{process::Process, plain_http};
+use crate::{plain_http, process::Process};
 
 /// Outside Kubernetes' prefix `/registry`.
 const TOKEN_KEY: &str = "/nodefencing-lab/token";

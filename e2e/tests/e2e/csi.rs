@@ -25,7 +25,10 @@ async fn attaches_to_one_node_and_refuses_the_second() -> Result<()> {
     let attachments: Api<VolumeAttachment> = Api::all(control_plane.admin());
 
     attach(&attachments, "one").await?;
-    wait(&attachments, "one", |it| it.status.as_ref().is_some_and(|status| status.attached)).await?;
+    wait(&attachments, "one", |it| {
+        it.status.as_ref().is_some_and(|status| status.attached)
+    })
+    .await?;
     assert_eq!(array.attached().await?[VOLUME], ["one"]);
 
     attach(&attachments, "two").await?;
@@ -34,14 +37,23 @@ async fn attaches_to_one_node_and_refuses_the_second() -> Result<()> {
 
     attachments.delete("one", &DeleteParams::default()).await?;
     wait_until_gone(&attachments, "one").await?;
-    wait(&attachments, "two", |it| it.status.as_ref().is_some_and(|status| status.attached)).await?;
+    wait(&attachments, "two", |it| {
+        it.status.as_ref().is_some_and(|status| status.attached)
+    })
+    .await?;
     assert_eq!(array.attached().await?[VOLUME], ["two"]);
 
     let events = array.events().await?;
-    let kinds: Vec<_> = events.iter().map(|event| (event.kind, event.node.as_str())).collect();
+    let kinds: Vec<_> = events
+        .iter()
+        .map(|event| (event.kind, event.node.as_str()))
+        .collect();
     assert_eq!(kinds.first(), Some(&(EventKind::Attached, "one")));
     assert_eq!(kinds.last(), Some(&(EventKind::Attached, "two")));
-    assert!(kinds.contains(&(EventKind::AttachRefused, "two")) && kinds.contains(&(EventKind::Detached, "one")));
+    assert!(
+        kinds.contains(&(EventKind::AttachRefused, "two"))
+            && kinds.contains(&(EventKind::Detached, "one"))
+    );
     assert!(events.is_sorted_by_key(|event| event.at));
     Ok(())
 }
@@ -64,7 +76,10 @@ async fn fails_hangs_and_dawdles_on_demand() -> Result<()> {
     wait_until_gone(&attachments, "one").await?;
 
     // A fault of another volume is none of this one.
-    let elsewhere = Faults { attach: Fault::failure("not here").of_volume("another"), ..Faults::default() };
+    let elsewhere = Faults {
+        attach: Fault::failure("not here").of_volume("another"),
+        ..Faults::default()
+    };
     array.set_faults(&elsewhere).await?;
     attach(&attachments, "two").await?;
     wait(&attachments, "two", attached).await?;
@@ -76,15 +91,36 @@ async fn fails_hangs_and_dawdles_on_demand() -> Result<()> {
     array.delay_detach(Duration::from_secs(1)).await?;
     let begin = Instant::now();
     wait_until_gone(&attachments, "two").await?;
-    assert!(begin.elapsed() >= Duration::from_millis(900), "no delay: {:?}", begin.elapsed());
-    let kinds: Vec<_> = array.events().await?.iter().map(|event| event.kind).collect();
-    assert!([EventKind::DetachFailed, EventKind::DetachHangs, EventKind::DetachDelayed].iter().all(|it| kinds.contains(it)));
+    assert!(
+        begin.elapsed() >= Duration::from_millis(900),
+        "no delay: {:?}",
+        begin.elapsed()
+    );
+    let kinds: Vec<_> = array
+        .events()
+        .await?
+        .iter()
+        .map(|event| event.kind)
+        .collect();
+    assert!(
+        [
+            EventKind::DetachFailed,
+            EventKind::DetachHangs,
+            EventKind::DetachDelayed
+        ]
+        .iter()
+        .all(|it| kinds.contains(it))
+    );
     Ok(())
 }
 
 async fn make_nodes_and_volume(control_plane: &ControlPlane) -> Result<()> {
     for node in ["one", "two"] {
-        create(control_plane, json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}})).await?;
+        create(
+            control_plane,
+            json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}}),
+        )
+        .await?;
         let drivers = json!([{"name": csi::DRIVER, "nodeID": node, "topologyKeys": null}]);
         let info = json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": node},
             "spec": {"drivers": drivers}});
@@ -99,23 +135,40 @@ async fn make_nodes_and_volume(control_plane: &ControlPlane) -> Result<()> {
 async fn create(control_plane: &ControlPlane, object: Value) -> Result<()> {
     let path = control_plane.files().directory().join("object.json");
     std::fs::write(&path, object.to_string())?;
-    control_plane.kubectl_text(&["create", "-f", path.to_str().unwrap_or_default()]).await.map(|_| ())
+    control_plane
+        .kubectl_text(&["create", "-f", path.to_str().unwrap_or_default()])
+        .await
+        .map(|_| ())
 }
 
 /// A VolumeAttachment that is called like its node.
 async fn attach(attachments: &Api<VolumeAttachment>, node: &str) -> Result<()> {
     let attachment = serde_json::from_value(json!({"metadata": {"name": node},
         "spec": {"attacher": csi::DRIVER, "nodeName": node, "source": {"persistentVolumeName": VOLUME}}}))?;
-    attachments.create(&PostParams::default(), &attachment).await?;
+    attachments
+        .create(&PostParams::default(), &attachment)
+        .await?;
     Ok(())
 }
 
 fn attach_error(attachment: &VolumeAttachment) -> Option<&str> {
-    attachment.status.as_ref()?.attach_error.as_ref()?.message.as_deref()
+    attachment
+        .status
+        .as_ref()?
+        .attach_error
+        .as_ref()?
+        .message
+        .as_deref()
 }
 
 fn detach_error(attachment: &VolumeAttachment) -> Option<&str> {
-    attachment.status.as_ref()?.detach_error.as_ref()?.message.as_deref()
+    attachment
+        .status
+        .as_ref()?
+        .detach_error
+        .as_ref()?
+        .message
+        .as_deref()
 }
 
 async fn wait(
