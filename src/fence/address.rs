@@ -322,3 +322,6 @@ fn invalid(address: &str, rule: &str) -> AddressError {
         rule: rule.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,9 +24,11 @@ pub const READINGS_MAX: usize = 256;
 pub struct ConfirmPlan {
     /// Consecutive readings of off that are needed, at least 2 (`verification.consecutiveOffReads`).
     pub reads: u32,
-    /// Time from an answer to the next question, at least 1 s (`verification.readPeriodSeconds`). The run therefore spans
-    /// at least `(reads - 1) * period`.
+    /// Time from an answer to the next question, at least 1 s (`verification.readPeriodSeconds`).
     pub period: Duration,
+    /// Time that the run must span, from its first answer to its last question. With `(reads - 1) * period` no more than
+    /// `reads` readings are needed.
+    pub window: Duration,
     /// Time for all of it.
     pub deadline: Duration,
 }
@@ -61,6 +63,8 @@ const READS_MIN: u32 = 2;
 /// Pause after a reading that was not off, where the plan's period is not shorter: the sooner the first off is seen, the
 /// sooner its run is complete.
 const POLL_PERIOD: Duration = Duration::from_secs(1);
+/// Pause after the first error; it doubles with each further one.
+const BACKOFF_MIN: Duration = Duration::from_millis(500);
 /// Longest pause after errors, unless the device asks for a longer one.
 const BACKOFF_MAX: Duration = Duration::from_secs(8);
 
@@ -73,23 +77,24 @@ pub async fn confirm(
     mut watch: impl FnMut(&Reading) -> ControlFlow<String> + Send,
 ) -> Confirmation {
     let started = clock.since_boot();
+    let time_left = || {
+        plan.deadline
+            .saturating_sub(clock.since_boot().saturating_sub(started))
+    };
     let mut opened = started;
     let mut session = driver.open();
     let mut readings = VecDeque::new();
     let mut run = Run::default();
     let ended = loop {
-        let left = plan
-            .deadline
-            .saturating_sub(clock.since_boot().saturating_sub(started));
         let asked = clock.since_boot();
-        let Ok(answer) = timeout(left, session.observe()).await else {
+        let Ok(answer) = timeout(time_left(), session.observe()).await else {
             break Ended::Deadline(run.last_error);
         };
-        let failed = answer.is_err();
-        let reading = answer
-            .as_ref()
-            .map_or_else(|error| no_answer(error, asked, clock), Reading::clone);
-        run.count(answer);
+        let (reading, error) = match answer {
+            Ok(reading) => (reading, None),
+            Err(error) => (no_answer(&error, asked, clock), Some(error)),
+        };
+        run.count(&reading, error);
         let watched = watch(&reading);
         if readings.len() == READINGS_MAX {
             readings.pop_front();
@@ -104,18 +109,15 @@ pub async fn confirm(
         {
             break Ended::Failed(error);
         }
-        if run.offs >= plan.reads.max(READS_MIN) {
+        if run.satisfies(plan) {
             break Ended::Stable;
         }
         let pause = run.pause(plan.period);
-        let left = plan
-            .deadline
-            .saturating_sub(clock.since_boot().saturating_sub(started));
-        if pause >= left {
+        if pause >= time_left() {
             break Ended::Deadline(run.last_error);
         }
         sleep(pause).await;
-        if failed {
+        if run.last_error.is_some() {
             opened = clock.since_boot();
             session = driver.open();
         }
@@ -130,33 +132,43 @@ pub async fn confirm(
 /// How the reads go, since the last one that broke the run.
 #[derive(Default)]
 struct Run {
+    /// Consecutive readings of off.
     offs: u32,
+    /// When the first of them was answered.
+    since: Duration,
+    /// When the last of them was asked for.
+    until: Duration,
+    /// Consecutive errors.
     errors: u32,
     last_error: Option<DeviceError>,
 }
 
 impl Run {
-    fn count(&mut self, answer: Result<Reading, DeviceError>) {
-        match answer {
-            Ok(reading) => {
-                let off = reading.state == PowerState::Off && reading.faults.is_empty();
-                self.offs = if off { self.offs.saturating_add(1) } else { 0 };
-                self.errors = 0;
-                self.last_error = None;
-            }
-            Err(error) => {
-                self.offs = 0;
-                self.errors = self.errors.saturating_add(1);
-                self.last_error = Some(error);
-            }
+    fn count(&mut self, reading: &Reading, error: Option<DeviceError>) {
+        let off = reading.state == PowerState::Off && reading.faults.is_empty();
+        if off && self.offs == 0 {
+            self.since = reading.answered;
         }
+        self.until = reading.asked;
+        self.offs = if off { self.offs.saturating_add(1) } else { 0 };
+        self.errors = if error.is_some() {
+            self.errors.saturating_add(1)
+        } else {
+            0
+        };
+        self.last_error = error;
+    }
+
+    fn satisfies(&self, plan: &ConfirmPlan) -> bool {
+        self.offs >= plan.reads.max(READS_MIN)
+            && self.until.saturating_sub(self.since) >= plan.window
     }
 
     /// Time until the next question.
     fn pause(&self, period: Duration) -> Duration {
         match &self.last_error {
             Some(error) => {
-                let backoff = Duration::from_millis(500).saturating_mul(1 << self.errors.min(8));
+                let backoff = BACKOFF_MIN.saturating_mul(1 << self.errors.saturating_sub(1).min(8));
                 error.retry_after().unwrap_or(backoff.min(BACKOFF_MAX))
             }
             None if self.offs == 0 => period.min(POLL_PERIOD),

@@ -269,3 +269,6 @@ fn read_hosts(secret: &str, list: &str) -> Result<Vec<HostPattern>, CredentialsE
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

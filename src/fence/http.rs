@@ -42,7 +42,7 @@ const ADDRESSES_MAX: usize = 4;
 /// Time for one address of several to answer a connection request.
 const CONNECT_SECONDS_MAX: u64 = 3;
 /// Longest pause that a device may ask for.
-pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(600);
+pub const RETRY_AFTER_MAX: Duration = Duration::from_mins(10);
 
 /// Where a client connects, and what it may send there.
 #[derive(Clone)]

@@ -281,7 +281,13 @@ pub fn describe(error: &rustls::Error) -> String {
         "or pin the certificate with `tls.verification: Pinned` and `tls.sha256Fingerprint`";
     match error {
         E::InvalidCertificate(problem) => match problem {
-            CertificateError::Other(OtherError(other)) => other.to_string(),
+            CertificateError::Other(OtherError(other)) if other.is::<PinMismatch>() => {
+                other.to_string()
+            }
+            CertificateError::BadSignature => format!(
+                "a signature does not fit: either its certificate is signed by another CA of the same name as the one that \
+                 is trusted here, {PIN}; or it does not hold the key of its certificate, and is not the device"
+            ),
             CertificateError::UnknownIssuer => {
                 format!(
                     "its certificate is signed by no CA that is trusted here; name the CA in `tls.caRef`, {PIN}"
@@ -308,5 +314,64 @@ pub fn describe(error: &rustls::Error) -> String {
         _ => format!(
             "the TLS handshake failed ({error}); the device must offer TLS 1.2 with ECDHE, or TLS 1.3"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRINTED: &str = "AA:BB:CC:DD:EE:FF:00:11:22:33:44:55:66:77:88:99:AA:BB:CC:DD:EE:FF:00:11:22:33:44:55:66:77:88:99";
+
+    #[test]
+    fn a_fingerprint_is_read_with_and_without_colons_in_any_case() {
+        let bare = PRINTED.replace(':', "").to_lowercase();
+        for text in [PRINTED, &PRINTED.to_lowercase(), &bare] {
+            assert_eq!(
+                text.parse::<Fingerprint>().map(|read| read.to_string()),
+                Ok(PRINTED.to_owned())
+            );
+        }
+        let moved = PRINTED.replacen("AA:BB", "AAB:B", 1);
+        let foreign = PRINTED.replacen("AA", "A\u{e9}", 1);
+        for text in [
+            "",
+            &PRINTED[1..],
+            &PRINTED[3..],
+            &format!("{PRINTED}:00"),
+            &moved,
+            &foreign,
+            &bare.replacen("aa", "+a", 1),
+        ] {
+            assert_eq!(text.parse::<Fingerprint>(), Err(FingerprintError), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_expired_ca_counts_only_when_another_is_valid() {
+        let authority = |year| {
+            let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
+            parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+            parameters.not_after = rcgen::date_time_ymd(year, 1, 1);
+            parameters
+                .self_signed(&rcgen::KeyPair::generate().unwrap())
+                .unwrap()
+                .pem()
+        };
+        let now: Timestamp = "2026-11-21T00:00:00Z".parse().unwrap();
+        let (old, new) = (authority(2020), authority(2050));
+        assert_eq!(
+            read_bundle(format!("{old}{new}").as_bytes(), now).map(|roots| roots.len()),
+            Ok(1)
+        );
+        let error = read_bundle(format!("{old}{old}").as_bytes(), now)
+            .map(|_| ())
+            .unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("certificate 2 expired on 2020-01-01T00:00:00Z"),
+            "{error}"
+        );
     }
 }

@@ -205,14 +205,14 @@ impl Session {
             .ok_or_else(|| self.refused("nothing was prepared in this session".to_owned()))?;
         let body = Bytes::from(format!(r#"{{"ResetType":"{FORCE_OFF}"}}"#));
         match self.http.post(&path, body).await {
-            Ok(reply) => self.outcome(&path, reply),
+            Ok(reply) => self.outcome(&path, &reply),
             Err(error) if self.http.sent() => Ok(OffOutcome::Unknown(error)),
             Err(error) => Err(error),
         }
     }
 
     /// What the answer to the command says about the command.
-    fn outcome(&self, path: &str, reply: Reply) -> Result<OffOutcome, DeviceError> {
+    fn outcome(&self, path: &str, reply: &Reply) -> Result<OffOutcome, DeviceError> {
         let said = || parse::said(reply.body.as_deref().unwrap_or_default());
         match reply.status {
             StatusCode::OK | StatusCode::ACCEPTED | StatusCode::NO_CONTENT => {

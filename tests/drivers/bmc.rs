@@ -1,0 +1,313 @@
+//! A BMC that answers whatever the test wants, byte for byte: a raw TCP server, with or without TLS, in the test itself.
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rustls::ServerConfig;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// A request as it arrived.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub method: String,
+    pub path: String,
+    /// The header fields, in lower case.
+    pub head: String,
+    pub body: String,
+    /// Which connection it came on, from 0.
+    pub connection: usize,
+    /// How many requests came before it, on all connections.
+    pub earlier: usize,
+}
+
+/// What the BMC does with a request.
+pub enum Act {
+    /// Sends these bytes and waits for the next request.
+    Send(Vec<u8>),
+    /// Sends these bytes and closes the connection.
+    SendThenClose(Vec<u8>),
+    /// Sends the first bytes, then the second ones again and again.
+    Endless(Vec<u8>, Vec<u8>),
+    /// Waits, then does the other thing.
+    After(Duration, Box<Act>),
+    /// Never answers.
+    Hang,
+    /// Resets the connection.
+    Reset,
+}
+
+type Script = Arc<dyn Fn(&Request) -> Act + Send + Sync>;
+
+/// The running BMC; it ends with the test.
+pub struct Bmc {
+    pub address: SocketAddr,
+    pub tls: bool,
+    requests: Arc<Mutex<Vec<Request>>>,
+    tasks: JoinSet<()>,
+}
+
+impl Bmc {
+    /// Without TLS.
+    pub async fn plain(script: impl Fn(&Request) -> Act + Send + Sync + 'static) -> Self {
+        Self::start(None, Arc::new(script)).await
+    }
+
+    /// With TLS and this certificate.
+    pub async fn tls(
+        certificate: &Certificate,
+        script: impl Fn(&Request) -> Act + Send + Sync + 'static,
+    ) -> Self {
+        Self::start(Some(certificate.acceptor()), Arc::new(script)).await
+    }
+
+    async fn start(tls: Option<TlsAcceptor>, script: Script) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let mut tasks = JoinSet::new();
+        let (seen, has_tls) = (Arc::clone(&requests), tls.is_some());
+        tasks.spawn(async move {
+            let mut connections = JoinSet::new();
+            for number in 0.. {
+                let (stream, _) = listener.accept().await.unwrap();
+                let (tls, script, seen) = (tls.clone(), Arc::clone(&script), Arc::clone(&seen));
+                connections.spawn(async move {
+                    // A client may break off at any point.
+                    let _ = serve(stream, tls, number, script, seen).await;
+                });
+            }
+        });
+        Self {
+            address,
+            tls: has_tls,
+            requests,
+            tasks,
+        }
+    }
+
+    /// Everything that was asked, in order.
+    pub fn requests(&self) -> Vec<Request> {
+        self.requests.lock().unwrap().clone()
+    }
+
+    /// The power commands that arrived.
+    pub fn commands(&self) -> Vec<String> {
+        self.requests()
+            .into_iter()
+            .filter(|request| request.method == "POST")
+            .map(|request| request.body)
+            .collect()
+    }
+
+    /// Goes away: the port closes, connections break.
+    pub async fn stop(mut self) {
+        self.tasks.shutdown().await;
+    }
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
+    /// The connection below TLS.
+    fn tcp(&self) -> &TcpStream;
+}
+
+impl Stream for TcpStream {
+    fn tcp(&self) -> &TcpStream {
+        self
+    }
+}
+
+impl Stream for TlsStream<TcpStream> {
+    fn tcp(&self) -> &TcpStream {
+        self.get_ref().0
+    }
+}
+
+async fn serve(
+    tcp: TcpStream,
+    tls: Option<TlsAcceptor>,
+    connection: usize,
+    script: Script,
+    seen: Arc<Mutex<Vec<Request>>>,
+) -> std::io::Result<()> {
+    let mut stream: Box<dyn Stream> = match tls {
+        Some(acceptor) => Box::new(acceptor.accept(tcp).await?),
+        None => Box::new(tcp),
+    };
+    while let Some(mut request) = read_request(&mut stream, connection).await? {
+        {
+            let mut seen = seen.lock().unwrap();
+            request.earlier = seen.len();
+            seen.push(request.clone());
+        }
+        let mut act = script(&request);
+        while let Act::After(pause, next) = act {
+            tokio::time::sleep(pause).await;
+            act = *next;
+        }
+        match act {
+            Act::Send(bytes) => stream.write_all(&bytes).await?,
+            Act::SendThenClose(bytes) => {
+                stream.write_all(&bytes).await?;
+                stream.shutdown().await?;
+                return Ok(());
+            }
+            Act::Endless(head, chunk) => {
+                stream.write_all(&head).await?;
+                loop {
+                    stream.write_all(&chunk).await?;
+                }
+            }
+            Act::Reset => {
+                return stream.tcp().set_zero_linger();
+            }
+            Act::Hang | Act::After(..) => std::future::pending().await,
+        }
+        stream.flush().await?;
+    }
+    Ok(())
+}
+
+async fn read_request(
+    stream: &mut Box<dyn Stream>,
+    connection: usize,
+) -> std::io::Result<Option<Request>> {
+    let mut bytes = Vec::new();
+    while !bytes.ends_with(b"\r\n\r\n") {
+        match stream.read_u8().await {
+            Ok(byte) => bytes.push(byte),
+            Err(_) => return Ok(None),
+        }
+    }
+    let head = String::from_utf8_lossy(&bytes).into_owned();
+    let mut words = head.split(' ').map(str::to_owned);
+    let (method, path) = (
+        words.next().unwrap_or_default(),
+        words.next().unwrap_or_default(),
+    );
+    let head = head.to_ascii_lowercase();
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "));
+    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+    stream.read_exact(&mut body).await?;
+    let body = String::from_utf8_lossy(&body).into_owned();
+    Ok(Some(Request {
+        method,
+        path,
+        head,
+        body,
+        connection,
+        earlier: 0,
+    }))
+}
+
+/// A complete answer.
+pub fn reply(status: &str, body: &str) -> Vec<u8> {
+    reply_with(status, "Content-Type: application/json\r\n", body)
+}
+
+/// A complete answer with further header fields, each with its line end.
+pub fn reply_with(status: &str, headers: &str, body: &str) -> Vec<u8> {
+    format!(
+        "HTTP/1.1 {status}\r\n{headers}Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+/// Each CA has a name of its own.
+static NAMED: AtomicUsize = AtomicUsize::new(0);
+
+/// A certificate and its key.
+pub struct Certificate {
+    pub der: CertificateDer<'static>,
+    /// PEM of who signed it.
+    pub issuer_pem: String,
+    key: KeyPair,
+}
+
+impl Certificate {
+    /// For 127.0.0.1 and localhost, by a CA of its own.
+    pub fn new() -> Self {
+        Self::valid_until(2090)
+    }
+
+    /// The same, valid until the beginning of a year.
+    pub fn valid_until(year: i32) -> Self {
+        Self::issue(&["127.0.0.1", "localhost"], year)
+    }
+
+    /// For other names.
+    pub fn of_host(name: &str) -> Self {
+        Self::issue(&[name], 2090)
+    }
+
+    /// A BMC's own, a CA to itself.
+    pub fn self_signed() -> Self {
+        let mut parameters = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let certificate = parameters.self_signed(&key).unwrap();
+        Self {
+            der: certificate.der().clone(),
+            issuer_pem: certificate.pem(),
+            key,
+        }
+    }
+
+    fn issue(names: &[&str], year: i32) -> Self {
+        let mut authority = CertificateParams::new(Vec::new()).unwrap();
+        let number = NAMED.fetch_add(1, Ordering::Relaxed);
+        authority
+            .distinguished_name
+            .push(DnType::CommonName, format!("CA {number}"));
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority_key = KeyPair::generate().unwrap();
+        let issuer_pem = authority.self_signed(&authority_key).unwrap().pem();
+        let issuer = Issuer::new(authority, authority_key);
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut parameters = CertificateParams::new(names).unwrap();
+        parameters.not_before = rcgen::date_time_ymd(2000, 1, 1);
+        parameters.not_after = rcgen::date_time_ymd(year, 1, 1);
+        let key = KeyPair::generate().unwrap();
+        let der = parameters.signed_by(&key, &issuer).unwrap().der().clone();
+        Self {
+            der,
+            issuer_pem,
+            key,
+        }
+    }
+
+    /// The same certificate, presented by somebody who does not hold its key.
+    pub fn stolen(&self) -> Self {
+        Self {
+            der: self.der.clone(),
+            issuer_pem: self.issuer_pem.clone(),
+            key: KeyPair::generate().unwrap(),
+        }
+    }
+
+    fn acceptor(&self) -> TlsAcceptor {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let key = PrivateKeyDer::try_from(self.key.serialize_der()).unwrap();
+        let key = provider.key_provider.load_private_key(key).unwrap();
+        // Not `with_single_cert`, which would notice that the key is another.
+        let certified = rustls::sign::CertifiedKey::new(vec![self.der.clone()], key);
+        let resolver = rustls::sign::SingleCertAndKey::from(certified);
+        let builder = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap();
+        TlsAcceptor::from(Arc::new(
+            builder
+                .with_no_client_auth()
+                .with_cert_resolver(Arc::new(resolver)),
+        ))
+    }
+}

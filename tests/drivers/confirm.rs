@@ -1,0 +1,206 @@
+//! The reads for a proof: when they are worth a judgement, and everything that starts them again.
+
+use crate::bmc::{Act, Bmc, Request, reply};
+use crate::device::{driver, service, system};
+use node_fencing_operator::clock::Clock;
+use node_fencing_operator::core::reading::PowerState;
+use node_fencing_operator::fence::confirm::{ConfirmPlan, Confirmation, Ended, confirm};
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+const PLAN: ConfirmPlan = ConfirmPlan {
+    reads: 3,
+    period: Duration::from_millis(50),
+    window: Duration::from_millis(100),
+    deadline: Duration::from_secs(5),
+};
+
+async fn confirmed(bmc: &Bmc, plan: &ConfirmPlan) -> Confirmation {
+    confirm(&driver(bmc), plan, Clock::SYSTEM, |_| {
+        ControlFlow::Continue(())
+    })
+    .await
+}
+
+/// A system whose power state, request by request, is the next of these; the last one stays. `!` is a reset.
+fn playing(states: &'static [&'static str]) -> impl Fn(&Request) -> Act + Send + Sync {
+    move |request| match states[request.earlier.min(states.len() - 1)] {
+        "!" => Act::Reset,
+        state => Act::Send(reply("200 OK", &system(&format!("\"{state}\"")))),
+    }
+}
+
+fn words(confirmation: &Confirmation) -> Vec<&str> {
+    confirmation
+        .readings
+        .iter()
+        .map(|reading| reading.raw.as_str())
+        .collect()
+}
+
+#[tokio::test]
+async fn enough_offs_over_the_window_are_stable() {
+    let bmc = Bmc::plain(service("\"Off\"")).await;
+    let confirmation = confirmed(&bmc, &PLAN).await;
+    assert_eq!(confirmation.ended, Ended::Stable);
+    assert_eq!(words(&confirmation), ["Off", "Off", "Off"]);
+    for pair in confirmation.readings.windows(2) {
+        assert!(pair[1].asked - pair[0].answered >= PLAN.period);
+    }
+    assert!(confirmation.opened <= confirmation.readings[0].asked);
+}
+
+#[tokio::test]
+async fn a_longer_window_takes_more_reads() {
+    let bmc = Bmc::plain(service("\"Off\"")).await;
+    let plan = ConfirmPlan {
+        reads: 0,
+        window: Duration::from_millis(180),
+        ..PLAN
+    };
+    let confirmation = confirmed(&bmc, &plan).await;
+    let (first, last) = (
+        &confirmation.readings[0],
+        confirmation.readings.last().unwrap(),
+    );
+    assert_eq!(confirmation.ended, Ended::Stable);
+    assert!(last.asked - first.answered >= plan.window);
+}
+
+#[tokio::test]
+async fn one_off_alone_is_never_stable() {
+    let bmc = Bmc::plain(service("\"Off\"")).await;
+    let plan = ConfirmPlan {
+        reads: 1,
+        window: Duration::ZERO,
+        ..PLAN
+    };
+    assert_eq!(confirmed(&bmc, &plan).await.readings.len(), 2);
+}
+
+#[tokio::test]
+async fn anything_else_starts_the_run_again() {
+    let bmc = Bmc::plain(playing(&[
+        "On",
+        "PoweringOff",
+        "Off",
+        "Off",
+        "Paused",
+        "Off",
+    ]))
+    .await;
+    let confirmation = confirmed(&bmc, &PLAN).await;
+    assert_eq!(confirmation.ended, Ended::Stable);
+    assert_eq!(
+        words(&confirmation),
+        [
+            "On",
+            "PoweringOff",
+            "Off",
+            "Off",
+            "Paused",
+            "Off",
+            "Off",
+            "Off"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn an_error_starts_a_new_session_and_counts_as_unknown() {
+    // Two resets: the first one is a GET on a reused connection, which is sent once more.
+    let bmc = Bmc::plain(playing(&["Off", "Off", "!", "!", "Off"])).await;
+    let confirmation = confirmed(&bmc, &PLAN).await;
+    assert_eq!(confirmation.ended, Ended::Stable);
+    assert_eq!(
+        words(&confirmation),
+        ["Off", "Off", "Unreachable", "Off", "Off", "Off"]
+    );
+    assert_eq!(confirmation.readings[2].state, PowerState::Unknown);
+    assert!(
+        (confirmation.readings[2].answered..=confirmation.readings[3].asked)
+            .contains(&confirmation.opened)
+    );
+}
+
+#[tokio::test]
+async fn flapping_never_satisfies_the_window() {
+    let bmc = Bmc::plain(|request| {
+        let state = if request.earlier % 3 == 2 {
+            "\"On\""
+        } else {
+            "\"Off\""
+        };
+        Act::Send(reply("200 OK", &system(state)))
+    })
+    .await;
+    let plan = ConfirmPlan {
+        deadline: Duration::from_millis(900),
+        ..PLAN
+    };
+    let confirmation = confirmed(&bmc, &plan).await;
+    assert_eq!(confirmation.ended, Ended::Deadline(None));
+    assert!(confirmation.readings.len() > 6);
+}
+
+#[tokio::test]
+async fn a_device_that_hangs_ends_at_the_deadline() {
+    let bmc = Bmc::plain(|request| match request.earlier {
+        0 => Act::Send(reply("200 OK", &system("\"Off\""))),
+        _ => Act::Hang,
+    })
+    .await;
+    let plan = ConfirmPlan {
+        deadline: Duration::from_millis(400),
+        ..PLAN
+    };
+    let confirmation = confirmed(&bmc, &plan).await;
+    assert_eq!(confirmation.ended, Ended::Deadline(None));
+    assert_eq!(words(&confirmation), ["Off"]);
+}
+
+#[tokio::test]
+async fn a_busy_device_is_asked_again_only_after_the_pause_it_wants() {
+    let bmc = Bmc::plain(|_| {
+        Act::Send(crate::bmc::reply_with(
+            "503 Busy",
+            "Retry-After: 30\r\n",
+            "{}",
+        ))
+    })
+    .await;
+    let confirmation = confirmed(&bmc, &PLAN).await;
+    assert!(
+        matches!(&confirmation.ended, Ended::Deadline(Some(error)) if error.reason() == "Busy")
+    );
+    assert_eq!(
+        bmc.requests().len(),
+        1,
+        "its pause is longer than the deadline"
+    );
+}
+
+#[tokio::test]
+async fn a_refused_password_is_not_tried_again() {
+    let bmc = Bmc::plain(|_| Act::Send(reply("401 Unauthorized", "{}"))).await;
+    let confirmation = confirmed(&bmc, &PLAN).await;
+    assert!(matches!(&confirmation.ended, Ended::Failed(error) if error.reason() == "AuthFailed"));
+    assert_eq!(bmc.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn the_watcher_sees_every_reading_and_can_stop_the_reads() {
+    let bmc = Bmc::plain(service("\"Off\"")).await;
+    let mut seen = 0;
+    let stop_at_second = |_: &_| {
+        seen += 1;
+        if seen == 2 {
+            ControlFlow::Break("claim lost".to_owned())
+        } else {
+            ControlFlow::Continue(())
+        }
+    };
+    let confirmation = confirm(&driver(&bmc), &PLAN, Clock::SYSTEM, stop_at_second).await;
+    assert_eq!(confirmation.ended, Ended::Stopped("claim lost".to_owned()));
+    assert_eq!(confirmation.readings.len(), 2);
+}

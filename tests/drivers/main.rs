@@ -1,0 +1,9 @@
+//! The drivers against devices that lie, stall, break off and attack. Each row of FAULTS §2 is a test; what they have in
+//! common is that nothing but an exact off is ever read as off.
+
+mod bmc;
+mod confirm;
+mod device;
+mod power_off;
+mod reads;
+mod transport;

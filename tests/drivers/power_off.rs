@@ -1,0 +1,273 @@
+//! The one command: sent once, hard, only where it is offered; and what its answers mean.
+
+use crate::bmc::{Act, Bmc, reply, reply_with};
+use crate::device::{RESET, SYSTEM, driver, service, settings_of, system, system_with};
+use node_fencing_operator::core::reading::PowerState;
+use node_fencing_operator::fence::redfish::{Redfish, RedfishSettings};
+use node_fencing_operator::fence::{DeviceError, FenceDriver, OffOutcome};
+use std::time::Duration;
+
+/// A running system that answers the command like this.
+async fn answering(act: impl Fn() -> Act + Send + Sync + 'static) -> Bmc {
+    Bmc::plain(move |request| match request.method.as_str() {
+        "POST" => act(),
+        _ => Act::Send(reply("200 OK", &system("\"On\""))),
+    })
+    .await
+}
+
+async fn power_off(bmc: &Bmc) -> Result<OffOutcome, DeviceError> {
+    let mut session = driver(bmc).open();
+    session.prepare_off().await?;
+    session.force_off().await
+}
+
+#[tokio::test]
+async fn an_accepted_command_is_sent_exactly_once_and_hard() {
+    for status in ["200 OK", "202 Accepted", "204 No Content"] {
+        let bmc = answering(move || Act::Send(reply(status, ""))).await;
+        assert_eq!(power_off(&bmc).await, Ok(OffOutcome::Accepted), "{status}");
+        assert_eq!(bmc.commands(), [r#"{"ResetType":"ForceOff"}"#]);
+    }
+}
+
+#[tokio::test]
+async fn an_accepted_command_stays_accepted_when_its_body_is_garbage() {
+    let bmc = answering(|| {
+        Act::Send(reply_with(
+            "200 OK",
+            "Content-Encoding: gzip\r\n",
+            "garbage",
+        ))
+    })
+    .await;
+    assert_eq!(power_off(&bmc).await, Ok(OffOutcome::Accepted));
+}
+
+#[tokio::test]
+async fn accepted_and_ignored_still_reads_on() {
+    let bmc = Bmc::plain(service("\"On\"")).await;
+    let mut session = driver(&bmc).open();
+    session.prepare_off().await.unwrap();
+    assert_eq!(session.force_off().await, Ok(OffOutcome::Accepted));
+    assert_eq!(session.observe().await.unwrap().state, PowerState::On);
+}
+
+#[tokio::test]
+async fn already_off_is_a_claim_with_the_device_s_own_words() {
+    let ilo = r#"{"error":{"code":"iLO.0.10.ExtendedInfo","@Message.ExtendedInfo":[{"MessageId":"iLO.2.14.InvalidOperationForSystemState"}]}}"#;
+    let idrac = r#"{"error":{"@Message.ExtendedInfo":[{"MessageId":"IDRAC.2.5.PSU501","Message":"The server is already off."}]}}"#;
+    for (status, body, expected) in [
+        (
+            "400 Bad Request",
+            ilo,
+            "400: iLO.2.14.InvalidOperationForSystemState",
+        ),
+        ("409 Conflict", idrac, "409: IDRAC.2.5.PSU501"),
+        ("409 Conflict", "<html>", "409: no reason given"),
+    ] {
+        let bmc = answering(move || Act::Send(reply(status, body))).await;
+        assert_eq!(
+            power_off(&bmc).await,
+            Ok(OffOutcome::AlreadyOff {
+                said: expected.to_owned()
+            })
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_definite_refusal_is_an_error() {
+    for (status, expected) in [
+        ("307 Temporary Redirect", "Refused"),
+        ("401 Unauthorized", "AuthFailed"),
+        ("403 Forbidden", "PermissionDenied"),
+        ("404 Not Found", "NotFound"),
+        ("405 Method Not Allowed", "Refused"),
+        ("412 Precondition Failed", "Refused"),
+        ("429 Too Many Requests", "Busy"),
+        ("501 Not Implemented", "Refused"),
+    ] {
+        let bmc = answering(move || Act::Send(reply(status, "{}"))).await;
+        assert_eq!(
+            power_off(&bmc).await.map_err(|error| error.reason()),
+            Err(expected),
+            "{status}"
+        );
+        assert_eq!(bmc.commands().len(), 1, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_without_a_definite_answer_is_unknown_and_never_sent_again() {
+    let answers: [(fn() -> Act, &str); 6] = [
+        (
+            || Act::Send(reply("500 Internal Server Error", "{}")),
+            "Busy",
+        ),
+        (|| Act::Send(reply("503 Service Unavailable", "{}")), "Busy"),
+        (|| Act::Reset, "Unreachable"),
+        (|| Act::SendThenClose(Vec::new()), "Unreachable"),
+        (
+            || Act::SendThenClose(b"SSH-2.0-dropbear\r\n".to_vec()),
+            "ProtocolError",
+        ),
+        (|| Act::Hang, "Timeout"),
+    ];
+    for (answer, expected) in answers {
+        let bmc = answering(answer).await;
+        match power_off(&bmc).await {
+            Ok(OffOutcome::Unknown(error)) => assert_eq!(error.reason(), expected),
+            other => panic!("{expected}: {other:?}"),
+        }
+        assert_eq!(bmc.commands().len(), 1, "{expected}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_could_not_be_sent_is_an_error() {
+    let bmc = Bmc::plain(|_| {
+        Act::SendThenClose(reply_with(
+            "200 OK",
+            "Connection: close\r\n",
+            &system("\"On\""),
+        ))
+    })
+    .await;
+    let mut session = driver(&bmc).open();
+    session.prepare_off().await.unwrap();
+    bmc.stop().await;
+    assert_eq!(
+        session.force_off().await.map_err(|error| error.reason()),
+        Err("Unreachable")
+    );
+}
+
+#[tokio::test]
+async fn a_connection_that_was_closed_while_idle_does_not_lose_the_command() {
+    let bmc = Bmc::plain(|request| match request.method.as_str() {
+        "POST" => Act::Send(reply("204 No Content", "")),
+        _ => Act::SendThenClose(reply("200 OK", &system("\"On\""))),
+    })
+    .await;
+    let mut session = driver(&bmc).open();
+    session.prepare_off().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(session.force_off().await, Ok(OffOutcome::Accepted));
+    assert_eq!(bmc.commands().len(), 1);
+}
+
+/// What a device whose reset action has these members says to a power-off, and the commands that it got.
+async fn power_off_with(action: &'static str, info: &'static str) -> (String, usize) {
+    let bmc = Bmc::plain(move |request| {
+        Act::Send(match (request.method.as_str(), request.path.as_str()) {
+            ("GET", SYSTEM) => reply("200 OK", &system_with("\"On\"", action)),
+            ("GET", "/redfish/v1/Systems/1/ResetActionInfo") => reply("200 OK", info),
+            ("POST", RESET) => reply("204 No Content", ""),
+            _ => reply("404 Not Found", "{}"),
+        })
+    })
+    .await;
+    let probe = driver(&bmc).open().probe().await;
+    let denied = probe.map(|probe| probe.off_denied.is_some());
+    let outcome = power_off(&bmc).await;
+    assert_eq!(
+        outcome.is_err(),
+        denied.unwrap_or(true),
+        "the probe foretells the power-off"
+    );
+    (
+        outcome.map_or_else(
+            |error| error.reason().to_owned(),
+            |outcome| format!("{outcome:?}"),
+        ),
+        bmc.commands().len(),
+    )
+}
+
+#[tokio::test]
+async fn force_off_is_sent_only_where_it_is_offered() {
+    const INFO: &str = r#""@Redfish.ActionInfo":"/redfish/v1/Systems/1/ResetActionInfo""#;
+    let offered = r#"{"Parameters":[{"Name":"Other","AllowableValues":["x"]},{"Name":"ResetType","AllowableValues":["On","ForceOff"]}]}"#;
+    let missing =
+        r#"{"Parameters":[{"Name":"ResetType","AllowableValues":["On","GracefulShutdown"]}]}"#;
+    assert_eq!(
+        power_off_with(INFO, offered).await,
+        ("Accepted".to_owned(), 1)
+    );
+    for (action, info) in [
+        (INFO, missing),
+        (INFO, "{}"),
+        (
+            r#""ResetType@Redfish.AllowableValues":["On","GracefulShutdown","ForceRestart"]"#,
+            "",
+        ),
+        (r#""ResetType@Redfish.AllowableValues":["forceoff"]"#, ""),
+        (r#""ResetType@Redfish.AllowableValues":[]"#, ""),
+        (r#""ResetType@Redfish.AllowableValues":"ForceOff""#, ""),
+        (r#""title":"nothing about reset types""#, ""),
+        (
+            r#""@Redfish.ActionInfo":"http://192.0.2.1/redfish/v1/ResetActionInfo""#,
+            "",
+        ),
+    ] {
+        assert_eq!(
+            power_off_with(action, info).await,
+            ("Refused".to_owned(), 0),
+            "{action} {info}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_command_target_out_of_the_service_is_refused() {
+    let elsewhere = Bmc::plain(service("\"On\"")).await;
+    let target = format!("http://{}{RESET}", elsewhere.address);
+    let bmc =
+        Bmc::plain(move |_| Act::Send(reply("200 OK", &system("\"On\"").replace(RESET, &target))))
+            .await;
+    assert_eq!(
+        power_off(&bmc).await.map_err(|error| error.reason()),
+        Err("Refused")
+    );
+    assert!(elsewhere.requests().is_empty() && bmc.commands().is_empty());
+}
+
+#[tokio::test]
+async fn nothing_is_sent_that_was_not_prepared_and_no_preparation_serves_twice() {
+    let bmc = Bmc::plain(service("\"On\"")).await;
+    let mut session = driver(&bmc).open();
+    assert_eq!(
+        session.force_off().await.map_err(|error| error.reason()),
+        Err("Refused")
+    );
+    session.prepare_off().await.unwrap();
+    assert_eq!(session.force_off().await, Ok(OffOutcome::Accepted));
+    assert_eq!(
+        session.force_off().await.map_err(|error| error.reason()),
+        Err("Refused")
+    );
+    assert_eq!(bmc.commands().len(), 1);
+}
+
+#[tokio::test]
+async fn the_command_has_a_shorter_deadline_of_its_own() {
+    let bmc = answering(|| {
+        Act::After(
+            Duration::from_millis(400),
+            Box::new(Act::Send(reply("204 No Content", ""))),
+        )
+    })
+    .await;
+    let hasty = RedfishSettings {
+        command_timeout: Duration::from_millis(200),
+        ..settings_of(&bmc)
+    };
+    let mut session = Redfish::new(hasty).unwrap().open();
+    session.prepare_off().await.unwrap();
+    assert!(matches!(
+        session.force_off().await,
+        Ok(OffOutcome::Unknown(DeviceError::Timeout { .. }))
+    ));
+    assert_eq!(power_off(&bmc).await, Ok(OffOutcome::Accepted));
+}

@@ -1,0 +1,426 @@
+//! What answers mean: every unusable one is an error or Unknown, never Off.
+
+use crate::bmc::{Act, Bmc, Request, reply, reply_with};
+use crate::device::{SYSTEM, driver, observe, service, settings_of, system, verdict, verdict_of};
+use node_fencing_operator::fence::redfish::{Redfish, RedfishSettings};
+use node_fencing_operator::fence::{Advice, DeviceError, FenceDriver};
+use std::time::Duration;
+
+/// A device that answers everything with these bytes.
+fn always(bytes: Vec<u8>) -> impl Fn(&Request) -> Act + Send + Sync {
+    move |_| Act::Send(bytes.clone())
+}
+
+async fn verdict_on_body(body: &str) -> String {
+    verdict(always(reply("200 OK", body))).await
+}
+
+#[tokio::test]
+async fn only_the_exact_word_is_off() {
+    for (power_state, expected) in [
+        (r#""Off""#, "Off(Off)"),
+        (r#""On""#, "On(On)"),
+        (r#""PoweringOff""#, "Transitional(PoweringOff)"),
+        (r#""PoweringOn""#, "Transitional(PoweringOn)"),
+        (r#""Paused""#, "Unknown(Paused)"),
+        (r#""off""#, "Unknown(off)"),
+        (r#""OFF""#, "Unknown(OFF)"),
+        (r#"" Off""#, "Unknown( Off)"),
+        (r#""Off\u0000""#, "Unknown(Off )"),
+        ("null", "Unknown(null)"),
+        ("false", "Unknown(false)"),
+        (r#"["Off"]"#, r#"Unknown(["Off"])"#),
+        (r#"{"Off":"Off"}"#, r#"Unknown({"Off":"Off"})"#),
+    ] {
+        assert_eq!(
+            verdict_on_body(&system(power_state)).await,
+            expected,
+            "{power_state}"
+        );
+    }
+    let absent = system("null").replace("\"PowerState\":null,", "");
+    assert_eq!(verdict_on_body(&absent).await, "Unknown(no PowerState)");
+    let misspelt = system("\"Off\"").replace("PowerState", "powerState");
+    assert_eq!(verdict_on_body(&misspelt).await, "Unknown(no PowerState)");
+}
+
+#[tokio::test]
+async fn another_resource_s_power_state_is_not_the_system_s() {
+    let chassis = system("\"Off\"").replace(
+        "#ComputerSystem.v1_20_0.ComputerSystem",
+        "#Chassis.v1_20_0.Chassis",
+    );
+    assert_eq!(verdict_on_body(&chassis).await, "ProtocolError");
+    assert_eq!(
+        verdict_on_body(r#"{"PowerState":"Off"}"#).await,
+        "ProtocolError"
+    );
+}
+
+#[tokio::test]
+async fn an_error_status_is_never_off_whatever_its_body_says() {
+    for (status, expected) in [
+        ("201 Created", "ProtocolError"),
+        ("204 No Content", "ProtocolError"),
+        ("206 Partial Content", "ProtocolError"),
+        ("400 Bad Request", "ProtocolError"),
+        ("401 Unauthorized", "AuthFailed"),
+        ("403 Forbidden", "PermissionDenied"),
+        ("404 Not Found", "NotFound"),
+        ("406 Not Acceptable", "ProtocolError"),
+        ("412 Precondition Failed", "ProtocolError"),
+        ("429 Too Many Requests", "Busy"),
+        ("500 Internal Server Error", "Busy"),
+        ("503 Service Unavailable", "Busy"),
+        ("599 Whatever", "Busy"),
+    ] {
+        assert_eq!(
+            verdict(always(reply(status, &system("\"Off\"")))).await,
+            expected,
+            "{status}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_refused_password_is_sent_once_and_needs_a_human() {
+    let bmc = Bmc::plain(always(reply("401 Unauthorized", "{}"))).await;
+    let error = observe(&driver(&bmc)).await.expect_err("401");
+    assert_eq!(error.advice(), Advice::Human);
+    assert_eq!(
+        bmc.requests().len(),
+        1,
+        "a second try could lock the account"
+    );
+}
+
+#[tokio::test]
+async fn a_busy_device_is_believed_up_to_ten_minutes() {
+    for (header, expected) in [
+        ("7", Some(7)),
+        ("99999999999", Some(600)),
+        ("Wed, 21 Oct 2099 07:28:00 GMT", None),
+        ("-1", None),
+    ] {
+        let answer = reply_with(
+            "503 Service Unavailable",
+            &format!("Retry-After: {header}\r\n"),
+            "{}",
+        );
+        let bmc = Bmc::plain(always(answer)).await;
+        let error = observe(&driver(&bmc)).await.expect_err("503");
+        assert_eq!(
+            error.retry_after(),
+            expected.map(Duration::from_secs),
+            "{header}"
+        );
+        assert_eq!(error.advice(), Advice::Wait);
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_the_document_is_a_protocol_error() {
+    let off = system("\"Off\"");
+    let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+    for (what, body) in [
+        ("empty", ""),
+        ("HTML", "<html><body>\"PowerState\":\"Off\"</body></html>"),
+        ("bad JSON", "{\"PowerState\":\"Off\""),
+        ("two documents", &format!("{off}{off}")),
+        ("a number", "0"),
+        ("depth 10,000", &deep),
+        (
+            "a name twice",
+            &off.replace("\"Id\":\"1\"", "\"PowerState\":\"On\""),
+        ),
+        (
+            "a name twice, deep down",
+            &off.replace("\"Health\"", "\"State\""),
+        ),
+        ("a byte order mark", &format!("\u{feff}{off}")),
+    ] {
+        assert_eq!(verdict_on_body(body).await, "ProtocolError", "{what}");
+    }
+    let not_utf8 = [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n".as_slice(),
+        b"\"\xff\"",
+    ]
+    .concat();
+    assert_eq!(verdict(always(not_utf8)).await, "ProtocolError");
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_is_a_protocol_error() {
+    let off = system("\"Off\"");
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n",
+        off.len() + 1
+    );
+    let truncated = format!("{head}{off}").into_bytes();
+    assert_eq!(
+        verdict(move |_| Act::SendThenClose(truncated.clone())).await,
+        "ProtocolError"
+    );
+    let chunked = format!(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{off}\r\n",
+        off.len()
+    );
+    assert_eq!(
+        verdict(move |_| Act::SendThenClose(chunked.clone().into_bytes())).await,
+        "ProtocolError"
+    );
+}
+
+#[tokio::test]
+async fn a_body_over_one_mebibyte_is_refused_unread() {
+    let large = format!("{}{}", system("\"Off\""), " ".repeat(1 << 20));
+    assert_eq!(
+        verdict(always(reply("200 OK", &large))).await,
+        "ProtocolError"
+    );
+    let head = b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n".to_vec();
+    assert_eq!(
+        verdict(move |_| Act::Endless(head.clone(), vec![b' '; 1 << 16])).await,
+        "ProtocolError"
+    );
+    let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+    let chunk = [b"10000\r\n".as_slice(), &[b' '; 1 << 16], b"\r\n"].concat();
+    assert_eq!(
+        verdict(move |_| Act::Endless(head.clone(), chunk.clone())).await,
+        "ProtocolError"
+    );
+}
+
+#[tokio::test]
+async fn tiny_chunks_and_endless_headers_end_by_a_limit() {
+    let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+    let reason = verdict(move |_| Act::Endless(head.clone(), b"1\r\n \r\n".to_vec())).await;
+    assert!(
+        matches!(reason.as_str(), "ProtocolError" | "Timeout"),
+        "{reason}"
+    );
+    let head = b"HTTP/1.1 200 OK\r\n".to_vec();
+    assert_eq!(
+        verdict(move |_| Act::Endless(head.clone(), b"X: y\r\n".to_vec())).await,
+        "ProtocolError"
+    );
+    let head = b"HTTP/1.1 200 OK\r\nX: ".to_vec();
+    assert_eq!(
+        verdict(move |_| Act::Endless(head.clone(), vec![b'y'; 4096])).await,
+        "ProtocolError"
+    );
+    let informational = b"HTTP/1.1 100 Continue\r\n\r\n".to_vec();
+    let reason = verdict(move |_| Act::Endless(Vec::new(), informational.clone())).await;
+    assert!(
+        matches!(reason.as_str(), "ProtocolError" | "Timeout"),
+        "{reason}"
+    );
+}
+
+#[tokio::test]
+async fn a_packed_body_is_never_unpacked() {
+    let packed = reply_with("200 OK", "Content-Encoding: gzip\r\n", &system("\"Off\""));
+    assert_eq!(verdict(always(packed)).await, "ProtocolError");
+}
+
+#[tokio::test]
+async fn a_redirect_is_never_followed() {
+    let elsewhere = Bmc::plain(service("\"Off\"")).await;
+    let location = format!("Location: http://{}{SYSTEM}\r\n", elsewhere.address);
+    for status in [
+        "301 Moved",
+        "302 Found",
+        "303 See Other",
+        "307 Temporary Redirect",
+        "308 Permanent Redirect",
+    ] {
+        assert_eq!(
+            verdict(always(reply_with(status, &location, &system("\"Off\"")))).await,
+            "ProtocolError",
+            "{status}"
+        );
+    }
+    assert!(
+        elsewhere.requests().is_empty(),
+        "the password went elsewhere"
+    );
+}
+
+/// What a service with this collection of systems is read as, and which paths were asked for.
+async fn verdict_on_collection(collection: String) -> (String, Vec<String>) {
+    let bmc = Bmc::plain(move |request| match request.path.as_str() {
+        "/redfish/v1/Systems" => Act::Send(reply("200 OK", &collection)),
+        _ => Act::Send(reply("200 OK", &system("\"Off\""))),
+    })
+    .await;
+    let verdict = verdict_of(RedfishSettings {
+        system_id: None,
+        ..settings_of(&bmc)
+    })
+    .await;
+    (
+        verdict,
+        bmc.requests()
+            .into_iter()
+            .map(|request| request.path)
+            .collect(),
+    )
+}
+
+#[tokio::test]
+async fn a_link_out_of_the_service_is_refused() {
+    let elsewhere = Bmc::plain(service("\"Off\"")).await;
+    for link in [
+        format!("http://{}{SYSTEM}", elsewhere.address),
+        format!("//{}{SYSTEM}", elsewhere.address),
+        format!("@{}{SYSTEM}", elsewhere.address),
+        "/redfish/v1/../../Off".to_owned(),
+        "/redfish/v1/%2e%2E/Off".to_owned(),
+        "/redfish/v1/Systems/1?x=y".to_owned(),
+        "/redfish/v1/Systems/1#/Off".to_owned(),
+        "/redfish/v1/Systems/1\\u000d\\u000aX: y".to_owned(),
+        format!("/redfish/v1/{}", "x".repeat(600)),
+        "/Off".to_owned(),
+        String::new(),
+    ] {
+        let collection = format!(r#"{{"Members":[{{"@odata.id":"{link}"}}]}}"#);
+        let (verdict, asked) = verdict_on_collection(collection).await;
+        assert_eq!(
+            (verdict.as_str(), asked.len()),
+            ("ProtocolError", 1),
+            "{link}"
+        );
+    }
+    assert!(
+        elsewhere.requests().is_empty(),
+        "the password went elsewhere"
+    );
+}
+
+#[tokio::test]
+async fn a_system_is_named_unless_there_is_exactly_one() {
+    let member = |id: &str| format!(r#"{{"@odata.id":"/redfish/v1/Systems/{id}"}}"#);
+    let one = format!(r#"{{"Members":[{}]}}"#, member("Self"));
+    let (verdict, asked) = verdict_on_collection(one).await;
+    assert_eq!(verdict, "Off(Off)");
+    assert_eq!(asked, ["/redfish/v1/Systems", "/redfish/v1/Systems/Self"]);
+    let several = format!(r#"{{"Members":[{},{}]}}"#, member("Node1"), member("Node2"));
+    assert_eq!(
+        verdict_on_collection(several.clone()).await.0,
+        "AmbiguousSystem"
+    );
+    assert_eq!(
+        verdict_on_collection(r#"{"Members":[]}"#.to_owned())
+            .await
+            .0,
+        "AmbiguousSystem"
+    );
+    let paged = format!(
+        r#"{{"Members":[{}],"Members@odata.nextLink":"/redfish/v1/Systems?p=2"}}"#,
+        member("Node1")
+    );
+    assert_eq!(verdict_on_collection(paged).await.0, "ProtocolError");
+
+    let bmc = Bmc::plain(always(reply("200 OK", &several))).await;
+    let unnamed = RedfishSettings {
+        system_id: None,
+        ..settings_of(&bmc)
+    };
+    let error = observe(&Redfish::new(unnamed).unwrap())
+        .await
+        .expect_err("two systems");
+    assert!(
+        error
+            .to_string()
+            .contains("2 systems (Node1, Node2); set `redfish.systemID`"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_system_id_is_an_id_or_a_path_of_the_service() {
+    let bmc = Bmc::plain(service("\"Off\"")).await;
+    for (id, expected) in [
+        ("1", true),
+        (SYSTEM, true),
+        ("", false),
+        ("1/../2", false),
+        ("..", false),
+        ("1?x", false),
+        ("/Off", false),
+    ] {
+        let driver = Redfish::new(RedfishSettings {
+            system_id: Some(id.to_owned()),
+            ..settings_of(&bmc)
+        });
+        match driver {
+            Ok(driver) => assert!(expected && observe(&driver).await.is_ok(), "{id}"),
+            Err(error) => assert!(
+                !expected
+                    && matches!(
+                        error,
+                        DeviceError::Settings {
+                            field: "redfish.systemID",
+                            ..
+                        }
+                    ),
+                "{id}: {error}"
+            ),
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_request_carries_what_bmcs_demand_and_nothing_that_they_refuse() {
+    let bmc = Bmc::plain(service("\"On\"")).await;
+    let mut session = driver(&bmc).open();
+    session.prepare_off().await.unwrap();
+    session.force_off().await.unwrap();
+    for request in bmc.requests() {
+        assert!(
+            request.head.contains("\r\nodata-version: 4.0\r\n"),
+            "{}",
+            request.head
+        );
+        assert!(
+            request.head.contains("\r\naccept: application/json\r\n"),
+            "{}",
+            request.head
+        );
+        assert!(
+            request.head.contains("\r\nauthorization: basic "),
+            "{}",
+            request.head
+        );
+        assert!(
+            request
+                .head
+                .contains(&format!("\r\nhost: {}\r\n", bmc.address)),
+            "{}",
+            request.head
+        );
+        assert!(!request.head.contains("if-match"), "{}", request.head);
+    }
+}
+
+#[tokio::test]
+async fn a_probe_tells_who_the_machine_is_and_that_it_can_be_cut_off() {
+    let bmc = Bmc::plain(service("\"On\"")).await;
+    let probe = driver(&bmc).open().probe().await.unwrap();
+    assert_eq!(probe.vendor.as_deref(), Some("Example"));
+    assert_eq!(probe.model.as_deref(), Some("R650"));
+    assert_eq!(probe.firmware.as_deref(), Some("1.2.3"));
+    assert_eq!(probe.power_restore_policy.as_deref(), Some("AlwaysOff"));
+    assert_eq!(probe.off_denied, None);
+    assert!(
+        probe
+            .reading
+            .identity
+            .is_system("44454c4c-4200-1035-8052-b4c04f4a4d32")
+    );
+    assert_eq!(
+        probe.reading.identity.serial_number.as_deref(),
+        Some("B5R0JM2")
+    );
+    assert!(bmc.commands().is_empty());
+}

@@ -1,0 +1,405 @@
+//! Getting there: networks that drop, certificates that do not fit, addresses that are not allowed, connections that break.
+
+use crate::bmc::{Act, Bmc, Certificate, reply};
+use crate::device::{
+    PASSWORD, driver, observe, service, settings, settings_of, settings_with, system, verdict,
+    verdict_of,
+};
+use node_fencing_operator::core::reading::PowerState;
+use node_fencing_operator::fence::address::AddressRules;
+use node_fencing_operator::fence::credentials::ALLOWED_HOSTS_ANNOTATION;
+use node_fencing_operator::fence::redfish::{Redfish, RedfishSettings};
+use node_fencing_operator::fence::tls::{Fingerprint, Verification};
+use node_fencing_operator::fence::{DeviceError, FenceDriver};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::net::{TcpSocket, TcpStream};
+
+#[tokio::test]
+async fn a_closed_port_is_unreachable_at_once() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("https://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let begun = Instant::now();
+    assert_eq!(verdict_of(settings(&address)).await, "Unreachable");
+    assert!(begun.elapsed() < Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn a_black_hole_ends_at_the_call_s_own_deadline() {
+    // A listener that never accepts, its queue full: Linux drops further connection requests without a word.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut queued = Vec::new();
+    while let Ok(stream) =
+        tokio::time::timeout(Duration::from_millis(200), TcpStream::connect(address)).await
+    {
+        queued.push(stream.unwrap());
+    }
+    let limit = Duration::from_millis(500);
+    let begun = Instant::now();
+    let settings = RedfishSettings {
+        call_timeout: limit,
+        ..settings(&format!("https://{address}"))
+    };
+    assert_eq!(verdict_of(settings).await, "Timeout");
+    assert!((limit..limit * 3).contains(&begun.elapsed()));
+}
+
+#[tokio::test]
+async fn a_name_that_does_not_exist_is_unreachable() {
+    assert_eq!(
+        verdict_of(settings("https://bmc.invalid")).await,
+        "Unreachable"
+    );
+}
+
+#[tokio::test]
+async fn a_slow_device_succeeds_within_the_deadline() {
+    let certificate = Certificate::new();
+    let slow =
+        |answer: Vec<u8>| Act::After(Duration::from_millis(500), Box::new(Act::Send(answer)));
+    let bmc = Bmc::tls(&certificate, move |_| {
+        slow(reply("200 OK", &system("\"Off\"")))
+    })
+    .await;
+    assert_eq!(observe(&driver(&bmc)).await.unwrap().0, PowerState::Off);
+}
+
+#[tokio::test]
+async fn a_device_that_never_answers_ends_at_the_deadline() {
+    assert_eq!(verdict(|_| Act::Hang).await, "Timeout");
+}
+
+#[tokio::test]
+async fn a_device_that_breaks_off_or_speaks_something_else_is_not_off() {
+    assert_eq!(verdict(|_| Act::Reset).await, "Unreachable");
+    assert_eq!(
+        verdict(|_| Act::SendThenClose(Vec::new())).await,
+        "Unreachable"
+    );
+    assert_eq!(
+        verdict(|_| Act::SendThenClose(b"HTTP/1.1 200 OK\r\nContent-Le".to_vec())).await,
+        "Unreachable"
+    );
+    assert_eq!(
+        verdict(|_| Act::SendThenClose(b"SSH-2.0-dropbear\r\n\r\n".to_vec())).await,
+        "ProtocolError"
+    );
+    assert_eq!(
+        verdict(|_| Act::Send(b"HTTP/2.0 200 OK\r\n\r\n".to_vec())).await,
+        "ProtocolError"
+    );
+}
+
+#[tokio::test]
+async fn one_connection_serves_a_session_and_a_reset_one_is_replaced_once() {
+    let bmc = Bmc::plain(|request| match request.earlier {
+        2 => Act::Reset,
+        _ => Act::Send(reply("200 OK", &system("\"Off\""))),
+    })
+    .await;
+    let mut session = driver(&bmc).open();
+    for _ in 0..3 {
+        assert_eq!(session.observe().await.unwrap().state, PowerState::Off);
+    }
+    let connections: Vec<usize> = bmc
+        .requests()
+        .iter()
+        .map(|request| request.connection)
+        .collect();
+    assert_eq!(connections, [0, 0, 0, 1]);
+}
+
+#[tokio::test]
+async fn a_second_reset_in_a_row_is_an_error() {
+    let bmc = Bmc::plain(|request| match request.earlier {
+        0 => Act::Send(reply("200 OK", &system("\"Off\""))),
+        _ => Act::Reset,
+    })
+    .await;
+    let mut session = driver(&bmc).open();
+    session.observe().await.unwrap();
+    assert_eq!(
+        session.observe().await.map_err(|error| error.reason()),
+        Err("Unreachable")
+    );
+    assert_eq!(bmc.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn a_session_shares_nothing_with_the_one_before() {
+    let bmc = Bmc::plain(service("\"Off\"")).await;
+    let driver = driver(&bmc);
+    let mut first = driver.open();
+    first.observe().await.unwrap();
+    driver.open().observe().await.unwrap();
+    first.observe().await.unwrap();
+    let connections: Vec<usize> = bmc
+        .requests()
+        .iter()
+        .map(|request| request.connection)
+        .collect();
+    assert_eq!(connections, [0, 1, 0]);
+}
+
+/// What an off machine behind this certificate is read as, and the message of the error.
+async fn with_certificate(
+    certificate: &Certificate,
+    verification: Verification,
+) -> (String, String) {
+    let bmc = Bmc::tls(certificate, service("\"Off\"")).await;
+    let driver = Redfish::new(RedfishSettings {
+        verification,
+        ..settings_of(&bmc)
+    })
+    .unwrap();
+    let verdict = match observe(&driver).await {
+        Ok((state, _)) => (format!("{state:?}"), String::new()),
+        Err(error) => (error.reason().to_owned(), error.to_string()),
+    };
+    let reached = !bmc.requests().is_empty();
+    assert_eq!(
+        reached,
+        verdict.0 == "Off",
+        "the password goes only to a device that proved its identity"
+    );
+    verdict
+}
+
+fn full(bundle: &str) -> Verification {
+    Verification::Full {
+        ca_bundle_pem: Some(bundle.as_bytes().to_vec()),
+    }
+}
+
+#[tokio::test]
+async fn full_verification_checks_chain_name_and_dates() {
+    let certificate = Certificate::new();
+    let trust = full(&certificate.issuer_pem);
+    assert_eq!(with_certificate(&certificate, trust.clone()).await.0, "Off");
+    for (what, certificate, trust, expected) in [
+        (
+            "another CA",
+            Certificate::new(),
+            trust.clone(),
+            "signed by no CA that is trusted here",
+        ),
+        (
+            "stolen",
+            certificate.stolen(),
+            trust,
+            "does not hold the key of its certificate",
+        ),
+        (
+            "expired",
+            Certificate::valid_until(2001),
+            Verification::None,
+            "has expired",
+        ),
+        (
+            "another host",
+            Certificate::of_host("bmc.example"),
+            Verification::None,
+            "is for another host",
+        ),
+    ] {
+        // The last two are signed by the CA that is trusted.
+        let trust = if trust == Verification::None {
+            full(&certificate.issuer_pem)
+        } else {
+            trust
+        };
+        let (reason, message) = with_certificate(&certificate, trust).await;
+        assert_eq!(reason, "TlsIdentity", "{what}");
+        assert!(message.contains(expected), "{what}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn a_self_signed_ca_certificate_is_for_a_pin() {
+    let certificate = Certificate::self_signed();
+    let (reason, message) = with_certificate(&certificate, full(&certificate.issuer_pem)).await;
+    assert_eq!(reason, "TlsIdentity");
+    assert!(
+        message.contains("pin the certificate with `tls.verification: Pinned`"),
+        "{message}"
+    );
+    let pin = Verification::Pinned(Fingerprint::of(&certificate.der));
+    assert_eq!(with_certificate(&certificate, pin).await.0, "Off");
+}
+
+#[tokio::test]
+async fn a_pin_is_for_one_certificate_and_its_key() {
+    let certificate = Certificate::valid_until(2001);
+    let pin = Verification::Pinned(Fingerprint::of(&certificate.der));
+    assert_eq!(
+        with_certificate(&certificate, pin.clone()).await.0,
+        "Off",
+        "dates and names do not matter"
+    );
+    let other = Certificate::new();
+    let (reason, message) = with_certificate(&other, pin.clone()).await;
+    assert_eq!(reason, "TlsIdentity");
+    for fingerprint in [
+        Fingerprint::of(&certificate.der),
+        Fingerprint::of(&other.der),
+    ] {
+        assert!(message.contains(&fingerprint.to_string()), "{message}");
+    }
+    assert_eq!(
+        with_certificate(&certificate.stolen(), pin).await.0,
+        "TlsIdentity",
+        "the key is proved"
+    );
+}
+
+#[tokio::test]
+async fn no_verification_still_demands_the_key_of_the_certificate() {
+    let certificate = Certificate::of_host("anything");
+    assert_eq!(
+        with_certificate(&certificate, Verification::None).await.0,
+        "Off"
+    );
+    assert_eq!(
+        with_certificate(&certificate.stolen(), Verification::None)
+            .await
+            .0,
+        "TlsIdentity"
+    );
+}
+
+#[tokio::test]
+async fn plain_http_and_https_are_never_exchanged() {
+    let plain = Bmc::plain(service("\"Off\"")).await;
+    // A request line never ends for a server that sees a TLS handshake; this one answers at once instead.
+    let answering = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = answering.local_addr().unwrap();
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = answering.accept().await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut stream, &reply("400 Bad Request", ""))
+            .await
+            .unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    });
+    let error = observe(&Redfish::new(settings(&format!("https://{address}"))).unwrap())
+        .await
+        .expect_err("no TLS");
+    assert_eq!(error.reason(), "TlsIdentity");
+    assert!(error.to_string().contains("does not speak TLS"), "{error}");
+    server.abort();
+
+    let certificate = Certificate::new();
+    let bmc = Bmc::tls(&certificate, service("\"Off\"")).await;
+    assert_ne!(
+        verdict_of(settings(&format!("http://{}", bmc.address))).await,
+        "Off(Off)"
+    );
+    assert!(bmc.requests().is_empty());
+
+    let verified = RedfishSettings {
+        verification: full(&certificate.issuer_pem),
+        ..settings_of(&plain)
+    };
+    let error = Redfish::new(verified).expect_err("a certificate cannot be checked without TLS");
+    assert!(
+        matches!(
+            error,
+            DeviceError::Settings {
+                field: "redfish.address",
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_ca_bundle_is_judged_with_index_and_date() {
+    let pem = Certificate::new().issuer_pem;
+    let broken = pem.replace("MII", "AII");
+    for (bundle, expected) in [
+        (String::new(), "no certificate in PEM"),
+        ("not PEM".to_owned(), "no certificate in PEM"),
+        (format!("{pem}{broken}"), "certificate 2 cannot be read"),
+    ] {
+        let error = Redfish::new(RedfishSettings {
+            verification: full(&bundle),
+            ..settings("https://127.0.0.1")
+        })
+        .unwrap_err();
+        assert_eq!(error.reason(), "SettingsInvalid");
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn credentials_go_to_no_address_that_is_denied() {
+    let bmc = Bmc::plain(service("\"Off\"")).await;
+    let denied = RedfishSettings {
+        rules: Arc::new(AddressRules::default()),
+        ..settings_of(&bmc)
+    };
+    assert_eq!(verdict_of(denied.clone()).await, "AddressNotAllowed");
+    let by_name = settings(&format!("http://localhost:{}", bmc.address.port()));
+    let denied = RedfishSettings {
+        rules: denied.rules,
+        ..by_name
+    };
+    assert_eq!(
+        verdict_of(denied).await,
+        "AddressNotAllowed",
+        "what counts is where a name leads"
+    );
+    assert!(bmc.requests().is_empty());
+}
+
+#[tokio::test]
+async fn credentials_go_to_no_host_that_their_secret_excludes() {
+    let bmc = Bmc::plain(service("\"Off\"")).await;
+    for (hosts, expected) in [
+        ("127.0.0.0/8", "Off(Off)"),
+        ("bmc.example, 127.0.0.1", "Off(Off)"),
+        ("*.mgmt.example, 10.0.0.0/8", "CredentialsInvalid"),
+        ("", "CredentialsInvalid"),
+    ] {
+        let asked = bmc.requests().len();
+        let annotations = BTreeMap::from([(ALLOWED_HOSTS_ANNOTATION.to_owned(), hosts.to_owned())]);
+        let bound = settings_with(&format!("http://{}", bmc.address), annotations);
+        assert_eq!(verdict_of(bound).await, expected, "{hosts}");
+        assert_eq!(
+            bmc.requests().len() > asked,
+            expected == "Off(Off)",
+            "{hosts}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_secret_is_shown_by_nothing() {
+    let bmc = Bmc::plain(|_| Act::Send(reply("401 Unauthorized", "{}"))).await;
+    let driver = driver(&bmc);
+    let mut session = driver.open();
+    let error = session.observe().await.expect_err("401");
+    // The user and the password as Basic authentication writes them.
+    let encoded = "YWRtaW46Y29ycmVjdCBob3JzZSBiYXR0ZXJ5IHN0YXBsZQ==";
+    assert!(
+        bmc.requests()
+            .iter()
+            .all(|request| request.head.contains(&encoded.to_ascii_lowercase()))
+    );
+    for shown in [
+        format!("{driver:?}"),
+        format!("{session:?}"),
+        format!("{error} {error:?}"),
+        format!("{:?}", settings_of(&bmc)),
+    ] {
+        assert!(
+            !shown.contains(PASSWORD) && !shown.contains(encoded),
+            "{shown}"
+        );
+    }
+}
