@@ -100,7 +100,7 @@ impl Bmc {
             .map(|(which, identity)| Ok((which, Leaf::new(&identity)?)));
         let certificates = certificates.collect::<Result<_>>()?;
         let service = Arc::new(Service::new(power, credentials, certificates));
-        let server = Server::start(address, &[443, 0], service.clone())?;
+        let server = Server::start(address, Some(443), service.clone())?;
         Ok(Self {
             server,
             service,

@@ -125,6 +125,12 @@ impl ControlPlane {
         Ok(path)
     }
 
+    /// A serving certificate of this lab's authority for 127.0.0.1, for a proxy in front of the API server.
+    pub fn serving_identity(&self) -> Result<pki::Identity> {
+        self.authority
+            .serving(&[std::net::Ipv4Addr::LOCALHOST.into()], &[])
+    }
+
     /// Runs kubectl as the administrator.
     pub async fn kubectl(&self, arguments: &[&str]) -> Result<Output> {
         self.run("kubectl", arguments).await

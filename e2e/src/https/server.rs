@@ -29,6 +29,7 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use super::line::{Line, Switch};
+use crate::ports::Port;
 
 /// Requests above this are cut off: nothing that the operator sends comes near.
 const REQUEST_BYTES_MAX: usize = 8 << 20;
@@ -79,20 +80,30 @@ pub trait Site: Send + Sync + 'static {
 pub struct Server {
     switch: Arc<Switch>,
     task: JoinHandle<()>,
+    _port: Option<Port>,
 }
 
 impl Server {
-    /// Listens at the address, on the first of these ports that is free (0: any free port), and answers for the site.
-    pub fn start(address: IpAddr, ports: &[u16], site: Arc<dyn Site>) -> Result<Self> {
-        let addresses: Vec<_> = ports
-            .iter()
-            .map(|port| SocketAddr::new(address, *port))
-            .collect();
-        let listener = TcpListener::bind(addresses.as_slice())
-            .with_context(|| format!("failed to listen on {address}, ports {ports:?}"))?;
+    /// Listens at the address, on the preferred port or, if that is taken or not allowed, on a free one, and answers for
+    /// the site.
+    pub fn start(address: IpAddr, preferred: Option<u16>, site: Arc<dyn Site>) -> Result<Self> {
+        let (listener, port) = match preferred.map(|port| TcpListener::bind((address, port))) {
+            Some(Ok(listener)) => (listener, None),
+            // A port of the kernel's choice would not do: the kernel takes it back while the line is refused.
+            Some(Err(_)) | None => {
+                let port = Port::reserve()?;
+                let listener = TcpListener::bind((address, port.number()))
+                    .with_context(|| format!("failed to listen on {address}:{}", port.number()))?;
+                (listener, Some(port))
+            }
+        };
         let switch = Arc::new(Switch::new(listener)?);
         let task = tokio::spawn(accept(site, switch.clone()));
-        Ok(Self { switch, task })
+        Ok(Self {
+            switch,
+            task,
+            _port: port,
+        })
     }
 
     /// Where it listens.

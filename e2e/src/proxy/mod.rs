@@ -64,7 +64,7 @@ impl Proxy {
             .with_context(|| format!("`{upstream}` is no URL"))?;
         let leaf = Leaf::new(identity)?;
         let forwarder = Arc::new(Forwarder::new(upstream, client(upstream_ca_pem)?, leaf)?);
-        let server = Server::start(Ipv4Addr::LOCALHOST.into(), &[0], forwarder.clone())?;
+        let server = Server::start(Ipv4Addr::LOCALHOST.into(), None, forwarder.clone())?;
         Ok(Self { server, forwarder })
     }
 

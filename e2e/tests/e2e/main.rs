@@ -2,4 +2,5 @@
 
 mod control_plane;
 mod csi;
+mod proxy;
 mod real;

@@ -224,3 +224,22 @@ async fn a_reused_connection_is_reset() {
         "a new connection works"
     );
 }
+
+#[tokio::test]
+async fn a_second_bmc_at_an_address_takes_another_port_and_keeps_it() {
+    let first = bench();
+    let ca = BmcCa::new("test").unwrap();
+    let plug = Arc::new(Plug::new("node-2", UUID));
+    let address = first.bmc.address().ip();
+    let bmc = Bmc::start(address, plug.clone(), Credentials::default(), &ca).unwrap();
+    let client = client(bmc.ca_pem()).unwrap();
+    let second = Bench { bmc, plug, client };
+    let before = second.bmc.address();
+    assert_ne!(first.bmc.address(), before);
+    for line in [Line::Refused, Line::Dark, Line::Up] {
+        second.bmc.set_line(line).unwrap();
+    }
+    assert_eq!(second.bmc.address(), before);
+    assert_eq!(second.power_state().await, "On");
+    assert_eq!(first.power_state().await, "On");
+}
