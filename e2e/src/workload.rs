@@ -42,6 +42,10 @@ pub struct Template {
     pub node: Option<String>,
     /// Finalizers of the pod.
     pub finalizers: Vec<String>,
+    /// The pod uses the node's network, so it starts on a real node whose network plugin is not there yet.
+    pub host_network: bool,
+    /// The pod brings the node's network plugin; see [`crate::machine::Boot::ready_needs_daemonset`].
+    pub network_plugin: bool,
 }
 
 impl Template {
@@ -53,6 +57,27 @@ impl Template {
         }
     }
 
+    /// A pod that brings the node's network plugin, for a DaemonSet. It tolerates nodes that are not Ready for want of
+    /// it, and no taint of anybody else.
+    pub fn network_plugin() -> Self {
+        Self {
+            host_network: true,
+            network_plugin: true,
+            ..Self::default()
+        }
+    }
+
+    fn tolerations(&self) -> Value {
+        let tolerate = |key: &str| json!({"key": key, "operator": "Exists"});
+        if self.tolerates_all {
+            json!([{"operator": "Exists"}])
+        } else if self.network_plugin {
+            json!([tolerate("node.kubernetes.io/not-ready"), tolerate("node.kubernetes.io/unreachable")])
+        } else {
+            json!([])
+        }
+    }
+
     fn render(&self, app: &str) -> Value {
         let mut annotations = json!({});
         if self.ignores_sigterm {
@@ -61,6 +86,8 @@ impl Template {
         let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
         let mut args = if self.claim.is_some() {
             vec!["write", "/data/writes.log"]
+        } else if self.network_plugin {
+            vec!["network", "/cni/lab.conflist"]
         } else {
             vec!["pause"]
         };
@@ -74,6 +101,10 @@ impl Template {
             volumes.push(json!({"name": "data", "persistentVolumeClaim": {"claimName": claim}}));
             mounts.push(json!({"name": "data", "mountPath": "/data"}));
         }
+        if self.network_plugin {
+            volumes.push(json!({"name": "cni", "hostPath": {"path": "/run/cni"}}));
+            mounts.push(json!({"name": "cni", "mountPath": "/cni"}));
+        }
         json!({
             "metadata": {"labels": {"app": app}, "annotations": annotations, "finalizers": self.finalizers},
             "spec": {
@@ -81,7 +112,8 @@ impl Template {
                 "automountServiceAccountToken": false,
                 "enableServiceLinks": false,
                 "nodeSelector": self.node.as_ref().map(|node| json!({"kubernetes.io/hostname": node})),
-                "tolerations": if self.tolerates_all { json!([{"operator": "Exists"}]) } else { json!([]) },
+                "tolerations": self.tolerations(),
+                "hostNetwork": self.host_network,
                 "containers": [{
                     "name": "writer",
                     "image": WRITER_IMAGE,

@@ -68,26 +68,16 @@ impl Refusal {
         Ok(())
     }
 
-    /// Tries, as the node's kubelet.
+    /// Tries, by a status that the policy refuses to anybody.
     fn refused(&self) -> Result<bool> {
-        let user = format!("--as=system:node:{}", self.node);
-        let patch = r#"--patch={"status":{"nodeInfo":{"bootID":"probe"}}}"#;
-        let probe = [
-            "patch",
-            "node",
-            &self.node,
-            "--subresource=status",
-            "--dry-run=server",
-            patch,
-            &user,
-        ];
-        let output = self.kubectl(&[&probe[..], &["--as-group=system:nodes"]].concat(), "")?;
+        let status = json!({"status": {"nodeInfo": {"bootID": PROBE}}});
+        let patch = format!("--patch={status}");
+        let verb = ["patch", "node", &self.node, "--subresource=status"];
+        let output = self.kubectl(&[&verb[..], &["--dry-run=server", &patch]].concat(), "")?;
         let message = String::from_utf8_lossy(&output.stderr);
-        ensure!(
-            output.status.success() || message.contains(MESSAGE),
-            "{message}"
-        );
-        Ok(!output.status.success())
+        let refused = message.contains(MESSAGE);
+        ensure!(output.status.success() || refused, "{message}");
+        Ok(refused)
     }
 
     fn kubectl(&self, arguments: &[&str], input: &str) -> Result<Output> {
@@ -112,7 +102,10 @@ impl Refusal {
     /// The policy and its binding, in one list.
     fn policy(&self) -> serde_json::Value {
         let name = format!("lab-refuses-status-of-{}", self.node);
-        let user = format!("request.userInfo.username == 'system:node:{}'", self.node);
+        let condition = format!(
+            "request.userInfo.username == 'system:node:{}' || object.status.nodeInfo.bootID == '{PROBE}'",
+            self.node
+        );
         let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["nodes/status"]});
         let policy = json!({
             "apiVersion": "admissionregistration.k8s.io/v1",
@@ -120,7 +113,7 @@ impl Refusal {
             "metadata": {"name": name},
             "spec": {
                 "matchConstraints": {"resourceRules": [rule]},
-                "matchConditions": [{"name": "this-kubelet", "expression": user}],
+                "matchConditions": [{"name": "this-kubelet-or-probe", "expression": condition}],
                 "validations": [{"expression": "false", "message": MESSAGE}],
             },
         });
@@ -133,6 +126,9 @@ impl Refusal {
         json!({"apiVersion": "v1", "kind": "List", "items": [policy, binding]})
     }
 }
+
+/// The boot ID of a status that only the lab tries to write.
+const PROBE: &str = "lab-probe";
 
 /// What the kubelet is told.
 const MESSAGE: &str = "the lab refuses this node's status";
