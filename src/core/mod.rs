@@ -5,6 +5,7 @@
 //! down, and the only maker of a proof; [`taint`] builds the writes that consume one.
 
 pub mod budget;
+pub mod identity;
 pub mod incident;
 pub mod observed;
 pub mod plan;

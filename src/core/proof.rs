@@ -22,6 +22,9 @@ pub enum IdentityRule {
     Skip,
     /// An identity is required and none was pinned while the node was Ready.
     NotPinned,
+    /// Whoever answers cannot be told apart from another machine, for this reason: two nodes on one system, or a Node whose
+    /// own system UUID is no longer the pinned one.
+    Refused(String),
 }
 
 impl IdentityRule {
@@ -33,6 +36,12 @@ impl IdentityRule {
             Self::NotPinned => {
                 return Err(NotProven::IdentityNotPinned {
                     device: device.to_owned(),
+                });
+            }
+            Self::Refused(why) => {
+                return Err(NotProven::IdentityRefused {
+                    device: device.to_owned(),
+                    why: why.clone(),
                 });
             }
             Self::Is(uuid) => (uuid, false),
@@ -158,6 +167,14 @@ pub enum NotProven {
     IdentityNotPinned {
         /// FenceDevice name.
         device: String,
+    },
+    /// Whoever answers cannot be told apart from another machine.
+    #[error("FenceDevice {device}: {why}")]
+    IdentityRefused {
+        /// FenceDevice name.
+        device: String,
+        /// Why, and the way out.
+        why: String,
     },
     /// A device has not read Off often and long enough.
     #[error(

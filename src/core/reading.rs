@@ -30,13 +30,16 @@ impl Identity {
     /// unusable UUID on either side is nobody's.
     #[must_use]
     pub fn is_system(&self, expected: &str) -> bool {
-        let (Some(found), Some(expected)) = (
-            self.system_uuid.as_deref().and_then(usable_uuid),
-            usable_uuid(expected),
-        ) else {
-            return false;
-        };
-        found == expected || smbios_order(found) == expected
+        let found = self.system_uuid.as_deref();
+        found.is_some_and(|found| same_system(found, expected))
+    }
+}
+
+/// Do two UUIDs name one system, in whichever byte order each is printed? Unusable ones never do.
+pub fn same_system(one: &str, other: &str) -> bool {
+    match (usable_uuid(one), usable_uuid(other)) {
+        (Some(one), Some(other)) => one == other || smbios_order(one) == other,
+        _ => false,
     }
 }
 
@@ -60,7 +63,7 @@ pub fn usable_uuid(text: &str) -> Option<[u8; 16]> {
 }
 
 /// The same UUID with its first three fields in the other byte order (SMBIOS 7.2.1).
-fn smbios_order([a, b, c, d, e, f, g, h, rest @ ..]: [u8; 16]) -> [u8; 16] {
+pub fn smbios_order([a, b, c, d, e, f, g, h, rest @ ..]: [u8; 16]) -> [u8; 16] {
     let [i, j, k, l, m, n, o, p] = rest;
     [d, c, b, a, f, e, h, g, i, j, k, l, m, n, o, p]
 }

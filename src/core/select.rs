@@ -1,12 +1,13 @@
-//! Which nodes does a policy watch, and has one of them been unhealthy long enough?
+//! Which nodes does a policy watch, which policy governs a node, and has one of them been unhealthy long enough?
 //!
 //! How long a node has been unhealthy is counted from when this process first saw it so, on this process's own clock:
 //! no decision compares the clocks of two machines (FAULTS F14).
 
 use super::observed::{NodeView, Ready};
-use crate::api::policy::UnhealthyCondition;
+use crate::api::policy::{NodeFencingPolicy, UnhealthyCondition};
 use crate::api::selector::{LabelSelector, SelectorOperator};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 /// Does the selector match these labels? Same rules as `metav1.LabelSelectorAsSelector`; an empty one matches all.
@@ -26,6 +27,66 @@ pub fn matches(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> b
                 SelectorOperator::DoesNotExist => value.is_none(),
             }
         })
+}
+
+/// Policies of the same, highest priority select one node: none of them acts there.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+pub struct Conflict {
+    /// The node.
+    pub node: String,
+    /// The priority they share.
+    pub priority: i32,
+    /// Names of the policies, sorted; at least two.
+    pub policies: Vec<String>,
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "policies {} all select node {} with `priority` {}, so none of them acts on it; give one of them a higher \
+             `priority`, or make their `nodeSelector`s disjoint",
+            self.policies.join(", "),
+            self.node,
+            self.priority
+        )
+    }
+}
+
+/// The policy that governs this node: of those that select it, the one with the highest priority. A policy that is being
+/// deleted governs nothing.
+///
+/// # Errors
+/// [`Conflict`] when several share the highest priority; one of a lower priority does not step in, because nobody asked it to.
+pub fn governing<'a>(
+    policies: &'a [NodeFencingPolicy],
+    node: &NodeView,
+) -> Result<Option<&'a NodeFencingPolicy>, Conflict> {
+    let selecting = || {
+        policies.iter().filter(|policy| {
+            policy.metadata.deletion_timestamp.is_none()
+                && matches(&policy.spec.node_selector, &node.labels)
+        })
+    };
+    let Some(priority) = selecting().map(|policy| policy.spec.priority).max() else {
+        return Ok(None);
+    };
+    let highest: Vec<_> = selecting()
+        .filter(|policy| policy.spec.priority == priority)
+        .collect();
+    if let [only] = highest.as_slice() {
+        return Ok(Some(only));
+    }
+    let names = highest
+        .iter()
+        .filter_map(|policy| policy.metadata.name.clone());
+    let mut policies: Vec<String> = names.collect();
+    policies.sort();
+    Err(Conflict {
+        node: node.name.clone(),
+        priority,
+        policies,
+    })
 }
 
 /// When this process first saw each unhealthy condition of a node, as `(type, status, transition)`.

@@ -24,6 +24,16 @@ pub const ALLOWED_HOSTS_ANNOTATION: &str = "nodefencing.io/allowed-hosts";
 /// Why a Secret cannot be used. Holds nothing of its values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CredentialsError {
+    /// There is no such Secret.
+    #[error(
+        "Secret `{secret}` does not exist in namespace `{namespace}`; create it there with the keys `username` and `password`, or correct `credentialsRef`"
+    )]
+    NotFound {
+        /// Name of the Secret.
+        secret: String,
+        /// The operator's namespace.
+        namespace: String,
+    },
     /// A key is not there.
     #[error("Secret `{secret}` has no key `{key}` (it has: {present}); add it")]
     Missing {

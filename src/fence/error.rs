@@ -115,6 +115,22 @@ pub enum DeviceError {
     /// The Secret cannot be used.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
+    /// This version has no such driver.
+    #[error(
+        "driver `{driver}` is not supported by this version of the operator; use `redfish`, or upgrade to a version that has it"
+    )]
+    Unsupported {
+        /// Name of the driver, as in the API.
+        driver: &'static str,
+    },
+    /// What is needed to talk to the device could not be read from the API server. Nothing was sent to the device.
+    #[error("cannot read {object} from the API server: {problem}")]
+    Cluster {
+        /// Kind and name.
+        object: String,
+        /// What the API server, or the network on the way to it, said; never anything of a Secret's values.
+        problem: String,
+    },
     /// The settings of the device cannot be used.
     #[error("`{field}` cannot be used: {problem}")]
     Settings {
@@ -145,7 +161,7 @@ impl DeviceError {
                 Advice::Retry
             }
             // A BMC that has just restarted knows its systems only after a while.
-            Self::Busy { .. } | Self::NotFound { .. } => Advice::Wait,
+            Self::Busy { .. } | Self::NotFound { .. } | Self::Cluster { .. } => Advice::Wait,
             Self::AuthFailed { .. }
             | Self::PermissionDenied { .. }
             | Self::TlsIdentity { .. }
@@ -153,6 +169,7 @@ impl DeviceError {
             | Self::Refused { .. }
             | Self::AmbiguousSystem { .. }
             | Self::Credentials(_)
+            | Self::Unsupported { .. }
             | Self::Settings { .. } => Advice::Human,
         }
     }
@@ -173,6 +190,8 @@ impl DeviceError {
             Self::Refused { .. } => "Refused",
             Self::AmbiguousSystem { .. } => "AmbiguousSystem",
             Self::Credentials(_) => "CredentialsInvalid",
+            Self::Unsupported { .. } => "Unsupported",
+            Self::Cluster { .. } => "ClusterUnavailable",
             Self::Settings { .. } => "SettingsInvalid",
         }
     }

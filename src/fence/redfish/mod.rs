@@ -107,6 +107,15 @@ impl Redfish {
     }
 }
 
+/// [`FenceDriver::target`] of the device with these settings, without its credentials.
+///
+/// # Errors
+/// What is wrong with the system's id.
+pub fn target(address: &Address, system_id: Option<&str>) -> Result<String, String> {
+    let system = system_id.map(system_path).transpose()?;
+    Ok(format!("{address}{}", system.unwrap_or_default()))
+}
+
 impl FenceDriver for Redfish {
     fn name(&self) -> &'static str {
         "redfish"

@@ -1,0 +1,251 @@
+//! Whose power does a device control? (DESIGN S5)
+//!
+//! The answer is learned in peace time and pinned: while a Node is Ready, the system UUID that its kubelet reports and the one
+//! that the device names must be the same. From then on only a machine with that UUID is believed to be this node.
+//!
+//! A pin belongs to one Node by uid, and stays as long as that Node does. It follows the Node to another machine in one case
+//! only: the Node is Ready, its kubelet reports a new system UUID, *and* the device names that same one. This is a mainboard
+//! that was replaced, and the evidence is as good as that of the first pin: a kubelet alone, or a mis-wired device alone,
+//! cannot bring it about. In every other disagreement the pin stays and the device is refused until a human has looked.
+
+use super::observed::{NodeView, Ready};
+use super::proof::IdentityRule;
+use super::reading::{Identity, same_system, smbios_order, usable_uuid};
+use crate::api::device::{FenceDevice, IdentityCheck, PinnedSystem};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The system that was pinned for exactly this Node, name and uid.
+pub fn pinned<'a>(device: &'a FenceDevice, node: &NodeView) -> Option<&'a PinnedSystem> {
+    let systems = device.status.as_ref().map(|status| &status.systems)?;
+    systems
+        .iter()
+        .find(|system| system.node_name == node.name && system.node_uid == node.uid)
+}
+
+/// Who must answer at this device when the node is fenced. [`duplicates`] has to be asked too.
+pub fn rule(device: &FenceDevice, node: &NodeView) -> IdentityRule {
+    let check = device.spec.identity_check;
+    let own = Some(&node.system_uuid).filter(|uuid| usable_uuid(uuid).is_some());
+    match (check, pinned(device, node), own) {
+        (IdentityCheck::Skip, ..) => IdentityRule::Skip,
+        (_, Some(pin), Some(own)) if !same_system(&pin.uuid, own) => {
+            IdentityRule::Refused(moved(node, pin))
+        }
+        (IdentityCheck::Required, Some(pin), _) => IdentityRule::Is(pin.uuid.clone()),
+        (IdentityCheck::Required, None, _) => IdentityRule::NotPinned,
+        (IdentityCheck::BestEffort, Some(pin), _) => IdentityRule::IsOrSilent(pin.uuid.clone()),
+        (IdentityCheck::BestEffort, None, Some(own)) => IdentityRule::IsOrSilent(own.clone()),
+        // BestEffort refuses a mismatch, and with nothing to compare there is none.
+        (IdentityCheck::BestEffort, None, None) => IdentityRule::Skip,
+    }
+}
+
+fn moved(node: &NodeView, pin: &PinnedSystem) -> String {
+    format!(
+        "Node {} now runs on a machine with system UUID {}, and the device controls the one with {}, pinned before; correct \
+         the device's address or `systemID`, so that it is the machine the node runs on",
+        node.name, node.system_uuid, pin.uuid
+    )
+}
+
+/// What a peace-time probe means for the identity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// The device named the pinned system, or (`BestEffort`) the Node's own.
+    Verified,
+    /// The device named the Node's own system while the Node was Ready: pin it, in place of any other pin of this Node name.
+    Pin(PinnedSystem),
+    /// Nothing is compared, or there is nothing to compare and that is fine. Holds the reason and the words.
+    Unchecked(&'static str, String),
+    /// Cannot be decided before the Node is Ready. Holds the words.
+    NotYet(String),
+    /// The device is refused. Holds the reason (`IdentityMismatch`, `IdentityUnusable`) and the words.
+    Refused(&'static str, String),
+}
+
+/// Reason: the device names another system than the node's.
+pub const MISMATCH: &str = "IdentityMismatch";
+/// Reason: a UUID that identifies no machine, or none at all.
+pub const UNUSABLE: &str = "IdentityUnusable";
+/// Reason: two nodes resolve to one system.
+pub const DUPLICATE_TARGET: &str = "DuplicateTarget";
+
+/// Judges what a device said of itself in a probe, against the pin and the Node as it was seen then.
+pub fn judge(device: &FenceDevice, node: &NodeView, found: &Identity) -> Verdict {
+    let check = device.spec.identity_check;
+    if check == IdentityCheck::Skip {
+        let words = "`identityCheck` is Skip: nothing is compared, whoever wrote the FenceDevice vouches for its wiring";
+        return Verdict::Unchecked("Skipped", words.to_owned());
+    }
+    let named = found.system_uuid.as_deref();
+    let Some(named) = named.filter(|uuid| usable_uuid(uuid).is_some()) else {
+        return unusable(check, named);
+    };
+    match pinned(device, node) {
+        Some(pin) => judge_pinned(node, pin, named, found),
+        None => judge_unpinned(check, node, named, found),
+    }
+}
+
+fn unusable(check: IdentityCheck, named: Option<&str>) -> Verdict {
+    match (check, named) {
+        (IdentityCheck::BestEffort, None) => {
+            let words =
+                "the device names no system UUID, and `identityCheck` is BestEffort: it is believed";
+            Verdict::Unchecked("NotNamed", words.to_owned())
+        }
+        (_, None) => Verdict::Refused(
+            UNUSABLE,
+            "the device names no system UUID, and `identityCheck` is Required; set it to BestEffort or Skip if you vouch \
+             for the wiring"
+                .to_owned(),
+        ),
+        (_, Some(named)) => Verdict::Refused(
+            UNUSABLE,
+            format!(
+                "the device names system UUID `{named}`, which identifies no machine; set the UUID in its firmware, or set \
+                 `identityCheck: Skip` if you vouch for the wiring"
+            ),
+        ),
+    }
+}
+
+fn judge_pinned(node: &NodeView, pin: &PinnedSystem, named: &str, found: &Identity) -> Verdict {
+    let own_is_usable = usable_uuid(&node.system_uuid).is_some();
+    if same_system(named, &pin.uuid) {
+        return if own_is_usable && !same_system(&node.system_uuid, &pin.uuid) {
+            Verdict::Refused(MISMATCH, moved(node, pin))
+        } else {
+            Verdict::Verified
+        };
+    }
+    if node.ready() == Ready::True && same_system(&node.system_uuid, named) {
+        return Verdict::Pin(pin_of(node, named, found));
+    }
+    Verdict::Refused(
+        MISMATCH,
+        format!(
+            "the machine that answers has system UUID {named}, pinned for Node {} is {}, and the Node itself reports `{}`; \
+             correct the device's address or `systemID`",
+            node.name, pin.uuid, node.system_uuid
+        ),
+    )
+}
+
+fn judge_unpinned(check: IdentityCheck, node: &NodeView, named: &str, found: &Identity) -> Verdict {
+    if usable_uuid(&node.system_uuid).is_none() {
+        let words = format!(
+            "Node {} reports system UUID `{}`, which identifies no machine, so {named} cannot be pinned for it",
+            node.name, node.system_uuid
+        );
+        return match check {
+            IdentityCheck::Required => Verdict::Refused(
+                UNUSABLE,
+                format!(
+                    "{words}; set `identityCheck` to BestEffort or Skip if you vouch for the wiring"
+                ),
+            ),
+            IdentityCheck::BestEffort | IdentityCheck::Skip => {
+                Verdict::Unchecked("NotComparable", words)
+            }
+        };
+    }
+    if !same_system(&node.system_uuid, named) {
+        return Verdict::Refused(
+            MISMATCH,
+            format!(
+                "the machine that answers has system UUID {named}, Node {} reports {}; correct the device's address or \
+                 `systemID`",
+                node.name, node.system_uuid
+            ),
+        );
+    }
+    match (node.ready(), check) {
+        (Ready::True, _) => Verdict::Pin(pin_of(node, named, found)),
+        (_, IdentityCheck::BestEffort) => Verdict::Verified,
+        (_, _) => Verdict::NotYet(format!(
+            "the device names {named}, which Node {} reports too; it is pinned once the Node is Ready",
+            node.name
+        )),
+    }
+}
+
+fn pin_of(node: &NodeView, named: &str, found: &Identity) -> PinnedSystem {
+    PinnedSystem {
+        node_name: node.name.clone(),
+        node_uid: node.uid.clone(),
+        uuid: named.to_owned(),
+        serial_number: found.serial_number.clone(),
+    }
+}
+
+/// A device that serves a node, as far as it can be told from the objects alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wire {
+    /// FenceDevice name.
+    pub device: String,
+    /// Node name.
+    pub node: String,
+    /// Host, port and system that the settings name; none when they cannot be read.
+    pub target: Option<String>,
+    /// System UUID pinned for exactly this Node.
+    pub uuid: Option<String>,
+}
+
+/// Every (device, node) that must not be used, because another node resolves to the same system, and why. Two devices of
+/// *one* node on one system are no harm.
+pub fn duplicates(wires: &[Wire]) -> BTreeMap<(String, String), String> {
+    let by_target = |wire: &Wire| wire.target.clone();
+    let by_uuid = |wire: &Wire| {
+        let bytes = usable_uuid(wire.uuid.as_deref()?)?;
+        // One key for both byte orders.
+        Some(bytes.min(smbios_order(bytes)))
+    };
+    let mut blocked = BTreeMap::new();
+    let way_out = "one system serves one node: correct the address or `systemID` of the wrong one";
+    note_shared(wires, by_uuid, &mut blocked, |wire, others| {
+        let uuid = wire.uuid.as_deref().unwrap_or_default();
+        format!("system UUID {uuid} is pinned for {others} too; {way_out}")
+    });
+    note_shared(wires, by_target, &mut blocked, |wire, others| {
+        let target = wire.target.as_deref().unwrap_or_default();
+        format!("{target} serves {others} too; {way_out}")
+    });
+    blocked
+}
+
+/// Most other nodes that are named in one message.
+const OTHERS_NAMED_MAX: usize = 5;
+
+fn note_shared<K: Ord>(
+    wires: &[Wire],
+    key: impl Fn(&Wire) -> Option<K>,
+    blocked: &mut BTreeMap<(String, String), String>,
+    words: impl Fn(&Wire, &str) -> String,
+) {
+    let mut users: BTreeMap<K, Vec<&Wire>> = BTreeMap::new();
+    for wire in wires {
+        if let Some(key) = key(wire) {
+            users.entry(key).or_default().push(wire);
+        }
+    }
+    for group in users.values().filter(|group| group.len() > 1) {
+        let nodes: BTreeSet<&str> = group.iter().map(|wire| wire.node.as_str()).collect();
+        if nodes.len() < 2 {
+            continue;
+        }
+        for wire in group {
+            let others: Vec<String> = group
+                .iter()
+                .filter(|other| other.node != wire.node)
+                .take(OTHERS_NAMED_MAX)
+                .map(|other| format!("Node {} (FenceDevice {})", other.node, other.device))
+                .collect();
+            let place = (wire.device.clone(), wire.node.clone());
+            blocked.insert(place, words(wire, &others.join(", ")));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

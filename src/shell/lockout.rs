@@ -1,0 +1,274 @@
+//! Keeps wrong credentials from locking an account: after three refusals in ten minutes nothing more is sent.
+//!
+//! BMCs lock an account after a handful of failed logins, and then even the right password fails when the machine has to be
+//! fenced. So every session of every driver is wrapped here: it counts refusals per target and Secret, whoever talks, a probe or
+//! a fence. A Secret that was written again begins anew at once, which is what a human does after an alert.
+
+use crate::clock::Clock;
+use crate::core::reading::Reading;
+use crate::fence::{DeviceError, FenceDriver, FenceSession, OffOutcome, Probe};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Refusals within [`WINDOW`] after which nothing more is sent (FAULTS §2).
+const REFUSALS_MAX: usize = 3;
+/// How long a refusal counts.
+const WINDOW: Duration = Duration::from_secs(600);
+
+/// Whose refusals count together.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Account {
+    /// [`FenceDriver::target`].
+    target: String,
+    /// Name and `resourceVersion` of the Secret: one that was written again is another account.
+    secret: (String, String),
+}
+
+/// The refusals that still count, of all accounts.
+#[derive(Debug, Default)]
+pub struct Refusals(Mutex<BTreeMap<Account, Vec<Duration>>>);
+
+impl Refusals {
+    /// Must nothing be sent for this account now (time since boot)?
+    fn is_locked(&self, account: &Account, now: Duration) -> bool {
+        let refusals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let counting = refusals.get(account).into_iter().flatten();
+        counting.filter(|at| counts(**at, now)).count() >= REFUSALS_MAX
+    }
+
+    fn note(&self, account: &Account, now: Duration) {
+        let mut refusals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        refusals.retain(|_, times| {
+            times.retain(|at| counts(*at, now));
+            !times.is_empty()
+        });
+        refusals.entry(account.clone()).or_default().push(now);
+    }
+
+    /// A login has succeeded: the account is not locked.
+    fn forget(&self, account: &Account) {
+        let mut refusals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        refusals.remove(account);
+    }
+}
+
+fn counts(at: Duration, now: Duration) -> bool {
+    now.saturating_sub(at) < WINDOW
+}
+
+/// A driver whose refusals are counted.
+#[derive(Debug)]
+pub struct Guarded {
+    driver: Arc<dyn FenceDriver>,
+    gate: Gate,
+}
+
+#[derive(Debug, Clone)]
+struct Gate {
+    account: Account,
+    refusals: Arc<Refusals>,
+    clock: Clock,
+}
+
+impl Guarded {
+    /// Counts the refusals of `driver`, which uses the Secret of this name and `resourceVersion`.
+    pub fn new(
+        driver: Arc<dyn FenceDriver>,
+        secret: (String, String),
+        refusals: Arc<Refusals>,
+        clock: Clock,
+    ) -> Self {
+        let account = Account {
+            target: driver.target(),
+            secret,
+        };
+        let gate = Gate {
+            account,
+            refusals,
+            clock,
+        };
+        Self { driver, gate }
+    }
+}
+
+impl FenceDriver for Guarded {
+    fn name(&self) -> &'static str {
+        self.driver.name()
+    }
+
+    fn target(&self) -> String {
+        self.driver.target()
+    }
+
+    fn open(&self) -> Box<dyn FenceSession> {
+        Box::new(GuardedSession {
+            session: self.driver.open(),
+            gate: self.gate.clone(),
+        })
+    }
+}
+
+impl Gate {
+    /// Lets the call through unless the account is locked.
+    fn enter(&self) -> Result<(), DeviceError> {
+        if !self
+            .refusals
+            .is_locked(&self.account, self.clock.since_boot())
+        {
+            return Ok(());
+        }
+        let host = self.account.target.split('/').next();
+        Err(DeviceError::AuthFailed {
+            endpoint: host.unwrap_or_default().to_owned(),
+        })
+    }
+
+    /// Counts a refusal, and passes the outcome on.
+    fn leave<T>(&self, outcome: Result<T, DeviceError>) -> Result<T, DeviceError> {
+        match &outcome {
+            Ok(_) => self.refusals.forget(&self.account),
+            Err(DeviceError::AuthFailed { .. }) => {
+                self.refusals.note(&self.account, self.clock.since_boot());
+            }
+            Err(_) => {}
+        }
+        outcome
+    }
+}
+
+#[derive(Debug)]
+struct GuardedSession {
+    session: Box<dyn FenceSession>,
+    gate: Gate,
+}
+
+impl FenceSession for GuardedSession {
+    fn observe(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+        async {
+            self.gate.enter()?;
+            self.gate.leave(self.session.observe().await)
+        }
+        .boxed()
+    }
+
+    fn prepare_off(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+        async {
+            self.gate.enter()?;
+            self.gate.leave(self.session.prepare_off().await)
+        }
+        .boxed()
+    }
+
+    fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
+        async {
+            self.gate.enter()?;
+            self.gate.leave(self.session.force_off().await)
+        }
+        .boxed()
+    }
+
+    fn probe(&mut self) -> BoxFuture<'_, Result<Probe, DeviceError>> {
+        async {
+            self.gate.enter()?;
+            self.gate.leave(self.session.probe().await)
+        }
+        .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::executor::block_on;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Refuses every login but counts them.
+    #[derive(Debug, Default)]
+    struct Refusing(Arc<AtomicUsize>);
+
+    impl FenceDriver for Refusing {
+        fn name(&self) -> &'static str {
+            "redfish"
+        }
+
+        fn target(&self) -> String {
+            "bmc:443".to_owned()
+        }
+
+        fn open(&self) -> Box<dyn FenceSession> {
+            Box::new(Self(Arc::clone(&self.0)))
+        }
+    }
+
+    impl Refusing {
+        fn refuse<T: Send + 'static>(&self) -> BoxFuture<'static, Result<T, DeviceError>> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            let endpoint = "bmc:443".to_owned();
+            async { Err(DeviceError::AuthFailed { endpoint }) }.boxed()
+        }
+    }
+
+    impl FenceSession for Refusing {
+        fn observe(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+            self.refuse()
+        }
+        fn prepare_off(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+            self.refuse()
+        }
+        fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
+            self.refuse()
+        }
+        fn probe(&mut self) -> BoxFuture<'_, Result<Probe, DeviceError>> {
+            self.refuse()
+        }
+    }
+
+    fn account(version: &str) -> Account {
+        let secret = ("s".to_owned(), version.to_owned());
+        Account {
+            target: "bmc:443".to_owned(),
+            secret,
+        }
+    }
+
+    #[test]
+    fn a_fourth_login_within_ten_minutes_is_not_sent() {
+        let sent = Arc::new(AtomicUsize::new(0));
+        let refusals = Arc::new(Refusals::default());
+        let driver = |version: &str| {
+            Guarded::new(
+                Arc::new(Refusing(Arc::clone(&sent))),
+                account(version).secret,
+                Arc::clone(&refusals),
+                Clock::SYSTEM,
+            )
+        };
+        for _ in 0..5 {
+            let outcome = block_on(driver("1").open().probe());
+            assert!(matches!(outcome, Err(DeviceError::AuthFailed { .. })));
+            let outcome = block_on(driver("1").open().prepare_off());
+            assert!(matches!(outcome, Err(DeviceError::AuthFailed { .. })));
+        }
+        assert_eq!(sent.load(Ordering::Relaxed), 3);
+        // The Secret was written again.
+        let _ = block_on(driver("2").open().observe());
+        assert_eq!(sent.load(Ordering::Relaxed), 4);
+    }
+
+    #[test]
+    fn a_refusal_counts_for_ten_minutes_or_until_a_login_succeeds() {
+        let refusals = Refusals::default();
+        let at = Duration::from_secs;
+        for second in [0, 1, 2] {
+            assert!(!refusals.is_locked(&account("1"), at(second)));
+            refusals.note(&account("1"), at(second));
+        }
+        assert!(refusals.is_locked(&account("1"), at(599)));
+        assert!(!refusals.is_locked(&account("1"), at(600)));
+        refusals.forget(&account("1"));
+        assert!(!refusals.is_locked(&account("1"), at(3)));
+    }
+}
