@@ -100,9 +100,9 @@ pub struct ResponseStatus {
 }
 
 impl Request {
-    /// True for every verb that is not a read.
+    /// True for every verb that is not a read, unless it was only tried (a dry run).
     pub fn is_write(&self) -> bool {
-        !matches!(self.verb.as_str(), "get" | "list" | "watch")
+        !matches!(self.verb.as_str(), "get" | "list" | "watch") && !self.uri.contains("dryRun=")
     }
 
     /// True if the API server did it.

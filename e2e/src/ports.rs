@@ -55,3 +55,21 @@ impl Port {
         self.number
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_gets_a_port_that_is_reserved_or_in_use() {
+        let first = Port::reserve().expect("a port");
+        let second = Port::reserve().expect("another port");
+        assert_ne!(first.number(), second.number());
+
+        let number = first.number();
+        drop(first);
+        let _listener = TcpListener::bind((Ipv4Addr::LOCALHOST, number)).expect("it was free");
+        let third = Port::reserve().expect("a third port");
+        assert_ne!(third.number(), number);
+    }
+}

@@ -290,3 +290,77 @@ fn pid_of(child: &Child) -> Result<Pid> {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sleeper(guard: &Arc<Guard>, log: &Path) -> Process {
+        // A child of the child, which nobody but the group's end reaches.
+        let script = "sleep 1000 & echo $!; wait";
+        let spec = Spec::new("sleeper", "sh", log).args(["-c", script]);
+        spec.spawn(guard).expect("sh starts")
+    }
+
+    fn is_running(pid: &str) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        !stat.is_empty() && !stat.contains(") Z ")
+    }
+
+    fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+        let end = Instant::now() + Duration::from_secs(5);
+        while !is_so() {
+            assert!(Instant::now() < end, "{what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn the_end_reaches_grandchildren_and_cleans_up() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let scratch = directory.path().join("it's scratch");
+        std::fs::create_dir(&scratch).expect("a directory");
+        let guard = Guard::start().expect("a guard");
+        guard.remove_at_end(&scratch).expect("the guard listens");
+        let process = sleeper(&guard, &directory.path().join("log"));
+        wait_until("the child says nothing", || {
+            process.tail(1).parse::<u32>().is_ok()
+        });
+        let grandchild = process.tail(1);
+        assert!(is_running(&grandchild));
+
+        guard.end();
+        assert!(!scratch.exists());
+        wait_until("the grandchild lives on", || !is_running(&grandchild));
+        assert!(process.ended().is_some(), "the child was not killed");
+        assert!(
+            guard.at_end("true").is_err(),
+            "a guard that has ended takes no commands"
+        );
+    }
+
+    #[test]
+    fn a_program_that_does_not_exist_is_told_with_its_log() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let guard = Guard::start().expect("a guard");
+        let spec = Spec::new("nothing", "/does/not/exist", &directory.path().join("log"));
+        let process = spec.spawn(&guard).expect("its shell starts");
+        wait_until("it runs", || process.ended().is_some());
+        let error = process.check().expect_err("it has ended").to_string();
+        assert!(
+            error.contains("nothing ended") && error.contains("/does/not/exist"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn signals_arrive_and_the_dead_ignore_them() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let guard = Guard::start().expect("a guard");
+        let process = sleeper(&guard, &directory.path().join("log"));
+        process.signal(Signal::TERM).expect("it lives");
+        wait_until("SIGTERM did not arrive", || process.ended().is_some());
+        process.signal(Signal::TERM).expect("nothing happens");
+        process.kill().expect("nothing happens");
+    }
+}

@@ -8,6 +8,7 @@
 use std::{
     fs::{self, File},
     io::{IsTerminal, Write},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -187,6 +188,30 @@ fn build_all(module: &Path, programs: &[Program], directory: &Path) -> Result<()
         )?;
     }
     fs::rename(temporary.keep(), directory)?;
+    remove_old(&store)
+}
+
+/// Removes all but the latest sets of programs, and programs that are in no set.
+fn remove_old(store: &Path) -> Result<()> {
+    const KEPT: usize = 4;
+    let is_set = |path: &PathBuf| {
+        path.file_name()
+            .is_some_and(|name| name.as_encoded_bytes().starts_with(b"bin-"))
+    };
+    let mut sets: Vec<_> = sorted(&lab_directory())?
+        .into_iter()
+        .filter(is_set)
+        .filter_map(|path| Some((path.metadata().ok()?.modified().ok()?, path)))
+        .collect();
+    sets.sort();
+    for (_, path) in sets.iter().rev().skip(KEPT) {
+        fs::remove_dir_all(path)?;
+    }
+    for program in sorted(store)? {
+        if program.is_file() && program.metadata()?.nlink() == 1 {
+            fs::remove_file(program)?;
+        }
+    }
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::{
     authentication::v1::{TokenRequest, TokenRequestSpec},
-    core::v1::ServiceAccount,
+    core::v1::{Node, ServiceAccount},
     storage::v1::CSIDriver,
 };
 use kube::{
@@ -25,7 +25,7 @@ use tokio::{
 
 use super::ControlPlane;
 use crate::{
-    csi,
+    csi, operator,
     pki::{self, Credentials, User},
     toolchain::workspace,
 };
@@ -180,7 +180,39 @@ impl ControlPlane {
             "--all",
         ])
         .await?;
-        Ok(())
+        self.wait_for_admission_policies().await
+    }
+
+    /// The API server takes up new admission policies within a second or so, and until then lets everything pass. So this
+    /// tries, without effect, what the policies refuse: that the operator's account creates a Node.
+    async fn wait_for_admission_policies(&self) -> Result<()> {
+        let mut config = self.client_config(&User::admin()).await?;
+        let account = format!(
+            "system:serviceaccount:{}:{}",
+            operator::NAMESPACE,
+            operator::SERVICE_ACCOUNT
+        );
+        config.auth_info.impersonate = Some(account);
+        // Otherwise RBAC refuses it first, which says nothing about the policies.
+        config.auth_info.impersonate_groups = Some(vec!["system:masters".to_owned()]);
+        let nodes: Api<Node> = Api::all(Client::try_from(config)?);
+        let node = serde_json::from_value(json!({"metadata": {"name": "admission-probe"}}))?;
+        let dry_run = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        let end = Instant::now() + Duration::from_secs(30);
+        loop {
+            match nodes.create(&dry_run, &node).await {
+                Err(kube::Error::Api(status)) if status.code == 403 => return Ok(()),
+                Err(error) => return Err(error.into()),
+                Ok(_) => ensure!(
+                    Instant::now() < end,
+                    "the admission policies do not come into force"
+                ),
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
     }
 
     async fn run(&self, program: &str, arguments: &[&str]) -> Result<Output> {

@@ -22,7 +22,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use tokio::time::sleep;
 
-pub use self::components::Component;
+pub use self::{clients::client, components::Component};
 use crate::{
     pki::{self, Authority, User},
     ports::Port,
@@ -60,7 +60,7 @@ impl Default for Options {
         Self {
             name: "lab".to_owned(),
             node_monitor_period: Duration::from_secs(1),
-            node_monitor_grace: Duration::from_secs(4),
+            node_monitor_grace: Duration::from_secs(6),
             node_startup_grace: Duration::from_secs(10),
             attach_detach_resync: Duration::from_secs(60),
             toleration_seconds: None,
@@ -77,6 +77,19 @@ impl Options {
         Self {
             name: name.to_owned(),
             ..Self::default()
+        }
+    }
+
+    /// The times of a cluster that nobody has tuned, for benchmarks and for showing what happens without the operator.
+    #[must_use]
+    pub fn with_kubernetes_times(self) -> Self {
+        Self {
+            node_monitor_period: Duration::from_secs(5),
+            node_monitor_grace: Duration::from_secs(50),
+            node_startup_grace: Duration::from_secs(60),
+            toleration_seconds: None,
+            force_detach_on_timeout: true,
+            ..self
         }
     }
 }

@@ -1,5 +1,6 @@
 //! End-to-end tests: the operator as a black box on a real control plane. One binary, because links are slow.
 
+mod audit;
 mod control_plane;
 mod csi;
 mod proxy;
