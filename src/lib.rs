@@ -10,7 +10,10 @@
 //! off, prove that it is off, and only then set the taint `node.kubernetes.io/out-of-service`.
 
 pub mod api;
+pub mod args;
 pub mod clock;
 pub mod core;
 pub mod fence;
 pub mod shell;
+pub mod telemetry;
+pub mod words;

@@ -1,1 +1,34 @@
-fn main() {}
+//! The operator's process: arguments, telemetry, run.
+
+use node_fencing_operator::args::{Error, Settings};
+use node_fencing_operator::{shell, telemetry};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match Settings::read(std::env::args_os()) {
+        Ok(settings) => start(settings).unwrap_or_else(|error| {
+            telemetry::last_words(error.as_ref());
+            ExitCode::FAILURE
+        }),
+        Err(Error::Shown(text)) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn start(settings: Settings) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    telemetry::start(settings.log_format, &settings.log_filter)?;
+    // One TLS provider for the API server and the devices. It fails only if there is one already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Runtime::new()?;
+    let result = runtime.block_on(shell::run::run(settings));
+    // Whatever still runs, a name lookup for instance, must not hold the process.
+    runtime.shutdown_background();
+    result?;
+    Ok(ExitCode::SUCCESS)
+}

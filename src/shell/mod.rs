@@ -1,6 +1,14 @@
 //! The only place that talks to Kubernetes: observe, ask the core, act, look again.
 
 pub mod cache;
+pub mod client;
 pub mod devices;
+pub mod events;
+pub mod health;
 pub mod lockout;
+pub mod metrics;
+pub mod preflight;
+pub mod run;
+pub mod server;
 pub mod slim;
+pub mod stop;

@@ -1,0 +1,394 @@
+//! From flags and environment to one validated [`Settings`].
+//!
+//! clap only splits the command line ([`Args`], plain strings); everything that a value must fulfil is checked here, once, so
+//! that the rest of the program never sees a bad one. Every complaint is one line that names the flag, the value, the rule and
+//! the way out, because it will be read in the log of a container that does not start.
+
+use crate::fence::address::AddressRules;
+use crate::fence::cidr::Cidr;
+use crate::telemetry::{self, LogFormat};
+use clap::Parser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// How the operator is to run: checked, and complete.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Namespace of the operator: the Secrets of the fence devices and its own Lease are there.
+    pub namespace: String,
+    /// Where `/livez`, `/readyz` and `/metrics` are served. Port 0 takes any free one, which the log names.
+    pub http_bind: SocketAddr,
+    /// How the log is written.
+    pub log_format: LogFormat,
+    /// What is logged, in the syntax of `tracing`'s `EnvFilter`; whether it is valid is for [`telemetry::start`] to say.
+    pub log_filter: String,
+    /// Node this process runs on: never fenced. None outside a cluster.
+    pub node_name: Option<String>,
+    /// Pod this process is: names the reporter of events. None outside a cluster.
+    pub pod_name: Option<String>,
+    /// Addresses to which credentials may go.
+    pub addresses: AddressRules,
+    /// Kubeconfig file; none: `KUBECONFIG`, or else the pod's service account.
+    pub kubeconfig: Option<PathBuf>,
+}
+
+/// Why the command line is not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// `--help` or `--version`: not an error, its text goes to standard output.
+    #[error("{0}")]
+    Shown(String),
+    /// The command line is malformed: an unknown flag, a missing value.
+    #[error("{0}; --help lists the flags")]
+    Malformed(String),
+    /// A value breaks a rule.
+    #[error("{flag}: `{value}` {rule}")]
+    Invalid {
+        /// The flag, and the environment variable that also sets it.
+        flag: &'static str,
+        /// The value as given.
+        value: String,
+        /// The rule, and the way out.
+        rule: String,
+    },
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  In a cluster, everything comes from the pod (see deploy/deployment.yaml):
+      node-fencing-operator
+
+  From a workstation, against the cluster of a kubeconfig, as whoever that file says:
+      node-fencing-operator --kubeconfig ~/.kube/lab.yaml --http-bind 127.0.0.1:8080 --log-format text
+
+  Keep credentials away from the cluster's own networks:
+      node-fencing-operator --deny-device-cidr 10.96.0.0/12 --deny-device-cidr 10.244.0.0/16
+
+Without a NodeFencingPolicy that says otherwise it changes nothing in the cluster and on no machine.
+
+Exit codes: 0 stopped by a signal, 1 failed (the last line says why), 2 the command line is wrong.";
+
+/// Proves that failed Kubernetes nodes are down, and only then lets their pods and volumes move.
+#[derive(Debug, Parser)]
+#[command(
+    name = "node-fencing-operator",
+    version,
+    max_term_width = 100,
+    after_help = EXAMPLES
+)]
+struct Args {
+    /// Namespace of the operator; Secrets of fence devices are read there, and nowhere else
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "POD_NAMESPACE",
+        default_value = "node-fencing-system"
+    )]
+    namespace: String,
+
+    /// Where /livez, /readyz and /metrics are served; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:8080")]
+    http_bind: String,
+
+    /// How the log is written to standard error: text, json [default: text on a terminal, else json]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+
+    /// What is logged: a level (error, warn, info, debug, trace), or levels per module such as info,kube=debug
+    #[arg(long, value_name = "FILTER", default_value = telemetry::DEFAULT_FILTER)]
+    log_filter: String,
+
+    /// Node that the operator runs on; it is never fenced
+    #[arg(long, value_name = "NAME", env = "NODE_NAME")]
+    node_name: Option<String>,
+
+    /// Pod that the operator runs in; it signs the events
+    #[arg(long, value_name = "NAME", env = "POD_NAME")]
+    pod_name: Option<String>,
+
+    /// Fence devices may have addresses in this range although a rule denies it (loopback, link-local, ...); repeatable
+    #[arg(long, value_name = "CIDR")]
+    allow_device_cidr: Vec<String>,
+
+    /// Fence devices may not have addresses in this range, such as the cluster's pod and service networks; repeatable
+    #[arg(long, value_name = "CIDR")]
+    deny_device_cidr: Vec<String>,
+
+    /// Kubeconfig file [default: KUBECONFIG, else the pod's service account]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+}
+
+impl Settings {
+    /// Reads the command line, program name first, and the environment.
+    ///
+    /// # Errors
+    /// [`Error`], also for `--help` and `--version`.
+    pub fn read(command_line: impl IntoIterator<Item = OsString>) -> Result<Self, Error> {
+        Args::try_parse_from(command_line)
+            .map_err(|error| from_clap(&error))?
+            .validated()
+    }
+}
+
+impl Args {
+    fn validated(self) -> Result<Settings, Error> {
+        let node_name = self
+            .node_name
+            .map(|name| object_name("--node-name (NODE_NAME)", name))
+            .transpose()?;
+        let pod_name = self
+            .pod_name
+            .map(|name| object_name("--pod-name (POD_NAME)", name))
+            .transpose()?;
+        let allowed = ranges("--allow-device-cidr", &self.allow_device_cidr)?;
+        let denied = ranges("--deny-device-cidr", &self.deny_device_cidr)?
+            .into_iter()
+            .map(|range| (range, format!("{range} (--deny-device-cidr)")))
+            .collect();
+        Ok(Settings {
+            namespace: namespace(self.namespace)?,
+            http_bind: bind(&self.http_bind)?,
+            log_format: self
+                .log_format
+                .map_or_else(|| Ok(LogFormat::for_this_terminal()), |text| format(&text))?,
+            log_filter: self.log_filter,
+            node_name,
+            pod_name,
+            addresses: AddressRules::new(allowed, denied),
+            kubeconfig: self.kubeconfig,
+        })
+    }
+}
+
+/// A label of RFC 1123, as Kubernetes wants it for a namespace.
+fn namespace(name: String) -> Result<String, Error> {
+    const FLAG: &str = "--namespace (POD_NAMESPACE)";
+    if name.len() <= 63 && !name.contains('.') && is_dns_name(&name) {
+        return Ok(name);
+    }
+    let rule =
+        "must be the name of a namespace: at most 63 lower-case letters, digits and inner hyphens";
+    Err(invalid(FLAG, &name, rule))
+}
+
+/// A DNS subdomain, as Kubernetes wants it for a Node or a Pod.
+fn object_name(flag: &'static str, name: String) -> Result<String, Error> {
+    if is_dns_name(&name) {
+        return Ok(name);
+    }
+    let rule = "must be the name of an object: at most 253 lower-case letters, digits, inner hyphens and dots; \
+                leave it out if there is none";
+    Err(invalid(flag, &name, rule))
+}
+
+fn is_dns_name(name: &str) -> bool {
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && label
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
+}
+
+fn bind(text: &str) -> Result<SocketAddr, Error> {
+    text.parse().map_err(|_| {
+        let port_is_wrong = text.rsplit_once(':').is_some_and(|(host, port)| {
+            format!("{host}:0").parse::<SocketAddr>().is_ok() && port.parse::<u16>().is_err()
+        });
+        let rule = if port_is_wrong {
+            "has a bad port: it must be a number from 0 to 65535"
+        } else {
+            "must be an IP address and a port, such as 0.0.0.0:8080, 127.0.0.1:8080 or [::]:8080"
+        };
+        invalid("--http-bind", text, rule)
+    })
+}
+
+fn format(text: &str) -> Result<LogFormat, Error> {
+    match text {
+        "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        _ => Err(invalid("--log-format", text, "must be text or json")),
+    }
+}
+
+fn ranges(flag: &'static str, texts: &[String]) -> Result<Vec<Cidr>, Error> {
+    let read = |text: &String| {
+        text.parse::<Cidr>()
+            .map_err(|error| invalid(flag, text, &format!("is no range of addresses: {error}")))
+    };
+    texts.iter().map(read).collect()
+}
+
+fn invalid(flag: &'static str, value: &str, rule: &str) -> Error {
+    Error::Invalid {
+        flag,
+        // A line break in a value must not make two lines of the message.
+        value: value.escape_debug().to_string(),
+        rule: rule.to_owned(),
+    }
+}
+
+/// clap's own message spreads over five lines; what it knows fits on one.
+fn from_clap(error: &clap::Error) -> Error {
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    ) {
+        return Error::Shown(error.to_string());
+    }
+    let text = error.to_string();
+    let first = text.lines().next().unwrap_or_default();
+    let what = first.strip_prefix("error: ").unwrap_or(first).to_owned();
+    match error.get(ContextKind::SuggestedArg) {
+        Some(ContextValue::String(flag)) => {
+            Error::Malformed(format!("{what}; did you mean {flag}?"))
+        }
+        _ => Error::Malformed(what),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::IpAddr;
+
+    /// Tests run in one process, so they may not depend on its environment: none of the three variables is set by cargo.
+    fn read(flags: &[&str]) -> Result<Settings, Error> {
+        let line = std::iter::once("node-fencing-operator").chain(flags.iter().copied());
+        Settings::read(line.map(OsString::from))
+    }
+
+    fn complaint(flags: &[&str]) -> String {
+        let text = read(flags).expect_err("a bad command line").to_string();
+        assert!(!text.contains('\n'), "more than one line: {text}");
+        text
+    }
+
+    #[test]
+    fn defaults_suit_a_pod() {
+        let settings = read(&[]).expect("defaults");
+        assert_eq!(settings.namespace, "node-fencing-system");
+        assert_eq!(settings.http_bind.to_string(), "0.0.0.0:8080");
+        assert_eq!(settings.log_filter, "info");
+        assert_eq!(settings.node_name, None);
+        assert_eq!(settings.kubeconfig, None);
+    }
+
+    #[test]
+    fn every_flag_is_read() {
+        let settings = read(&[
+            "--namespace=fencing",
+            "--http-bind=[::1]:0",
+            "--log-format=text",
+            "--log-filter=debug",
+            "--node-name=worker-1.example.org",
+            "--pod-name=operator-0",
+            "--allow-device-cidr=127.0.0.0/8",
+            "--deny-device-cidr=10.96.0.0/12",
+            "--deny-device-cidr=fd00:10:96::/112",
+            "--kubeconfig=/tmp/config",
+        ])
+        .expect("all flags");
+        assert_eq!(settings.namespace, "fencing");
+        assert_eq!(settings.http_bind.to_string(), "[::1]:0");
+        assert_eq!(settings.log_format, LogFormat::Text);
+        assert_eq!(settings.node_name.as_deref(), Some("worker-1.example.org"));
+        assert_eq!(settings.pod_name.as_deref(), Some("operator-0"));
+        assert_eq!(settings.kubeconfig, Some(PathBuf::from("/tmp/config")));
+        let judge = |address: &str| {
+            let address: IpAddr = address.parse().expect("address");
+            settings.addresses.judge("bmc", address)
+        };
+        assert!(judge("127.0.0.1").is_ok());
+        assert!(judge("10.0.0.1").is_ok());
+        let denial = judge("10.96.0.1").expect_err("denied").to_string();
+        assert!(
+            denial.contains("10.96.0.0/12 (--deny-device-cidr)"),
+            "{denial}"
+        );
+        assert!(judge("fd00:10:96::a").is_err());
+    }
+
+    #[test]
+    fn an_unknown_flag_gets_a_suggestion_in_one_line() {
+        assert_eq!(
+            complaint(&["--http-bnd=:80"]),
+            "unexpected argument '--http-bnd' found; did you mean --http-bind?; --help lists the flags"
+        );
+        assert!(complaint(&["fence"]).starts_with("unexpected argument 'fence' found"));
+        assert!(complaint(&["--kubeconfig"]).contains("--kubeconfig"));
+    }
+
+    #[test]
+    fn every_complaint_names_flag_value_rule_and_way_out() {
+        let cases: &[(&str, &[&str])] = &[
+            (
+                "--http-bind=8080",
+                &["--http-bind", "`8080`", "0.0.0.0:8080"],
+            ),
+            (
+                "--http-bind=0.0.0.0:65536",
+                &["`0.0.0.0:65536`", "from 0 to 65535"],
+            ),
+            ("--http-bind=0.0.0.0:-1", &["from 0 to 65535"]),
+            (
+                "--http-bind=localhost:80",
+                &["must be an IP address and a port"],
+            ),
+            ("--http-bind=[::1]:http", &["bad port"]),
+            (
+                "--log-format=xml",
+                &["--log-format", "`xml`", "text or json"],
+            ),
+            ("--namespace=", &["--namespace (POD_NAMESPACE)", "``"]),
+            ("--namespace=Kube_System", &["`Kube_System`", "lower-case"]),
+            ("--namespace=a.b", &["`a.b`"]),
+            ("--node-name=", &["--node-name (NODE_NAME)", "leave it out"]),
+            ("--node-name=a\nb", &["`a\\nb`"]),
+            ("--pod-name=-a", &["--pod-name (POD_NAME)", "`-a`"]),
+            (
+                "--allow-device-cidr=10.0.0.0",
+                &["--allow-device-cidr", "`10.0.0.0`", "10.20.0.0/16"],
+            ),
+            (
+                "--deny-device-cidr=10.0.0.1/8",
+                &["--deny-device-cidr", "write 10.0.0.0/8"],
+            ),
+        ];
+        for (flag, parts) in cases {
+            let text = complaint(&[flag]);
+            for part in *parts {
+                assert!(text.contains(part), "{flag}: {text:?} lacks {part:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn help_and_version_are_shown() {
+        let Err(Error::Shown(help)) = read(&["--help"]) else {
+            panic!("--help is an error");
+        };
+        for part in [
+            "Examples:",
+            "--allow-device-cidr",
+            "[env: NODE_NAME",
+            "Exit codes",
+        ] {
+            assert!(help.contains(part), "{part} is missing in:\n{help}");
+        }
+        let Err(Error::Shown(version)) = read(&["--version"]) else {
+            panic!("--version is an error");
+        };
+        assert_eq!(
+            version.trim(),
+            concat!("node-fencing-operator ", env!("CARGO_PKG_VERSION"))
+        );
+    }
+}

@@ -1,0 +1,134 @@
+//! The way to the API server: two clients over one configuration.
+//!
+//! [`Clients::reads`] is for everything that may be asked again. [`Clients::writes`] is for the guarded writes: it sends a
+//! request at most once (kube's default re-sends a PATCH up to 15 times, by when the facts that justified it are long gone)
+//! and gives up after [`WRITE_TIMEOUT`], because a proof is fresh for seconds only.
+
+use crate::args::Settings;
+use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::{Client, Config};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long a guarded write may take. Callers put the same limit around the whole call: this one counts from the last byte.
+pub const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a connection may take to open: an API server that lost its power does not refuse, it is silent.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The two clients.
+#[derive(Clone)]
+pub struct Clients {
+    /// Repeats a request by itself when the API server says 429, 503 or 504; watches.
+    pub reads: Client,
+    /// Sends a request once and gives up soon: for every write that an incident depends on.
+    pub writes: Client,
+}
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nothing says where the API server is.
+    #[error(
+        "no cluster config: give --kubeconfig FILE or set KUBECONFIG, or run in a pod with a service account"
+    )]
+    NoConfig,
+    /// The kubeconfig cannot be used.
+    #[error("failed to read the kubeconfig {origin}")]
+    Kubeconfig {
+        /// Where it comes from.
+        origin: String,
+        /// What is wrong with it.
+        source: KubeconfigError,
+    },
+    /// The service account of the pod cannot be used.
+    #[error("failed to read the pod's service account (is automountServiceAccountToken on?)")]
+    ServiceAccount(#[source] InClusterError),
+    /// The configuration makes no client.
+    #[error("failed to prepare the connection to the API server")]
+    Client(#[source] kube::Error),
+}
+
+impl Clients {
+    /// Builds both clients from the flag, the environment or the pod's service account. Nothing is sent yet.
+    ///
+    /// `~/.kube/config` is not looked at: whatever cluster it happens to point to, nobody asked for its nodes to be fenced.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn new(settings: &Settings) -> Result<Self, Error> {
+        let config = match source(settings, |name| std::env::var(name).ok()) {
+            Some(Source::File(path)) => from_file(path).await?,
+            Some(Source::Environment(paths)) => from_environment(paths).await?,
+            Some(Source::ServiceAccount) => Config::incluster().map_err(Error::ServiceAccount)?,
+            None => return Err(Error::NoConfig),
+        };
+        Self::from_config(config)
+    }
+
+    /// Builds both clients.
+    ///
+    /// # Errors
+    /// [`Error::Client`].
+    pub fn from_config(mut config: Config) -> Result<Self, Error> {
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        let agent = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
+        let agent = http::HeaderValue::from_static(agent);
+        config.headers.push((http::header::USER_AGENT, agent));
+        let guarded = guarded(config.clone());
+        Ok(Self {
+            reads: Client::try_from(config).map_err(Error::Client)?,
+            writes: Client::try_from(guarded).map_err(Error::Client)?,
+        })
+    }
+}
+
+/// The configuration of the client for guarded writes.
+fn guarded(mut config: Config) -> Config {
+    config.default_retry = false;
+    config.read_timeout = Some(WRITE_TIMEOUT);
+    config.write_timeout = Some(WRITE_TIMEOUT);
+    // Otherwise the time that a connection lay idle in the pool would count.
+    config.reset_reader_on_write = true;
+    config
+}
+
+/// Where the configuration comes from.
+#[derive(Debug, PartialEq, Eq)]
+enum Source {
+    /// `--kubeconfig`.
+    File(PathBuf),
+    /// `KUBECONFIG`: one or more files.
+    Environment(String),
+    /// The pod's.
+    ServiceAccount,
+}
+
+fn source(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> Option<Source> {
+    let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+    if let Some(path) = &settings.kubeconfig {
+        return Some(Source::File(path.clone()));
+    }
+    set("KUBECONFIG")
+        .map(Source::Environment)
+        .or_else(|| set("KUBERNETES_SERVICE_HOST").map(|_| Source::ServiceAccount))
+}
+
+async fn from_file(path: PathBuf) -> Result<Config, Error> {
+    let failed = |source| Error::Kubeconfig {
+        origin: format!("{} (--kubeconfig)", path.display()),
+        source,
+    };
+    let kubeconfig = Kubeconfig::read_from(&path).map_err(failed)?;
+    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .map_err(failed)
+}
+
+async fn from_environment(paths: String) -> Result<Config, Error> {
+    Config::from_kubeconfig(&KubeConfigOptions::default())
+        .await
+        .map_err(|source| Error::Kubeconfig {
+            origin: format!("{paths} (KUBECONFIG)"),
+            source,
+        })
+}

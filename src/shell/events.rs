@@ -1,0 +1,250 @@
+//! Kubernetes Events: what `kubectl describe` shows of an incident.
+//!
+//! An Event is told, never waited for: [`Events::publish`] puts it in a bounded queue and returns at once, and a task of its
+//! own speaks to the API server, so that a slow one never delays a fence. The time of an Event is that of `publish`.
+//!
+//! kube's own `Recorder` is not used because it counts a repetition by reason and action and keeps the first message: two
+//! different failures of one kind would show as one. Here only the very same words are a repetition.
+
+use super::metrics::Metrics;
+use super::stop::{EFFECTS_END, Stop};
+use crate::{clock, words};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::events::v1::{Event, EventSeries};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::json;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+/// Longest message in bytes (API server validation).
+const MESSAGE_BYTES_MAX: usize = 1024;
+/// Longest reason, action and name of the reporting instance in bytes (API server validation).
+const WORD_BYTES_MAX: usize = 128;
+/// Longest part of an Event's name that comes from the object, so that the whole stays below 253 characters.
+const NAME_BYTES_MAX: usize = 200;
+/// Events that wait; more are dropped and counted.
+const QUEUE_MAX: usize = 1024;
+/// How long the API server may take over one Event.
+const CALL_TIME_MAX: Duration = Duration::from_secs(10);
+/// Tries for one Event, with [`RETRY_PAUSE`] between them.
+const TRIES_MAX: u32 = 3;
+/// Pause between two tries.
+const RETRY_PAUSE: Duration = Duration::from_secs(2);
+/// The same words about the same object within this time are counted on the first Event.
+const SERIES_TIME_MAX: Duration = Duration::from_secs(360);
+/// Events remembered for that.
+const SERIES_MAX: usize = 256;
+/// Events of objects without a namespace go there, as the API server demands.
+const CLUSTER_NAMESPACE: &str = "default";
+/// Who reports.
+const CONTROLLER: &str = "node-fencing-operator";
+
+/// Something worth telling about an object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Note {
+    /// The object: a NodeFence, a FenceDevice, a NodeFencingPolicy.
+    pub regarding: ObjectReference,
+    /// The second object, usually the Node.
+    pub related: Option<ObjectReference>,
+    /// Somebody should look at it.
+    pub warning: bool,
+    /// Why, in one PascalCase word.
+    pub reason: String,
+    /// What was done, in one PascalCase word.
+    pub action: String,
+    /// For a human. Cut at 1,024 bytes.
+    pub message: String,
+}
+
+/// Where Events are handed in. Cheap to clone.
+#[derive(Clone)]
+pub struct Events {
+    queue: mpsc::Sender<(Timestamp, Note)>,
+    metrics: Arc<Metrics>,
+}
+
+impl Events {
+    /// The queue, and the publisher that empties it: to be spawned.
+    #[must_use]
+    pub fn new(client: Client, instance: Option<&str>, metrics: Arc<Metrics>) -> (Self, Publisher) {
+        let (sender, receiver) = mpsc::channel(QUEUE_MAX);
+        let publisher = Publisher {
+            queue: receiver,
+            client,
+            instance: words::shortened(instance.unwrap_or(CONTROLLER), WORD_BYTES_MAX),
+            metrics: Arc::clone(&metrics),
+            told: VecDeque::new(),
+        };
+        let events = Self {
+            queue: sender,
+            metrics,
+        };
+        (events, publisher)
+    }
+
+    /// Tells. Never waits: when the queue is full, the Event is dropped and counted.
+    pub fn publish(&self, note: Note) {
+        if let Err(error) = self.queue.try_send((clock::wall(), note)) {
+            let (reason, (_, note)) = match error {
+                mpsc::error::TrySendError::Full(lost) => ("QueueFull", lost),
+                mpsc::error::TrySendError::Closed(lost) => ("Stopped", lost),
+            };
+            dropped(&self.metrics, reason, &note, "");
+        }
+    }
+}
+
+fn dropped(metrics: &Metrics, reason: &'static str, note: &Note, why: &str) {
+    metrics.event_dropped(reason);
+    tracing::warn!(
+        object = note.regarding.name.as_deref().unwrap_or_default(),
+        event = note.reason,
+        message_lost = note.message,
+        "an Event was not published: {reason} {why}"
+    );
+}
+
+/// Empties the queue into the API server.
+pub struct Publisher {
+    queue: mpsc::Receiver<(Timestamp, Note)>,
+    client: Client,
+    instance: String,
+    metrics: Arc<Metrics>,
+    told: VecDeque<Event>,
+}
+
+impl Publisher {
+    /// Publishes until the end; what waits then has [`EFFECTS_END`] left.
+    pub async fn run(mut self, stop: Stop) {
+        while let Some(Some((at, note))) = stop.or(self.queue.recv()).await {
+            if stop.or(self.tell(at, &note)).await.is_none() {
+                // Cut short: told once more below. The API server refuses a second one of the same name.
+                let _ = timeout(EFFECTS_END, self.tell(at, &note)).await;
+            }
+        }
+        self.queue.close();
+        let rest = async {
+            while let Some((at, note)) = self.queue.recv().await {
+                self.tell(at, &note).await;
+            }
+        };
+        let _ = timeout(EFFECTS_END, rest).await;
+    }
+
+    async fn tell(&mut self, at: Timestamp, note: &Note) {
+        let event = event(at, note, &self.instance);
+        self.forget(at);
+        let repeated = self.told.iter().position(|told| is_same(told, &event));
+        let event = match repeated.and_then(|at| self.told.remove(at)) {
+            Some(told) => counted(told, at),
+            None => event,
+        };
+        match self.deliver(&event).await {
+            Ok(()) => self.told.push_back(event),
+            Err((reason, why)) => dropped(&self.metrics, reason, note, &why),
+        }
+    }
+
+    /// Sends an Event, several times if need be. The error says why it was not published.
+    async fn deliver(&self, event: &Event) -> Result<(), (&'static str, String)> {
+        let mut tries = 1;
+        loop {
+            let why = match timeout(CALL_TIME_MAX, self.send(event)).await {
+                Ok(Ok(())) => return Ok(()),
+                // Refused for good: asking again would change nothing.
+                Ok(Err(error @ kube::Error::Api(_))) => {
+                    return Err(("Refused", words::chain(&error)));
+                }
+                Ok(Err(error)) => words::chain(&error),
+                Err(_) => "no answer in time".to_owned(),
+            };
+            if tries == TRIES_MAX {
+                return Err(("Unreachable", why));
+            }
+            tries += 1;
+            tokio::time::sleep(RETRY_PAUSE).await;
+        }
+    }
+
+    async fn send(&self, event: &Event) -> Result<(), kube::Error> {
+        let namespace = event.metadata.namespace.as_deref();
+        let events: Api<Event> =
+            Api::namespaced(self.client.clone(), namespace.unwrap_or(CLUSTER_NAMESPACE));
+        if let (Some(series), Some(name)) = (&event.series, &event.metadata.name) {
+            let patch = Patch::Merge(json!({"series": series}));
+            events.patch(name, &PatchParams::default(), &patch).await?;
+            return Ok(());
+        }
+        match events.create(&PostParams::default(), event).await {
+            Ok(_) => Ok(()),
+            // An earlier try got through and its answer was lost.
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What is too old, or too many, is not counted on any more.
+    fn forget(&mut self, now: Timestamp) {
+        self.told.retain(|event| {
+            let last = event
+                .series
+                .as_ref()
+                .map(|series| &series.last_observed_time);
+            last.or(event.event_time.as_ref())
+                .is_some_and(|last| now.duration_since(last.0).unsigned_abs() <= SERIES_TIME_MAX)
+        });
+        while self.told.len() >= SERIES_MAX {
+            self.told.pop_front();
+        }
+    }
+}
+
+fn event(at: Timestamp, note: &Note, instance: &str) -> Event {
+    let namespace = note.regarding.namespace.as_deref();
+    let name = note.regarding.name.as_deref().unwrap_or(CONTROLLER);
+    let name = name.get(..NAME_BYTES_MAX).unwrap_or(name);
+    let name = name.trim_end_matches(['.', '-']);
+    Event {
+        metadata: ObjectMeta {
+            namespace: Some(namespace.unwrap_or(CLUSTER_NAMESPACE).to_owned()),
+            name: Some(format!("{name}.{:x}", at.as_nanosecond())),
+            ..ObjectMeta::default()
+        },
+        event_time: Some(MicroTime(at)),
+        reporting_controller: Some(CONTROLLER.to_owned()),
+        reporting_instance: Some(instance.to_owned()),
+        type_: Some(if note.warning { "Warning" } else { "Normal" }.to_owned()),
+        reason: Some(words::shortened(&note.reason, WORD_BYTES_MAX)),
+        action: Some(words::shortened(&note.action, WORD_BYTES_MAX)),
+        note: Some(words::shortened(&note.message, MESSAGE_BYTES_MAX)),
+        regarding: Some(note.regarding.clone()),
+        related: note.related.clone(),
+        ..Event::default()
+    }
+}
+
+/// The same words about the same object.
+fn is_same(told: &Event, event: &Event) -> bool {
+    told.note == event.note
+        && told.reason == event.reason
+        && told.action == event.action
+        && told.type_ == event.type_
+        && told.regarding == event.regarding
+        && told.related == event.related
+}
+
+/// The Event, seen once more.
+fn counted(mut event: Event, at: Timestamp) -> Event {
+    let before = event.series.as_ref().map_or(1, |series| series.count);
+    event.series = Some(EventSeries {
+        count: before.saturating_add(1),
+        last_observed_time: MicroTime(at),
+    });
+    event
+}

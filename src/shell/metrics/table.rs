@@ -1,0 +1,115 @@
+//! Every metric of the operator, once: name, type, labels, help. The registry, the tests and the documentation all read
+//! [`METRICS`].
+//!
+//! A series with a label `node` exists only while the incident, the device or the Node does: a closed incident that went
+//! on being exported would keep its alert firing for ever.
+
+/// What a metric is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind {
+    /// Only grows while the process lives.
+    Counter,
+    /// A value of this moment.
+    Gauge,
+    /// Durations in seconds, counted in buckets with these upper bounds.
+    Histogram(&'static [f64]),
+}
+
+/// A metric.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Definition {
+    /// Whole name.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: Kind,
+    /// Names of its labels.
+    pub labels: &'static [&'static str],
+    /// One sentence: what it says, and in what unit.
+    pub help: &'static str,
+}
+
+/// Recovery takes minutes: grace periods, shutdowns, detaches.
+const MINUTES: &[f64] = &[
+    15.0, 30.0, 45.0, 60.0, 90.0, 120.0, 180.0, 300.0, 600.0, 900.0, 1800.0, 3600.0,
+];
+/// Devices take seconds.
+const SECONDS: &[f64] = &[
+    0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0,
+];
+/// A round of decision takes milliseconds.
+const MILLISECONDS: &[f64] = &[
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0,
+];
+
+/// Declares each metric as a constant, and all of them as [`METRICS`], in one list.
+macro_rules! metrics {
+    ($($constant:ident = $name:literal, $kind:expr, [$($label:literal),*], $help:literal;)*) => {
+        $(
+            #[doc = $help]
+            pub const $constant: Definition = Definition {
+                name: concat!("node_fencing_", $name),
+                kind: $kind,
+                labels: &[$($label),*],
+                help: $help,
+            };
+        )*
+
+        /// All of them, in the order of the documentation.
+        pub const METRICS: &[&Definition] = &[$(&$constant),*];
+    };
+}
+
+use Kind::{Counter, Gauge, Histogram};
+
+metrics! {
+    INCIDENT_INFO = "incident_info", Gauge, ["node", "policy", "incident", "mode"],
+        "1 for each open incident; incident is the name of the NodeFence.";
+    STAGE_START = "incident_stage_start_timestamp_seconds", Gauge, ["node", "policy", "stage"],
+        "When the open incident of the node entered its stage, in seconds since the epoch.";
+    STAGE_DEADLINE = "incident_stage_deadline_timestamp_seconds", Gauge, ["node", "policy", "stage"],
+        "When the stage of the node's open incident is late by its policy, in seconds since the epoch.";
+    INCIDENTS_HELD = "incidents_held", Gauge, ["policy", "reason"],
+        "Open incidents that something holds back, by what it is.";
+    INCIDENTS = "incidents_total", Counter, ["policy", "outcome"],
+        "Incidents that have ended, by how.";
+    NODE_INCIDENTS = "node_incidents_total", Counter, ["node", "outcome"],
+        "Incidents of the node that have ended, by how.";
+    FENCE_ATTEMPTS = "fence_attempts_total", Counter, ["driver", "action", "result"],
+        "Power commands to fence devices, by what became of them.";
+    TIME_TO_FENCE = "time_to_fence_seconds", Histogram(MINUTES), ["policy"],
+        "From the first unhealthy condition until the node was out of service, in seconds.";
+    TIME_TO_RECOVER = "time_to_recover_seconds", Histogram(MINUTES), ["policy"],
+        "From the first unhealthy condition until the node's pods and volumes were free, in seconds.";
+    FENCE_DURATION = "fence_duration_seconds", Histogram(SECONDS), ["driver"],
+        "From the power command until the machine was proven off, in seconds.";
+    PROBE_DURATION = "probe_duration_seconds", Histogram(SECONDS), ["driver"],
+        "How long a look at a fence device in peace time took, in seconds.";
+    DETACH_DURATION = "detach_duration_seconds", Histogram(SECONDS), ["attacher"],
+        "From the out-of-service taint until the VolumeAttachment was gone, in seconds.";
+    DEVICE_REACHABLE = "device_reachable", Gauge, ["device", "node", "driver"],
+        "1 if the fence device answered when it was looked at last, else 0.";
+    DEVICE_IDENTITY_VERIFIED = "device_identity_verified", Gauge, ["device", "node", "driver"],
+        "1 if the fence device has shown that it controls this node's machine, else 0.";
+    DEVICE_LAST_SUCCESS = "device_last_success_timestamp_seconds", Gauge, ["device", "node", "driver"],
+        "When the fence device last answered in full, in seconds since the epoch.";
+    NODE_PROTECTED = "node_protected", Gauge, ["node"],
+        "1 if the node could be fenced now, 0 if a policy selects it and it could not.";
+    POLICY_NODES = "policy_nodes", Gauge, ["policy", "state"],
+        "Nodes of the policy, by state.";
+    POLICY_MODE = "policy_mode", Gauge, ["policy", "mode"],
+        "1 for the mode that the policy is in.";
+    BUDGET_REMAINING = "budget_remaining", Gauge, ["policy"],
+        "How many more fences the policy's budget would admit now.";
+    LEADER = "leader", Gauge, [],
+        "1 if this replica is the one that acts, else 0.";
+    BUILD_INFO = "build_info", Gauge, ["version", "revision"],
+        "1; the labels say which build runs.";
+    RECONCILE_ERRORS = "reconcile_errors_total", Counter, ["reason"],
+        "Rounds of decision that failed, by reason.";
+    RECONCILE_DURATION = "reconcile_duration_seconds", Histogram(MILLISECONDS), [],
+        "How long a round of decision took, reads and writes included, in seconds.";
+    WATCH_LAST_EVENT = "watch_last_event_timestamp_seconds", Gauge, ["kind"],
+        "When the watch of this kind last heard of the API server, in seconds since the epoch.";
+    EVENTS_DROPPED = "events_dropped_total", Counter, ["reason"],
+        "Kubernetes Events that were not published: the queue was full, or the API server did not take them.";
+}

@@ -1,0 +1,310 @@
+//! What must hold before the operator can do its work: the API server's version, our custom resources, our rights.
+//!
+//! The first two end the process with the way out, because only a human can change them. Missing rights do not: an operator
+//! that may do half of its work and says so is worth more than one that is down.
+
+use crate::api::{GROUP, VERSION};
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use k8s_openapi::apimachinery::pkg::version::Info;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use std::fmt;
+
+/// Oldest Kubernetes in which the out-of-service taint is stable: `(major, minor)`.
+const KUBERNETES_MIN: (u32, u32) = (1, 28);
+/// Questions about our rights that are asked at the same time.
+const REVIEWS_AT_ONCE: usize = 8;
+
+/// What stands in the way, for good.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The API server did not answer as it should; worth another try.
+    #[error("failed to ask the API server {what}")]
+    Ask {
+        /// What was asked.
+        what: &'static str,
+        /// Why there is no answer.
+        source: kube::Error,
+    },
+    /// Too old.
+    #[error(
+        "the API server is Kubernetes {found}, and node-fencing-operator needs {}.{} or newer: \
+         the taint node.kubernetes.io/out-of-service is stable only from there on",
+        KUBERNETES_MIN.0, KUBERNETES_MIN.1
+    )]
+    TooOld {
+        /// Its version.
+        found: String,
+    },
+    /// Our custom resources are not there, or another version of them.
+    #[error(
+        "the API server does not serve {} as {GROUP}/{VERSION}: apply the CustomResourceDefinitions of this version \
+         (kubectl apply -k crds, or -k deploy for everything)",
+        .missing.join(", ")
+    )]
+    NotInstalled {
+        /// Plural names of what is missing.
+        missing: Vec<&'static str>,
+    },
+}
+
+impl Error {
+    /// May another try succeed without a human?
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Ask { .. })
+    }
+}
+
+/// The API server is new enough and serves our custom resources. Gives its version.
+///
+/// # Errors
+/// [`Error`].
+pub async fn cluster(client: &Client) -> Result<String, Error> {
+    let ask = |what| move |source| Error::Ask { what, source };
+    let version = client
+        .apiserver_version()
+        .await
+        .map_err(ask("for its version"))?;
+    new_enough(&version)?;
+    let group_version = format!("{GROUP}/{VERSION}");
+    let served = match client.list_api_group_resources(&group_version).await {
+        Ok(list) => list.resources.into_iter().map(|one| one.name).collect(),
+        Err(kube::Error::Api(status)) if status.code == 404 => vec![],
+        Err(source) => return Err(ask("for its custom resources")(source)),
+    };
+    installed(&served)?;
+    Ok(version.git_version)
+}
+
+fn new_enough(version: &Info) -> Result<(), Error> {
+    // Providers write the minor version as `28+`.
+    let number = |text: &str| {
+        let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse::<u32>().ok()
+    };
+    match (number(&version.major), number(&version.minor)) {
+        (Some(major), Some(minor)) if (major, minor) >= KUBERNETES_MIN => Ok(()),
+        _ => Err(Error::TooOld {
+            found: version.git_version.clone(),
+        }),
+    }
+}
+
+fn installed(served: &[String]) -> Result<(), Error> {
+    const NEEDED: [&str; 6] = [
+        "nodefencingpolicies",
+        "nodefencingpolicies/status",
+        "fencedevices",
+        "fencedevices/status",
+        "nodefences",
+        "nodefences/status",
+    ];
+    let missing: Vec<_> = NEEDED
+        .into_iter()
+        .filter(|name| !served.iter().any(|one| one == name))
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Error::NotInstalled { missing })
+}
+
+/// Where a right is needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// In the whole cluster.
+    Cluster,
+    /// In the operator's own namespace.
+    Own,
+    /// In this namespace.
+    Namespace(&'static str),
+}
+
+/// Verbs on a resource that the operator needs.
+#[derive(Debug, Clone, Copy)]
+pub struct Right {
+    /// API group, empty for the core.
+    pub group: &'static str,
+    /// Resource, with its subresource: `nodefences/status`.
+    pub resource: &'static str,
+    /// Verbs.
+    pub verbs: &'static [&'static str],
+    /// Where.
+    pub scope: Scope,
+}
+
+/// All that the operator needs and `deploy/rbac.yaml` grants; a test compares the two.
+pub const RIGHTS: &[Right] = &[
+    right(
+        "",
+        "nodes",
+        &["get", "list", "watch", "patch"],
+        Scope::Cluster,
+    ),
+    right("", "pods", &["get", "list", "delete"], Scope::Cluster),
+    right(
+        "storage.k8s.io",
+        "volumeattachments",
+        &["get", "list", "watch"],
+        Scope::Cluster,
+    ),
+    right(
+        GROUP,
+        "nodefencingpolicies",
+        &["get", "list", "watch"],
+        Scope::Cluster,
+    ),
+    right(
+        GROUP,
+        "fencedevices",
+        &["get", "list", "watch"],
+        Scope::Cluster,
+    ),
+    right(
+        GROUP,
+        "nodefences",
+        &["get", "list", "watch", "create"],
+        Scope::Cluster,
+    ),
+    right(
+        GROUP,
+        "nodefencingpolicies/status",
+        &["patch"],
+        Scope::Cluster,
+    ),
+    right(GROUP, "fencedevices/status", &["patch"], Scope::Cluster),
+    right(GROUP, "nodefences/status", &["patch"], Scope::Cluster),
+    right(
+        "coordination.k8s.io",
+        "leases",
+        &["get"],
+        Scope::Namespace("kube-node-lease"),
+    ),
+    right(
+        "events.k8s.io",
+        "events",
+        &["create", "patch"],
+        Scope::Namespace("default"),
+    ),
+    right("", "secrets", &["get"], Scope::Own),
+    right("", "configmaps", &["get"], Scope::Own),
+];
+
+const fn right(
+    group: &'static str,
+    resource: &'static str,
+    verbs: &'static [&'static str],
+    scope: Scope,
+) -> Right {
+    Right {
+        group,
+        resource,
+        verbs,
+        scope,
+    }
+}
+
+/// One verb that is missing: `patch nodes`, `get leases.coordination.k8s.io in namespace kube-node-lease`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    verb: &'static str,
+    resource: String,
+    namespace: Option<String>,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verb, self.resource)?;
+        match &self.namespace {
+            Some(namespace) => write!(f, " in namespace {namespace}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Which of our rights are missing, in the order of [`RIGHTS`]. To ask needs no right.
+///
+/// # Errors
+/// [`Error::Ask`].
+pub async fn missing_rights(client: &Client, own_namespace: &str) -> Result<Vec<Missing>, Error> {
+    let mut questions = vec![];
+    for right in RIGHTS {
+        for verb in right.verbs {
+            questions.push(missing(client, own_namespace, right, verb));
+        }
+    }
+    let answers: Vec<_> = stream::iter(questions)
+        .buffered(REVIEWS_AT_ONCE)
+        .try_collect()
+        .await
+        .map_err(|source| Error::Ask {
+            what: "about the operator's rights",
+            source,
+        })?;
+    Ok(answers.into_iter().flatten().collect())
+}
+
+async fn missing(
+    client: &Client,
+    own_namespace: &str,
+    right: &Right,
+    verb: &'static str,
+) -> Result<Option<Missing>, kube::Error> {
+    let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    let review = review(right, verb, own_namespace);
+    let answer = reviews.create(&PostParams::default(), &review).await?;
+    let allowed = answer.status.is_some_and(|status| status.allowed);
+    Ok((!allowed).then(|| described(right, verb, own_namespace)))
+}
+
+fn described(right: &Right, verb: &'static str, own_namespace: &str) -> Missing {
+    let resource = match right.group {
+        "" => right.resource.to_owned(),
+        group => {
+            let (resource, rest) = right
+                .resource
+                .split_once('/')
+                .unwrap_or((right.resource, ""));
+            let slash = if rest.is_empty() { "" } else { "/" };
+            format!("{resource}.{group}{slash}{rest}")
+        }
+    };
+    Missing {
+        verb,
+        resource,
+        namespace: namespace(right.scope, own_namespace),
+    }
+}
+
+fn namespace(scope: Scope, own_namespace: &str) -> Option<String> {
+    match scope {
+        Scope::Cluster => None,
+        Scope::Own => Some(own_namespace.to_owned()),
+        Scope::Namespace(name) => Some(name.to_owned()),
+    }
+}
+
+fn review(right: &Right, verb: &str, own_namespace: &str) -> SelfSubjectAccessReview {
+    let (resource, subresource) = match right.resource.split_once('/') {
+        Some((resource, subresource)) => (resource, Some(subresource.to_owned())),
+        None => (right.resource, None),
+    };
+    SelfSubjectAccessReview {
+        spec: SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(ResourceAttributes {
+                group: Some(right.group.to_owned()),
+                resource: Some(resource.to_owned()),
+                subresource,
+                verb: Some(verb.to_owned()),
+                namespace: namespace(right.scope, own_namespace),
+                ..ResourceAttributes::default()
+            }),
+            ..SelfSubjectAccessReviewSpec::default()
+        },
+        ..SelfSubjectAccessReview::default()
+    }
+}

@@ -1,0 +1,153 @@
+//! The life of the operator: connect, check, serve, work, end.
+
+use super::client::{self, Clients};
+use super::events::Events;
+use super::health::{Gate, Health};
+use super::metrics::{self, Metrics};
+use super::preflight;
+use super::server::{self, Server, Site};
+use super::stop::{PROCESS_END, Stop};
+use crate::args::Settings;
+use crate::words;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+/// Pause between two tries to reach the API server, and between two looks at missing rights.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
+/// How long the API server may take to answer a check.
+const CHECK_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Why the operator ends.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No signals.
+    #[error("failed to listen for signals")]
+    Signals(#[source] std::io::Error),
+    /// No metrics.
+    #[error(transparent)]
+    Metrics(#[from] metrics::Error),
+    /// No port.
+    #[error(transparent)]
+    Server(#[from] server::Error),
+    /// No way to the API server.
+    #[error(transparent)]
+    Client(#[from] client::Error),
+    /// An API server that cannot be worked with.
+    #[error(transparent)]
+    Cluster(#[from] preflight::Error),
+}
+
+/// Runs the operator until a signal or until it cannot go on.
+///
+/// # Errors
+/// [`Error`]; none when a signal ended it.
+pub async fn run(settings: Settings) -> Result<(), Error> {
+    let stop = Stop::on_signals().map_err(Error::Signals)?;
+    let metrics = Arc::new(Metrics::new()?);
+    let health = Health::default();
+    let mut tasks = JoinSet::new();
+
+    let clients = Clients::new(&settings).await?;
+    let server = Server::bind(settings.http_bind).await?;
+    tracing::info!(address = %server.address(), "serves /livez, /readyz and /metrics");
+    let site = Site {
+        health: health.clone(),
+        metrics: Arc::clone(&metrics),
+    };
+    tasks.spawn(server.serve(site, stop.clone()));
+
+    let Some(version) = stop.or(reach(&clients, &health)).await else {
+        return Ok(());
+    };
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        kubernetes = version?,
+        namespace = settings.namespace,
+        node = settings.node_name,
+        "node-fencing-operator"
+    );
+    if settings.node_name.is_none() {
+        tracing::warn!(
+            "NODE_NAME is not set: if this process runs on a node of the cluster, that node may be fenced too"
+        );
+    }
+    tasks.spawn(watch_rights(
+        clients.clone(),
+        settings.namespace.clone(),
+        health.clone(),
+        stop.clone(),
+    ));
+    let (_events, publisher) = Events::new(
+        clients.reads.clone(),
+        settings.pod_name.as_deref(),
+        Arc::clone(&metrics),
+    );
+    tasks.spawn(publisher.run(stop.clone()));
+
+    stop.wait().await;
+    let ended = timeout(PROCESS_END, async {
+        while tasks.join_next().await.is_some() {}
+    })
+    .await;
+    if ended.is_err() {
+        tracing::warn!(
+            "something still runs {} s after the signal; it is cut off",
+            PROCESS_END.as_secs()
+        );
+    }
+    Ok(())
+}
+
+/// Tries until the API server answers and can be worked with. A cluster that has just lost a node may well have lost its API
+/// server with it: to end here would only add the kubelet's restart delay to the outage.
+async fn reach(clients: &Clients, health: &Health) -> Result<String, Error> {
+    loop {
+        let words = match timeout(CHECK_TIME_MAX, preflight::cluster(&clients.reads)).await {
+            Ok(Ok(version)) => {
+                health.open(Gate::Cluster);
+                return Ok(version);
+            }
+            Ok(Err(error)) if !error.is_transient() => return Err(error.into()),
+            Ok(Err(error)) => words::chain(&error),
+            Err(_) => format!(
+                "the API server gave no answer in {} s",
+                CHECK_TIME_MAX.as_secs()
+            ),
+        };
+        tracing::warn!("{words}; tries again in {} s", RETRY_PAUSE.as_secs());
+        health.close(Gate::Cluster, vec![words]);
+        sleep(RETRY_PAUSE).await;
+    }
+}
+
+/// Looks until no right is missing. One that is taken away later is noticed when the write is refused.
+async fn watch_rights(clients: Clients, namespace: String, health: Health, stop: Stop) {
+    let mut told = vec![];
+    loop {
+        let look = preflight::missing_rights(&clients.reads, &namespace);
+        let reasons = match stop.or(timeout(CHECK_TIME_MAX, look)).await {
+            None => return,
+            Some(Ok(Ok(missing))) if missing.is_empty() => return health.open(Gate::Rights),
+            Some(Ok(Ok(missing))) => missing
+                .iter()
+                .map(|it| format!("RBAC does not grant: {it} (see deploy/rbac.yaml)"))
+                .collect(),
+            Some(Ok(Err(error))) => vec![words::chain(&error)],
+            Some(Err(_)) => {
+                vec!["the API server gave no answer about the operator's rights".to_owned()]
+            }
+        };
+        if reasons != told {
+            reasons
+                .iter()
+                .for_each(|reason| tracing::error!("not ready: {reason}"));
+            told.clone_from(&reasons);
+        }
+        health.close(Gate::Rights, reasons);
+        if stop.or(sleep(RETRY_PAUSE)).await.is_none() {
+            return;
+        }
+    }
+}

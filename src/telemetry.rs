@@ -1,0 +1,223 @@
+//! The log: one line an event on standard error, for humans or as JSON.
+//!
+//! A bad filter must never keep an operator from running, so it is replaced by the default and reported. A panic becomes a
+//! line of the log like everything else; its message is never built from what a device or a Secret said.
+
+use crate::words;
+use std::io::{IsTerminal, stderr};
+use tracing::Subscriber;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// What is logged unless `--log-filter` says otherwise.
+pub const DEFAULT_FILTER: &str = "info";
+
+/// Added to every filter. kube's client reports each failed request as an error without saying what it was for; the same
+/// failure comes back to the caller, which logs it with its context or deals with it.
+const QUIET: &str = "kube_client::client::builder=off";
+
+/// How the log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For a human at a terminal.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl LogFormat {
+    /// Text if standard error is a terminal, else JSON.
+    #[must_use]
+    pub fn for_this_terminal() -> Self {
+        if stderr().is_terminal() {
+            Self::Text
+        } else {
+            Self::Json
+        }
+    }
+}
+
+/// Why there is no log.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to start the log: {0}")]
+pub struct Error(#[from] tracing::subscriber::SetGlobalDefaultError);
+
+/// Starts the log of this process. To be called once.
+///
+/// # Errors
+/// [`Error`] if there is a log already.
+pub fn start(format: LogFormat, filter: &str) -> Result<(), Error> {
+    let (filter, complaint) = filter_or_default(filter);
+    match format {
+        LogFormat::Text => tracing::subscriber::set_global_default(text(filter, stderr))?,
+        LogFormat::Json => tracing::subscriber::set_global_default(json(filter, stderr))?,
+    }
+    log_panics();
+    if let Some(complaint) = complaint {
+        tracing::warn!("{complaint}");
+    }
+    Ok(())
+}
+
+/// Says why the process ends: in the log, or bare if the filter lets no error through.
+pub fn last_words(error: &dyn std::error::Error) {
+    let words = words::chain(error);
+    if tracing::enabled!(tracing::Level::ERROR) {
+        tracing::error!("{words}");
+    } else {
+        eprintln!("error: {words}");
+    }
+}
+
+/// The filter, or the default one and what is wrong with the one given.
+fn filter_or_default(given: &str) -> (EnvFilter, Option<String>) {
+    let parse = |text: &str| EnvFilter::builder().parse(format!("{QUIET},{text}"));
+    match parse(given) {
+        Ok(filter) if !given.trim().is_empty() => (filter, None),
+        Ok(_) => (
+            parse(DEFAULT_FILTER).unwrap_or_default(),
+            Some(bad(given, "it is empty")),
+        ),
+        Err(error) => (
+            parse(DEFAULT_FILTER).unwrap_or_default(),
+            Some(bad(given, &error.to_string())),
+        ),
+    }
+}
+
+fn bad(given: &str, why: &str) -> String {
+    format!(
+        "--log-filter: `{}` must be a level or a list such as info,kube=debug ({why}); {DEFAULT_FILTER} is used instead",
+        given.escape_debug()
+    )
+}
+
+fn text<W>(filter: EnvFilter, writer: W) -> impl Subscriber + Send + Sync
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let color = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(writer)
+        .with_ansi(color)
+        .finish()
+}
+
+/// The fields of an event at the top level; those of its spans, such as the name of the NodeFence, under `span`.
+fn json<W>(filter: EnvFilter, writer: W) -> impl Subscriber + Send + Sync
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    tracing_subscriber::fmt()
+        .json()
+        .flatten_event(true)
+        .with_current_span(true)
+        .with_span_list(false)
+        .with_env_filter(filter)
+        .with_writer(writer)
+        .finish()
+}
+
+fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let message = panic.payload_as_str().unwrap_or("no message");
+        let location = panic.location().map(ToString::to_string);
+        let thread = std::thread::current();
+        tracing::error!(
+            location = location.as_deref().unwrap_or("unknown"),
+            thread = thread.name().unwrap_or("unnamed"),
+            "a task of this program panicked, which is a bug: {message}"
+        );
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Memory(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Memory {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().expect("lock").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Memory {
+        fn text(&self) -> String {
+            String::from_utf8(self.0.lock().expect("lock").clone()).expect("UTF-8")
+        }
+    }
+
+    fn speak() {
+        let incident = tracing::info_span!("incident", fence = "worker-1-x7");
+        incident.in_scope(|| tracing::info!(stage = "Claiming", "line one\nline two"));
+        tracing::debug!("not shown");
+        tracing::error!(target: "kube_client::client::builder", "not shown either");
+    }
+
+    #[test]
+    fn json_is_one_object_a_line_with_the_name_of_the_incident() {
+        let memory = Memory::default();
+        let writer = memory.clone();
+        let (filter, complaint) = filter_or_default("info");
+        assert_eq!(complaint, None);
+        tracing::subscriber::with_default(json(filter, move || writer.clone()), speak);
+        let text = memory.text();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        let line: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(line["level"], "INFO");
+        assert_eq!(line["message"], "line one\nline two");
+        assert_eq!(line["stage"], "Claiming");
+        assert_eq!(line["span"]["fence"], "worker-1-x7");
+        assert!(
+            line["timestamp"]
+                .as_str()
+                .is_some_and(|at| at.ends_with('Z'))
+        );
+    }
+
+    #[test]
+    fn text_names_the_incident_too() {
+        let memory = Memory::default();
+        let writer = memory.clone();
+        let (filter, _) = filter_or_default("info");
+        tracing::subscriber::with_default(text(filter, move || writer.clone()), speak);
+        let text = memory.text();
+        assert!(
+            text.contains("worker-1-x7") && text.contains("Claiming"),
+            "{text}"
+        );
+        assert!(!text.contains("not shown"), "{text}");
+    }
+
+    #[test]
+    fn a_bad_filter_is_replaced_and_reported() {
+        for bad in ["info,kube=loud", "", "=,=", "a=b=c"] {
+            let (filter, complaint) = filter_or_default(bad);
+            let complaint = complaint.expect("a complaint");
+            assert!(
+                complaint.contains("--log-filter") && !complaint.contains('\n'),
+                "{complaint}"
+            );
+            assert!(filter.to_string().contains("info"), "{filter}");
+        }
+        for good in [
+            "off",
+            "debug",
+            "info,kube=debug",
+            "node_fencing_operator::core=trace",
+        ] {
+            assert_eq!(filter_or_default(good).1, None, "{good}");
+        }
+    }
+}
