@@ -38,7 +38,7 @@ pub struct FleetOptions {
     pub csi_driver: String,
     /// What `status.nodeInfo.kubeletVersion` says.
     pub kubelet_version: String,
-    /// How often a node renews its Lease.
+    /// How often a node renews its Lease. The lab's controller-manager gives up on a node after 4 s without.
     pub lease_period: Duration,
     /// `leaseDurationSeconds` of the Leases.
     pub lease_duration_seconds: i32,
@@ -48,6 +48,9 @@ pub struct FleetOptions {
     pub power_on_to_lease: Duration,
     /// From power-on until the kubelet registers, posts Ready and sees its pods.
     pub power_on_to_status: Duration,
+    /// From power-on until the volumes of the pods that are already bound are mounted. A deletion that arrives earlier
+    /// keeps the pod from starting; from here on the start is in flight, and nothing but power loss aborts it.
+    pub power_on_to_mounts: Duration,
     /// From power-on until the containers of the pods that are already bound run.
     pub power_on_to_containers: Duration,
     /// From power-on until Ready, where the network plugin comes late ([`crate::machine::Boot::pods_before_ready`]).
@@ -64,12 +67,13 @@ impl Default for FleetOptions {
         Self {
             csi_driver: crate::csi::DRIVER.to_owned(),
             kubelet_version: "v1.36.3".to_owned(),
-            lease_period: Duration::from_secs(2),
+            lease_period: Duration::from_secs(1),
             lease_duration_seconds: 8,
             status_period: Duration::from_secs(10),
             power_on_to_lease: Duration::from_millis(150),
             power_on_to_status: Duration::from_millis(250),
-            power_on_to_containers: Duration::from_millis(1500),
+            power_on_to_mounts: Duration::from_millis(1300),
+            power_on_to_containers: Duration::from_millis(1550),
             power_on_to_late_ready: Duration::from_secs(8),
             container_start: Duration::from_millis(300),
             container_stop: Duration::from_millis(200),

@@ -90,7 +90,7 @@ impl Kubelet {
         self.delete(&pods, &orders).await;
     }
 
-    /// Finds the volumes of the pod and waits until each is announced and attached.
+    /// Finds the volumes of the pod and waits until each is announced and attached, and can be mounted.
     async fn prepare(&self, pods: &Api<Pod>, pod: &Pod) -> Vec<PodVolume> {
         let volumes = self.resolve(pods, pod).await;
         let names: BTreeSet<String> = volumes
@@ -111,6 +111,8 @@ impl Kubelet {
             };
             self.uplink.awake().await;
             if may_mount {
+                let mounted = self.after_start(self.options.power_on_to_mounts);
+                self.uplink.sleep_until(mounted).await;
                 return volumes;
             }
             tokio::select! {

@@ -5,3 +5,4 @@ mod control_plane;
 mod csi;
 mod proxy;
 mod real;
+mod simulated;
