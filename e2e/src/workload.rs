@@ -72,7 +72,10 @@ impl Template {
         if self.tolerates_all {
             json!([{"operator": "Exists"}])
         } else if self.network_plugin {
-            json!([tolerate("node.kubernetes.io/not-ready"), tolerate("node.kubernetes.io/unreachable")])
+            json!([
+                tolerate("node.kubernetes.io/not-ready"),
+                tolerate("node.kubernetes.io/unreachable")
+            ])
         } else {
             json!([])
         }
