@@ -1,8 +1,11 @@
 //! End-to-end tests: the operator as a black box on a real control plane. One binary, because links are slow.
 
+mod admission;
+mod api;
 mod audit;
 mod control_plane;
 mod csi;
 mod proxy;
 mod real;
 mod simulated;
+mod verdict;

@@ -1,0 +1,327 @@
+//! What the operator's service account may do, as `deploy/` installs it: its RBAC, and the admission policies that stand behind it.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use e2e::control_plane::{Component, ControlPlane, Options, client};
+use http::Method;
+use kube::Client;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::api::data;
+use crate::verdict::{Body, Expect, Tally, Verdict, call, must};
+
+const NAMESPACE: &str = "node-fencing-system";
+const ACCOUNT: &str = "node-fencing-operator";
+const CLAIM: &str = "nodefencing.io/claim";
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+
+/// A row of `admission.yaml`.
+#[derive(Deserialize)]
+struct Row {
+    name: String,
+    user: User,
+    expect: Expect,
+    message: Option<String>,
+    #[serde(default)]
+    taints: Vec<Value>,
+    ready: Option<String>,
+    patch: Option<Value>,
+    #[serde(rename = "type")]
+    body: Option<Body>,
+    subresource: Option<String>,
+    #[serde(default)]
+    delete: bool,
+    #[serde(default)]
+    create: bool,
+    #[serde(default)]
+    connect: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum User {
+    Operator,
+    Admin,
+}
+
+/// A control plane with `deploy/` applied, and both users' clients.
+struct Guarded {
+    _plane: ControlPlane,
+    admin: Client,
+    operator: Client,
+}
+
+impl Guarded {
+    async fn start(name: &str) -> Result<Self> {
+        let plane = ControlPlane::start(Options::named(name)).await?;
+        plane.apply_deploy().await?;
+        plane.wait_for_service_account("default", "default").await?;
+        // It would find that nobody renews the Leases of these nodes, and taint them.
+        plane.stop_component(Component::ControllerManager)?;
+        let path = plane.kubeconfig_for_service_account(NAMESPACE, ACCOUNT, None);
+        let operator = client(&path.await?).await?;
+        let admin = plane.admin();
+        let guarded = Self {
+            _plane: plane,
+            admin,
+            operator,
+        };
+        guarded.wait_for_policies().await?;
+        Ok(guarded)
+    }
+
+    /// A policy guards some moments after it is stored.
+    async fn wait_for_policies(&self) -> Result<()> {
+        let claimed = json!({
+            "apiVersion": "v1", "kind": "Node", "metadata": {"name": "probe"},
+            "spec": {"taints": [{"key": CLAIM, "value": "a", "effect": "NoExecute"}]},
+        });
+        let end = Instant::now() + Duration::from_secs(20);
+        let path = "/api/v1/nodes?dryRun=All";
+        while call(
+            &self.admin,
+            Method::POST,
+            path,
+            Some((Body::Object, &claimed)),
+        )
+        .await?
+        .is_ok()
+        {
+            ensure!(
+                Instant::now() < end,
+                "the admission policies do not take effect"
+            );
+            sleep(Duration::from_millis(50)).await;
+        }
+        // One watch brings all of them, but they are compiled one by one.
+        sleep(Duration::from_millis(500)).await;
+        Ok(())
+    }
+
+    /// Lifts every limit but the policies.
+    async fn bind_to_cluster_admin(&self) -> Result<()> {
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "metadata": {"name": "too-much"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
+        });
+        let path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+        must(
+            &self.admin,
+            Method::POST,
+            path,
+            Some((Body::Object, &binding)),
+        )
+        .await?;
+        let end = Instant::now() + Duration::from_secs(20);
+        while call(&self.operator, Method::GET, "/api/v1/secrets", None)
+            .await?
+            .is_err()
+        {
+            ensure!(Instant::now() < end, "the binding does not take effect");
+            sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+
+    /// Stores a Node with these taints, each written by whoever may write it.
+    async fn node(&self, name: &str, taints: &[Value], ready: &str) -> Result<()> {
+        let node =
+            json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {}});
+        must(
+            &self.admin,
+            Method::POST,
+            "/api/v1/nodes",
+            Some((Body::Object, &node)),
+        )
+        .await?;
+        self.report(name, "Unknown").await?;
+        let claimed = taints.iter().any(|taint| taint["key"] == CLAIM);
+        let own =
+            |taint: &&Value| taint["key"] == CLAIM || claimed && taint["key"] == OUT_OF_SERVICE;
+        let mut now: Vec<Value> = taints.iter().filter(|taint| !own(taint)).cloned().collect();
+        // The API server gives every new Node a taint; this replaces it.
+        self.set_taints(&self.admin, name, &now).await?;
+        for key in [CLAIM, OUT_OF_SERVICE] {
+            for taint in taints
+                .iter()
+                .filter(own)
+                .filter(|taint| taint["key"] == key)
+            {
+                now.push(taint.clone());
+                self.set_taints(&self.operator, name, &now).await?;
+            }
+        }
+        self.report(name, ready).await
+    }
+
+    async fn set_taints(&self, client: &Client, node: &str, taints: &[Value]) -> Result<()> {
+        let patch = json!({"spec": {"taints": taints}});
+        let path = format!("/api/v1/nodes/{node}");
+        must(client, Method::PATCH, &path, Some((Body::Merge, &patch))).await?;
+        Ok(())
+    }
+
+    /// What the node-lifecycle controller or the kubelet would report.
+    async fn report(&self, node: &str, ready: &str) -> Result<()> {
+        let condition = json!({"type": "Ready", "status": ready, "reason": "Test", "message": ""});
+        let patch = json!({"status": {"conditions": [condition]}});
+        let path = format!("/api/v1/nodes/{node}/status");
+        must(
+            &self.admin,
+            Method::PATCH,
+            &path,
+            Some((Body::Strategic, &patch)),
+        )
+        .await?;
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_api_server_guards_nodes_and_pods() -> Result<()> {
+    let guarded = Guarded::start("admission").await?;
+    guarded.bind_to_cluster_admin().await?;
+    let mut tally = Tally::default();
+    let rows: Vec<Row> = serde_saphyr::from_str(&data("admission.yaml")?)?;
+    for (index, row) in rows.iter().enumerate() {
+        let verdict = attempt(&guarded, &format!("node-{index}"), row)
+            .await
+            .with_context(|| row.name.clone())?;
+        tally.judge(&row.name, row.expect, row.message.as_deref(), &verdict);
+    }
+    pods(&guarded, &mut tally).await?;
+    a_write_to_a_node_leaves_its_status(&guarded).await?;
+    tally.finish(58)
+}
+
+/// Sets a row's Node up and tries what the row says.
+async fn attempt(guarded: &Guarded, name: &str, row: &Row) -> Result<Verdict> {
+    let client = match row.user {
+        User::Operator => &guarded.operator,
+        User::Admin => &guarded.admin,
+    };
+    if row.create {
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
+        return call(
+            client,
+            Method::POST,
+            "/api/v1/nodes",
+            Some((Body::Object, &node)),
+        )
+        .await;
+    }
+    let ready = row.ready.as_deref().context("no `ready`")?;
+    guarded.node(name, &row.taints, ready).await?;
+    let mut path = format!("/api/v1/nodes/{name}");
+    if row.connect {
+        return call(client, Method::GET, &format!("{path}/proxy/pods"), None).await;
+    }
+    if row.delete {
+        return call(client, Method::DELETE, &path, None).await;
+    }
+    if let Some(subresource) = &row.subresource {
+        path = format!("{path}/{subresource}");
+    }
+    let patch = row.patch.as_ref().context("no `patch`")?;
+    let body = row.body.context("no `type`")?;
+    let before = must(&guarded.admin, Method::GET, &path, None).await?;
+    let verdict = call(client, Method::PATCH, &path, Some((body, patch))).await?;
+    if verdict.is_err() {
+        let after = must(&guarded.admin, Method::GET, &path, None).await?;
+        ensure!(before == after, "denied, and yet the Node changed");
+    }
+    Ok(verdict)
+}
+
+/// The operator deletes only pods that Kubernetes deletes already, and each by its uid.
+async fn pods(guarded: &Guarded, tally: &mut Tally) -> Result<()> {
+    let collection = "/api/v1/namespaces/default/pods";
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stuck"},
+        "spec": {"nodeName": "node-0", "containers": [{"name": "c", "image": "i"}]},
+    });
+    let path = format!("{collection}/stuck");
+    let created = must(
+        &guarded.admin,
+        Method::POST,
+        collection,
+        Some((Body::Object, &pod)),
+    )
+    .await?;
+    let by_uid =
+        json!({"gracePeriodSeconds": 0, "preconditions": {"uid": created["metadata"]["uid"]}});
+    let by_name = json!({"gracePeriodSeconds": 0});
+    let delete = async |options| {
+        call(
+            &guarded.operator,
+            Method::DELETE,
+            &path,
+            Some((Body::Object, options)),
+        )
+        .await
+    };
+
+    let message = Some("S2: the operator may only delete a pod that is being deleted already");
+    tally.judge(
+        "delete a running pod",
+        Expect::Deny,
+        message,
+        &delete(&by_uid).await?,
+    );
+    must(&guarded.admin, Method::DELETE, &path, None).await?;
+    let message = Some("S10: the operator may delete a pod only by its uid");
+    tally.judge(
+        "delete by name",
+        Expect::Deny,
+        message,
+        &delete(&by_name).await?,
+    );
+    let other = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": "other"}});
+    tally.judge(
+        "delete by another uid",
+        Expect::Deny,
+        None,
+        &delete(&other).await?,
+    );
+    let message = Some("the operator may only delete pods");
+    let label = json!({"metadata": {"labels": {"a": "b"}}});
+    let verdict = call(
+        &guarded.operator,
+        Method::PATCH,
+        &path,
+        Some((Body::Merge, &label)),
+    );
+    tally.judge("label a pod", Expect::Deny, message, &verdict.await?);
+    tally.judge(
+        "delete a stuck pod by its uid",
+        Expect::Allow,
+        None,
+        &delete(&by_uid).await?,
+    );
+    let gone = call(&guarded.admin, Method::GET, &path, None).await?;
+    ensure!(gone.is_err(), "the pod is still there");
+    Ok(())
+}
+
+/// The API server itself drops a status in a write to a Node; no policy has to.
+async fn a_write_to_a_node_leaves_its_status(guarded: &Guarded) -> Result<()> {
+    guarded.node("status", &[], "Unknown").await?;
+    let conditions =
+        json!([{"type": "Ready", "status": "True", "reason": "Forged", "message": ""}]);
+    let patch = json!({"status": {"conditions": conditions}});
+    let path = "/api/v1/nodes/status";
+    let client = &guarded.operator;
+    let verdict = call(client, Method::PATCH, path, Some((Body::Strategic, &patch))).await?;
+    ensure!(verdict.is_ok(), "{verdict:?}");
+    let node = must(&guarded.admin, Method::GET, path, None).await?;
+    ensure!(
+        node["status"]["conditions"][0]["status"] == "Unknown",
+        "the status was written: {node}"
+    );
+    Ok(())
+}

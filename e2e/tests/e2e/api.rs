@@ -1,0 +1,160 @@
+//! What a real API server says to objects of the operator's API: the examples of the documentation, and every input that must
+//! be refused before the operator sees it (a schema bound or a CEL rule with a message that names the field and the way out).
+
+use anyhow::{Context, Result};
+use e2e::control_plane::{ControlPlane, Options};
+use e2e::toolchain::workspace;
+use http::Method;
+use kube::Client;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::verdict::{Body, Expect, Tally, Verdict, call, must};
+
+/// A row of `verdicts.yaml`.
+#[derive(Deserialize)]
+struct Row {
+    name: String,
+    policy: Option<Value>,
+    device: Option<Value>,
+    fence: Option<Value>,
+    then: Option<Value>,
+    expect: Expect,
+    message: Option<String>,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_get_the_verdicts_of_the_tables() -> Result<()> {
+    let plane = ControlPlane::start(Options::named("api")).await?;
+    plane.apply_deploy().await?;
+    let client = plane.admin();
+    let mut tally = Tally::default();
+    examples(&client, &mut tally).await?;
+    rows(&client, &mut tally).await?;
+    too_large(&client, &mut tally).await?;
+    status_is_a_subresource(&client).await?;
+    tally.finish(140)
+}
+
+/// Applies the examples in their order, as a user would.
+async fn examples(client: &Client, tally: &mut Tally) -> Result<()> {
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&data("examples.yaml")?)?;
+    for mut object in objects {
+        let name = text(&object, "/metadata/name")?;
+        let kind = text(&object, "/kind")?;
+        let fails = object.pointer("/metadata/annotations/check~1expect") == Some(&json!("fail"));
+        let path = format!("{}/{name}", collection(&kind)?);
+        let verdict = match call(client, Method::GET, &path, None).await? {
+            Ok(stored) => {
+                object["metadata"]["resourceVersion"] =
+                    stored["metadata"]["resourceVersion"].clone();
+                let path = format!("{path}?fieldValidation=Strict");
+                call(client, Method::PUT, &path, Some((Body::Object, &object))).await?
+            }
+            Err(_) => create(client, &kind, &object).await?,
+        };
+        let expect = if fails { Expect::Deny } else { Expect::Allow };
+        tally.judge(&format!("example {kind} {name}"), expect, None, &verdict);
+    }
+    Ok(())
+}
+
+/// The rows of `verdicts.yaml`, each an object of its own.
+async fn rows(client: &Client, tally: &mut Tally) -> Result<()> {
+    let rows: Vec<Row> = serde_saphyr::from_str(&data("verdicts.yaml")?)?;
+    for (index, row) in rows.into_iter().enumerate() {
+        let (kind, spec) = match (row.policy, row.device, row.fence) {
+            (Some(spec), None, None) => ("NodeFencingPolicy", spec),
+            (None, Some(spec), None) => ("FenceDevice", spec),
+            (None, None, Some(spec)) => ("NodeFence", spec),
+            _ => anyhow::bail!("{}: one of policy, device, fence", row.name),
+        };
+        let name = format!("row-{index}");
+        let mut verdict = create(client, kind, &object(kind, &name, &spec)).await?;
+        if let Some(change) = row.then {
+            verdict
+                .map_err(|status| anyhow::anyhow!("{}: set-up: {}", row.name, status.message))?;
+            let path = format!("{}/{name}?fieldValidation=Strict", collection(kind)?);
+            let patch = json!({"spec": change});
+            verdict = call(client, Method::PATCH, &path, Some((Body::Merge, &patch))).await?;
+        }
+        tally.judge(&row.name, row.expect, row.message.as_deref(), &verdict);
+    }
+    Ok(())
+}
+
+/// What is too large to write down.
+async fn too_large(client: &Client, tally: &mut Tally) -> Result<()> {
+    let entries: Vec<_> = (0..10_001)
+        .map(|n| json!({"name": format!("p{n}")}))
+        .collect();
+    let spec = json!({"nodeSelector": {}, "pauseRequests": entries});
+    let policy = object("NodeFencingPolicy", "many", &spec);
+    let verdict = create(client, "NodeFencingPolicy", &policy).await?;
+    let message = "spec.pauseRequests: Too many: 10001: must have at most 16 items";
+    tally.judge("10,001 entries", Expect::Deny, Some(message), &verdict);
+
+    let spec = json!({"nodeName": "w", "trigger": {"type": "External"}});
+    for (length, expect) in [(63, Expect::Allow), (64, Expect::Deny)] {
+        let fence = object("NodeFence", &"n".repeat(length), &spec);
+        let verdict = create(client, "NodeFence", &fence).await?;
+        let message = Some("name must be 63 characters or fewer");
+        tally.judge(
+            &format!("name of {length} characters"),
+            expect,
+            message,
+            &verdict,
+        );
+    }
+    Ok(())
+}
+
+/// A status in an object that is created is dropped: only the operator writes one.
+async fn status_is_a_subresource(client: &Client) -> Result<()> {
+    let spec = json!({"nodeName": "w", "trigger": {"type": "External"}});
+    let mut fence = object("NodeFence", "forged", &spec);
+    fence["status"] = json!({"claim": "forged"});
+    let path = collection("NodeFence")?;
+    let stored = must(client, Method::POST, &path, Some((Body::Object, &fence))).await?;
+    anyhow::ensure!(
+        stored.get("status").is_none(),
+        "the status was stored: {stored}"
+    );
+    Ok(())
+}
+
+async fn create(client: &Client, kind: &str, object: &Value) -> Result<Verdict> {
+    let path = format!("{}?fieldValidation=Strict", collection(kind)?);
+    call(client, Method::POST, &path, Some((Body::Object, object))).await
+}
+
+fn object(kind: &str, name: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": "nodefencing.io/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    })
+}
+
+/// The path of a kind's objects.
+fn collection(kind: &str) -> Result<String> {
+    let plural = match kind {
+        "NodeFencingPolicy" => "nodefencingpolicies",
+        "FenceDevice" => "fencedevices",
+        "NodeFence" => "nodefences",
+        _ => anyhow::bail!("no kind {kind}"),
+    };
+    Ok(format!("/apis/nodefencing.io/v1alpha1/{plural}"))
+}
+
+fn text(object: &Value, pointer: &str) -> Result<String> {
+    let value = object.pointer(pointer).and_then(Value::as_str);
+    Ok(value.with_context(|| format!("no {pointer}"))?.to_owned())
+}
+
+/// A file of `tests/data/api`.
+pub fn data(name: &str) -> Result<String> {
+    let path = workspace().join("tests/data/api").join(name);
+    std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))
+}

@@ -1,0 +1,111 @@
+//! A request, and what the API server says to it. Tables of cases are judged to their end, so that one run shows every wrong verdict.
+
+use anyhow::{Result, ensure};
+use http::{Method, Request};
+use kube::Client;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// What a case wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Expect {
+    Allow,
+    Deny,
+}
+
+/// What the API server said: the object, or its refusal.
+pub type Verdict = std::result::Result<Value, kube::core::Status>;
+
+/// How a request's body is to be read.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Body {
+    Json,
+    Merge,
+    Object,
+    Strategic,
+}
+
+impl Body {
+    fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json-patch+json",
+            Self::Merge => "application/merge-patch+json",
+            Self::Object => "application/json",
+            Self::Strategic => "application/strategic-merge-patch+json",
+        }
+    }
+}
+
+/// Sends a request. Fails only when there was no verdict.
+pub async fn call(
+    client: &Client,
+    method: Method,
+    path: &str,
+    body: Option<(Body, &Value)>,
+) -> Result<Verdict> {
+    let mut request = Request::builder().method(method).uri(path);
+    let mut bytes = Vec::new();
+    if let Some((kind, value)) = body {
+        request = request.header(http::header::CONTENT_TYPE, kind.content_type());
+        bytes = serde_json::to_vec(value)?;
+    }
+    match client.request::<Value>(request.body(bytes)?).await {
+        Ok(object) => Ok(Ok(object)),
+        Err(kube::Error::Api(status)) => Ok(Err(*status)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Sends a request that must be granted: a step of the set-up.
+pub async fn must(
+    client: &Client,
+    method: Method,
+    path: &str,
+    body: Option<(Body, &Value)>,
+) -> Result<Value> {
+    match call(client, method.clone(), path, body).await? {
+        Ok(object) => Ok(object),
+        Err(status) => anyhow::bail!("{method} {path}: {}", status.message),
+    }
+}
+
+/// Counts cases and keeps what was wrong.
+#[derive(Debug, Default)]
+pub struct Tally {
+    judged: usize,
+    wrong: Vec<String>,
+}
+
+impl Tally {
+    /// Compares a verdict with what the case wants. A denial must say `message`.
+    pub fn judge(&mut self, name: &str, expect: Expect, message: Option<&str>, verdict: &Verdict) {
+        self.judged += 1;
+        let fault = match (expect, verdict) {
+            (Expect::Allow, Ok(_)) => return,
+            (Expect::Allow, Err(status)) => format!("denied: {}", status.message),
+            (Expect::Deny, Ok(_)) => "allowed".to_owned(),
+            (Expect::Deny, Err(status)) => match message {
+                Some(part) if !status.message.contains(part) => {
+                    format!("denied without saying {part:?}: {}", status.message)
+                }
+                _ => return,
+            },
+        };
+        self.wrong.push(format!("{name}: {fault}"));
+    }
+
+    /// Fails with every wrong verdict, or when there were fewer cases than `at_least`.
+    pub fn finish(self, at_least: usize) -> Result<()> {
+        ensure!(
+            self.wrong.is_empty(),
+            "{} of {} verdicts are wrong:\n{}",
+            self.wrong.len(),
+            self.judged,
+            self.wrong.join("\n")
+        );
+        ensure!(self.judged >= at_least, "only {} cases", self.judged);
+        Ok(())
+    }
+}
