@@ -1,9 +1,12 @@
-//! What the operator's service account may do, as `deploy/` installs it: its RBAC, and the admission policies that stand behind it.
+//! What the admission policies of `deploy/` let the operator do, and what they keep from everybody else.
+//!
+//! Its account is bound to cluster-admin here: nothing but the policies stands in its way.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::control_plane::{Component, ControlPlane, Options, client};
+use e2e::operator::{NAMESPACE, SERVICE_ACCOUNT};
 use http::Method;
 use kube::Client;
 use serde::Deserialize;
@@ -13,8 +16,6 @@ use tokio::time::{Instant, sleep};
 use crate::api::data;
 use crate::verdict::{Body, Expect, Tally, Verdict, call, must};
 
-const NAMESPACE: &str = "node-fencing-system";
-const ACCOUNT: &str = "node-fencing-operator";
 const CLAIM: &str = "nodefencing.io/claim";
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
@@ -61,7 +62,7 @@ impl Guarded {
         plane.wait_for_service_account("default", "default").await?;
         // It would find that nobody renews the Leases of these nodes, and taint them.
         plane.stop_component(Component::ControllerManager)?;
-        let path = plane.kubeconfig_for_service_account(NAMESPACE, ACCOUNT, None);
+        let path = plane.kubeconfig_for_service_account(NAMESPACE, SERVICE_ACCOUNT, None);
         let operator = client(&path.await?).await?;
         let admin = plane.admin();
         let guarded = Self {
@@ -107,7 +108,7 @@ impl Guarded {
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
             "metadata": {"name": "too-much"},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
+            "subjects": [{"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": NAMESPACE}],
         });
         let path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
         must(

@@ -5,6 +5,7 @@ mod api;
 mod audit;
 mod control_plane;
 mod csi;
+mod deploy;
 mod proxy;
 mod real;
 mod simulated;

@@ -1,0 +1,281 @@
+//! What `kubectl apply -k deploy` installs: rights that are enough and no more, a Deployment whose pods may run, and tables that
+//! answer a user's first questions.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use e2e::control_plane::{ControlPlane, Options, client};
+use e2e::operator::{NAMESPACE, SERVICE_ACCOUNT};
+use http::Method;
+use kube::Client;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::verdict::{Body, must};
+
+/// Every right of the operator by namespace: API group, resources (with the names it is restricted to) and verbs. Whoever adds one
+/// adds it here, and says why in `deploy/rbac.yaml`.
+const RIGHTS: &[(&str, &[&str])] = &[
+    (
+        "kube-system", // any namespace: what holds in all of them
+        &[
+            "/nodes get,list,patch,watch",
+            "/persistentvolumeclaims get",
+            "/pods delete,get,list",
+            "nodefencing.io/fencedevices get,list,watch",
+            "nodefencing.io/fencedevices/status patch",
+            "nodefencing.io/nodefences create,get,list,watch",
+            "nodefencing.io/nodefences/status patch",
+            "nodefencing.io/nodefencingpolicies get,list,watch",
+            "nodefencing.io/nodefencingpolicies/status patch",
+            "storage.k8s.io/volumeattachments get,list,watch",
+        ],
+    ),
+    ("kube-node-lease", &["coordination.k8s.io/leases get"]),
+    (
+        "default",
+        &["/events create,patch", "events.k8s.io/events create,patch"],
+    ),
+    (
+        NAMESPACE,
+        &[
+            "/configmaps get",
+            "/secrets get",
+            "coordination.k8s.io/leases create",
+            "coordination.k8s.io/leases[node-fencing-operator] get,patch,update",
+        ],
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deploy_installs_what_it_says() -> Result<()> {
+    let plane = ControlPlane::start(Options::named("deploy")).await?;
+    apply(&plane).await?;
+    let wait = [
+        "wait",
+        "--for=condition=Established",
+        "--timeout=30s",
+        "crd",
+        "--all",
+    ];
+    plane.kubectl_text(&wait).await?;
+    let path = plane.kubeconfig_for_service_account(NAMESPACE, SERVICE_ACCOUNT, None);
+    let operator = client(&path.await?).await?;
+    rights_are_least(&operator).await?;
+    the_policies_type_check(&plane).await?;
+    the_deployment_gets_a_pod(&plane).await?;
+    tables_answer_the_first_questions(&plane).await?;
+    applying_again_changes_nothing(&plane).await
+}
+
+/// The API server itself lists what the account may do.
+async fn rights_are_least(operator: &Client) -> Result<()> {
+    let everywhere = RIGHTS.first().context("rights")?.1;
+    for (namespace, own) in RIGHTS {
+        let expected: BTreeSet<String> = everywhere
+            .iter()
+            .chain(*own)
+            .map(|r| (*r).to_owned())
+            .collect();
+        let actual = rights(operator, namespace).await?;
+        ensure!(
+            actual == expected,
+            "in {namespace}: too much {:?}, missing {:?}",
+            actual.difference(&expected).collect::<Vec<_>>(),
+            expected.difference(&actual).collect::<Vec<_>>()
+        );
+    }
+    Ok(())
+}
+
+/// The rights in a namespace, without those of everybody who is logged in (reviews of oneself).
+async fn rights(client: &Client, namespace: &str) -> Result<BTreeSet<String>> {
+    let review = json!({
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview",
+        "spec": {"namespace": namespace},
+    });
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
+    let answer = must(client, Method::POST, path, Some((Body::Object, &review))).await?;
+    ensure!(answer["status"]["incomplete"] == false, "{answer}");
+    let mut rights = BTreeSet::new();
+    for rule in answer["status"]["resourceRules"]
+        .as_array()
+        .context("no rules")?
+    {
+        let mut verbs = words(&rule["verbs"]);
+        verbs.sort();
+        let names = words(&rule["resourceNames"]);
+        let names = if names.is_empty() {
+            String::new()
+        } else {
+            format!("[{}]", names.join(","))
+        };
+        for group in words(&rule["apiGroups"]) {
+            for resource in words(&rule["resources"]) {
+                if !resource.starts_with("selfsubject") {
+                    rights.insert(format!("{group}/{resource}{names} {}", verbs.join(",")));
+                }
+            }
+        }
+    }
+    Ok(rights)
+}
+
+fn words(list: &Value) -> Vec<String> {
+    let words = list
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str);
+    words.map(str::to_owned).collect()
+}
+
+/// The controller-manager reads every expression against the types it will meet, and warns of a field that is not there.
+async fn the_policies_type_check(plane: &ControlPlane) -> Result<()> {
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        let policies = must(&plane.admin(), Method::GET, path, None).await?;
+        let policies = policies["items"].as_array().context("no items")?;
+        let checked = policies
+            .iter()
+            .filter(|policy| policy["status"]["typeChecking"].is_object());
+        if policies.len() == 3 && checked.count() == 3 {
+            for policy in policies {
+                let warnings = &policy["status"]["typeChecking"]["expressionWarnings"];
+                ensure!(
+                    warnings.is_null(),
+                    "{}: {warnings:#}",
+                    policy["metadata"]["name"]
+                );
+            }
+            return Ok(());
+        }
+        ensure!(
+            Instant::now() < end,
+            "the policies are not type-checked: {policies:?}"
+        );
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// The namespace enforces Pod Security `restricted`, and the pod passes.
+async fn the_deployment_gets_a_pod(plane: &ControlPlane) -> Result<()> {
+    let path = format!("/api/v1/namespaces/{NAMESPACE}/pods");
+    let end = Instant::now() + Duration::from_secs(30);
+    let pod = loop {
+        let pods = must(&plane.admin(), Method::GET, &path, None).await?;
+        if let Some(pod) = pods.pointer("/items/0") {
+            break pod.clone();
+        }
+        ensure!(Instant::now() < end, "the Deployment gets no pod");
+        sleep(Duration::from_millis(100)).await;
+    };
+    ensure!(
+        pod["spec"]["priorityClassName"] == "system-cluster-critical",
+        "{pod}"
+    );
+    let tolerates_everything_or_out_of_service = pod["spec"]["tolerations"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|toleration| {
+            toleration["key"].is_null() || toleration["key"] == "node.kubernetes.io/out-of-service"
+        });
+    ensure!(
+        !tolerates_everything_or_out_of_service,
+        "it would stay on a fenced node: {pod}"
+    );
+    Ok(())
+}
+
+/// The columns of `kubectl get`, also by short name and category.
+async fn tables_answer_the_first_questions(plane: &ControlPlane) -> Result<()> {
+    let examples = e2e::toolchain::workspace().join("tests/data/api/tables.yaml");
+    let examples = examples
+        .to_str()
+        .context("the workspace's path is not UTF-8")?;
+    plane.kubectl_text(&["apply", "-f", examples]).await?;
+    for (short_name, wide, header) in [
+        ("nfp", false, "NAME MODE NODES PROTECTED OPEN READY AGE"),
+        (
+            "nfp",
+            true,
+            "NAME MODE NODES PROTECTED OPEN READY APPROVAL BUDGET LAST-INCIDENT REASON AGE",
+        ),
+        (
+            "fdev",
+            false,
+            "NAME NODE DRIVER POWER READY IDENTITY LAST-OK AGE",
+        ),
+        (
+            "fdev",
+            true,
+            "NAME NODE DRIVER POWER READY IDENTITY LAST-OK REASON MODEL AGE",
+        ),
+        (
+            "nf",
+            false,
+            "NAME NODE POLICY STAGE DOWN VOLUMES DETACHED AGE",
+        ),
+        (
+            "nf",
+            true,
+            "NAME NODE POLICY STAGE DOWN VOLUMES DETACHED ATTEMPTS DEADLINE MESSAGE AGE",
+        ),
+    ] {
+        let output = if wide { "wide" } else { "" };
+        let table = plane
+            .kubectl_text(&["get", short_name, "-o", output])
+            .await?;
+        let first: Vec<_> = table
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .collect();
+        ensure!(
+            first.join(" ") == header,
+            "{short_name} {output}: {first:?}"
+        );
+    }
+    let all = plane
+        .kubectl_text(&["get", "fencing", "-o", "name"])
+        .await?;
+    ensure!(all.lines().count() == 4, "category fencing: {all}");
+    let of_node = plane
+        .kubectl_text(&[
+            "get",
+            "nf",
+            "--field-selector",
+            "spec.nodeName=worker-1",
+            "-o",
+            "name",
+        ])
+        .await?;
+    ensure!(
+        of_node.trim() == "nodefence.nodefencing.io/of-worker-1",
+        "field selector: {of_node}"
+    );
+    Ok(())
+}
+
+/// Nothing in `deploy/` fights with a default of the API server.
+async fn applying_again_changes_nothing(plane: &ControlPlane) -> Result<()> {
+    let said = apply(plane).await?;
+    let changed: Vec<_> = said
+        .lines()
+        .filter(|line| !line.ends_with(" unchanged"))
+        .collect();
+    ensure!(changed.is_empty(), "changed by a second apply: {changed:?}");
+    Ok(())
+}
+
+/// Installs as the README says, with the Deployment.
+async fn apply(plane: &ControlPlane) -> Result<String> {
+    let directory = e2e::toolchain::workspace().join("deploy");
+    let path = directory.to_str();
+    let path = path.context("the workspace's path is not UTF-8")?;
+    plane.kubectl_text(&["apply", "-k", path]).await
+}
