@@ -231,7 +231,8 @@ fn scratch_of(pid: u32) -> Option<PathBuf> {
         .then_some(directory)
 }
 
-fn descendants(of: u32) -> Result<BTreeSet<u32>> {
+/// All processes below that one.
+pub(crate) fn descendants(of: u32) -> Result<BTreeSet<u32>> {
     let mut found = BTreeSet::from([of]);
     loop {
         let before = found.len();
@@ -259,12 +260,12 @@ fn parent(pid: u32) -> Option<u32> {
 }
 
 /// A zombie counts as gone: whoever inherited it reaps it in its own time.
-fn is_alive(pid: u32) -> bool {
+pub(crate) fn is_alive(pid: u32) -> bool {
     stat(pid).is_some_and(|fields| fields.first().is_some_and(|state| state != "Z"))
 }
 
 /// The fields of /proc/PID/stat after the name, which may hold spaces.
-fn stat(pid: u32) -> Option<Vec<String>> {
+pub(crate) fn stat(pid: u32) -> Option<Vec<String>> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, fields) = text.rsplit_once(") ")?;
     Some(fields.split(' ').map(str::to_owned).collect())
