@@ -20,6 +20,7 @@ pub mod process;
 pub mod proxy;
 pub mod real;
 pub mod simulated;
+pub mod sushy;
 pub mod timeline;
 pub mod toolchain;
 pub mod volume;

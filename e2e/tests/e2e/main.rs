@@ -9,4 +9,5 @@ mod deploy;
 mod proxy;
 mod real;
 mod simulated;
+mod sushy;
 mod verdict;
