@@ -2,7 +2,8 @@
 //!
 //! A Secret written by hand holds surprises: a trailing newline, a missing key, a byte that no header can carry. Each is
 //! found here, before a connection is opened, and named in words that hold nothing of the value. The values are wiped from
-//! memory when dropped and never shown, not even by `Debug`.
+//! memory when dropped and never shown, not even by `Debug`; beyond reach are only the copies that a request needs while it
+//! is being sent.
 
 use super::cidr::Cidr;
 use super::error::printable;

@@ -7,11 +7,14 @@
 //!
 //! There is no clock here: the caller bounds each call by dropping it. A dropped call closes its connection.
 
-use super::address::{Address, AddressRules};
-use super::credentials::Credentials;
+mod connect;
+
+pub use connect::Target;
+
+use super::address::Address;
 use super::error::{DeviceError, printable};
-use super::tls;
 use bytes::Bytes;
+use connect::{Connection, describe, unreachable};
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, RETRY_AFTER,
     USER_AGENT,
@@ -19,51 +22,14 @@ use http::header::{
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
-use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio::task::AbortHandle;
-use tokio_rustls::TlsConnector;
 
 /// Largest body in bytes.
 pub const BODY_BYTES_MAX: usize = 1 << 20;
-/// Largest head in bytes.
-const HEAD_BYTES_MAX: usize = 32 << 10;
-/// Most header fields of an answer.
-const HEADERS_MAX: usize = 100;
-/// Addresses of one host that are tried.
-const ADDRESSES_MAX: usize = 4;
-/// Time for one address of several to answer a connection request.
-const CONNECT_SECONDS_MAX: u64 = 3;
 /// Longest pause that a device may ask for.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_mins(10);
-
-/// Where a client connects, and what it may send there.
-#[derive(Clone)]
-pub struct Target {
-    /// The device.
-    pub address: Address,
-    /// TLS, unless the address is plain `http://`.
-    pub tls: Option<TlsConnector>,
-    /// User and password.
-    pub credentials: Arc<Credentials>,
-    /// Where they may go.
-    pub rules: Arc<AddressRules>,
-}
-
-impl fmt::Debug for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Target")
-            .field("address", &self.address)
-            .finish_non_exhaustive()
-    }
-}
 
 /// An answer.
 #[derive(Debug)]
@@ -221,33 +187,11 @@ impl Client {
             })
     }
 
-    /// A new connection to the address that was judged.
+    /// A new connection, to the address that was judged.
     async fn connect(&mut self) -> Result<Connection, DeviceError> {
-        // Before anything is opened: a user that cannot be sent needs no connection.
-        self.target.credentials.basic()?;
-        let target = Arc::clone(&self.target);
-        let candidates = match self.resolved {
-            Some(address) => vec![address],
-            None => resolve(&target).await?,
-        };
-        let (stream, address) = connect_any(&target.address, &candidates).await?;
+        let (connection, address) = Connection::open(&self.target, self.resolved).await?;
         self.resolved = Some(address);
-        let Some(connector) = &target.tls else {
-            return Connection::begin(&target.address, stream).await;
-        };
-        let name = ServerName::try_from(target.address.host.clone()).map_err(|error| {
-            DeviceError::Settings {
-                field: "address",
-                problem: format!(
-                    "{} cannot be the name in a certificate ({error})",
-                    target.address.host
-                ),
-            }
-        })?;
-        match connector.connect(name, stream).await {
-            Ok(stream) => Connection::begin(&target.address, stream).await,
-            Err(error) => Err(handshake_error(&target.address, &error)),
-        }
+        Ok(connection)
     }
 }
 
@@ -257,102 +201,6 @@ impl Failure {
             Self::Broken(error) | Self::Final(error) => error,
         }
     }
-}
-
-/// An open connection; dropping it closes it.
-#[derive(Debug)]
-struct Connection {
-    sender: http1::SendRequest<Full<Bytes>>,
-    task: AbortHandle,
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-impl Connection {
-    async fn begin<S>(endpoint: &Address, stream: S) -> Result<Self, DeviceError>
-    where
-        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    {
-        let mut builder = http1::Builder::new();
-        builder
-            .max_headers(HEADERS_MAX)
-            .max_header_size(HEAD_BYTES_MAX)
-            .max_buf_size(2 * HEAD_BYTES_MAX);
-        let handshake = builder.handshake(TokioIo::new(stream)).await;
-        let (sender, connection) =
-            handshake.map_err(|error| unreachable(endpoint, describe(&error)))?;
-        // What goes wrong on the connection is reported by the request it happens to.
-        let task = tokio::spawn(async move { drop(connection.await) }).abort_handle();
-        Ok(Self { sender, task })
-    }
-}
-
-/// The addresses of the device that credentials may be sent to; at least one.
-async fn resolve(target: &Target) -> Result<Vec<SocketAddr>, DeviceError> {
-    let address = &target.address;
-    let found: Vec<SocketAddr> = match address.literal() {
-        Some(ip) => vec![SocketAddr::new(ip, address.port)],
-        None => match tokio::net::lookup_host((address.host.as_str(), address.port)).await {
-            Ok(found) => found.take(ADDRESSES_MAX).collect(),
-            Err(error) => {
-                return Err(unreachable(
-                    address,
-                    format!("its name cannot be resolved ({error})"),
-                ));
-            }
-        },
-    };
-    let mut denial = None;
-    let mut allowed = Vec::new();
-    for candidate in found {
-        let ip = candidate.ip();
-        let judged = target
-            .rules
-            .judge(&address.host, ip)
-            .map_err(DeviceError::from);
-        match judged.and_then(|()| Ok(target.credentials.judge_host(&address.host, ip)?)) {
-            Ok(()) => allowed.push(candidate),
-            Err(error) => denial = Some(error),
-        }
-    }
-    match (allowed.is_empty(), denial) {
-        (false, _) => Ok(allowed),
-        (true, Some(error)) => Err(error),
-        (true, None) => Err(unreachable(address, "its name has no address".to_owned())),
-    }
-}
-
-/// A connection to the first address that takes one.
-async fn connect_any(
-    endpoint: &Address,
-    candidates: &[SocketAddr],
-) -> Result<(TcpStream, SocketAddr), DeviceError> {
-    let mut problem = String::new();
-    for &candidate in candidates {
-        let attempt = TcpStream::connect(candidate);
-        // A single address has all the time of the call; of several, one that is silent must not use it up.
-        let connected = if candidates.len() == 1 {
-            attempt.await
-        } else {
-            let limit = Duration::from_secs(CONNECT_SECONDS_MAX);
-            tokio::time::timeout(limit, attempt)
-                .await
-                .unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
-        };
-        match connected {
-            Ok(stream) => {
-                // Small requests, each waited for: without it the kernel may hold one back. Failing costs time only.
-                let _ = stream.set_nodelay(true);
-                return Ok((stream, candidate));
-            }
-            Err(error) => problem = format!("{candidate}: {error}"),
-        }
-    }
-    Err(unreachable(endpoint, problem))
 }
 
 /// The whole body, within its limits.
@@ -395,13 +243,6 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
 }
 
-fn unreachable(endpoint: &Address, problem: String) -> DeviceError {
-    DeviceError::Unreachable {
-        endpoint: endpoint.to_string(),
-        problem,
-    }
-}
-
 /// What went wrong with a request on an open connection.
 fn failure(endpoint: &Address, error: &hyper::Error) -> Failure {
     if error.is_parse() || error.is_parse_too_large() {
@@ -418,33 +259,4 @@ fn failure(endpoint: &Address, error: &hyper::Error) -> Failure {
             describe(error)
         ),
     ))
-}
-
-/// The error and its causes.
-fn describe(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    printable(&text, 300)
-}
-
-/// Either the network failed during the handshake, or the peer did.
-fn handshake_error(endpoint: &Address, error: &std::io::Error) -> DeviceError {
-    match error
-        .get_ref()
-        .and_then(|inner| inner.downcast_ref::<rustls::Error>())
-    {
-        Some(error) => DeviceError::TlsIdentity {
-            endpoint: endpoint.to_string(),
-            problem: tls::describe(error),
-        },
-        None => unreachable(
-            endpoint,
-            format!("the connection broke during the TLS handshake ({error})"),
-        ),
-    }
 }

@@ -301,6 +301,10 @@ pub fn describe(error: &rustls::Error) -> String {
                     "its certificate is for another host ({problem}); use the name it was made for, {PIN}"
                 )
             }
+            // Among these a self-signed certificate that is its own CA, which no chain can lead to.
+            CertificateError::Other(OtherError(other)) => {
+                format!("its certificate cannot be used ({other}); renew it on the device, {PIN}")
+            }
             _ => {
                 format!("its certificate cannot be used ({problem}); renew it on the device, {PIN}")
             }

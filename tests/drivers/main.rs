@@ -2,6 +2,8 @@
 //! common is that nothing but an exact off is ever read as off.
 
 mod bmc;
+mod bodies;
+mod certificates;
 mod confirm;
 mod device;
 mod power_off;

@@ -1,4 +1,4 @@
-//! Getting there: networks that drop, certificates that do not fit, addresses that are not allowed, connections that break.
+//! Getting there: networks that drop, connections that break, addresses that are not allowed.
 
 use crate::bmc::{Act, Bmc, Certificate, reply};
 use crate::device::{
@@ -6,11 +6,10 @@ use crate::device::{
     verdict_of,
 };
 use node_fencing_operator::core::reading::PowerState;
+use node_fencing_operator::fence::FenceDriver;
 use node_fencing_operator::fence::address::AddressRules;
 use node_fencing_operator::fence::credentials::ALLOWED_HOSTS_ANNOTATION;
-use node_fencing_operator::fence::redfish::{Redfish, RedfishSettings};
-use node_fencing_operator::fence::tls::{Fingerprint, Verification};
-use node_fencing_operator::fence::{DeviceError, FenceDriver};
+use node_fencing_operator::fence::redfish::RedfishSettings;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -144,196 +143,6 @@ async fn a_session_shares_nothing_with_the_one_before() {
         .map(|request| request.connection)
         .collect();
     assert_eq!(connections, [0, 1, 0]);
-}
-
-/// What an off machine behind this certificate is read as, and the message of the error.
-async fn with_certificate(
-    certificate: &Certificate,
-    verification: Verification,
-) -> (String, String) {
-    let bmc = Bmc::tls(certificate, service("\"Off\"")).await;
-    let driver = Redfish::new(RedfishSettings {
-        verification,
-        ..settings_of(&bmc)
-    })
-    .unwrap();
-    let verdict = match observe(&driver).await {
-        Ok((state, _)) => (format!("{state:?}"), String::new()),
-        Err(error) => (error.reason().to_owned(), error.to_string()),
-    };
-    let reached = !bmc.requests().is_empty();
-    assert_eq!(
-        reached,
-        verdict.0 == "Off",
-        "the password goes only to a device that proved its identity"
-    );
-    verdict
-}
-
-fn full(bundle: &str) -> Verification {
-    Verification::Full {
-        ca_bundle_pem: Some(bundle.as_bytes().to_vec()),
-    }
-}
-
-#[tokio::test]
-async fn full_verification_checks_chain_name_and_dates() {
-    let certificate = Certificate::new();
-    let trust = full(&certificate.issuer_pem);
-    assert_eq!(with_certificate(&certificate, trust.clone()).await.0, "Off");
-    for (what, certificate, trust, expected) in [
-        (
-            "another CA",
-            Certificate::new(),
-            trust.clone(),
-            "signed by no CA that is trusted here",
-        ),
-        (
-            "stolen",
-            certificate.stolen(),
-            trust,
-            "does not hold the key of its certificate",
-        ),
-        (
-            "expired",
-            Certificate::valid_until(2001),
-            Verification::None,
-            "has expired",
-        ),
-        (
-            "another host",
-            Certificate::of_host("bmc.example"),
-            Verification::None,
-            "is for another host",
-        ),
-    ] {
-        // The last two are signed by the CA that is trusted.
-        let trust = if trust == Verification::None {
-            full(&certificate.issuer_pem)
-        } else {
-            trust
-        };
-        let (reason, message) = with_certificate(&certificate, trust).await;
-        assert_eq!(reason, "TlsIdentity", "{what}");
-        assert!(message.contains(expected), "{what}: {message}");
-    }
-}
-
-#[tokio::test]
-async fn a_self_signed_ca_certificate_is_for_a_pin() {
-    let certificate = Certificate::self_signed();
-    let (reason, message) = with_certificate(&certificate, full(&certificate.issuer_pem)).await;
-    assert_eq!(reason, "TlsIdentity");
-    assert!(
-        message.contains("pin the certificate with `tls.verification: Pinned`"),
-        "{message}"
-    );
-    let pin = Verification::Pinned(Fingerprint::of(&certificate.der));
-    assert_eq!(with_certificate(&certificate, pin).await.0, "Off");
-}
-
-#[tokio::test]
-async fn a_pin_is_for_one_certificate_and_its_key() {
-    let certificate = Certificate::valid_until(2001);
-    let pin = Verification::Pinned(Fingerprint::of(&certificate.der));
-    assert_eq!(
-        with_certificate(&certificate, pin.clone()).await.0,
-        "Off",
-        "dates and names do not matter"
-    );
-    let other = Certificate::new();
-    let (reason, message) = with_certificate(&other, pin.clone()).await;
-    assert_eq!(reason, "TlsIdentity");
-    for fingerprint in [
-        Fingerprint::of(&certificate.der),
-        Fingerprint::of(&other.der),
-    ] {
-        assert!(message.contains(&fingerprint.to_string()), "{message}");
-    }
-    assert_eq!(
-        with_certificate(&certificate.stolen(), pin).await.0,
-        "TlsIdentity",
-        "the key is proved"
-    );
-}
-
-#[tokio::test]
-async fn no_verification_still_demands_the_key_of_the_certificate() {
-    let certificate = Certificate::of_host("anything");
-    assert_eq!(
-        with_certificate(&certificate, Verification::None).await.0,
-        "Off"
-    );
-    assert_eq!(
-        with_certificate(&certificate.stolen(), Verification::None)
-            .await
-            .0,
-        "TlsIdentity"
-    );
-}
-
-#[tokio::test]
-async fn plain_http_and_https_are_never_exchanged() {
-    let plain = Bmc::plain(service("\"Off\"")).await;
-    // A request line never ends for a server that sees a TLS handshake; this one answers at once instead.
-    let answering = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = answering.local_addr().unwrap();
-    let server = tokio::spawn(async move {
-        let (mut stream, _) = answering.accept().await.unwrap();
-        tokio::io::AsyncWriteExt::write_all(&mut stream, &reply("400 Bad Request", ""))
-            .await
-            .unwrap();
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    });
-    let error = observe(&Redfish::new(settings(&format!("https://{address}"))).unwrap())
-        .await
-        .expect_err("no TLS");
-    assert_eq!(error.reason(), "TlsIdentity");
-    assert!(error.to_string().contains("does not speak TLS"), "{error}");
-    server.abort();
-
-    let certificate = Certificate::new();
-    let bmc = Bmc::tls(&certificate, service("\"Off\"")).await;
-    assert_ne!(
-        verdict_of(settings(&format!("http://{}", bmc.address))).await,
-        "Off(Off)"
-    );
-    assert!(bmc.requests().is_empty());
-
-    let verified = RedfishSettings {
-        verification: full(&certificate.issuer_pem),
-        ..settings_of(&plain)
-    };
-    let error = Redfish::new(verified).expect_err("a certificate cannot be checked without TLS");
-    assert!(
-        matches!(
-            error,
-            DeviceError::Settings {
-                field: "redfish.address",
-                ..
-            }
-        ),
-        "{error}"
-    );
-}
-
-#[tokio::test]
-async fn a_ca_bundle_is_judged_with_index_and_date() {
-    let pem = Certificate::new().issuer_pem;
-    let broken = pem.replace("MII", "AII");
-    for (bundle, expected) in [
-        (String::new(), "no certificate in PEM"),
-        ("not PEM".to_owned(), "no certificate in PEM"),
-        (format!("{pem}{broken}"), "certificate 2 cannot be read"),
-    ] {
-        let error = Redfish::new(RedfishSettings {
-            verification: full(&bundle),
-            ..settings("https://127.0.0.1")
-        })
-        .unwrap_err();
-        assert_eq!(error.reason(), "SettingsInvalid");
-        assert!(error.to_string().contains(expected), "{error}");
-    }
 }
 
 #[tokio::test]

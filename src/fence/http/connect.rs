@@ -1,0 +1,208 @@
+//! Opens a connection to a device: the address judged before anything is sent to it, the device identified before it is
+//! sent a password.
+
+use crate::fence::DeviceError;
+use crate::fence::address::{Address, AddressRules};
+use crate::fence::credentials::Credentials;
+use crate::fence::error::printable;
+use crate::fence::tls;
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::task::AbortHandle;
+use tokio_rustls::TlsConnector;
+
+/// Largest head of an answer in bytes.
+const HEAD_BYTES_MAX: usize = 32 << 10;
+/// Most header fields of an answer.
+const HEADERS_MAX: usize = 100;
+/// Addresses of one host that are tried.
+const ADDRESSES_MAX: usize = 4;
+/// Time for one address of several to answer a connection request.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(3);
+
+/// Where a client connects, and what it may send there.
+#[derive(Clone)]
+pub struct Target {
+    /// The device.
+    pub address: Address,
+    /// TLS, unless the address is plain `http://`.
+    pub tls: Option<TlsConnector>,
+    /// User and password.
+    pub credentials: Arc<Credentials>,
+    /// Where they may go.
+    pub rules: Arc<AddressRules>,
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Target")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An open connection; dropping it closes it.
+#[derive(Debug)]
+pub struct Connection {
+    /// Takes requests.
+    pub sender: http1::SendRequest<Full<Bytes>>,
+    task: AbortHandle,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Connection {
+    /// Connects to `resolved`, or to the first allowed address of the host, and tells which address it was.
+    pub async fn open(
+        target: &Target,
+        resolved: Option<SocketAddr>,
+    ) -> Result<(Self, SocketAddr), DeviceError> {
+        // Before anything is opened: a user that cannot be sent needs no connection.
+        target.credentials.basic()?;
+        let candidates = match resolved {
+            Some(address) => vec![address],
+            None => resolve(target).await?,
+        };
+        let (stream, address) = connect_any(&target.address, &candidates).await?;
+        let Some(connector) = &target.tls else {
+            return Ok((Self::begin(&target.address, stream).await?, address));
+        };
+        let host = &target.address.host;
+        let name = ServerName::try_from(host.clone()).map_err(|error| DeviceError::Settings {
+            field: "redfish.address",
+            problem: format!("{host} cannot be the name in a certificate ({error})"),
+        })?;
+        let stream = connector.connect(name, stream).await;
+        let stream = stream.map_err(|error| handshake_error(&target.address, &error))?;
+        Ok((Self::begin(&target.address, stream).await?, address))
+    }
+
+    async fn begin<S>(endpoint: &Address, stream: S) -> Result<Self, DeviceError>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let mut builder = http1::Builder::new();
+        builder
+            .max_headers(HEADERS_MAX)
+            .max_header_size(HEAD_BYTES_MAX)
+            .max_buf_size(2 * HEAD_BYTES_MAX);
+        let handshake = builder.handshake(TokioIo::new(stream)).await;
+        let (sender, connection) =
+            handshake.map_err(|error| unreachable(endpoint, describe(&error)))?;
+        // What goes wrong on the connection is reported by the request it happens to.
+        let task = tokio::spawn(async move { drop(connection.await) }).abort_handle();
+        Ok(Self { sender, task })
+    }
+}
+/// The addresses of the device that credentials may be sent to; at least one.
+async fn resolve(target: &Target) -> Result<Vec<SocketAddr>, DeviceError> {
+    let address = &target.address;
+    let found: Vec<SocketAddr> = match address.literal() {
+        Some(ip) => vec![SocketAddr::new(ip, address.port)],
+        None => match tokio::net::lookup_host((address.host.as_str(), address.port)).await {
+            Ok(found) => found.take(ADDRESSES_MAX).collect(),
+            Err(error) => {
+                return Err(unreachable(
+                    address,
+                    format!("its name cannot be resolved ({error})"),
+                ));
+            }
+        },
+    };
+    let mut denial = None;
+    let mut allowed = Vec::new();
+    for candidate in found {
+        let ip = candidate.ip();
+        let judged = target
+            .rules
+            .judge(&address.host, ip)
+            .map_err(DeviceError::from);
+        match judged.and_then(|()| Ok(target.credentials.judge_host(&address.host, ip)?)) {
+            Ok(()) => allowed.push(candidate),
+            Err(error) => denial = Some(error),
+        }
+    }
+    match (allowed.is_empty(), denial) {
+        (false, _) => Ok(allowed),
+        (true, Some(error)) => Err(error),
+        (true, None) => Err(unreachable(address, "its name has no address".to_owned())),
+    }
+}
+
+/// A connection to the first address that takes one.
+async fn connect_any(
+    endpoint: &Address,
+    candidates: &[SocketAddr],
+) -> Result<(TcpStream, SocketAddr), DeviceError> {
+    let mut problem = String::new();
+    for &candidate in candidates {
+        let attempt = TcpStream::connect(candidate);
+        // A single address has all the time of the call; of several, one that is silent must not use it up.
+        let connected = if candidates.len() == 1 {
+            attempt.await
+        } else {
+            tokio::time::timeout(CONNECT_TIME_MAX, attempt)
+                .await
+                .unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
+        };
+        match connected {
+            Ok(stream) => {
+                // Small requests, each waited for: without it the kernel may hold one back. Failing costs time only.
+                let _ = stream.set_nodelay(true);
+                return Ok((stream, candidate));
+            }
+            Err(error) => problem = format!("{candidate}: {error}"),
+        }
+    }
+    Err(unreachable(endpoint, problem))
+}
+
+/// Either the network failed during the handshake, or the peer did.
+fn handshake_error(endpoint: &Address, error: &std::io::Error) -> DeviceError {
+    match error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<rustls::Error>())
+    {
+        Some(error) => DeviceError::TlsIdentity {
+            endpoint: endpoint.to_string(),
+            problem: tls::describe(error),
+        },
+        None => unreachable(
+            endpoint,
+            format!("the connection broke during the TLS handshake ({error})"),
+        ),
+    }
+}
+
+/// The network's failure, as an error.
+pub fn unreachable(endpoint: &Address, problem: String) -> DeviceError {
+    DeviceError::Unreachable {
+        endpoint: endpoint.to_string(),
+        problem,
+    }
+}
+
+/// The error and its causes.
+pub fn describe(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    printable(&text, 300)
+}

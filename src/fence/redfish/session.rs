@@ -1,0 +1,295 @@
+//! A conversation with a Redfish service: one call at a time, each within its own time.
+
+use super::parse::{self, Allowable, FORCE_OFF, Reset, System};
+use super::{Redfish, SYSTEMS};
+use crate::core::reading::Reading;
+use crate::fence::error::printable;
+use crate::fence::http::{Client, Reply};
+use crate::fence::{DeviceError, FenceSession, OffOutcome, Probe};
+use bytes::Bytes;
+use futures::future::{BoxFuture, FutureExt};
+use http::StatusCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Systems named in an error, at most.
+const SYSTEMS_LISTED_MAX: usize = 16;
+
+/// A conversation with the service.
+#[derive(Debug)]
+pub struct Session {
+    driver: Redfish,
+    http: Client,
+    /// Path of the system, once known.
+    system: Option<String>,
+    /// Path that takes the power-off, once it is known to take it.
+    off_target: Option<String>,
+}
+
+impl FenceSession for Session {
+    fn observe(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+        let limit = self.limit(self.driver.call_timeout);
+        async move { limit.on(self.read()).await.map(|(reading, _)| reading) }.boxed()
+    }
+
+    fn prepare_off(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+        let limit = self.limit(self.driver.call_timeout);
+        async move { limit.on(self.prepare()).await }.boxed()
+    }
+
+    fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
+        let limit = self.limit(self.driver.command_timeout);
+        async move {
+            match limit.on(self.command()).await {
+                Err(late @ DeviceError::Timeout { .. }) if self.http.sent() => {
+                    Ok(OffOutcome::Unknown(late))
+                }
+                outcome => outcome,
+            }
+        }
+        .boxed()
+    }
+
+    fn probe(&mut self) -> BoxFuture<'_, Result<Probe, DeviceError>> {
+        let limit = self.limit(self.driver.call_timeout);
+        async move { limit.on(self.look()).await }.boxed()
+    }
+}
+
+impl Session {
+    /// A session without a connection.
+    pub fn new(driver: Redfish) -> Self {
+        Self {
+            http: Client::new(Arc::clone(&driver.target)),
+            system: driver.system.clone(),
+            off_target: None,
+            driver,
+        }
+    }
+
+    /// The system as it is now.
+    async fn read(&mut self) -> Result<(Reading, System), DeviceError> {
+        let path = self.locate().await?;
+        let asked = self.driver.clock.since_boot();
+        let document = self.get(&path).await?;
+        let answered = self.driver.clock.since_boot();
+        let system = parse::system(&document).map_err(|problem| self.protocol(problem))?;
+        let reading = Reading {
+            state: system.state,
+            raw: system.raw.clone(),
+            identity: system.identity.clone(),
+            // Redfish has no indication that forbids to believe PowerState: `Status` is about health.
+            faults: Vec::new(),
+            asked,
+            answered,
+            wall: self.driver.clock.wall(),
+        };
+        Ok((reading, system))
+    }
+
+    async fn prepare(&mut self) -> Result<Reading, DeviceError> {
+        self.off_target = None;
+        let (reading, system) = self.read().await?;
+        self.off_target = Some(self.off_path(system.reset).await?);
+        Ok(reading)
+    }
+
+    async fn command(&mut self) -> Result<OffOutcome, DeviceError> {
+        let prepared = self.off_target.take();
+        let path = prepared
+            .ok_or_else(|| self.refused("nothing was prepared in this session".to_owned()))?;
+        let body = Bytes::from(format!(r#"{{"ResetType":"{FORCE_OFF}"}}"#));
+        match self.http.post(&path, body).await {
+            Ok(reply) => self.outcome(&path, &reply),
+            Err(error) if self.http.sent() => Ok(OffOutcome::Unknown(error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What the answer to the command says about the command.
+    fn outcome(&self, path: &str, reply: &Reply) -> Result<OffOutcome, DeviceError> {
+        let said = || parse::said(reply.body.as_deref().unwrap_or_default());
+        match reply.status {
+            StatusCode::OK | StatusCode::ACCEPTED | StatusCode::NO_CONTENT => {
+                Ok(OffOutcome::Accepted)
+            }
+            // How devices say that the machine is off already; some say the same of a malformed request.
+            status @ (StatusCode::BAD_REQUEST | StatusCode::CONFLICT) => {
+                Ok(OffOutcome::AlreadyOff {
+                    said: format!("{}: {}", status.as_u16(), said()),
+                })
+            }
+            status @ StatusCode::NOT_IMPLEMENTED => {
+                Err(self.refused(format!("{}: {}", status.as_u16(), said())))
+            }
+            status => match self.status_error("POST", path, status, reply.retry_after) {
+                // Whatever failed inside the device may have failed after the power was cut.
+                error if status.is_server_error() => Ok(OffOutcome::Unknown(error)),
+                DeviceError::Protocol { .. } => {
+                    Err(self.refused(format!("{}: {}", status.as_u16(), said())))
+                }
+                error => Err(error),
+            },
+        }
+    }
+
+    async fn look(&mut self) -> Result<Probe, DeviceError> {
+        let (reading, system) = self.read().await?;
+        let off_denied = match self.off_path(system.reset).await {
+            Ok(_) => None,
+            Err(denial @ DeviceError::Refused { .. }) => Some(denial),
+            Err(error) => return Err(error),
+        };
+        Ok(Probe {
+            reading,
+            vendor: system.vendor,
+            model: system.model,
+            firmware: system.firmware,
+            power_restore_policy: system.power_restore_policy,
+            off_denied,
+        })
+    }
+
+    /// Path of the system: the one in the settings, or the only one there is.
+    async fn locate(&mut self) -> Result<String, DeviceError> {
+        if let Some(path) = &self.system {
+            return Ok(path.clone());
+        }
+        let collection = self.get(SYSTEMS).await?;
+        let members = parse::members(&collection).map_err(|problem| self.protocol(problem))?;
+        if let [only] = members.as_slice() {
+            return Ok(self.system.insert(only.clone()).clone());
+        }
+        let id = |path: &String| {
+            path.rsplit('/')
+                .find(|part| !part.is_empty())
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let listed: Vec<String> = members.iter().take(SYSTEMS_LISTED_MAX).map(id).collect();
+        let found = match members.len() {
+            0 => "no system".to_owned(),
+            count => format!("{count} systems ({})", listed.join(", ")),
+        };
+        Err(DeviceError::AmbiguousSystem {
+            endpoint: self.endpoint(),
+            found,
+        })
+    }
+
+    /// Path that takes `ForceOff`, if the device lists it.
+    async fn off_path(&mut self, reset: Result<Reset, String>) -> Result<String, DeviceError> {
+        let Reset { target, allowable } = reset.map_err(|problem| self.refused(problem))?;
+        let listed = match allowable {
+            Allowable::Listed(listed) => listed,
+            Allowable::ActionInfo(path) => {
+                let document = self.get(&path).await?;
+                parse::action_info(&document).map_err(|problem| self.refused(problem))?
+            }
+        };
+        if listed.iter().any(|listed| listed == FORCE_OFF) {
+            return Ok(target);
+        }
+        let listed = printable(&listed.join(", "), 120);
+        Err(self.refused(format!(
+            "{FORCE_OFF} is not among the reset types it takes ({listed})"
+        )))
+    }
+
+    /// A resource, with status 200 and nothing less.
+    async fn get(&mut self, path: &str) -> Result<serde_json::Value, DeviceError> {
+        let reply = self.http.get(path).await?;
+        if reply.status != StatusCode::OK {
+            return Err(self.status_error("GET", path, reply.status, reply.retry_after));
+        }
+        parse::json(&reply.body?).map_err(|problem| self.protocol(problem))
+    }
+
+    /// What a status other than success means, for any request.
+    fn status_error(
+        &self,
+        method: &str,
+        path: &str,
+        status: StatusCode,
+        retry_after: Option<Duration>,
+    ) -> DeviceError {
+        let endpoint = self.endpoint();
+        let request = format!("{method} {}", printable(path, 120));
+        match status {
+            StatusCode::UNAUTHORIZED => DeviceError::AuthFailed { endpoint },
+            StatusCode::FORBIDDEN => DeviceError::PermissionDenied { endpoint, request },
+            StatusCode::NOT_FOUND => DeviceError::NotFound {
+                endpoint,
+                path: printable(path, 120),
+            },
+            StatusCode::TOO_MANY_REQUESTS => DeviceError::Busy {
+                endpoint,
+                request,
+                status: status.as_u16(),
+                retry_after,
+            },
+            _ if status.is_server_error() => DeviceError::Busy {
+                endpoint,
+                request,
+                status: status.as_u16(),
+                retry_after,
+            },
+            _ if status.is_redirection() => {
+                let problem = format!(
+                    "{request} is answered by a redirect ({}), which is never followed",
+                    status.as_u16()
+                );
+                DeviceError::Protocol { endpoint, problem }
+            }
+            _ => DeviceError::Protocol {
+                endpoint,
+                problem: format!("{request} has the status {}", status.as_u16()),
+            },
+        }
+    }
+
+    fn protocol(&self, problem: String) -> DeviceError {
+        DeviceError::Protocol {
+            endpoint: self.endpoint(),
+            problem,
+        }
+    }
+
+    fn refused(&self, problem: String) -> DeviceError {
+        DeviceError::Refused {
+            endpoint: self.endpoint(),
+            problem,
+        }
+    }
+
+    fn limit(&self, time: Duration) -> Limit {
+        Limit {
+            endpoint: self.endpoint(),
+            time,
+        }
+    }
+
+    fn endpoint(&self) -> String {
+        self.driver.target.address.to_string()
+    }
+}
+
+/// The time for one call.
+struct Limit {
+    endpoint: String,
+    time: Duration,
+}
+
+impl Limit {
+    async fn on<T>(
+        self,
+        call: impl Future<Output = Result<T, DeviceError>>,
+    ) -> Result<T, DeviceError> {
+        let late = DeviceError::Timeout {
+            endpoint: self.endpoint,
+            waited: self.time,
+        };
+        timeout(self.time, call).await.unwrap_or(Err(late))
+    }
+}
