@@ -70,7 +70,7 @@ async fn a_body_over_one_mebibyte_is_refused_unread() {
         "ProtocolError"
     );
     let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
-    let chunk = [b"10000\r\n".as_slice(), &[b' '; 1 << 16], b"\r\n"].concat();
+    let chunk = [b"10000\r\n".as_slice(), &vec![b' '; 1 << 16], b"\r\n"].concat();
     assert_eq!(
         verdict(move |_| Act::Endless(head.clone(), chunk.clone())).await,
         "ProtocolError"

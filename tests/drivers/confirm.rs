@@ -45,7 +45,7 @@ async fn enough_offs_over_the_window_are_stable() {
     assert_eq!(confirmation.ended, Ended::Stable);
     assert_eq!(words(&confirmation), ["Off", "Off", "Off"]);
     for pair in confirmation.readings.windows(2) {
-        assert!(pair[1].asked - pair[0].answered >= PLAN.period);
+        assert!(pair[1].asked >= pair[0].answered + PLAN.period);
     }
     assert!(confirmation.opened <= confirmation.readings[0].asked);
 }
@@ -64,7 +64,7 @@ async fn a_longer_window_takes_more_reads() {
         confirmation.readings.last().unwrap(),
     );
     assert_eq!(confirmation.ended, Ended::Stable);
-    assert!(last.asked - first.answered >= plan.window);
+    assert!(last.asked >= first.answered + plan.window);
 }
 
 #[tokio::test]

@@ -21,11 +21,11 @@ pub const RESET: &str = "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset";
 
 /// Settings for a device at this address, which a test may change.
 pub fn settings(address: &str) -> RedfishSettings {
-    settings_with(address, BTreeMap::new())
+    settings_with(address, &BTreeMap::new())
 }
 
 /// The same, with annotations of the Secret.
-pub fn settings_with(address: &str, annotations: BTreeMap<String, String>) -> RedfishSettings {
+pub fn settings_with(address: &str, annotations: &BTreeMap<String, String>) -> RedfishSettings {
     let data = [("username", "admin"), ("password", PASSWORD)]
         .map(|(key, value)| (key.to_owned(), value.into()));
     RedfishSettings {
@@ -33,7 +33,7 @@ pub fn settings_with(address: &str, annotations: BTreeMap<String, String>) -> Re
         system_id: None,
         verification: Verification::None,
         credentials: Arc::new(
-            Credentials::from_secret("bmc", &BTreeMap::from(data), &annotations).unwrap(),
+            Credentials::from_secret("bmc", &BTreeMap::from(data), annotations).unwrap(),
         ),
         rules: Arc::new(AddressRules::new(
             vec!["127.0.0.0/8".parse().unwrap()],

@@ -16,6 +16,9 @@ async fn answering(act: impl Fn() -> Act + Send + Sync + 'static) -> Bmc {
     .await
 }
 
+/// Makes what the device does with the command.
+type Answer = fn() -> Act;
+
 async fn power_off(bmc: &Bmc) -> Result<OffOutcome, DeviceError> {
     let mut session = driver(bmc).open();
     session.prepare_off().await?;
@@ -100,7 +103,7 @@ async fn a_definite_refusal_is_an_error() {
 
 #[tokio::test]
 async fn a_command_without_a_definite_answer_is_unknown_and_never_sent_again() {
-    let answers: [(fn() -> Act, &str); 6] = [
+    let answers: [(Answer, &str); 6] = [
         (
             || Act::Send(reply("500 Internal Server Error", "{}")),
             "Busy",

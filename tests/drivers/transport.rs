@@ -177,7 +177,7 @@ async fn credentials_go_to_no_host_that_their_secret_excludes() {
     ] {
         let asked = bmc.requests().len();
         let annotations = BTreeMap::from([(ALLOWED_HOSTS_ANNOTATION.to_owned(), hosts.to_owned())]);
-        let bound = settings_with(&format!("http://{}", bmc.address), annotations);
+        let bound = settings_with(&format!("http://{}", bmc.address), &annotations);
         assert_eq!(verdict_of(bound).await, expected, "{hosts}");
         assert_eq!(
             bmc.requests().len() > asked,
