@@ -6,15 +6,18 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use node_fencing_operator::api::crd;
-use node_fencing_operator::api::device::{FenceDevice, FenceDeviceSpec};
-use node_fencing_operator::api::fence::{NodeFence, NodeFenceSpec};
-use node_fencing_operator::api::policy::{NodeFencingPolicy, NodeFencingPolicySpec};
+use node_fencing_operator::api::device::{FenceDevice, FenceDeviceSpec, FenceDeviceStatus};
+use node_fencing_operator::api::fence::{NodeFence, NodeFenceSpec, NodeFenceStatus};
+use node_fencing_operator::api::policy::{
+    NodeFencingPolicy, NodeFencingPolicySpec, NodeFencingPolicyStatus,
+};
 use serde::Deserialize;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 const EXAMPLES: &str = include_str!("data/api/examples.yaml");
+const STATUSES: &str = include_str!("data/api/statuses.yaml");
 const VERDICTS: &str = include_str!("data/api/verdicts.yaml");
 
 /// A row of `verdicts.yaml`.
@@ -104,6 +107,34 @@ fn examples_round_trip_and_get_the_same_defaults_as_in_the_schema() {
             assert_eq!(again[field], example[field]);
         }
         assert_eq!(again.get("status"), example.get("status"));
+    }
+}
+
+#[test]
+fn statuses_round_trip() {
+    let statuses: BTreeMap<String, Value> =
+        serde_saphyr::from_str(STATUSES).expect("statuses.yaml is YAML");
+    for (kind, status) in statuses {
+        let again = match kind.as_str() {
+            "NodeFencingPolicy" => through::<NodeFencingPolicyStatus>(&status),
+            "FenceDevice" => through::<FenceDeviceStatus>(&status),
+            _ => through::<NodeFenceStatus>(&status),
+        };
+        assert_eq!(again, status, "{kind}");
+        let path = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties";
+        let all = crd::all();
+        let definition = all
+            .iter()
+            .find(|(_, definition)| definition["spec"]["names"]["kind"] == kind);
+        let fields = definition
+            .and_then(|(_, definition)| definition.pointer(path))
+            .expect("a status");
+        for field in fields.as_object().expect("fields").keys() {
+            assert!(
+                status.get(field).is_some(),
+                "{kind}: statuses.yaml lacks {field}"
+            );
+        }
     }
 }
 

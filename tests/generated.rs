@@ -31,3 +31,28 @@ fn custom_resource_definitions() {
         check(&format!("crds/{name}"), &format!("{HEADER}{yaml}"));
     }
 }
+
+/// One version everywhere, and one name of the account that RBAC and the admission policies are about.
+#[test]
+fn manifests_agree_with_the_crate() {
+    let read = |name: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("deploy")
+            .join(name);
+        fs::read_to_string(path).expect("a manifest")
+    };
+    let image = concat!(
+        "image: node-fencing-operator:",
+        env!("CARGO_PKG_VERSION"),
+        "\n"
+    );
+    assert!(
+        read("deployment.yaml").contains(image),
+        "deployment.yaml must have {image}"
+    );
+    let account = "'system:serviceaccount:node-fencing-system:node-fencing-operator'";
+    let conditions = read("admission.yaml")
+        .matches("request.userInfo.username")
+        .count();
+    assert_eq!(read("admission.yaml").matches(account).count(), conditions);
+}

@@ -43,6 +43,7 @@ pub enum ConditionStatus {
 
 impl ConditionStatus {
     /// The word the API uses.
+    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::True => "True",
@@ -53,6 +54,7 @@ impl ConditionStatus {
 }
 
 /// The condition of this type, if it has been set.
+#[must_use]
 pub fn find<'a>(conditions: &'a [Condition], condition_type: &str) -> Option<&'a Condition> {
     conditions
         .iter()

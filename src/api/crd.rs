@@ -41,6 +41,7 @@ pub(super) fn time(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// The CustomResourceDefinitions as they are installed, each with the name of its file in `crds/`.
+#[must_use]
 pub fn all() -> Vec<(&'static str, Value)> {
     vec![
         (

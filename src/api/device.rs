@@ -3,6 +3,11 @@
 //! A device is probed in peace time, so that "this node cannot be fenced" is known before the outage and not during it. What
 //! it answers is trusted only as far as its identity: the system UUID pinned while the node was Ready (DESIGN S5).
 
+#![allow(
+    clippy::duplicated_attributes,
+    reason = "each printer column has a type and a path"
+)]
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
@@ -178,6 +183,7 @@ pub struct FenceDeviceSpec {
 
 impl FenceDeviceSpec {
     /// Name of the driver that is set, as the field is called; `none` for an object no rule has checked.
+    #[must_use]
     pub fn driver_name(&self) -> &'static str {
         let set = [
             (self.redfish.is_some(), "redfish"),

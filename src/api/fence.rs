@@ -4,6 +4,11 @@
 //! outlives the node and the policy. Its spec is frozen but for three fields that only ever go one way. The stage is the
 //! reason of condition `Succeeded`.
 
+#![allow(
+    clippy::duplicated_attributes,
+    reason = "each printer column has a type and a path"
+)]
+
 use jiff::Timestamp;
 use kube::CustomResource;
 use schemars::JsonSchema;

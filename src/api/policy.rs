@@ -3,6 +3,11 @@
 //! A policy with only a `nodeSelector` is in mode `Observe`: it reports and changes nothing. Each field that lets the
 //! operator do more is an explicit choice of the user, and each default is the cautious one.
 
+#![allow(
+    clippy::duplicated_attributes,
+    reason = "each printer column has a type and a path"
+)]
+
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,11 @@
 //! What a real API server says to objects of the operator's API: the examples of the documentation, and every input that must
 //! be refused before the operator sees it (a schema bound or a CEL rule with a message that names the field and the way out).
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result};
 use e2e::control_plane::{ControlPlane, Options};
+use e2e::operator::{NAMESPACE, SERVICE_ACCOUNT};
 use e2e::toolchain::workspace;
 use http::Method;
 use kube::Client;
@@ -33,6 +36,9 @@ async fn objects_get_the_verdicts_of_the_tables() -> Result<()> {
     rows(&client, &mut tally).await?;
     too_large(&client, &mut tally).await?;
     status_is_a_subresource(&client).await?;
+    let path = plane.kubeconfig_for_service_account(NAMESPACE, SERVICE_ACCOUNT, None);
+    let operator = e2e::control_plane::client(&path.await?).await?;
+    the_operator_may_write_every_field_of_a_status(&client, &operator).await?;
     tally.finish(140)
 }
 
@@ -120,6 +126,33 @@ async fn status_is_a_subresource(client: &Client) -> Result<()> {
         stored.get("status").is_none(),
         "the status was stored: {stored}"
     );
+    Ok(())
+}
+
+/// With its own rights, and read back as it was written.
+async fn the_operator_may_write_every_field_of_a_status(
+    admin: &Client,
+    operator: &Client,
+) -> Result<()> {
+    let statuses: BTreeMap<String, Value> = serde_saphyr::from_str(&data("statuses.yaml")?)?;
+    let specs = [
+        ("NodeFencingPolicy", json!({"nodeSelector": {}})),
+        ("FenceDevice", json!({"nodeName": "w", "manual": {}})),
+        (
+            "NodeFence",
+            json!({"nodeName": "w", "trigger": {"type": "External"}}),
+        ),
+    ];
+    for (kind, spec) in specs {
+        let status = statuses.get(kind).context("no such status")?;
+        let path = collection(kind)?;
+        let object = object(kind, "status", &spec);
+        must(admin, Method::POST, &path, Some((Body::Object, &object))).await?;
+        let path = format!("{path}/status/status?fieldValidation=Strict");
+        let patch = json!({"status": status});
+        let stored = must(operator, Method::PATCH, &path, Some((Body::Merge, &patch))).await?;
+        anyhow::ensure!(&stored["status"] == status, "{kind}: {}", stored["status"]);
+    }
     Ok(())
 }
 
