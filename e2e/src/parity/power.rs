@@ -45,9 +45,13 @@ pub(super) async fn on(stage: &Stage<'_>) -> Result<String> {
     ]))
 }
 
-/// Power-on where the network plugin comes late: do the bound pods wait for it?
+/// Power-on where the network plugin comes late: does a bound pod that needs no network of its own wait for it?
 pub(super) async fn late_network(stage: &Stage<'_>) -> Result<String> {
-    let player = Player::enter(stage, "late-network", Template::default()).await?;
+    let template = Template {
+        host_network: true,
+        ..Template::default()
+    };
+    let player = Player::enter(stage, "late-network", template).await?;
     cycle(
         stage,
         Boot {

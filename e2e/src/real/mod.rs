@@ -304,6 +304,8 @@ impl Drop for RealMachine {
         if let Err(error) = ended {
             eprintln!("lab: {}: {error:#}", self.name);
         }
+        // The logs stay with the lab's; images and mount points are of no interest to anybody.
+        let _ = fs::remove_dir_all(self.directory.join("disk"));
     }
 }
 

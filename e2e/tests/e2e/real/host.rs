@@ -1,0 +1,114 @@
+//! What real machines cost this host, and what they leave on it: nothing.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use e2e::{real, workload::Template};
+use tokio::time::sleep;
+
+use super::{LIMIT, Lab, wait_for};
+use crate::control_plane::{descendants, is_alive, stat};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_real_nodes_and_a_control_plane_are_calm() -> Result<()> {
+    let Some(lab) = Lab::start("calm", 2).await? else {
+        return Ok(());
+    };
+    for machine in &lab.machines {
+        lab.boot(machine).await?;
+    }
+    lab.workloads
+        .deployment("calm", 2, &Template::default())
+        .await?;
+    sleep(Duration::from_secs(10)).await;
+    let (processes, begin) = (descendants(std::process::id())?, Instant::now());
+    let before = cpu_seconds(&processes);
+    sleep(Duration::from_secs(10)).await;
+    let cores = (cpu_seconds(&processes) - before) / begin.elapsed().as_secs_f64();
+    let memory: Vec<_> = lab
+        .machines
+        .iter()
+        .map(|machine| machine.memory_kib() / 1024)
+        .collect();
+    println!(
+        "{cores:.2} cores, {} processes, {memory:?} MiB",
+        processes.len()
+    );
+    assert!(cores < 1.0, "{cores:.2} cores");
+    Ok(())
+}
+
+/// Processor time that the processes have used so far.
+fn cpu_seconds(processes: &BTreeSet<u32>) -> f64 {
+    let ticks = |pid: &u32| -> Option<f64> {
+        let fields = stat(*pid)?;
+        Some(fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?)
+    };
+    // 100 ticks a second, on every Linux there is.
+    processes.iter().filter_map(ticks).sum::<f64>() / 100.0
+}
+
+/// Set in the process that [`a_killed_lab_leaves_no_machine_behind`] starts in order to kill it.
+const TO_BE_KILLED: &str = "LAB_TO_BE_KILLED";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_lab_leaves_no_machine_behind() -> Result<()> {
+    let name = "a_killed_lab_leaves_no_machine_behind";
+    if std::env::var_os(TO_BE_KILLED).is_some() {
+        let lab = Lab::start("killed", 1)
+            .await?
+            .context("the one that kills has checked")?;
+        lab.boot(&lab.machines[0]).await?;
+        lab.workloads
+            .stateful_set("db", &Template::default())
+            .await?;
+        lab.workloads.wait_running("db-0", LIMIT).await?;
+        println!("\nup");
+        return std::future::pending().await;
+    }
+    if let Err(reason) = real::available() {
+        eprintln!("SKIPPED {name}: no real machines here: {reason}");
+        return Ok(());
+    }
+    let mut lab = Command::new(std::env::current_exe()?)
+        .args(["--exact", "--nocapture", &format!("real::host::{name}")])
+        .env(TO_BE_KILLED, "true")
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let output = BufReader::new(lab.stdout.take().context("no output")?);
+    let up = output
+        .lines()
+        .map_while(Result::ok)
+        .any(|line| line == "up");
+    ensure!(up, "the lab ended before it was up");
+    let processes = descendants(lab.id())?;
+    let groups = format!("killed-{}-0-node-1", lab.id());
+    assert!(control_groups(&groups)? > 1);
+    lab.kill()?;
+    lab.wait()?;
+    wait_for("all processes have ended", || async {
+        Ok(!processes.iter().any(|pid| is_alive(*pid)))
+    })
+    .await?;
+    wait_for("the control groups are removed", || async {
+        Ok(control_groups(&groups)? == 0)
+    })
+    .await?;
+    println!("{} processes were killed", processes.len());
+    Ok(())
+}
+
+/// In how many hierarchies there is a control group of that name.
+fn control_groups(name: &str) -> Result<usize> {
+    let hierarchies = fs::read_dir("/sys/fs/cgroup")?.collect::<Result<Vec<_>, _>>()?;
+    Ok(hierarchies
+        .iter()
+        .filter(|hierarchy| hierarchy.path().join(name).exists())
+        .count())
+}

@@ -1,0 +1,120 @@
+//! Real machines: a kubelet that comes up, a power cut that nothing survives, a reboot that is one.
+
+mod boots;
+mod host;
+mod machine;
+mod parity;
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use e2e::{
+    control_plane::{ControlPlane, Options},
+    machine::{Machine, Power},
+    real::{self, RealMachine},
+    volume::{Volumes, Write, journal::AttachmentWatch},
+    workload::{Workloads, ready_status},
+};
+use k8s_openapi::api::core::v1::{Node, NodeSystemInfo};
+use kube::{Api, Client};
+use tokio::time::sleep;
+
+/// Long enough for a busy CI machine; nothing waits for it when all is well.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A control plane and its real machines, without power.
+struct Lab {
+    machines: Vec<Arc<RealMachine>>,
+    volumes: Arc<Volumes>,
+    client: Client,
+    workloads: Workloads,
+    _attachments: AttachmentWatch,
+    plane: ControlPlane,
+}
+
+impl Lab {
+    /// `None`, and says so loudly, where real machines cannot be.
+    async fn start(test: &str, machines: usize) -> Result<Option<Self>> {
+        if let Err(reason) = real::available() {
+            eprintln!("SKIPPED {test}: no real machines here: {reason}");
+            return Ok(None);
+        }
+        let plane = ControlPlane::start(Options::named(test)).await?;
+        let volumes = Volumes::new(plane.files().directory().join("volumes"))?;
+        let machine = |number: usize| {
+            RealMachine::new(
+                &plane,
+                &volumes,
+                &format!("node-{number}"),
+                &BTreeMap::new(),
+            )
+        };
+        let machines = (1..=machines).map(machine).collect::<Result<Vec<_>>>()?;
+        let client = plane.admin();
+        let _attachments = volumes.journal().watch_attachments(client.clone());
+        let workloads = Workloads::create(client.clone(), "work").await?;
+        Ok(Some(Self {
+            machines,
+            volumes,
+            client,
+            workloads,
+            _attachments,
+            plane,
+        }))
+    }
+
+    async fn node(&self, machine: &RealMachine) -> Result<Node> {
+        Ok(Api::<Node>::all(self.client.clone())
+            .get(machine.name())
+            .await?)
+    }
+
+    /// Powers a machine on and returns how long its node took to be Ready in this very boot.
+    async fn boot(&self, machine: &RealMachine) -> Result<Duration> {
+        let begin = Instant::now();
+        machine.set_power(true);
+        wait_for("the node is Ready in the new boot", || async {
+            let nodes: Api<Node> = Api::all(self.client.clone());
+            let Some(node) = nodes.get_opt(machine.name()).await? else {
+                return Ok(false);
+            };
+            Ok(ready_status(&node) == Some("True") && info(&node)?.boot_id == machine.boot_id())
+        })
+        .await
+        .with_context(|| format!("logs: {}", machine.logs().display()))?;
+        Ok(begin.elapsed())
+    }
+
+    /// Waits for a write by this boot and returns it.
+    async fn write_by(&self, volume: &str, boot: &str) -> Result<Write> {
+        wait_for("the container writes", || async {
+            Ok(self
+                .last_write(volume)?
+                .is_some_and(|write| write.boot == boot))
+        })
+        .await?;
+        self.last_write(volume)?.context("no write")
+    }
+
+    fn last_write(&self, volume: &str) -> Result<Option<Write>> {
+        Ok(self.volumes.writes(volume)?.pop())
+    }
+}
+
+async fn wait_for<F: Future<Output = Result<bool>>>(what: &str, is: impl Fn() -> F) -> Result<()> {
+    let end = Instant::now() + LIMIT;
+    while !is().await? {
+        ensure!(Instant::now() < end, "not within {LIMIT:?}: {what}");
+        sleep(Duration::from_millis(10)).await;
+    }
+    Ok(())
+}
+
+fn info(node: &Node) -> Result<&NodeSystemInfo> {
+    let status = node.status.as_ref().context("no status")?;
+    status.node_info.as_ref().context("no nodeInfo")
+}
