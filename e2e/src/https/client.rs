@@ -1,4 +1,4 @@
-//! An HTTPS client that trusts one authority and sends each request once.
+//! An HTTPS client that trusts one authority and sends each request once at most.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ use rustls::{
 /// Sends requests with whole bodies.
 pub type Client = legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// A client that trusts this authority (PEM) and no other, and never sends a request a second time by itself.
+/// A client that trusts this authority (PEM) and no other. It takes a new connection when an idle one turns out to be
+/// closed before a byte of the request was written, and never repeats a request otherwise.
 pub fn client(ca_pem: &str) -> Result<Client> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(ca_pem.as_bytes()) {
@@ -42,6 +43,6 @@ pub fn client(ca_pem: &str) -> Result<Client> {
         .enable_http1()
         .wrap_connector(http);
     Ok(legacy::Client::builder(TokioExecutor::new())
-        .retry_canceled_requests(false)
+        .retry_canceled_requests(true)
         .build(connector))
 }

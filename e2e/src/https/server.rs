@@ -84,8 +84,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens at the address, on the preferred port or, if that is taken or not allowed, on a free one, and answers for
-    /// the site.
+    /// Listens at the address and answers for the site: on the preferred port or, if that is taken or not allowed, on a
+    /// free one.
     pub fn start(address: IpAddr, preferred: Option<u16>, site: Arc<dyn Site>) -> Result<Self> {
         let (listener, port) = match preferred.map(|port| TcpListener::bind((address, port))) {
             Some(Ok(listener)) => (listener, None),

@@ -1,9 +1,9 @@
 //! A reverse proxy between the operator and the API server, which can hold, lose and spoil any request.
 //!
 //! It terminates TLS with a certificate of the lab's authority, and passes everything on as it came, the bearer token
-//! included; watches stream. The operator's kubeconfig names it in place of the API server. [`Matcher`] says which requests a rule
-//! is about ([`writes`] has one for each guarded write of the operator), [`Action`] what befalls them, and a [`Hold`]
-//! freezes the operator at an exact point of its protocol without a hook in the product.
+//! included; watches stream. The operator's kubeconfig names it in place of the API server. [`Matcher`] says which
+//! requests a rule is about ([`writes`] has one for each guarded write of the operator), [`Action`] what befalls them,
+//! and a [`Hold`] freezes the operator at an exact point of its protocol without a hook in the product.
 //!
 //! ```no_run
 //! # async fn example(plane: e2e::control_plane::ControlPlane) -> anyhow::Result<()> {
@@ -90,7 +90,8 @@ impl Proxy {
         hold
     }
 
-    /// Holds the answer to it: the API server has committed, its client does not know. Dropping it closes the connection.
+    /// Holds the answer to it: the API server has committed, and its client does not know. After [`Hold::drop_it`] it
+    /// never will: the connection is closed.
     pub fn hold_answer(&self, matcher: Matcher) -> Hold {
         let (hold, gate) = hold();
         self.forwarder.rules.add(matcher, Deed::HoldAfter(gate));

@@ -54,7 +54,10 @@ fn taint(key: &str) -> Value {
 #[test]
 fn patches_of_a_node_are_told_apart_by_what_they_do() {
     let uid = json!({"op": "test", "path": "/metadata/uid", "value": "u"});
-    let test = |index: u32, key: &str| json!({"op": "test", "path": format!("/spec/taints/{index}"), "value": taint(key)});
+    let test = |index: u32, key: &str| {
+        let path = format!("/spec/taints/{index}");
+        json!({"op": "test", "path": path, "value": taint(key)})
+    };
     let remove = |index: u32| json!({"op": "remove", "path": format!("/spec/taints/{index}")});
     let add = |place: &str, value: Value| json!({"op": "add", "path": format!("/spec/taints{place}"), "value": value});
     let (claim, oos, quarantine) = (writes::CLAIM, writes::OUT_OF_SERVICE, writes::QUARANTINE);

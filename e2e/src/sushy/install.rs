@@ -21,7 +21,7 @@ pub(super) fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("sushy")
 }
 
-/// The Python with sushy-tools. Installs it first if that has not been done, which takes some seconds and says so. Blocks.
+/// The Python with sushy-tools. Blocks. Installs it first if that has not been done, which takes some seconds and says so.
 pub(super) fn python() -> Result<PathBuf> {
     let requirements = sources().join("requirements.txt");
     let mut hash = Sha256::new();

@@ -2,7 +2,7 @@
 //!
 //! A BMC of our own only shows that the operator agrees with our reading of the specification. This one is what
 //! OpenStack's Ironic is tested with. Its answers and delays are its own: a reset is answered with 204, and the machine
-//! stays on for up to 11 seconds more. See `e2e/sushy/emulator.py` for the one thing that is replaced, its idea of power.
+//! stays on for up to 11 seconds more. One thing is replaced, its idea of power: see `e2e/sushy/emulator.py`.
 
 mod install;
 

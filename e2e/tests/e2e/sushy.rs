@@ -94,42 +94,39 @@ async fn sushy_tools_switches_a_machine_of_the_lab() -> Result<()> {
     let guard = Guard::start()?;
     let logs = tempfile::tempdir()?;
     let address = "127.79.0.1".parse()?;
-    let sushy = Sushy::start(
-        address,
-        plug.clone(),
-        Credentials::default(),
-        &ca,
-        &guard,
-        logs.path(),
-    )
-    .await?;
+    let credentials = Credentials::default();
+    let sushy = Sushy::start(address, plug.clone(), credentials, &ca, &guard, logs.path()).await?;
     let client = client(sushy.ca_pem())?;
     let bench = Bench { sushy, client };
 
+    answers_in_its_own_way(&bench).await?;
+    switches(&bench, &plug).await?;
+
+    guard.end();
+    let end = Instant::now() + Duration::from_secs(5);
+    while bench.sushy.process().ended().is_none() {
+        ensure!(Instant::now() < end, "it must end with the guard");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Ok(())
+}
+
+async fn answers_in_its_own_way(bench: &Bench) -> Result<()> {
+    let own = bench.sushy.system_path();
     let (_, systems) = bench.get("/redfish/v1/Systems").await?;
-    assert_eq!(
-        systems["Members"],
-        json!([{"@odata.id": bench.sushy.system_path()}])
-    );
-    let (_, system) = bench.get(&bench.sushy.system_path()).await?;
+    assert_eq!(systems["Members"], json!([{"@odata.id": own}]));
+    let (_, system) = bench.get(&own).await?;
     assert_eq!(system["UUID"], UUID);
     assert_eq!(system["PowerState"], "On");
-    let wrong = bench
-        .send(
-            Method::GET,
-            &bench.sushy.system_path(),
-            "wrong",
-            Value::Null,
-        )
-        .await?;
+    let wrong = bench.send(Method::GET, &own, "wrong", Value::Null).await?;
     assert_eq!(wrong.status(), 401);
-    assert_eq!(
-        bench.get("/redfish/v1/Systems/node-1").await?.0,
-        307,
-        "its name is an alias"
-    );
+    let (by_name, _) = bench.get("/redfish/v1/Systems/node-1").await?;
+    assert_eq!(by_name, 307, "its name is an alias");
     assert_eq!(bench.reset("Nonsense").await?, 501);
+    Ok(())
+}
 
+async fn switches(bench: &Bench, plug: &Plug) -> Result<()> {
     // It is off for the emulator when it is off for the machine, and not before.
     let begin = Instant::now();
     assert_eq!(bench.reset("ForceOff").await?, 204);
@@ -141,11 +138,8 @@ async fn sushy_tools_switches_a_machine_of_the_lab() -> Result<()> {
     assert_eq!(bench.reset("ForceOff").await?, 204, "already off");
 
     plug.set_power(true);
-    assert_eq!(
-        bench.power_state().await?,
-        "On",
-        "it sees what others do to the machine"
-    );
+    let state = bench.power_state().await?;
+    assert_eq!(state, "On", "it sees what others do to the machine");
     assert_eq!(bench.reset("ForceOff").await?, 204);
     ensure!(
         plug.wait_until(false, LANDED).await,
@@ -153,21 +147,7 @@ async fn sushy_tools_switches_a_machine_of_the_lab() -> Result<()> {
     );
     assert_eq!(bench.reset("On").await?, 204);
     ensure!(plug.wait_until(true, LANDED).await);
-    assert_eq!(
-        bench
-            .sushy
-            .switched()
-            .iter()
-            .map(|(_, on)| *on)
-            .collect::<Vec<_>>(),
-        [false, false, true]
-    );
-
-    guard.end();
-    let end = Instant::now() + Duration::from_secs(5);
-    while bench.sushy.process().ended().is_none() {
-        ensure!(Instant::now() < end, "it must end with the guard");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let switched = bench.sushy.switched().into_iter().map(|(_, on)| on);
+    assert_eq!(switched.collect::<Vec<_>>(), [false, false, true]);
     Ok(())
 }
