@@ -254,17 +254,18 @@ impl Workloads {
         self.make(pod).await
     }
 
-    /// Deletes a pod, with a grace period other than its own if given.
+    /// Deletes a pod, with a grace period other than its own if given. One that is gone already is fine.
     pub async fn delete_pod(&self, name: &str, grace_seconds: Option<u32>) -> Result<()> {
         let delete = DeleteParams {
             grace_period_seconds: grace_seconds,
             ..DeleteParams::default()
         };
-        self.api::<Pod>()
-            .delete(name, &delete)
-            .await
-            .with_context(|| format!("failed to delete pod {name}"))?;
-        Ok(())
+        match self.api::<Pod>().delete(name, &delete).await {
+            Err(kube::Error::Api(refusal)) if refusal.is_not_found() => Ok(()),
+            deleted => deleted
+                .map(drop)
+                .with_context(|| format!("failed to delete pod {name}")),
+        }
     }
 
     /// Waits until the pod is Ready on a node, and returns it.

@@ -44,17 +44,9 @@ impl Player {
         Ok(player)
     }
 
-    /// Deletes the pod, if it is still there, and waits until it is gone.
+    /// Deletes the pod and waits until it is gone.
     pub(super) async fn leave(self, stage: &Stage<'_>) -> Result<()> {
-        if stage
-            .workloads
-            .api::<Pod>()
-            .get_opt(&self.name)
-            .await?
-            .is_some()
-        {
-            stage.workloads.delete_pod(&self.name, None).await?;
-        }
+        stage.workloads.delete_pod(&self.name, None).await?;
         stage.workloads.wait_gone(&self.name, PATIENCE).await
     }
 

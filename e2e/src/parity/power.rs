@@ -48,7 +48,7 @@ pub(super) async fn on(stage: &Stage<'_>) -> Result<String> {
 /// Power-on where the network plugin comes late: does a bound pod that needs no network of its own wait for it?
 pub(super) async fn late_network(stage: &Stage<'_>) -> Result<String> {
     let template = Template {
-        host_network: true,
+        host_network: true, // any other pod needs the network plugin itself
         ..Template::default()
     };
     let player = Player::enter(stage, "late-network", template).await?;

@@ -23,10 +23,13 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use anyhow::Result;
 use kube::Client;
 use tokio::task::JoinSet;
 
+use crate::control_plane::ControlPlane;
 use crate::machine::{Machine, Power};
+use crate::pki::User;
 use crate::volume::Volumes;
 use machine::SimulatedMachine;
 use view::View;
@@ -111,6 +114,16 @@ impl MachineSpec {
             system_uuid: uuid::Uuid::new_v4().to_string(),
             ..Self::default()
         }
+    }
+
+    /// The same machine with credentials of `system:node:NAME`, so that the node authorizer and NodeRestriction hold for
+    /// it as they do for a real one.
+    pub async fn with_credentials(self, plane: &ControlPlane) -> Result<Self> {
+        let config = plane.client_config(&User::node(&self.name)).await?;
+        Ok(Self {
+            client: Some(Client::try_from(config)?),
+            ..self
+        })
     }
 }
 

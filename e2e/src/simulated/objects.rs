@@ -164,12 +164,15 @@ pub(super) fn mirror_pod(spec: &MachineSpec, name: &str, node_uid: &str) -> Pod 
     serde_json::from_value(pod).expect("a Pod")
 }
 
-/// Where a pod's only run on this boot stands.
+/// What became of a pod's containers in this boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
+    /// They run.
     Running,
-    /// All containers have exited after SIGTERM.
-    Stopped,
+    /// They exited after SIGTERM.
+    Exited,
+    /// They were killed when the grace period was over, or died with the power in an earlier boot.
+    Killed,
 }
 
 /// The patch of a pod's status when its containers have started or stopped.
@@ -184,14 +187,7 @@ pub(super) fn pod_status(pod: &Pod, spec: &MachineSpec, boot_id: &str, phase: Ph
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
     let statuses = containers.map(|container| {
         let before = before.iter().find(|status| status.name == container.name);
-        container_status(
-            &container.name,
-            container.image.as_deref(),
-            before,
-            boot_id,
-            &now,
-            running,
-        )
+        container_status(container, before, boot_id, &now, phase)
     });
     let ready = if running { "True" } else { "False" };
     let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "lastTransitionTime": now});
@@ -202,7 +198,11 @@ pub(super) fn pod_status(pod: &Pod, spec: &MachineSpec, boot_id: &str, phase: Ph
     json!({
         "metadata": {"uid": pod.uid()},
         "status": {
-            "phase": if running { "Running" } else { "Succeeded" },
+            "phase": match phase {
+                Phase::Running => "Running",
+                Phase::Exited => "Succeeded",
+                Phase::Killed => "Failed",
+            },
             "startTime": started.map_or(json!(now), |time| json!(time)),
             "hostIP": spec.address,
             "podIP": spec.address,
@@ -219,13 +219,16 @@ pub(super) fn pod_status(pod: &Pod, spec: &MachineSpec, boot_id: &str, phase: Ph
 }
 
 fn container_status(
-    name: &str,
-    image: Option<&str>,
+    container: &k8s_openapi::api::core::v1::Container,
     before: Option<&ContainerStatus>,
     boot_id: &str,
     now: &str,
-    running: bool,
+    phase: Phase,
 ) -> Value {
+    let (name, image) = (
+        &container.name,
+        container.image.as_deref().unwrap_or_default(),
+    );
     let id = format!("simulated://{boot_id}-{name}");
     // A container of an earlier boot counts as one restart; one that this boot reported already does not.
     let restarts = before.map_or(0, |before| {
@@ -237,16 +240,17 @@ fn container_status(
                     .is_some_and(|other| *other != id),
             )
     });
-    let state = match running {
-        true => json!({"running": {"startedAt": now}}),
-        false => {
-            json!({"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": now, "containerID": id}})
-        }
+    let terminated = |code: u8, reason: &str| json!({"terminated": {"exitCode": code, "reason": reason, "finishedAt": now, "containerID": id}});
+    let state = match phase {
+        Phase::Running => json!({"running": {"startedAt": now}}),
+        Phase::Exited => terminated(0, "Completed"),
+        Phase::Killed => terminated(137, "Error"),
     };
+    let running = phase == Phase::Running;
     json!({
         "name": name,
-        "image": image.unwrap_or_default(),
-        "imageID": image.unwrap_or_default(),
+        "image": image,
+        "imageID": image,
         "containerID": id,
         "ready": running,
         "started": running,

@@ -70,6 +70,7 @@ impl Kubelet {
         let taint = node
             .as_deref()
             .and_then(|node| objects::untolerated(node, &first.pod).cloned());
+        let mut end = Phase::Killed; // by power loss, unless it runs in this boot
         if first.must_end() || has_ended(&first.pod) {
             tracing::debug!(
                 pod = first.pod.name_any(),
@@ -82,12 +83,12 @@ impl Kubelet {
         } else if let Some(volumes) =
             unless_ended(&mut orders, self.prepare(&pods, &first.pod)).await
         {
-            self.run_containers(&pods, &mut orders, &volumes).await;
+            end = self.run_containers(&pods, &mut orders, &volumes).await;
         } else {
             self.release(&first.pod).await;
         }
         self.ending(&mut orders).await;
-        self.delete(&pods, &orders).await;
+        self.delete(&pods, &orders, end).await;
     }
 
     /// Finds the volumes of the pod and waits until each is announced and attached, and can be mounted.
@@ -128,7 +129,7 @@ impl Kubelet {
         pods: &Api<Pod>,
         orders: &mut watch::Receiver<Order>,
         volumes: &[PodVolume],
-    ) {
+    ) -> Phase {
         let pod = orders.borrow().pod.clone();
         let booted = self.after_start(self.options.power_on_to_containers);
         self.uplink
@@ -145,11 +146,12 @@ impl Kubelet {
             () = self.post(pods, &pod, status) => self.ending(orders).await,
             () = ended(orders.clone()) => self.uplink.awake().await,
         }
-        self.stop(container, orders).await;
+        let end = self.stop(container, orders).await;
         self.running
             .send_modify(|running| drop(running.remove(&uid)));
         self.uplink.unmountable().await;
         self.release(&pod).await;
+        end
     }
 
     fn start(&self, pod: &Pod, volumes: &[PodVolume]) -> Option<Container> {
@@ -171,26 +173,23 @@ impl Kubelet {
     }
 
     /// SIGTERM, and SIGKILL when the grace period is over; a shorter one may arrive meanwhile.
-    async fn stop(&self, container: Container, orders: &mut watch::Receiver<Order>) {
+    async fn stop(&self, container: Container, orders: &mut watch::Receiver<Order>) -> Phase {
         let since = Instant::now();
-        let ignores_sigterm = orders
-            .borrow()
-            .pod
-            .annotations()
-            .contains_key(IGNORES_SIGTERM);
-        loop {
+        let annotated = |order: &Order| order.pod.annotations().contains_key(IGNORES_SIGTERM);
+        let exits = (!annotated(&orders.borrow())).then_some(self.options.container_stop);
+        let end = loop {
             let grace = orders.borrow_and_update().grace();
-            let takes = if ignores_sigterm {
-                grace
-            } else {
-                grace.min(self.options.container_stop)
+            let (takes, end) = match exits {
+                Some(exits) if exits <= grace => (exits, Phase::Exited),
+                _ => (grace, Phase::Killed),
             };
             tokio::select! {
-                () = self.uplink.sleep_until(since + takes) => break,
+                () = self.uplink.sleep_until(since + takes) => break end,
                 Ok(()) = orders.changed() => {}
             }
-        }
+        };
         drop(container);
+        end
     }
 
     /// The pod's volumes are unmounted: they leave `volumesInUse`, unless another pod has them. Waits a moment for that to
@@ -219,23 +218,14 @@ impl Kubelet {
     }
 
     /// Deletes the pod for good, unless it is gone: grace 0, and only the pod with this UID.
-    async fn delete(&self, pods: &Api<Pod>, orders: &watch::Receiver<Order>) {
+    async fn delete(&self, pods: &Api<Pod>, orders: &watch::Receiver<Order>, end: Phase) {
         let Order { pod, gone } = orders.borrow().clone();
         if gone {
             return;
         }
-        if pod
-            .status
-            .as_ref()
-            .and_then(|status| status.phase.as_deref())
-            == Some("Running")
-        {
-            self.post(
-                pods,
-                &pod,
-                objects::pod_status(&pod, &self.spec, &self.boot_id, Phase::Stopped),
-            )
-            .await;
+        if !has_ended(&pod) {
+            let status = objects::pod_status(&pod, &self.spec, &self.boot_id, end);
+            self.post(pods, &pod, status).await;
         }
         let (name, preconditions) = (
             pod.name_any(),

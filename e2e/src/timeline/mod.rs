@@ -71,6 +71,7 @@ impl std::fmt::Display for What {
             Self::Bound(node) => write!(f, "bound to {node}"),
             Self::Running(node) => write!(f, "Running on {node}"),
             Self::Terminating => f.write_str("Terminating"),
+            Self::Failed(reason) if reason.is_empty() => f.write_str("Failed"),
             Self::Failed(reason) => write!(f, "Failed: {reason}"),
             Self::Attaching => f.write_str("attaching"),
             Self::Attached => f.write_str("attached"),

@@ -1,23 +1,25 @@
 //! What the storage and the power did, in time order: the half of the evidence that is not in the volumes' files.
 //!
-//! The CSI controller's own event log is the exact source of attaches: the moment of a successful ControllerPublish, fed
-//! in with [`Journal::record`]. Where that log is not at hand, [`Journal::watch_attachments`] takes the moment at which a
+//! The storage array's own log is the exact source of attaches: the moment of a successful ControllerPublish, taken in with
+//! [`Journal::read_array`]. Where that log is not at hand, [`Journal::watch_attachments`] takes the moment at which a
 //! VolumeAttachment was seen with `status.attached: true`, some milliseconds later.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use anyhow::Result;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::PersistentVolume;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client, ResourceExt};
 use tokio::task::AbortHandle;
 
+use crate::csi::{Array, Event, EventKind};
 use crate::moment::Moment;
 
 /// Something that happened to a volume or to a machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Happening {
     /// The storage gave `volume` (its CSI handle) to `node`.
     Attached {
@@ -82,6 +84,34 @@ impl Journal {
             .push((at, happening));
     }
 
+    /// Takes in what the storage array has done, as far as it is not known yet. To be called before judging.
+    pub async fn read_array(&self, array: &Array) -> Result<()> {
+        let events = array.events().await?;
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let known: HashSet<_> = entries
+            .iter()
+            .map(|(at, happening)| (at.wall, happening.clone()))
+            .collect();
+        for Event {
+            at,
+            kind,
+            volume,
+            node,
+            ..
+        } in events
+        {
+            let happening = match kind {
+                EventKind::Attached => Happening::Attached { volume, node },
+                EventKind::Detached => Happening::Detached { volume, node },
+                _ => continue, // a refusal or a fault: nobody's access changed
+            };
+            if !known.contains(&(at, happening.clone())) {
+                entries.push((Moment::at_wall(at), happening));
+            }
+        }
+        Ok(())
+    }
+
     /// Everything so far, oldest first.
     pub fn entries(&self) -> Vec<(Moment, Happening)> {
         let mut entries = self
@@ -108,7 +138,7 @@ impl Journal {
         ));
         while let Some(event) = events.next().await {
             match event {
-                Ok(Event::Apply(attachment) | Event::InitApply(attachment))
+                Ok(watcher::Event::Apply(attachment) | watcher::Event::InitApply(attachment))
                     if is_attached(&attachment) =>
                 {
                     let at = Moment::now();
@@ -127,7 +157,7 @@ impl Journal {
                         attached.insert(name, Happening::Detached { volume, node });
                     }
                 }
-                Ok(Event::Delete(attachment)) => {
+                Ok(watcher::Event::Delete(attachment)) => {
                     if let Some(detached) = attached.remove(&attachment.name_any()) {
                         self.record(Moment::now(), detached);
                     }
