@@ -14,7 +14,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::conditions::ConditionStatus;
+use super::conditions::{ConditionStatus, SUCCEEDED, find};
 use super::crd;
 use super::crd::{frozen, rule_at};
 use super::settings::{FenceSettings, PowerOnSettings, RecoverySettings, ReleaseSettings};
@@ -169,6 +169,16 @@ pub struct NodeFenceSpec {
     /// A human's word that the machine is off, once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manual_confirmation: Option<ManualConfirmation>,
+}
+
+impl NodeFence {
+    /// Has the incident ended? An ended one never changes again.
+    pub fn is_ended(&self) -> bool {
+        let status = self.status.as_ref();
+        status
+            .and_then(|status| find(&status.conditions, SUCCEEDED))
+            .is_some_and(|succeeded| succeeded.status != "Unknown")
+    }
 }
 
 /// Why a node is fenced.

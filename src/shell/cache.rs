@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 const WATCH_SECONDS_MAX: u32 = 45;
 
 /// Something has changed that somebody may want to look at.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Change {
     /// This Node was added, changed or deleted.
     Node(String),

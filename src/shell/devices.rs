@@ -19,7 +19,7 @@ use crate::fence::tls::Verification;
 use crate::fence::{DeviceError, FenceDriver};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, Client};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -249,13 +249,19 @@ impl Devices {
         Arc::clone(turns.entry(key).or_default())
     }
 
-    /// Compares all devices with each other. Until this has been done once, no device is believed.
-    pub fn survey(&self, devices: &[FenceDevice], nodes: &[NodeView]) {
+    /// Compares all devices with each other, and returns the devices for which the outcome has changed. Until this has been
+    /// done once, no device is believed.
+    pub fn survey(&self, devices: &[&FenceDevice], nodes: &[NodeView]) -> BTreeSet<String> {
         let found = identity::duplicates(&wires(devices, nodes));
-        *self
+        let mut duplicates = self
             .duplicates
             .write()
-            .unwrap_or_else(PoisonError::into_inner) = Some(found);
+            .unwrap_or_else(PoisonError::into_inner);
+        let before = duplicates.replace(found.clone()).unwrap_or_default();
+        let differs =
+            |(pair, _): &(&(String, String), &String)| before.get(*pair) != found.get(*pair);
+        let changed = found.iter().chain(&before).filter(differs);
+        changed.map(|((device, _), _)| device.clone()).collect()
     }
 
     /// Why the device must not be used for this node: another node resolves to the same system (`DuplicateTarget`).
@@ -311,7 +317,7 @@ pub fn serves(device: &FenceDevice, node: &NodeView) -> bool {
 }
 
 /// Every (device, node) pair of the cluster, as far as it can be told from the objects alone.
-fn wires(devices: &[FenceDevice], nodes: &[NodeView]) -> Vec<Wire> {
+fn wires(devices: &[&FenceDevice], nodes: &[NodeView]) -> Vec<Wire> {
     let by_name: HashMap<&str, &NodeView> = nodes
         .iter()
         .map(|node| (node.name.as_str(), node))

@@ -1,0 +1,185 @@
+//! What one probe says about one device and one node, as the four conditions that a user reads.
+//!
+//! Pure. `Reachable`, `CredentialsValid` and `IdentityVerified` each answer one question and stay `Unknown` where the probe
+//! ended before it; `Ready` is what counts: would a fence work now? Its reason and words are those of the first thing
+//! that stands in the way.
+
+use crate::api::conditions::ConditionStatus::{self, False, True, Unknown};
+use crate::api::device::{FenceDevice, PinnedSystem};
+use crate::core::identity::{self, DUPLICATE_TARGET, Verdict};
+use crate::core::observed::NodeView;
+use crate::core::reading::Identity;
+use crate::fence::{DeviceError, Probe};
+use jiff::Timestamp;
+
+/// The device works but offers no hard power-off: enough for mode ConfirmOnly, not for PowerOff.
+pub const POWER_OFF_DENIED: &str = "PowerOffDenied";
+/// Identity is required, and none has been pinned yet.
+pub const NOT_PINNED: &str = "IdentityNotPinned";
+/// Nothing is known yet.
+pub const PENDING: &str = "Pending";
+
+/// What one probe of a device for one node found.
+#[derive(Debug, Clone)]
+pub struct Finding {
+    /// When it ended, by the wall clock.
+    pub at: Timestamp,
+    /// The Node at that time, as the cache had it: name, uid, Ready, system UUID.
+    pub node: NodeView,
+    /// The device's answer.
+    pub outcome: Result<Probe, DeviceError>,
+    /// Who answered last, in this probe or in an earlier one.
+    pub identity: Option<Identity>,
+    /// Keys of the Secret whose value ended in a newline.
+    pub trimmed_keys: Vec<&'static str>,
+}
+
+/// A condition of one node's device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// Its status.
+    pub status: ConditionStatus,
+    /// Its reason.
+    pub reason: &'static str,
+    /// Its message.
+    pub words: String,
+}
+
+/// All conditions of one node's device, and what is to be pinned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    /// The device answers.
+    pub reachable: Part,
+    /// It accepts user and password.
+    pub credentials: Part,
+    /// It controls this node's machine. None: the probe says nothing new about it.
+    pub identity: Option<Part>,
+    /// A fence would work.
+    pub ready: Part,
+    /// The system to pin for this node.
+    pub pin: Option<PinnedSystem>,
+}
+
+fn part(status: ConditionStatus, reason: &'static str, words: impl Into<String>) -> Part {
+    Part {
+        status,
+        reason,
+        words: words.into(),
+    }
+}
+
+/// Not probed yet.
+pub fn pending() -> Judgement {
+    let part = part(Unknown, PENDING, "not probed yet");
+    Judgement {
+        reachable: part.clone(),
+        credentials: part.clone(),
+        identity: None,
+        ready: part,
+        pin: None,
+    }
+}
+
+/// Judges a finding. `duplicate` says why another node's device is in the way.
+pub fn judge(device: &FenceDevice, finding: &Finding, duplicate: Option<&str>) -> Judgement {
+    let (mut identity, pin) = match &finding.identity {
+        Some(found) => judge_identity(device, finding, found),
+        None => (None, None),
+    };
+    if let Some(duplicate) = duplicate {
+        identity = Some(part(False, DUPLICATE_TARGET, duplicate));
+    }
+    Judgement {
+        reachable: reachable(&finding.outcome),
+        credentials: credentials(finding),
+        ready: ready(finding, duplicate.is_some(), identity.as_ref()),
+        identity,
+        pin,
+    }
+}
+
+fn judge_identity(
+    device: &FenceDevice,
+    finding: &Finding,
+    found: &Identity,
+) -> (Option<Part>, Option<PinnedSystem>) {
+    let named = found.system_uuid.as_deref().unwrap_or_default();
+    let verified = || {
+        let words = format!("system UUID {named} is that of Node {}", finding.node.name);
+        part(True, "Verified", words)
+    };
+    match identity::judge(device, &finding.node, found) {
+        Verdict::Verified => (Some(verified()), None),
+        // Only an answer of now is pinned, not the memory of an earlier one.
+        Verdict::Pin(_) if finding.outcome.is_err() => (None, None),
+        Verdict::Pin(pin) => (Some(verified()), Some(pin)),
+        Verdict::Unchecked(reason, words) => (Some(part(Unknown, reason, words)), None),
+        Verdict::NotYet(words) => (Some(part(Unknown, NOT_PINNED, words)), None),
+        Verdict::Refused(reason, words) => (Some(part(False, reason, words)), None),
+    }
+}
+
+fn reachable(outcome: &Result<Probe, DeviceError>) -> Part {
+    let Err(error) = outcome else {
+        return part(True, "Answered", "the device answers");
+    };
+    match error {
+        DeviceError::Unreachable { .. }
+        | DeviceError::Timeout { .. }
+        | DeviceError::TlsIdentity { .. }
+        | DeviceError::AddressNotAllowed(_) => part(False, error.reason(), error.to_string()),
+        DeviceError::Credentials(_)
+        | DeviceError::Settings { .. }
+        | DeviceError::Unsupported { .. }
+        | DeviceError::Cluster { .. } => part(Unknown, error.reason(), error.to_string()),
+        DeviceError::AuthFailed { .. }
+        | DeviceError::PermissionDenied { .. }
+        | DeviceError::NotFound { .. }
+        | DeviceError::Busy { .. }
+        | DeviceError::Protocol { .. }
+        | DeviceError::Refused { .. }
+        | DeviceError::AmbiguousSystem { .. } => part(True, "Answered", "the device answers"),
+    }
+}
+
+fn credentials(finding: &Finding) -> Part {
+    match &finding.outcome {
+        Ok(_) if finding.trimmed_keys.is_empty() => {
+            part(True, "Accepted", "user and password are accepted")
+        }
+        Ok(_) => {
+            let keys = finding.trimmed_keys.join(" and ");
+            let words = format!(
+                "user and password are accepted; the Secret's {keys} ended in a newline, which was left away"
+            );
+            part(True, "Accepted", words)
+        }
+        Err(
+            error @ (DeviceError::AuthFailed { .. }
+            | DeviceError::PermissionDenied { .. }
+            | DeviceError::Credentials(_)),
+        ) => part(False, error.reason(), error.to_string()),
+        Err(error) => part(
+            Unknown,
+            error.reason(),
+            "the probe ended before the device judged user and password",
+        ),
+    }
+}
+
+fn ready(finding: &Finding, duplicate: bool, identity: Option<&Part>) -> Part {
+    let refused = identity
+        .filter(|identity| identity.status == False || identity.reason == NOT_PINNED || duplicate);
+    match (&finding.outcome, refused) {
+        (_, Some(identity)) if duplicate => part(False, identity.reason, identity.words.clone()),
+        (Err(error), _) => part(False, error.reason(), error.to_string()),
+        (_, Some(identity)) => part(False, identity.reason, identity.words.clone()),
+        (Ok(probe), None) => match &probe.off_denied {
+            Some(denied) => {
+                let words = format!("{denied}; mode ConfirmOnly works");
+                part(False, POWER_OFF_DENIED, words)
+            }
+            None => part(True, "Probed", "a fence would work"),
+        },
+    }
+}

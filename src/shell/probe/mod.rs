@@ -1,0 +1,197 @@
+//! Looks at every fence device in peace time, so that "this node cannot be fenced" is known before the outage.
+//!
+//! Each pair of a FenceDevice and a node that it serves is probed every `spec.probe.periodSeconds`, and at once when something
+//! about it changes ([`schedule`]). What is found is judged ([`judge`]) and becomes the FenceDevice's status ([`status`]),
+//! and the identity of the machine is pinned there. Writes are few: a status is written when it says something new, and its
+//! times alone only so often that all devices together cost one write a second at most.
+//!
+//! A probe never disturbs a fence. It takes the device's turn only when it is free, is not begun for a node with an open
+//! incident, and is dropped, connection and all, when one is opened.
+
+pub mod judge;
+pub mod schedule;
+pub mod status;
+mod task;
+mod write;
+
+use super::cache::Caches;
+use super::devices::Devices;
+use super::events::Events;
+use super::metrics::{DeviceRow, Metrics};
+use super::stop::Stop;
+use crate::api::conditions::{self, ConditionStatus, IDENTITY_VERIFIED, REACHABLE};
+use crate::api::device::FenceDevice;
+use crate::clock::Clock;
+use crate::fence::{DeviceError, Probe};
+use jiff::Timestamp;
+use judge::Finding;
+use kube::Client;
+use kube::runtime::reflector::ObjectRef;
+use schedule::Pair;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+/// A driver ends by itself; this is for one that does not.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What probing needs, and what it has found so far. One for the whole process.
+pub struct Prober {
+    caches: Caches,
+    devices: Arc<Devices>,
+    client: Client,
+    clock: Clock,
+    events: Events,
+    metrics: Arc<Metrics>,
+    known: Mutex<BTreeMap<Pair, Known>>,
+}
+
+/// What a probe came back with; it has none when somebody else talked to the device.
+struct Answer {
+    outcome: Result<Probe, DeviceError>,
+    trimmed_keys: Vec<&'static str>,
+}
+
+/// What is known of a pair.
+#[derive(Debug, Clone, Default)]
+struct Known {
+    driver: String,
+    finding: Option<Finding>,
+    reachable: Option<bool>,
+    identity_verified: Option<bool>,
+    last_success: Option<Timestamp>,
+}
+
+impl Prober {
+    /// `client` writes the status of FenceDevices.
+    pub fn new(
+        caches: Caches,
+        devices: Arc<Devices>,
+        client: Client,
+        clock: Clock,
+        events: Events,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self {
+            caches,
+            devices,
+            client,
+            clock,
+            events,
+            metrics,
+            known: Mutex::default(),
+        }
+    }
+
+    /// Probes until `changes` ends or `stop` is thrown. Only the replica that acts may run this.
+    pub async fn run(
+        self: Arc<Self>,
+        changes: mpsc::UnboundedReceiver<super::cache::Change>,
+        stop: Stop,
+    ) {
+        let work = async {
+            // An error says that the watches have ended, which is the end of the operator.
+            if self.caches.ready().await.is_ok() {
+                task::Task::new(Arc::clone(&self)).run(changes).await;
+            }
+        };
+        stop.or(work).await;
+    }
+
+    /// All pairs as they are known now, for the gauges. Quick.
+    pub fn snapshot(&self) -> Vec<DeviceRow> {
+        let known = self.known();
+        let row = |(pair, known): (&Pair, &Known)| DeviceRow {
+            device: pair.device.clone(),
+            node: pair.node.clone(),
+            driver: known.driver.clone(),
+            reachable: known.reachable,
+            identity_verified: known.identity_verified,
+            last_success: known.last_success,
+        };
+        known.iter().map(row).collect()
+    }
+
+    /// The FenceDevice, as the cache has it; none if it is gone or cannot be decoded.
+    fn device(&self, name: &str) -> Option<FenceDevice> {
+        let guard = self.caches.devices.get(&ObjectRef::new(name))?;
+        guard.0.as_ref().ok().cloned()
+    }
+
+    /// None while somebody else talks to the device.
+    async fn probe(&self, device: &FenceDevice, node: &str) -> Option<Answer> {
+        let access = match self.devices.access(device, node).await {
+            Ok(access) => access,
+            Err(error) => {
+                return Some(Answer {
+                    outcome: Err(error),
+                    trimmed_keys: Vec::new(),
+                });
+            }
+        };
+        let driver = access.driver;
+        let _turn = self.devices.turn_now(device, driver.as_ref())?;
+        let limit = Duration::from_secs(device.spec.probe.timeout_seconds.into()) + GRACE;
+        let begun = self.clock.since_boot();
+        let mut session = driver.open();
+        let answer = timeout(limit, session.probe()).await;
+        let took = self.clock.since_boot().saturating_sub(begun);
+        self.metrics.probe_duration(driver.name(), took);
+        let outcome = answer.unwrap_or_else(|_| {
+            Err(DeviceError::Timeout {
+                endpoint: driver.target(),
+                waited: limit,
+            })
+        });
+        Some(Answer {
+            outcome,
+            trimmed_keys: access.trimmed_keys,
+        })
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<Pair, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    /// What an earlier process has left in the status.
+    fn from_status(device: &FenceDevice) -> Self {
+        let driver = device.spec.driver_name().to_owned();
+        let status = device
+            .status
+            .as_ref()
+            .filter(|_| device.spec.node_name.is_some());
+        let Some(status) = status else {
+            return Self {
+                driver,
+                ..Self::default()
+            };
+        };
+        let holds = |kind: &str| {
+            let condition = conditions::find(&status.conditions, kind)?;
+            is_true(&condition.status)
+        };
+        Self {
+            driver,
+            finding: None,
+            reachable: holds(REACHABLE),
+            identity_verified: holds(IDENTITY_VERIFIED),
+            last_success: status.last_success_time,
+        }
+    }
+}
+
+fn is_true(status: &str) -> Option<bool> {
+    match status {
+        "True" => Some(true),
+        "False" => Some(false),
+        _ => None,
+    }
+}
+
+fn holds(status: ConditionStatus) -> Option<bool> {
+    is_true(status.as_str())
+}

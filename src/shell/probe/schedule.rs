@@ -1,0 +1,230 @@
+//! When is which device probed for which node?
+//!
+//! Pure. A pair that is new, whose device or Node was replaced or changed, whose Node has just turned Ready or whose incident
+//! has just ended is due at once; one that was found well by an earlier process somewhere within its period; after that every
+//! period with a jitter, so that a thousand BMCs that were once probed together do not stay together. After a failure a pair
+//! is looked at sooner, because one lost packet should not read "not ready" for a whole period.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+/// Pause after the first failure; each further one doubles it, up to the period.
+const RETRY_PAUSE: Duration = Duration::from_secs(30);
+/// Pause while somebody else talks to the device.
+const BUSY_PAUSE: Duration = Duration::from_secs(2);
+
+/// A device and a node that it serves.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Pair {
+    /// FenceDevice name.
+    pub device: String,
+    /// Node name.
+    pub node: String,
+}
+
+/// A pair that is to be probed, as the caches show it now.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// The pair.
+    pub pair: Pair,
+    /// Everything that, once changed, makes earlier findings worthless: which Node and which settings.
+    pub epoch: u64,
+    /// The Node is Ready.
+    pub node_ready: bool,
+    /// The Node has an open incident: the device is left alone.
+    pub fenced: bool,
+    /// Pause between two probes.
+    pub period: Duration,
+    /// The stored status says that the device is ready for this node.
+    pub known_well: bool,
+}
+
+/// How a probe ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// The device answered.
+    Well,
+    /// It did not, or not as it should.
+    Failed,
+    /// Somebody else talked to it; it was not asked.
+    Busy,
+    /// It was stopped, or what it found is worthless by now.
+    Void,
+}
+
+#[derive(Debug)]
+struct Slot {
+    epoch: u64,
+    node_ready: bool,
+    fenced: bool,
+    period: Duration,
+    due: Duration,
+    failures: u32,
+    probes: u32,
+    /// Number of the probe that is under way.
+    running: Option<u64>,
+}
+
+/// All pairs, and when each is due.
+#[derive(Debug, Default)]
+pub struct Schedule {
+    slots: BTreeMap<Pair, Slot>,
+    /// Every pair that is not being probed, but those whose turn came while they were fenced.
+    queue: BTreeSet<(Duration, Pair)>,
+    /// Probes that have been begun.
+    begun: u64,
+}
+
+/// What a change of the wanted pairs means for those that were known.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Their findings are worthless, and a running probe is to be stopped.
+    pub reset: Vec<Pair>,
+    /// A running probe is to be stopped; the findings stay.
+    pub stop: Vec<Pair>,
+}
+
+impl Schedule {
+    /// Takes over the pairs that are wanted now (time since boot).
+    pub fn want(&mut self, wanted: Vec<Wanted>, now: Duration) -> Changes {
+        let mut changes = Changes::default();
+        let kept: BTreeSet<&Pair> = wanted.iter().map(|wanted| &wanted.pair).collect();
+        let gone = self.slots.keys().filter(|pair| !kept.contains(pair));
+        changes.reset = gone.cloned().collect();
+        for pair in &changes.reset {
+            self.forget(pair);
+        }
+        for wanted in wanted {
+            match self.slots.get_mut(&wanted.pair) {
+                Some(slot) if slot.epoch == wanted.epoch => {
+                    if wanted.fenced && slot.running.is_some() {
+                        changes.stop.push(wanted.pair.clone());
+                    }
+                    let ready_now = wanted.node_ready && !slot.node_ready;
+                    let freed_now = slot.fenced && !wanted.fenced;
+                    let sooner = wanted.period < slot.period;
+                    slot.node_ready = wanted.node_ready;
+                    slot.fenced = wanted.fenced;
+                    slot.period = wanted.period;
+                    if ready_now || freed_now || sooner {
+                        self.set_due(&wanted.pair, now);
+                    }
+                }
+                Some(_) => {
+                    changes.reset.push(wanted.pair.clone());
+                    self.forget(&wanted.pair);
+                    self.begin(wanted, now);
+                }
+                None => self.begin(wanted, now),
+            }
+        }
+        changes
+    }
+
+    fn begin(&mut self, wanted: Wanted, now: Duration) {
+        let spread = if wanted.known_well {
+            wanted.period.mul_f64(fraction(&wanted.pair, 0))
+        } else {
+            Duration::ZERO
+        };
+        let slot = Slot {
+            epoch: wanted.epoch,
+            node_ready: wanted.node_ready,
+            fenced: wanted.fenced,
+            period: wanted.period,
+            due: now + spread,
+            failures: 0,
+            probes: 0,
+            running: None,
+        };
+        self.queue.insert((slot.due, wanted.pair.clone()));
+        self.slots.insert(wanted.pair, slot);
+    }
+
+    fn forget(&mut self, pair: &Pair) {
+        if let Some(slot) = self.slots.remove(pair) {
+            self.queue.remove(&(slot.due, pair.clone()));
+        }
+    }
+
+    /// The pair that has been due longest, if any is, and the number of its probe, which has begun.
+    pub fn take_due(&mut self, now: Duration) -> Option<(Pair, u64)> {
+        loop {
+            self.queue.first().filter(|(due, _)| *due <= now)?;
+            let (_, pair) = self.queue.pop_first()?;
+            let slot = self.slots.get_mut(&pair)?;
+            // One that is being fenced comes back when its incident has ended.
+            if !slot.fenced {
+                self.begun += 1;
+                slot.running = Some(self.begun);
+                return Some((pair, self.begun));
+            }
+        }
+    }
+
+    /// The probe with this number has ended. One that was begun for settings or a Node of the past changes nothing.
+    pub fn ended(&mut self, pair: &Pair, number: u64, how: Ended, now: Duration) {
+        let Some(slot) = self.slots.get_mut(pair) else {
+            return;
+        };
+        if slot.running != Some(number) {
+            return;
+        }
+        slot.running = None;
+        let pause = match how {
+            Ended::Busy | Ended::Void => BUSY_PAUSE,
+            Ended::Well => {
+                slot.failures = 0;
+                slot.period
+            }
+            Ended::Failed => {
+                let doubled = RETRY_PAUSE * 2u32.saturating_pow(slot.failures.min(16));
+                slot.failures += 1;
+                doubled.min(slot.period)
+            }
+        };
+        slot.probes = slot.probes.wrapping_add(1);
+        let jitter = 0.9 + 0.2 * fraction(pair, slot.probes);
+        self.set_due(pair, now + pause.mul_f64(jitter));
+    }
+
+    fn set_due(&mut self, pair: &Pair, due: Duration) {
+        if let Some(slot) = self.slots.get_mut(pair) {
+            self.queue.remove(&(slot.due, pair.clone()));
+            slot.due = due;
+            if slot.running.is_none() {
+                self.queue.insert((due, pair.clone()));
+            }
+        }
+    }
+
+    /// When the next pair is due (time since boot).
+    pub fn next_due(&self) -> Option<Duration> {
+        self.queue.first().map(|(due, _)| *due)
+    }
+
+    /// All nodes of a device, and whether each is kept from being probed by an incident.
+    pub fn nodes_of<'a>(&'a self, device: &str) -> impl Iterator<Item = (&'a Pair, bool)> + 'a {
+        let from = Pair {
+            device: device.to_owned(),
+            node: String::new(),
+        };
+        let device = device.to_owned();
+        self.slots
+            .range(from..)
+            .take_while(move |(pair, _)| pair.device == device)
+            .map(|(pair, slot)| (pair, slot.fenced))
+    }
+}
+
+/// A number from 0 to 1 that is always the same for the same pair and count, and evenly spread over all of them.
+fn fraction(pair: &Pair, count: u32) -> f64 {
+    let mut hasher = DefaultHasher::new();
+    (pair, count).hash(&mut hasher);
+    let [.., a, b] = hasher.finish().to_le_bytes();
+    f64::from(u16::from_le_bytes([a, b])) / f64::from(u16::MAX)
+}
+
+#[cfg(test)]
+mod tests;

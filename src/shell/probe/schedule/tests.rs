@@ -1,0 +1,159 @@
+use super::*;
+
+const PERIOD: Duration = Duration::from_secs(300);
+
+fn at(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn pair(node: &str) -> Pair {
+    Pair {
+        device: "bmc".to_owned(),
+        node: node.to_owned(),
+    }
+}
+
+fn wanted(node: &str) -> Wanted {
+    Wanted {
+        pair: pair(node),
+        epoch: 1,
+        node_ready: true,
+        fenced: false,
+        period: PERIOD,
+        known_well: false,
+    }
+}
+
+/// A schedule with one pair, and its first probe begun.
+fn begun(first: Wanted) -> (Schedule, u64) {
+    let mut schedule = Schedule::default();
+    assert_eq!(schedule.want(vec![first], at(0)), Changes::default());
+    let (_, number) = schedule.take_due(at(0)).expect("due at once");
+    (schedule, number)
+}
+
+#[test]
+fn a_new_pair_is_due_at_once_and_then_every_period_with_jitter() {
+    let (mut schedule, number) = begun(wanted("w1"));
+    assert_eq!(schedule.take_due(at(9999)), None, "it runs");
+    schedule.ended(&pair("w1"), number, Ended::Well, at(10));
+    let due = schedule.next_due().expect("queued");
+    assert!((at(280)..=at(340)).contains(&due), "{due:?}");
+    assert_eq!(schedule.take_due(due - at(1)), None);
+    assert_eq!(
+        schedule.take_due(due).map(|(pair, _)| pair),
+        Some(pair("w1"))
+    );
+}
+
+#[test]
+fn pairs_known_well_are_spread_over_a_period() {
+    let mut schedule = Schedule::default();
+    let all = (0..100).map(|index| Wanted {
+        known_well: true,
+        ..wanted(&format!("w{index}"))
+    });
+    schedule.want(all.collect(), at(0));
+    let mut due_by = |second| {
+        let taken = std::iter::from_fn(|| schedule.take_due(at(second)));
+        taken.count()
+    };
+    let first_third = due_by(100);
+    assert!((20..50).contains(&first_third), "{first_third}");
+    assert_eq!(first_third + due_by(300), 100);
+}
+
+#[test]
+fn failures_are_looked_at_sooner_but_ever_less_often() {
+    let (mut schedule, mut number) = begun(wanted("w1"));
+    let mut now = at(0);
+    for expected in [30, 60, 120, 240, 300, 300] {
+        schedule.ended(&pair("w1"), number, Ended::Failed, now);
+        let due = schedule.next_due().expect("queued");
+        let pause = (due - now).as_secs_f64();
+        assert!(
+            (f64::from(expected) - pause).abs() <= f64::from(expected) * 0.11,
+            "{pause}"
+        );
+        now = due;
+        (_, number) = schedule.take_due(now).expect("due");
+    }
+}
+
+#[test]
+fn a_node_that_turns_ready_is_probed_at_once() {
+    let silent = Wanted {
+        node_ready: false,
+        ..wanted("w1")
+    };
+    let (mut schedule, number) = begun(silent.clone());
+    schedule.ended(&pair("w1"), number, Ended::Well, at(1));
+    schedule.want(vec![silent], at(5));
+    assert_eq!(schedule.take_due(at(5)), None);
+    schedule.want(vec![wanted("w1")], at(6));
+    assert!(schedule.take_due(at(6)).is_some());
+}
+
+#[test]
+fn an_incident_stops_the_probe_and_its_end_begins_another() {
+    let (mut schedule, number) = begun(wanted("w1"));
+    let fenced = Wanted {
+        fenced: true,
+        ..wanted("w1")
+    };
+    let changes = schedule.want(vec![fenced.clone()], at(1));
+    assert_eq!(changes.stop, [pair("w1")]);
+    schedule.ended(&pair("w1"), number, Ended::Void, at(1));
+    assert_eq!(schedule.take_due(at(9999)), None);
+    assert_eq!(schedule.want(vec![fenced], at(10_000)), Changes::default());
+    schedule.want(vec![wanted("w1")], at(10_001));
+    assert!(schedule.take_due(at(10_001)).is_some());
+}
+
+#[test]
+fn other_settings_or_another_node_void_what_runs() {
+    let (mut schedule, old) = begun(wanted("w1"));
+    let again = Wanted {
+        epoch: 2,
+        ..wanted("w1")
+    };
+    assert_eq!(schedule.want(vec![again], at(1)).reset, [pair("w1")]);
+    let (_, new) = schedule.take_due(at(1)).expect("due at once");
+    schedule.ended(&pair("w1"), old, Ended::Well, at(2));
+    assert_eq!(schedule.next_due(), None, "the new probe still runs");
+    schedule.ended(&pair("w1"), new, Ended::Well, at(3));
+    assert!(schedule.next_due().is_some());
+}
+
+#[test]
+fn a_pair_that_is_gone_is_forgotten() {
+    let (mut schedule, number) = begun(wanted("w1"));
+    assert_eq!(schedule.want(vec![wanted("w2")], at(1)).reset, [pair("w1")]);
+    schedule.ended(&pair("w1"), number, Ended::Well, at(2));
+    assert_eq!(
+        schedule.take_due(at(9999)).map(|(pair, _)| pair),
+        Some(pair("w2"))
+    );
+    assert_eq!(schedule.take_due(at(9999)), None);
+    let left: Vec<_> = schedule
+        .nodes_of("bmc")
+        .map(|(pair, _)| pair.clone())
+        .collect();
+    assert_eq!(left, [pair("w2")]);
+}
+
+#[test]
+fn a_shorter_period_counts_at_once_and_a_busy_device_soon() {
+    let (mut schedule, number) = begun(wanted("w1"));
+    schedule.ended(&pair("w1"), number, Ended::Busy, at(0));
+    let due = schedule.next_due().expect("queued");
+    assert!(due < at(4), "{due:?}");
+    let (_, number) = schedule.take_due(due).expect("due");
+    schedule.ended(&pair("w1"), number, Ended::Well, at(4));
+    let shorter = Wanted {
+        period: at(30),
+        ..wanted("w1")
+    };
+    schedule.want(vec![shorter], at(5));
+    assert!(schedule.take_due(at(5)).is_some());
+}

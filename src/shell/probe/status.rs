@@ -1,0 +1,308 @@
+//! The status of a FenceDevice, derived from what was found for each of its nodes.
+//!
+//! Pure, and derived anew each time from the stored status and the findings of this process: whoever writes it may fail or
+//! come late, and the next one derives the same. A device of one node shows its probe as it is; one of a fleet shows how many
+//! of its nodes are ready and names those that are not.
+
+use super::judge::{Finding, Judgement, PENDING, Part, judge, pending};
+use crate::api::conditions::ConditionStatus::{False, True, Unknown};
+use crate::api::conditions::{
+    self, CREDENTIALS_VALID, IDENTITY_VERIFIED, REACHABLE, READY, set_condition,
+};
+use crate::api::device::{
+    DeviceNodes, FenceDevice, FenceDeviceStatus, PinnedSystem, PowerState, SystemInfo,
+};
+use jiff::{SignedDuration, Timestamp};
+use std::collections::BTreeMap;
+
+/// Pins that fit into a status (`maxItems` of its schema).
+const PINS_MAX: usize = 1000;
+/// Nodes that are named as not ready (`maxItems` of its schema).
+pub const NOT_READY_NODES_MAX: usize = 50;
+/// Nodes whose words go into one message.
+const NODES_IN_MESSAGE_MAX: usize = 3;
+
+/// One node of a device.
+#[derive(Debug, Clone, Copy)]
+pub struct Row<'a> {
+    /// Node name.
+    pub node: &'a str,
+    /// What was found last.
+    pub finding: Option<&'a Finding>,
+    /// Why another node's device is in the way.
+    pub duplicate: Option<&'a str>,
+    /// Its first probe is still to come, and nothing but time is in the way.
+    pub awaited: bool,
+    /// When a probe last succeeded.
+    pub last_success: Option<Timestamp>,
+}
+
+/// The status that follows. `rows` are the nodes that the device serves, by name; `lives` says whether the Node that a pin
+/// is about still exists.
+pub fn render(
+    device: &FenceDevice,
+    rows: &[Row<'_>],
+    lives: impl Fn(&PinnedSystem) -> bool,
+    now: Timestamp,
+) -> FenceDeviceStatus {
+    let old = device.status.clone().unwrap_or_default();
+    let mut judged: Vec<(Row<'_>, Judgement)> = rows
+        .iter()
+        .map(|row| {
+            let judgement = row
+                .finding
+                .map(|finding| judge(device, finding, row.duplicate));
+            (*row, judgement.unwrap_or_else(pending))
+        })
+        .collect();
+    let mut status = old.clone();
+    status.systems = pins(old.systems, &judged, lives);
+    judged
+        .iter_mut()
+        .for_each(|(_, judgement)| refuse_unpinned(judgement, &status.systems));
+    let is_current = old.observed_generation == device.metadata.generation;
+    if is_current && !old.conditions.is_empty() && rows.iter().any(|row| row.awaited) {
+        // What another process found is better than what this one has not looked at yet.
+        return status;
+    }
+    status.observed_generation = device.metadata.generation;
+    status.driver = Some(device.spec.driver_name().to_owned());
+    let times = rows.iter().filter_map(|row| Some(row.finding?.at));
+    status.last_probe_time = times.max().or(old.last_probe_time);
+    let successes = rows.iter().filter_map(|row| row.last_success);
+    status.last_success_time = successes.max().or(old.last_success_time);
+    let not_ready = || judged.iter().filter(|(_, one)| one.ready.status != True);
+    status.nodes = Some(DeviceNodes {
+        total: number(judged.len()),
+        ready: number(judged.len() - not_ready().count()),
+    });
+    let names = not_ready().map(|(row, _)| row.node.to_owned());
+    status.not_ready_nodes = names.take(NOT_READY_NODES_MAX).collect();
+    match (&device.spec.node_name, judged.as_slice()) {
+        (Some(_), [(row, judgement)]) => {
+            one_node(device, &mut status, row, judgement, is_current, now)
+        }
+        (Some(node), _) => absent_node(device, &mut status, node, now),
+        (None, _) => fleet(device, &mut status, &judged, now),
+    }
+    status
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// The old pins of Nodes that still exist, and the new ones. A new one takes the place of the same node's old one.
+fn pins(
+    old: Vec<PinnedSystem>,
+    judged: &[(Row<'_>, Judgement)],
+    lives: impl Fn(&PinnedSystem) -> bool,
+) -> Vec<PinnedSystem> {
+    let living = old.into_iter().filter(lives);
+    let mut pins: BTreeMap<String, PinnedSystem> =
+        living.map(|pin| (pin.node_name.clone(), pin)).collect();
+    for (row, judgement) in judged {
+        // A system that serves two nodes is nobody's.
+        let Some(pin) = judgement.pin.as_ref().filter(|_| row.duplicate.is_none()) else {
+            continue;
+        };
+        if pins.len() < PINS_MAX || pins.contains_key(&pin.node_name) {
+            pins.insert(pin.node_name.clone(), pin.clone());
+        }
+    }
+    pins.into_values().collect()
+}
+
+/// A pin that found no room is no pin, and a device without one is not ready.
+fn refuse_unpinned(judgement: &mut Judgement, pins: &[PinnedSystem]) {
+    let Some(pin) = judgement.pin.take_if(|pin| !pins.contains(pin)) else {
+        return;
+    };
+    if judgement.ready.status != True {
+        return;
+    }
+    let part = Part {
+        status: False,
+        reason: "TooManyNodes",
+        words: format!(
+            "a FenceDevice holds the identity of {PINS_MAX} nodes, and there is no room for that of {}; split the \
+             `nodeSelector` over several FenceDevices",
+            pin.node_name
+        ),
+    };
+    judgement.ready = part.clone();
+    judgement.identity = Some(part);
+}
+
+fn set(
+    device: &FenceDevice,
+    status: &mut FenceDeviceStatus,
+    kind: &str,
+    part: &Part,
+    now: Timestamp,
+) {
+    set_condition(
+        &mut status.conditions,
+        kind,
+        part.status,
+        part.reason,
+        &part.words,
+        device.metadata.generation,
+        now,
+    );
+}
+
+fn one_node(
+    device: &FenceDevice,
+    status: &mut FenceDeviceStatus,
+    row: &Row<'_>,
+    judgement: &Judgement,
+    is_current: bool,
+    now: Timestamp,
+) {
+    set(device, status, REACHABLE, &judgement.reachable, now);
+    set(
+        device,
+        status,
+        CREDENTIALS_VALID,
+        &judgement.credentials,
+        now,
+    );
+    match &judgement.identity {
+        Some(identity) => set(device, status, IDENTITY_VERIFIED, identity, now),
+        // A device that is silent for a while is still the one that answered before.
+        None if is_current && conditions::find(&status.conditions, IDENTITY_VERIFIED).is_some() => {
+        }
+        None => set(device, status, IDENTITY_VERIFIED, &unanswered(), now),
+    }
+    set(device, status, READY, &judgement.ready, now);
+    match row.finding.map(|finding| &finding.outcome) {
+        Some(Ok(probe)) => {
+            status.power_state = Some(probe.reading.state);
+            status.system = Some(SystemInfo {
+                uuid: probe.reading.identity.system_uuid.clone(),
+                vendor: probe.vendor.clone(),
+                model: probe.model.clone(),
+                serial_number: probe.reading.identity.serial_number.clone(),
+                firmware: probe.firmware.clone(),
+            });
+        }
+        Some(Err(_)) => status.power_state = Some(PowerState::Unknown),
+        None => {}
+    }
+}
+
+fn unanswered() -> Part {
+    Part {
+        status: Unknown,
+        reason: PENDING,
+        words: "the device has not said yet who it is".to_owned(),
+    }
+}
+
+fn absent_node(device: &FenceDevice, status: &mut FenceDeviceStatus, node: &str, now: Timestamp) {
+    let part = Part {
+        status: Unknown,
+        reason: "NodeNotFound",
+        words: format!("Node {node} does not exist; the device is probed once it does"),
+    };
+    for kind in [REACHABLE, CREDENTIALS_VALID, IDENTITY_VERIFIED, READY] {
+        set(device, status, kind, &part, now);
+    }
+    status.power_state = None;
+    status.system = None;
+}
+
+fn fleet(
+    device: &FenceDevice,
+    status: &mut FenceDeviceStatus,
+    judged: &[(Row<'_>, Judgement)],
+    now: Timestamp,
+) {
+    let of = |pick: fn(&Judgement) -> Option<&Part>| {
+        let silent = unanswered();
+        let parts: Vec<(&str, Part)> = judged
+            .iter()
+            .map(|(row, one)| (row.node, pick(one).unwrap_or(&silent).clone()))
+            .collect();
+        summary(&parts)
+    };
+    let parts = [
+        (REACHABLE, of(|one| Some(&one.reachable))),
+        (CREDENTIALS_VALID, of(|one| Some(&one.credentials))),
+        (IDENTITY_VERIFIED, of(|one| one.identity.as_ref())),
+        (READY, of(|one| Some(&one.ready))),
+    ];
+    for (kind, part) in parts {
+        set(device, status, kind, &part, now);
+    }
+    status.power_state = None;
+    status.system = None;
+}
+
+/// The worst of a fleet: False if any is, else Unknown if any is, with the reason that most of those share.
+fn summary(parts: &[(&str, Part)]) -> Part {
+    let with = |status| {
+        let all = parts.iter().filter(move |(_, part)| part.status == status);
+        all.collect::<Vec<_>>()
+    };
+    let worst = [False, Unknown, True]
+        .into_iter()
+        .map(|status| (status, with(status)))
+        .find(|(_, all)| !all.is_empty());
+    let Some((status, all)) = worst else {
+        return Part {
+            status: Unknown,
+            reason: "NoNodes",
+            words: "`nodeSelector` selects no node".to_owned(),
+        };
+    };
+    let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
+    for (_, part) in &all {
+        *counts.entry(part.reason).or_default() += 1;
+    }
+    let reason = counts.into_iter().max_by_key(|(_, count)| *count);
+    let (reason, _) = reason.unwrap_or((PENDING, 0));
+    let mut words = format!("{} of {} nodes", all.len(), parts.len());
+    if status != True {
+        let named = all.iter().take(NODES_IN_MESSAGE_MAX);
+        let named: Vec<String> = named
+            .map(|(node, part)| format!("{node}: {}", part.words))
+            .collect();
+        words = format!("{words}: {}", named.join("; "));
+        if all.len() > NODES_IN_MESSAGE_MAX {
+            words.push_str("; …");
+        }
+    }
+    Part {
+        status,
+        reason,
+        words,
+    }
+}
+
+/// Is the new status worth a write? The times of the last probe alone are, once they are older than `times_after`.
+pub fn worth_writing(
+    old: Option<&FenceDeviceStatus>,
+    new: &FenceDeviceStatus,
+    times_after: SignedDuration,
+) -> bool {
+    let Some(old) = old else {
+        return true;
+    };
+    let timeless = |status: &FenceDeviceStatus| FenceDeviceStatus {
+        last_probe_time: None,
+        last_success_time: None,
+        ..status.clone()
+    };
+    if timeless(old) != timeless(new) {
+        return true;
+    }
+    match (old.last_probe_time, new.last_probe_time) {
+        (Some(old), Some(new)) => new.duration_since(old) >= times_after,
+        (old, new) => old != new,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,420 @@
+use super::*;
+use crate::core::observed::{ConditionView, NodeView};
+use crate::core::reading::{Identity, Reading};
+use crate::fence::address::AddressError;
+use crate::fence::credentials::CredentialsError;
+use crate::fence::{DeviceError, Probe};
+use crate::shell::probe::judge::{NOT_PINNED, POWER_OFF_DENIED};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const OURS: &str = "4c4c4544-0035-4a10-8052-b7c04f503433";
+const OTHER: &str = "11111111-2222-3333-4444-555555555555";
+
+fn wall(second: i64) -> Timestamp {
+    Timestamp::from_second(second).expect("a second")
+}
+
+fn node(name: &str, system_uuid: &str, ready: &str) -> NodeView {
+    NodeView {
+        name: name.to_owned(),
+        uid: format!("{name}-uid"),
+        labels: BTreeMap::new(),
+        annotation_keys: Vec::new(),
+        unschedulable: false,
+        taints: Vec::new(),
+        conditions: vec![ConditionView {
+            kind: "Ready".to_owned(),
+            status: ready.to_owned(),
+            transition: String::new(),
+        }],
+        boot_id: "b1".to_owned(),
+        system_uuid: system_uuid.to_owned(),
+        volumes_attached: 0,
+    }
+}
+
+fn answer(uuid: &str) -> Result<Probe, DeviceError> {
+    Ok(Probe {
+        reading: Reading {
+            state: PowerState::On,
+            raw: "On".to_owned(),
+            identity: Identity {
+                system_uuid: Some(uuid.to_owned()),
+                serial_number: Some("SN1".to_owned()),
+            },
+            faults: Vec::new(),
+            asked: Duration::from_secs(1),
+            answered: Duration::from_secs(2),
+            wall: wall(2),
+        },
+        vendor: Some("ACME".to_owned()),
+        model: Some("R1".to_owned()),
+        firmware: None,
+        power_restore_policy: None,
+        off_denied: None,
+    })
+}
+
+fn silence() -> DeviceError {
+    DeviceError::Timeout {
+        endpoint: "bmc:443".to_owned(),
+        waited: Duration::from_secs(15),
+    }
+}
+
+fn found(node: NodeView, outcome: Result<Probe, DeviceError>) -> Finding {
+    Finding {
+        at: wall(100),
+        identity: outcome
+            .as_ref()
+            .ok()
+            .map(|probe| probe.reading.identity.clone()),
+        node,
+        outcome,
+        trimmed_keys: Vec::new(),
+    }
+}
+
+fn row<'a>(node: &'a str, finding: Option<&'a Finding>) -> Row<'a> {
+    let well = finding.is_some_and(|finding| finding.outcome.is_ok());
+    Row {
+        node,
+        finding,
+        duplicate: None,
+        awaited: finding.is_none(),
+        last_success: well.then(|| wall(100)),
+    }
+}
+
+fn device(spec: Value) -> FenceDevice {
+    let mut device = FenceDevice::new("bmc", serde_json::from_value(spec).expect("a spec"));
+    device.metadata.generation = Some(1);
+    device
+}
+
+fn of_w1() -> FenceDevice {
+    device(json!({"nodeName": "w1", "redfish": {"address": "https://10.0.0.1"}}))
+}
+
+fn of_fleet() -> FenceDevice {
+    device(json!({"nodeSelector": {}, "redfish": {"address": "https://${node.name}-bmc"}}))
+}
+
+/// The status after one finding for w1.
+fn after(device: &FenceDevice, finding: &Finding) -> FenceDeviceStatus {
+    render(device, &[row("w1", Some(finding))], |_| true, wall(100))
+}
+
+/// `status/reason` of a condition.
+fn shown(status: &FenceDeviceStatus, kind: &str) -> String {
+    let condition = conditions::find(&status.conditions, kind).expect("the condition");
+    format!("{}/{}", condition.status, condition.reason)
+}
+
+fn message(status: &FenceDeviceStatus, kind: &str) -> String {
+    let condition = conditions::find(&status.conditions, kind).expect("the condition");
+    condition.message.clone()
+}
+
+#[test]
+fn a_good_probe_pins_and_shows_the_machine() {
+    let status = after(&of_w1(), &found(node("w1", OURS, "True"), answer(OURS)));
+    for kind in [REACHABLE, CREDENTIALS_VALID, IDENTITY_VERIFIED, READY] {
+        assert!(shown(&status, kind).starts_with("True/"), "{kind}");
+    }
+    let pin = PinnedSystem {
+        node_name: "w1".to_owned(),
+        node_uid: "w1-uid".to_owned(),
+        uuid: OURS.to_owned(),
+        serial_number: Some("SN1".to_owned()),
+    };
+    assert_eq!(status.systems, [pin]);
+    assert_eq!(status.power_state, Some(PowerState::On));
+    assert_eq!(
+        status.system.and_then(|system| system.model).as_deref(),
+        Some("R1")
+    );
+    assert_eq!(status.driver.as_deref(), Some("redfish"));
+    assert_eq!(status.nodes, Some(DeviceNodes { total: 1, ready: 1 }));
+    assert_eq!(status.last_success_time, Some(wall(100)));
+    assert_eq!(status.observed_generation, Some(1));
+}
+
+#[test]
+fn a_wrong_machine_is_named_and_not_pinned() {
+    let status = after(&of_w1(), &found(node("w1", OURS, "True"), answer(OTHER)));
+    assert_eq!(shown(&status, IDENTITY_VERIFIED), "False/IdentityMismatch");
+    assert_eq!(shown(&status, READY), "False/IdentityMismatch");
+    assert_eq!(shown(&status, REACHABLE), "True/Answered");
+    let words = message(&status, READY);
+    assert!(words.contains(OURS) && words.contains(OTHER), "{words}");
+    assert!(status.systems.is_empty());
+    assert_eq!(status.not_ready_nodes, ["w1"]);
+}
+
+#[test]
+fn a_pin_stays_when_another_machine_answers() {
+    let mut device = of_w1();
+    device.status = Some(after(
+        &device,
+        &found(node("w1", OURS, "True"), answer(OURS)),
+    ));
+    let status = after(&device, &found(node("w1", OURS, "True"), answer(OTHER)));
+    assert_eq!(
+        status.systems.first().map(|pin| pin.uuid.as_str()),
+        Some(OURS)
+    );
+    assert_eq!(shown(&status, IDENTITY_VERIFIED), "False/IdentityMismatch");
+}
+
+#[test]
+fn a_pin_follows_a_replaced_mainboard() {
+    let mut device = of_w1();
+    device.status = Some(after(
+        &device,
+        &found(node("w1", OURS, "True"), answer(OURS)),
+    ));
+    let status = after(&device, &found(node("w1", OTHER, "True"), answer(OTHER)));
+    assert_eq!(status.systems.len(), 1);
+    assert_eq!(
+        status.systems.first().map(|pin| pin.uuid.as_str()),
+        Some(OTHER)
+    );
+}
+
+#[test]
+fn nothing_is_pinned_while_the_node_is_not_ready() {
+    let status = after(&of_w1(), &found(node("w1", OURS, "Unknown"), answer(OURS)));
+    assert!(status.systems.is_empty());
+    assert_eq!(
+        shown(&status, IDENTITY_VERIFIED),
+        format!("Unknown/{NOT_PINNED}")
+    );
+    assert_eq!(shown(&status, READY), format!("False/{NOT_PINNED}"));
+}
+
+#[test]
+fn errors_show_in_the_condition_that_they_are_about() {
+    let endpoint = || "bmc:443".to_owned();
+    let secret = CredentialsError::NotFound {
+        secret: "s".to_owned(),
+        namespace: "ns".to_owned(),
+    };
+    let loopback = AddressError::NotAllowed {
+        host: "localhost".to_owned(),
+        address: "127.0.0.1".parse().expect("an address"),
+        rule: "loopback".to_owned(),
+    };
+    let denied = DeviceError::PermissionDenied {
+        endpoint: endpoint(),
+        request: "GET /".to_owned(),
+    };
+    let cluster = DeviceError::Cluster {
+        object: "Secret".to_owned(),
+        problem: "503".to_owned(),
+    };
+    let garbage = DeviceError::Protocol {
+        endpoint: endpoint(),
+        problem: "HTML".to_owned(),
+    };
+    // error, Reachable, CredentialsValid, reason of Ready
+    let table = [
+        (silence(), "False", "Unknown", "Timeout"),
+        (
+            DeviceError::AuthFailed {
+                endpoint: endpoint(),
+            },
+            "True",
+            "False",
+            "AuthFailed",
+        ),
+        (denied, "True", "False", "PermissionDenied"),
+        (secret.into(), "Unknown", "False", "CredentialsInvalid"),
+        (loopback.into(), "False", "Unknown", "AddressNotAllowed"),
+        (garbage, "True", "Unknown", "ProtocolError"),
+        (cluster, "Unknown", "Unknown", "ClusterUnavailable"),
+        (
+            DeviceError::Unsupported { driver: "ipmi" },
+            "Unknown",
+            "Unknown",
+            "Unsupported",
+        ),
+    ];
+    for (error, reachable, credentials, reason) in table {
+        let words = error.to_string();
+        let status = after(&of_w1(), &found(node("w1", OURS, "True"), Err(error)));
+        let starts = |kind: &str, expected: &str| shown(&status, kind).starts_with(expected);
+        assert!(
+            starts(REACHABLE, reachable),
+            "{reason}: {}",
+            shown(&status, REACHABLE)
+        );
+        assert!(starts(CREDENTIALS_VALID, credentials), "{reason}");
+        assert!(starts(IDENTITY_VERIFIED, "Unknown"), "{reason}");
+        assert_eq!(shown(&status, READY), format!("False/{reason}"));
+        assert_eq!(message(&status, READY), words);
+        assert_eq!(status.power_state, Some(PowerState::Unknown));
+    }
+}
+
+#[test]
+fn silence_keeps_what_is_known_of_the_machine() {
+    let mut device = of_w1();
+    device.status = Some(after(
+        &device,
+        &found(node("w1", OURS, "True"), answer(OURS)),
+    ));
+    let status = after(&device, &found(node("w1", OURS, "Unknown"), Err(silence())));
+    assert_eq!(shown(&status, IDENTITY_VERIFIED), "True/Verified");
+    assert_eq!(shown(&status, READY), "False/Timeout");
+    assert_eq!(status.systems.len(), 1);
+    assert!(status.system.is_some());
+    assert_eq!(status.last_success_time, Some(wall(100)));
+    // Other settings may lead to another machine.
+    device.metadata.generation = Some(2);
+    let status = after(&device, &found(node("w1", OURS, "Unknown"), Err(silence())));
+    assert_eq!(shown(&status, IDENTITY_VERIFIED), "Unknown/Pending");
+}
+
+#[test]
+fn a_remembered_answer_pins_nothing() {
+    let mut finding = found(node("w1", OURS, "True"), Err(silence()));
+    finding.identity = answer(OURS).ok().map(|probe| probe.reading.identity);
+    assert!(after(&of_w1(), &finding).systems.is_empty());
+}
+
+#[test]
+fn a_shared_system_blocks_and_pins_nothing() {
+    let finding = found(node("w1", OURS, "True"), answer(OURS));
+    let duplicate = Row {
+        duplicate: Some("10.0.0.1:443 serves Node w2 too"),
+        ..row("w1", Some(&finding))
+    };
+    let status = render(&of_w1(), &[duplicate], |_| true, wall(100));
+    assert_eq!(shown(&status, IDENTITY_VERIFIED), "False/DuplicateTarget");
+    assert_eq!(shown(&status, READY), "False/DuplicateTarget");
+    assert!(status.systems.is_empty());
+}
+
+#[test]
+fn without_a_hard_off_the_device_is_for_confirm_only() {
+    let mut answer = answer(OURS).expect("an answer");
+    answer.off_denied = Some(DeviceError::Refused {
+        endpoint: "bmc:443".to_owned(),
+        problem: "no ForceOff".to_owned(),
+    });
+    let status = after(&of_w1(), &found(node("w1", OURS, "True"), Ok(answer)));
+    assert_eq!(shown(&status, READY), format!("False/{POWER_OFF_DENIED}"));
+    assert_eq!(status.systems.len(), 1);
+}
+
+#[test]
+fn a_trimmed_secret_is_said() {
+    let mut finding = found(node("w1", OURS, "True"), answer(OURS));
+    finding.trimmed_keys = vec!["password"];
+    let words = message(&after(&of_w1(), &finding), CREDENTIALS_VALID);
+    assert!(
+        words.contains("password") && words.contains("newline"),
+        "{words}"
+    );
+}
+
+#[test]
+fn pins_of_nodes_that_are_gone_go() {
+    let mut device = of_w1();
+    device.status = Some(after(
+        &device,
+        &found(node("w1", OURS, "True"), answer(OURS)),
+    ));
+    let status = render(&device, &[], |_| false, wall(200));
+    assert!(status.systems.is_empty());
+    assert_eq!(shown(&status, READY), "Unknown/NodeNotFound");
+    assert_eq!(status.nodes, Some(DeviceNodes { total: 0, ready: 0 }));
+}
+
+#[test]
+fn a_new_device_is_pending_until_it_was_probed() {
+    let status = render(&of_w1(), &[row("w1", None)], |_| true, wall(100));
+    assert_eq!(shown(&status, READY), "Unknown/Pending");
+    assert_eq!(status.last_probe_time, None);
+}
+
+#[test]
+fn a_fleet_counts_and_names_those_that_are_not_ready() {
+    let good = found(node("w1", OURS, "True"), answer(OURS));
+    let silent = found(node("w2", OTHER, "True"), Err(silence()));
+    let rows = [row("w1", Some(&good)), row("w2", Some(&silent))];
+    let status = render(&of_fleet(), &rows, |_| true, wall(100));
+    assert_eq!(shown(&status, READY), "False/Timeout");
+    assert!(
+        message(&status, READY).starts_with("1 of 2 nodes: w2: "),
+        "{}",
+        message(&status, READY)
+    );
+    assert_eq!(shown(&status, CREDENTIALS_VALID), "Unknown/Timeout");
+    assert_eq!(status.nodes, Some(DeviceNodes { total: 2, ready: 1 }));
+    assert_eq!(status.not_ready_nodes, ["w2"]);
+    assert_eq!(status.systems.len(), 1);
+    assert_eq!((status.power_state, status.system), (None, None));
+}
+
+#[test]
+fn a_fleet_that_selects_nothing_says_so() {
+    let status = render(&of_fleet(), &[], |_| true, wall(100));
+    assert_eq!(shown(&status, READY), "Unknown/NoNodes");
+}
+
+#[test]
+fn a_fleet_waits_for_its_first_round_but_pins_at_once() {
+    let one = found(node("w1", OURS, "True"), answer(OURS));
+    let two = found(node("w2", OTHER, "True"), answer(OTHER));
+    let mut device = of_fleet();
+    let all = [row("w1", Some(&one)), row("w2", Some(&two))];
+    device.status = Some(render(&device, &all, |_| true, wall(100)));
+    // Another process has taken over, and has looked at w2 and a new w3 only.
+    let three = found(node("w3", OURS, "True"), answer(OURS));
+    let some = [
+        row("w1", None),
+        row("w2", Some(&two)),
+        row("w3", Some(&three)),
+    ];
+    let status = render(&device, &some, |_| true, wall(200));
+    assert_eq!(status.systems.len(), 3);
+    assert_eq!(status.nodes, Some(DeviceNodes { total: 2, ready: 2 }));
+}
+
+#[test]
+fn a_fleet_holds_a_thousand_identities_and_says_which_found_no_room() {
+    let uuid = |index: usize| format!("00000000-0000-4000-8000-{index:012x}");
+    let name = |index: usize| format!("w{index:04}");
+    let findings: Vec<(String, Finding)> = (1..=PINS_MAX + 1)
+        .map(|index| {
+            let node = node(&name(index), &uuid(index), "True");
+            (name(index), found(node, answer(&uuid(index))))
+        })
+        .collect();
+    let rows: Vec<Row<'_>> = findings
+        .iter()
+        .map(|(name, finding)| row(name, Some(finding)))
+        .collect();
+    let status = render(&of_fleet(), &rows, |_| true, wall(100));
+    assert_eq!(status.systems.len(), PINS_MAX);
+    assert_eq!(status.not_ready_nodes, [name(PINS_MAX + 1)]);
+    assert_eq!(shown(&status, READY), "False/TooManyNodes");
+}
+
+#[test]
+fn times_alone_are_written_now_and_then() {
+    let status = |probed: i64, model: &str| FenceDeviceStatus {
+        last_probe_time: Some(wall(probed)),
+        driver: Some(model.to_owned()),
+        ..FenceDeviceStatus::default()
+    };
+    let old = status(0, "redfish");
+    let after = SignedDuration::from_secs(300);
+    assert!(worth_writing(None, &old, after));
+    assert!(!worth_writing(Some(&old), &status(299, "redfish"), after));
+    assert!(worth_writing(Some(&old), &status(300, "redfish"), after));
+    assert!(worth_writing(Some(&old), &status(1, "ipmi"), after));
+}

@@ -1,0 +1,362 @@
+//! The task: hears of changes, begins probes when they are due, takes in what they find.
+
+use super::judge::{self, Finding};
+use super::schedule::{Changes, Ended, Pair, Schedule, Wanted};
+use super::status::NOT_READY_NODES_MAX;
+use super::write::Writer;
+use super::{Answer, Known, Prober, holds};
+use crate::api::device::{FenceDevice, IdentityCheck};
+use crate::core::identity;
+use crate::core::observed::{NodeView, Ready};
+use crate::shell::cache::Change;
+use crate::shell::devices::serves;
+use crate::shell::slim::SlimNode;
+use kube::ResourceExt;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
+use tokio::time::sleep;
+
+/// Probes that run at the same time: enough for 5,000 BMCs of 1.5 s each within five minutes.
+const PROBES_MAX: usize = 32;
+/// Changes within this time are taken in together.
+const GATHER: Duration = Duration::from_millis(250);
+/// The task looks at its timers at least this often: a suspended host does not advance tokio's.
+const SLEEP_MAX: Duration = Duration::from_secs(30);
+
+struct Running {
+    number: u64,
+    epoch: u64,
+    task: AbortHandle,
+}
+
+/// The task's state: nobody else sees it.
+pub(super) struct Task {
+    prober: Arc<Prober>,
+    schedule: Schedule,
+    writer: Writer,
+    probes: JoinSet<Option<Answer>>,
+    running: HashMap<Pair, Running>,
+    pairs: HashMap<Id, (Pair, u64)>,
+    /// Hash of what matters of each Node and FenceDevice, so that a heartbeat costs nothing.
+    marks: HashMap<Change, u64>,
+    /// Nodes with an open incident.
+    fenced: BTreeSet<String>,
+    gather_until: Option<Duration>,
+}
+
+impl Task {
+    pub(super) fn new(prober: Arc<Prober>) -> Self {
+        Self {
+            writer: Writer::new(Arc::clone(&prober)),
+            prober,
+            schedule: Schedule::default(),
+            probes: JoinSet::new(),
+            running: HashMap::new(),
+            pairs: HashMap::new(),
+            marks: HashMap::new(),
+            fenced: BTreeSet::new(),
+            gather_until: Some(Duration::ZERO),
+        }
+    }
+
+    pub(super) async fn run(mut self, mut changes: mpsc::UnboundedReceiver<Change>) {
+        loop {
+            let now = self.prober.clock.since_boot();
+            if self.gather_until.is_some_and(|until| until <= now) {
+                self.gather_until = None;
+                self.take_in(now);
+            }
+            while self.probes.len() < PROBES_MAX
+                && let Some((pair, number)) = self.schedule.take_due(now)
+            {
+                self.begin(pair, number, now);
+            }
+            self.writer.write_due(&self.schedule, now);
+            let pause = self.pause(now);
+            tokio::select! {
+                change = changes.recv() => match change {
+                    Some(change) => self.heard(change),
+                    None => return,
+                },
+                Some(ended) = self.probes.join_next_with_id() => self.ended(ended),
+                () = self.writer.take_reply() => {}
+                () = sleep(pause) => {}
+            }
+        }
+    }
+
+    /// How long nothing is due.
+    fn pause(&self, now: Duration) -> Duration {
+        let has_room = self.probes.len() < PROBES_MAX;
+        let probe = self.schedule.next_due().filter(|_| has_room);
+        let times = [probe, self.writer.next_due(), self.gather_until];
+        let next = times.into_iter().flatten().min();
+        next.map_or(SLEEP_MAX, |at| at.saturating_sub(now).min(SLEEP_MAX))
+    }
+
+    /// Decides whether the change is worth a look at all pairs.
+    fn heard(&mut self, change: Change) {
+        let now = self.prober.clock.since_boot();
+        let mark = match &change {
+            Change::Node(name) => self.prober.caches.node(name).map(|node| {
+                let ready = is_ready(&node);
+                let info = &node.status.node_info;
+                hash((
+                    &node.metadata.uid,
+                    ready,
+                    &info.system_uuid,
+                    &node.metadata.labels,
+                ))
+            }),
+            Change::Device(name) => {
+                self.writer.mark(name, now, Duration::from_secs(1));
+                self.prober.device(name).map(|device| {
+                    let pins = device.status.iter().flat_map(|status| &status.systems);
+                    let pins: Vec<_> = pins.map(|pin| (&pin.node_uid, &pin.uuid)).collect();
+                    hash((device.uid(), device.metadata.generation, pins))
+                })
+            }
+            Change::Fence(_) => {
+                let fenced = self.open_incidents();
+                if fenced != self.fenced {
+                    // At once: the fence waits for the device that a probe may be talking to.
+                    self.gather_until = Some(now);
+                }
+                return;
+            }
+            Change::Attachment(_) | Change::Policy(_) => return,
+        };
+        let known = match mark {
+            Some(mark) => self.marks.insert(change, mark),
+            None => self.marks.remove(&change),
+        };
+        if known != mark {
+            self.gather_until.get_or_insert(now + GATHER);
+        }
+    }
+
+    fn open_incidents(&self) -> BTreeSet<String> {
+        let fences = self.prober.caches.fences.state();
+        let open = fences.iter().filter_map(|guard| guard.0.as_ref().ok());
+        let open = open.filter(|fence| !fence.is_ended());
+        open.map(|fence| fence.spec.node_name.clone()).collect()
+    }
+
+    /// Takes the caches in: which pairs there are, which systems are shared, who is being fenced.
+    fn take_in(&mut self, now: Duration) {
+        self.fenced = self.open_incidents();
+        let guards = self.prober.caches.devices.state();
+        let devices: Vec<&FenceDevice> = guards
+            .iter()
+            .filter_map(|guard| guard.0.as_ref().ok())
+            .collect();
+        let nodes: Vec<NodeView> = self
+            .prober
+            .caches
+            .nodes
+            .state()
+            .iter()
+            .map(|node| node.view())
+            .collect();
+        for device in self.prober.devices.survey(&devices, &nodes) {
+            self.writer.mark(&device, now, Duration::ZERO);
+        }
+        let by_name: HashMap<&str, &NodeView> = nodes
+            .iter()
+            .map(|node| (node.name.as_str(), node))
+            .collect();
+        let mut wanted = Vec::new();
+        for device in &devices {
+            let served: Vec<&NodeView> = match &device.spec.node_name {
+                Some(name) => by_name.get(name.as_str()).copied().into_iter().collect(),
+                None => nodes.iter().filter(|node| serves(device, node)).collect(),
+            };
+            self.writer.note_shape(device, &served, now);
+            wanted.extend(served.into_iter().map(|node| self.wanted(device, node)));
+        }
+        self.writer.forget_all_but(&devices);
+        let Changes { reset, stop } = self.schedule.want(wanted, now);
+        for pair in &reset {
+            self.prober.known().remove(pair);
+        }
+        for pair in reset.iter().chain(&stop) {
+            if let Some(running) = self.running.remove(pair) {
+                running.task.abort();
+            }
+        }
+        self.seed(&devices);
+    }
+
+    /// Pairs that are new get what an earlier process has left.
+    fn seed(&self, devices: &[&FenceDevice]) {
+        let mut known = self.prober.known();
+        for device in devices {
+            for (pair, _) in self.schedule.nodes_of(&device.name_any()) {
+                if !known.contains_key(pair) {
+                    known.insert(pair.clone(), Known::from_status(device));
+                }
+            }
+        }
+    }
+
+    fn wanted(&self, device: &FenceDevice, node: &NodeView) -> Wanted {
+        let status = device.status.as_ref();
+        let was_ready = status.is_some_and(|status| {
+            status.observed_generation == device.metadata.generation
+                && status.not_ready_nodes.len() < NOT_READY_NODES_MAX
+                && !status.not_ready_nodes.contains(&node.name)
+        });
+        let recognised = device.spec.identity_check == IdentityCheck::Skip
+            || identity::pinned(device, node).is_some();
+        Wanted {
+            pair: Pair {
+                device: device.name_any(),
+                node: node.name.clone(),
+            },
+            epoch: epoch(device, node),
+            node_ready: node.ready() == Ready::True,
+            fenced: self.fenced.contains(&node.name),
+            period: Duration::from_secs(device.spec.probe.period_seconds.into()),
+            known_well: was_ready && recognised,
+        }
+    }
+
+    fn begin(&mut self, pair: Pair, number: u64, now: Duration) {
+        let device = self.prober.device(&pair.device);
+        let node = self.prober.caches.node(&pair.node);
+        let (Some(device), Some(node)) = (device, node) else {
+            self.schedule.ended(&pair, number, Ended::Void, now);
+            return;
+        };
+        let epoch = epoch(&device, &node.view());
+        let name = pair.node.clone();
+        let prober = Arc::clone(&self.prober);
+        let task = self
+            .probes
+            .spawn(async move { prober.probe(&device, &name).await });
+        self.pairs.insert(task.id(), (pair.clone(), number));
+        let running = Running {
+            number,
+            epoch,
+            task,
+        };
+        self.running.insert(pair, running);
+    }
+
+    fn ended(&mut self, ended: Result<(Id, Option<Answer>), JoinError>) {
+        let now = self.prober.clock.since_boot();
+        let id = ended.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
+        let Some((pair, number)) = self.pairs.remove(&id) else {
+            return;
+        };
+        // One that was stopped or begun anew meanwhile is not there any more, or has another number.
+        let running = self.running.remove_entry(&pair);
+        let running = match running {
+            Some((_, running)) if running.number == number => Some(running),
+            Some((pair, newer)) => {
+                self.running.insert(pair, newer);
+                None
+            }
+            None => None,
+        };
+        let how = match (ended, running) {
+            (Ok((_, None)), Some(_)) => Ended::Busy,
+            (Ok((_, Some(answer))), Some(running)) => self.found(&pair, running.epoch, answer, now),
+            _ => Ended::Void,
+        };
+        self.schedule.ended(&pair, number, how, now);
+    }
+
+    /// Keeps what was found, if it still is about the same device and the same Node.
+    fn found(&mut self, pair: &Pair, epoch_begun: u64, answer: Answer, now: Duration) -> Ended {
+        let Answer {
+            outcome,
+            trimmed_keys,
+        } = answer;
+        let device = self.prober.device(&pair.device);
+        let node = self.prober.caches.node(&pair.node).map(|node| node.view());
+        let (Some(device), Some(node)) = (device, node) else {
+            return Ended::Void;
+        };
+        if epoch(&device, &node) != epoch_begun {
+            return Ended::Void;
+        }
+        let well = outcome.is_ok();
+        let at = self.prober.clock.wall();
+        let mut known = self.prober.known();
+        let known = known.entry(pair.clone()).or_default();
+        let before = known.finding.take().and_then(|finding| finding.identity);
+        let identity = match &outcome {
+            Ok(probe) => Some(probe.reading.identity.clone()),
+            Err(_) => before,
+        };
+        let finding = Finding {
+            at,
+            node: essence(node),
+            outcome,
+            identity,
+            trimmed_keys,
+        };
+        let duplicate = self.prober.devices.duplicate(&pair.device, &pair.node);
+        let judgement = judge::judge(&device, &finding, duplicate.as_deref());
+        device.spec.driver_name().clone_into(&mut known.driver);
+        known.reachable = holds(judgement.reachable.status);
+        if let Some(identity) = &judgement.identity {
+            known.identity_verified = holds(identity.status);
+        }
+        if well {
+            known.last_success = Some(at);
+        }
+        known.finding = Some(finding);
+        self.writer.mark(&pair.device, now, patience(&device));
+        if well { Ended::Well } else { Ended::Failed }
+    }
+}
+
+/// A fleet's findings are written together; a single device's at once.
+fn patience(device: &FenceDevice) -> Duration {
+    if device.spec.node_name.is_some() {
+        Duration::ZERO
+    } else {
+        Duration::from_secs(2)
+    }
+}
+
+fn is_ready(node: &SlimNode) -> bool {
+    let mut conditions = node.status.conditions.iter().flatten();
+    conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+/// Only what a judgement needs: thousands of these are kept.
+fn essence(node: NodeView) -> NodeView {
+    let conditions = node.conditions.into_iter();
+    NodeView {
+        labels: Default::default(),
+        annotation_keys: Vec::new(),
+        taints: Vec::new(),
+        conditions: conditions
+            .filter(|condition| condition.kind == "Ready")
+            .collect(),
+        ..node
+    }
+}
+
+/// Changes with everything that makes a finding worthless: the device's settings, the Node, its machine.
+fn epoch(device: &FenceDevice, node: &NodeView) -> u64 {
+    hash((
+        &device.metadata.uid,
+        device.metadata.generation,
+        &node.uid,
+        &node.system_uuid,
+    ))
+}
+
+pub(super) fn hash(of: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    hasher.finish()
+}
