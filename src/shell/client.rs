@@ -132,3 +132,6 @@ async fn from_environment(paths: String) -> Result<Config, Error> {
             source,
         })
 }
+
+#[cfg(test)]
+mod tests;

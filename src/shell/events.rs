@@ -120,21 +120,21 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Publishes until the end; what waits then has [`EFFECTS_END`] left.
+    /// Publishes until nobody can tell anything more, or until [`EFFECTS_END`] after the end has begun.
     pub async fn run(mut self, stop: Stop) {
-        while let Some(Some((at, note))) = stop.or(self.queue.recv()).await {
-            if stop.or(self.tell(at, &note)).await.is_none() {
-                // Cut short: told once more below. The API server refuses a second one of the same name.
-                let _ = timeout(EFFECTS_END, self.tell(at, &note)).await;
-            }
-        }
-        self.queue.close();
-        let rest = async {
+        let end = async {
+            stop.wait().await;
+            tokio::time::sleep(EFFECTS_END).await;
+        };
+        let work = async {
             while let Some((at, note)) = self.queue.recv().await {
                 self.tell(at, &note).await;
             }
         };
-        let _ = timeout(EFFECTS_END, rest).await;
+        tokio::select! {
+            () = end => {}
+            () = work => {}
+        }
     }
 
     async fn tell(&mut self, at: Timestamp, note: &Note) {
@@ -248,3 +248,6 @@ fn counted(mut event: Event, at: Timestamp) -> Event {
     });
     event
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,8 @@ pub mod cache;
 pub mod client;
 pub mod devices;
 pub mod events;
+#[cfg(test)]
+mod fake;
 pub mod health;
 pub mod lockout;
 pub mod merge;

@@ -308,3 +308,6 @@ fn review(right: &Right, verb: &str, own_namespace: &str) -> SelfSubjectAccessRe
         ..SelfSubjectAccessReview::default()
     }
 }
+
+#[cfg(test)]
+mod tests;

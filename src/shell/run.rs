@@ -79,7 +79,7 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
         health.clone(),
         stop.clone(),
     ));
-    let (_events, publisher) = Events::new(
+    let (events, publisher) = Events::new(
         clients.reads.clone(),
         settings.pod_name.as_deref(),
         Arc::clone(&metrics),
@@ -87,6 +87,7 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     tasks.spawn(publisher.run(stop.clone()));
 
     stop.wait().await;
+    drop(events);
     let ended = timeout(PROCESS_END, async {
         while tasks.join_next().await.is_some() {}
     })

@@ -183,3 +183,6 @@ fn with_type(status: StatusCode, body: String, kind: &'static str) -> Response<F
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
+
+#[cfg(test)]
+mod tests;

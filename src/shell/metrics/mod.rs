@@ -196,3 +196,6 @@ fn observe(histogram: &HistogramVec, label: &str, took: Duration) {
         series.observe(took.as_secs_f64());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+//! Where the configuration comes from, and how often each client sends a request.
+
+use super::*;
+use crate::shell::fake::{self, Fake};
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+fn settings(flags: &[&str]) -> Settings {
+    let line = std::iter::once("node-fencing-operator").chain(flags.iter().copied());
+    Settings::read(line.map(OsString::from)).expect("settings")
+}
+
+#[test]
+fn the_flag_comes_first_then_the_environment_then_the_pod() {
+    let everything = |name: &str| Some(format!("value of {name}"));
+    let flag = settings(&["--kubeconfig=/a"]);
+    assert_eq!(source(&flag, everything), Some(Source::File("/a".into())));
+    let none = settings(&[]);
+    let variable = Source::Environment("value of KUBECONFIG".to_owned());
+    assert_eq!(source(&none, everything), Some(variable));
+    let pod = |name: &str| match name {
+        "KUBECONFIG" => Some(String::new()),
+        _ => everything(name),
+    };
+    assert_eq!(source(&none, pod), Some(Source::ServiceAccount));
+    assert_eq!(source(&none, |_| None), None);
+}
+
+#[tokio::test]
+async fn a_bad_kubeconfig_is_named() {
+    let settings = settings(&["--kubeconfig=/nowhere/config"]);
+    let error = Clients::new(&settings).await.err().expect("an error");
+    let words = crate::words::chain(&error);
+    assert!(
+        words.starts_with("failed to read the kubeconfig /nowhere/config (--kubeconfig): "),
+        "{words}"
+    );
+    assert!(words.contains("No such file"), "{words}");
+}
+
+async fn patch(client: Client) -> Result<Node, kube::Error> {
+    let nodes: Api<Node> = Api::all(client);
+    let patch = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
+    nodes
+        .patch("worker-1", &PatchParams::default(), &patch)
+        .await
+}
+
+#[tokio::test]
+async fn a_guarded_write_is_sent_once_and_a_read_client_repeats_it() {
+    for code in [429, 503, 504] {
+        let answers = Arc::new(AtomicU32::new(0));
+        let fake = Fake::start(move |_| match answers.fetch_add(1, Ordering::SeqCst) {
+            0 | 1 => fake::failure(code, "not now"),
+            _ => (200, json!({"metadata": {"name": "worker-1"}})),
+        })
+        .await;
+        let error = patch(fake.clients.writes.clone())
+            .await
+            .expect_err("refused");
+        assert!(matches!(error, kube::Error::Api(status) if status.code == code));
+        assert_eq!(
+            fake.seen().len(),
+            1,
+            "a guarded write was repeated after {code}"
+        );
+        patch(fake.clients.reads.clone()).await.expect("repeated");
+        assert_eq!(fake.seen().len(), 3);
+        assert_eq!(
+            fake.seen()[0].agent,
+            concat!("node-fencing-operator/", env!("CARGO_PKG_VERSION"))
+        );
+    }
+}
+
+#[test]
+fn a_guarded_write_has_a_hard_limit() {
+    let config = guarded(Config::new(http::Uri::from_static("http://127.0.0.1:1")));
+    assert!(!config.default_retry && config.reset_reader_on_write);
+    assert_eq!(config.read_timeout, Some(WRITE_TIMEOUT));
+    assert_eq!(config.write_timeout, Some(WRITE_TIMEOUT));
+}

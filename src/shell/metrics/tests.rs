@@ -1,0 +1,286 @@
+//! The text that Prometheus reads: valid, complete, and without series of what is gone.
+
+use super::*;
+use jiff::Timestamp;
+use std::collections::{BTreeMap, BTreeSet};
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).expect("time")
+}
+
+fn incident(node: &str, held: Option<&str>) -> IncidentRow {
+    IncidentRow {
+        fence: format!("{node}-x7"),
+        node: node.to_owned(),
+        policy: "bm".to_owned(),
+        mode: "PowerOff".to_owned(),
+        stage: if held.is_some() { "Held" } else { "Fencing" }.to_owned(),
+        stage_started_wall: at(1_700_000_000),
+        deadline_wall: held.is_none().then(|| at(1_700_000_120)),
+        held_reason: held.map(str::to_owned),
+    }
+}
+
+fn full() -> Snapshot {
+    Snapshot {
+        incidents: vec![
+            incident("w1", None),
+            incident("w2", Some("MaxConcurrent")),
+            incident("w3", Some("MaxConcurrent")),
+        ],
+        devices: vec![DeviceRow {
+            device: "bmc-w1".to_owned(),
+            node: "w1".to_owned(),
+            driver: "redfish".to_owned(),
+            reachable: Some(true),
+            identity_verified: Some(false),
+            last_success: Some(at(1_699_999_999)),
+        }],
+        policies: vec![PolicyRow {
+            policy: "bm".to_owned(),
+            mode: "PowerOff".to_owned(),
+            nodes: vec![("selected", 3), ("unprotected", 2)],
+            budget_remaining: Some(0),
+        }],
+        protected: vec![("w1".to_owned(), true), ("w2".to_owned(), false)],
+        watches: vec![("Node", Duration::from_secs(3))],
+        leader: true,
+    }
+}
+
+fn everything_happened() -> Metrics {
+    let metrics = Metrics::new().expect("metrics");
+    let took = Duration::from_millis(700);
+    metrics.incident_opened("bm", "w1");
+    metrics.incident_ended("bm", "w1", "Recovered");
+    metrics.fence_attempt("redfish", "PowerOff", "Accepted");
+    metrics.time_to_fence("bm", took);
+    metrics.time_to_recover("bm", took);
+    metrics.fence_duration("redfish", took);
+    metrics.probe_duration("redfish", took);
+    metrics.detach_duration("csi.example.org", took);
+    metrics.reconcile_duration(took);
+    metrics.reconcile_error("ApiServer");
+    metrics.event_dropped("QueueFull");
+    metrics
+}
+
+/// Series by name with labels, and families by name: `(type, has help)`. Fails on anything that is not the text format.
+struct Parsed {
+    series: BTreeMap<String, f64>,
+    families: BTreeMap<String, (String, bool)>,
+}
+
+fn parse(text: &str) -> Parsed {
+    let mut parsed = Parsed {
+        series: BTreeMap::new(),
+        families: BTreeMap::new(),
+    };
+    let mut help = BTreeSet::new();
+    let mut current = String::new();
+    assert!(text.ends_with('\n'));
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, words) = rest.split_once(' ').expect("help text");
+            assert!(
+                !words.is_empty() && help.insert(name.to_owned()),
+                "help twice: {line}"
+            );
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').expect("type");
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+            let family = (kind.to_owned(), help.contains(name));
+            assert!(
+                parsed.families.insert(name.to_owned(), family).is_none(),
+                "family twice: {line}"
+            );
+            name.clone_into(&mut current);
+        } else {
+            let (series, value) = line.rsplit_once(' ').expect("value");
+            let name = series.split('{').next().expect("name");
+            let base = ["_bucket", "_sum", "_count"]
+                .iter()
+                .find_map(|end| name.strip_suffix(end));
+            assert!(
+                name == current || base == Some(&current),
+                "{line} in the family {current}"
+            );
+            let value = value
+                .parse()
+                .unwrap_or_else(|_| panic!("no number: {line}"));
+            assert!(
+                parsed.series.insert(series.to_owned(), value).is_none(),
+                "series twice: {line}"
+            );
+        }
+    }
+    parsed
+}
+
+#[test]
+fn every_metric_of_the_table_is_exported_as_the_table_says_and_no_other() {
+    let text = everything_happened().render_with(&full()).expect("text");
+    let parsed = parse(&text);
+    let exported: BTreeSet<_> = parsed.families.keys().map(String::as_str).collect();
+    let table: BTreeSet<_> = table::METRICS.iter().map(|metric| metric.name).collect();
+    assert_eq!(exported, table);
+    for metric in table::METRICS {
+        let (kind, has_help) = &parsed.families[metric.name];
+        let expected = match metric.kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram(_) => "histogram",
+        };
+        assert_eq!(kind, expected, "{}", metric.name);
+        assert!(has_help, "{}", metric.name);
+        let shown = parsed.series.keys().find(|series| {
+            let rest = series.strip_prefix(metric.name);
+            rest.is_some_and(|rest| ["", "{", "_count"].iter().any(|end| rest.starts_with(end)))
+        });
+        let shown = shown.unwrap_or_else(|| panic!("no series of {}", metric.name));
+        for label in metric.labels {
+            assert!(
+                shown.contains(&format!("{label}=\"")),
+                "{shown} lacks {label}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_table_follows_prometheus_conventions() {
+    for metric in table::METRICS {
+        let name = metric.name;
+        assert!(name.starts_with("node_fencing_"), "{name}");
+        assert!(
+            name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'),
+            "{name}"
+        );
+        assert!(
+            metric.help.ends_with('.') && metric.help.len() > 10,
+            "{name}"
+        );
+        assert_eq!(
+            name.ends_with("_total"),
+            metric.kind == Kind::Counter,
+            "{name}"
+        );
+        if let Kind::Histogram(bounds) = metric.kind {
+            assert!(name.ends_with("_seconds"), "{name}");
+            assert!(bounds.is_sorted() && !bounds.is_empty(), "{name}");
+            assert!(!metric.labels.contains(&"node"), "{name}: too many series");
+        }
+    }
+}
+
+#[test]
+fn values_are_those_of_the_snapshot() {
+    let parsed = parse(
+        &Metrics::new()
+            .expect("metrics")
+            .render_with(&full())
+            .expect("text"),
+    );
+    let value = |series: &str| {
+        parsed
+            .series
+            .get(&format!("node_fencing_{series}"))
+            .copied()
+    };
+    // prometheus sorts labels by name.
+    let info = r#"incident_info{incident="w1-x7",mode="PowerOff",node="w1",policy="bm"}"#;
+    assert_eq!(value(info), Some(1.0));
+    let deadline =
+        r#"incident_stage_deadline_timestamp_seconds{node="w1",policy="bm",stage="Fencing"}"#;
+    assert_eq!(value(deadline), Some(1_700_000_120.0));
+    assert_eq!(value(&deadline.replace("w1", "w2")), None);
+    assert_eq!(
+        value(r#"incidents_held{policy="bm",reason="MaxConcurrent"}"#),
+        Some(2.0)
+    );
+    assert_eq!(
+        value(r#"device_identity_verified{device="bmc-w1",driver="redfish",node="w1"}"#),
+        Some(0.0)
+    );
+    assert_eq!(value(r#"node_protected{node="w2"}"#), Some(0.0));
+    assert_eq!(
+        value(r#"policy_nodes{policy="bm",state="unprotected"}"#),
+        Some(2.0)
+    );
+    assert_eq!(value("leader"), Some(1.0));
+    #[allow(clippy::cast_precision_loss, reason = "whole seconds are enough")]
+    let now = crate::clock::wall().as_second() as f64;
+    let heard = value(r#"watch_last_event_timestamp_seconds{kind="Node"}"#).expect("watch");
+    assert!((now - 3.0 - heard).abs() < 2.0, "{heard}");
+}
+
+#[test]
+fn a_closed_incident_leaves_no_series() {
+    let metrics = Metrics::new().expect("metrics");
+    assert!(metrics.render_with(&full()).expect("text").contains("w1"));
+    let mut later = full();
+    later.incidents.clear();
+    later.devices.clear();
+    later.protected.clear();
+    let text = metrics.render_with(&later).expect("text");
+    for gone in ["incident_", "incidents_held", "device_", "node=\"w1\""] {
+        assert!(!text.contains(gone), "{gone} in:\n{text}");
+    }
+}
+
+#[test]
+fn a_nodes_counters_begin_at_zero_and_go_with_it() {
+    let metrics = Metrics::new().expect("metrics");
+    metrics.incident_opened("bm", "w1");
+    let series = r#"node_fencing_node_incidents_total{node="w1",outcome="Recovered"}"#;
+    let value = |metrics: &Metrics| {
+        parse(&metrics.render().expect("text"))
+            .series
+            .get(series)
+            .copied()
+    };
+    assert_eq!(value(&metrics), Some(0.0));
+    metrics.incident_ended("bm", "w1", "Recovered");
+    assert_eq!(value(&metrics), Some(1.0));
+    metrics.node_gone("w1");
+    metrics.node_gone("never seen");
+    let text = metrics.render().expect("text");
+    assert!(!text.contains("w1"), "{text}");
+    assert!(
+        text.contains(r#"node_fencing_incidents_total{outcome="Recovered",policy="bm"} 1"#),
+        "{text}"
+    );
+}
+
+#[test]
+fn names_from_users_cannot_break_the_text() {
+    let mut snapshot = full();
+    snapshot.policies[0].mode = "a\"b\\c\nnode_fencing_leader 7".to_owned();
+    let text = Metrics::new()
+        .expect("metrics")
+        .render_with(&snapshot)
+        .expect("text");
+    assert_eq!(parse(&text).series["node_fencing_leader"], 1.0);
+}
+
+#[test]
+fn promtool_agrees_where_it_is_installed() {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    let text = everything_happened().render_with(&full()).expect("text");
+    let promtool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(mut promtool) = promtool else {
+        return eprintln!("promtool is not installed: not asked");
+    };
+    let mut input = promtool.stdin.take().expect("stdin");
+    input.write_all(text.as_bytes()).expect("written");
+    drop(input);
+    let output = promtool.wait_with_output().expect("ended");
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && words.is_empty(), "{words}");
+}

@@ -1,0 +1,203 @@
+//! Old servers, missing resources, missing rights, and that the rights are those of `deploy/rbac.yaml`.
+
+use super::*;
+use crate::shell::fake::{self, Fake, Seen};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+fn version(major: &str, minor: &str) -> Value {
+    json!({
+        "major": major, "minor": minor, "gitVersion": format!("v{major}.{minor}.3-provider.7"), "gitCommit": "", "gitTreeState": "",
+        "buildDate": "", "goVersion": "", "compiler": "", "platform": "",
+    })
+}
+
+fn resources(names: &[&str]) -> Value {
+    let resource = |name: &&str| json!({"name": name, "singularName": "", "namespaced": false, "kind": "X", "verbs": []});
+    let list: Vec<_> = names.iter().map(resource).collect();
+    json!({"kind": "APIResourceList", "groupVersion": "nodefencing.io/v1alpha1", "resources": list})
+}
+
+const ALL: [&str; 6] = [
+    "nodefencingpolicies",
+    "nodefencingpolicies/status",
+    "fencedevices",
+    "fencedevices/status",
+    "nodefences",
+    "nodefences/status",
+];
+
+async fn checked(
+    minor: &'static str,
+    crds: impl Fn() -> (u16, Value) + Clone + Send + Sync + 'static,
+) -> Result<String, Error> {
+    let fake = Fake::start(move |seen: &Seen| match seen.line.as_str() {
+        "GET /version" => (200, version("1", minor)),
+        "GET /apis/nodefencing.io/v1alpha1" => crds(),
+        other => panic!("unexpected {other}"),
+    })
+    .await;
+    cluster(&fake.clients.reads).await
+}
+
+#[tokio::test]
+async fn a_server_that_is_new_enough_and_complete_will_do() {
+    for minor in ["28", "28+", "36"] {
+        let found = checked(minor, || (200, resources(&ALL))).await;
+        assert_eq!(found.expect("fine"), format!("v1.{minor}.3-provider.7"));
+    }
+}
+
+#[tokio::test]
+async fn an_old_server_is_named_with_its_version() {
+    for minor in ["27", "27+", "9", ""] {
+        let error = checked(minor, || (200, resources(&ALL)))
+            .await
+            .expect_err("too old");
+        assert!(!error.is_transient());
+        let words = error.to_string();
+        assert!(
+            words.contains(&format!("Kubernetes v1.{minor}.3-provider.7")),
+            "{words}"
+        );
+        assert!(words.contains("1.28 or newer"), "{words}");
+    }
+}
+
+#[tokio::test]
+async fn missing_resources_are_named_with_what_to_apply() {
+    let error = checked("36", || fake::failure(404, "page not found"))
+        .await
+        .expect_err("none");
+    let words = error.to_string();
+    assert!(!error.is_transient());
+    assert!(ALL.iter().all(|name| words.contains(name)), "{words}");
+    assert!(words.contains("kubectl apply -k crds"), "{words}");
+    // CustomResourceDefinitions of an older version: one kind and one subresource are missing.
+    let older = || (200, resources(&ALL[..4]));
+    let words = checked("36", older).await.expect_err("older").to_string();
+    assert!(
+        words.contains("does not serve nodefences, nodefences/status as"),
+        "{words}"
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_fails_is_asked_again() {
+    let error = checked("36", || fake::failure(500, "etcd is away"))
+        .await
+        .expect_err("failure");
+    assert!(error.is_transient());
+    let words = crate::words::chain(&error);
+    assert!(
+        words.starts_with("failed to ask the API server for its custom resources: "),
+        "{words}"
+    );
+    assert!(words.contains("etcd is away"), "{words}");
+}
+
+/// An API server that grants everything but what `denied` says.
+async fn granting(denied: impl Fn(&Value) -> bool + Clone + Send + Sync + 'static) -> Vec<String> {
+    let fake = Fake::start(move |seen: &Seen| {
+        assert_eq!(
+            seen.line,
+            "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews?"
+        );
+        let attributes = &seen.body["spec"]["resourceAttributes"];
+        let mut answer = seen.body.clone();
+        answer["status"] = json!({"allowed": !denied(attributes)});
+        (201, answer)
+    })
+    .await;
+    let missing = missing_rights(&fake.clients.reads, "fencing")
+        .await
+        .expect("answers");
+    missing.iter().map(ToString::to_string).collect()
+}
+
+#[tokio::test]
+async fn missing_rights_are_listed_in_order() {
+    assert_eq!(granting(|_| false).await, [""; 0]);
+    let no_nodes_no_secrets = |right: &Value| match right["resource"].as_str() {
+        Some("nodes") => right["verb"] == "patch",
+        Some("nodefences") => right["subresource"] == "status",
+        Some("secrets" | "leases") => true,
+        _ => false,
+    };
+    assert_eq!(
+        granting(no_nodes_no_secrets).await,
+        [
+            "patch nodes",
+            "patch nodefences.nodefencing.io/status",
+            "get leases.coordination.k8s.io in namespace kube-node-lease",
+            "get secrets in namespace fencing",
+        ]
+    );
+}
+
+/// `(namespace or "", group, resource, verb)` of every right that `deploy/rbac.yaml` grants.
+fn granted() -> BTreeSet<(String, String, String, String)> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/rbac.yaml");
+    let text = std::fs::read_to_string(path).expect("deploy/rbac.yaml");
+    let texts = |value: &Value| -> Vec<String> {
+        let list = value.as_array().expect("a list").iter();
+        list.map(|one| one.as_str().expect("text").to_owned())
+            .collect()
+    };
+    let mut granted = BTreeSet::new();
+    for document in text.split("\n---\n") {
+        let object: Value = serde_saphyr::from_str(document).expect("YAML");
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        for rule in object["rules"].as_array().into_iter().flatten() {
+            for group in texts(&rule["apiGroups"]) {
+                for resource in texts(&rule["resources"]) {
+                    for verb in texts(&rule["verbs"]) {
+                        granted.insert((
+                            namespace.to_owned(),
+                            group.clone(),
+                            resource.clone(),
+                            verb,
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    granted
+}
+
+#[test]
+fn every_right_is_granted_by_the_manifest_and_every_granted_one_is_needed() {
+    let needed: BTreeSet<_> = RIGHTS
+        .iter()
+        .flat_map(|right| right.verbs.iter().map(move |verb| (right, verb)))
+        .map(|(right, verb)| {
+            let namespace = namespace(right.scope, "node-fencing-system").unwrap_or_default();
+            (
+                namespace,
+                right.group.to_owned(),
+                right.resource.to_owned(),
+                (*verb).to_owned(),
+            )
+        })
+        .collect();
+    let granted = granted();
+    let missing: Vec<_> = needed.difference(&granted).collect();
+    assert!(
+        missing.is_empty(),
+        "deploy/rbac.yaml does not grant {missing:?}"
+    );
+    // Its own Lease is for leader election, events of the core group for kube's older API.
+    let spare: Vec<_> = granted
+        .difference(&needed)
+        .filter(|(namespace, group, resource, _)| {
+            let own_lease = namespace == "node-fencing-system" && resource == "leases";
+            let core_events = group.is_empty() && resource == "events";
+            !own_lease && !core_events
+        })
+        .collect();
+    assert!(
+        spare.is_empty(),
+        "nothing needs {spare:?}, which deploy/rbac.yaml grants"
+    );
+}
