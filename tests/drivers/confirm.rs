@@ -124,6 +124,22 @@ async fn an_error_starts_a_new_session_and_counts_as_unknown() {
 }
 
 #[tokio::test]
+async fn an_error_that_leaves_the_connection_whole_still_starts_a_new_session() {
+    let bmc = Bmc::plain(|request| match request.earlier {
+        1 => Act::Send(reply("500 Internal Server Error", "{}")),
+        _ => Act::Send(reply("200 OK", &system("\"Off\""))),
+    })
+    .await;
+    assert_eq!(confirmed(&bmc, &PLAN).await.ended, Ended::Stable);
+    let connections: Vec<usize> = bmc
+        .requests()
+        .iter()
+        .map(|request| request.connection)
+        .collect();
+    assert_eq!(connections, [0, 0, 1, 1, 1]);
+}
+
+#[tokio::test]
 async fn flapping_never_satisfies_the_window() {
     let bmc = Bmc::plain(|request| {
         let state = if request.earlier % 3 == 2 {
