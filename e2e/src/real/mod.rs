@@ -31,8 +31,8 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 
-pub use self::host::available;
 use self::{boot::Running, cable::Cable, groups::Groups};
+pub use self::{host::available, processes::Usage};
 use crate::{
     control_plane::ControlPlane,
     csi,
@@ -126,12 +126,11 @@ impl RealMachine {
         }))
     }
 
-    /// Resident memory of all its processes in kibibytes, containers included; pages that are shared count in parts. 0 if it is off.
-    pub fn memory_kib(&self) -> u64 {
-        self.lock()
-            .running
-            .as_ref()
-            .map_or(0, |running| processes::memory_kib(running.init()))
+    /// What it costs the host; nothing if it is off.
+    pub fn usage(&self) -> Usage {
+        let state = self.lock();
+        let running = state.running.as_ref();
+        running.map_or_else(Usage::default, |running| processes::usage(running.init()))
     }
 
     /// Where the logs of its last boot are: console, containerd, CSI driver and kubelet.
@@ -305,7 +304,9 @@ impl Drop for RealMachine {
             eprintln!("lab: {}: {error:#}", self.name);
         }
         // The logs stay with the lab's; images and mount points are of no interest to anybody.
-        let _ = fs::remove_dir_all(self.directory.join("disk"));
+        for part in ["containerd", "kubelet"] {
+            let _ = fs::remove_dir_all(self.directory.join("disk").join(part));
+        }
     }
 }
 

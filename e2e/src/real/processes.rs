@@ -50,29 +50,55 @@ pub(super) fn signal_kubelet(init: Pid, signal: Signal) -> bool {
         > 0
 }
 
-/// Resident memory of all the machine's processes in kibibytes, pages shared by several counted in parts.
-pub(super) fn memory_kib(init: Pid) -> u64 {
-    let of_process = |process: &Process| {
-        let text = fs::read_to_string(format!(
-            "/proc/{}/smaps_rollup",
-            process.pid.as_raw_nonzero()
-        ))
-        .ok()?;
-        let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
-        line.trim().trim_end_matches(" kB").parse::<u64>().ok()
-    };
-    of_machine(init).iter().filter_map(of_process).sum()
+/// What a machine costs its host: its kubelet, its container runtime, its containers.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Usage {
+    /// How many processes it runs.
+    pub processes: usize,
+    /// Resident memory; of pages that processes share, each has its part.
+    pub memory_kib: u64,
+    /// Processor time of the processes that run now, since they started.
+    pub cpu_seconds: f64,
+}
+
+/// What the machine with that PID 1 costs.
+pub(super) fn usage(init: Pid) -> Usage {
+    of_machine(init)
+        .iter()
+        .fold(Usage::default(), |sum, process| Usage {
+            processes: sum.processes + 1,
+            memory_kib: sum.memory_kib + memory_kib(process.pid).unwrap_or_default(),
+            cpu_seconds: sum.cpu_seconds + cpu_seconds(process.pid).unwrap_or_default(),
+        })
+}
+
+fn memory_kib(pid: Pid) -> Option<u64> {
+    let text = fs::read_to_string(file(pid, "smaps_rollup")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    line.trim().trim_end_matches(" kB").parse().ok()
+}
+
+/// The fields `utime` and `stime`, in ticks of 1/100 s as on every Linux there is.
+fn cpu_seconds(pid: Pid) -> Option<f64> {
+    let text = fs::read_to_string(file(pid, "stat")).ok()?;
+    let mut fields = text.rsplit_once(") ")?.1.split(' ').skip(11);
+    let mut next = || fields.next()?.parse::<f64>().ok();
+    Some((next()? + next()?) / 100.0)
 }
 
 fn namespace(pid: Pid) -> Option<std::path::PathBuf> {
-    fs::read_link(format!("/proc/{}/ns/pid", pid.as_raw_nonzero())).ok()
+    fs::read_link(file(pid, "ns/pid")).ok()
 }
 
 fn arguments(pid: Pid) -> Option<Vec<String>> {
-    let text = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).ok()?;
+    let text = fs::read(file(pid, "cmdline")).ok()?;
     Some(
         text.split(|byte| *byte == 0)
             .map(|word| String::from_utf8_lossy(word).into_owned())
             .collect(),
     )
+}
+
+fn file(pid: Pid, name: &str) -> String {
+    format!("/proc/{}/{name}", pid.as_raw_nonzero())
 }

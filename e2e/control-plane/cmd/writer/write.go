@@ -34,9 +34,10 @@ func write(path string, ignoreTermination bool) error {
 	}
 	c := container{node: os.Getenv("NODE"), boot: strings.TrimSpace(string(boot)), pod: os.Getenv("POD_UID"), file: file}
 
-	// PID 1 of a container gets no signal that it does not ask for, so this is needed to end, not to go on.
 	terminated := make(chan os.Signal, 1)
-	if !ignoreTermination {
+	if ignoreTermination {
+		signal.Ignore(syscall.SIGTERM)
+	} else {
 		signal.Notify(terminated, syscall.SIGTERM)
 	}
 	ticker := time.NewTicker(period)

@@ -1,7 +1,6 @@
 //! What real machines cost this host, and what they leave on it: nothing.
 
 use std::{
-    collections::BTreeSet,
     fs,
     io::{BufRead, BufReader},
     process::{Command, Stdio},
@@ -27,31 +26,34 @@ async fn two_real_nodes_and_a_control_plane_are_calm() -> Result<()> {
         .deployment("calm", 2, &Template::default())
         .await?;
     sleep(Duration::from_secs(10)).await;
-    let (processes, begin) = (descendants(std::process::id())?, Instant::now());
-    let before = cpu_seconds(&processes);
+    let (begin, before) = (Instant::now(), cpu_seconds(&lab)?);
     sleep(Duration::from_secs(10)).await;
-    let cores = (cpu_seconds(&processes) - before) / begin.elapsed().as_secs_f64();
-    let memory: Vec<_> = lab
-        .machines
-        .iter()
-        .map(|machine| machine.memory_kib() / 1024)
-        .collect();
-    println!(
-        "{cores:.2} cores, {} processes, {memory:?} MiB",
-        processes.len()
-    );
+    let cores = (cpu_seconds(&lab)? - before) / begin.elapsed().as_secs_f64();
+    let usages: Vec<_> = lab.machines.iter().map(|machine| machine.usage()).collect();
+    println!("control plane and two nodes: {cores:.2} cores; {usages:#?}");
     assert!(cores < 1.0, "{cores:.2} cores");
     Ok(())
 }
 
-/// Processor time that the processes have used so far.
-fn cpu_seconds(processes: &BTreeSet<u32>) -> f64 {
-    let ticks = |pid: &u32| -> Option<f64> {
-        let fields = stat(*pid)?;
+/// Processor time that the machines and the control plane have used so far.
+fn cpu_seconds(lab: &Lab) -> Result<f64> {
+    let scratch = lab.plane.files().socket("");
+    let is_component = |pid: &u32| {
+        fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|directory| directory == scratch)
+    };
+    let ticks = |pid: u32| -> Option<f64> {
+        let fields = stat(pid)?;
         Some(fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?)
     };
+    let components = descendants(std::process::id())?
+        .into_iter()
+        .filter(is_component);
+    let machines = lab
+        .machines
+        .iter()
+        .map(|machine| machine.usage().cpu_seconds);
     // 100 ticks a second, on every Linux there is.
-    processes.iter().filter_map(ticks).sum::<f64>() / 100.0
+    Ok(components.filter_map(ticks).sum::<f64>() / 100.0 + machines.sum::<f64>())
 }
 
 /// Set in the process that [`a_killed_lab_leaves_no_machine_behind`] starts in order to kill it.
