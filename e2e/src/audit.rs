@@ -100,9 +100,15 @@ pub struct ResponseStatus {
 }
 
 impl Request {
-    /// True for every verb that is not a read, unless it was only tried (a dry run).
+    /// True if it was to change something: not for reads, not for dry runs, and not for questions about rights, which are
+    /// asked by creating a review that nobody stores.
     pub fn is_write(&self) -> bool {
-        !matches!(self.verb.as_str(), "get" | "list" | "watch") && !self.uri.contains("dryRun=")
+        let is_review = matches!(
+            self.object_ref.api_group.as_str(),
+            "authorization.k8s.io" | "authentication.k8s.io"
+        );
+        let is_read = matches!(self.verb.as_str(), "get" | "list" | "watch");
+        !is_read && !is_review && !self.uri.contains("dryRun=")
     }
 
     /// True if the API server did it.

@@ -6,6 +6,7 @@ mod audit;
 mod control_plane;
 mod csi;
 mod deploy;
+mod operator;
 mod proxy;
 mod real;
 mod simulated;
