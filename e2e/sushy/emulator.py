@@ -22,6 +22,11 @@ from sushy_tools.emulator.resources.systems import fakedriver
 class MachineDriver(fakedriver.FakeDriver):
     """The package's fake driver, on a machine that is not its own."""
 
+    def __init__(self):
+        super().__init__()
+        # Requests and timers each have a thread; a change takes effect in one of them.
+        self._lock = threading.RLock()
+
     def _ask_lab(self, line):
         with socket.socket(socket.AF_UNIX) as lab:
             lab.connect(self._config["LAB_SOCKET"])
@@ -29,9 +34,10 @@ class MachineDriver(fakedriver.FakeDriver):
             return lab.makefile().readline().strip()
 
     def _get(self, identity):
-        system = super()._get(identity)
-        system["power_state"] = self._ask_lab("read")
-        return system
+        with self._lock:
+            system = super()._get(identity)
+            system["power_state"] = self._ask_lab("read")
+            return system
 
     def _update(self, system, **changes):
         if "power_state" in changes:
@@ -39,11 +45,12 @@ class MachineDriver(fakedriver.FakeDriver):
         super()._update(system, **changes)
 
     def set_power_state(self, identity, state):
-        if "Restart" in state:
-            self._ask_lab("Off")
-        super().set_power_state(identity, state)
+        with self._lock:
+            if "Restart" in state:
+                self._ask_lab("Off")
+            super().set_power_state(identity, state)
+            pending = self._systems[self.uuid(identity)].get("pending_power")
         # The fake driver lets a change take effect when somebody looks. A machine changes whoever looks.
-        pending = self._systems[self.uuid(identity)].get("pending_power")
         if pending:
             delay = max(0, pending["apply_time"] - time.time()) + 0.01
             timer = threading.Timer(delay, self._get, [self.uuid(identity)])

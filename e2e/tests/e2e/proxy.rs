@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use e2e::{
     control_plane::{ControlPlane, Options},
-    proxy::{Action, Fate, Line, Proxy, Spoil, writes},
+    proxy::{Action, Fate, Line, Proxy, Record, Spoil, writes},
 };
 use futures::TryStreamExt;
 use http::{Method, Request};
@@ -22,6 +22,8 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 const SOON: Duration = Duration::from_secs(10);
+/// Long enough to tell that nothing comes.
+const SILENT: Duration = Duration::from_millis(500);
 const SERVICE_ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
@@ -232,9 +234,16 @@ async fn loses_writes_before_and_after_commit(bench: &Bench) -> Result<()> {
             let name = format!("lost-{number}-{is_committed}");
             bench.node(&name).await?;
             let rule = bench.proxy.rule(writes::claim().of(&name), action);
-            let claim = tokio::time::timeout(Duration::from_secs(1), bench.claim(&name)).await;
-            match (fate, claim) {
-                (Fate::Silence, Err(_)) => {}
+            let mut claim = bench.claim(&name);
+            // Whatever becomes of the answer, the proxy has by then done with the request what it does.
+            let is_done = |record: &Record| {
+                writes::claim().of(&name).matches(&record.seen)
+                    && record.upstream_status.is_some() == is_committed
+            };
+            bench.proxy.wait_for(SOON, is_done).await?;
+            let patience = if fate == Fate::Silence { SILENT } else { SOON };
+            match (fate, tokio::time::timeout(patience, &mut claim).await) {
+                (Fate::Silence, Err(_)) => claim.abort(),
                 (Fate::Status(code, _), Ok(Ok(Err(kube::Error::Api(status))))) => {
                     assert_eq!(status.code, code)
                 }
@@ -320,7 +329,7 @@ async fn cuts_the_line(bench: &Bench) -> Result<()> {
     nodes.get("plain").await?;
 
     bench.proxy.set_line(Line::BlackHole)?;
-    let silent = tokio::time::timeout(Duration::from_millis(500), nodes.get("plain")).await;
+    let silent = tokio::time::timeout(SILENT, nodes.get("plain")).await;
     ensure!(silent.is_err(), "{silent:?}");
     bench.proxy.set_line(Line::Up)?;
     nodes.get("plain").await?;

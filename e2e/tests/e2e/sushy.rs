@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 const UUID: &str = "9b3c7c1e-5f0a-4f55-8a1d-2f6d5c0b7a11";
 /// The emulator's longest delay, and something for a laden machine.
-const LANDED: Duration = Duration::from_secs(20);
+const LANDED: Duration = Duration::from_secs(60);
 
 struct Bench {
     sushy: Sushy,

@@ -64,7 +64,7 @@ async fn resets_are_ignored_late_undone_or_refused() {
 
     bench
         .bmc
-        .faults(|faults| faults.effect = Effect::After(Duration::from_millis(150)));
+        .faults(|faults| faults.effect = Effect::After(Duration::from_secs(1)));
     assert_eq!(bench.reset("ForceOff").await.unwrap(), 204);
     assert!(bench.plug.is_on());
     assert!(bench.plug.wait_until(false, SOON).await);
@@ -78,7 +78,7 @@ async fn resets_are_ignored_late_undone_or_refused() {
     bench.plug.set_power(true);
     bench.bmc.faults(|faults| {
         faults.effect = Effect::AtOnce;
-        faults.restores_after = Some(Duration::from_millis(150));
+        faults.restores_after = Some(Duration::from_secs(1));
     });
     assert_eq!(bench.reset("ForceOff").await.unwrap(), 204);
     assert!(!bench.plug.is_on());
@@ -113,8 +113,8 @@ async fn resets_are_ignored_late_undone_or_refused() {
 async fn a_reset_may_be_a_task() {
     let bench = bench();
     for (accepted, is_on, last) in [
-        (Accepted::FailingTask(Duration::from_millis(200)), true, 500),
-        (Accepted::Task(Duration::from_millis(200)), false, 204),
+        (Accepted::FailingTask(Duration::from_secs(1)), true, 500),
+        (Accepted::Task(Duration::from_secs(1)), false, 204),
     ] {
         bench.bmc.faults(|faults| faults.accepted = accepted);
         let request = bench.request(Method::POST, RESET, Some(json!({"ResetType": "ForceOff"})));
@@ -122,7 +122,7 @@ async fn a_reset_may_be_a_task() {
         assert_eq!(response.status(), 202);
         let monitor = response.headers()["location"].to_str().unwrap().to_owned();
         assert_eq!(bench.read(&monitor).await.unwrap().0, 202);
-        tokio::time::sleep(Duration::from_millis(400)).await;
+        tokio::time::sleep(Duration::from_millis(1500)).await;
         assert_eq!(bench.read(&monitor).await.unwrap().0, last);
         assert_eq!(bench.plug.is_on(), is_on);
     }
