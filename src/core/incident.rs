@@ -204,8 +204,10 @@ pub struct Memory {
     pub readings: Option<Vec<DeviceReadings>>,
     /// The kubelet's Lease when the readings began.
     pub lease_before: Option<LeaseView>,
-    /// Device work that is under way.
-    pub busy: bool,
+    /// Device work that is under way; an answer to an older order is not listened to.
+    pub busy: Option<Busy>,
+    /// Number of the last order.
+    pub orders: u64,
     /// The evidence is in the NodeFence.
     pub evidence: bool,
     /// The stuck pods have been deleted.
@@ -236,9 +238,37 @@ pub struct Memory {
     pub write_retry_at: Option<Duration>,
 }
 
+/// Device work under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Busy {
+    /// Number of the order.
+    pub order: u64,
+    /// A command that may change the machine, not just a question.
+    pub commands: bool,
+}
+
 impl Memory {
-    /// Forgets everything that was learned under a claim: a new claim begins from nothing.
-    pub fn forget_claim(&mut self) {
+    /// Device work begins: its answer has to carry this order's number.
+    pub fn begin(&mut self, commands: bool) {
+        self.orders += 1;
+        self.busy = Some(Busy {
+            order: self.orders,
+            commands,
+        });
+    }
+
+    /// A command has gone out, or may have, and has not answered yet.
+    pub fn commanding(&self) -> bool {
+        self.busy.is_some_and(|busy| busy.commands)
+    }
+
+    /// Forgets everything that was learned under a claim: a new claim begins from nothing. A command that is still on its
+    /// way becomes one of unknown outcome, which may land until `late` (time since boot, S23).
+    pub fn forget_claim(&mut self, late: Duration) {
+        if self.commanding() {
+            self.unresolved_until = Some(late);
+        }
+        self.busy = None;
         self.claim = None;
         self.dropping = false;
         self.quiesced = None;
@@ -305,8 +335,15 @@ pub enum Effect {
     DropClaim(NodePatch),
     /// Write the attempt down before its commands go out.
     RecordIntent(Attempt),
-    /// Device work.
-    Device(DeviceOrder, usize),
+    /// Device work with the devices of this level, under this number.
+    Device {
+        /// Question or command.
+        order: DeviceOrder,
+        /// Index of the level in the settings.
+        level: usize,
+        /// To be given back with the answer.
+        number: u64,
+    },
     /// Write the evidence down before anything destructive.
     StoreEvidence(Box<Evidence>),
     /// Delete the stuck pods.
@@ -345,10 +382,17 @@ pub enum Reply {
     Refused(u16, String),
     /// No definite answer: it may have been written, or may still be (F21).
     Unknown(String),
-    /// Answers to [`DeviceOrder::Look`].
+    /// Device work has ended: the order's number and its answer.
+    Device(u64, DeviceReply),
+}
+
+/// Answer of the devices.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum DeviceReply {
+    /// To [`DeviceOrder::Look`].
     Looked(Vec<Sight>),
-    /// Ends of [`DeviceOrder::Off`].
+    /// To [`DeviceOrder::Off`], per device.
     Commanded(BTreeMap<String, OffResult>),
-    /// Answers to [`DeviceOrder::Confirm`], and why it ended without an Off run, per device.
+    /// To [`DeviceOrder::Confirm`], and why it ended without an Off run, per device.
     Confirmed(Vec<DeviceReadings>, Vec<String>),
 }

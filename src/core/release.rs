@@ -88,31 +88,34 @@ impl Hindrance {
     }
 }
 
-/// The first thing that hinders; `Ok` only on two complete lists and an empty `volumesAttached`.
-pub fn drained(node: &NodeView, observed: &Observed) -> Result<(), Hindrance> {
+/// The first thing that hinders, by the node's pods (quorum), its VolumeAttachments (cache) and `volumesAttached`; none:
+/// worth the last check, [`attachments_left`].
+pub fn hindrance(node: &NodeView, observed: &Observed) -> Option<Hindrance> {
     let Some(pods) = observed.pods.present() else {
-        return Err(Hindrance::NotRead);
+        return Some(Hindrance::NotRead);
     };
     let left: Vec<PodView> = hindering(pods).cloned().collect();
     if !left.is_empty() {
-        return Err(Hindrance::Pods(left));
+        return Some(Hindrance::Pods(left));
     }
     let tolerated = &observed.tolerated_volumes;
-    let cached: Vec<AttachmentView> = attached(&observed.attachments_cached, tolerated)
+    let left: Vec<AttachmentView> = attached(&observed.attachments_cached, tolerated)
         .cloned()
         .collect();
-    if !cached.is_empty() {
-        return Err(Hindrance::Attachments(cached));
+    if !left.is_empty() {
+        return Some(Hindrance::Attachments(left));
     }
-    if node.volumes_attached > tolerated.len() {
-        return Err(Hindrance::VolumesAttached(
-            node.volumes_attached - tolerated.len(),
-        ));
-    }
-    let Some(attachments) = observed.attachments.present() else {
-        return Err(Hindrance::NotRead);
-    };
-    let left: Vec<AttachmentView> = attached(attachments, tolerated).cloned().collect();
+    let surplus = node.volumes_attached.saturating_sub(tolerated.len());
+    (surplus > 0).then_some(Hindrance::VolumesAttached(surplus))
+}
+
+/// The last check before a release: `Ok` only on a complete quorum LIST without a VolumeAttachment that has to go. A
+/// node without VolumeAttachments fulfils it at once, which is why the pods are looked at first.
+pub fn attachments_left(observed: &Observed) -> Result<(), Hindrance> {
+    let attachments = observed.attachments.present().ok_or(Hindrance::NotRead)?;
+    let left: Vec<AttachmentView> = attached(attachments, &observed.tolerated_volumes)
+        .cloned()
+        .collect();
     if left.is_empty() {
         Ok(())
     } else {

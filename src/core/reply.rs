@@ -2,7 +2,7 @@
 //!
 //! A reply never decides anything: it updates the memory, and the next round looks again before the next step.
 
-use super::incident::{Effect, Memory, OffResult, Reply, Settings};
+use super::incident::{DeviceReply, Effect, Memory, OffResult, Reply, Settings};
 use std::time::Duration;
 
 /// What an effect was, once it has been handed out: enough to learn from its reply.
@@ -34,7 +34,7 @@ impl From<&Effect> for Asked {
             Effect::RecordIntent(_) => Self::RecordIntent,
             Effect::StoreEvidence(_) => Self::StoreEvidence,
             Effect::Evict(_) => Self::Evict,
-            Effect::Device(..) => Self::Device,
+            Effect::Device { .. } => Self::Device,
             Effect::DropClaim(_) => Self::DropClaim,
             Effect::Bind { .. } | Effect::Taint(_) | Effect::Release(_) | Effect::Close => {
                 Self::Write
@@ -58,7 +58,7 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
                 }
                 Asked::StoreEvidence => memory.evidence = true,
                 Asked::Evict => memory.evicted = true,
-                Asked::DropClaim => memory.forget_claim(),
+                Asked::DropClaim => memory.forget_claim(now + settings.late_effect),
                 _ => {}
             }
         }
@@ -73,18 +73,12 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
             }
         }
         Reply::Unknown(_) => back_off(memory, now),
-        Reply::Looked(sights) => {
-            memory.busy = false;
-            memory.sights = sights;
+        Reply::Device(order, reply) if memory.busy.is_some_and(|busy| busy.order == order) => {
+            memory.busy = None;
+            device(settings, memory, reply, now);
         }
-        Reply::Commanded(results) => commanded(settings, memory, results, now),
-        Reply::Confirmed(readings, failures) => {
-            memory.busy = false;
-            memory.readings = Some(readings);
-            if !failures.is_empty() {
-                memory.last_failure = Some(failures.join("; "));
-            }
-        }
+        // Asked under another claim, or for another purpose: not listened to.
+        Reply::Device(..) => {}
     }
 }
 
@@ -95,6 +89,19 @@ fn back_off(memory: &mut Memory, now: Duration) {
     memory.write_retry_at = Some(now + pause.min(Duration::from_secs(10)));
 }
 
+fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Duration) {
+    match reply {
+        DeviceReply::Looked(sights) => memory.sights = sights,
+        DeviceReply::Commanded(results) => commanded(settings, memory, results, now),
+        DeviceReply::Confirmed(readings, failures) => {
+            memory.readings = Some(readings);
+            if !failures.is_empty() {
+                memory.last_failure = Some(failures.join("; "));
+            }
+        }
+    }
+}
+
 /// A command of unknown outcome may land until the late-effect window has passed (S23).
 fn commanded(
     settings: &Settings,
@@ -102,7 +109,6 @@ fn commanded(
     results: std::collections::BTreeMap<String, OffResult>,
     now: Duration,
 ) {
-    memory.busy = false;
     if results
         .values()
         .any(|result| matches!(result, OffResult::Unknown(_)))

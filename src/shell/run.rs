@@ -1,16 +1,23 @@
 //! The life of the operator: connect, check, serve, work, end.
 
+use super::cache::Caches;
 use super::client::{self, Clients};
+use super::context::{Board, Brakes, Context, Revision};
+use super::control;
+use super::devices::Devices;
 use super::events::Events;
 use super::health::{Gate, Health};
-use super::metrics::{self, Metrics};
+use super::metrics::{self, Metrics, Snapshot};
 use super::preflight;
+use super::probe::Prober;
 use super::server::{self, Server, Site};
 use super::stop::{PROCESS_END, Stop};
 use crate::args::Settings;
+use crate::clock::Clock;
 use crate::words;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -86,8 +93,12 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     );
     tasks.spawn(publisher.run(stop.clone()));
 
+    let context = control(
+        &settings, &clients, events, &metrics, &health, &stop, &mut tasks,
+    );
+
     stop.wait().await;
-    drop(events);
+    drop(context);
     let ended = timeout(PROCESS_END, async {
         while tasks.join_next().await.is_some() {}
     })
@@ -99,6 +110,86 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
         );
     }
     Ok(())
+}
+
+/// Starts the caches and the control loops.
+fn control(
+    settings: &Settings,
+    clients: &Clients,
+    events: Events,
+    metrics: &Arc<Metrics>,
+    health: &Health,
+    stop: &Stop,
+    tasks: &mut JoinSet<()>,
+) -> Arc<Context> {
+    let (changes, changed) = mpsc::unbounded_channel();
+    let (wake, woken) = mpsc::unbounded_channel();
+    let mut watches = JoinSet::new();
+    let caches = Caches::start(&clients.reads, &changes, &mut watches);
+    let devices = Arc::new(Devices::new(
+        clients.reads.clone(),
+        settings.namespace.clone(),
+        settings.addresses.clone(),
+        Clock::SYSTEM,
+    ));
+    let prober = Arc::new(Prober::new(
+        caches.clone(),
+        Arc::clone(&devices),
+        clients.writes.clone(),
+        Clock::SYSTEM,
+        events.clone(),
+        Arc::clone(metrics),
+    ));
+    let (told, changed_too) = mpsc::unbounded_channel();
+    let context = Arc::new(Context {
+        reads: clients.reads.clone(),
+        writes: clients.writes.clone(),
+        caches,
+        devices,
+        events,
+        metrics: Arc::clone(metrics),
+        board: Board::default(),
+        own_node: settings.node_name.clone(),
+        wake,
+        brakes: Brakes::default(),
+        revision: Revision::default(),
+    });
+    gauges(&context, &prober, metrics);
+    let (shared, health, ended) = (Arc::clone(&context), health.clone(), stop.clone());
+    let probes = Arc::clone(&prober).run(changed_too, stop.clone());
+    tasks.spawn(async move {
+        // The watches end with this task.
+        let _watches = watches;
+        let loops = async {
+            // Asked by one task only: of several that wait for one kube store, only the last is woken.
+            if shared.caches.ready().await.is_err() {
+                return;
+            }
+            health.open(Gate::Caches);
+            let names = futures::stream::unfold(woken, |mut woken| async {
+                Some((woken.recv().await?, woken))
+            });
+            let incidents = control::run_incidents(Arc::clone(&shared), Arc::default(), names);
+            let detector = control::run_detector(Arc::clone(&shared), changed, told);
+            futures::future::join3(incidents, detector, probes).await;
+        };
+        // Cut off in the middle of whatever they do: every step is safe to lose its process at.
+        let _ = ended.or(loops).await;
+    });
+    context
+}
+
+/// The gauges show what the caches and the incidents are at the moment of a scrape.
+fn gauges(context: &Arc<Context>, prober: &Arc<Prober>, metrics: &Metrics) {
+    let (board, caches) = (context.board.clone(), context.caches.clone());
+    let prober = Arc::clone(prober);
+    metrics.gauges_from(move || Snapshot {
+        incidents: board.rows(),
+        devices: prober.snapshot(),
+        watches: caches.ages(),
+        leader: true,
+        ..Snapshot::default()
+    });
 }
 
 /// Tries until the API server answers and can be worked with. A cluster that has just lost a node may well have lost its API

@@ -76,8 +76,8 @@ pub struct SlimCondition {
     pub type_: String,
     /// Status.
     pub status: String,
-    /// When the status last changed, as text.
-    pub last_transition_time: String,
+    /// When the status last changed, as text; null is allowed.
+    pub last_transition_time: Option<String>,
 }
 
 /// What the kubelet says of its machine.
@@ -194,7 +194,7 @@ impl SlimCondition {
         ConditionView {
             kind: self.type_.clone(),
             status: self.status.clone(),
-            transition: self.last_transition_time.clone(),
+            transition: self.last_transition_time.clone().unwrap_or_default(),
         }
     }
 }

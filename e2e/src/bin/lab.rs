@@ -22,6 +22,8 @@ struct Arguments {
 enum Command {
     /// Build the programs of the control plane, if they are not built yet.
     Build,
+    /// Cut the power of two nodes, one of them protected, and show what happens.
+    Demo,
     /// Start a cluster, print how to reach it, and keep it until Ctrl-C.
     Up {
         /// Number of simulated nodes, node-1 and so on.
@@ -34,6 +36,7 @@ enum Command {
 async fn main() -> Result<()> {
     match Arguments::parse().command {
         Command::Build => build(),
+        Command::Demo => e2e::demo::run().await,
         Command::Up { nodes } => up(nodes).await,
     }
 }

@@ -7,6 +7,7 @@ mod control_plane;
 mod csi;
 mod deploy;
 mod operator;
+mod power_cut;
 mod proxy;
 mod real;
 mod simulated;

@@ -12,7 +12,7 @@ use super::super::proof::{Case, NotProven, Proof, judge};
 use super::super::quiesce::{name_some, startable, stuck, tolerating};
 use super::super::stage::Stage;
 use super::super::taint;
-use super::unclaimed::{current_level, fail, judge_level, names};
+use super::unclaimed::{current_level, fail, judge_level, names, order};
 use super::{Moment, act, poll, wait};
 use crate::api::settings::{FenceMode, PodDeletion, RecoveryStrategy};
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub(super) fn step(
         let words = "no FenceDevice of any level serves the node any more".to_owned();
         return abort(m, node, claim, Stage::Aborted, words);
     };
-    if m.busy {
+    if m.busy.is_some() {
         return in_trouble(
             m,
             wait(busy_stage(m), format!("waits for {}", names(&level))),
@@ -132,7 +132,7 @@ fn after_off(m: &Memory) -> &'static str {
 /// Takes our claim away, once no command of ours is on its way any more.
 fn abort(m: &mut Memory, node: &NodeView, claim: &str, stage: Stage, words: String) -> Decision {
     m.ending = Some((stage, words.clone()));
-    if m.busy {
+    if m.commanding() {
         return wait(
             busy_stage(m),
             format!("{words}; waits for the device before the claim goes"),
@@ -151,7 +151,7 @@ fn drop_claim(m: &mut Memory, node: &NodeView, claim: &str, words: String) -> De
 
 /// The claim is a process's before us, or a rival's: put ours in its place and begin from nothing.
 fn take_over(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Decision {
-    m.forget_claim();
+    m.forget_claim(t.now + s.late_effect);
     let value = taint::claim_value(&s.fence, &t.nonce);
     m.claim = Some(Held {
         value: value.clone(),
@@ -252,13 +252,9 @@ fn power_off(s: &Settings, m: &mut Memory, level: &Level, t: &Moment) -> Option<
             ))
         }
         Some(attempt) if attempt.results.is_empty() => {
-            let order = DeviceOrder::Off(attempt.clone());
-            m.busy = true;
-            Some(act(
-                Effect::Device(order, m.level),
-                Stage::Fencing,
-                format!("turns the machine off by {}", names(level)),
-            ))
+            let off = DeviceOrder::Off(attempt.clone());
+            let words = format!("turns the machine off by {}", names(level));
+            Some(act(order(m, off), Stage::Fencing, words))
         }
         Some(attempt) => {
             let sent = judge_level(level, |device| match attempt.results.get(&device.name) {
@@ -296,16 +292,11 @@ fn prove(
         if let (FenceMode::PowerOff, Seen::Present(lease)) = (s.mode, &o.lease) {
             m.lease_before = Some(lease.clone());
         }
-        m.busy = true;
         let words = format!(
             "reads the power from {} until it is proven off",
             names(level)
         );
-        return act(
-            Effect::Device(DeviceOrder::Confirm, m.level),
-            Stage::Verifying,
-            words,
-        );
+        return act(order(m, DeviceOrder::Confirm), Stage::Verifying, words);
     };
     let (Some(held), Some(quiesced), Some(lease_before)) = (&m.claim, m.quiesced, &m.lease_before)
     else {

@@ -7,10 +7,10 @@
 use super::super::incident::{Attempt, Decision, DeviceOrder, Effect, Level, Memory, Settings};
 use super::super::observed::{NodeView, Observed};
 use super::super::reading::PowerState;
-use super::super::release::{Hindrance, booted_anew, drained, never_went_down};
+use super::super::release::{Hindrance, attachments_left, booted_anew, hindrance, never_went_down};
 use super::super::stage::Stage;
 use super::super::taint;
-use super::unclaimed::{answer, current_level, judge_level, names, state_word};
+use super::unclaimed::{answer, current_level, judge_level, names, order, state_word};
 use super::{Moment, act, poll, wait};
 use crate::api::settings::{FenceMode, ReleaseMode};
 use std::time::Duration;
@@ -33,9 +33,7 @@ pub(super) fn step(
     m.tainted = true;
     let fenced_boot = s.boot_id.as_deref();
     let new_boot = booted_anew(node, fenced_boot);
-    let hindrance = drained(node, o).err();
-    m.last_check =
-        hindrance == Some(Hindrance::NotRead) && o.pods.present().is_some() && !m.last_check;
+    let hindrance = hindrance(node, o);
     match hindrance {
         Some(_) => m.drained = None,
         None => m.drained = m.drained.or(Some(t.now)),
@@ -49,14 +47,10 @@ pub(super) fn step(
     }
     let decision = match hindrance {
         Some(hindrance) => {
-            let pace = if m.last_check {
-                t.now
-            } else {
-                poll(m, t.now, Duration::from_secs(2))
-            };
-            wait(Stage::Detaching, hindrance.words()).until(pace)
+            m.last_check = false;
+            wait(Stage::Detaching, hindrance.words()).until(poll(m, t.now, Duration::from_secs(2)))
         }
-        None => release(s, m, node, claim, level.as_ref(), new_boot, t),
+        None => release(s, m, node, claim, level.as_ref(), o, t),
     };
     if never_went_down(node, fenced_boot) {
         let words = format!(
@@ -78,10 +72,18 @@ fn release(
     node: &NodeView,
     claim: &str,
     level: Option<&Level>,
-    new_boot: bool,
+    o: &Observed,
     t: &Moment,
 ) -> Decision {
     let again = t.now + WATCH_PERIOD;
+    let new_boot = booted_anew(node, s.boot_id.as_deref());
+    if never_went_down(node, s.boot_id.as_deref()) {
+        return wait(
+            Stage::AwaitingRelease,
+            format!("Node {} is Ready and never went down", node.name),
+        )
+        .until(again);
+    }
     if !new_boot {
         if s.release == ReleaseMode::AfterRecovery {
             return patient(
@@ -108,6 +110,19 @@ fn release(
     if let Some(until) = m.unresolved_until.filter(|until| t.now < *until) {
         let words = "everything has detached; an off command of unknown outcome may still land, the taint stays until then";
         return patient(Stage::AwaitingRelease, words, until);
+    }
+    // Everything else is settled: one complete quorum LIST of the VolumeAttachments is the last word.
+    m.last_check = !m.last_check;
+    match attachments_left(o) {
+        Ok(()) => {}
+        Err(Hindrance::NotRead) => {
+            let pace = match m.last_check {
+                true => t.now,
+                false => poll(m, t.now, Duration::from_secs(2)),
+            };
+            return wait(Stage::AwaitingRelease, Hindrance::NotRead.words()).until(pace);
+        }
+        Err(left) => return wait(Stage::Detaching, left.words()).until(again),
     }
     m.releasing = true;
     let quarantine = (!new_boot).then_some(node.boot_id.as_str());
@@ -165,7 +180,7 @@ fn watch_power(
     level: &Level,
     t: &Moment,
 ) -> Option<Decision> {
-    if m.busy {
+    if m.busy.is_some() {
         return None;
     }
     if let Some(attempt) = m.attempt.clone() {
@@ -211,13 +226,8 @@ fn watch_power(
     if failed && last.is_some() && s.levels.len() > 1 {
         m.level = (m.level + 1) % s.levels.len();
     }
-    m.busy = true;
-    let index = m.level;
-    Some(act(
-        Effect::Device(DeviceOrder::Look, index),
-        stage(m),
-        format!("reads the power from {}", names(level)),
-    ))
+    let words = format!("reads the power from {}", names(level));
+    Some(act(order(m, DeviceOrder::Look), stage(m), words))
 }
 
 /// Intent, command, and then looking again.
@@ -230,13 +240,9 @@ fn turn_off_again(m: &mut Memory, level: &Level, attempt: Attempt) -> Option<Dec
         return Some(act(Effect::RecordIntent(attempt), stage(m), words));
     }
     if attempt.results.is_empty() {
-        m.busy = true;
         let words = format!("turns the machine off again by {}", names(level));
-        return Some(act(
-            Effect::Device(DeviceOrder::Off(attempt), m.level),
-            stage(m),
-            words,
-        ));
+        let off = DeviceOrder::Off(attempt);
+        return Some(act(order(m, off), stage(m), words));
     }
     m.attempt = None;
     m.sights.clear();

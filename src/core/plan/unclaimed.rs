@@ -34,7 +34,9 @@ pub(super) fn step(
         return end;
     }
     // A claim that was written and is not there: its write failed, or has not landed yet. The next one has another nonce.
-    m.forget_claim();
+    if m.claim.is_some() {
+        m.forget_claim(t.now + s.late_effect);
+    }
     if let Some(held) = held_back(s, node, o) {
         return held;
     }
@@ -175,8 +177,10 @@ fn held_back(s: &Settings, node: &NodeView, o: &Observed) -> Option<Decision> {
         return Some(wait(Stage::AwaitingApproval, words));
     }
     o.hold.as_ref().map(|hold| {
-        let words = format!("held ({}): {}", hold.reason, hold.words);
-        wait(Stage::Held, words.clone()).escalated(hold.reason, words)
+        wait(
+            Stage::Held,
+            format!("held ({}): {}", hold.reason, hold.words),
+        )
     })
 }
 
@@ -191,7 +195,7 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Decision 
             .escalated("NoDevice", words)
             .until(t.now + ROUND_PAUSE_MAX);
     };
-    if m.busy {
+    if m.busy.is_some() {
         return in_trouble(
             m,
             wait(
@@ -239,6 +243,16 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Decision 
     }
 }
 
+/// Device work with the level that is tried now.
+pub(super) fn order(m: &mut Memory, order: DeviceOrder) -> Effect {
+    m.begin(matches!(order, DeviceOrder::Off(_)));
+    Effect::Device {
+        order,
+        level: m.level,
+        number: m.orders,
+    }
+}
+
 /// After a whole round of failures a human is needed, and the tries go on.
 pub(super) fn in_trouble(m: &Memory, decision: Decision) -> Decision {
     match (&m.last_failure, m.rounds) {
@@ -248,13 +262,8 @@ pub(super) fn in_trouble(m: &Memory, decision: Decision) -> Decision {
 }
 
 fn look(m: &mut Memory, level: &Level) -> Decision {
-    m.busy = true;
     let words = format!("asks {} of level {}", names(level), level.name);
-    act(
-        Effect::Device(DeviceOrder::Look, m.level),
-        Stage::Checking,
-        words,
-    )
+    act(order(m, DeviceOrder::Look), Stage::Checking, words)
 }
 
 fn claim(s: &Settings, m: &mut Memory, node: &NodeView, level: &Level, t: &Moment) -> Decision {

@@ -1,0 +1,45 @@
+# Everything that a developer or CI does. `make help` lists it.
+.DEFAULT_GOAL := help
+.PHONY: help build test unit e2e demo lab bench-failover generate clean
+
+CARGO ?= cargo
+# e2e tests at the same time: each brings up a cluster of its own, about one core and 700 MiB.
+E2E_THREADS ?= 2
+
+help: ## List the targets
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
+
+build: ## Build the operator (release) and the lab's control plane (5 minutes the first time)
+	$(CARGO) build --release --bins
+	$(CARGO) run --quiet --package e2e --bin lab -- build
+
+test: unit e2e ## Run every test: format, lints, unit, golden, API, end to end
+
+unit: ## Format, lints, and the tests that need no cluster
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	$(CARGO) test --package node-fencing-operator --quiet
+	$(CARGO) test --package e2e --lib --quiet
+
+e2e: ## The tests on a real control plane
+	$(CARGO) build --quiet --package node-fencing-operator --bins
+	$(CARGO) run --quiet --package e2e --bin lab -- build
+	$(CARGO) test --package e2e --test e2e -- --test-threads=$(E2E_THREADS)
+
+demo: ## Cut a node's power and watch its volume move
+	$(CARGO) build --quiet --package node-fencing-operator --bins
+	$(CARGO) run --quiet --package e2e --bin lab -- demo
+
+lab: ## Leave a cluster with the operator up, and print its KUBECONFIG
+	$(CARGO) build --quiet --package node-fencing-operator --bins
+	$(CARGO) run --quiet --package e2e --bin lab -- up
+
+bench-failover: ## Power loss to Running elsewhere, split by stage, with and without the operator
+	$(CARGO) build --quiet --release --package node-fencing-operator --bins
+	$(CARGO) run --quiet --release --package e2e --bin lab -- bench-failover
+
+generate: ## Rewrite the generated files (crds/, golden answers)
+	UPDATE=1 $(CARGO) test --package node-fencing-operator --quiet
+
+clean: ## Remove everything that was built
+	$(CARGO) clean

@@ -1,0 +1,104 @@
+//! Case 1: a node loses power, its BMC answers, and its StatefulSet runs elsewhere with its volume.
+
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use e2e::lab::{Kind, LIMIT, Lab, Setup, available, condition, has_taint, resource};
+use e2e::workload::{Template, node_of};
+use serde_json::json;
+
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+const CLAIM: &str = "nodefencing.io/claim";
+const QUARANTINE: &str = "nodefencing.io/quarantine";
+
+async fn power_cut_moves_the_volume(kind: Kind) -> Result<()> {
+    if let Err(reason) = available(kind) {
+        eprintln!("SKIPPED: no machines of kind {kind:?} here: {reason}");
+        return Ok(());
+    }
+    let lab = Lab::start(Setup::new("power-cut", 2).on(kind)).await?;
+    let operator = lab.operator().await?;
+    lab.wait_protected().await?;
+    lab.policy("ConfirmOnly", json!({})).await?;
+    lab.workloads
+        .stateful_set("db", &Template::default())
+        .await?;
+    let pod = lab.workloads.wait_running("db-0", LIMIT).await?;
+    let node = node_of(&pod).to_owned();
+    let rig = lab.rig_of(&node)?;
+
+    let cut = Instant::now();
+    rig.machine.set_power(false);
+    let moved = lab
+        .workloads
+        .wait_running_elsewhere("db-0", &node, LIMIT)
+        .await?;
+    eprintln!(
+        "{:.1} s from power cut to Running on {}",
+        cut.elapsed().as_secs_f64(),
+        node_of(&moved)
+    );
+    let fence = lab.wait_stage(&node, "Recovered").await?;
+    ensure!(condition(&fence, "Succeeded").is_some_and(|succeeded| succeeded["status"] == "True"));
+    ensure!(condition(&fence, "NodeConfirmedDown").is_some_and(|down| down["status"] == "True"));
+    let readings = fence.data["status"]["evidence"]["readings"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    ensure!(
+        readings.len() >= 2
+            && readings
+                .iter()
+                .rev()
+                .take(2)
+                .all(|reading| reading["powerState"] == "Off")
+    );
+
+    let released = lab.node(&node).await?;
+    ensure!(
+        !has_taint(&released, OUT_OF_SERVICE)
+            && !has_taint(&released, CLAIM)
+            && has_taint(&released, QUARANTINE)
+    );
+    let nodes: Vec<_> = lab
+        .writes()
+        .await?
+        .into_iter()
+        .filter(|write| resource(write) == "nodes")
+        .collect();
+    let sets_it = |write: &&e2e::audit::Request| {
+        let operations = write.request_object.as_array().cloned().unwrap_or_default();
+        write.succeeded()
+            && operations
+                .iter()
+                .any(|one| one["op"] == "add" && one["value"]["key"] == OUT_OF_SERVICE)
+    };
+    ensure!(
+        nodes.iter().filter(sets_it).count() == 1,
+        "out-of-service was not set exactly once"
+    );
+    ensure!(
+        nodes.len() == 3,
+        "claim, taint and release are three writes, not {}",
+        nodes.len()
+    );
+
+    rig.machine.set_power(true);
+    lab.wait_node(&node, "the quarantine is lifted", |node| {
+        !has_taint(node, QUARANTINE)
+    })
+    .await?;
+    lab.silent_after_proof(&fence).await?;
+    operator.check()?;
+    lab.verdict().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn simulated_node_power_cut_moves_the_volume() -> Result<()> {
+    power_cut_moves_the_volume(Kind::Simulated).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_node_power_cut_moves_the_volume() -> Result<()> {
+    power_cut_moves_the_volume(Kind::Real).await
+}

@@ -1,0 +1,233 @@
+//! Device work, outside of any reconcile slot: a slow or hung BMC delays nobody but its own incident (DESIGN L5).
+//!
+//! A job carries out one order of the core with all devices of a level, side by side, and reports what they said. It decides
+//! nothing but one thing: right before an off command leaves, the claim is read once more, and without it nothing is sent.
+
+use super::context::Context;
+use super::observe;
+use crate::api::device::FenceDevice;
+use crate::clock::{self, Clock};
+use crate::core::incident::{
+    Attempt, Device, DeviceOrder, DeviceReply, Held, Level, OffResult, Settings, Sight,
+};
+use crate::core::observed::{NodeView, Ready, Seen};
+use crate::core::proof::DeviceReadings;
+use crate::core::reading::{PowerState, Reading};
+use crate::fence::confirm::{ConfirmPlan, Ended, confirm};
+use crate::fence::{DeviceError, FenceDriver, OffOutcome};
+use futures::future::join_all;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How long one question to a device may take, its turn and its Secret included.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// An order, and all that it needs.
+pub struct Job {
+    /// What to do.
+    pub order: DeviceOrder,
+    /// With which devices.
+    pub level: Level,
+    /// The incident's settings.
+    pub settings: Settings,
+    /// The claim under which a command may be sent.
+    pub claim: Option<Held>,
+}
+
+/// Carries the order out. Dropping the future ends all device work at once.
+pub async fn run(context: &Context, job: &Job) -> DeviceReply {
+    match &job.order {
+        DeviceOrder::Look => {
+            let sights = job
+                .level
+                .devices
+                .iter()
+                .map(|device| look(context, job, device));
+            DeviceReply::Looked(join_all(sights).await)
+        }
+        DeviceOrder::Off(attempt) => {
+            let commands = job
+                .level
+                .devices
+                .iter()
+                .map(|device| off(context, job, device, attempt));
+            DeviceReply::Commanded(join_all(commands).await.into_iter().collect())
+        }
+        DeviceOrder::Confirm => {
+            let confirmations = job
+                .level
+                .devices
+                .iter()
+                .map(|device| read(context, job, device));
+            let (readings, failures): (Vec<_>, Vec<_>) =
+                join_all(confirmations).await.into_iter().unzip();
+            DeviceReply::Confirmed(readings, failures.into_iter().flatten().collect())
+        }
+    }
+}
+
+/// The device as the cache has it, and its driver for this node.
+async fn driver(
+    context: &Context,
+    job: &Job,
+    name: &str,
+) -> Result<(FenceDevice, Arc<dyn FenceDriver>), String> {
+    let devices = context.caches.devices();
+    let device = devices
+        .into_iter()
+        .find(|device| device.metadata.name.as_deref() == Some(name));
+    let device = device.ok_or_else(|| "it was deleted".to_owned())?;
+    let driver = context
+        .devices
+        .driver(&device, &job.settings.node)
+        .await
+        .map_err(|error| error.to_string())?;
+    Ok((device, driver))
+}
+
+async fn look(context: &Context, job: &Job, device: &Device) -> Sight {
+    let question = async {
+        let (object, driver) = driver(context, job, &device.name).await?;
+        let _turn = context.devices.turn(&object, driver.as_ref()).await;
+        let answer = driver.open().observe().await;
+        answer.map_err(|error| error.to_string())
+    };
+    let reading = match timeout(LOOK_TIMEOUT, question).await {
+        Ok(reading) => reading,
+        Err(_) => Err(format!("no answer within {} s", LOOK_TIMEOUT.as_secs())),
+    };
+    Sight {
+        device: device.name.clone(),
+        reading,
+        at: clock::since_boot(),
+    }
+}
+
+async fn off(
+    context: &Context,
+    job: &Job,
+    device: &Device,
+    attempt: &Attempt,
+) -> (String, OffResult) {
+    let started = clock::since_boot();
+    let result = match timeout(job.level.timeout, command(context, job, device)).await {
+        Ok(result) => result,
+        // What was under way when time ran out may have been sent.
+        Err(_) => OffResult::Unknown(format!(
+            "no answer within {} s",
+            job.level.timeout.as_secs()
+        )),
+    };
+    let took = clock::since_boot().saturating_sub(started);
+    tracing::info!(
+        fence = %job.settings.fence, node = %job.settings.node, device = %device.name,
+        attempt = %attempt.id, ?result, took_ms = took.as_millis(), "off command"
+    );
+    (device.name.clone(), result)
+}
+
+/// Everything that can be done before the command is done before it; then the claim is read again, and the command leaves.
+async fn command(context: &Context, job: &Job, device: &Device) -> OffResult {
+    let (object, driver) = match driver(context, job, &device.name).await {
+        Ok(found) => found,
+        Err(reason) => return OffResult::NotSent(reason),
+    };
+    let _turn = context.devices.turn(&object, driver.as_ref()).await;
+    let mut session = driver.open();
+    let reading = match session.prepare_off().await {
+        Ok(reading) => reading,
+        Err(error) => return OffResult::NotSent(error.to_string()),
+    };
+    if let Err(wrong) = device.identity.check(&device.name, &reading) {
+        return OffResult::NotSent(wrong.to_string());
+    }
+    if let Err(reason) = still_claimed(context, job).await {
+        return OffResult::NotSent(reason);
+    }
+    match session.force_off().await {
+        Ok(OffOutcome::Accepted) => OffResult::Accepted,
+        Ok(OffOutcome::AlreadyOff { .. }) => OffResult::AlreadyOff,
+        Ok(OffOutcome::Unknown(error)) => OffResult::Unknown(error.to_string()),
+        Err(error) => OffResult::NotSent(error.to_string()),
+    }
+}
+
+/// S11, F12: no power command without a held claim, read by quorum right before it is sent.
+async fn still_claimed(context: &Context, job: &Job) -> Result<(), String> {
+    let held = job.claim.as_ref().ok_or("no claim is held")?;
+    let node: NodeView = match observe::node(context, &job.settings.node).await {
+        Seen::Present(node) => node.view(),
+        Seen::Failed(reason) => {
+            return Err(format!(
+                "the claim cannot be read before the command: {reason}"
+            ));
+        }
+        Seen::Absent | Seen::NotRead => return Err("the Node is gone".to_owned()),
+    };
+    if node.uid != held.uid || node.claim() != Some(held.value.as_str()) {
+        return Err(format!(
+            "the claim was lost before the command: the Node carries {}",
+            node.claim().unwrap_or("none")
+        ));
+    }
+    // Under out-of-service a node that says Ready with its old boot is the reason for the command.
+    if node.ready() == Ready::True && !node.out_of_service() {
+        return Err("the Node is Ready again".to_owned());
+    }
+    Ok(())
+}
+
+/// Reads in a new session until there is a run of Off, or until time is up.
+async fn read(context: &Context, job: &Job, device: &Device) -> (DeviceReadings, Option<String>) {
+    let nothing = |reason: String| {
+        let readings = DeviceReadings {
+            device: device.name.clone(),
+            identity: device.identity.clone(),
+            readings: Vec::new(),
+        };
+        (
+            readings,
+            Some(format!("FenceDevice {}: {reason}", device.name)),
+        )
+    };
+    let (object, driver) = match driver(context, job, &device.name).await {
+        Ok(found) => found,
+        Err(reason) => return nothing(reason),
+    };
+    let _turn = context.devices.turn(&object, driver.as_ref()).await;
+    let plan = ConfirmPlan {
+        reads: u32::try_from(job.settings.verification.off_reads_min).unwrap_or(u32::MAX),
+        period: job.settings.read_period,
+        window: job.settings.verification.window,
+        deadline: job.level.timeout,
+    };
+    let watch = |reading: &Reading| {
+        // An error names nobody; a machine that answers must be the right one.
+        let named = reading.state != PowerState::Unknown || reading.identity.system_uuid.is_some();
+        match device.identity.check(&device.name, reading) {
+            Err(wrong) if named => ControlFlow::Break(wrong.to_string()),
+            _ => ControlFlow::Continue(()),
+        }
+    };
+    let confirmation = confirm(driver.as_ref(), &plan, Clock::SYSTEM, watch).await;
+    let failure = match confirmation.ended {
+        Ended::Stable => None,
+        Ended::Deadline(error) => Some(error.map_or_else(
+            || "not off in time".to_owned(),
+            |error: DeviceError| error.to_string(),
+        )),
+        Ended::Stopped(reason) => Some(reason),
+        Ended::Failed(error) => Some(error.to_string()),
+    };
+    let readings = DeviceReadings {
+        device: device.name.clone(),
+        identity: device.identity.clone(),
+        readings: confirmation.readings,
+    };
+    (
+        readings,
+        failure.map(|reason| format!("FenceDevice {}: {reason}", device.name)),
+    )
+}

@@ -1,0 +1,161 @@
+//! From a NodeFence and the live objects beside it to the settings of its incident.
+//!
+//! What the NodeFence froze is used as it stands; devices are resolved live, because a corrected address must help a fence
+//! that runs. A policy that was deleted or narrowed only ever stops a fence before its taint (DESIGN S15).
+
+use super::devices::{Devices, serving};
+use crate::api::device::FenceDevice;
+use crate::api::fence::{ApprovalDecision, DesiredState, NodeFence, TriggerType};
+use crate::api::fence_status::{AttemptAction, NodeFenceStatus};
+use crate::api::policy::NodeFencingPolicy;
+use crate::api::settings::{ApprovalMode, FenceLevel, FenceMode, LevelRequirement};
+use crate::core::incident::{Approval, Device, Level, Record, Settings};
+use crate::core::observed::NodeView;
+use crate::core::proof::{Require, Verification};
+use crate::core::select;
+use std::time::Duration;
+
+/// The settings of the incident, as of now. `node` is the Node as last seen, for labels and identity.
+pub fn settings(
+    fence: &NodeFence,
+    status: &NodeFenceStatus,
+    node: Option<&NodeView>,
+    policy: Option<&NodeFencingPolicy>,
+    devices: (&Devices, &[FenceDevice]),
+    record: &Record,
+) -> Settings {
+    let spec = &fence.spec;
+    let frozen = &spec.fence;
+    let reads = frozen.verification.consecutive_off_reads.max(2);
+    let period = Duration::from_secs(frozen.verification.read_period_seconds.into());
+    let human = spec.trigger.type_ == TriggerType::Manual;
+    let levels = frozen
+        .levels
+        .iter()
+        .map(|level| resolve_level(level, node, devices));
+    Settings {
+        fence: fence.metadata.name.clone().unwrap_or_default(),
+        node: spec.node_name.clone(),
+        node_uid: spec.node_uid.clone().or_else(|| status.node_uid.clone()),
+        boot_id: spec.boot_id.clone().or_else(|| status.boot_id.clone()),
+        human,
+        mode: frozen.mode,
+        strategy: spec.recovery.strategy,
+        pod_deletion: spec.recovery.pod_deletion,
+        release: spec.release.mode,
+        detach_timeout: Duration::from_secs(spec.recovery.detach_timeout_seconds.into()),
+        release_timeout: Duration::from_secs(spec.release.timeout_seconds.into()),
+        verification: Verification {
+            off_reads_min: usize::try_from(reads).unwrap_or(2),
+            window: period * (reads - 1),
+        },
+        read_period: period,
+        late_effect: Duration::from_secs(frozen.verification.late_effect_seconds.into()),
+        levels: levels.collect(),
+        approval: approval(fence),
+        released: spec.desired_state == DesiredState::Released,
+        stop: if human || spec.trigger.type_ == TriggerType::External {
+            None
+        } else {
+            stop(fence, node, policy)
+        },
+        record: record.clone(),
+    }
+}
+
+fn resolve_level(
+    level: &FenceLevel,
+    node: Option<&NodeView>,
+    (all, devices): (&Devices, &[FenceDevice]),
+) -> Level {
+    let selected = |device: &&FenceDevice| {
+        let labels = device.metadata.labels.clone().unwrap_or_default();
+        level
+            .device_selector
+            .as_ref()
+            .is_none_or(|selector| select::matches(selector, &labels))
+    };
+    let serving = node.map(|node| {
+        serving(devices, node)
+            .into_iter()
+            .filter(selected)
+            .map(|device| Device {
+                name: device.metadata.name.clone().unwrap_or_default(),
+                identity: all.identity_rule(device, node),
+            })
+    });
+    let mut devices: Vec<Device> = serving.into_iter().flatten().collect();
+    devices.sort_by(|one, other| one.name.cmp(&other.name));
+    Level {
+        name: level.name.clone(),
+        require: match level.require {
+            LevelRequirement::All => Require::All,
+            LevelRequirement::Any => Require::Any,
+        },
+        attempts_max: level.attempts,
+        retry_period: Duration::from_secs(level.retry_period_seconds.into()),
+        timeout: Duration::from_secs(level.timeout_seconds.into()),
+        devices,
+    }
+}
+
+fn approval(fence: &NodeFence) -> Approval {
+    match (&fence.spec.approval, fence.spec.fence.approval.mode) {
+        (Some(given), _) => match given.decision {
+            ApprovalDecision::Approved => Approval::Approved(given.user.clone()),
+            ApprovalDecision::Denied => Approval::Denied(given.user.clone(), given.reason.clone()),
+        },
+        (None, ApprovalMode::Manual) => Approval::Awaited,
+        (None, ApprovalMode::Automatic) => Approval::NotNeeded,
+    }
+}
+
+/// Has the live policy been taken away from this incident, or narrowed below it?
+fn stop(
+    fence: &NodeFence,
+    node: Option<&NodeView>,
+    policy: Option<&NodeFencingPolicy>,
+) -> Option<String> {
+    let name = fence.spec.policy_name.as_deref().unwrap_or_default();
+    let Some(policy) = policy else {
+        return Some(format!("NodeFencingPolicy {name} was deleted"));
+    };
+    if node.is_some_and(|node| !select::matches(&policy.spec.node_selector, &node.labels)) {
+        return Some(format!(
+            "NodeFencingPolicy {name} no longer selects the node"
+        ));
+    }
+    let (frozen, live) = (fence.spec.fence.mode, policy.spec.fence.mode);
+    if rank(live) < rank(frozen) {
+        return Some(format!(
+            "NodeFencingPolicy {name} was narrowed from mode {frozen:?} to {live:?}"
+        ));
+    }
+    let changed = fence.spec.policy_generation != policy.metadata.generation;
+    (frozen == FenceMode::Observe && changed).then(|| {
+        format!("NodeFencingPolicy {name} was changed: what it says now begins a new NodeFence")
+    })
+}
+
+fn rank(mode: FenceMode) -> u8 {
+    match mode {
+        FenceMode::Observe => 0,
+        FenceMode::ConfirmOnly => 1,
+        FenceMode::PowerOff => 2,
+    }
+}
+
+/// What the NodeFence says of the time before this process.
+pub fn record(status: &NodeFenceStatus) -> Record {
+    let off =
+        |attempt: &&crate::api::fence_status::Attempt| attempt.action == AttemptAction::PowerOff;
+    Record {
+        evidence: status.evidence.is_some(),
+        unresolved: status
+            .attempts
+            .iter()
+            .filter(off)
+            .any(|attempt| attempt.completion_time.is_none()),
+        attempts: status.attempt_count.unwrap_or_default(),
+    }
+}

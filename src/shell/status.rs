@@ -1,0 +1,325 @@
+//! The record of an incident: what the NodeFence's status says, rendered from what the core decided and what came of it.
+//!
+//! The protocol writes three times (intent, evidence, end); a stage in between is only worth a write of its own when it has
+//! lasted a while, so that a clean fence costs few writes and a stuck one is always explained.
+
+use crate::api::conditions::{
+    ConditionStatus, ESCALATED, HELD, NODE_CONFIRMED_DOWN, SUCCEEDED, find, set_condition,
+};
+use crate::api::fence::NodeFence;
+use crate::api::fence_status::{
+    Attempt as AttemptRecord, AttemptAction, AttemptResult, Evidence as EvidenceRecord,
+    EvidenceReading, NodeFenceStatus, VolumeRecord, VolumeState,
+};
+use crate::core::incident::{Attempt, Decision, Evidence, Memory, OffResult};
+use crate::core::observed::AttachmentView;
+use crate::core::stage::Stage;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
+use std::time::Duration;
+
+/// Readings kept in the evidence, the newest of each device.
+const READINGS_KEPT: usize = 8;
+/// Attempts kept, the newest.
+const ATTEMPTS_KEPT: usize = 50;
+/// Volumes kept.
+const VOLUMES_KEPT: usize = 128;
+/// Characters of a message inside a list.
+const NOTE_CHARACTERS: usize = 1024;
+
+/// Has the incident ended?
+pub fn is_ended(fence: &NodeFence) -> bool {
+    let status = fence.status.as_ref();
+    status
+        .and_then(|status| find(&status.conditions, SUCCEEDED))
+        .is_some_and(|condition| condition.status != "Unknown")
+}
+
+/// A moment of the boot clock as wall clock, for the record.
+pub fn wall(at: Duration, now: Duration, wall: Timestamp) -> Option<Timestamp> {
+    let ahead = SignedDuration::try_from(at)
+        .ok()?
+        .checked_sub(SignedDuration::try_from(now).ok()?)?;
+    wall.checked_add(ahead).ok()
+}
+
+/// Takes the decision's stage, words and escalation into the conditions.
+pub fn stage(
+    status: &mut NodeFenceStatus,
+    memory: &Memory,
+    decision: &Decision,
+    generation: Option<i64>,
+    now: Duration,
+    wall_now: Timestamp,
+) {
+    status.observed_generation = generation;
+    let succeeded = match decision.stage {
+        Stage::Recovered => ConditionStatus::True,
+        ended if ended.is_ended() => ConditionStatus::False,
+        _ => ConditionStatus::Unknown,
+    };
+    let conditions = &mut status.conditions;
+    let reason = decision.stage.to_string();
+    set_condition(
+        conditions,
+        SUCCEEDED,
+        succeeded,
+        &reason,
+        &decision.words,
+        generation,
+        wall_now,
+    );
+    // Opened with the first reason to call somebody, closed when the reason is gone; never shown while there was none.
+    match &decision.escalation {
+        Some((reason, words)) => {
+            set_condition(
+                conditions,
+                ESCALATED,
+                ConditionStatus::True,
+                reason,
+                words,
+                generation,
+                wall_now,
+            );
+        }
+        None if find(conditions, ESCALATED).is_some() => {
+            let words = "nobody is needed any more";
+            set_condition(
+                conditions,
+                ESCALATED,
+                ConditionStatus::False,
+                "Resolved",
+                words,
+                generation,
+                wall_now,
+            );
+        }
+        None => {}
+    }
+    match decision.stage {
+        Stage::Held => {
+            set_condition(
+                conditions,
+                HELD,
+                ConditionStatus::True,
+                "Held",
+                &decision.words,
+                generation,
+                wall_now,
+            );
+        }
+        _ if find(conditions, HELD).is_some() => {
+            set_condition(
+                conditions,
+                HELD,
+                ConditionStatus::False,
+                "Admitted",
+                "it goes on",
+                generation,
+                wall_now,
+            );
+        }
+        _ => {}
+    }
+    status.stage_start_time = memory
+        .stage
+        .and_then(|(_, since)| wall(since, now, wall_now));
+    let deadline = decision
+        .deadline
+        .filter(|deadline| *deadline != Duration::MAX);
+    status.stage_deadline_time = deadline.and_then(|deadline| wall(deadline, now, wall_now));
+    status.claim = memory.claim.as_ref().map(|held| held.value.clone());
+    status.detected_time.get_or_insert(wall_now);
+    if decision.stage.is_ended() {
+        status.completion_time.get_or_insert(wall_now);
+        status.claim = None;
+    }
+}
+
+/// Writes an off command down before it is sent.
+pub fn intent(
+    status: &mut NodeFenceStatus,
+    attempt: &Attempt,
+    timeout: Duration,
+    wall_now: Timestamp,
+) {
+    status.current_level = Some(attempt.level.clone());
+    status.attempt_count = Some(status.attempt_count.unwrap_or_default() + 1);
+    let deadline = SignedDuration::try_from(timeout)
+        .ok()
+        .and_then(|timeout| wall_now.checked_add(timeout).ok());
+    for device in &attempt.devices {
+        status.attempts.push(AttemptRecord {
+            id: Some(attempt.id.clone()),
+            device: device.clone(),
+            level: Some(attempt.level.clone()),
+            action: AttemptAction::PowerOff,
+            start_time: wall_now,
+            deadline_time: deadline,
+            completion_time: None,
+            result: None,
+            power_state: None,
+            message: None,
+        });
+    }
+    let surplus = status.attempts.len().saturating_sub(ATTEMPTS_KEPT);
+    status.attempts.drain(..surplus);
+}
+
+/// Writes down what became of an off command. One of unknown outcome stays open: it may land late (S23).
+pub fn outcome(status: &mut NodeFenceStatus, attempt: &Attempt, wall_now: Timestamp) {
+    let mine = |record: &&mut AttemptRecord| record.id.as_deref() == Some(attempt.id.as_str());
+    for record in status.attempts.iter_mut().filter(mine) {
+        let Some(result) = attempt.results.get(&record.device) else {
+            continue;
+        };
+        let (result, message, ended) = match result {
+            OffResult::Accepted => (
+                AttemptResult::Succeeded,
+                "the device accepted the command".to_owned(),
+                true,
+            ),
+            OffResult::AlreadyOff => (
+                AttemptResult::Succeeded,
+                "the device says that the machine already is off".to_owned(),
+                true,
+            ),
+            OffResult::NotSent(reason) => (AttemptResult::Refused, reason.clone(), true),
+            OffResult::Unknown(reason) => (AttemptResult::TimedOut, reason.clone(), false),
+        };
+        record.result = Some(result);
+        record.message = Some(cut(&message));
+        record.completion_time = ended.then_some(wall_now);
+    }
+}
+
+/// Writes the evidence down: the facts that the proof rests on.
+pub fn evidence(
+    status: &mut NodeFenceStatus,
+    evidence: &Evidence,
+    memory: &Memory,
+    now: Duration,
+    wall_now: Timestamp,
+) {
+    // With a proof of Off in hand no earlier command is open any more.
+    for attempt in status
+        .attempts
+        .iter_mut()
+        .filter(|attempt| attempt.completion_time.is_none())
+    {
+        attempt.completion_time = Some(wall_now);
+    }
+    let level = memory.attempt.as_ref().map(|attempt| attempt.level.clone());
+    let readings = evidence.readings.iter().flat_map(|device| {
+        let skipped = device.readings.len().saturating_sub(READINGS_KEPT);
+        device
+            .readings
+            .iter()
+            .skip(skipped)
+            .map(|reading| EvidenceReading {
+                device: device.device.clone(),
+                level: level.clone(),
+                power_state: reading.state,
+                raw: reading.raw.clone(),
+                system_uuid: reading.identity.system_uuid.clone(),
+                time: reading.wall,
+                round_trip_millis: u32::try_from(
+                    reading.answered.saturating_sub(reading.asked).as_millis(),
+                )
+                .unwrap_or(u32::MAX),
+            })
+    });
+    status.evidence = Some(EvidenceRecord {
+        claim: evidence.claim.clone(),
+        node_uid: evidence.node_uid.clone(),
+        node_boot_id: evidence.boot_id.clone(),
+        lease_renew_time: evidence.lease_renew_time.parse().ok(),
+        quiesced_time: memory
+            .quiesced
+            .and_then(|at| wall(at, now, wall_now))
+            .unwrap_or(wall_now),
+        proven_time: wall_now,
+        readings: readings.take(32).collect(),
+    });
+    status.confirmed_down_time = Some(wall_now);
+    status.pod_count = u32::try_from(memory.pods_found.len()).ok();
+    status.tolerating_pods = memory.pods_tolerating.iter().take(100).cloned().collect();
+    let words = "off, read by its device again and again, and no sign of life since the claim";
+    let generation = status.observed_generation;
+    set_condition(
+        &mut status.conditions,
+        NODE_CONFIRMED_DOWN,
+        ConditionStatus::True,
+        "Proven",
+        words,
+        generation,
+        wall_now,
+    );
+}
+
+/// Takes the node's VolumeAttachments into the record; one that is not there any more has detached.
+pub fn volumes(status: &mut NodeFenceStatus, attachments: &[AttachmentView], wall_now: Timestamp) {
+    for attachment in attachments {
+        volume(&mut status.volumes, attachment);
+    }
+    for volume in &mut status.volumes {
+        let gone = !attachments
+            .iter()
+            .any(|attachment| attachment.name == volume.volume_attachment);
+        if gone && volume.state != VolumeState::Detached {
+            volume.state = VolumeState::Detached;
+            volume.detached_time = Some(wall_now);
+            volume.message = None;
+        }
+    }
+    let detached = status
+        .volumes
+        .iter()
+        .filter(|volume| volume.state == VolumeState::Detached)
+        .count();
+    status.volume_count = u32::try_from(status.volumes.len()).ok();
+    status.volumes_detached = u32::try_from(detached).ok();
+}
+
+fn volume(volumes: &mut Vec<VolumeRecord>, attachment: &AttachmentView) {
+    let state = match (&attachment.detach_error, attachment.deleting) {
+        (Some(_), _) => VolumeState::DetachError,
+        (None, true) => VolumeState::Detaching,
+        (None, false) => VolumeState::Attached,
+    };
+    let message = attachment.detach_error.as_deref().map(cut);
+    if let Some(known) = volumes
+        .iter_mut()
+        .find(|volume| volume.volume_attachment == attachment.name)
+    {
+        known.state = state;
+        known.message = message;
+    } else if volumes.len() < VOLUMES_KEPT {
+        volumes.push(VolumeRecord {
+            volume_attachment: attachment.name.clone(),
+            persistent_volume: (!attachment.volume.is_empty()).then(|| attachment.volume.clone()),
+            attacher: Some(attachment.attacher.clone()),
+            state,
+            detached_time: None,
+            message,
+        });
+    }
+}
+
+/// The JSON merge patch from what was written last to what is now: a field that has vanished becomes null.
+pub fn merge(written: &NodeFenceStatus, now: &NodeFenceStatus) -> Value {
+    let fields = |status: &NodeFenceStatus| match serde_json::to_value(status) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    };
+    let (before, mut after) = (fields(written), fields(now));
+    for key in before.keys() {
+        after.entry(key.clone()).or_insert(Value::Null);
+    }
+    after.retain(|key, value| before.get(key) != Some(value));
+    Value::Object(after)
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(NOTE_CHARACTERS).collect()
+}
