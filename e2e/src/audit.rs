@@ -5,7 +5,7 @@
 
 use std::{
     fs::File,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read, Seek, SeekFrom},
     path::PathBuf,
     time::Duration,
 };
@@ -145,12 +145,38 @@ impl AuditLog {
     /// A request of a moment ago may be missing: the API server writes the event after it has answered. See
     /// [`AuditLog::settled`].
     pub fn requests(&self, filter: impl Fn(&Request) -> bool) -> Result<Vec<Request>> {
-        let file = File::open(&self.path)
-            .with_context(|| format!("failed to open {}", self.path.display()))?;
+        self.read("", filter)
+    }
+
+    /// All requests of a user.
+    pub fn requests_of(&self, user: &str) -> Result<Vec<Request>> {
+        self.read(user, |request| request.user.username == user)
+    }
+
+    /// All writes of a user, refused ones too.
+    pub fn writes_of(&self, user: &str) -> Result<Vec<Request>> {
+        self.read(user, |request| {
+            request.is_write() && request.user.username == user
+        })
+    }
+
+    /// All writes of anybody to one resource, such as `nodes`.
+    pub fn writes_to(&self, resource: &str) -> Result<Vec<Request>> {
+        self.read(resource, |request| {
+            request.is_write() && request.object_ref.resource == resource
+        })
+    }
+
+    /// Only lines that hold `word` are parsed: the log of a large lab is long, and most of it is others'.
+    fn read(&self, word: &str, filter: impl Fn(&Request) -> bool) -> Result<Vec<Request>> {
         let mut found = Vec::new();
-        for line in BufReader::new(file).lines() {
-            // The last line may be half written.
-            let Ok(request) = serde_json::from_str::<Request>(&line?) else {
+        for line in BufReader::new(self.open()?).lines() {
+            // The last line may be half written, even in the middle of a character.
+            let Ok(line) = line else { continue };
+            if !line.contains(word) {
+                continue;
+            }
+            let Ok(request) = serde_json::from_str::<Request>(&line) else {
                 continue;
             };
             // A watch has a `ResponseStarted` as well; a panic of the API server has `Panic`.
@@ -161,34 +187,27 @@ impl AuditLog {
         Ok(found)
     }
 
-    /// All requests of a user.
-    pub fn requests_of(&self, user: &str) -> Result<Vec<Request>> {
-        self.requests(|request| request.user.username == user)
-    }
-
-    /// All writes of a user, refused ones too.
-    pub fn writes_of(&self, user: &str) -> Result<Vec<Request>> {
-        self.requests(|request| request.is_write() && request.user.username == user)
-    }
-
-    /// All writes of anybody to one resource, such as `nodes`.
-    pub fn writes_to(&self, resource: &str) -> Result<Vec<Request>> {
-        self.requests(|request| request.is_write() && request.object_ref.resource == resource)
-    }
-
     /// Waits until everything that has been answered by now is in the log. The API server writes the events of requests in
     /// the order in which it ends them, so a request of our own marks the place.
     pub async fn settled(&self) -> Result<()> {
         let name = format!("audit-marker-{}", uuid::Uuid::new_v4());
         let markers: Api<ConfigMap> = Api::namespaced(self.admin.clone(), "default");
+        let mut file = self.open()?;
+        file.seek(SeekFrom::End(0))?;
         markers.get_opt(&name).await?;
-        for _ in 0..100 {
-            if std::fs::read_to_string(&self.path)?.contains(&name) {
+        let mut added = Vec::new();
+        for _ in 0..200 {
+            file.read_to_end(&mut added)?;
+            if String::from_utf8_lossy(&added).contains(&name) {
                 return Ok(());
             }
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            tokio::time::sleep(Duration::from_millis(25)).await;
         }
         bail!("the audit log {} stands still", self.path.display())
+    }
+
+    fn open(&self) -> Result<File> {
+        File::open(&self.path).with_context(|| format!("failed to open {}", self.path.display()))
     }
 }
 
