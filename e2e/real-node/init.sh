@@ -20,8 +20,6 @@ ip address add "$ADDRESS/16" dev eth0
 ip link set uplink up
 ip link set eth0 up
 ip route add default dev eth0
-echo "$host_pid" > "$MACHINE/init.pid.new"
-mv "$MACHINE/init.pid.new" "$MACHINE/init.pid"
 
 # What the kubelet reads to know which machine this is and which boot of it.
 mount -t proc proc /proc
@@ -36,6 +34,10 @@ mkdir -p /run/disk /run/cni /run/containerd
 mount --bind "$MACHINE/disk" /run/disk
 cp "$MACHINE/boot_id" /run/boot_id
 mount --make-rshared /
+
+# The lab waits for this file: from here on the machine has a network, and what can fail for want of privileges has not.
+echo "$host_pid" > "$MACHINE/init.pid.new"
+mv "$MACHINE/init.pid.new" "$MACHINE/init.pid"
 
 containerd --config "$MACHINE/containerd.toml" > "$BOOT_LOGS/containerd.log" 2>&1 &
 "$BIN/csi-node" -driver "$DRIVER" -node "$NODE" -volumes "$VOLUMES" -attachments "$ATTACHMENTS" \

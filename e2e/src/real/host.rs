@@ -18,26 +18,22 @@ use crate::toolchain::lab_directory;
 /// The packages that hold containerd, its shim, ctr and runc.
 const PACKAGES: [&str; 2] = ["containerd", "runc"];
 
-/// Whether this host can run real machines; if not, why, in one line. Asked once, then remembered.
+/// Whether this host can run real machines; if not, why, in one line. Asked once, then remembered. Fetches the container
+/// runtime if that has not been done yet, because a host that cannot have it cannot run real machines either.
 pub fn available() -> Result<(), String> {
     static ANSWER: OnceLock<Result<(), String>> = OnceLock::new();
-    ANSWER
-        .get_or_init(|| probe().unwrap_or_else(|error| Err(format!("{error:#}"))))
-        .clone()
+    let ask = || probe().map_err(|error| format!("{error:#}").replace('\n', " "));
+    ANSWER.get_or_init(ask).clone()
 }
 
-fn probe() -> Result<Result<(), String>> {
+fn probe() -> Result<()> {
     fs::create_dir_all(lab_directory())?;
-    let output = Command::new(script("probe.sh"))
-        .arg(lab_directory())
-        .output()
-        .context("failed to run probe.sh")?;
-    let reason = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    Ok(if output.status.success() {
-        Ok(())
-    } else {
-        Err(reason)
-    })
+    let mut probe = Command::new(script("probe.sh"));
+    let output = probe.arg(lab_directory()).output();
+    let output = output.context("failed to run probe.sh")?;
+    let reason = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "{}", reason.trim());
+    search_path().map(drop)
 }
 
 /// A file of `e2e/real-node/`.
@@ -47,8 +43,7 @@ pub(super) fn script(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// The `PATH` of a real machine, with the container runtime in front. Unpacks the runtime if that has not been done yet,
-/// which takes some seconds and says so.
+/// The `PATH` of a real machine, with the container runtime in front.
 pub(super) fn search_path() -> Result<String> {
     let directory = lab_directory().join("containerd");
     let lock =

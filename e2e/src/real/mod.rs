@@ -73,7 +73,7 @@ struct State {
 
 impl RealMachine {
     /// A machine of that name, switched off, whose Node will have these labels beside those that every kubelet sets.
-    /// Fetches the container runtime if that has not been done yet.
+    /// Fails where [`available`] does.
     pub fn new(
         control_plane: &ControlPlane,
         volumes: &Arc<Volumes>,
@@ -103,7 +103,7 @@ impl RealMachine {
             ("IMAGE", text(&image(toolchain)?)),
             ("KUBECONFIG", text(&kubeconfig)),
             ("VOLUMES", text(volumes.root())),
-            ("ATTACHMENTS", text(&files.socket("csi-control.sock"))),
+            ("ATTACHMENTS", text(control_plane.array().socket())),
             ("DRIVER", csi::DRIVER.to_owned()),
         ];
         let url: http::Uri = control_plane.url().parse()?;

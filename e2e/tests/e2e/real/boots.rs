@@ -6,7 +6,6 @@ use anyhow::{Context, Result};
 use e2e::{
     machine::{Boot, Machine, Power},
     moment::Moment,
-    volume::oracle::VolumeOracle,
     workload::{Template, ready_status, wait_node_ready},
 };
 use k8s_openapi::api::core::v1::Node;
@@ -75,8 +74,7 @@ async fn a_node_boots_in_every_order_that_real_clusters_show() -> Result<()> {
     let ready = lab.boot(machine).await?;
     println!("3 s of delay: Ready {ready:?}");
     assert!(ready > Duration::from_secs(3));
-    VolumeOracle::new(&lab.volumes).check()?;
-    Ok(())
+    lab.check_volumes().await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,6 @@ use e2e::{
     machine::{Ailment, Machine, Power},
     moment::Moment,
     real::Usage,
-    volume::oracle::VolumeOracle,
     workload::{Template, wait_node_ready},
 };
 use k8s_openapi::api::core::v1::Pod;
@@ -60,8 +59,7 @@ async fn a_power_cut_ends_everything_and_a_reboot_begins_anew() -> Result<()> {
     // The pod is still bound to the node, so it starts again there, with its volume mounted again.
     let write = lab.write_by(&volume, &machine.boot_id()).await?;
     println!("reboot: container writes after {:?}", write.at.since(cut));
-    VolumeOracle::new(&lab.volumes).check()?;
-    Ok(())
+    lab.check_volumes().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -126,6 +124,5 @@ async fn ailing_nodes_look_dead_and_go_on_writing() -> Result<()> {
             .is_some_and(|write| write.pod != writes[0].pod))
     })
     .await?;
-    VolumeOracle::new(&lab.volumes).check()?;
-    Ok(())
+    lab.check_volumes().await
 }

@@ -16,7 +16,7 @@ use e2e::{
     control_plane::{ControlPlane, Options},
     machine::{Machine, Power},
     real::{self, RealMachine},
-    volume::{Volumes, Write, journal::AttachmentWatch},
+    volume::{Volumes, Write, oracle::VolumeOracle},
     workload::{Workloads, ready_status},
 };
 use k8s_openapi::api::core::v1::{Node, NodeSystemInfo};
@@ -32,7 +32,6 @@ struct Lab {
     volumes: Arc<Volumes>,
     client: Client,
     workloads: Workloads,
-    _attachments: AttachmentWatch,
     plane: ControlPlane,
 }
 
@@ -55,14 +54,12 @@ impl Lab {
         };
         let machines = (1..=machines).map(machine).collect::<Result<Vec<_>>>()?;
         let client = plane.admin();
-        let _attachments = volumes.journal().watch_attachments(client.clone());
         let workloads = Workloads::create(client.clone(), "work").await?;
         Ok(Some(Self {
             machines,
             volumes,
             client,
             workloads,
-            _attachments,
             plane,
         }))
     }
@@ -98,6 +95,13 @@ impl Lab {
         })
         .await?;
         self.last_write(volume)?.context("no write")
+    }
+
+    /// Fails if two nodes had a volume at once.
+    async fn check_volumes(&self) -> Result<()> {
+        let array = self.plane.array();
+        self.volumes.journal().read_array(&array).await?;
+        Ok(VolumeOracle::new(&self.volumes).check()?)
     }
 
     fn last_write(&self, volume: &str) -> Result<Option<Write>> {

@@ -1,7 +1,7 @@
 //! Real nodes answer the questions that simulated nodes answer, and in the same words.
 
 use anyhow::Result;
-use e2e::{parity, volume::oracle::VolumeOracle};
+use e2e::parity;
 
 use super::Lab;
 
@@ -19,6 +19,5 @@ async fn real_nodes_answer_as_simulated_ones_do() -> Result<()> {
     let answers = parity::ask(&stage).await?;
     answers.iter().for_each(|answer| println!("{answer}"));
     assert_eq!(answers, parity::expected());
-    VolumeOracle::new(&lab.volumes).check()?;
-    Ok(())
+    lab.check_volumes().await
 }
