@@ -185,11 +185,7 @@ fn healthy(budget: &Budget, cluster: &Cluster<'_>) -> Result<(), Hold> {
         .iter()
         .filter(|node| cluster.selected.contains(&node.name) && node.ready() == Ready::True)
         .count();
-    let needed = match budget.min_healthy {
-        MinHealthy::Count(number) => usize::try_from(number).unwrap_or(0),
-        // Rounded up: 51 % of 3 nodes is 2 nodes.
-        MinHealthy::Percent(percent) => (total * usize::from(percent)).div_ceil(100),
-    };
+    let needed = healthy_min(budget, total);
     if healthy >= needed {
         return Ok(());
     }
@@ -197,6 +193,15 @@ fn healthy(budget: &Budget, cluster: &Cluster<'_>) -> Result<(), Hold> {
         "{healthy} of {total} nodes of the policy are Ready, `budget.minHealthy` wants {needed}; if these machines are really down, approve this NodeFence (`spec.approval`)"
     );
     hold("Storm", words)
+}
+
+/// How many of a policy's nodes must be Ready (`budget.minHealthy`).
+pub fn healthy_min(budget: &Budget, selected: usize) -> usize {
+    match budget.min_healthy {
+        MinHealthy::Count(number) => usize::try_from(number).unwrap_or(usize::MAX),
+        // Rounded up: 51 % of 3 nodes is 2 nodes.
+        MinHealthy::Percent(percent) => (selected * usize::from(percent)).div_ceil(100),
+    }
 }
 
 fn hourly(budget: &Budget, cluster: &Cluster<'_>, now: Duration) -> Result<(), Hold> {

@@ -4,6 +4,7 @@
 //! Read [`plan`] first: it derives the next step of an incident from what was seen. [`proof`] is the rule that a machine is
 //! down, and the only maker of a proof; [`taint`] builds the writes that consume one.
 
+pub mod assess;
 pub mod budget;
 pub mod identity;
 pub mod incident;
@@ -16,4 +17,5 @@ pub mod release;
 pub mod reply;
 pub mod select;
 pub mod stage;
+pub mod support;
 pub mod taint;

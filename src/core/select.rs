@@ -149,3 +149,6 @@ pub fn fenceable(node: &NodeView) -> Result<(), &'static str> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

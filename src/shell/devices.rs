@@ -344,3 +344,6 @@ fn target(device: &FenceDevice, node: &str) -> Option<String> {
     let address = Address::expand(&redfish.address, node).ok()?;
     redfish::target(&address, redfish.system_id.as_deref()).ok()
 }
+
+#[cfg(test)]
+mod tests;

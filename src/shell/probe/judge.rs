@@ -6,14 +6,13 @@
 
 use crate::api::conditions::ConditionStatus::{self, False, True, Unknown};
 use crate::api::device::{FenceDevice, PinnedSystem};
+use crate::core::assess::{POWER_OFF_DENIED, Readiness};
 use crate::core::identity::{self, DUPLICATE_TARGET, Verdict};
 use crate::core::observed::NodeView;
 use crate::core::reading::Identity;
 use crate::fence::{DeviceError, Probe};
 use jiff::Timestamp;
 
-/// The device works but offers no hard power-off: enough for mode ConfirmOnly, not for PowerOff.
-pub const POWER_OFF_DENIED: &str = "PowerOffDenied";
 /// Identity is required, and none has been pinned yet.
 pub const NOT_PINNED: &str = "IdentityNotPinned";
 /// Nothing is known yet.
@@ -58,6 +57,17 @@ pub struct Judgement {
     pub ready: Part,
     /// The system to pin for this node.
     pub pin: Option<PinnedSystem>,
+}
+
+impl Judgement {
+    /// What the node may hope for.
+    pub fn readiness(&self) -> Readiness {
+        match self.ready.status {
+            True => Readiness::Ready,
+            _ if self.ready.reason == POWER_OFF_DENIED => Readiness::ConfirmOnly,
+            _ => Readiness::NotReady,
+        }
+    }
 }
 
 fn part(status: ConditionStatus, reason: &'static str, words: impl Into<String>) -> Part {

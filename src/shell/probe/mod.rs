@@ -22,6 +22,7 @@ use super::stop::Stop;
 use crate::api::conditions::{self, ConditionStatus, IDENTITY_VERIFIED, REACHABLE};
 use crate::api::device::FenceDevice;
 use crate::clock::Clock;
+use crate::core::assess::Readiness;
 use crate::fence::{DeviceError, Probe};
 use jiff::Timestamp;
 use judge::Finding;
@@ -59,6 +60,7 @@ struct Answer {
 struct Known {
     driver: String,
     finding: Option<Finding>,
+    readiness: Option<Readiness>,
     reachable: Option<bool>,
     identity_verified: Option<bool>,
     last_success: Option<Timestamp>,
@@ -100,6 +102,15 @@ impl Prober {
         stop.or(work).await;
     }
 
+    /// How ready this process has found the device (its name) to be for the node; none: not looked at yet.
+    pub fn readiness(&self, device: &str, node: &str) -> Option<Readiness> {
+        let pair = Pair {
+            device: device.to_owned(),
+            node: node.to_owned(),
+        };
+        self.known().get(&pair)?.readiness
+    }
+
     /// All pairs as they are known now, for the gauges. Quick.
     pub fn snapshot(&self) -> Vec<DeviceRow> {
         let known = self.known();
@@ -115,7 +126,7 @@ impl Prober {
     }
 
     /// The FenceDevice, as the cache has it; none if it is gone or cannot be decoded.
-    fn device(&self, name: &str) -> Option<FenceDevice> {
+    pub(super) fn device(&self, name: &str) -> Option<FenceDevice> {
         let guard = self.caches.devices.get(&ObjectRef::new(name))?;
         guard.0.as_ref().ok().cloned()
     }
@@ -177,6 +188,7 @@ impl Known {
         Self {
             driver,
             finding: None,
+            readiness: None,
             reachable: holds(REACHABLE),
             identity_verified: holds(IDENTITY_VERIFIED),
             last_success: status.last_success_time,

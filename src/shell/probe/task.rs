@@ -10,10 +10,10 @@ use crate::core::identity;
 use crate::core::observed::{NodeView, Ready};
 use crate::shell::cache::Change;
 use crate::shell::devices::serves;
+use crate::shell::marks::{Marks, mark};
 use crate::shell::slim::SlimNode;
 use kube::ResourceExt;
 use std::collections::{BTreeSet, HashMap};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -41,8 +41,8 @@ pub(super) struct Task {
     probes: JoinSet<Option<Answer>>,
     running: HashMap<Pair, Running>,
     pairs: HashMap<Id, (Pair, u64)>,
-    /// Hash of what matters of each Node and FenceDevice, so that a heartbeat costs nothing.
-    marks: HashMap<Change, u64>,
+    /// What matters of each Node and FenceDevice.
+    marks: Marks,
     /// Nodes with an open incident.
     fenced: BTreeSet<String>,
     gather_until: Option<Duration>,
@@ -57,7 +57,7 @@ impl Task {
             probes: JoinSet::new(),
             running: HashMap::new(),
             pairs: HashMap::new(),
-            marks: HashMap::new(),
+            marks: Marks::default(),
             fenced: BTreeSet::new(),
             gather_until: Some(Duration::ZERO),
         }
@@ -101,11 +101,11 @@ impl Task {
     /// Decides whether the change is worth a look at all pairs.
     fn heard(&mut self, change: Change) {
         let now = self.prober.clock.since_boot();
-        let mark = match &change {
+        let current = match &change {
             Change::Node(name) => self.prober.caches.node(name).map(|node| {
                 let ready = is_ready(&node);
                 let info = &node.status.node_info;
-                hash((
+                mark((
                     &node.metadata.uid,
                     ready,
                     &info.system_uuid,
@@ -117,7 +117,7 @@ impl Task {
                 self.prober.device(name).map(|device| {
                     let pins = device.status.iter().flat_map(|status| &status.systems);
                     let pins: Vec<_> = pins.map(|pin| (&pin.node_uid, &pin.uuid)).collect();
-                    hash((device.uid(), device.metadata.generation, pins))
+                    mark((device.uid(), device.metadata.generation, pins))
                 })
             }
             Change::Fence(_) => {
@@ -130,11 +130,7 @@ impl Task {
             }
             Change::Attachment(_) | Change::Policy(_) => return,
         };
-        let known = match mark {
-            Some(mark) => self.marks.insert(change, mark),
-            None => self.marks.remove(&change),
-        };
-        if known != mark {
+        if self.marks.differs(change, current) {
             self.gather_until.get_or_insert(now + GATHER);
         }
     }
@@ -304,6 +300,7 @@ impl Task {
         let duplicate = self.prober.devices.duplicate(&pair.device, &pair.node);
         let judgement = judge::judge(&device, &finding, duplicate.as_deref());
         device.spec.driver_name().clone_into(&mut known.driver);
+        known.readiness = Some(judgement.readiness());
         known.reachable = holds(judgement.reachable.status);
         if let Some(identity) = &judgement.identity {
             known.identity_verified = holds(identity.status);
@@ -347,16 +344,10 @@ fn essence(node: NodeView) -> NodeView {
 
 /// Changes with everything that makes a finding worthless: the device's settings, the Node, its machine.
 fn epoch(device: &FenceDevice, node: &NodeView) -> u64 {
-    hash((
+    mark((
         &device.metadata.uid,
         device.metadata.generation,
         &node.uid,
         &node.system_uuid,
     ))
-}
-
-pub(super) fn hash(of: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    of.hash(&mut hasher);
-    hasher.finish()
 }

@@ -6,11 +6,11 @@
 use super::Prober;
 use super::schedule::Schedule;
 use super::status::{Row, render, worth_writing};
-use super::task::hash;
 use crate::api::conditions::{self, READY};
 use crate::api::device::{FenceDevice, FenceDeviceStatus};
 use crate::core::observed::NodeView;
 use crate::shell::events::Note;
+use crate::shell::marks::mark;
 use crate::shell::merge::status_patch;
 use jiff::SignedDuration;
 use kube::api::{Patch, PatchParams};
@@ -83,7 +83,7 @@ impl Writer {
     /// The device serves these nodes: marks it if it did not before.
     pub(super) fn note_shape(&mut self, device: &FenceDevice, nodes: &[&NodeView], now: Duration) {
         let nodes: Vec<_> = nodes.iter().map(|node| (&node.name, &node.uid)).collect();
-        let shape = hash((&device.metadata.uid, device.metadata.generation, nodes));
+        let shape = mark((&device.metadata.uid, device.metadata.generation, nodes));
         if self.shapes.insert(device.name_any(), shape) != Some(shape) {
             // The first probe of a new device is mostly done within a second, and then one write says it all.
             self.mark(&device.name_any(), now, Duration::from_secs(1));

@@ -1,10 +1,11 @@
 use super::*;
+use crate::core::assess::POWER_OFF_DENIED;
 use crate::core::observed::{ConditionView, NodeView};
 use crate::core::reading::{Identity, Reading};
 use crate::fence::address::AddressError;
 use crate::fence::credentials::CredentialsError;
 use crate::fence::{DeviceError, Probe};
-use crate::shell::probe::judge::{NOT_PINNED, POWER_OFF_DENIED};
+use crate::shell::probe::judge::NOT_PINNED;
 use serde_json::{Value, json};
 use std::time::Duration;
 

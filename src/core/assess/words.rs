@@ -1,0 +1,159 @@
+//! Would the policy act as it says? The condition `Ready` of a policy: its status, its reason, its words.
+
+use super::super::support::unsupported;
+use super::Tally;
+use crate::api::conditions::ConditionStatus::{self, False, True};
+use crate::api::policy::{FenceMode, NodeFencingPolicy, ReleaseMode};
+use std::collections::BTreeSet;
+
+/// Kubernetes says `Ready=Unknown` only after this long, so a shorter wait on top of it is short (`--node-monitor-grace-period`,
+/// 40 s, and 50 s from 1.32).
+const GRACE_PERIOD_SECONDS: u32 = 40;
+/// Nodes that are named in a message.
+const NODES_NAMED_MAX: usize = 5;
+
+/// Status, reason and words of the policy's condition `Ready`.
+pub(super) fn ready(
+    policy: &NodeFencingPolicy,
+    tally: &Tally<'_>,
+    attachers: &BTreeSet<String>,
+) -> (ConditionStatus, &'static str, String) {
+    let (status, reason, words) = verdict(policy, tally);
+    let warnings = warnings(policy, attachers);
+    if warnings.is_empty() {
+        return (status, reason, words);
+    }
+    (
+        status,
+        reason,
+        format!("{words}; warning: {}", warnings.join("; ")),
+    )
+}
+
+fn verdict(
+    policy: &NodeFencingPolicy,
+    tally: &Tally<'_>,
+) -> (ConditionStatus, &'static str, String) {
+    let mode = policy.spec.fence.mode;
+    if let Some(words) = unsupported(&policy.spec) {
+        return (False, "Unsupported", words);
+    }
+    if let Some(first) = tally.conflicts.first() {
+        let more = match tally.conflicts.len() - 1 {
+            0 => String::new(),
+            others => format!(" (and {others} more of its nodes are contested)"),
+        };
+        return (False, "Conflict", format!("{first}{more}"));
+    }
+    if !policy.spec.pause_requests.is_empty() {
+        return (False, "Paused", paused(policy));
+    }
+    let selected = tally.nodes.len();
+    if selected == 0 {
+        let words =
+            "`nodeSelector` selects no node, or policies of a higher `priority` take all of them";
+        return (True, "NoNodes", words.to_owned());
+    }
+    let without_device = levels_without_device(policy, tally);
+    if !without_device.is_empty() {
+        let words = format!(
+            "no FenceDevice of any of its {selected} nodes matches `deviceSelector` of level {}; label the devices, or \
+             correct the selector",
+            without_device.join(", ")
+        );
+        let status = if tally.protected == 0 { False } else { True };
+        return (status, "LevelWithoutDevice", words);
+    }
+    if tally.protected == 0 && mode != FenceMode::Observe {
+        let words = format!(
+            "none of its {selected} nodes could be fenced: no FenceDevice is ready for them; see `kubectl get fencedevices`"
+        );
+        return (False, "NoReadyDevice", words);
+    }
+    if !tally.unprotected.is_empty() && mode != FenceMode::Observe {
+        let words = format!(
+            "{} of {selected} nodes could not be fenced ({}); see `kubectl get fencedevices`",
+            tally.unprotected.len(),
+            named(&tally.unprotected)
+        );
+        return (True, "UnprotectedNodes", words);
+    }
+    match mode {
+        FenceMode::Observe => {
+            let words = format!(
+                "reports on {selected} nodes and changes nothing (`fence.mode: Observe`); {} of them could be fenced",
+                tally.protected
+            );
+            (True, "Observing", words)
+        }
+        FenceMode::ConfirmOnly => {
+            let words = format!(
+                "all of its {selected} nodes are recovered once they are found powered off"
+            );
+            (True, "Active", words)
+        }
+        FenceMode::PowerOff => (
+            True,
+            "Active",
+            format!("all of its {selected} nodes can be fenced"),
+        ),
+    }
+}
+
+fn named(nodes: &[String]) -> String {
+    let mut text = nodes
+        .iter()
+        .take(NODES_NAMED_MAX)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
+    if nodes.len() > NODES_NAMED_MAX {
+        text.push_str(", …");
+    }
+    text
+}
+
+fn paused(policy: &NodeFencingPolicy) -> String {
+    let requests = policy.spec.pause_requests.iter();
+    let requests = requests.map(|request| match &request.reason {
+        Some(reason) => format!("{} ({reason})", request.name),
+        None => request.name.clone(),
+    });
+    format!(
+        "starts no new fence while `pauseRequests` has entries: {}",
+        requests.collect::<Vec<_>>().join(", ")
+    )
+}
+
+fn levels_without_device(policy: &NodeFencingPolicy, tally: &Tally<'_>) -> Vec<String> {
+    let levels = policy.spec.fence.levels.iter();
+    levels
+        .filter(|level| !tally.levels_served.contains(level.name.as_str()))
+        .map(|level| format!("`{}`", level.name))
+        .collect()
+}
+
+fn warnings(policy: &NodeFencingPolicy, attachers: &BTreeSet<String>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut watched = policy.spec.unhealthy_conditions.iter();
+    let hasty = watched.find(|condition| {
+        condition.type_ == "Ready" && condition.duration_seconds < GRACE_PERIOD_SECONDS
+    });
+    if let Some(hasty) = hasty {
+        warnings.push(format!(
+            "`unhealthyConditions` waits {} s for Ready={}, less than Kubernetes' own grace period of \
+             {GRACE_PERIOD_SECONDS} s, so a short break of the network opens incidents",
+            hasty.duration_seconds,
+            hasty.status.as_str()
+        ));
+    }
+    let wants_recovery = |attacher: &&String| attacher.ends_with(".csi.ceph.com");
+    if policy.spec.release.mode == ReleaseMode::AfterDetach
+        && let Some(attacher) = attachers.iter().find(wants_recovery)
+    {
+        warnings.push(format!(
+            "volumes of {attacher} are attached, and Rook and ceph-csi want `release.mode: AfterRecovery`"
+        ));
+    }
+    warnings
+}

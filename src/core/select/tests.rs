@@ -1,0 +1,76 @@
+use super::*;
+use serde_json::json;
+
+fn policy(name: &str, priority: i32, rack: Option<&str>) -> NodeFencingPolicy {
+    let labels = rack
+        .map(|rack| json!({"rack": rack}))
+        .unwrap_or_else(|| json!({}));
+    let spec = json!({"nodeSelector": {"matchLabels": labels}, "priority": priority});
+    NodeFencingPolicy::new(name, serde_json::from_value(spec).expect("a spec"))
+}
+
+fn node(rack: &str) -> NodeView {
+    NodeView {
+        name: "w1".to_owned(),
+        uid: "u1".to_owned(),
+        labels: BTreeMap::from([("rack".to_owned(), rack.to_owned())]),
+        annotation_keys: Vec::new(),
+        unschedulable: false,
+        taints: Vec::new(),
+        conditions: Vec::new(),
+        boot_id: String::new(),
+        system_uuid: String::new(),
+        volumes_attached: 0,
+    }
+}
+
+/// Name of the governing policy, if there is one.
+fn name(policies: &[NodeFencingPolicy]) -> Option<String> {
+    governing(policies, &node("7"))
+        .expect("no conflict")?
+        .metadata
+        .name
+        .clone()
+}
+
+#[test]
+fn the_highest_priority_that_selects_the_node_governs() {
+    let policies = [
+        policy("all", 0, None),
+        policy("rack7", 5, Some("7")),
+        policy("rack8", 9, Some("8")),
+    ];
+    assert_eq!(name(&policies).as_deref(), Some("rack7"));
+    assert_eq!(name(&[]), None);
+    assert_eq!(name(&[policy("rack8", 9, Some("8"))]), None);
+}
+
+#[test]
+fn equal_highest_priorities_are_a_conflict_and_a_lower_one_does_not_step_in() {
+    let policies = [
+        policy("b", 5, None),
+        policy("low", 0, None),
+        policy("a", 5, Some("7")),
+    ];
+    let conflict = governing(&policies, &node("7")).expect_err("a conflict");
+    assert_eq!(conflict.policies, ["a", "b"]);
+    assert_eq!(conflict.priority, 5);
+    let words = conflict.to_string();
+    assert!(words.contains("a, b") && words.contains("w1"), "{words}");
+    // Below another policy's priority it does no harm.
+    let mut with_winner = policies.to_vec();
+    with_winner.push(policy("winner", 6, None));
+    assert_eq!(name(&with_winner).as_deref(), Some("winner"));
+}
+
+#[test]
+fn a_policy_that_is_being_deleted_governs_nothing() {
+    let mut going = policy("going", 5, None);
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    going.metadata.deletion_timestamp =
+        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
+    assert_eq!(
+        name(&[policy("stays", 5, None), going]).as_deref(),
+        Some("stays")
+    );
+}

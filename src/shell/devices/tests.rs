@@ -1,0 +1,381 @@
+use super::*;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+const SYSTEM: &str = "4c4c4544-0035-4a10-8052-b7c04f503433";
+
+/// An API server that knows these objects by path, and what it was asked.
+struct Cluster {
+    objects: Arc<Mutex<BTreeMap<String, Value>>>,
+    asked: Arc<Mutex<Vec<String>>>,
+    devices: Devices,
+}
+
+impl Cluster {
+    async fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let objects = Arc::new(Mutex::new(BTreeMap::new()));
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        tokio::spawn(serve(listener, Arc::clone(&objects), Arc::clone(&asked)));
+        let uri = format!("http://127.0.0.1:{port}").parse().expect("a URI");
+        let client = Client::try_from(kube::Config::new(uri)).expect("a client");
+        let devices = Devices::new(
+            client,
+            "ns".to_owned(),
+            AddressRules::default(),
+            Clock::SYSTEM,
+        );
+        Self {
+            objects,
+            asked,
+            devices,
+        }
+    }
+
+    fn put(&self, kind: &str, name: &str, object: Value) {
+        let path = format!("/api/v1/namespaces/ns/{kind}/{name}");
+        self.objects.lock().expect("lock").insert(path, object);
+    }
+
+    fn put_secret(&self, version: &str, password: &str) {
+        use base64::Engine;
+        let encode = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "bmc", "resourceVersion": version},
+            "data": {"username": encode("root"), "password": encode(password)},
+        });
+        self.put("secrets", "bmc", secret);
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().expect("lock").clone()
+    }
+
+    async fn error(&self, device: &FenceDevice) -> DeviceError {
+        match self.devices.access(device, "w1").await {
+            Ok(_) => panic!("no error"),
+            Err(error) => error,
+        }
+    }
+}
+
+async fn serve(
+    listener: TcpListener,
+    objects: Arc<Mutex<BTreeMap<String, Value>>>,
+    asked: Arc<Mutex<Vec<String>>>,
+) {
+    loop {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            if stream.read(&mut byte).await.expect("read") == 0 {
+                break;
+            }
+            request.extend(byte);
+        }
+        let request = String::from_utf8(request).expect("text");
+        let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
+        asked.lock().expect("lock").push(path.clone());
+        let found = objects.lock().expect("lock").get(&path).cloned();
+        let failure = |code: u16| {
+            json!({
+                "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code,
+                "reason": if code == 404 { "NotFound" } else { "Forbidden" }, "message": "the server's words",
+            })
+        };
+        let (code, body) = match found {
+            Some(Value::Number(code)) => {
+                let code = code
+                    .as_u64()
+                    .and_then(|code| u16::try_from(code).ok())
+                    .expect("a status");
+                (code, failure(code))
+            }
+            Some(object) => (200, object),
+            None => (404, failure(404)),
+        };
+        let body = body.to_string();
+        let reply = format!(
+            "HTTP/1.1 {code} X\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(reply.as_bytes()).await.expect("write");
+    }
+}
+
+fn device(name: &str, spec: Value) -> FenceDevice {
+    FenceDevice::new(name, serde_json::from_value(spec).expect("a spec"))
+}
+
+fn with_redfish(redfish: Value) -> FenceDevice {
+    device(
+        "bmc",
+        json!({"nodeName": "w1", "redfish": redfish, "credentialsRef": {"name": "bmc"}}),
+    )
+}
+
+fn plain() -> FenceDevice {
+    with_redfish(json!({"address": "https://10.0.0.1", "systemID": "1"}))
+}
+
+fn node(name: &str) -> NodeView {
+    NodeView {
+        name: name.to_owned(),
+        uid: format!("{name}-uid"),
+        labels: BTreeMap::from([("rack".to_owned(), "7".to_owned())]),
+        annotation_keys: Vec::new(),
+        unschedulable: false,
+        taints: Vec::new(),
+        conditions: Vec::new(),
+        boot_id: String::new(),
+        system_uuid: SYSTEM.to_owned(),
+        volumes_attached: 0,
+    }
+}
+
+#[tokio::test]
+async fn a_driver_is_made_of_the_secret_as_it_is_now() {
+    let cluster = Cluster::new().await;
+    cluster.put_secret("1", "old");
+    let access = cluster
+        .devices
+        .access(&plain(), "w1")
+        .await
+        .expect("a driver");
+    assert_eq!(access.driver.name(), "redfish");
+    assert_eq!(access.driver.target(), "10.0.0.1:443/redfish/v1/Systems/1");
+    assert!(access.trimmed_keys.is_empty());
+    cluster.put_secret("2", "new\n");
+    let access = cluster
+        .devices
+        .access(&plain(), "w1")
+        .await
+        .expect("a driver");
+    assert_eq!(access.trimmed_keys, ["password"]);
+    assert_eq!(cluster.asked(), ["/api/v1/namespaces/ns/secrets/bmc"; 2]);
+}
+
+#[tokio::test]
+async fn a_missing_secret_is_named_with_the_way_out() {
+    let cluster = Cluster::new().await;
+    let error = cluster.error(&plain()).await;
+    assert_eq!(error.reason(), "CredentialsInvalid");
+    let words = error.to_string();
+    assert!(
+        words.contains("`bmc`") && words.contains("`ns`") && words.contains("create it"),
+        "{words}"
+    );
+}
+
+#[tokio::test]
+async fn an_api_server_that_denies_is_no_fault_of_the_device() {
+    let cluster = Cluster::new().await;
+    cluster.put("secrets", "bmc", json!(403));
+    let error = cluster.error(&plain()).await;
+    assert_eq!(error.reason(), "ClusterUnavailable");
+    assert!(
+        error.to_string().contains("the server's words (403)"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_secret_that_cannot_be_decoded_is_not_quoted() {
+    let cluster = Cluster::new().await;
+    cluster.put(
+        "secrets",
+        "bmc",
+        json!({"metadata": {}, "data": {"password": "hunter2!"}}),
+    );
+    let error = cluster.error(&plain()).await;
+    assert!(!error.to_string().contains("hunter2"), "{error}");
+}
+
+#[tokio::test]
+async fn a_forbidden_address_is_refused_before_the_secret_is_read() {
+    let cluster = Cluster::new().await;
+    let table = [
+        ("https://127.0.0.1", "AddressNotAllowed"),
+        ("https://[::ffff:127.0.0.1]", "AddressNotAllowed"),
+        ("https://169.254.169.254", "AddressNotAllowed"),
+        ("https://0x7f000001", "AddressInvalid"),
+    ];
+    for (address, reason) in table {
+        let error = cluster
+            .error(&with_redfish(json!({"address": address})))
+            .await;
+        assert_eq!(error.reason(), reason, "{address}");
+    }
+    assert!(cluster.asked().is_empty());
+}
+
+#[tokio::test]
+async fn settings_that_cannot_be_used_name_the_field() {
+    let cluster = Cluster::new().await;
+    cluster.put_secret("1", "p");
+    let tls = |tls: Value| with_redfish(json!({"address": "https://10.0.0.1", "tls": tls}));
+    let no_secret = device(
+        "bmc",
+        json!({"nodeName": "w1", "redfish": {"address": "https://10.0.0.1"}}),
+    );
+    let table = [
+        (no_secret, "`credentialsRef`"),
+        (
+            tls(json!({"verification": "Pinned", "sha256Fingerprint": "AA"})),
+            "`redfish.tls.sha256Fingerprint`",
+        ),
+        (
+            tls(json!({"verification": "Full", "caRef": {"name": "ca"}})),
+            "`redfish.tls.caRef`",
+        ),
+    ];
+    for (device, field) in table {
+        let error = cluster.error(&device).await;
+        assert_eq!(error.reason(), "SettingsInvalid");
+        assert!(error.to_string().contains(field), "{error}");
+    }
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ca"}, "data": {"other": "x"}});
+    cluster.put("configmaps", "ca", map);
+    let error = cluster
+        .error(&tls(
+            json!({"verification": "Full", "caRef": {"name": "ca"}}),
+        ))
+        .await;
+    assert!(error.to_string().contains("has no key `ca.crt`"), "{error}");
+}
+
+#[tokio::test]
+async fn a_driver_of_a_later_version_is_said_to_be_one() {
+    let cluster = Cluster::new().await;
+    let error = cluster
+        .error(&device("bmc", json!({"nodeName": "w1", "manual": {}})))
+        .await;
+    assert_eq!(error.reason(), "Unsupported");
+    assert!(error.to_string().contains("`manual`"), "{error}");
+}
+
+#[tokio::test]
+async fn a_device_is_talked_to_by_one_at_a_time() {
+    let cluster = Cluster::new().await;
+    cluster.put_secret("1", "p");
+    let driver_of = async |device: &FenceDevice| {
+        cluster
+            .devices
+            .driver(device, "w1")
+            .await
+            .expect("a driver")
+    };
+    let one = plain();
+    let driver = driver_of(&one).await;
+    let turn = cluster.devices.turn(&one, driver.as_ref()).await;
+    assert!(cluster.devices.turn_now(&one, driver.as_ref()).is_none());
+    let other = with_redfish(json!({"address": "https://10.0.0.2"}));
+    let other_driver = driver_of(&other).await;
+    assert!(
+        cluster
+            .devices
+            .turn_now(&other, other_driver.as_ref())
+            .is_some()
+    );
+    drop(turn);
+    assert!(cluster.devices.turn_now(&one, driver.as_ref()).is_some());
+}
+
+#[tokio::test]
+async fn devices_of_a_group_take_turns() {
+    let cluster = Cluster::new().await;
+    cluster.put_secret("1", "p");
+    let in_group = |address: &str| {
+        let mut device = with_redfish(json!({"address": address}));
+        device.spec.serialization_group = Some("rack7".to_owned());
+        device
+    };
+    let (one, other) = (in_group("https://10.0.0.1"), in_group("https://10.0.0.2"));
+    let driver = cluster.devices.driver(&one, "w1").await.expect("a driver");
+    let _turn = cluster.devices.turn(&one, driver.as_ref()).await;
+    let driver = cluster
+        .devices
+        .driver(&other, "w2")
+        .await
+        .expect("a driver");
+    assert!(cluster.devices.turn_now(&other, driver.as_ref()).is_none());
+}
+
+#[tokio::test]
+async fn nobody_is_believed_before_the_devices_were_compared() {
+    let cluster = Cluster::new().await;
+    let device = plain();
+    let rule = cluster.devices.identity_rule(&device, &node("w1"));
+    assert!(matches!(rule, IdentityRule::Refused(_)), "{rule:?}");
+    cluster.devices.survey(&[&device], &[node("w1")]);
+    assert_eq!(
+        cluster.devices.identity_rule(&device, &node("w1")),
+        IdentityRule::NotPinned
+    );
+}
+
+#[tokio::test]
+async fn two_nodes_on_one_system_are_refused_until_one_is_corrected() {
+    let cluster = Cluster::new().await;
+    let of = |name: &str, node: &str, address: &str| {
+        device(
+            name,
+            json!({"nodeName": node, "identityCheck": "Skip", "redfish": {"address": address}}),
+        )
+    };
+    let one = of("a", "w1", "https://10.0.0.1");
+    let two = of("b", "w2", "https://10.0.0.1:443/");
+    let nodes = [node("w1"), node("w2")];
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(
+        cluster.devices.survey(&[&one, &two], &nodes),
+        names(&["a", "b"])
+    );
+    let rule = cluster.devices.identity_rule(&one, &node("w1"));
+    assert!(
+        matches!(&rule, IdentityRule::Refused(why) if why.contains("w2")),
+        "{rule:?}"
+    );
+    assert_eq!(cluster.devices.survey(&[&one, &two], &nodes), names(&[]));
+    let corrected = of("b", "w2", "https://10.0.0.2");
+    assert_eq!(
+        cluster.devices.survey(&[&one, &corrected], &nodes),
+        names(&["a", "b"])
+    );
+    assert_eq!(
+        cluster.devices.identity_rule(&one, &node("w1")),
+        IdentityRule::Skip
+    );
+    // A device of a Node that does not exist is in nobody's way.
+    assert_eq!(
+        cluster.devices.survey(&[&one, &two], &[node("w1")]),
+        names(&[])
+    );
+}
+
+#[test]
+fn a_device_serves_the_node_it_names_or_those_it_selects() {
+    let devices = [
+        device("named", json!({"nodeName": "w1"})),
+        device("other", json!({"nodeName": "w2"})),
+        device(
+            "fleet",
+            json!({"nodeSelector": {"matchLabels": {"rack": "7"}}}),
+        ),
+        device(
+            "elsewhere",
+            json!({"nodeSelector": {"matchLabels": {"rack": "8"}}}),
+        ),
+        device("neither", json!({})),
+    ];
+    let serving = serving(&devices, &node("w1"));
+    let names: Vec<_> = serving
+        .iter()
+        .filter_map(|device| device.metadata.name.as_deref())
+        .collect();
+    assert_eq!(names, ["named", "fleet"]);
+}

@@ -1,0 +1,220 @@
+//! Keeps the status of every NodeFencingPolicy: who is protected, who is not, and why a policy does not act.
+//!
+//! Changes are gathered for a second, and a status is written only when it says something new, so that a rolling restart of
+//! a thousand nodes costs a few writes. What a policy would do is assessed in [`crate::core::assess`].
+
+use super::cache::{Caches, Change};
+use super::marks::{Marks, mark};
+use super::merge::status_patch;
+use super::metrics::PolicyRow;
+use super::probe::Prober;
+use super::stop::Stop;
+use crate::api::device::FenceDevice;
+use crate::api::policy::{NodeFencingPolicy, NodeFencingPolicyStatus};
+use crate::clock::Clock;
+use crate::core::assess::{Assessment, World, assess};
+use crate::core::observed::NodeView;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout};
+
+/// Changes within this time are taken in together.
+const GATHER: Duration = Duration::from_secs(1);
+/// Pause after a write that failed.
+const FAILURE_PAUSE: Duration = Duration::from_secs(10);
+/// `budgetRemaining` grows by the mere passing of time.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// Hard limit of one write.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Field manager of our writes, as the audit log and managedFields show it.
+const MANAGER: &str = "node-fencing-operator";
+
+/// Assesses the policies, and writes what it finds.
+pub struct PolicyStatuses {
+    caches: Caches,
+    prober: Arc<Prober>,
+    client: Client,
+    clock: Clock,
+    latest: Mutex<Gauges>,
+}
+
+/// What the gauges show: the policies, and the nodes they govern with whether each is protected.
+pub type Gauges = (Vec<PolicyRow>, Vec<(String, bool)>);
+
+impl PolicyStatuses {
+    /// `client` writes the status of NodeFencingPolicies.
+    pub fn new(caches: Caches, prober: Arc<Prober>, client: Client, clock: Clock) -> Self {
+        Self {
+            caches,
+            prober,
+            client,
+            clock,
+            latest: Mutex::default(),
+        }
+    }
+
+    /// Works until `changes` ends or `stop` is thrown. Only the replica that acts may run this.
+    pub async fn run(self: Arc<Self>, changes: mpsc::UnboundedReceiver<Change>, stop: Stop) {
+        let work = async {
+            // An error says that the watches have ended, which is the end of the operator.
+            if self.caches.ready().await.is_ok() {
+                self.work(changes).await;
+            }
+        };
+        stop.or(work).await;
+    }
+
+    /// What was assessed last. Quick.
+    pub fn snapshot(&self) -> Gauges {
+        self.latest
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    async fn work(&self, mut changes: mpsc::UnboundedReceiver<Change>) {
+        let mut marks = Marks::default();
+        let mut due = Instant::now();
+        loop {
+            tokio::select! {
+                change = changes.recv() => match change {
+                    Some(change) => {
+                        if self.matters(change, &mut marks) {
+                            due = due.min(Instant::now() + GATHER);
+                        }
+                    }
+                    None => return,
+                },
+                () = sleep_until(due) => {
+                    let pause = if self.refresh().await { LOOK_AGAIN } else { FAILURE_PAUSE };
+                    due = Instant::now() + pause;
+                }
+            }
+        }
+    }
+
+    fn matters(&self, change: Change, marks: &mut Marks) -> bool {
+        let current = match &change {
+            Change::Node(name) => self.caches.node(name).map(|node| {
+                let conditions = node.status.conditions.iter().flatten();
+                let conditions: Vec<_> = conditions
+                    .map(|condition| (&condition.type_, &condition.status))
+                    .collect();
+                mark((&node.metadata.labels, conditions))
+            }),
+            Change::Device(name) => self.prober.device(name).map(|device| {
+                let status = device.status.as_ref();
+                let conditions = status.iter().flat_map(|status| &status.conditions);
+                let conditions: Vec<_> = conditions
+                    .map(|condition| (&condition.type_, &condition.status, &condition.reason))
+                    .collect();
+                let counts = status.and_then(|status| status.nodes.as_ref());
+                let counts = counts.map(|nodes| (nodes.total, nodes.ready));
+                let not_ready = status.map(|status| &status.not_ready_nodes);
+                let meta = (device.metadata.generation, &device.metadata.labels);
+                mark((meta, conditions, counts, not_ready))
+            }),
+            Change::Fence(_) | Change::Policy(_) => return true,
+            Change::Attachment(_) => return false,
+        };
+        marks.differs(change, current)
+    }
+
+    /// Assesses everything and writes what is new; `false` when a write has failed.
+    async fn refresh(&self) -> bool {
+        let policies = self.caches.policies();
+        let Assessment {
+            statuses,
+            protected,
+        } = self.assess(&policies);
+        let rows = policies.iter().filter_map(|policy| {
+            let status = statuses.get(&policy.name_any())?;
+            Some(row(policy, status))
+        });
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) =
+            (rows.collect(), protected.into_iter().collect());
+        let mut all_written = true;
+        for policy in &policies {
+            if let Some(status) = statuses.get(&policy.name_any()) {
+                all_written &= self.write(policy, status).await;
+            }
+        }
+        all_written
+    }
+
+    fn assess(&self, policies: &[NodeFencingPolicy]) -> Assessment {
+        let guards = self.caches.devices.state();
+        let devices: Vec<&FenceDevice> = guards
+            .iter()
+            .filter_map(|guard| guard.0.as_ref().ok())
+            .collect();
+        let nodes: Vec<NodeView> = self
+            .caches
+            .nodes
+            .state()
+            .iter()
+            .map(|node| node.view())
+            .collect();
+        let attachments = self.caches.attachments.state();
+        let attachers: BTreeSet<&String> = attachments
+            .iter()
+            .map(|attachment| &attachment.spec.attacher)
+            .collect();
+        let attachers: BTreeSet<String> = attachers.into_iter().cloned().collect();
+        assess(&World {
+            policies,
+            nodes: &nodes,
+            devices: &devices,
+            fences: &self.caches.fences(),
+            attachers: &attachers,
+            found: &|device, node| self.prober.readiness(device, node),
+            now: self.clock.wall(),
+        })
+    }
+
+    async fn write(&self, policy: &NodeFencingPolicy, status: &NodeFencingPolicyStatus) -> bool {
+        let Some(patch) = status_patch(policy, policy.status.as_ref(), status) else {
+            return true;
+        };
+        let api = Api::<NodeFencingPolicy>::all(self.client.clone());
+        let params = PatchParams {
+            field_manager: Some(MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let name = policy.name_any();
+        let patch = Patch::Merge(patch);
+        let error = match timeout(WRITE_TIMEOUT, api.patch_status(&name, &params, &patch)).await {
+            Ok(Ok(_)) => return true,
+            // Derived from a state that is past, or gone: the cache will tell, and it is derived anew.
+            Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => return true,
+            Ok(Err(error)) => crate::words::chain(&error),
+            Err(_) => "no answer in time".to_owned(),
+        };
+        tracing::warn!(
+            policy = name,
+            error,
+            "cannot write the policy's status; tried again"
+        );
+        false
+    }
+}
+
+fn row(policy: &NodeFencingPolicy, status: &NodeFencingPolicyStatus) -> PolicyRow {
+    let nodes = status.nodes.clone().unwrap_or_default();
+    PolicyRow {
+        policy: policy.name_any(),
+        mode: format!("{:?}", policy.spec.fence.mode),
+        nodes: vec![
+            ("selected", nodes.selected),
+            ("healthy", nodes.healthy),
+            ("unhealthy", nodes.unhealthy),
+            ("protected", nodes.protected),
+            ("unprotected", nodes.unprotected),
+        ],
+        budget_remaining: status.budget_remaining,
+    }
+}
