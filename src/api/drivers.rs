@@ -296,6 +296,11 @@ pub struct FenceAgentParameter {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
     rule_at("isURL(self.url) && url(self.url).getScheme() == 'https'", "`url` must be an https URL", ".url"),
+    rule_at(
+        "!self.url.contains('@')",
+        "must not contain user info ('@'): put user name and password into the Secret of `credentialsRef`",
+        ".url",
+    ),
 ]))]
 pub struct WebhookDriver {
     /// URL that the requests go to.

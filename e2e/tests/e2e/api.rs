@@ -39,7 +39,7 @@ async fn objects_get_the_verdicts_of_the_tables() -> Result<()> {
     let path = plane.kubeconfig_for_service_account(NAMESPACE, SERVICE_ACCOUNT, None);
     let operator = e2e::control_plane::client(&path.await?).await?;
     the_operator_may_write_every_field_of_a_status(&client, &operator).await?;
-    tally.finish(140)
+    tally.finish(145)
 }
 
 /// Applies the examples in their order, as a user would.
