@@ -258,6 +258,8 @@ impl Files {
         let runs = toolchain::lab_directory().join("run");
         remove_old(&runs);
         let directory = runs.join(format!("{name}-{}-{number}", std::process::id()));
+        // Process IDs come round again, in containers soon.
+        let _ = std::fs::remove_dir_all(&directory);
         for part in ["pki", "kubeconfig"] {
             std::fs::create_dir_all(directory.join(part))
                 .with_context(|| format!("failed to make {}", directory.display()))?;
