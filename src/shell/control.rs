@@ -72,7 +72,7 @@ pub async fn run_incidents(
 pub async fn run_detector(
     context: Arc<Context>,
     mut changes: mpsc::UnboundedReceiver<Change>,
-    others: mpsc::UnboundedSender<Change>,
+    others: [mpsc::UnboundedSender<Change>; 2],
 ) {
     let mut detector = Detector::new(context.clone());
     loop {
@@ -85,7 +85,9 @@ pub async fn run_detector(
             change = changes.recv() => match change {
                 Some(change) => {
                     // Nobody listens any more only while the operator ends.
-                    let _ = others.send(change.clone());
+                    for other in &others {
+                        let _ = other.send(change.clone());
+                    }
                     changed(&context, &mut detector, change).await;
                 }
                 None => return,

@@ -13,6 +13,7 @@ use crate::clock;
 use crate::core::incident::Reply;
 use crate::core::observed::{NodeView, QUARANTINE, Ready, Seen};
 use crate::core::select::{Onsets, fenceable, first_due, governing};
+use crate::core::support::unsupported;
 use crate::core::taint;
 use kube::api::PostParams;
 use kube::{Api, ResourceExt};
@@ -106,7 +107,8 @@ impl Detector {
         fenceable(node).ok()?;
         let policies = self.context.caches.policies();
         let policy = governing(&policies, node).ok()??;
-        if !policy.spec.pause_requests.is_empty() || excluded(&policy.spec.exclusions, node) {
+        let acts = policy.spec.pause_requests.is_empty() && unsupported(&policy.spec).is_none();
+        if !acts || excluded(&policy.spec.exclusions, node) {
             return None;
         }
         let (condition, at) = first_due(

@@ -57,15 +57,9 @@ impl PolicyStatuses {
         }
     }
 
-    /// Works until `changes` ends or `stop` is thrown. Only the replica that acts may run this.
+    /// Works until `changes` ends or `stop` is thrown. The caches must be filled. Only the replica that acts may run this.
     pub async fn run(self: Arc<Self>, changes: mpsc::UnboundedReceiver<Change>, stop: Stop) {
-        let work = async {
-            // An error says that the watches have ended, which is the end of the operator.
-            if self.caches.ready().await.is_ok() {
-                self.work(changes).await;
-            }
-        };
-        stop.or(work).await;
+        stop.or(self.work(changes)).await;
     }
 
     /// What was assessed last. Quick.

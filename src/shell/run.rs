@@ -8,6 +8,7 @@ use super::devices::Devices;
 use super::events::Events;
 use super::health::{Gate, Health};
 use super::metrics::{self, Metrics, Snapshot};
+use super::policy_status::PolicyStatuses;
 use super::preflight;
 use super::probe::Prober;
 use super::server::{self, Server, Site};
@@ -15,6 +16,7 @@ use super::stop::{PROCESS_END, Stop};
 use crate::args::Settings;
 use crate::clock::Clock;
 use crate::words;
+use futures::FutureExt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -140,7 +142,14 @@ fn control(
         events.clone(),
         Arc::clone(metrics),
     ));
-    let (told, changed_too) = mpsc::unbounded_channel();
+    let policies = Arc::new(PolicyStatuses::new(
+        caches.clone(),
+        Arc::clone(&prober),
+        clients.writes.clone(),
+        Clock::SYSTEM,
+    ));
+    let (to_prober, of_devices) = mpsc::unbounded_channel();
+    let (to_policies, of_policies) = mpsc::unbounded_channel();
     let context = Arc::new(Context {
         reads: clients.reads.clone(),
         writes: clients.writes.clone(),
@@ -154,9 +163,12 @@ fn control(
         brakes: Brakes::default(),
         revision: Revision::default(),
     });
-    gauges(&context, &prober, metrics);
+    gauges(&context, &prober, &policies, metrics);
     let (shared, health, ended) = (Arc::clone(&context), health.clone(), stop.clone());
-    let probes = Arc::clone(&prober).run(changed_too, stop.clone());
+    let peace = [
+        prober.run(of_devices, stop.clone()).boxed(),
+        policies.run(of_policies, stop.clone()).boxed(),
+    ];
     tasks.spawn(async move {
         // The watches end with this task.
         let _watches = watches;
@@ -170,8 +182,16 @@ fn control(
                 Some((woken.recv().await?, woken))
             });
             let incidents = control::run_incidents(Arc::clone(&shared), Arc::default(), names);
-            let detector = control::run_detector(Arc::clone(&shared), changed, told);
-            futures::future::join3(incidents, detector, probes).await;
+            let others = [to_prober, to_policies];
+            let detector = control::run_detector(Arc::clone(&shared), changed, others);
+            // On tasks of their own: a look at thousands of devices never delays an incident.
+            let mut peace: JoinSet<()> = peace.into_iter().collect();
+            tokio::select! {
+                _ = futures::future::join(incidents, detector) => {}
+                Some(ended) = peace.join_next() => {
+                    tracing::error!(?ended, "the probes, or the statuses of the policies, have ended");
+                }
+            }
         };
         // Cut off in the middle of whatever they do: every step is safe to lose its process at.
         let _ = ended.or(loops).await;
@@ -180,15 +200,24 @@ fn control(
 }
 
 /// The gauges show what the caches and the incidents are at the moment of a scrape.
-fn gauges(context: &Arc<Context>, prober: &Arc<Prober>, metrics: &Metrics) {
+fn gauges(
+    context: &Arc<Context>,
+    prober: &Arc<Prober>,
+    policies: &Arc<PolicyStatuses>,
+    metrics: &Metrics,
+) {
     let (board, caches) = (context.board.clone(), context.caches.clone());
-    let prober = Arc::clone(prober);
-    metrics.gauges_from(move || Snapshot {
-        incidents: board.rows(),
-        devices: prober.snapshot(),
-        watches: caches.ages(),
-        leader: true,
-        ..Snapshot::default()
+    let (prober, policies) = (Arc::clone(prober), Arc::clone(policies));
+    metrics.gauges_from(move || {
+        let (policies, protected) = policies.snapshot();
+        Snapshot {
+            incidents: board.rows(),
+            devices: prober.snapshot(),
+            policies,
+            protected,
+            watches: caches.ages(),
+            leader: true,
+        }
     });
 }
 

@@ -87,19 +87,14 @@ impl Prober {
         }
     }
 
-    /// Probes until `changes` ends or `stop` is thrown. Only the replica that acts may run this.
+    /// Probes until `changes` ends or `stop` is thrown. The caches must be filled. Only the replica that acts may run this.
     pub async fn run(
         self: Arc<Self>,
         changes: mpsc::UnboundedReceiver<super::cache::Change>,
         stop: Stop,
     ) {
-        let work = async {
-            // An error says that the watches have ended, which is the end of the operator.
-            if self.caches.ready().await.is_ok() {
-                task::Task::new(Arc::clone(&self)).run(changes).await;
-            }
-        };
-        stop.or(work).await;
+        let task = task::Task::new(Arc::clone(&self));
+        stop.or(task.run(changes)).await;
     }
 
     /// How ready this process has found the device (its name) to be for the node; none: not looked at yet.
