@@ -29,6 +29,8 @@ struct Row {
     #[serde(default)]
     taints: Vec<Value>,
     ready: Option<String>,
+    #[serde(default, rename = "bootID")]
+    boot_id: String,
     patch: Option<Value>,
     #[serde(rename = "type")]
     body: Option<Body>,
@@ -130,7 +132,7 @@ impl Guarded {
     }
 
     /// Stores a Node with these taints, each written by whoever may write it.
-    async fn node(&self, name: &str, taints: &[Value], ready: &str) -> Result<()> {
+    async fn node(&self, name: &str, taints: &[Value], ready: &str, boot: &str) -> Result<()> {
         let node =
             json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {}});
         must(
@@ -140,7 +142,7 @@ impl Guarded {
             Some((Body::Object, &node)),
         )
         .await?;
-        self.report(name, "Unknown").await?;
+        self.report(name, "Unknown", boot).await?;
         let claimed = taints.iter().any(|taint| taint["key"] == CLAIM);
         let own =
             |taint: &&Value| taint["key"] == CLAIM || claimed && taint["key"] == OUT_OF_SERVICE;
@@ -157,7 +159,7 @@ impl Guarded {
                 self.set_taints(&self.operator, name, &now).await?;
             }
         }
-        self.report(name, ready).await
+        self.report(name, ready, boot).await
     }
 
     async fn set_taints(&self, client: &Client, node: &str, taints: &[Value]) -> Result<()> {
@@ -168,9 +170,9 @@ impl Guarded {
     }
 
     /// What the node-lifecycle controller or the kubelet would report.
-    async fn report(&self, node: &str, ready: &str) -> Result<()> {
+    async fn report(&self, node: &str, ready: &str, boot: &str) -> Result<()> {
         let condition = json!({"type": "Ready", "status": ready, "reason": "Test", "message": ""});
-        let patch = json!({"status": {"conditions": [condition]}});
+        let patch = json!({"status": {"conditions": [condition], "nodeInfo": {"bootID": boot}}});
         let path = format!("/api/v1/nodes/{node}/status");
         must(
             &self.admin,
@@ -197,7 +199,7 @@ async fn the_api_server_guards_nodes_and_pods() -> Result<()> {
     }
     pods(&guarded, &mut tally).await?;
     a_write_to_a_node_leaves_its_status(&guarded).await?;
-    tally.finish(58)
+    tally.finish(62)
 }
 
 /// Sets a row's Node up and tries what the row says.
@@ -217,7 +219,7 @@ async fn attempt(guarded: &Guarded, name: &str, row: &Row) -> Result<Verdict> {
         .await;
     }
     let ready = row.ready.as_deref().context("no `ready`")?;
-    guarded.node(name, &row.taints, ready).await?;
+    guarded.node(name, &row.taints, ready, &row.boot_id).await?;
     let mut path = format!("/api/v1/nodes/{name}");
     if row.connect {
         return call(client, Method::GET, &format!("{path}/proxy/pods"), None).await;
@@ -311,7 +313,7 @@ async fn pods(guarded: &Guarded, tally: &mut Tally) -> Result<()> {
 
 /// The API server itself drops a status in a write to a Node; no policy has to.
 async fn a_write_to_a_node_leaves_its_status(guarded: &Guarded) -> Result<()> {
-    guarded.node("status", &[], "Unknown").await?;
+    guarded.node("status", &[], "Unknown", "").await?;
     let conditions =
         json!([{"type": "Ready", "status": "True", "reason": "Forged", "message": ""}]);
     let patch = json!({"status": {"conditions": conditions}});
