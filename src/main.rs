@@ -8,7 +8,8 @@ fn main() -> ExitCode {
     match Settings::read(std::env::args_os()) {
         Ok(settings) => start(settings).unwrap_or_else(|error| {
             telemetry::last_words(error.as_ref());
-            ExitCode::FAILURE
+            let of_run = error.downcast_ref::<shell::run::Error>();
+            ExitCode::from(of_run.map_or(1, shell::run::Error::exit_code))
         }),
         Err(Error::Shown(text)) => {
             print!("{text}");

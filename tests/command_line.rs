@@ -279,16 +279,16 @@ fn help_and_version_end_with_0() {
 }
 
 #[test]
-fn what_cannot_work_ends_with_1_and_the_way_out() {
+fn what_cannot_work_ends_with_2_and_the_way_out() {
     let (code, words) = refusal(operator(&[]));
-    assert_eq!(code, 1);
+    assert_eq!(code, 2);
     assert!(
         words.contains("no cluster config: give --kubeconfig FILE or set KUBECONFIG"),
         "{words}"
     );
 
     let (code, words) = refusal(operator(&["--kubeconfig=/nowhere", "--log-filter=off"]));
-    assert_eq!(code, 1);
+    assert_eq!(code, 2);
     assert!(
         words.starts_with("error: failed to read the kubeconfig /nowhere (--kubeconfig)"),
         "{words}"
@@ -299,7 +299,7 @@ fn what_cannot_work_ends_with_1_and_the_way_out() {
     let mut command = operator(&[&bind]);
     command.env("KUBECONFIG", GOOD.serve("port-in-use"));
     let (code, words) = refusal(command);
-    assert_eq!(code, 1);
+    assert_eq!(code, 2);
     assert!(
         words.contains("is in use by another process; choose another port"),
         "{words}"
@@ -325,7 +325,7 @@ fn an_old_kubernetes_and_missing_resources_end_with_1() {
         ..GOOD
     };
     let (code, words) = last_line(old, "old");
-    assert_eq!(code, Some(1));
+    assert_eq!(code, Some(2));
     assert!(
         words.contains("Kubernetes v1.27.9") && words.contains("1.28 or newer"),
         "{words}"
@@ -336,7 +336,7 @@ fn an_old_kubernetes_and_missing_resources_end_with_1() {
         ..GOOD
     };
     let (code, words) = last_line(bare, "bare");
-    assert_eq!(code, Some(1));
+    assert_eq!(code, Some(2));
     assert!(
         words.contains("nodefences") && words.contains("kubectl apply -k"),
         "{words}"

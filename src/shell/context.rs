@@ -3,6 +3,7 @@
 use super::cache::Caches;
 use super::devices::Devices;
 use super::events::Events;
+use super::health::Health;
 use super::metrics::IncidentRow;
 use super::metrics::Metrics;
 use crate::api::policy::NodeFencingPolicy;
@@ -43,6 +44,8 @@ pub struct Context {
     pub brakes: Brakes,
     /// Has the cluster gone back in time?
     pub revision: Revision,
+    /// What the probes of the kubelet are told.
+    pub health: Health,
 }
 
 /// Open incidents, by NodeFence name, as the metrics show them.

@@ -23,8 +23,8 @@ use tokio::sync::mpsc;
 
 /// Incidents whose loops run at the same time. A loop waits for the API server only, never for a device.
 const LOOPS_MAX: u16 = 64;
-/// Without any change and any deadline, all nodes are looked at again after this time.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// The detector comes round at least this often, which is what liveness asks of it.
+const LOOK_AGAIN: Duration = Duration::from_secs(20);
 
 type Guard = DeserializeGuard<NodeFence>;
 
@@ -37,6 +37,7 @@ pub async fn run_incidents(
     let store = context.caches.fences.clone();
     let queue = names.map(|name| Ok::<_, Infallible>(ObjectRef::<Guard>::new(&name)));
     let reconcile = |fence: Arc<Guard>, (context, incidents): (Arc<Context>, Arc<Incidents>)| async move {
+        let begun = clock::since_boot();
         let pause = match &fence.0 {
             Ok(fence) => incident::run(&context, &incidents, fence).await,
             Err(invalid) => {
@@ -45,6 +46,9 @@ pub async fn run_incidents(
                 None
             }
         };
+        context
+            .metrics
+            .reconcile_duration(clock::since_boot().saturating_sub(begun));
         Ok::<_, Infallible>(pause.map_or_else(Action::await_change, Action::requeue))
     };
     let shared = Arc::new((context.clone(), incidents.clone()));
@@ -76,6 +80,7 @@ pub async fn run_detector(
 ) {
     let mut detector = Detector::new(context.clone());
     loop {
+        context.health.beat();
         let now = clock::since_boot();
         let pause = detector
             .next_due()

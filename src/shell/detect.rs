@@ -55,6 +55,7 @@ impl Detector {
         let Some(node) = self.context.caches.node(name) else {
             self.onsets.remove(name);
             self.due.remove(name);
+            self.context.metrics.node_gone(name);
             return;
         };
         let view = node.view();

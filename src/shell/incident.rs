@@ -37,7 +37,12 @@ const LOOK_AGAIN_MAX: Duration = Duration::from_secs(30);
 
 /// The open incidents of this process.
 #[derive(Default)]
-pub struct Incidents(Mutex<BTreeMap<String, (String, Arc<tokio::sync::Mutex<Incident>>)>>);
+pub struct Incidents(Mutex<BTreeMap<String, (Uid, Shared)>>);
+
+/// `metadata.uid` of a NodeFence.
+type Uid = String;
+/// An incident; its lock is held for one run of its loop.
+type Shared = Arc<tokio::sync::Mutex<Incident>>;
 
 /// What this process remembers of one NodeFence.
 pub struct Incident {
@@ -60,17 +65,13 @@ impl Drop for Incident {
 
 impl Incidents {
     /// By name, and only if it still is the NodeFence of that uid.
-    fn get(&self, fence: &NodeFence) -> Option<Arc<tokio::sync::Mutex<Incident>>> {
+    fn get(&self, fence: &NodeFence) -> Option<Shared> {
         let incidents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (uid, incident) = incidents.get(&fence.name_any())?;
         (Some(uid) == fence.metadata.uid.as_ref()).then(|| incident.clone())
     }
 
-    fn begin(
-        &self,
-        fence: &NodeFence,
-        status: NodeFenceStatus,
-    ) -> Arc<tokio::sync::Mutex<Incident>> {
+    fn begin(&self, fence: &NodeFence, status: NodeFenceStatus) -> Shared {
         let incident = Arc::new(tokio::sync::Mutex::new(Incident {
             memory: Memory::default(),
             record: resolve::record(&status),
@@ -114,7 +115,13 @@ pub async fn run(
         // The first look of this process: the cache may be older than what the process before us wrote.
         None => match observe::fence(context, &fence.name_any()).await {
             Seen::Present(live) if status::is_ended(&live) => return None,
-            Seen::Present(live) => incidents.begin(&live, live.status.clone().unwrap_or_default()),
+            Seen::Present(live) => {
+                let policy = live.spec.policy_name.as_deref().unwrap_or_default();
+                context
+                    .metrics
+                    .incident_opened(policy, &live.spec.node_name);
+                incidents.begin(&live, live.status.clone().unwrap_or_default())
+            }
             Seen::Absent => return None,
             Seen::Failed(_) | Seen::NotRead => return Some(Duration::from_secs(1)),
         },
@@ -392,6 +399,7 @@ impl Round<'_> {
             Effect::Close => return self.close(settings, decision.stage).await,
         };
         if let Reply::Refused(_, reason) | Reply::Unknown(reason) = &reply {
+            self.context.metrics.reconcile_error("WriteFailed");
             tracing::warn!(fence = %settings.fence, node = %settings.node, ?asked, reason, "write failed; it is decided again");
         }
         learn(

@@ -105,6 +105,18 @@ async fn look(context: &Context, job: &Job, device: &Device) -> Sight {
     }
 }
 
+/// The attempt in the metrics.
+fn count(context: &Context, driver: &str, result: &OffResult, took: Duration) {
+    let result = match result {
+        OffResult::Accepted => "Accepted",
+        OffResult::AlreadyOff => "AlreadyOff",
+        OffResult::NotSent(_) => "NotSent",
+        OffResult::Unknown(_) => "Unknown",
+    };
+    context.metrics.fence_attempt(driver, "PowerOff", result);
+    context.metrics.fence_duration(driver, took);
+}
+
 async fn off(
     context: &Context,
     job: &Job,
@@ -121,6 +133,16 @@ async fn off(
         )),
     };
     let took = clock::since_boot().saturating_sub(started);
+    let devices = context.caches.devices();
+    let object = devices
+        .iter()
+        .find(|object| object.metadata.name.as_ref() == Some(&device.name));
+    count(
+        context,
+        object.map_or("none", |object| object.spec.driver_name()),
+        &result,
+        took,
+    );
     tracing::info!(
         fence = %job.settings.fence, node = %job.settings.node, device = %device.name,
         attempt = %attempt.id, ?result, took_ms = took.as_millis(), "off command"

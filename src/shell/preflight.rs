@@ -146,6 +146,7 @@ pub const RIGHTS: &[Right] = &[
         Scope::Cluster,
     ),
     right("", "pods", &["get", "list", "delete"], Scope::Cluster),
+    right("", "persistentvolumeclaims", &["get"], Scope::Cluster),
     right(
         "storage.k8s.io",
         "volumeattachments",

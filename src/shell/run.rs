@@ -20,7 +20,7 @@ use futures::FutureExt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
 /// Pause between two tries to reach the API server, and between two looks at missing rights.
@@ -46,6 +46,22 @@ pub enum Error {
     /// An API server that cannot be worked with.
     #[error(transparent)]
     Cluster(#[from] preflight::Error),
+    /// The control loops have ended or panicked: a new process is better than one that does nothing.
+    #[error(
+        "the control loops have ended ({0}); the log above says why; the kubelet starts the operator again"
+    )]
+    Loops(String),
+}
+
+impl Error {
+    /// Exit code: 2 for what only a human can mend (flags, kubeconfig, port, cluster version, missing CRDs), 1 for the rest.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Server(_) | Self::Client(_) | Self::Cluster(_) => 2,
+            Self::Signals(_) | Self::Metrics(_) | Self::Loops(_) => 1,
+        }
+    }
 }
 
 /// Runs the operator until a signal or until it cannot go on.
@@ -95,12 +111,16 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     );
     tasks.spawn(publisher.run(stop.clone()));
 
-    let context = control(
-        &settings, &clients, events, &metrics, &health, &stop, &mut tasks,
-    );
-
-    stop.wait().await;
-    drop(context);
+    let loops = control(&settings, &clients, events, &metrics, &health, &stop);
+    tokio::select! {
+        // First: the loops end with it too.
+        biased;
+        () = stop.wait() => {}
+        ended = loops => {
+            let how = ended.map_or_else(|error| error.to_string(), |()| "without an error".to_owned());
+            return Err(Error::Loops(how));
+        }
+    }
     let ended = timeout(PROCESS_END, async {
         while tasks.join_next().await.is_some() {}
     })
@@ -122,8 +142,7 @@ fn control(
     metrics: &Arc<Metrics>,
     health: &Health,
     stop: &Stop,
-    tasks: &mut JoinSet<()>,
-) -> Arc<Context> {
+) -> JoinHandle<()> {
     let (changes, changed) = mpsc::unbounded_channel();
     let (wake, woken) = mpsc::unbounded_channel();
     let mut watches = JoinSet::new();
@@ -162,14 +181,15 @@ fn control(
         wake,
         brakes: Brakes::default(),
         revision: Revision::default(),
+        health: health.clone(),
     });
     gauges(&context, &prober, &policies, metrics);
-    let (shared, health, ended) = (Arc::clone(&context), health.clone(), stop.clone());
+    let (shared, ended) = (Arc::clone(&context), stop.clone());
     let peace = [
         prober.run(of_devices, stop.clone()).boxed(),
         policies.run(of_policies, stop.clone()).boxed(),
     ];
-    tasks.spawn(async move {
+    tokio::spawn(async move {
         // The watches end with this task.
         let _watches = watches;
         let loops = async {
@@ -177,7 +197,7 @@ fn control(
             if shared.caches.ready().await.is_err() {
                 return;
             }
-            health.open(Gate::Caches);
+            shared.health.open(Gate::Caches);
             let names = futures::stream::unfold(woken, |mut woken| async {
                 Some((woken.recv().await?, woken))
             });
@@ -195,8 +215,7 @@ fn control(
         };
         // Cut off in the middle of whatever they do: every step is safe to lose its process at.
         let _ = ended.or(loops).await;
-    });
-    context
+    })
 }
 
 /// The gauges show what the caches and the incidents are at the moment of a scrape.

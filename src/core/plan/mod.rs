@@ -189,7 +189,7 @@ fn time_limit(settings: &Settings, stage: Stage) -> Option<Duration> {
 
 /// A stage past its deadline is never silent.
 fn overdue(decision: &mut Decision, now: Duration) {
-    if decision.escalation.is_some() || !decision.deadline.is_some_and(|deadline| now >= deadline) {
+    if decision.escalation.is_some() || decision.deadline.is_none_or(|deadline| now < deadline) {
         return;
     }
     let reason = match decision.stage {

