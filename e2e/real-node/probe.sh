@@ -4,10 +4,10 @@ set -u
 no() { echo "$*"; exit 1; }
 
 [ "$(id -u)" = 0 ] || no "needs root"
-for tool in unshare ip mount hostname ctr containerd runc; do
-    command -v "$tool" > /dev/null && continue
-    case "$tool" in ctr | containerd | runc) command -v apt-get dpkg-deb > /dev/null && continue ;; esac
-    no "needs $tool"
+tools="unshare nsenter ip mount hostname"
+[ -d "$1/containerd" ] || tools="$tools apt-get dpkg-deb"
+for tool in $tools; do
+    command -v "$tool" > /dev/null || no "needs $tool"
 done
 grep -q '^[^ ]* [^ ]* cgroup [^ ]*memory' /proc/mounts || no "needs cgroup v1 (tried with no other)"
 group="$(awk '$3 == "cgroup" && $4 ~ /memory/ { print $2; exit }' /proc/mounts)/lab-probe-$$"

@@ -129,50 +129,94 @@ pub(super) async fn deleted_before(stage: &Stage<'_>) -> Result<String> {
 }
 
 /// A deletion while the kubelet starts the pod. The moment is hit by trying: how far the start has come after a given time
-/// is the machine's affair.
+/// is the affair of the machine, and of whatever else its host does.
 pub(super) async fn deleted_in_flight(stage: &Stage<'_>) -> Result<String> {
-    let (mut after_ms, mut seen) = (1400_u64, Vec::new());
-    for attempt in 0..8 {
-        let scene = format!("in-flight-{attempt}");
+    let mut aim = Aim::default();
+    for attempt in 0..15 {
         let template = Template {
             ignores_sigterm: true,
             grace_seconds: Some(2),
             ..Template::default()
         };
+        let scene = format!("in-flight-{attempt}");
         let player = Player::enter(stage, &scene, template).await?;
         cycle(stage, Boot::default()).await;
         let boot_id = stage.machine.boot_id();
-        tokio::time::sleep(Duration::from_millis(after_ms)).await;
+        tokio::time::sleep(Duration::from_millis(aim.after_ms)).await;
         stage.workloads.delete_pod(&player.name, None).await?;
         let deleted = Moment::now();
         stage.workloads.wait_gone(&player.name, PATIENCE).await?;
         let writes = player.writes(stage, &boot_id)?;
-        let span = writes.first().zip(writes.last());
-        seen.push((
-            after_ms,
-            span.map(|(first, last)| {
-                (
-                    first.at.seconds_since(deleted),
-                    last.at.seconds_since(deleted),
-                )
-            }),
-        ));
-        match span {
-            None => after_ms += 60, // the deletion came before the start
-            Some((first, _)) if first.at < deleted => after_ms -= 40, // it ran already
-            Some((_, last)) if last.at.seconds_since(deleted) < 1.5 => {
-                return Ok(
-                    "starts after the deletion, and ends before its grace period".to_owned(),
-                );
-            }
-            Some(_) => {
-                return Ok("starts after the deletion, writes for its grace period".to_owned());
-            }
+        match (writes.first(), writes.last()) {
+            (Some(first), _) if first.at < deleted => aim.came_late(),
+            (_, Some(last)) => return Ok(in_flight(last.at.seconds_since(deleted)).to_owned()),
+            _ => aim.came_early(),
         }
     }
-    bail!(
-        "no deletion hit a start in flight; milliseconds after power-on, and seconds from it to the writes: {seen:?}"
-    )
+    bail!("no deletion hit a start in flight: {aim:?}")
+}
+
+/// What became of a start that was in flight at the deletion, after which it wrote for so long.
+fn in_flight(seconds: f64) -> &'static str {
+    if seconds < 1.5 {
+        "starts after the deletion, and ends before its grace period"
+    } else {
+        "starts after the deletion, writes for its grace period"
+    }
+}
+
+/// When to delete a pod, learnt from the deletions that missed.
+#[derive(Debug)]
+struct Aim {
+    /// From power-on.
+    after_ms: u64,
+    /// The latest that was too early, and the earliest that was too late.
+    early_ms: Option<u64>,
+    late_ms: Option<u64>,
+}
+
+impl Default for Aim {
+    fn default() -> Self {
+        Self {
+            after_ms: 1400,
+            early_ms: None,
+            late_ms: None,
+        }
+    }
+}
+
+impl Aim {
+    fn came_early(&mut self) {
+        self.early_ms = Some(self.after_ms);
+        self.again();
+    }
+
+    fn came_late(&mut self) {
+        self.late_ms = Some(self.after_ms);
+        self.again();
+    }
+
+    fn again(&mut self) {
+        self.after_ms = match (self.early_ms, self.late_ms) {
+            (Some(early), Some(late)) if early + 60 < late => early.midpoint(late),
+            // The host has become slower or faster since one of them was learnt.
+            (Some(early), Some(_)) if early == self.after_ms => self.forget_late(early),
+            (Some(_), Some(late)) => self.forget_early(late),
+            (Some(early), None) => early * 5 / 4,
+            (None, Some(late)) => late * 4 / 5,
+            (None, None) => self.after_ms,
+        };
+    }
+
+    fn forget_late(&mut self, early_ms: u64) -> u64 {
+        self.late_ms = None;
+        early_ms * 5 / 4
+    }
+
+    fn forget_early(&mut self, late_ms: u64) -> u64 {
+        self.early_ms = None;
+        late_ms * 4 / 5
+    }
 }
 
 /// An untolerated NoExecute taint that is there at power-on, with no deletion yet: the controller-manager, which would

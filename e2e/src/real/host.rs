@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     sync::OnceLock,
+    time::Instant,
 };
 
 use anyhow::{Context, Result, ensure};
@@ -55,52 +56,48 @@ pub(super) fn search_path() -> Result<String> {
         unpack(&fresh)?;
         fs::rename(&fresh, &directory)?;
     }
+    Ok(path_with(&directory))
+}
+
+fn path_with(root: &Path) -> String {
     let path = std::env::var("PATH").unwrap_or_default();
-    let root = directory.display();
-    Ok(format!(
-        "{root}/usr/bin:{root}/usr/sbin:{path}:/usr/sbin:/sbin"
-    ))
+    let root = root.display();
+    format!("{root}/usr/bin:{root}/usr/sbin:{path}:/usr/sbin:/sbin")
 }
 
 fn unpack(directory: &Path) -> Result<()> {
-    let started = std::time::Instant::now();
-    eprintln!(
-        "lab: fetching {} for real nodes (about 5 s)",
-        PACKAGES.join(" and ")
-    );
+    let started = Instant::now();
+    let names = PACKAGES.join(" and ");
+    eprintln!("lab: fetching {names} for real nodes (about 5 s)");
     if directory.exists() {
         fs::remove_dir_all(directory)?;
     }
     fs::create_dir_all(directory)?;
-    if run(Command::new("apt-get")
-        .args(["download", "-qq"])
-        .args(PACKAGES)
-        .current_dir(directory))
-    .is_err()
-    {
+    if download(directory).is_err() {
         // A fresh machine has no package lists, an old one has lists of packages that are gone.
         run(Command::new("apt-get").args(["update", "-qq"]))?;
-        run(Command::new("apt-get")
-            .args(["download", "-qq"])
-            .args(PACKAGES)
-            .current_dir(directory))?;
+        download(directory)?;
     }
     for entry in fs::read_dir(directory)? {
         let package = entry?.path();
-        run(Command::new("dpkg-deb")
-            .arg("--extract")
-            .arg(&package)
-            .arg(directory))?;
+        let mut extract = Command::new("dpkg-deb");
+        run(extract.arg("--extract").args([&package, directory]))?;
         fs::remove_file(&package)?;
     }
-    for (program, version) in [
-        ("usr/bin/containerd", "--version"),
-        ("usr/sbin/runc", "--version"),
-    ] {
-        run(Command::new(directory.join(program)).arg(version))?;
+    // Without their dependencies: those are libraries that a Debian has anyway, or this fails.
+    for program in ["containerd", "ctr", "runc"] {
+        let mut command = Command::new(program);
+        run(command.arg("--version").env("PATH", path_with(directory)))?;
     }
-    eprintln!("lab: fetched in {:.1} s", started.elapsed().as_secs_f64());
+    let seconds = started.elapsed().as_secs_f64();
+    eprintln!("lab: fetched {names} in {seconds:.1} s");
     Ok(())
+}
+
+fn download(directory: &Path) -> Result<()> {
+    let mut command = Command::new("apt-get");
+    command.args(["download", "-qq"]).args(PACKAGES);
+    run(command.current_dir(directory))
 }
 
 fn run(command: &mut Command) -> Result<()> {

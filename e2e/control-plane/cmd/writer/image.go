@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"os"
 	"runtime"
+
+	"golang.org/x/sys/unix"
 )
 
 // imageName is how pods and containerd's configuration name the image. It is imported, never pulled.
@@ -56,7 +58,7 @@ func image(path string) error {
 	}
 	configAt, err := a.json(configType, map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux",
-		"config": map[string]any{"Entrypoint": []string{"/writer"}},
+		"config": map[string]any{"Entrypoint": []string{"/writer"}, "StopSignal": unix.SignalName(stopSignal)},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{layerAt.Digest}},
 	})
 	if err != nil {

@@ -1,6 +1,6 @@
 // Command writer is everything that runs in a container of the lab's real nodes. One static binary is the whole image.
 //
-//	writer [pause]                         sleeps until SIGTERM; without arguments it is the sandbox's own process
+//	writer [pause]                         sleeps; without arguments it is the sandbox's own process
 //	writer write FILE [--ignore-sigterm]   appends a line to FILE every 20 ms, for the volume oracle
 //	writer network FILE                    writes the network plugin's configuration to FILE, then sleeps
 //	writer image ARCHIVE                   packs this very binary into an OCI archive for `ctr images import`
@@ -39,10 +39,15 @@ func main() {
 	}
 }
 
-// sleep returns at SIGTERM or SIGINT.
+// stopSignal is what the image asks the container runtime for in place of SIGTERM. Go's runtime ends a program by a SIGTERM
+// that comes before the program could ignore it, but not by this one; a container that is deleted while it
+// starts would else end at once, and hide what such containers can do.
+const stopSignal = syscall.SIGWINCH
+
+// sleep returns when the container is asked to stop.
 func sleep() {
 	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
+	signal.Notify(stop, stopSignal, syscall.SIGTERM)
 	<-stop
 }
 

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,9 +20,9 @@ type container struct {
 	file            *os.File
 }
 
-// write appends a line to the file every 20 ms, until SIGTERM. One that ignores it goes on to the end of its grace period:
-// that is the workload which finds a wrong order of fencing.
-func write(path string, ignoreTermination bool) error {
+// write appends a line to the file every 20 ms, until it is asked to stop. One that ignores that goes on to the end of
+// its grace period: it is the workload which finds a wrong order of fencing.
+func write(path string, ignoreStop bool) error {
 	boot, err := os.ReadFile("/boot_id") // a mount of the node's /run/boot_id
 	if err != nil {
 		return err
@@ -34,11 +33,9 @@ func write(path string, ignoreTermination bool) error {
 	}
 	c := container{node: os.Getenv("NODE"), boot: strings.TrimSpace(string(boot)), pod: os.Getenv("POD_UID"), file: file}
 
-	terminated := make(chan os.Signal, 1)
-	if ignoreTermination {
-		signal.Ignore(syscall.SIGTERM)
-	} else {
-		signal.Notify(terminated, syscall.SIGTERM)
+	stop := make(chan os.Signal, 1)
+	if !ignoreStop {
+		signal.Notify(stop, stopSignal)
 	}
 	ticker := time.NewTicker(period)
 	for {
@@ -46,7 +43,7 @@ func write(path string, ignoreTermination bool) error {
 			return err
 		}
 		select {
-		case <-terminated:
+		case <-stop:
 			return nil
 		case <-ticker.C:
 		}
