@@ -49,6 +49,7 @@ pub fn since_boot() -> Duration {
 
 /// Wall clock. For records only: it may jump, so nothing is decided by it.
 #[must_use]
+#[expect(clippy::disallowed_methods, reason = "the one place that asks")]
 pub fn wall() -> Timestamp {
     Timestamp::now()
 }

@@ -9,6 +9,25 @@
 //! The order of the steps is what keeps data whole: claim the Node, wait until no pod can start there, turn the machine
 //! off, prove that it is off, and only then set the taint `node.kubernetes.io/out-of-service`.
 
+// A panic in the middle of a fence leaves it to a successor, and what came from a device or the API server must never cause
+// one. Tests may panic: it is how they fail.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing
+    )
+)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests measure how long they wait"
+    )
+)]
+
 pub mod api;
 pub mod args;
 pub mod clock;

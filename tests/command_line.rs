@@ -1,5 +1,10 @@
 //! The operator's process as its user meets it: exit codes, the one line that says why, health, and how it ends.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests measure how long they wait"
+)]
+
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,6 +1,11 @@
 //! The drivers against devices that lie, stall, break off and attack. Each row of FAULTS §2 is a test; what they have in
 //! common is that nothing but an exact off is ever read as off.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests measure how long they wait"
+)]
+
 mod bmc;
 mod bodies;
 mod certificates;
