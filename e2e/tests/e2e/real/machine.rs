@@ -1,15 +1,20 @@
 //! A machine with power, without, and ill.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result};
 use e2e::{
     machine::{Ailment, Machine, Power},
     moment::Moment,
-    real::Usage,
-    workload::{Template, wait_node_ready},
+    real::{RealMachine, Usage},
+    workload::{Template, node_of, wait_node_ready},
 };
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::json;
 use tokio::time::sleep;
 
 use super::{LIMIT, Lab, info, wait_for};
@@ -124,5 +129,57 @@ async fn ailing_nodes_look_dead_and_go_on_writing() -> Result<()> {
             .is_some_and(|write| write.pod != writes[0].pod))
     })
     .await?;
+    lab.check_volumes().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_moves_from_a_dark_machine_to_another() -> Result<()> {
+    let Some(lab) = Lab::start("moves", 2).await? else {
+        return Ok(());
+    };
+    for machine in &lab.machines {
+        lab.boot(machine).await?;
+    }
+    let volume = lab
+        .workloads
+        .stateful_set("db", &Template::default())
+        .await?;
+    let pod = lab.workloads.wait_running("db-0", LIMIT).await?;
+    let of_pod = |machine: &&Arc<RealMachine>| machine.name() == node_of(&pod);
+    let old = lab
+        .machines
+        .iter()
+        .find(of_pod)
+        .context("no such machine")?;
+    lab.write_by(&volume, &old.boot_id()).await?;
+
+    let cut = Moment::now();
+    old.set_power(false);
+    wait_node_ready(lab.client.clone(), old.name(), "Unknown", LIMIT).await?;
+    println!("Unknown {:?} after the power cut", Moment::now().since(cut));
+    // What the operator will do, by hand: the forced deletion first, then the taint.
+    lab.workloads.delete_pod("db-0", Some(0)).await?;
+    let taint = json!({"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"});
+    let patch = Patch::Json::<()>(serde_json::from_value(
+        json!([{"op": "add", "path": "/spec/taints/-", "value": taint}]),
+    )?);
+    let nodes: Api<Node> = Api::all(lab.client.clone());
+    nodes
+        .patch(old.name(), &PatchParams::default(), &patch)
+        .await?;
+    let tainted = Moment::now();
+    lab.workloads
+        .wait_running_elsewhere("db-0", old.name(), LIMIT)
+        .await?;
+    println!(
+        "Running elsewhere {:?} after the taint",
+        Moment::now().since(tainted)
+    );
+    let new = lab
+        .machines
+        .iter()
+        .find(|machine| machine.name() != old.name());
+    let new = new.context("no other machine")?;
+    lab.write_by(&volume, &new.boot_id()).await?;
     lab.check_volumes().await
 }
