@@ -21,14 +21,12 @@ use serde_json::{Value, json};
 use crate::audit::Request;
 use crate::bmc::{Bmc, BmcCa, Credentials};
 use crate::control_plane::{ControlPlane, Options};
-use crate::csi::EventKind;
 use crate::machine::{Machine, Power};
 use crate::moment::Moment;
 use crate::operator::{self, NAMESPACE, Operator, SERVICE_ACCOUNT};
 use crate::proxy::Proxy;
 use crate::real::{self, RealMachine};
 use crate::simulated::{Fleet, FleetOptions, MachineSpec};
-use crate::volume::journal::Happening;
 use crate::volume::{Volumes, oracle::VolumeOracle};
 use crate::workload::{Workloads, wait_node_ready};
 
@@ -129,10 +127,13 @@ impl Lab {
             let name = format!("node-{number}");
             let labels = (setup.labels)(number);
             let machine: Arc<dyn Machine> = match &fleet {
-                Some(fleet) => fleet.add(MachineSpec {
-                    labels,
-                    ..MachineSpec::new(name.clone())
-                }),
+                Some(fleet) => {
+                    let spec = MachineSpec {
+                        labels,
+                        ..MachineSpec::new(name.clone())
+                    };
+                    fleet.add(spec.with_credentials(&control_plane).await?)
+                }
                 None => RealMachine::new(&control_plane, &volumes, &name, &labels)?,
             };
             let address = bmc_address(lab, number)?;
@@ -335,8 +336,8 @@ impl Lab {
 
     /// No volume was written by two machines, and the operator wrote nothing that its protocol does not know.
     pub async fn verdict(&self) -> Result<()> {
-        self.read_array().await?;
-        VolumeOracle::new(&self.volumes).check()?;
+        let oracle = VolumeOracle::new(&self.volumes);
+        oracle.check_with(&self.control_plane.array()).await?;
         for write in self.writes().await? {
             let known = matches!(
                 (write.verb.as_str(), resource(&write).as_str()),
@@ -370,28 +371,6 @@ impl Lab {
             .context("a reading has a time")?
             .parse()?;
         VolumeOracle::new(&self.volumes).check_silent_since(boot, Moment::at_wall(at))?;
-        Ok(())
-    }
-
-    /// Takes what the array did into the journal that the oracle judges by.
-    async fn read_array(&self) -> Result<()> {
-        let journal = self.volumes.journal();
-        let known = journal.entries();
-        for event in self.control_plane.array().events().await? {
-            let (volume, node) = (event.volume.clone(), event.node.clone());
-            let happening = match event.kind {
-                EventKind::Attached => Happening::Attached { volume, node },
-                EventKind::Detached => Happening::Detached { volume, node },
-                _ => continue,
-            };
-            let entry = (Moment::at_wall(event.at), happening);
-            let is_known = known
-                .iter()
-                .any(|(at, what)| *what == entry.1 && at.wall == entry.0.wall);
-            if !is_known {
-                journal.record(entry.0, entry.1);
-            }
-        }
         Ok(())
     }
 

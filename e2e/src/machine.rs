@@ -18,7 +18,8 @@ pub trait Power: Send + Sync + 'static {
     fn set_power(&self, on: bool);
 }
 
-/// How a node misbehaves while its machine has power. Each can be combined with the others.
+/// How a node misbehaves while its machine has power. Each can be combined with the others. A power cycle cures the kubelet
+/// and the mounts, as it does in real life; a partition is the network's and stays.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ailment {
     /// No contact with the API server; containers go on running and writing.
@@ -50,6 +51,6 @@ pub trait Machine: Power {
     fn boot_id(&self) -> String;
     /// Sets the ways in which the node is broken, replacing those before.
     fn ail(&self, ailment: Ailment);
-    /// Sets what the next power-on looks like.
+    /// Sets what the next power-on looks like. The one after that is an ordinary one again.
     fn next_boot(&self, boot: Boot);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::api::{Api, ListParams};
@@ -178,11 +178,13 @@ async fn detached(stage: &Stage<'_>, volume: &str) -> Result<Moment> {
         );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    Ok(detached_by(stage.volumes.journal(), volume).unwrap_or_else(Moment::now))
+    let journal = stage.volumes.journal();
+    journal.read_array(&stage.plane.array()).await?;
+    last_detach(journal, volume).context("the array should have detached the volume")
 }
 
-/// When the storage took `volume` away last, if its log is at hand.
-fn detached_by(journal: &Journal, volume: &str) -> Option<Moment> {
+/// When the storage took `volume` away last.
+fn last_detach(journal: &Journal, volume: &str) -> Option<Moment> {
     let entries = journal.entries();
     let last = entries.iter().rev().find(|(_, happening)| {
         matches!(happening, Happening::Detached { volume: of, .. } if of == volume)

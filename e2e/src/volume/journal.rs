@@ -1,19 +1,13 @@
 //! What the storage and the power did, in time order: the half of the evidence that is not in the volumes' files.
 //!
-//! The storage array's own log is the exact source of attaches: the moment of a successful ControllerPublish, taken in with
-//! [`Journal::read_array`]. Where that log is not at hand, [`Journal::watch_attachments`] takes the moment at which a
-//! VolumeAttachment was seen with `status.attached: true`, some milliseconds later.
+//! Attaches come from the storage array's own log, which has the moment at which each took effect. The VolumeAttachments
+//! of the API server would not do: they are seen some time later, and on a busy machine that can be after the first write
+//! of the node that the volume was attached to.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
-use futures::StreamExt;
-use k8s_openapi::api::core::v1::PersistentVolume;
-use k8s_openapi::api::storage::v1::VolumeAttachment;
-use kube::runtime::watcher::{self, watcher};
-use kube::{Api, Client, ResourceExt};
-use tokio::task::AbortHandle;
 
 use crate::csi::{Array, Event, EventKind};
 use crate::moment::Moment;
@@ -121,83 +115,5 @@ impl Journal {
             .clone();
         entries.sort_by_key(|(at, _)| *at);
         entries
-    }
-
-    /// Records attaches and detaches as the VolumeAttachments show them, until the returned handle is dropped.
-    pub fn watch_attachments(self: &Arc<Self>, client: Client) -> AttachmentWatch {
-        let journal = Arc::clone(self);
-        AttachmentWatch(tokio::spawn(async move { journal.follow(client).await }).abort_handle())
-    }
-
-    async fn follow(&self, client: Client) {
-        let volumes: Api<PersistentVolume> = Api::all(client.clone());
-        let mut attached: HashMap<String, Happening> = HashMap::new();
-        let mut events = std::pin::pin!(watcher(
-            Api::<VolumeAttachment>::all(client),
-            watcher::Config::default()
-        ));
-        while let Some(event) = events.next().await {
-            match event {
-                Ok(watcher::Event::Apply(attachment) | watcher::Event::InitApply(attachment))
-                    if is_attached(&attachment) =>
-                {
-                    let at = Moment::now();
-                    let name = attachment.name_any();
-                    if !attached.contains_key(&name)
-                        && let Some(volume) = handle(&volumes, &attachment).await
-                    {
-                        let node = attachment.spec.node_name;
-                        self.record(
-                            at,
-                            Happening::Attached {
-                                volume: volume.clone(),
-                                node: node.clone(),
-                            },
-                        );
-                        attached.insert(name, Happening::Detached { volume, node });
-                    }
-                }
-                Ok(watcher::Event::Delete(attachment)) => {
-                    if let Some(detached) = attached.remove(&attachment.name_any()) {
-                        self.record(Moment::now(), detached);
-                    }
-                }
-                Ok(_) => {}
-                Err(error) => {
-                    tracing::debug!(%error, "watch of VolumeAttachments broke, it starts again");
-                    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-                }
-            }
-        }
-    }
-}
-
-/// Keeps [`Journal::watch_attachments`] going; dropping it ends the watch.
-#[derive(Debug)]
-#[must_use = "dropping it ends the watch"]
-pub struct AttachmentWatch(AbortHandle);
-
-impl Drop for AttachmentWatch {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-fn is_attached(attachment: &VolumeAttachment) -> bool {
-    attachment
-        .status
-        .as_ref()
-        .is_some_and(|status| status.attached)
-}
-
-/// The CSI handle of the volume that `attachment` is about.
-async fn handle(volumes: &Api<PersistentVolume>, attachment: &VolumeAttachment) -> Option<String> {
-    let name = attachment.spec.source.persistent_volume_name.as_deref()?;
-    match volumes.get(name).await {
-        Ok(volume) => Some(volume.spec?.csi?.volume_handle),
-        Err(error) => {
-            tracing::warn!(%error, volume = name, "an attach is missing in the journal");
-            None
-        }
     }
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::journal::Happening;
 use super::{Volumes, Write};
+use crate::csi::Array;
 use crate::moment::Moment;
 
 /// Holds the files of the volumes against the journal.
@@ -71,7 +72,13 @@ impl VolumeOracle {
         }
     }
 
-    /// Judges every volume by the first two rules.
+    /// Takes in what the storage array has done until now, and judges every volume by the first two rules.
+    pub async fn check_with(&self, array: &Array) -> Result<(), DataLoss> {
+        self.volumes.journal().read_array(array).await?;
+        self.check()
+    }
+
+    /// Judges every volume by the first two rules, on what the journal holds.
     pub fn check(&self) -> Result<(), DataLoss> {
         self.judge(|volume, writes, journal| {
             let attaches = attaches(volume, journal);

@@ -9,7 +9,7 @@ use e2e::machine::{Ailment, Boot, Machine};
 use e2e::moment::Moment;
 use e2e::parity;
 use e2e::simulated::{Fleet, FleetOptions, MachineSpec};
-use e2e::timeline::Timeline;
+use e2e::timeline::{Entry, Timeline, What};
 use e2e::volume::Volumes;
 use e2e::volume::oracle::VolumeOracle;
 use e2e::workload::{Template, Workloads, node_of, ready_status, wait_node_ready};
@@ -17,7 +17,8 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, Patch, PatchParams, ResourceExt};
 use serde_json::json;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Long enough for a busy machine; nothing waits for it when all is well.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A control plane with simulated nodes that have power and are Ready.
 struct Cluster {
@@ -85,6 +86,28 @@ impl Cluster {
         self.machine(node_of(&pod))
     }
 
+    /// Waits until as many pods as `count` have been seen running.
+    async fn wait_running(&self, what: &str, count: usize) -> Result<()> {
+        let begin = Moment::now();
+        let is_running = |entry: &Entry| matches!(entry.what, What::Running(_));
+        while self
+            .timeline
+            .entries()
+            .into_iter()
+            .filter(is_running)
+            .count()
+            < count
+        {
+            ensure!(
+                Moment::now().since(begin) < PATIENCE,
+                "{what} should run\n{}",
+                self.timeline
+            );
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+
     async fn wait_unknown(&self, node: &str) -> Result<Node> {
         wait_node_ready(self.plane.admin(), node, "Unknown", PATIENCE).await
     }
@@ -112,11 +135,8 @@ impl Cluster {
     }
 
     async fn check_volumes(&self) -> Result<()> {
-        self.volumes
-            .journal()
-            .read_array(&self.plane.array())
-            .await?;
-        Ok(VolumeOracle::new(&self.volumes).check()?)
+        let oracle = VolumeOracle::new(&self.volumes);
+        Ok(oracle.check_with(&self.plane.array()).await?)
     }
 }
 
@@ -174,11 +194,6 @@ async fn the_oracle_trips_when_a_partitioned_node_is_force_detached_by_hand() ->
 #[tokio::test(flavor = "multi_thread")]
 async fn the_oracle_is_silent_when_the_power_was_cut_first() -> Result<()> {
     let cluster = Cluster::of("oracle-silent", &["sim-1", "sim-2"]).await?;
-    // The other source of attaches, for where the array's log is not at hand.
-    let _watch = cluster
-        .volumes
-        .journal()
-        .watch_attachments(cluster.plane.admin());
     let old = cluster.database().await?;
     let boot_id = old.boot_id();
     old.set_power(false);
@@ -203,15 +218,7 @@ async fn a_node_that_needs_a_daemonset_is_not_ready_before_that_runs() -> Result
         .workloads
         .daemon_set("network", &Template::default())
         .await?;
-    cluster.timeline.note("test", "DaemonSet created", true);
-    let running = |entry: &e2e::timeline::Entry| entry.what.to_string() == "Running on sim-1";
-    wait_for("the DaemonSet's pod", || {
-        cluster
-            .timeline
-            .find(Moment::now(), running)
-            .or_else(|| cluster.timeline.entries().into_iter().find(running))
-    })
-    .await?;
+    cluster.wait_running("the DaemonSet's pod", 1).await?;
 
     machine.set_power(false);
     cluster.wait_unknown("sim-1").await?;
@@ -305,17 +312,7 @@ async fn a_hundred_nodes_fit_into_one_process() -> Result<()> {
         .workloads
         .deployment("many", 100, &Template::default())
         .await?;
-    let pods: Api<Pod> = cluster.workloads.api();
-    wait_for("100 running pods", || {
-        cluster
-            .timeline
-            .entries()
-            .iter()
-            .filter(|entry| matches!(entry.what, e2e::timeline::What::Running(_)))
-            .nth(99)
-            .cloned()
-    })
-    .await?;
+    cluster.wait_running("the Deployment's pods", 100).await?;
     let dark: Vec<_> = cluster.machines.iter().take(30).collect();
     dark.iter().for_each(|machine| machine.set_power(false));
     for machine in &dark {
@@ -330,10 +327,6 @@ async fn a_hundred_nodes_fit_into_one_process() -> Result<()> {
             .filter(|node| ready_status(node) == Some("True"))
             .count(),
         70
-    );
-    ensure!(
-        pods.list(&Default::default()).await?.items.len() >= 100,
-        "no pod is lost"
     );
     Ok(())
 }
@@ -360,18 +353,4 @@ async fn wait_node(
     .await;
     seen.with_context(|| format!("{name} should {what}"))??;
     Ok(())
-}
-
-async fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> Result<T> {
-    let begin = Moment::now();
-    loop {
-        if let Some(found) = look() {
-            return Ok(found);
-        }
-        ensure!(
-            Moment::now().since(begin) < PATIENCE,
-            "no {what} within {PATIENCE:?}"
-        );
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }
