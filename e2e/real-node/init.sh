@@ -50,10 +50,16 @@ if [ ! -e "$MACHINE/disk/imported" ]; then
     touch "$MACHINE/disk/imported"
 fi
 
-# The network plugin: there from the start, some seconds late, or brought by a DaemonSet's pod.
+# A pod that needs no network runs once there are two tasks: its sandbox and its container.
+pod_runs() {
+    set -- /run/containerd/io.containerd.runtime.v2.task/k8s.io/*
+    [ $# -ge 2 ]
+}
+
+# The network plugin: there from the start, some seconds after the first pod, or brought by a DaemonSet's pod.
 case "$NETWORK" in
     ready) cp "$MACHINE/network.conflist" /run/cni/ ;;
-    late:*) { sleep "${NETWORK#late:}"; cp "$MACHINE/network.conflist" /run/cni/; } & ;;
+    late:*) { until pod_runs; do sleep 0.1; done; sleep "${NETWORK#late:}"; cp "$MACHINE/network.conflist" /run/cni/; } & ;;
     daemonset) ;;
 esac
 

@@ -83,12 +83,20 @@ pub fn release(node: &NodeView, claim: &str, quarantine: Option<&str>) -> Option
     if let Some(boot_id) = quarantine {
         operations.push(json!({"op": "test", "path": "/status/nodeInfo/bootID", "value": boot_id}));
     }
+    // A quarantine of an earlier boot would be lifted while the machine is still down: replaced, before indexes move.
+    let quarantine = quarantine
+        .map(|boot_id| json!({"key": QUARANTINE, "value": boot_id, "effect": "NoSchedule"}));
+    if let (Some(element), Some((index, old))) = (&quarantine, node.taint(QUARANTINE)) {
+        operations.push(test_element(index, old));
+        operations.push(
+            json!({"op": "replace", "path": format!("/spec/taints/{index}"), "value": element}),
+        );
+    }
     // The higher index first: a removal moves what stands behind it.
     operations.push(remove(claim_index.max(oos_index)));
     operations.push(remove(claim_index.min(oos_index)));
-    if let (Some(boot_id), None) = (quarantine, node.taint(QUARANTINE)) {
-        let value = json!({"key": QUARANTINE, "value": boot_id, "effect": "NoSchedule"});
-        operations.push(json!({"op": "add", "path": "/spec/taints/-", "value": value}));
+    if let (Some(element), None) = (quarantine, node.taint(QUARANTINE)) {
+        operations.push(json!({"op": "add", "path": "/spec/taints/-", "value": element}));
     }
     Some(patch(node, operations, None))
 }

@@ -43,8 +43,8 @@ use crate::{
     volume::{Volumes, journal::Happening},
 };
 
-/// How late the network plugin comes on a boot whose pods are to run before the node is Ready.
-const LATE_NETWORK: Duration = Duration::from_secs(6);
+/// How long after the first pod runs the network plugin comes, on a boot whose pods are to run before the node is Ready.
+const LATE_NETWORK: Duration = Duration::from_secs(3);
 
 /// A machine with a real kubelet. Dropping it cuts its power.
 pub struct RealMachine {
