@@ -1,8 +1,8 @@
 #!/bin/bash
 # PID 1 of a real machine of the lab: powers up its network, mounts, container runtime, CSI driver and kubelet.
 #
-# Runs in mount, PID, UTS, IPC and network namespaces of its own, so the SIGKILL of this process is a power cut: the kernel
-# takes every process and mount with it. Whatever lies in $MACHINE/disk survives, as a disk does; /run does not.
+# Runs in mount, PID, UTS, IPC and network namespaces of its own, so the SIGKILL of this process is a power cut: the
+# kernel takes every process and mount with it. Whatever lies in $MACHINE/disk survives, as a disk does; /run does not.
 #
 # The lab sets: NODE LABELS ADDRESS MACHINE BOOT_LOGS BIN VOLUMES ATTACHMENTS DRIVER IMAGE KUBECONFIG NETWORK
 # KUBELET_DELAY PATH.

@@ -35,8 +35,8 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts PID 1 and plugs in the network cable. PID 1 writes its ID, as the host sees it, to `init_file` once it has a
-    /// network.
+    /// Starts PID 1 and plugs in the network cable. PID 1 writes its ID, as the host sees it, to `init_file` once it has
+    /// a network.
     pub(super) fn start(
         spec: Spec,
         guard: &Arc<Guard>,

@@ -1,9 +1,9 @@
 //! The network cable between a machine and the control plane, which can be pulled.
 //!
-//! A machine has a network namespace of its own. Inside it, on the very address and port that the API server has
-//! outside, a socket of ours listens and passes bytes on. So a kubelet uses the same URL and certificate as any other client,
-//! no address is routed anywhere, and a partition is what it is in life: no byte passes, no connection is closed, and
-//! what was under way arrives late when the cable is back. (A socket belongs to the namespace in which it was made, whichever
+//! A machine has a network namespace of its own. Inside it, on the very address and port that the API server has outside,
+//! a socket of ours listens and passes bytes on. So a kubelet uses the same URL and certificate as any other client, no
+//! address is routed anywhere, and a partition is what it is in life: no byte passes, no connection is closed, and what
+//! was under way arrives late when the cable is back. (A socket belongs to the namespace in which it was made, whichever
 //! one its thread is in later: that is all the magic here.)
 
 use std::{

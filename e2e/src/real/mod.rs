@@ -1,10 +1,10 @@
 //! Real machines: kubelet, containerd, runc and a CSI driver in namespaces of their own.
 //!
-//! A machine is a process: PID 1 of a PID namespace, which also has its own mounts, network, host name and control
-//! groups (`e2e/real-node/init.sh`). Its kubelet is upstream's, its containers are real processes that write to a real mount. A power
-//! cut is the SIGKILL of PID 1: the kernel then ends every process and undoes every mount of the machine within some tens of
-//! milliseconds, and nothing in it gets to say goodbye. What a disk would keep (the kubelet's and containerd's
-//! directories, logs) is kept for the next boot; `/run` is not, and the boot ID is new.
+//! A machine is a process: PID 1 of a PID namespace, with mounts, network, host name and control groups of its own
+//! (`e2e/real-node/init.sh`). Its kubelet is upstream's, and its containers are real processes that write to a real
+//! mount. A power cut is the SIGKILL of PID 1: the kernel then ends every process and undoes every mount of the
+//! machine within some tens of milliseconds, and nothing in it gets to say goodbye. What a disk would keep (the
+//! directories of kubelet and containerd, logs) is kept for the next boot; `/run` is not, and the boot ID is new.
 //!
 //! Needs root and Debian's containerd and runc; see [`available`].
 
@@ -272,14 +272,8 @@ impl Machine for RealMachine {
         let Some(running) = &state.running else {
             return;
         };
-        processes::signal_kubelet(
-            running.init(),
-            if kubelet_hung {
-                Signal::STOP
-            } else {
-                Signal::CONT
-            },
-        );
+        let hang = [Signal::CONT, Signal::STOP][usize::from(kubelet_hung)];
+        processes::signal_kubelet(running.init(), hang);
         let file = self.hang_file();
         let done = if unmount_hung {
             fs::write(&file, "")

@@ -1,7 +1,7 @@
 //! The API server refusing a kubelet's status, while it takes its Lease.
 //!
-//! It happens in life (an admission webhook or policy gone wrong), and the node then looks as dead as it did before power-on
-//! while it runs pods: only the Lease gives it away. Here a ValidatingAdmissionPolicy does it, to one node.
+//! It happens in life (an admission webhook or policy gone wrong), and the node then looks as dead as it did before
+//! power-on while it runs pods: only the Lease gives it away. Here a ValidatingAdmissionPolicy does it, to one node.
 
 use std::{
     io::Write,

@@ -39,8 +39,8 @@ func main() {
 	}
 }
 
-// stopSignal is what the image asks the container runtime for in place of SIGTERM. Go's runtime ends a program by a SIGTERM
-// that comes before the program could ignore it, but not by this one; a container that is deleted while it
+// stopSignal is what the image asks the container runtime for in place of SIGTERM. Go's runtime ends a program by a
+// SIGTERM that comes before the program could ignore it, but not by this one; a container that is deleted while it
 // starts would else end at once, and hide what such containers can do.
 const stopSignal = syscall.SIGWINCH
 
