@@ -6,6 +6,7 @@ mod audit;
 mod control_plane;
 mod csi;
 mod deploy;
+mod devices;
 mod operator;
 mod power_cut;
 mod proxy;

@@ -1,42 +1,44 @@
 use super::*;
+use crate::shell::fake::{Fake, failure};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
 
 const SYSTEM: &str = "4c4c4544-0035-4a10-8052-b7c04f503433";
 
-/// An API server that knows these objects by path, and what it was asked.
+/// An API server that knows these objects by path.
 struct Cluster {
     objects: Arc<Mutex<BTreeMap<String, Value>>>,
-    asked: Arc<Mutex<Vec<String>>>,
+    server: Fake,
     devices: Devices,
 }
 
 impl Cluster {
     async fn new() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let port = listener.local_addr().expect("an address").port();
         let objects = Arc::new(Mutex::new(BTreeMap::new()));
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        tokio::spawn(serve(listener, Arc::clone(&objects), Arc::clone(&asked)));
-        let uri = format!("http://127.0.0.1:{port}").parse().expect("a URI");
-        let client = Client::try_from(kube::Config::new(uri)).expect("a client");
-        let devices = Devices::new(
-            client,
-            "ns".to_owned(),
-            AddressRules::default(),
-            Clock::SYSTEM,
-        );
+        let known = Arc::clone(&objects);
+        let server = Fake::start(move |request| {
+            let found = known.lock().expect("lock").get(&request.line).cloned();
+            match found {
+                Some(Value::Number(_)) => failure(403, "the server's words"),
+                Some(object) => (200, object),
+                None => (404, json!({
+                    "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound",
+                })),
+            }
+        })
+        .await;
+        let client = server.clients.reads.clone();
+        let rules = AddressRules::default();
         Self {
             objects,
-            asked,
-            devices,
+            server,
+            devices: Devices::new(client, "ns".to_owned(), rules, Clock::SYSTEM),
         }
     }
 
+    /// A number in place of an object is a refusal.
     fn put(&self, kind: &str, name: &str, object: Value) {
-        let path = format!("/api/v1/namespaces/ns/{kind}/{name}");
-        self.objects.lock().expect("lock").insert(path, object);
+        let line = format!("GET /api/v1/namespaces/ns/{kind}/{name}");
+        self.objects.lock().expect("lock").insert(line, object);
     }
 
     fn put_secret(&self, version: &str, password: &str) {
@@ -51,7 +53,11 @@ impl Cluster {
     }
 
     fn asked(&self) -> Vec<String> {
-        self.asked.lock().expect("lock").clone()
+        self.server
+            .seen()
+            .into_iter()
+            .map(|request| request.line)
+            .collect()
     }
 
     async fn error(&self, device: &FenceDevice) -> DeviceError {
@@ -59,51 +65,6 @@ impl Cluster {
             Ok(_) => panic!("no error"),
             Err(error) => error,
         }
-    }
-}
-
-async fn serve(
-    listener: TcpListener,
-    objects: Arc<Mutex<BTreeMap<String, Value>>>,
-    asked: Arc<Mutex<Vec<String>>>,
-) {
-    loop {
-        let (mut stream, _) = listener.accept().await.expect("a connection");
-        let mut request = Vec::new();
-        while !request.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            if stream.read(&mut byte).await.expect("read") == 0 {
-                break;
-            }
-            request.extend(byte);
-        }
-        let request = String::from_utf8(request).expect("text");
-        let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
-        asked.lock().expect("lock").push(path.clone());
-        let found = objects.lock().expect("lock").get(&path).cloned();
-        let failure = |code: u16| {
-            json!({
-                "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code,
-                "reason": if code == 404 { "NotFound" } else { "Forbidden" }, "message": "the server's words",
-            })
-        };
-        let (code, body) = match found {
-            Some(Value::Number(code)) => {
-                let code = code
-                    .as_u64()
-                    .and_then(|code| u16::try_from(code).ok())
-                    .expect("a status");
-                (code, failure(code))
-            }
-            Some(object) => (200, object),
-            None => (404, failure(404)),
-        };
-        let body = body.to_string();
-        let reply = format!(
-            "HTTP/1.1 {code} X\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-            body.len()
-        );
-        stream.write_all(reply.as_bytes()).await.expect("write");
     }
 }
 
@@ -156,7 +117,10 @@ async fn a_driver_is_made_of_the_secret_as_it_is_now() {
         .await
         .expect("a driver");
     assert_eq!(access.trimmed_keys, ["password"]);
-    assert_eq!(cluster.asked(), ["/api/v1/namespaces/ns/secrets/bmc"; 2]);
+    assert_eq!(
+        cluster.asked(),
+        ["GET /api/v1/namespaces/ns/secrets/bmc"; 2]
+    );
 }
 
 #[tokio::test]

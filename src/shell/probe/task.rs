@@ -121,11 +121,7 @@ impl Task {
                 })
             }
             Change::Fence(_) => {
-                let fenced = self.open_incidents();
-                if fenced != self.fenced {
-                    // At once: the fence waits for the device that a probe may be talking to.
-                    self.gather_until = Some(now);
-                }
+                self.leave_fences_alone(now);
                 return;
             }
             Change::Attachment(_) | Change::Policy(_) => return,
@@ -140,6 +136,23 @@ impl Task {
         let open = fences.iter().filter_map(|guard| guard.0.as_ref().ok());
         let open = open.filter(|fence| !fence.is_ended());
         open.map(|fence| fence.spec.node_name.clone()).collect()
+    }
+
+    /// Stops at once what would be in the way of a new incident; the schedule hears of it soon.
+    fn leave_fences_alone(&mut self, now: Duration) {
+        let fenced = self.open_incidents();
+        if fenced == self.fenced {
+            return;
+        }
+        self.running.retain(|pair, running| {
+            let in_the_way = fenced.contains(&pair.node);
+            if in_the_way {
+                running.task.abort();
+            }
+            !in_the_way
+        });
+        self.fenced = fenced;
+        self.gather_until.get_or_insert(now + GATHER);
     }
 
     /// Takes the caches in: which pairs there are, which systems are shared, who is being fenced.
@@ -224,7 +237,8 @@ impl Task {
     fn begin(&mut self, pair: Pair, number: u64, now: Duration) {
         let device = self.prober.device(&pair.device);
         let node = self.prober.caches.node(&pair.node);
-        let (Some(device), Some(node)) = (device, node) else {
+        let (Some(device), Some(node), false) = (device, node, self.fenced.contains(&pair.node))
+        else {
             self.schedule.ended(&pair, number, Ended::Void, now);
             return;
         };
