@@ -6,6 +6,7 @@
 
 use super::act::{self, MANAGER};
 use super::context::{Context, REQUEST_TIMEOUT};
+use super::events::{Note, node_reference};
 use super::{observe, status};
 use crate::api::fence::{NodeFence, NodeFenceSpec, Trigger, TriggerType};
 use crate::api::policy::{CordonedNodes, Exclusions, NodeFencingPolicy, UnhealthyCondition};
@@ -149,10 +150,7 @@ impl Detector {
             return true;
         }
         if node.out_of_service() {
-            tracing::warn!(
-                node = name,
-                "the node already carries out-of-service, set by somebody else: no fence"
-            );
+            self.tell_of_foreign_taint(&node);
             return true;
         }
         let fence = new_fence(&node, &policy, &condition);
@@ -178,6 +176,23 @@ impl Detector {
             Reply::Device(..) => {}
         }
         true
+    }
+
+    /// A node that somebody else has put out of service is theirs: no record of ours, but nobody has to guess why (S8).
+    fn tell_of_foreign_taint(&self, node: &NodeView) {
+        let message = format!(
+            "Node {} already carries `out-of-service`, set by somebody else: it is left alone until they remove it",
+            node.name
+        );
+        tracing::warn!(node = node.name, "{message}");
+        self.context.events.publish(Note {
+            regarding: node_reference(&node.name),
+            related: None,
+            warning: true,
+            reason: "ForeignOutOfService".to_owned(),
+            action: "Fence".to_owned(),
+            message,
+        });
     }
 
     /// Our taints on a node that no open incident looks after: quarantine after a new boot, an orphaned claim, an orphaned

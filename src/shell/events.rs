@@ -48,7 +48,7 @@ const CONTROLLER: &str = "node-fencing-operator";
 /// Something worth telling about an object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Note {
-    /// The object: a NodeFence, a FenceDevice, a NodeFencingPolicy.
+    /// The object: a NodeFence, a FenceDevice, a NodeFencingPolicy, a Node.
     pub regarding: ObjectReference,
     /// The second object, usually the Node.
     pub related: Option<ObjectReference>,
@@ -60,6 +60,18 @@ pub struct Note {
     pub action: String,
     /// For a human. Cut at 1,024 bytes.
     pub message: String,
+}
+
+/// A Node, as Events name it.
+pub fn node_reference(name: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Node".to_owned()),
+        name: Some(name.to_owned()),
+        // The kubelet's own events name the Node where others give its uid, and kubectl describe looks for that.
+        uid: Some(name.to_owned()),
+        ..ObjectReference::default()
+    }
 }
 
 /// Where Events are handed in. Cheap to clone.

@@ -21,7 +21,6 @@ use crate::core::reply::{Asked, learn};
 use crate::core::stage::Stage;
 use crate::core::taint;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -257,7 +256,12 @@ impl Round<'_> {
             return;
         }
         let approved = settings.human || matches!(settings.approval, Approval::Approved(_));
-        let mine = open(self.fence, &BTreeSet::new(), &BTreeMap::new());
+        let priority = policy.map(|policy| (policy.name_any(), policy.spec.priority));
+        let mine = open(
+            self.fence,
+            &BTreeSet::new(),
+            &priority.into_iter().collect(),
+        );
         observed.hold = self
             .context
             .brakes
@@ -543,17 +547,9 @@ impl Round<'_> {
 
 /// What is told about a NodeFence, with its Node beside it.
 fn note(fence: &NodeFence, warning: bool, reason: &str, words: &str) -> Note {
-    let node = ObjectReference {
-        api_version: Some("v1".to_owned()),
-        kind: Some("Node".to_owned()),
-        name: Some(fence.spec.node_name.clone()),
-        // The kubelet's own events name the Node where others give its uid, and kubectl describe looks for that.
-        uid: Some(fence.spec.node_name.clone()),
-        ..ObjectReference::default()
-    };
     Note {
         regarding: fence.object_ref(&()),
-        related: Some(node),
+        related: Some(super::events::node_reference(&fence.spec.node_name)),
         warning,
         reason: reason.to_owned(),
         action: "Fence".to_owned(),

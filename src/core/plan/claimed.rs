@@ -141,6 +141,25 @@ fn abort(m: &mut Memory, node: &NodeView, claim: &str, stage: Stage, words: Stri
     drop_claim(m, node, claim, words)
 }
 
+/// Somebody else has put the node out of service under our claim: it is theirs from now on, so the claim goes (S8). The
+/// incident is held, and begins anew should they take their taint away.
+pub(super) fn give_way(m: &mut Memory, node: &NodeView, claim: &str) -> Decision {
+    let words = format!(
+        "somebody else has put Node {} out of service: the claim is given back, their taint is left alone",
+        node.name
+    );
+    if m.commanding() {
+        return wait(
+            Stage::Held,
+            format!("{words}; waits for the device before the claim goes"),
+        );
+    }
+    Decision {
+        stage: Stage::Held,
+        ..drop_claim(m, node, claim, words)
+    }
+}
+
 fn drop_claim(m: &mut Memory, node: &NodeView, claim: &str, words: String) -> Decision {
     m.dropping = true;
     match taint::drop_claim(node, claim) {

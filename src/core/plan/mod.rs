@@ -85,6 +85,12 @@ fn standing<'a>(settings: &Settings, node: &'a NodeView) -> Standing<'a> {
     }
 }
 
+/// Can the `out-of-service` beside our claim be ours? Ours is never set before its evidence is stored (S17), so without
+/// evidence somebody else has set it. An adopted taint, whose record is lost, is the one without a fenced boot.
+fn is_ours(settings: &Settings, memory: &Memory) -> bool {
+    memory.tainted || memory.evidence || settings.record.evidence || settings.boot_id.is_none()
+}
+
 /// Decides the next step of an incident. Total and deterministic.
 pub fn step(
     settings: &Settings,
@@ -157,6 +163,9 @@ fn decide(
     match standing(settings, node) {
         Standing::Unclaimed => unclaimed::step(settings, memory, node, observed, moment),
         Standing::Claimed(claim) => claimed::step(settings, memory, node, claim, observed, moment),
+        Standing::Tainted(claim) if !is_ours(settings, memory) => {
+            claimed::give_way(memory, node, claim)
+        }
         Standing::Tainted(claim) => tainted::step(settings, memory, node, claim, observed, moment),
         Standing::ForeignTaint => unclaimed::foreign_taint(settings, memory, node, moment),
     }

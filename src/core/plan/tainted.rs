@@ -34,23 +34,29 @@ pub(super) fn step(
     let fenced_boot = s.boot_id.as_deref();
     let new_boot = booted_anew(node, fenced_boot);
     let hindrance = hindrance(node, o);
-    match hindrance {
-        Some(_) => m.drained = None,
+    match &hindrance {
         None => m.drained = m.drained.or(Some(t.now)),
+        // A list that could not be read takes back nothing that was seen before.
+        Some(Hindrance::NotRead) => {}
+        Some(_) => m.drained = None,
     }
     let level = current_level(s, m);
-    if !new_boot
-        && let Some(level) = &level
-        && let Some(decision) = watch_power(s, m, node, level, t)
-    {
-        return decision;
-    }
-    let decision = match hindrance {
-        Some(hindrance) => {
+    let watched = match &level {
+        Some(level) if !new_boot => watch_power(s, m, node, level, t),
+        _ => None,
+    };
+    let decision = match (watched, hindrance) {
+        // A look at the power changes nothing about what is waited for, which stays the explanation.
+        (Some(watched), Some(hindrance)) => Decision {
+            words: format!("{}; {}", hindrance.words(), watched.words),
+            ..watched
+        },
+        (Some(watched), None) => watched,
+        (None, Some(hindrance)) => {
             m.last_check = false;
             wait(Stage::Detaching, hindrance.words()).until(poll(m, t.now, Duration::from_secs(2)))
         }
-        None => release(s, m, node, claim, level.as_ref(), o, t),
+        (None, None) => release(s, m, node, claim, level.as_ref(), o, t),
     };
     if never_went_down(node, fenced_boot) {
         let words = format!(
@@ -186,10 +192,11 @@ fn watch_power(
     if let Some(attempt) = m.attempt.clone() {
         return turn_off_again(m, level, attempt);
     }
-    let on = m.sights.iter().any(|sight| sight.state() == PowerState::On);
+    // Once everything has detached, a machine that is powered on again is the recovery that a release may wait for.
+    let came_back = m.drained.is_none() && is_on(m);
     if s.mode == FenceMode::PowerOff
         && m.reoffs < REOFFS_MAX
-        && (on || never_went_down(node, s.boot_id.as_deref()))
+        && (came_back || never_went_down(node, s.boot_id.as_deref()))
     {
         m.reoffs += 1;
         m.attempts += 1;
@@ -249,8 +256,16 @@ fn turn_off_again(m: &mut Memory, level: &Level, attempt: Attempt) -> Option<Dec
     None
 }
 
-/// The machine came back under the taint.
+/// Does a device read On?
+fn is_on(m: &Memory) -> bool {
+    m.sights.iter().any(|sight| sight.state() == PowerState::On)
+}
+
+/// The machine came back while something was still attached to it.
 fn regressed(m: &Memory) -> Option<String> {
+    if m.drained.is_some() {
+        return None;
+    }
     let on = m
         .sights
         .iter()
@@ -267,3 +282,6 @@ fn stage(m: &Memory) -> Stage {
         None => Stage::Detaching,
     }
 }
+
+#[cfg(test)]
+mod tests;

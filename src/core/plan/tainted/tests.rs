@@ -1,0 +1,198 @@
+//! What the words and the power commands are while `out-of-service` stands.
+
+use super::*;
+use crate::api::settings::{PodDeletion, RecoveryStrategy};
+use crate::core::incident::{Approval, Device, Memory, Record, Settings, Sight};
+use crate::core::observed::{
+    AttachmentView, CLAIM, ConditionView, NodeView, OUT_OF_SERVICE, Observed, Seen, TaintView,
+};
+use crate::core::proof::{IdentityRule, Require, Verification};
+use crate::core::reading::{PowerState, Reading};
+
+const CLAIM_VALUE: &str = "node-1-abcd-00000001";
+
+fn settings(mode: FenceMode) -> Settings {
+    let device = Device {
+        name: "bmc".to_owned(),
+        identity: IdentityRule::Skip,
+    };
+    Settings {
+        fence: "node-1-abcd".to_owned(),
+        node: "node-1".to_owned(),
+        node_uid: Some("uid".to_owned()),
+        boot_id: Some("boot".to_owned()),
+        human: false,
+        mode,
+        strategy: RecoveryStrategy::OutOfServiceTaint,
+        pod_deletion: PodDeletion::Expedited,
+        release: ReleaseMode::AfterRecovery,
+        detach_timeout: Duration::from_secs(60),
+        release_timeout: Duration::from_secs(60),
+        verification: Verification {
+            off_reads_min: 2,
+            window: Duration::from_secs(1),
+        },
+        read_period: Duration::from_secs(1),
+        late_effect: Duration::from_secs(5),
+        levels: vec![Level {
+            name: "level".to_owned(),
+            require: Require::All,
+            attempts_max: 1,
+            retry_period: Duration::from_secs(1),
+            timeout: Duration::from_secs(60),
+            devices: vec![device],
+        }],
+        approval: Approval::NotNeeded,
+        released: false,
+        stop: None,
+        record: Record::default(),
+    }
+}
+
+fn taint(key: &str, value: &str) -> TaintView {
+    TaintView {
+        key: key.to_owned(),
+        value: Some(value.to_owned()),
+        effect: "NoExecute".to_owned(),
+        time_added: None,
+    }
+}
+
+fn observed(attachments: Vec<AttachmentView>) -> Observed {
+    let node = NodeView {
+        name: "node-1".to_owned(),
+        uid: "uid".to_owned(),
+        labels: Default::default(),
+        annotation_keys: Vec::new(),
+        unschedulable: false,
+        taints: vec![
+            taint(CLAIM, CLAIM_VALUE),
+            taint(OUT_OF_SERVICE, "nodeshutdown"),
+        ],
+        conditions: vec![ConditionView {
+            kind: "Ready".to_owned(),
+            status: "Unknown".to_owned(),
+            transition: "then".to_owned(),
+        }],
+        boot_id: "boot".to_owned(),
+        system_uuid: "uuid".to_owned(),
+        volumes_attached: 0,
+    };
+    Observed {
+        node: Seen::Present(node),
+        lease: Seen::NotRead,
+        pods: Seen::Present(Vec::new()),
+        attachments: Seen::NotRead,
+        attachments_cached: attachments,
+        tolerated_volumes: Vec::new(),
+        kubelet_answers: false,
+        hold: None,
+        rival: false,
+        frozen: None,
+    }
+}
+
+fn stuck() -> Vec<AttachmentView> {
+    vec![AttachmentView {
+        name: "csi-1".to_owned(),
+        attacher: "driver".to_owned(),
+        volume: "data".to_owned(),
+        deleting: true,
+        detach_error: Some("the array is on fire".to_owned()),
+    }]
+}
+
+fn sight(state: PowerState, at: u64) -> Sight {
+    let at = Duration::from_secs(at);
+    Sight {
+        device: "bmc".to_owned(),
+        reading: Ok(Reading {
+            state,
+            raw: String::new(),
+            identity: Default::default(),
+            faults: Vec::new(),
+            asked: at,
+            answered: at,
+            wall: jiff::Timestamp::UNIX_EPOCH,
+        }),
+        at,
+    }
+}
+
+fn decide(s: &Settings, m: &mut Memory, o: &Observed, seconds: u64) -> Decision {
+    let moment = Moment {
+        now: Duration::from_secs(seconds),
+        nonce: "00000002".to_owned(),
+    };
+    crate::core::plan::step(s, m, o, &moment)
+}
+
+#[test]
+fn a_look_at_the_power_hides_neither_what_is_stuck_nor_the_call_for_a_human() {
+    let (s, o) = (settings(FenceMode::ConfirmOnly), observed(stuck()));
+    let mut m = Memory {
+        tainted: true,
+        stage: Some((Stage::Detaching, Duration::ZERO)),
+        ..Memory::default()
+    };
+    let decision = decide(&s, &mut m, &o, 100);
+    assert!(matches!(decision.effect, Effect::Device { .. }));
+    let (reason, words) = decision.escalation.expect("60 s are over");
+    assert_eq!(reason, "DetachStuck");
+    assert!(words.contains("csi-1") && words.contains("the array is on fire"));
+}
+
+#[test]
+fn a_machine_that_comes_back_is_turned_off_again_while_something_is_attached_to_it() {
+    let (s, o) = (settings(FenceMode::PowerOff), observed(stuck()));
+    let mut m = Memory {
+        tainted: true,
+        sights: vec![sight(PowerState::On, 99)],
+        ..Memory::default()
+    };
+    let decision = decide(&s, &mut m, &o, 100);
+    assert!(matches!(decision.effect, Effect::RecordIntent(_)));
+    assert!(
+        decision
+            .escalation
+            .is_some_and(|(reason, _)| reason == "FenceRegressed")
+    );
+}
+
+#[test]
+fn a_machine_that_comes_back_once_everything_has_detached_is_left_on() {
+    let (s, o) = (settings(FenceMode::PowerOff), observed(Vec::new()));
+    let mut m = Memory {
+        tainted: true,
+        drained: Some(Duration::from_secs(50)),
+        sights: vec![sight(PowerState::On, 99)],
+        ..Memory::default()
+    };
+    let decision = decide(&s, &mut m, &o, 100);
+    assert_eq!(
+        (decision.effect, decision.stage, decision.escalation),
+        (Effect::Wait, Stage::AwaitingRelease, None)
+    );
+    // Nor does a list that cannot be read take back what was seen.
+    let unread = Observed {
+        pods: Seen::Failed("no answer".to_owned()),
+        ..observed(Vec::new())
+    };
+    let decision = decide(&s, &mut m, &unread, 101);
+    assert!(matches!(decision.effect, Effect::Wait));
+    assert_eq!(m.drained, Some(Duration::from_secs(50)));
+}
+
+#[test]
+fn somebody_elses_taint_under_our_claim_is_left_to_them() {
+    let (s, o) = (settings(FenceMode::PowerOff), observed(Vec::new()));
+    let mut m = Memory::default();
+    let decision = decide(&s, &mut m, &o, 100);
+    assert!(matches!(decision.effect, Effect::DropClaim(_)));
+    assert_eq!(decision.stage, Stage::Held);
+    // After a crash the stored evidence tells that it may be ours.
+    let mut after_crash = s;
+    after_crash.record.evidence = true;
+    let decision = decide(&after_crash, &mut Memory::default(), &o, 100);
+    assert!(matches!(decision.effect, Effect::Device { .. }));
+}
