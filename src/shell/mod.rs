@@ -27,3 +27,4 @@ pub mod server;
 pub mod slim;
 pub mod status;
 pub mod stop;
+pub mod undecodable;

@@ -4,17 +4,20 @@
 //! a thousand nodes costs a few writes. What a policy would do is assessed in [`crate::core::assess`].
 
 use super::cache::{Caches, Change};
+use super::events::Events;
 use super::marks::{Marks, mark};
 use super::merge::status_patch;
 use super::metrics::PolicyRow;
 use super::probe::Prober;
 use super::stop::Stop;
+use super::undecodable::Undecodable;
 use crate::api::device::FenceDevice;
 use crate::api::policy::{NodeFencingPolicy, NodeFencingPolicyStatus};
 use crate::clock::Clock;
 use crate::core::assess::{Assessment, World, assess};
 use crate::core::observed::NodeView;
 use kube::api::{Patch, PatchParams};
+use kube::runtime::reflector::ObjectRef;
 use kube::{Api, Client, ResourceExt};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,6 +42,7 @@ pub struct PolicyStatuses {
     prober: Arc<Prober>,
     client: Client,
     clock: Clock,
+    events: Events,
     latest: Mutex<Gauges>,
 }
 
@@ -47,12 +51,19 @@ pub type Gauges = (Vec<PolicyRow>, Vec<(String, bool)>);
 
 impl PolicyStatuses {
     /// `client` writes the status of NodeFencingPolicies.
-    pub fn new(caches: Caches, prober: Arc<Prober>, client: Client, clock: Clock) -> Self {
+    pub fn new(
+        caches: Caches,
+        prober: Arc<Prober>,
+        client: Client,
+        clock: Clock,
+        events: Events,
+    ) -> Self {
         Self {
             caches,
             prober,
             client,
             clock,
+            events,
             latest: Mutex::default(),
         }
     }
@@ -72,11 +83,16 @@ impl PolicyStatuses {
 
     async fn work(&self, mut changes: mpsc::UnboundedReceiver<Change>) {
         let mut marks = Marks::default();
+        let mut undecodable = Undecodable::new(self.events.clone());
         let mut due = Instant::now();
         loop {
             tokio::select! {
                 change = changes.recv() => match change {
                     Some(change) => {
+                        if let Change::Policy(name) = &change {
+                            let guard = self.caches.policies.get(&ObjectRef::new(name));
+                            undecodable.look(&change, guard.as_deref());
+                        }
                         if self.matters(change, &mut marks) {
                             due = due.min(Instant::now() + GATHER);
                         }

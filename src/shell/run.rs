@@ -166,6 +166,7 @@ fn control(
         Arc::clone(&prober),
         clients.writes.clone(),
         Clock::SYSTEM,
+        events.clone(),
     ));
     let (to_prober, of_devices) = mpsc::unbounded_channel();
     let (to_policies, of_policies) = mpsc::unbounded_channel();

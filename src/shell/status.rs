@@ -29,10 +29,7 @@ const NOTE_CHARACTERS: usize = 1024;
 
 /// Has the incident ended?
 pub fn is_ended(fence: &NodeFence) -> bool {
-    let status = fence.status.as_ref();
-    status
-        .and_then(|status| find(&status.conditions, SUCCEEDED))
-        .is_some_and(|condition| condition.status != "Unknown")
+    fence.is_ended()
 }
 
 /// A moment of the boot clock as wall clock, for the record.

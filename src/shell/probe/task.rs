@@ -12,7 +12,9 @@ use crate::shell::cache::Change;
 use crate::shell::devices::serves;
 use crate::shell::marks::{Marks, mark};
 use crate::shell::slim::SlimNode;
+use crate::shell::undecodable::Undecodable;
 use kube::ResourceExt;
+use kube::runtime::reflector::ObjectRef;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +45,7 @@ pub(super) struct Task {
     pairs: HashMap<Id, (Pair, u64)>,
     /// What matters of each Node and FenceDevice.
     marks: Marks,
+    undecodable: Undecodable,
     /// Nodes with an open incident.
     fenced: BTreeSet<String>,
     gather_until: Option<Duration>,
@@ -52,6 +55,7 @@ impl Task {
     pub(super) fn new(prober: Arc<Prober>) -> Self {
         Self {
             writer: Writer::new(Arc::clone(&prober)),
+            undecodable: Undecodable::new(prober.events.clone()),
             prober,
             schedule: Schedule::default(),
             probes: JoinSet::new(),
@@ -114,6 +118,8 @@ impl Task {
             }),
             Change::Device(name) => {
                 self.writer.mark(name, now, Duration::from_secs(1));
+                let guard = self.prober.caches.devices.get(&ObjectRef::new(name));
+                self.undecodable.look(&change, guard.as_deref());
                 self.prober.device(name).map(|device| {
                     let pins = device.status.iter().flat_map(|status| &status.systems);
                     let pins: Vec<_> = pins.map(|pin| (&pin.node_uid, &pin.uuid)).collect();
