@@ -27,6 +27,7 @@ use crate::operator::{self, NAMESPACE, Operator, SERVICE_ACCOUNT};
 use crate::proxy::Proxy;
 use crate::real::{self, RealMachine};
 use crate::simulated::{Fleet, FleetOptions, MachineSpec};
+use crate::taints;
 use crate::volume::{Volumes, oracle::VolumeOracle};
 use crate::workload::{Workloads, wait_node_ready};
 
@@ -353,7 +354,8 @@ impl Lab {
                 write.summary()
             );
         }
-        Ok(())
+        let nodes = self.control_plane.audit().writes_to("nodes")?;
+        taints::check(&taints::histories(&nodes))
     }
 
     /// The fenced boot wrote nothing after the proof in this NodeFence.

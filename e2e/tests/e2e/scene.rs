@@ -1,0 +1,157 @@
+//! The scene of cases 5 and 6: a StatefulSet with a volume, its machine about to fail, and the operator behind a proxy.
+
+use anyhow::{Context, Result, ensure};
+use e2e::lab::{Kind, LIMIT, Lab, Rig, Setup, available, has_taint};
+use e2e::operator::Operator;
+use e2e::point::{Held, Point};
+use e2e::proxy::Proxy;
+use e2e::proxy::writes::{CLAIM, OUT_OF_SERVICE, QUARANTINE};
+use e2e::taints::{self, State};
+use e2e::volume::journal::Happening;
+use e2e::workload::{Template, node_of};
+use kube::api::DynamicObject;
+use serde_json::json;
+
+/// The StatefulSet's one pod.
+pub const POD: &str = "db-0";
+
+/// A lab of two machines, one of which carries the pod and is about to fail.
+pub struct Scene {
+    pub operator: Operator,
+    pub proxy: Proxy,
+    pub lab: Lab,
+    /// Name of the machine that carries the pod.
+    pub node: String,
+}
+
+impl Scene {
+    /// `None`, and a word about it, where there are no such machines.
+    pub async fn set(name: &str, kind: Kind, mode: &str) -> Result<Option<Self>> {
+        if let Err(reason) = available(kind) {
+            eprintln!("SKIPPED: no machines of kind {kind:?} here: {reason}");
+            return Ok(None);
+        }
+        let lab = Lab::start(Setup::new(name, 2).on(kind)).await?;
+        let proxy = lab.proxy()?;
+        let operator = lab.operator_behind(&proxy).await?;
+        lab.wait_protected().await?;
+        lab.policy(mode, json!({})).await?;
+        lab.workloads
+            .stateful_set("db", &Template::default())
+            .await?;
+        let node = node_of(&lab.workloads.wait_running(POD, LIMIT).await?).to_owned();
+        Ok(Some(Self {
+            operator,
+            proxy,
+            lab,
+            node,
+        }))
+    }
+
+    /// The machine that carries the pod.
+    pub fn rig(&self) -> Result<&Rig> {
+        self.lab.rig_of(&self.node)
+    }
+
+    /// Breaks the machine, and returns with the operator held at the point.
+    pub async fn strike_and_hold(&self, point: Point) -> Result<Held> {
+        let held = point.hold(&self.lab, &self.proxy, self.rig()?).await?;
+        point.strike(self.rig()?);
+        held.wait_arrived()
+            .await
+            .with_context(|| format!("the operator did not come to {point:?}"))?;
+        Ok(held)
+    }
+
+    /// The fence was given up in time: no claim is left, and `out-of-service` never was there, nor did anybody lose a pod
+    /// that was not replaced.
+    pub async fn given_up(&self) -> Result<DynamicObject> {
+        let fence = self
+            .lab
+            .wait_fence(&self.node, |fence| {
+                ["SelfRecovered", "Aborted"].contains(&e2e::lab::stage(fence))
+            })
+            .await?;
+        let free = |node: &_| !has_taint(node, CLAIM) && !has_taint(node, QUARANTINE);
+        self.lab
+            .wait_node(&self.node, "the claim is gone", free)
+            .await?;
+        let history = self.lab.history(&self.node).await?;
+        ensure!(
+            !history.iter().any(|state| state.out_of_service),
+            "it was put out of service: {history:#?}"
+        );
+        self.lab.workloads.wait_running(POD, LIMIT).await?;
+        Ok(fence)
+    }
+
+    /// The fence went through: `out-of-service` was set once and removed once, the latter through the gate of DESIGN §2.2.
+    pub async fn released_by_the_gate(&self) -> Result<DynamicObject> {
+        let fence = self.lab.wait_stage(&self.node, "Recovered").await?;
+        let clean = |node: &_| !has_taint(node, CLAIM) && !has_taint(node, OUT_OF_SERVICE);
+        ensure!(
+            clean(&self.lab.node(&self.node).await?),
+            "taints of ours are left"
+        );
+        let history = self.lab.history(&self.node).await?;
+        let (set, released) = (taints::set(&history), taints::released(&history));
+        ensure!(
+            set.len() == 1 && released.len() == 1,
+            "set {} and removed {} times",
+            set.len(),
+            released.len()
+        );
+        let evidence = &fence.data["status"]["evidence"];
+        ensure!(
+            evidence["claim"] == json!(set[0].claims[0]),
+            "the evidence is another claim's: {evidence:#}"
+        );
+        let fenced_boot = evidence["nodeBootID"]
+            .as_str()
+            .context("the evidence names no boot")?;
+        self.lab.verdict().await?;
+        self.through_the_gate(released[0], fenced_boot)?;
+        self.lab.silent_after_proof(&fence).await?;
+        self.lab.workloads.wait_running(POD, LIMIT).await?;
+        Ok(fence)
+    }
+
+    /// When `out-of-service` went, nothing was attached to the node any more, and its machine was off (then the quarantine
+    /// came) or had booted anew.
+    fn through_the_gate(&self, release: &State, fenced_boot: &str) -> Result<()> {
+        let (mut attached, mut is_on) = (0, true);
+        let mut entries = self.lab.volumes.journal().entries();
+        entries.sort_by_key(|(at, _)| at.monotonic_ns);
+        let before = entries
+            .iter()
+            .filter(|(at, what)| at.wall < release.at && what.node() == self.node);
+        for (_, what) in before {
+            match what {
+                Happening::Attached { .. } => attached += 1,
+                Happening::Detached { .. } => attached -= 1,
+                Happening::PowerOn { .. } => is_on = true,
+                Happening::PowerOff { .. } => is_on = false,
+            }
+        }
+        ensure!(
+            attached == 0,
+            "{attached} volume(s) were attached when the taint went"
+        );
+        let anew = release.boot_id != fenced_boot;
+        ensure!(
+            anew || !is_on,
+            "released with the machine on, and no new boot: {release:#?}"
+        );
+        ensure!(
+            anew != release.quarantine,
+            "quarantined though booted anew, or the other way round: {release:#?}"
+        );
+        Ok(())
+    }
+
+    /// Ends the test: the operator lives, and the oracle and the audit log are clean.
+    pub async fn verdict(&self) -> Result<()> {
+        self.operator.check()?;
+        self.lab.verdict().await
+    }
+}
