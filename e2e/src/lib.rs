@@ -5,6 +5,7 @@
 //! every running container writes to, so that a wrong decision of the operator is seen as a wrong write.
 
 pub mod audit;
+pub mod bench;
 pub mod bmc;
 pub mod control_plane;
 pub mod csi;

@@ -1,9 +1,10 @@
 //! The lab at the prompt: builds its programs, or keeps a cluster up until Ctrl-C.
 
-use anyhow::Result;
-use clap::{Parser, Subcommand};
+use anyhow::{Result, anyhow};
+use clap::{Parser, Subcommand, ValueEnum};
 use e2e::{
     control_plane::{ControlPlane, Options},
+    lab::{Kind, available},
     pki::User,
     simulated::{Fleet, FleetOptions, MachineSpec},
     toolchain::Toolchain,
@@ -24,6 +25,15 @@ enum Command {
     Build,
     /// Cut the power of two nodes, one of them protected, and show what happens.
     Demo,
+    /// Cut a node's power again and again, and print how long its pod was away, stage by stage.
+    BenchFailover {
+        /// Number of power cuts; for figures that mean something, at least 10.
+        #[arg(long, default_value_t = 10)]
+        runs: usize,
+        /// What runs on the machines; real kubelets where they may, if it is not given.
+        #[arg(long)]
+        kind: Option<Nodes>,
+    },
     /// Start a cluster, print how to reach it, and keep it until Ctrl-C.
     Up {
         /// Number of simulated nodes, node-1 and so on.
@@ -32,11 +42,21 @@ enum Command {
     },
 }
 
+/// What runs on the machines.
+#[derive(Clone, Copy, ValueEnum)]
+enum Nodes {
+    /// Nodes in the lab's process.
+    Simulated,
+    /// Kubelets and containers.
+    Real,
+}
+
 #[tokio::main]
 async fn main() -> Result<()> {
     match Arguments::parse().command {
         Command::Build => build(),
         Command::Demo => e2e::demo::run().await,
+        Command::BenchFailover { runs, kind } => bench_failover(runs, kind).await,
         Command::Up { nodes } => up(nodes).await,
     }
 }
@@ -44,6 +64,17 @@ async fn main() -> Result<()> {
 fn build() -> Result<()> {
     println!("{}", Toolchain::build()?.directory().display());
     Ok(())
+}
+
+async fn bench_failover(runs: usize, nodes: Option<Nodes>) -> Result<()> {
+    let kind = match nodes {
+        Some(Nodes::Simulated) => Kind::Simulated,
+        Some(Nodes::Real) => Kind::Real,
+        None if available(Kind::Real).is_ok() => Kind::Real,
+        None => Kind::Simulated,
+    };
+    available(kind).map_err(|reason| anyhow!("no such machines here: {reason}"))?;
+    e2e::bench::failover(runs, kind).await
 }
 
 async fn up(nodes: u16) -> Result<()> {
