@@ -194,6 +194,8 @@ pub struct Memory {
     pub retry_at: Option<Duration>,
     /// Why the last try failed.
     pub last_failure: Option<String>,
+    /// The last try's failure calls for a human, for this reason, until a try succeeds.
+    pub alarm: Option<&'static str>,
     /// Answers to the last question, all devices of the level.
     pub sights: Vec<Sight>,
     /// The off command of this try.

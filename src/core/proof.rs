@@ -232,16 +232,27 @@ pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
         Require::All => last_asked.iter().min(),
         Require::Any => last_asked.iter().max(),
     };
-    match oldest {
-        Some(asked) => Ok(Proof {
-            claim: case.claim.to_owned(),
-            valid_until: *asked + PROOF_LIFE,
-        }),
-        None => Err(refusal),
-    }
+    let Some(asked) = oldest else {
+        return Err(refusal);
+    };
+    lease_unmoved(case)?;
+    Ok(Proof {
+        claim: case.claim.to_owned(),
+        valid_until: *asked + PROOF_LIFE,
+    })
 }
 
-/// No sign of life since the claim: same Node, same boot, not Ready, Lease unmoved, and our claim still stands.
+/// The kubelet did not renew its Lease. Looked at last: only beside a device that reads Off it is a contradiction (S22), and
+/// beside one that reads On it is what has to be expected.
+fn lease_unmoved(case: &Case<'_>) -> Result<(), NotProven> {
+    if case.lease_now == case.lease_before {
+        return Ok(());
+    }
+    let [before, now] = [case.lease_before, case.lease_now].map(|lease| lease.renew_time.clone());
+    Err(NotProven::LeaseMoved { before, now })
+}
+
+/// No sign of life on the Node since the claim: same Node, same boot, not Ready, and our claim still stands.
 fn no_life(case: &Case<'_>) -> Result<(), NotProven> {
     let node = case.node;
     if node.uid != case.node_uid {
@@ -263,15 +274,13 @@ fn no_life(case: &Case<'_>) -> Result<(), NotProven> {
             node.boot_id, case.boot_id
         )));
     }
-    if matches!(node.ready(), Ready::True | Ready::Missing) {
-        return Err(NotProven::Alive("the Node is Ready".to_owned()));
+    match node.ready() {
+        Ready::False | Ready::Unknown => Ok(()),
+        Ready::True => Err(NotProven::Alive("the Node is Ready".to_owned())),
+        Ready::Missing => Err(NotProven::Alive(
+            "the Node has lost its Ready condition".to_owned(),
+        )),
     }
-    if case.lease_now != case.lease_before {
-        let [before, now] =
-            [case.lease_before, case.lease_now].map(|lease| lease.renew_time.clone());
-        return Err(NotProven::LeaseMoved { before, now });
-    }
-    Ok(())
 }
 
 /// The device's last run of Off readings, all after quiesce, all by the right machine, long enough and fresh. Returns
@@ -326,3 +335,6 @@ fn device_is_off(
 fn is_off(reading: &Reading, quiesced: Duration) -> bool {
     reading.state == PowerState::Off && reading.faults.is_empty() && reading.asked >= quiesced
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,24 +46,24 @@ pub fn startable(pods: &[PodView]) -> impl Iterator<Item = &PodView> {
         .filter(|pod| !pod.deleting && !pod.tolerates_out_of_service && !pod.mirror)
 }
 
-/// Pods whose objects hold on to their volumes and their names, and that nobody will finish on a dead node.
+/// Pods whose objects hold on to their volumes and their names, and that nobody will finish on a dead node. What they
+/// tolerate is no matter: a pod that somebody has deleted goes by pod GC under `out-of-service` too (`gcTerminating`).
 pub fn stuck(pods: &[PodView]) -> impl Iterator<Item = &PodView> {
-    pods.iter()
-        .filter(|pod| pod.deleting && !pod.tolerates_out_of_service && !pod.mirror)
+    pods.iter().filter(|pod| pod.deleting && !pod.mirror)
 }
 
 /// Pods that have to be gone before `out-of-service` may go. A finished pod that only its finalizers keep is not among
 /// them: no container of it starts again, and whoever set the finalizer decides when its record goes.
 pub fn hindering(pods: &[PodView]) -> impl Iterator<Item = &PodView> {
     pods.iter()
-        .filter(|pod| !pod.tolerates_out_of_service && !pod.mirror)
+        .filter(|pod| (pod.deleting || !pod.tolerates_out_of_service) && !pod.mirror)
         .filter(|pod| !(pod.deleting && pod.finished && pod.finalizers))
 }
 
-/// Pods that stay on the node because they tolerate `out-of-service`.
+/// Pods that stay on the node because they tolerate `out-of-service` and nobody has deleted them.
 pub fn tolerating(pods: &[PodView]) -> impl Iterator<Item = &PodView> {
     pods.iter()
-        .filter(|pod| pod.tolerates_out_of_service && !pod.mirror)
+        .filter(|pod| pod.tolerates_out_of_service && !pod.deleting && !pod.mirror)
 }
 
 /// `a, b, c and 4 more`: a list that fits into a message.

@@ -44,7 +44,7 @@ pub fn claim(node: &NodeView, value: &str) -> NodePatch {
                 json!({"op": "replace", "path": format!("/spec/taints/{index}"), "value": element}),
             );
         }
-        None => operations.push(append(node, element)),
+        None => operations.extend(append(node, element)),
     }
     patch(node, operations, None)
 }
@@ -52,14 +52,10 @@ pub fn claim(node: &NodeView, value: &str) -> NodePatch {
 /// Sets `out-of-service` under our claim. Consumes the proof: one proof, one taint, and not after it has died.
 pub fn out_of_service(node: &NodeView, proof: Proof) -> Option<NodePatch> {
     let (index, element) = own(node, proof.claim())?;
-    let operations = vec![
-        test_uid(node),
-        test_element(index, element),
-        append(
-            node,
-            json!({"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"}),
-        ),
-    ];
+    let out_of_service =
+        json!({"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"});
+    let mut operations = vec![test_uid(node), test_element(index, element)];
+    operations.extend(append(node, out_of_service));
     Some(patch(node, operations, Some(proof.valid_until())))
 }
 
@@ -142,12 +138,16 @@ fn remove(index: usize) -> Value {
     json!({"op": "remove", "path": format!("/spec/taints/{index}")})
 }
 
-/// `add` to the end; a Node without taints has no list to add to, and an emptied list may be stored as none.
-fn append(node: &NodeView, element: Value) -> Value {
+/// `add` to the end. A Node without taints has no list to add to, and `add` of a whole list would replace one that came
+/// meanwhile, so that there is none is tested first: for the API server a field that is absent equals null (S7).
+fn append(node: &NodeView, element: Value) -> Vec<Value> {
     if node.taints.is_empty() {
-        json!({"op": "add", "path": "/spec/taints", "value": [element]})
+        vec![
+            json!({"op": "test", "path": "/spec/taints", "value": null}),
+            json!({"op": "add", "path": "/spec/taints", "value": [element]}),
+        ]
     } else {
-        json!({"op": "add", "path": "/spec/taints/-", "value": element})
+        vec![json!({"op": "add", "path": "/spec/taints/-", "value": element})]
     }
 }
 
@@ -163,3 +163,6 @@ fn element(taint: &TaintView) -> Value {
     }
     value
 }
+
+#[cfg(test)]
+mod tests;

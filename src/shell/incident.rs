@@ -160,6 +160,8 @@ struct Round<'a> {
 
 impl Round<'_> {
     async fn step(&mut self) -> Next {
+        // Taken before the Node is read: what is judged is a Node that was read after the last reading.
+        let answers = self.answers();
         let (node, view) = self.read_node().await;
         let policy = self.policy();
         let devices = self.context.caches.devices();
@@ -171,7 +173,7 @@ impl Round<'_> {
             (&self.context.devices, &devices),
             &self.incident.record,
         );
-        self.listen(&settings);
+        self.listen(&settings, answers);
         let mut observed = match (node.present(), view) {
             (Some(node), Seen::Present(view)) => {
                 let needs = plan::needs(&settings, &self.incident.memory, &view);
@@ -209,15 +211,18 @@ impl Round<'_> {
             .find(|policy| policy.name_any() == name)
     }
 
-    /// Takes in what jobs have answered since the last round.
-    fn listen(&mut self, settings: &Settings) {
-        let answers = std::mem::take(
-            &mut *self
-                .incident
-                .answers
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        );
+    /// What jobs have answered since the last round.
+    fn answers(&mut self) -> Vec<(u64, DeviceReply)> {
+        let mut answers = self
+            .incident
+            .answers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *answers)
+    }
+
+    /// Learns from the answers, and writes the outcome of a command down.
+    fn listen(&mut self, settings: &Settings, answers: Vec<(u64, DeviceReply)>) {
         for (number, reply) in answers {
             learn(
                 settings,

@@ -5,6 +5,8 @@
 //! next decides from the same facts. At most one irreversible step comes out of a round.
 
 mod claimed;
+mod level;
+mod prove;
 mod tainted;
 mod unclaimed;
 
@@ -123,6 +125,13 @@ fn decide(
     observed: &Observed,
     moment: &Moment,
 ) -> Decision {
+    if !memory.record_read {
+        memory.record_read = true;
+        // An off of the process before us may still be on its way (S23).
+        if settings.record.unresolved {
+            memory.unresolved_until = Some(moment.now + settings.late_effect);
+        }
+    }
     if let Some(frozen) = &observed.frozen {
         return wait(Stage::Held, format!("nothing is done: {frozen}"))
             .escalated("ClusterWentBack", frozen.clone());

@@ -10,7 +10,7 @@ use super::super::reading::PowerState;
 use super::super::release::{Hindrance, attachments_left, booted_anew, hindrance, never_went_down};
 use super::super::stage::Stage;
 use super::super::taint;
-use super::unclaimed::{answer, current_level, judge_level, names, order, state_word};
+use super::level::{answer, current_level, judge_level, names, order, state_word};
 use super::{Moment, act, poll, wait};
 use crate::api::settings::{FenceMode, ReleaseMode};
 use std::time::Duration;

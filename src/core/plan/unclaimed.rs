@@ -4,14 +4,17 @@
 //! anything is written: do they answer, are they wired to this machine, and, in mode ConfirmOnly, does it already read Off?
 
 use super::super::incident::{
-    Approval, Decision, Device, DeviceOrder, Effect, Held, Level, Memory, Settings, Sight,
+    Approval, Decision, DeviceOrder, Effect, Held, Level, Memory, Settings, Sight,
 };
 use super::super::observed::{NodeView, Observed, QUARANTINE, Ready};
-use super::super::proof::{NotProven, Require};
-use super::super::reading::{PowerState, Reading};
+use super::super::reading::PowerState;
 use super::super::release::booted_anew;
 use super::super::stage::Stage;
 use super::super::taint;
+use super::level::{
+    DEVICE_FAILED, Failure, ROUND_PAUSE_MAX, answer, current_level, fail, in_trouble, judge_level,
+    names, order, state_word,
+};
 use super::{Moment, act, close, wait};
 use crate::api::settings::{FenceMode, RecoveryStrategy};
 use std::time::Duration;
@@ -20,8 +23,6 @@ use std::time::Duration;
 const SIGHT_LIFE: Duration = Duration::from_secs(5);
 /// Pause between two looks at a machine that is not off (ConfirmOnly).
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
-/// Longest pause between two rounds over all levels.
-const ROUND_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 pub(super) fn step(
     s: &Settings,
@@ -58,9 +59,16 @@ pub(super) fn step(
 }
 
 /// `out-of-service` without our claim. If we set it, our claim was taken away since; either way it is not ours to remove.
-pub(super) fn foreign_taint(s: &Settings, m: &Memory, node: &NodeView, t: &Moment) -> Decision {
+pub(super) fn foreign_taint(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Decision {
     let again = t.now + Duration::from_secs(10);
     if m.tainted || s.record.evidence {
+        if s.released {
+            let words = format!(
+                "released by `spec.desiredState: Released`; `out-of-service` stays on Node {}: the claim was removed by somebody else, and so the taint is theirs to remove",
+                node.name
+            );
+            return close(Stage::Aborted, words);
+        }
         let words = format!(
             "the claim on Node {} was removed by somebody else, so `out-of-service` is no longer ours to remove: remove it yourself once the machine is known to be off or freshly booted (kubectl taint node {} node.kubernetes.io/out-of-service-)",
             node.name, node.name
@@ -69,11 +77,8 @@ pub(super) fn foreign_taint(s: &Settings, m: &Memory, node: &NodeView, t: &Momen
             .escalated("ClaimRemoved", words)
             .until(again);
     }
-    if node.ready() == Ready::True {
-        return close(
-            Stage::SelfRecovered,
-            format!("Node {} is Ready again", node.name),
-        );
+    if let Some(end) = ended(s, m, node) {
+        return end;
     }
     let words = format!(
         "Node {} already carries `out-of-service`, set by somebody else: it is left alone",
@@ -219,45 +224,29 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Decision 
     let sights = std::mem::take(&mut m.sights);
     match usable(&level, &sights, s.mode) {
         Ok(()) => {
-            m.failures = 0;
-            m.rounds = 0;
-            m.last_failure = None;
+            // The failures count on: a device that answers once and never proves anything has failed too. A contradiction
+            // is shown until a proof has settled it.
+            if m.contradictions == 0 {
+                m.last_failure = None;
+                m.alarm = None;
+            }
             claim(s, m, node, &level, t)
         }
         Err(Unusable::StillOn(words)) => {
             m.retry_at = Some(t.now + LOOK_PERIOD);
             m.last_failure = Some(words.clone());
-            let decision = wait(Stage::Checking, words.clone()).until(t.now + LOOK_PERIOD);
-            decision.escalated("StillOn", words)
+            m.alarm = Some("StillOn");
+            in_trouble(m, wait(Stage::Checking, words).until(t.now + LOOK_PERIOD))
         }
         Err(Unusable::Failed(failure)) => {
             fail(s, m, failure.words.clone(), t.now);
-            let decision =
-                wait(Stage::Checking, failure.words.clone()).until(m.retry_at.unwrap_or(t.now));
             // Another machine at the device's address is never a passing fault.
-            match failure.reason {
-                "IdentityMismatch" => decision.escalated(failure.reason, failure.words),
-                _ => in_trouble(m, decision),
+            if failure.reason != DEVICE_FAILED {
+                m.alarm = Some(failure.reason);
             }
+            let pause = m.retry_at.unwrap_or(t.now);
+            in_trouble(m, wait(Stage::Checking, failure.words).until(pause))
         }
-    }
-}
-
-/// Device work with the level that is tried now.
-pub(super) fn order(m: &mut Memory, order: DeviceOrder) -> Effect {
-    m.begin(matches!(order, DeviceOrder::Off(_)));
-    Effect::Device {
-        order,
-        level: m.level,
-        number: m.orders,
-    }
-}
-
-/// After a whole round of failures a human is needed, and the tries go on.
-pub(super) fn in_trouble(m: &Memory, decision: Decision) -> Decision {
-    match (&m.last_failure, m.rounds) {
-        (Some(words), 1..) => decision.escalated("DeviceFailed", words.clone()),
-        _ => decision,
     }
 }
 
@@ -291,63 +280,6 @@ fn claim(s: &Settings, m: &mut Memory, node: &NodeView, level: &Level, t: &Momen
     )
 }
 
-/// The level that is tried now; levels without a device for this node are passed over.
-pub(super) fn current_level(s: &Settings, m: &mut Memory) -> Option<Level> {
-    let count = s.levels.len();
-    let index = (0..count)
-        .map(|step| (m.level + step) % count)
-        .find(|index| {
-            s.levels
-                .get(*index)
-                .is_some_and(|level| !level.devices.is_empty())
-        })?;
-    if index != m.level {
-        m.level = index;
-        m.failures = 0;
-    }
-    s.levels.get(index).cloned()
-}
-
-/// A try has failed: again after a pause, then the next level, then a longer pause and all of them again.
-pub(super) fn fail(s: &Settings, m: &mut Memory, words: String, now: Duration) {
-    m.last_failure = Some(words);
-    m.failures += 1;
-    let Some(level) = current_level(s, m) else {
-        return;
-    };
-    let mut pause = level.retry_period;
-    if m.failures >= level.attempts_max {
-        m.failures = 0;
-        let usable: Vec<usize> = (0..s.levels.len())
-            .filter(|index| {
-                s.levels
-                    .get(*index)
-                    .is_some_and(|level| !level.devices.is_empty())
-            })
-            .collect();
-        match usable.iter().find(|index| **index > m.level) {
-            Some(next) => {
-                m.level = *next;
-                pause = Duration::ZERO;
-            }
-            None => {
-                m.level = usable.first().copied().unwrap_or(0);
-                m.rounds = m.rounds.saturating_add(1);
-            }
-        }
-    }
-    let pause = pause * 2u32.pow(m.rounds.saturating_sub(1).min(4));
-    m.retry_at = Some(now + pause.min(ROUND_PAUSE_MAX.max(level.retry_period)));
-}
-
-/// A device that did not answer, or not for this machine.
-pub(super) struct Failure {
-    /// Condition reason: `DeviceFailed` or `IdentityMismatch`.
-    pub(super) reason: &'static str,
-    /// In words, naming the device.
-    pub(super) words: String,
-}
-
 /// Why the level's devices do not allow a claim.
 enum Unusable {
     /// They work, and the machine is not off (ConfirmOnly).
@@ -371,62 +303,4 @@ fn usable(level: &Level, sights: &[Sight], mode: FenceMode) -> Result<(), Unusab
             ))),
         }
     })
-}
-
-/// The device's answer, if the right machine gave it.
-pub(super) fn answer<'a>(device: &Device, sights: &'a [Sight]) -> Result<&'a Reading, Failure> {
-    let failed = |words: String| Failure {
-        reason: "DeviceFailed",
-        words: format!("FenceDevice {}: {words}", device.name),
-    };
-    let sight = sights.iter().find(|sight| sight.device == device.name);
-    let sight = sight.ok_or_else(|| failed("not asked".to_owned()))?;
-    let reading = sight
-        .reading
-        .as_ref()
-        .map_err(|reason| failed(reason.clone()))?;
-    let wrong = |reason: NotProven| Failure {
-        reason: "IdentityMismatch",
-        words: reason.to_string(),
-    };
-    device
-        .identity
-        .check(&device.name, reading)
-        .map_err(wrong)?;
-    Ok(reading)
-}
-
-/// AND or OR over the level's devices.
-pub(super) fn judge_level<E>(
-    level: &Level,
-    judge: impl Fn(&Device) -> Result<(), E>,
-) -> Result<(), E> {
-    let mut refusal = None;
-    for device in &level.devices {
-        match (judge(device), level.require) {
-            (Ok(()), Require::Any) => return Ok(()),
-            (Err(reason), Require::All) => return Err(reason),
-            (Err(reason), Require::Any) => refusal = Some(reason),
-            (Ok(()), Require::All) => {}
-        }
-    }
-    refusal.map_or(Ok(()), Err)
-}
-
-pub(super) fn names(level: &Level) -> String {
-    let names: Vec<&str> = level
-        .devices
-        .iter()
-        .map(|device| device.name.as_str())
-        .collect();
-    format!("FenceDevice {}", names.join(", "))
-}
-
-pub(super) fn state_word(state: PowerState) -> &'static str {
-    match state {
-        PowerState::On => "On",
-        PowerState::Off => "Off",
-        PowerState::Transitional => "Transitional",
-        PowerState::Unknown => "Unknown",
-    }
 }

@@ -1,0 +1,151 @@
+//! The devices of a node, level by level: whose turn it is, what they answered, and what follows from a try that failed.
+
+use super::super::incident::{
+    Decision, Device, DeviceOrder, Effect, Level, Memory, Settings, Sight,
+};
+use super::super::proof::{NotProven, Require};
+use super::super::reading::{PowerState, Reading};
+use std::time::Duration;
+
+/// Escalation: every level has been tried in vain.
+pub(super) const DEVICE_FAILED: &str = "DeviceFailed";
+/// Longest pause between two rounds over all levels.
+pub(super) const ROUND_PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// Device work with the level that is tried now.
+pub(super) fn order(m: &mut Memory, order: DeviceOrder) -> Effect {
+    m.begin(matches!(order, DeviceOrder::Off(_)));
+    Effect::Device {
+        order,
+        level: m.level,
+        number: m.orders,
+    }
+}
+
+/// A human is needed, and the tries go on.
+pub(super) fn in_trouble(m: &Memory, decision: Decision) -> Decision {
+    match (&m.last_failure, m.alarm) {
+        (Some(words), Some(reason)) => decision.escalated(reason, words.clone()),
+        _ => decision,
+    }
+}
+
+/// The level that is tried now; levels without a device for this node are passed over.
+pub(super) fn current_level(s: &Settings, m: &mut Memory) -> Option<Level> {
+    let count = s.levels.len();
+    let index = (0..count)
+        .map(|step| (m.level + step) % count)
+        .find(|index| {
+            s.levels
+                .get(*index)
+                .is_some_and(|level| !level.devices.is_empty())
+        })?;
+    if index != m.level {
+        m.level = index;
+        m.failures = 0;
+    }
+    s.levels.get(index).cloned()
+}
+
+/// A try has failed: again after a pause, then the next level, then a longer pause and all of them again. From then on a
+/// human is called.
+pub(super) fn fail(s: &Settings, m: &mut Memory, words: String, now: Duration) {
+    m.last_failure = Some(words);
+    m.failures += 1;
+    let Some(level) = current_level(s, m) else {
+        return;
+    };
+    let mut pause = level.retry_period;
+    if m.failures >= level.attempts_max {
+        m.failures = 0;
+        let usable: Vec<usize> = (0..s.levels.len())
+            .filter(|index| {
+                s.levels
+                    .get(*index)
+                    .is_some_and(|level| !level.devices.is_empty())
+            })
+            .collect();
+        match usable.iter().find(|index| **index > m.level) {
+            Some(next) => {
+                m.level = *next;
+                pause = Duration::ZERO;
+            }
+            None => {
+                m.level = usable.first().copied().unwrap_or(0);
+                m.rounds = m.rounds.saturating_add(1);
+            }
+        }
+    }
+    m.alarm = (m.rounds > 0).then_some(DEVICE_FAILED);
+    let pause = pause * 2u32.pow(m.rounds.saturating_sub(1).min(4));
+    m.retry_at = Some(now + pause.min(ROUND_PAUSE_MAX.max(level.retry_period)));
+}
+
+/// A device that did not answer, or not for this machine.
+pub(super) struct Failure {
+    /// Condition reason: `DeviceFailed`, `IdentityMismatch` or `IdentityNotPinned`.
+    pub(super) reason: &'static str,
+    /// In words, naming the device.
+    pub(super) words: String,
+}
+
+/// The device's answer, if the right machine gave it.
+pub(super) fn answer<'a>(device: &Device, sights: &'a [Sight]) -> Result<&'a Reading, Failure> {
+    let failed = |words: String| Failure {
+        reason: DEVICE_FAILED,
+        words: format!("FenceDevice {}: {words}", device.name),
+    };
+    let sight = sights.iter().find(|sight| sight.device == device.name);
+    let sight = sight.ok_or_else(|| failed("not asked".to_owned()))?;
+    let reading = sight
+        .reading
+        .as_ref()
+        .map_err(|reason| failed(reason.clone()))?;
+    let wrong = |reason: NotProven| Failure {
+        reason: match reason {
+            NotProven::IdentityNotPinned { .. } => "IdentityNotPinned",
+            _ => "IdentityMismatch",
+        },
+        words: reason.to_string(),
+    };
+    device
+        .identity
+        .check(&device.name, reading)
+        .map_err(wrong)?;
+    Ok(reading)
+}
+
+/// AND or OR over the level's devices.
+pub(super) fn judge_level<E>(
+    level: &Level,
+    judge: impl Fn(&Device) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut refusal = None;
+    for device in &level.devices {
+        match (judge(device), level.require) {
+            (Ok(()), Require::Any) => return Ok(()),
+            (Err(reason), Require::All) => return Err(reason),
+            (Err(reason), Require::Any) => refusal = Some(reason),
+            (Ok(()), Require::All) => {}
+        }
+    }
+    refusal.map_or(Ok(()), Err)
+}
+
+pub(super) fn names(level: &Level) -> String {
+    let names: Vec<&str> = level
+        .devices
+        .iter()
+        .map(|device| device.name.as_str())
+        .collect();
+    format!("FenceDevice {}", names.join(", "))
+}
+
+pub(super) fn state_word(state: PowerState) -> &'static str {
+    match state {
+        PowerState::On => "On",
+        PowerState::Off => "Off",
+        PowerState::Transitional => "Transitional",
+        PowerState::Unknown => "Unknown",
+    }
+}

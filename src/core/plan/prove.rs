@@ -1,0 +1,189 @@
+//! The claim stands and no pod can start: read the power, judge the readings, and while the proof lives write the evidence,
+//! delete the stuck pods and set the taint.
+//!
+//! A round does one of these; the next one judges anew, so that whatever is done rests on a Node and a Lease read just before.
+
+use super::super::incident::{
+    Decision, DeviceOrder, Effect, Eviction, Evidence, Level, Memory, Settings,
+};
+use super::super::observed::{NodeView, Observed, PodView, Seen};
+use super::super::proof::{Case, NotProven, Proof, judge};
+use super::super::quiesce::{name_some, startable, stuck};
+use super::super::stage::Stage;
+use super::super::taint;
+use super::claimed::{abort, drop_claim, failed, try_again};
+use super::level::{fail, in_trouble, names, order};
+use super::{Moment, act, poll, wait};
+use crate::api::settings::{FenceMode, PodDeletion, RecoveryStrategy};
+use std::time::Duration;
+
+/// Reads the power, judges the readings, and goes on to the taint while the proof lives.
+pub(super) fn prove(
+    s: &Settings,
+    m: &mut Memory,
+    node: &NodeView,
+    level: &Level,
+    o: &Observed,
+    t: &Moment,
+) -> Decision {
+    let Some(readings) = m.readings.clone() else {
+        // After an off command the Lease counts from here: until then the kubelet was allowed to live.
+        if let (FenceMode::PowerOff, Seen::Present(lease)) = (s.mode, &o.lease) {
+            m.lease_before = Some(lease.clone());
+        }
+        let words = format!(
+            "reads the power from {} until it is proven off",
+            names(level)
+        );
+        return act(order(m, DeviceOrder::Confirm), Stage::Verifying, words);
+    };
+    let (Some(held), Some(quiesced), Some(lease_before)) = (&m.claim, m.quiesced, &m.lease_before)
+    else {
+        return wait(Stage::Verifying, "the claim was lost".to_owned()).until(t.now);
+    };
+    let Some(lease_now) = o.lease.present() else {
+        let words = format!("needs the kubelet's Lease{}", failed(&o.lease));
+        return wait(Stage::Verifying, words).until(poll(m, t.now, Duration::from_secs(1)));
+    };
+    let case = Case {
+        claim: &held.value,
+        node_uid: &held.uid,
+        boot_id: &held.boot_id,
+        node,
+        lease_before,
+        lease_now,
+        quiesced,
+        devices: &readings,
+        require: level.require,
+        verification: &s.verification,
+    };
+    match judge(&case, t.now) {
+        Ok(_) if o.kubelet_answers => {
+            let words = "the kubelet's port answers although the device reads Off: the device lies or is wired to another machine";
+            contradiction(s, m, node, words.to_owned(), t)
+        }
+        Ok(proof) => use_proof(s, m, node, lease_now.renew_time.clone(), proof, o, t),
+        Err(NotProven::Stale { .. }) => {
+            m.readings = None;
+            wait(
+                Stage::Verifying,
+                "the proof has died of age: the power is read again".to_owned(),
+            )
+            .until(t.now)
+        }
+        Err(reason) if reason.is_contradiction() => {
+            contradiction(s, m, node, reason.to_string(), t)
+        }
+        Err(reason) if s.mode == FenceMode::ConfirmOnly => {
+            let words = format!("{reason}; the claim is given back");
+            let claim = held.value.clone();
+            fail(s, m, words.clone(), t.now);
+            let decision = drop_claim(m, node, &claim, words);
+            in_trouble(m, decision)
+        }
+        Err(reason) => try_again(s, m, reason.to_string(), t),
+    }
+}
+
+/// S22. A slow machine may have lived between its off command and the first reading, so the first contradiction of a
+/// PowerOff fence only begins the reading anew; from the second on a human is called, and there is no taint.
+fn contradiction(
+    s: &Settings,
+    m: &mut Memory,
+    node: &NodeView,
+    words: String,
+    t: &Moment,
+) -> Decision {
+    m.contradictions += 1;
+    m.readings = None;
+    if s.mode == FenceMode::PowerOff && m.contradictions == 1 {
+        return wait(
+            Stage::Verifying,
+            format!("{words}; the power is read again"),
+        )
+        .until(t.now);
+    }
+    m.attempt = None;
+    m.last_failure = Some(words.clone());
+    m.alarm = Some("FenceContradiction");
+    m.retry_at = Some(t.now + Duration::from_secs(30));
+    let claim = node.claim().unwrap_or_default().to_owned();
+    let decision = match s.mode {
+        FenceMode::PowerOff => wait(Stage::Verifying, words).until(t.now + Duration::from_secs(30)),
+        _ => drop_claim(m, node, &claim, words),
+    };
+    in_trouble(m, decision)
+}
+
+/// Evidence, eviction, taint: in this order, each under the same living proof.
+fn use_proof(
+    s: &Settings,
+    m: &mut Memory,
+    node: &NodeView,
+    lease_renew_time: String,
+    proof: Proof,
+    o: &Observed,
+    t: &Moment,
+) -> Decision {
+    let Some(pods) = o.pods.present() else {
+        let words = format!(
+            "proven down; needs a complete list of the node's pods{}",
+            failed(&o.pods)
+        );
+        return wait(Stage::Tainting, words).until(poll(m, t.now, Duration::from_secs(1)));
+    };
+    if startable(pods).next().is_some() {
+        let words = format!(
+            "proven down, but pods came to the node meanwhile: {}",
+            name_some(startable(pods))
+        );
+        m.quiesced = None;
+        m.readings = None;
+        return wait(Stage::Quiescing, words).until(t.now);
+    }
+    m.failures = 0;
+    m.rounds = 0;
+    m.last_failure = None;
+    m.alarm = None;
+    if !m.evidence {
+        let evidence = Evidence {
+            claim: proof.claim().to_owned(),
+            node_uid: node.uid.clone(),
+            boot_id: node.boot_id.clone(),
+            lease_renew_time,
+            readings: m.readings.clone().unwrap_or_default(),
+        };
+        let words = format!("Node {} is proven down: the evidence is stored", node.name);
+        return act(
+            Effect::StoreEvidence(Box::new(evidence)),
+            Stage::Tainting,
+            words,
+        );
+    }
+    if s.strategy == RecoveryStrategy::None {
+        let words =
+            "the machine is proven down; `recovery.strategy: None` wants nothing more".to_owned();
+        return abort(m, node, proof.claim(), Stage::Recovered, words);
+    }
+    let pods: Vec<PodView> = stuck(pods).cloned().collect();
+    if s.pod_deletion == PodDeletion::Expedited && !m.evicted && !pods.is_empty() {
+        let words = format!(
+            "deletes {} stuck pod(s): {}",
+            pods.len(),
+            name_some(pods.iter())
+        );
+        let eviction = Eviction {
+            pods,
+            valid_until: proof.valid_until(),
+        };
+        return act(Effect::Evict(eviction), Stage::Tainting, words);
+    }
+    match taint::out_of_service(node, proof) {
+        Some(patch) => act(
+            Effect::Taint(patch),
+            Stage::Tainting,
+            format!("Node {} is put out of service", node.name),
+        ),
+        None => wait(Stage::Tainting, "the claim was lost".to_owned()).until(t.now),
+    }
+}

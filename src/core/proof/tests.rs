@@ -1,0 +1,246 @@
+//! Every refusal of the proof rule, one change to a good case at a time.
+
+use super::*;
+use crate::core::observed::{CLAIM, ConditionView, TaintView};
+use crate::core::reading::Identity;
+use std::collections::BTreeMap;
+
+const MACHINE: &str = "11111111-2222-4333-8444-555555555555";
+
+fn seconds(seconds: f64) -> Duration {
+    Duration::from_secs_f64(seconds)
+}
+
+fn off(asked: f64) -> Reading {
+    Reading {
+        state: PowerState::Off,
+        raw: "Off".to_owned(),
+        identity: Identity {
+            system_uuid: Some(MACHINE.to_owned()),
+            serial_number: None,
+        },
+        faults: Vec::new(),
+        asked: seconds(asked),
+        answered: seconds(asked + 0.1),
+        wall: jiff::Timestamp::UNIX_EPOCH,
+    }
+}
+
+/// A case that is a proof at 14 s: quiesced at 10 s, Off asked at 11 s and 13 s.
+struct Good {
+    node: NodeView,
+    lease_now: LeaseView,
+    devices: Vec<DeviceReadings>,
+    require: Require,
+    verification: Verification,
+    now: Duration,
+}
+
+fn device(name: &str) -> DeviceReadings {
+    DeviceReadings {
+        device: name.to_owned(),
+        identity: IdentityRule::Is(MACHINE.to_owned()),
+        readings: vec![off(11.0), off(13.0)],
+    }
+}
+
+fn good() -> Good {
+    let claim = TaintView {
+        key: CLAIM.to_owned(),
+        value: Some("fence-n1".to_owned()),
+        effect: "NoExecute".to_owned(),
+        time_added: None,
+    };
+    let ready = ConditionView {
+        kind: "Ready".to_owned(),
+        status: "Unknown".to_owned(),
+        transition: String::new(),
+    };
+    Good {
+        node: NodeView {
+            name: "worker-1".to_owned(),
+            uid: "uid-1".to_owned(),
+            labels: BTreeMap::new(),
+            annotation_keys: Vec::new(),
+            unschedulable: false,
+            taints: vec![claim],
+            conditions: vec![ready],
+            boot_id: "boot-1".to_owned(),
+            system_uuid: MACHINE.to_owned(),
+            volumes_attached: 0,
+        },
+        lease_now: LeaseView {
+            renew_time: "renewal-1".to_owned(),
+        },
+        devices: vec![device("bmc")],
+        require: Require::All,
+        verification: Verification {
+            off_reads_min: 2,
+            window: seconds(1.0),
+        },
+        now: seconds(14.0),
+    }
+}
+
+fn judged(change: impl FnOnce(&mut Good)) -> Result<Proof, NotProven> {
+    let mut good = good();
+    change(&mut good);
+    let case = Case {
+        claim: "fence-n1",
+        node_uid: "uid-1",
+        boot_id: "boot-1",
+        node: &good.node,
+        lease_before: &LeaseView {
+            renew_time: "renewal-1".to_owned(),
+        },
+        lease_now: &good.lease_now,
+        quiesced: seconds(10.0),
+        devices: &good.devices,
+        require: good.require,
+        verification: &good.verification,
+    };
+    judge(&case, good.now)
+}
+
+fn is_alive(change: impl FnOnce(&mut Good)) -> bool {
+    matches!(judged(change), Err(NotProven::Alive(_)))
+}
+
+fn is_not_off(change: impl FnOnce(&mut Vec<Reading>)) -> bool {
+    let outcome = judged(|good| change(&mut good.devices[0].readings));
+    matches!(outcome, Err(NotProven::NotOffLongEnough { .. }))
+}
+
+#[test]
+fn a_good_case_is_a_proof_that_dies_15_s_after_its_last_question() {
+    let proof = judged(|_| {}).expect("a proof");
+    assert_eq!(proof.claim(), "fence-n1");
+    assert_eq!(proof.valid_until(), seconds(28.0));
+}
+
+#[test]
+fn a_sign_of_life_on_the_node_refuses() {
+    assert!(is_alive(|good| good.node.uid = "uid-2".to_owned()));
+    assert!(is_alive(|good| good.node.boot_id = "boot-2".to_owned()));
+    assert!(is_alive(|good| good.node.taints.clear()));
+    assert!(is_alive(
+        |good| good.node.taints[0].value = Some("fence-n2".to_owned())
+    ));
+    assert!(is_alive(
+        |good| good.node.conditions[0].status = "True".to_owned()
+    ));
+    assert!(is_alive(|good| good.node.conditions.clear()));
+    assert!(judged(|good| good.node.conditions[0].status = "False".to_owned()).is_ok());
+}
+
+#[test]
+fn a_renewed_lease_contradicts_only_a_device_that_reads_off() {
+    let renew = |good: &mut Good| good.lease_now.renew_time = "renewal-2".to_owned();
+    let outcome = judged(renew).expect_err("no proof");
+    assert!(outcome.is_contradiction(), "{outcome}");
+    let outcome = judged(|good| {
+        renew(good);
+        good.devices[0].readings[1].state = PowerState::On;
+    });
+    assert!(!outcome.expect_err("no proof").is_contradiction());
+}
+
+#[test]
+fn only_an_exact_off_counts_and_it_counts_from_the_last_other_answer() {
+    for state in [
+        PowerState::On,
+        PowerState::Transitional,
+        PowerState::Unknown,
+    ] {
+        assert!(is_not_off(|readings| readings[1].state = state));
+        assert!(is_not_off(|readings| readings[0].state = state));
+    }
+    assert!(is_not_off(
+        |readings| readings[1].faults = vec!["PowerFault".to_owned()]
+    ));
+    assert!(is_not_off(Vec::clear));
+    assert!(is_not_off(|readings| readings.truncate(1)));
+}
+
+#[test]
+fn readings_from_before_quiesce_do_not_count() {
+    assert!(is_not_off(|readings| readings[0] = off(9.9)));
+    assert!(judged(|good| good.devices[0].readings[0] = off(10.0)).is_ok());
+}
+
+#[test]
+fn the_run_must_span_the_window_from_answer_to_question() {
+    assert!(is_not_off(|readings| readings[0] = off(12.0)));
+    assert!(judged(|good| good.devices[0].readings[0] = off(11.8)).is_ok());
+}
+
+#[test]
+fn two_readings_are_needed_whatever_the_policy_says() {
+    let outcome = judged(|good| {
+        good.verification = Verification {
+            off_reads_min: 0,
+            window: Duration::ZERO,
+        };
+        good.devices[0].readings.truncate(1);
+    });
+    assert!(matches!(outcome, Err(NotProven::NotOffLongEnough { .. })));
+}
+
+#[test]
+fn an_old_reading_proves_nothing_and_neither_does_one_of_the_future() {
+    let at = |now: f64| judged(|good| good.now = seconds(now));
+    assert!(at(28.0).is_ok());
+    assert!(matches!(at(28.001), Err(NotProven::Stale { .. })));
+    assert!(matches!(at(12.9), Err(NotProven::Stale { .. })));
+}
+
+#[test]
+fn the_right_machine_has_to_answer_each_time() {
+    let other = "99999999-2222-4333-8444-555555555555";
+    let named = |uuid: Option<&str>, rule: IdentityRule| {
+        judged(|good| {
+            good.devices[0].readings[0].identity.system_uuid = uuid.map(str::to_owned);
+            good.devices[0].identity = rule;
+        })
+    };
+    let is = || IdentityRule::Is(MACHINE.to_owned());
+    let or_silent = || IdentityRule::IsOrSilent(MACHINE.to_owned());
+    let wrong = |outcome| matches!(outcome, Err(NotProven::WrongMachine { .. }));
+    assert!(wrong(named(Some(other), is())));
+    assert!(wrong(named(None, is())));
+    assert!(wrong(named(Some(other), or_silent())));
+    assert!(named(None, or_silent()).is_ok());
+    assert!(named(Some(other), IdentityRule::Skip).is_ok());
+    let outcome = named(Some(MACHINE), IdentityRule::NotPinned);
+    assert!(matches!(outcome, Err(NotProven::IdentityNotPinned { .. })));
+    let outcome = named(Some(MACHINE), IdentityRule::Refused("shared".to_owned()));
+    assert!(matches!(outcome, Err(NotProven::IdentityRefused { .. })));
+}
+
+#[test]
+fn all_devices_or_any_one() {
+    let second_is_on = |good: &mut Good| {
+        good.devices.push(device("pdu"));
+        good.devices[1].readings[1].state = PowerState::On;
+    };
+    assert!(judged(second_is_on).is_err());
+    let any = |good: &mut Good| {
+        second_is_on(good);
+        good.require = Require::Any;
+    };
+    assert!(judged(any).is_ok());
+    assert!(matches!(
+        judged(|good| good.devices.clear()),
+        Err(NotProven::NoDevice)
+    ));
+}
+
+#[test]
+fn a_proof_of_all_devices_lives_as_long_as_its_oldest_reading() {
+    let later = |good: &mut Good| {
+        good.devices.push(device("pdu"));
+        good.devices[1].readings[1] = off(13.5);
+    };
+    let proof = judged(later).expect("a proof");
+    assert_eq!(proof.valid_until(), seconds(28.0));
+}

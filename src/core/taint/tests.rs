@@ -1,0 +1,126 @@
+//! The exact operations of each write to a Node: a change here is a change of what the API server is asked to guarantee.
+
+use super::*;
+use std::collections::BTreeMap;
+
+fn taint(key: &str, value: &str, effect: &str) -> TaintView {
+    TaintView {
+        key: key.to_owned(),
+        value: Some(value.to_owned()),
+        effect: effect.to_owned(),
+        time_added: None,
+    }
+}
+
+fn node(taints: Vec<TaintView>) -> NodeView {
+    NodeView {
+        name: "worker-1".to_owned(),
+        uid: "uid-1".to_owned(),
+        labels: BTreeMap::new(),
+        annotation_keys: Vec::new(),
+        unschedulable: false,
+        taints,
+        conditions: Vec::new(),
+        boot_id: "boot-1".to_owned(),
+        system_uuid: String::new(),
+        volumes_attached: 0,
+    }
+}
+
+fn ours() -> TaintView {
+    taint(CLAIM, "fence-n1", "NoExecute")
+}
+
+fn other() -> TaintView {
+    taint("other", "x", "NoSchedule")
+}
+
+fn out_of_service_taint() -> TaintView {
+    taint(OUT_OF_SERVICE, "nodeshutdown", "NoExecute")
+}
+
+fn test_uid_json() -> Value {
+    json!({"op": "test", "path": "/metadata/uid", "value": "uid-1"})
+}
+
+fn claim_json(nonce: &str) -> Value {
+    json!({"key": CLAIM, "value": format!("fence-{nonce}"), "effect": "NoExecute"})
+}
+
+#[test]
+fn a_claim_on_a_node_without_taints_tests_that_there_are_none() {
+    let patch = claim(&node(Vec::new()), "fence-n1");
+    let expected = json!([
+        test_uid_json(),
+        {"op": "test", "path": "/spec/taints", "value": null},
+        {"op": "add", "path": "/spec/taints", "value": [claim_json("n1")]},
+    ]);
+    assert_eq!(patch.operations, expected);
+}
+
+#[test]
+fn a_claim_beside_other_taints_never_replaces_the_list() {
+    let patch = claim(&node(vec![other()]), "fence-n1");
+    let expected = json!([
+        test_uid_json(),
+        {"op": "add", "path": "/spec/taints/-", "value": claim_json("n1")},
+    ]);
+    assert_eq!(patch.operations, expected);
+}
+
+#[test]
+fn a_take_over_tests_the_claim_it_replaces() {
+    let mut old = ours();
+    old.time_added = Some("2026-01-01T00:00:00Z".to_owned());
+    let patch = claim(&node(vec![other(), old]), "fence-n2");
+    let stood = json!({"key": CLAIM, "value": "fence-n1", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"});
+    let expected = json!([
+        test_uid_json(),
+        {"op": "test", "path": "/spec/taints/1", "value": stood},
+        {"op": "replace", "path": "/spec/taints/1", "value": claim_json("n2")},
+    ]);
+    assert_eq!(patch.operations, expected);
+}
+
+#[test]
+fn dropping_takes_our_own_claim_only() {
+    let node = node(vec![other(), ours()]);
+    let patch = drop_claim(&node, "fence-n1").expect("a patch");
+    let expected = json!([
+        test_uid_json(),
+        {"op": "test", "path": "/spec/taints/1", "value": claim_json("n1")},
+        {"op": "remove", "path": "/spec/taints/1"},
+    ]);
+    assert_eq!(patch.operations, expected);
+    assert_eq!(drop_claim(&node, "fence-n2"), None);
+}
+
+#[test]
+fn a_release_takes_both_taints_and_leaves_quarantine() {
+    let node = node(vec![ours(), other(), out_of_service_taint()]);
+    let patch = release(&node, "fence-n1", Some("boot-1")).expect("a patch");
+    let oos = json!({"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"});
+    let quarantine = json!({"key": QUARANTINE, "value": "boot-1", "effect": "NoSchedule"});
+    let expected = json!([
+        test_uid_json(),
+        {"op": "test", "path": "/spec/taints/0", "value": claim_json("n1")},
+        {"op": "test", "path": "/spec/taints/2", "value": oos},
+        {"op": "test", "path": "/status/nodeInfo/bootID", "value": "boot-1"},
+        {"op": "remove", "path": "/spec/taints/2"},
+        {"op": "remove", "path": "/spec/taints/0"},
+        {"op": "add", "path": "/spec/taints/-", "value": quarantine},
+    ]);
+    assert_eq!(patch.operations, expected);
+    assert_eq!(release(&node, "fence-n2", None), None);
+}
+
+#[test]
+fn quarantine_is_lifted_only_by_another_boot() {
+    let quarantined = |boot: &str| node(vec![taint(QUARANTINE, boot, "NoSchedule")]);
+    assert_eq!(lift_quarantine(&quarantined("boot-1")), None);
+    let mut silent = quarantined("boot-0");
+    silent.boot_id = String::new();
+    assert_eq!(lift_quarantine(&silent), None);
+    assert!(lift_quarantine(&quarantined("boot-0")).is_some());
+    assert_eq!(lift_quarantine(&node(Vec::new())), None);
+}
