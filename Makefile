@@ -1,6 +1,6 @@
 # Everything that a developer or CI does. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help build test unit e2e demo lab bench-failover generate clean
+.PHONY: help build test unit e2e demo lab bench-failover mutants generate clean
 
 CARGO ?= cargo
 # e2e tests at the same time: each brings up a cluster of its own, about one core and 700 MiB.
@@ -37,6 +37,9 @@ lab: ## Leave a cluster with the operator up, and print its KUBECONFIG
 bench-failover: ## Power loss to Running elsewhere, split by stage, with and without the operator
 	$(CARGO) build --quiet --release --package node-fencing-operator --bins
 	$(CARGO) run --quiet --release --package e2e --bin lab -- bench-failover
+
+mutants: ## Remove each guard of the protocol in a copy: a test must notice (slow)
+	$(CARGO) test --package node-fencing-operator --test mutants -- --ignored --nocapture
 
 generate: ## Rewrite the generated files (crds/, golden answers)
 	UPDATE=1 $(CARGO) test --package node-fencing-operator --quiet

@@ -1,0 +1,267 @@
+//! The language of the stories: reads events, plays them on the [`World`], and prints each decision of the core.
+
+use super::cluster::{Answer, World};
+use node_fencing_operator::api::settings::{FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode};
+use node_fencing_operator::core::budget::Hold;
+use node_fencing_operator::core::incident::{
+    Approval, Decision, Device, DeviceOrder, Effect, Level, Settings,
+};
+use node_fencing_operator::core::proof::{IdentityRule, Require};
+use std::time::Duration;
+
+/// Decisions after one event: more than these is a loop that never waits.
+const DECISIONS_MAX: usize = 40;
+
+/// The story anew: its own lines, and under each event what the core decides now.
+pub fn retell(told: &str) -> Result<String, String> {
+    let mut world = World::new();
+    let mut lines = Vec::new();
+    for (number, line) in told.lines().enumerate() {
+        let at = |error: String| format!("line {}: {error}: `{line}`", number + 1);
+        if line.starts_with("    ") {
+            continue;
+        }
+        lines.push(line.to_owned());
+        let begins_with = |test: fn(char) -> bool| line.starts_with(test);
+        if begins_with(|first| first.is_ascii_digit()) {
+            let (time, events) = line
+                .split_once(": ")
+                .ok_or_else(|| at("no `: `".to_owned()))?;
+            world.now = seconds(time).map_err(at)?;
+            for event in events.split("; ") {
+                let so_far = |error: String| format!("{}\n{error}", lines.join("\n"));
+                happen(&mut world, event).map_err(at).map_err(so_far)?;
+            }
+            play(&mut world, &mut lines).map_err(at)?;
+        } else if !line.is_empty() && !line.starts_with('#') {
+            set(&mut world.settings, line).map_err(at)?;
+        }
+    }
+    Ok(lines.join("\n") + "\n")
+}
+
+/// Decides until there is something to wait for.
+fn play(world: &mut World, lines: &mut Vec<String>) -> Result<(), String> {
+    lines.extend(world.notes.drain(..).map(|note| format!("    .. {note}")));
+    if world.ended {
+        return Ok(());
+    }
+    for _ in 0..DECISIONS_MAX {
+        let decision = world.decide();
+        lines.push(line(world, &decision));
+        if let Some((reason, words)) = &decision.escalation {
+            let same = *words == decision.words;
+            let words = if same {
+                String::new()
+            } else {
+                format!(": {words}")
+            };
+            lines.push(format!("    !! {reason}{words}"));
+        }
+        let waits = matches!(decision.effect, Effect::Wait | Effect::Device { .. });
+        world.act(decision);
+        lines.extend(world.notes.drain(..).map(|note| format!("    .. {note}")));
+        if waits || world.ended {
+            return Ok(());
+        }
+    }
+    Err(format!("{DECISIONS_MAX} decisions without a wait"))
+}
+
+fn line(world: &World, decision: &Decision) -> String {
+    let wait = match decision.wake {
+        Some(at) => format!("wait until {:.1}s", at.as_secs_f64()),
+        None => "wait".to_owned(),
+    };
+    let does = match &decision.effect {
+        Effect::Wait => wait,
+        Effect::Bind { uid, boot_id } => format!("bind to {uid}, {boot_id}"),
+        Effect::Claim(patch) => format!("claim{}", under(&patch.operations)),
+        Effect::DropClaim(_) => "drop the claim".to_owned(),
+        Effect::RecordIntent(attempt) => format!("record intent {}", attempt.id),
+        Effect::Device { order, level, .. } => {
+            let what = match order {
+                DeviceOrder::Look => "look at",
+                DeviceOrder::Off(_) => "turn off by",
+                DeviceOrder::Confirm => "confirm by",
+            };
+            format!("{what} {}", world.device_names(*level).join(", "))
+        }
+        Effect::StoreEvidence(_) => "store evidence".to_owned(),
+        Effect::Evict(eviction) => format!("delete {} pod(s)", eviction.pods.len()),
+        Effect::Taint(_) => "taint out-of-service".to_owned(),
+        Effect::Release(patch) => {
+            match patch
+                .operations
+                .to_string()
+                .contains("nodefencing.io/quarantine")
+            {
+                true => "release, quarantine".to_owned(),
+                false => "release".to_owned(),
+            }
+        }
+        Effect::Close => "close".to_owned(),
+    };
+    format!("    -> {does:<22} {}: {}", decision.stage, decision.words)
+}
+
+/// The value of the claim that a patch writes.
+fn under(operations: &serde_json::Value) -> String {
+    let values = operations.as_array().into_iter().flatten();
+    let element = |operation: &serde_json::Value| match operation["op"].as_str() {
+        Some("test") => None,
+        _ => {
+            let value = &operation["value"];
+            let one = if value.is_array() { &value[0] } else { value };
+            one["value"].as_str().map(|value| format!(" {value}"))
+        }
+    };
+    values.filter_map(element).next().unwrap_or_default()
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let number = text.strip_suffix('s').and_then(|text| text.parse().ok());
+    number
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| format!("`{text}` is no time"))
+}
+
+/// One line of the header.
+fn set(settings: &mut Settings, line: &str) -> Result<(), String> {
+    let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+    match (word, rest) {
+        ("mode", "Observe") => settings.mode = FenceMode::Observe,
+        ("mode", "ConfirmOnly") => settings.mode = FenceMode::ConfirmOnly,
+        ("mode", "PowerOff") => settings.mode = FenceMode::PowerOff,
+        ("release", "AfterDetach") => settings.release = ReleaseMode::AfterDetach,
+        ("release", "AfterRecovery") => settings.release = ReleaseMode::AfterRecovery,
+        ("release", "Manual") => settings.release = ReleaseMode::Manual,
+        ("pods", "PodGC") => settings.pod_deletion = PodDeletion::PodGC,
+        ("recovery", "None") => settings.strategy = RecoveryStrategy::None,
+        ("approval", "Manual") => settings.approval = Approval::Awaited,
+        ("human", "") => {
+            settings.human = true;
+            settings.node_uid = None;
+            settings.boot_id = None;
+        }
+        ("adopted", "") => {
+            settings.mode = FenceMode::Observe;
+            settings.boot_id = None;
+            settings.levels.clear();
+        }
+        ("level", rest) => level(settings, rest)?,
+        ("identity", rest) => identity(settings, rest)?,
+        _ => return Err("unknown setting".to_owned()),
+    }
+    Ok(())
+}
+
+/// `level NAME: a + b` (both) or `level NAME: a | b` (either), with `, N attempts`.
+fn level(settings: &mut Settings, text: &str) -> Result<(), String> {
+    let (name, rest) = text.split_once(": ").ok_or("no `: `")?;
+    let (devices, attempts) = rest.split_once(", ").unwrap_or((rest, "3 attempts"));
+    let attempts = attempts
+        .split(' ')
+        .next()
+        .and_then(|number| number.parse().ok());
+    let require = if devices.contains(" | ") {
+        Require::Any
+    } else {
+        Require::All
+    };
+    let names = devices
+        .split([' ', '+', '|'])
+        .filter(|name| !name.is_empty());
+    let level = Level {
+        name: name.to_owned(),
+        require,
+        attempts_max: attempts.ok_or("no number of attempts")?,
+        retry_period: Duration::from_secs(5),
+        timeout: Duration::from_secs(120),
+        devices: names.map(World::device).collect(),
+    };
+    if settings
+        .levels
+        .first()
+        .is_some_and(|first| first.name == "default")
+    {
+        settings.levels.clear();
+    }
+    settings.levels.push(level);
+    Ok(())
+}
+
+/// `identity DEVICE not pinned | skipped | best effort | refused: why`.
+fn identity(settings: &mut Settings, text: &str) -> Result<(), String> {
+    let (name, rule) = text.split_once(' ').ok_or("no rule")?;
+    let rule = match rule {
+        "not pinned" => IdentityRule::NotPinned,
+        "skipped" => IdentityRule::Skip,
+        "best effort" => IdentityRule::IsOrSilent(World::device(name).name),
+        _ => {
+            let why = rule.strip_prefix("refused: ").ok_or("unknown rule")?;
+            IdentityRule::Refused(why.to_owned())
+        }
+    };
+    let rule = match rule {
+        IdentityRule::IsOrSilent(_) => match World::device(name).identity {
+            IdentityRule::Is(uuid) => IdentityRule::IsOrSilent(uuid),
+            other => other,
+        },
+        other => other,
+    };
+    let devices = settings
+        .levels
+        .iter_mut()
+        .flat_map(|level| &mut level.devices);
+    for device in devices.filter(|device: &&mut Device| device.name == name) {
+        device.identity = rule.clone();
+    }
+    Ok(())
+}
+
+/// One thing that happens.
+fn happen(world: &mut World, event: &str) -> Result<(), String> {
+    let (word, rest) = event.split_once(' ').unwrap_or((event, ""));
+    match word {
+        "time" => {}
+        "node" => world.node_event(rest)?,
+        "taint" => world.taint_by_somebody(rest)?,
+        "untaint" => world.untaint(rest)?,
+        "lease" => world.lease_event(rest)?,
+        "pod" => world.pod_event(rest)?,
+        "pods" => world.pods_unreadable = rest == "unreadable",
+        "volume" => world.volume_event(rest)?,
+        "cache" => world.cache_is_empty = rest == "forgets the volumes",
+        "kubelet" => world.kubelet_answers = rest == "answers",
+        "write" => world.next_write(rest)?,
+        "late" => world.land_late_write(),
+        "operator" => world.restart(),
+        "cluster" => world.frozen = (rest == "goes back").then(|| {
+            "resourceVersion 90 was read after 120: the cluster was restored from an older snapshot; restart the operator to acknowledge it".to_owned()
+        }),
+        "rival" => world.rival = rest != "ends",
+        "admitted" => world.hold = None,
+        "held" => {
+            let (reason, words) = rest.split_once(": ").ok_or("no words")?;
+            let reason: &'static str = Box::leak(reason.to_owned().into_boxed_str());
+            let words = words.to_owned();
+            world.hold = Some(Hold { reason, words });
+        }
+        "approved" => world.settings.approval = Approval::Approved(rest.replace("by ", "")),
+        "denied" => {
+            let (user, why) = rest.split_once(": ").ok_or("no reason")?;
+            let user = user.replace("by ", "");
+            world.settings.approval = Approval::Denied(user, why.to_owned());
+        }
+        "released" => world.settings.released = true,
+        "policy" => world.settings.stop = Some(format!("NodeFencingPolicy prod {rest}")),
+        "devices" => {
+            let level = world.settings.levels.first_mut().ok_or("no level")?;
+            level.devices = rest.split(", ").map(World::device).collect();
+        }
+        device if world.knows(device) => world.answer(device, Answer::parse(rest)?)?,
+        _ => return Err(format!("unknown event `{event}`")),
+    }
+    Ok(())
+}
