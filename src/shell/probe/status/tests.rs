@@ -9,6 +9,8 @@ use crate::shell::probe::judge::NOT_PINNED;
 use serde_json::{Value, json};
 use std::time::Duration;
 
+mod fleet;
+
 const OURS: &str = "4c4c4544-0035-4a10-8052-b7c04f503433";
 const OTHER: &str = "11111111-2222-3333-4444-555555555555";
 
@@ -96,10 +98,6 @@ fn device(spec: Value) -> FenceDevice {
 
 fn of_w1() -> FenceDevice {
     device(json!({"nodeName": "w1", "redfish": {"address": "https://10.0.0.1"}}))
-}
-
-fn of_fleet() -> FenceDevice {
-    device(json!({"nodeSelector": {}, "redfish": {"address": "https://${node.name}-bmc"}}))
 }
 
 /// The status after one finding for w1.
@@ -339,70 +337,6 @@ fn a_new_device_is_pending_until_it_was_probed() {
     let status = render(&of_w1(), &[row("w1", None)], |_| true, wall(100));
     assert_eq!(shown(&status, READY), "Unknown/Pending");
     assert_eq!(status.last_probe_time, None);
-}
-
-#[test]
-fn a_fleet_counts_and_names_those_that_are_not_ready() {
-    let good = found(node("w1", OURS, "True"), answer(OURS));
-    let silent = found(node("w2", OTHER, "True"), Err(silence()));
-    let rows = [row("w1", Some(&good)), row("w2", Some(&silent))];
-    let status = render(&of_fleet(), &rows, |_| true, wall(100));
-    assert_eq!(shown(&status, READY), "False/Timeout");
-    assert!(
-        message(&status, READY).starts_with("1 of 2 nodes: w2: "),
-        "{}",
-        message(&status, READY)
-    );
-    assert_eq!(shown(&status, CREDENTIALS_VALID), "Unknown/Timeout");
-    assert_eq!(status.nodes, Some(DeviceNodes { total: 2, ready: 1 }));
-    assert_eq!(status.not_ready_nodes, ["w2"]);
-    assert_eq!(status.systems.len(), 1);
-    assert_eq!((status.power_state, status.system), (None, None));
-}
-
-#[test]
-fn a_fleet_that_selects_nothing_says_so() {
-    let status = render(&of_fleet(), &[], |_| true, wall(100));
-    assert_eq!(shown(&status, READY), "Unknown/NoNodes");
-}
-
-#[test]
-fn a_fleet_waits_for_its_first_round_but_pins_at_once() {
-    let one = found(node("w1", OURS, "True"), answer(OURS));
-    let two = found(node("w2", OTHER, "True"), answer(OTHER));
-    let mut device = of_fleet();
-    let all = [row("w1", Some(&one)), row("w2", Some(&two))];
-    device.status = Some(render(&device, &all, |_| true, wall(100)));
-    // Another process has taken over, and has looked at w2 and a new w3 only.
-    let three = found(node("w3", OURS, "True"), answer(OURS));
-    let some = [
-        row("w1", None),
-        row("w2", Some(&two)),
-        row("w3", Some(&three)),
-    ];
-    let status = render(&device, &some, |_| true, wall(200));
-    assert_eq!(status.systems.len(), 3);
-    assert_eq!(status.nodes, Some(DeviceNodes { total: 2, ready: 2 }));
-}
-
-#[test]
-fn a_fleet_holds_a_thousand_identities_and_says_which_found_no_room() {
-    let uuid = |index: usize| format!("00000000-0000-4000-8000-{index:012x}");
-    let name = |index: usize| format!("w{index:04}");
-    let findings: Vec<(String, Finding)> = (1..=PINS_MAX + 1)
-        .map(|index| {
-            let node = node(&name(index), &uuid(index), "True");
-            (name(index), found(node, answer(&uuid(index))))
-        })
-        .collect();
-    let rows: Vec<Row<'_>> = findings
-        .iter()
-        .map(|(name, finding)| row(name, Some(finding)))
-        .collect();
-    let status = render(&of_fleet(), &rows, |_| true, wall(100));
-    assert_eq!(status.systems.len(), PINS_MAX);
-    assert_eq!(status.not_ready_nodes, [name(PINS_MAX + 1)]);
-    assert_eq!(shown(&status, READY), "False/TooManyNodes");
 }
 
 #[test]
