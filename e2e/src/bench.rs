@@ -5,8 +5,8 @@
 //! pods again. The first cut is made before there is a policy, so that the table says what Kubernetes does alone.
 //!
 //! What the API server stored is timed by its audit log, to the microsecond, and not by when somebody saw it. The policy
-//! counts from when the operator first sees `Ready=Unknown`; here it counts from when that was stored, which is earlier,
-//! so the operator's overhead comes out too large rather than too small.
+//! counts from when the operator first sees `Ready=Unknown`; here it counts from when the API server was asked to store it,
+//! which is earlier, so the operator's overhead comes out too large rather than too small.
 
 mod table;
 
@@ -169,17 +169,15 @@ async fn with_policy(lab: &Lab, operator: &Operator) -> Result<Run> {
             write.object_ref.name == node && write.received >= cut && write.succeeded()
         });
         let write = since.find(|write| is_it(&write.response_object));
-        write
-            .map(|write| write.answered)
-            .with_context(|| format!("the audit log of {node} shows no {what}"))
+        write.with_context(|| format!("the audit log of {node} shows no {what}"))
     };
-    let unknown = first("Ready=Unknown", &is_unknown)?;
+    let unknown = first("Ready=Unknown", &is_unknown)?.received;
     Ok(Run {
         cut,
         unknown,
         deadline: unknown + POLICY_WAIT,
-        claimed: first("claim", &|node| is_tainted(node, CLAIM))?,
-        tainted: first("taint", &|node| is_tainted(node, OUT_OF_SERVICE))?,
+        claimed: first("claim", &|node| is_tainted(node, CLAIM))?.answered,
+        tainted: first("taint", &|node| is_tainted(node, OUT_OF_SERVICE))?.answered,
         running,
         writes,
         resident_bytes: operator.resident_bytes()?,
