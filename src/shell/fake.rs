@@ -87,7 +87,7 @@ pub fn failure(code: u16, message: &str) -> (u16, Value) {
 
 async fn reply(
     request: Request<Incoming>,
-    answer: impl Fn(&Seen) -> (u16, Value),
+    answer: impl Fn(&Seen) -> (u16, Value) + Send + 'static,
     log: Arc<Mutex<Vec<Seen>>>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let line = format!("{} {}", request.method(), request.uri());
@@ -105,7 +105,10 @@ async fn reply(
     let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
     let seen = Seen { line, agent, body };
     log.lock().expect("lock").push(seen.clone());
-    let (status, body) = answer(&seen);
+    // An answer may sleep: on a worker thread it would take other tasks of that thread with it.
+    let (status, body) = tokio::task::spawn_blocking(move || answer(&seen))
+        .await
+        .expect("an answer");
     let mut response = Response::new(Full::from(body.to_string()));
     *response.status_mut() = StatusCode::from_u16(status).expect("status");
     Ok(response)
