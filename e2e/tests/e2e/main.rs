@@ -4,6 +4,7 @@ mod admission;
 mod api;
 mod audit;
 mod control_plane;
+mod crash;
 mod csi;
 mod deploy;
 mod devices;

@@ -7,10 +7,12 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use e2e::lab::{Kind, LIMIT, condition, has_taint};
+use e2e::bmc::Entry;
+use e2e::lab::{Kind, LIMIT, has_taint};
 use e2e::machine::Boot;
+use e2e::moment::Moment;
 use e2e::point::Point;
-use e2e::proxy::writes::OUT_OF_SERVICE;
+use e2e::proxy::writes::{OUT_OF_SERVICE, QUARANTINE};
 use e2e::workload::wait_node_ready;
 
 use crate::scene::Scene;
@@ -50,12 +52,46 @@ async fn patch_lands_on_a_booting_machine(kind: Kind) -> Result<()> {
     });
     machine.set_power(true);
     held.release().await?;
-    let alarmed = scene.lab.wait_fence(&scene.node, |fence| {
-        condition(fence, "Escalated")
-            .is_some_and(|escalated| escalated["reason"] == "FenceRegressed")
-    });
-    alarmed.await?;
+    let is_out = |node: &_| has_taint(node, OUT_OF_SERVICE);
+    scene
+        .lab
+        .wait_node(&scene.node, "the patch has landed", is_out)
+        .await?;
+    // Nothing is attached any more after a moment, but the machine is neither off nor known to have booted anew.
+    stays_out_of_service(&scene, Duration::from_secs(4)).await?;
     scene.released_by_the_gate().await?;
+    scene.verdict().await
+}
+
+/// In mode PowerOff a machine that comes back while its volumes detach is turned off again, and stays off.
+async fn turned_off_again_while_detaching(kind: Kind) -> Result<()> {
+    let Some(scene) = Scene::set("power-on-off", kind, "PowerOff").await? else {
+        return Ok(());
+    };
+    let held = scene.strike_and_hold(Point::Detaching).await?;
+    let rig = scene.rig()?;
+    let commands = rig.bmc.power_commands().len();
+    rig.machine.next_boot(Boot {
+        delay: LIMIT,
+        ..Boot::default()
+    });
+    let on_at = Moment::now();
+    rig.machine.set_power(true);
+    let off_again =
+        |entry: &Entry| entry.reset_type.is_some() && entry.at.monotonic_ns > on_at.monotonic_ns;
+    rig.bmc.wait_for(LIMIT, off_again).await?;
+    held.release().await?;
+    let fence = scene.released_by_the_gate().await?;
+    let again = rig.bmc.power_commands().len() - commands;
+    ensure!(
+        again <= 2,
+        "it was turned off {again} more times; {:#}",
+        fence.data["status"]["attempts"]
+    );
+    ensure!(
+        has_taint(&scene.lab.node(&scene.node).await?, QUARANTINE),
+        "a machine that is off is released without a quarantine"
+    );
     scene.verdict().await
 }
 
@@ -65,7 +101,7 @@ async fn stays_out_of_service(scene: &Scene, how_long: Duration) -> Result<()> {
         let node = scene.lab.node(&scene.node).await?;
         ensure!(
             has_taint(&node, OUT_OF_SERVICE),
-            "out-of-service went while a volume was attached"
+            "out-of-service went too early"
         );
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -91,4 +127,8 @@ at_each_point! {
     simulated_node_powered_on_while_patch_in_flight_and_not_ready_yet: patch_lands_on_a_booting_machine(Kind::Simulated);
     simulated_node_powered_on_while_tainted: powered_on_and_ready(Point::Tainted, Kind::Simulated);
     simulated_node_powered_on_while_detaching: powered_on_and_ready(Point::Detaching, Kind::Simulated);
+    simulated_node_powered_on_while_detaching_is_turned_off_again: turned_off_again_while_detaching(Kind::Simulated);
+    real_node_powered_on_while_claimed: powered_on_and_ready(Point::Claimed, Kind::Real);
+    real_node_powered_on_while_patch_in_flight: powered_on_and_ready(Point::PatchInFlight, Kind::Real);
+    real_node_powered_on_while_tainted: powered_on_and_ready(Point::Tainted, Kind::Real);
 }

@@ -1,0 +1,117 @@
+//! Case 6: the operator is killed in the middle of a fence, and a new one starts.
+//!
+//! What the dead one had sent still lands. The new one knows nothing but what the API server stores: it finishes the
+//! fence, with a claim and a proof of its own, and repeats the off command at most once.
+
+use anyhow::{Result, bail, ensure};
+use e2e::lab::{Kind, LIMIT, has_taint};
+use e2e::point::Point;
+use e2e::proxy::writes::{self, OUT_OF_SERVICE};
+use e2e::taints;
+use kube::ResourceExt;
+
+use crate::scene::{POD, Scene};
+
+async fn killed(point: Point, kind: Kind) -> Result<()> {
+    let Some(scene) = Scene::set("crash", kind, point.mode()).await? else {
+        return Ok(());
+    };
+    let held = scene.strike_and_hold(point).await?;
+    scene.operator.kill()?;
+    match point {
+        // It lands when the new operator has claimed the node for itself, and is refused.
+        Point::PatchInFlight => {
+            let before = taints::claims(&scene.lab.history(&scene.node).await?).len();
+            scene.operator.start_again().await?;
+            another_claim(&scene, before).await?;
+            held.release().await?;
+            let taint = writes::taint();
+            let landed = scene.proxy.wait_for(LIMIT, |record| {
+                taint.matches(&record.seen) && record.upstream_status.is_some()
+            });
+            let status = landed.await?.upstream_status;
+            ensure!(
+                status == Some(422),
+                "the dead operator's taint was answered {status:?}"
+            );
+        }
+        // Still stuck when the new one comes, which adopts the taint.
+        Point::Detaching => {
+            scene.operator.start_again().await?;
+            ensure!(
+                has_taint(&scene.lab.node(&scene.node).await?, OUT_OF_SERVICE),
+                "the new operator took the taint away"
+            );
+            held.release().await?;
+        }
+        // The last that the dead operator sent lands at once.
+        _ => {
+            held.release().await?;
+            scene.operator.start_again().await?;
+        }
+    }
+    scene
+        .lab
+        .workloads
+        .wait_running_elsewhere(POD, &scene.node, LIMIT)
+        .await?;
+    let fence = scene.released_by_the_gate().await?;
+
+    let fences = scene.lab.api("NodeFence").list(&Default::default()).await?;
+    let names: Vec<_> = fences.items.iter().map(ResourceExt::name_any).collect();
+    ensure!(
+        names == [fence.name_any()],
+        "one outage has one record, not {names:?}"
+    );
+    let commands = scene.rig()?.bmc.power_commands();
+    let allowed = if point.mode() == "PowerOff" { 2 } else { 0 };
+    ensure!(
+        commands.len() <= allowed,
+        "more power commands than {allowed}: {commands:#?}"
+    );
+    let history = scene.lab.history(&scene.node).await?;
+    let claims = taints::claims(&history);
+    let expected = match point {
+        Point::Detected | Point::Tainted | Point::Detaching => 1,
+        _ => 2,
+    };
+    ensure!(
+        claims.len() == expected,
+        "{expected} claim(s) expected, one for each process that proved: {claims:?}"
+    );
+    scene.verdict().await
+}
+
+/// Waits until a claim stands on the node that is not among the first `before`.
+async fn another_claim(scene: &Scene, before: usize) -> Result<()> {
+    let begin = std::time::Instant::now();
+    while begin.elapsed() < LIMIT {
+        if taints::claims(&scene.lab.history(&scene.node).await?).len() > before {
+            return Ok(());
+        }
+    }
+    bail!("the new operator claimed nothing")
+}
+
+macro_rules! at_each_point {
+    ($($name:ident: $point:ident on $kind:ident;)*) => { $(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $name() -> Result<()> {
+            killed(Point::$point, Kind::$kind).await
+        }
+    )* };
+}
+
+at_each_point! {
+    simulated_node_operator_killed_while_detected: Detected on Simulated;
+    simulated_node_operator_killed_while_claimed: Claimed on Simulated;
+    simulated_node_operator_killed_while_quiesced: Quiesced on Simulated;
+    simulated_node_operator_killed_while_off_sent: OffSent on Simulated;
+    simulated_node_operator_killed_while_proved: Proved on Simulated;
+    simulated_node_operator_killed_while_patch_in_flight: PatchInFlight on Simulated;
+    simulated_node_operator_killed_while_tainted: Tainted on Simulated;
+    simulated_node_operator_killed_while_detaching: Detaching on Simulated;
+    real_node_operator_killed_while_claimed: Claimed on Real;
+    real_node_operator_killed_while_patch_in_flight: PatchInFlight on Real;
+    real_node_operator_killed_while_tainted: Tainted on Real;
+}
