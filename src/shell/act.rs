@@ -84,10 +84,8 @@ async fn delete_pod(context: &Context, pod: &PodView, valid_until: Duration) -> 
         ..DeleteParams::default()
     };
     match timeout(REQUEST_TIMEOUT, api.delete(&pod.name, &params)).await {
-        // Gone, or another pod of the same name by now: nothing left to do.
-        Ok(Err(kube::Error::Api(status))) if status.code == 404 || status.code == 409 => {
-            Reply::Done
-        }
+        // Gone. A conflict is not that: whether another pod has its name by now, the next list tells.
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 => Reply::Done,
         outcome => reply(outcome),
     }
 }

@@ -127,6 +127,14 @@ pub fn stage(
     status.stage_deadline_time = deadline.and_then(|deadline| wall(deadline, now, wall_now));
     status.claim = memory.claim.as_ref().map(|held| held.value.clone());
     status.detected_time.get_or_insert(wall_now);
+    // A taint whose write, or whose removal, was never answered is dated from when it was seen.
+    if memory.tainted {
+        status.taint_applied_time.get_or_insert(wall_now);
+    }
+    if decision.stage == Stage::Recovered && status.taint_applied_time.is_some() {
+        status.detached_time.get_or_insert(wall_now);
+        status.taint_removed_time.get_or_insert(wall_now);
+    }
     if decision.stage.is_ended() {
         status.completion_time.get_or_insert(wall_now);
         status.claim = None;
@@ -319,4 +327,51 @@ pub fn merge(written: &NodeFenceStatus, now: &NodeFenceStatus) -> Value {
 
 fn cut(text: &str) -> String {
     text.chars().take(NOTE_CHARACTERS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::incident::Effect;
+
+    fn show(status: &mut NodeFenceStatus, memory: &Memory, stage: Stage, wall_now: Timestamp) {
+        let decision = Decision {
+            effect: Effect::Wait,
+            stage,
+            words: String::new(),
+            escalation: None,
+            wake: None,
+            deadline: None,
+        };
+        super::stage(status, memory, &decision, None, Duration::ZERO, wall_now);
+    }
+
+    /// F21: the answers to the taint and to its removal were lost, and the record still has both times.
+    #[test]
+    fn a_taint_is_dated_from_when_it_was_seen() {
+        let (seen, gone) = (Timestamp::UNIX_EPOCH, Timestamp::MAX);
+        let mut status = NodeFenceStatus::default();
+        let memory = Memory {
+            tainted: true,
+            ..Memory::default()
+        };
+        show(&mut status, &memory, Stage::Detaching, seen);
+        show(&mut status, &memory, Stage::Recovered, gone);
+        assert_eq!(status.taint_applied_time, Some(seen));
+        assert_eq!(status.detached_time, Some(gone));
+        assert_eq!(status.taint_removed_time, Some(gone));
+    }
+
+    #[test]
+    fn what_was_never_tainted_has_no_times_of_a_taint() {
+        let mut status = NodeFenceStatus::default();
+        show(
+            &mut status,
+            &Memory::default(),
+            Stage::Recovered,
+            Timestamp::UNIX_EPOCH,
+        );
+        assert_eq!(status.taint_applied_time, None);
+        assert_eq!(status.taint_removed_time, None);
+    }
 }
