@@ -4,6 +4,8 @@
 //! A test then breaks something, waits for what must follow, and ends with [`Lab::verdict`]: no volume was written by
 //! two machines, and the API server's audit log shows no write of the operator that its protocol does not know.
 
+mod ask;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -18,6 +20,7 @@ use kube::api::{
 };
 use serde_json::{Value, json};
 
+pub use self::ask::escalation;
 use crate::audit::Request;
 use crate::bmc::{Bmc, BmcCa, Credentials};
 use crate::control_plane::{ControlPlane, Options};
@@ -105,6 +108,7 @@ pub struct Lab {
     pub volumes: Arc<Volumes>,
     /// The control plane.
     pub control_plane: ControlPlane,
+    ca: BmcCa,
     _fleet: Option<Fleet>,
 }
 
@@ -148,16 +152,29 @@ impl Lab {
             workloads,
             volumes,
             control_plane,
+            ca,
             _fleet: fleet,
         };
         for rig in &this.rigs {
             wait_node_ready(client.clone(), rig.machine.name(), "True", LIMIT).await?;
         }
-        this.credentials(&ca.pem()).await?;
+        this.credentials().await?;
         for rig in &this.rigs {
-            this.device(rig).await?;
+            this.device(rig, &rig.bmc.url()).await?;
         }
         Ok(this)
+    }
+
+    /// The same, or nothing (and a line that says why) when this kind of machine cannot be had here.
+    pub async fn start_if_available(setup: Setup) -> Result<Option<Self>> {
+        if let Err(reason) = available(setup.kind) {
+            eprintln!(
+                "SKIPPED: no machines of kind {:?} here: {reason}",
+                setup.kind
+            );
+            return Ok(None);
+        }
+        Self::start(setup).await.map(Some)
     }
 
     /// The rig of this number, from 1.
@@ -376,7 +393,7 @@ impl Lab {
         Ok(())
     }
 
-    async fn credentials(&self, ca: &str) -> Result<()> {
+    async fn credentials(&self) -> Result<()> {
         let client = self.control_plane.admin();
         let bmc = Credentials::default();
         let secret = json!({"metadata": {"name": SECRET}, "stringData": {"username": bmc.username, "password": bmc.password}});
@@ -384,18 +401,18 @@ impl Lab {
         secrets
             .create(&PostParams::default(), &serde_json::from_value(secret)?)
             .await?;
-        let map = json!({"metadata": {"name": CA}, "data": {"ca.crt": ca}});
+        let map = json!({"metadata": {"name": CA}, "data": {"ca.crt": self.ca.pem()}});
         let maps: Api<k8s_openapi::api::core::v1::ConfigMap> = Api::namespaced(client, NAMESPACE);
         maps.create(&PostParams::default(), &serde_json::from_value(map)?)
             .await?;
         Ok(())
     }
 
-    async fn device(&self, rig: &Rig) -> Result<()> {
+    async fn device(&self, rig: &Rig, url: &str) -> Result<()> {
         let name = format!("{}-bmc", rig.machine.name());
         let spec = json!({
             "nodeName": rig.machine.name(),
-            "redfish": {"address": rig.bmc.url(), "tls": {"verification": "Full", "caRef": {"name": CA, "key": "ca.crt"}}},
+            "redfish": {"address": url, "tls": {"verification": "Full", "caRef": {"name": CA, "key": "ca.crt"}}},
             "credentialsRef": {"name": SECRET},
             "probe": {"periodSeconds": 30},
         });

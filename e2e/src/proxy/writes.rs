@@ -108,6 +108,16 @@ pub fn release() -> Matcher {
     taints("release", |change| change.removes(OUT_OF_SERVICE))
 }
 
+/// The last write to the status of a NodeFence, which ends it.
+pub fn close() -> Matcher {
+    let is_end = |value: &Value| {
+        value["type"] == "Succeeded" && matches!(value["status"].as_str(), Some("True" | "False"))
+    };
+    Matcher::new("close")
+        .when(is_fence_status)
+        .when(move |seen| any_object(&seen.body, &is_end))
+}
+
 /// The removal of the claim alone, when a fence is given up before the taint.
 pub fn drop_claim() -> Matcher {
     taints("drop claim", |change| {

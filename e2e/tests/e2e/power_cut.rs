@@ -3,20 +3,20 @@
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use e2e::lab::{Kind, LIMIT, Lab, Setup, available, condition, has_taint, resource};
+use e2e::lab::{Kind, LIMIT, Lab, Setup, condition, has_taint};
+use e2e::proxy::writes::{CLAIM, OUT_OF_SERVICE, QUARANTINE};
 use e2e::workload::{Template, node_of};
 use serde_json::json;
 
-const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
-const CLAIM: &str = "nodefencing.io/claim";
-const QUARANTINE: &str = "nodefencing.io/quarantine";
-
 async fn power_cut_moves_the_volume(kind: Kind) -> Result<()> {
-    if let Err(reason) = available(kind) {
-        eprintln!("SKIPPED: no machines of kind {kind:?} here: {reason}");
-        return Ok(());
+    match Lab::start_if_available(Setup::new("power-cut", 2).on(kind)).await? {
+        Some(lab) => power_cut(&lab).await,
+        None => Ok(()),
     }
-    let lab = Lab::start(Setup::new("power-cut", 2).on(kind)).await?;
+}
+
+/// The story, whatever the machines and the BMCs are.
+pub async fn power_cut(lab: &Lab) -> Result<()> {
     let operator = lab.operator().await?;
     lab.wait_protected().await?;
     lab.policy("ConfirmOnly", json!({})).await?;
@@ -60,23 +60,11 @@ async fn power_cut_moves_the_volume(kind: Kind) -> Result<()> {
             && !has_taint(&released, CLAIM)
             && has_taint(&released, QUARANTINE)
     );
-    let nodes: Vec<_> = lab
-        .writes()
-        .await?
-        .into_iter()
-        .filter(|write| resource(write) == "nodes")
-        .collect();
-    let sets_it = |write: &&e2e::audit::Request| {
-        let operations = write.request_object.as_array().cloned().unwrap_or_default();
-        write.succeeded()
-            && operations
-                .iter()
-                .any(|one| one["op"] == "add" && one["value"]["key"] == OUT_OF_SERVICE)
-    };
     ensure!(
-        nodes.iter().filter(sets_it).count() == 1,
+        lab.times_tainted(&node).await? == 1,
         "out-of-service was not set exactly once"
     );
+    let nodes = lab.writes_to("nodes").await?;
     ensure!(
         nodes.len() == 3,
         "claim, taint and release are three writes, not {}",

@@ -1,0 +1,135 @@
+//! What a test asks of a lab besides the verdict: what was told, what was written to whom, who may take pods.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::events::v1::Event;
+use kube::ResourceExt;
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
+use serde_json::json;
+
+use super::{LIMIT, Lab, condition, resource};
+use crate::audit::Request;
+use crate::machine::Power;
+use crate::proxy::writes::OUT_OF_SERVICE;
+use crate::sushy::Sushy;
+use crate::workload::node_of;
+
+impl Lab {
+    /// Waits for an Event about this object, with this reason, and returns its words.
+    pub async fn wait_told(&self, object: &DynamicObject, reason: &str) -> Result<String> {
+        let begin = Instant::now();
+        let events: Api<Event> = Api::all(self.control_plane.admin());
+        loop {
+            let all = events.list(&ListParams::default()).await?.items;
+            let about = |event: &&Event| {
+                event.regarding.as_ref().and_then(|of| of.uid.clone()) == object.uid()
+            };
+            let told: Vec<_> = all.iter().filter(about).collect();
+            let found = told
+                .iter()
+                .find(|event| event.reason.as_deref() == Some(reason));
+            if let Some(event) = found {
+                return Ok(event.note.clone().unwrap_or_default());
+            }
+            let reasons: Vec<_> = told.iter().map(|event| &event.reason).collect();
+            ensure!(
+                begin.elapsed() < LIMIT,
+                "no Event {reason} about {}, only {reasons:?}",
+                object.name_any()
+            );
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// The operator's writes to objects of one kind, such as `nodes`, successful or not.
+    pub async fn writes_to(&self, plural: &str) -> Result<Vec<Request>> {
+        let mut writes = self.writes().await?;
+        writes.retain(|write| resource(write) == plural);
+        Ok(writes)
+    }
+
+    /// The operator has written to no Node, deleted no pod and touched no VolumeAttachment, not even in vain.
+    pub async fn hands_off(&self) -> Result<()> {
+        for plural in ["nodes", "pods", "volumeattachments"] {
+            let writes = self.writes_to(plural).await?;
+            let summaries: Vec<_> = writes.iter().map(Request::summary).collect();
+            ensure!(
+                writes.is_empty(),
+                "the operator wrote to {plural}: {summaries:?}"
+            );
+        }
+        Ok(())
+    }
+
+    /// How often the operator has set `out-of-service` on this Node.
+    pub async fn times_tainted(&self, node: &str) -> Result<usize> {
+        let sets_it = |write: &Request| {
+            let operations = write.request_object.as_array().cloned().unwrap_or_default();
+            write.succeeded()
+                && write.object_ref.name == node
+                && operations
+                    .iter()
+                    .any(|one| one["op"] == "add" && one["value"]["key"] == OUT_OF_SERVICE)
+        };
+        let writes = self.writes_to("nodes").await?;
+        Ok(writes.iter().filter(|write| sets_it(write)).count())
+    }
+
+    /// Whether the scheduler may bind pods to this node.
+    pub async fn schedulable(&self, node: &str, yes: bool) -> Result<()> {
+        let nodes: Api<Node> = Api::all(self.control_plane.admin());
+        let patch = json!({"spec": {"unschedulable": !yes}});
+        nodes
+            .patch(node, &PatchParams::default(), &Patch::Merge(&patch))
+            .await?;
+        Ok(())
+    }
+
+    /// Names of the workloads' pods on this node.
+    pub async fn pods_on(&self, node: &str) -> Result<Vec<String>> {
+        let pods = self
+            .workloads
+            .api::<Pod>()
+            .list(&ListParams::default())
+            .await?;
+        let here = pods.items.into_iter().filter(|pod| node_of(pod) == node);
+        Ok(here.map(|pod| pod.name_any()).collect())
+    }
+
+    /// Puts sushy-tools' emulator before the machine of this number, and points its FenceDevice there. To be done before
+    /// the operator starts: afterwards it would be another device's identity that was pinned.
+    pub async fn sushy(&self, number: usize) -> Result<Sushy> {
+        let rig = self.rig(number);
+        let IpAddr::V4(address) = rig.bmc.address().ip() else {
+            anyhow::bail!("the lab's BMCs have addresses of 127.0.0.0/8");
+        };
+        // The lab's own BMCs count up from 1 in the last byte.
+        let [a, b, c, d] = address.octets();
+        let address = Ipv4Addr::new(a, b, c, d + 100).into();
+        let power: std::sync::Arc<dyn Power> = rig.machine.clone();
+        let sushy = Sushy::start(
+            address,
+            power,
+            rig.bmc.credentials().clone(),
+            &self.ca,
+            self.control_plane.guard(),
+            self.control_plane.files().directory(),
+        )
+        .await?;
+        self.device(rig, &sushy.url()).await?;
+        Ok(sushy)
+    }
+}
+
+/// Why a human is called to this NodeFence, if one is: reason and words.
+pub fn escalation(fence: &DynamicObject) -> Option<(&str, &str)> {
+    let escalated =
+        condition(fence, "Escalated").filter(|condition| condition["status"] == "True")?;
+    Some((
+        escalated["reason"].as_str()?,
+        escalated["message"].as_str()?,
+    ))
+}
