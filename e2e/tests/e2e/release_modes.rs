@@ -1,0 +1,195 @@
+//! How an incident ends: the release modes, a human who asks for a fence or lets go, and the quarantine of a node that
+//! cannot become Ready while it is under quarantine.
+
+use anyhow::{Result, ensure};
+use e2e::lab::{LIMIT, Lab, condition, has_taint, stage};
+use e2e::machine::{Ailment, Boot};
+use e2e::proxy::writes::{CLAIM, OUT_OF_SERVICE, QUARANTINE};
+use e2e::workload::{Template, wait_node_ready};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::DynamicObject;
+use serde_json::json;
+
+use crate::outage::{Outage, claim_after, let_go};
+
+fn waits_with(fence: &DynamicObject, words: &str) -> bool {
+    let says = condition(fence, "Succeeded").and_then(|it| it["message"].as_str());
+    stage(fence) == "AwaitingRelease" && says.is_some_and(|says| says.contains(words))
+}
+
+fn is_ours(node: &Node) -> bool {
+    has_taint(node, OUT_OF_SERVICE) && has_taint(node, CLAIM)
+}
+
+fn is_free(node: &Node) -> bool {
+    !has_taint(node, OUT_OF_SERVICE) && !has_taint(node, CLAIM) && !has_taint(node, QUARANTINE)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_recovery_keeps_the_taint_until_the_machine_has_booted_anew() -> Result<()> {
+    let mode = json!({"release": {"mode": "AfterRecovery"}});
+    let outage = Outage::prepare("after-recovery", "PowerOff", mode).await?;
+    outage.lab.rig_of(&outage.node)?.machine.ail(Ailment {
+        kubelet_hung: true,
+        ..Ailment::default()
+    });
+    outage
+        .lab
+        .workloads
+        .wait_running_elsewhere("db-0", &outage.node, LIMIT)
+        .await?;
+    outage
+        .lab
+        .wait_fence(&outage.node, |fence| waits_with(fence, "AfterRecovery"))
+        .await?;
+    // Longer than the operator's own look at the power.
+    outage.stays("the taint", 15, is_ours).await?;
+
+    // The machine takes its time to boot: it reads On for a while, and is not turned off again.
+    let rig = outage.lab.rig_of(&outage.node)?;
+    rig.machine.ail(Ailment::default());
+    rig.machine.next_boot(Boot {
+        delay: std::time::Duration::from_secs(15),
+        ..Boot::default()
+    });
+    outage.power(true)?;
+    let recovered = outage.lab.wait_stage(&outage.node, "Recovered").await?;
+    ensure!(rig.machine.is_on());
+    ensure!(
+        rig.bmc.power_commands().len() == 1,
+        "the recovering machine was turned off"
+    );
+    outage
+        .lab
+        .wait_node(&outage.node, "no taint of ours, no quarantine", is_free)
+        .await?;
+    outage.lab.silent_after_proof(&recovered).await?;
+    ensure!(outage.node_writes().await?.len() == 3);
+    outage.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn manual_keeps_the_taint_until_a_human_lets_go() -> Result<()> {
+    let mode = json!({"release": {"mode": "Manual"}});
+    let outage = Outage::prepare("release-manual", "ConfirmOnly", mode).await?;
+    outage.cut().await?;
+    let fence = outage
+        .lab
+        .wait_fence(&outage.node, |fence| waits_with(fence, "Manual"))
+        .await?;
+    outage.stays("the taint", 10, is_ours).await?;
+    let_go(&outage.lab, crate::outage::name(&fence)?).await?;
+    outage.lab.wait_stage(&outage.node, "Recovered").await?;
+    let node = outage.lab.node(&outage.node).await?;
+    ensure!(!has_taint(&node, OUT_OF_SERVICE) && has_taint(&node, QUARANTINE));
+    outage.restore().await?;
+    outage
+        .lab
+        .wait_node(&outage.node, "the quarantine is lifted", is_free)
+        .await?;
+    outage.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn letting_go_before_the_taint_stops_the_fence() -> Result<()> {
+    let outage = Outage::prepare("let-go-early", "ConfirmOnly", json!({})).await?;
+    outage.cut().await?;
+    let kept = outage.keep_before_the_evidence().await?;
+    let fence = outage.lab.wait_fence(&outage.node, |_| true).await?;
+    let_go(&outage.lab, crate::outage::name(&fence)?).await?;
+    let ended = outage.lab.wait_stage(&outage.node, "Aborted").await?;
+    kept.remove();
+    ensure!(condition(&ended, "Succeeded").is_some_and(|it| {
+        it["message"]
+            .as_str()
+            .is_some_and(|words| words.contains("desiredState"))
+    }));
+    outage
+        .stays("nothing of ours on the node", 15, is_free)
+        .await?;
+    let writes = outage.node_writes().await?;
+    ensure!(writes.len() == 2, "the claim, and the claim back");
+    ensure!(
+        writes
+            .last()
+            .is_some_and(|write| claim_after(write).is_none())
+    );
+    outage.finish().await
+}
+
+/// A human asks for a fence now.
+async fn ask(lab: &Lab, name: &str, node: &str) -> Result<()> {
+    let spec = json!({
+        "nodeName": node,
+        "trigger": {"type": "Manual", "requestedBy": "alice", "reason": "it smells of smoke"},
+        "fence": {
+            "mode": "PowerOff",
+            "levels": [{"name": "bmc", "retryPeriodSeconds": 1}],
+            "verification": {"readPeriodSeconds": 1, "lateEffectSeconds": 5},
+        },
+    });
+    lab.apply("NodeFence", name, spec).await.map(drop)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_human_may_have_a_node_fenced_now_unless_it_is_ready() -> Result<()> {
+    // The policy only watches: what happens is the human's doing.
+    let patient = json!({"unhealthyConditions": [{"type": "Ready", "status": "Unknown", "durationSeconds": 3600}]});
+    let outage = Outage::prepare("fence-now", "PowerOff", patient).await?;
+    let rig = outage.lab.rig_of(&outage.node)?;
+    ask(&outage.lab, "too-early", &outage.node).await?;
+    let refused = outage.lab.wait_stage(&outage.node, "Aborted").await?;
+    ensure!(condition(&refused, "Succeeded").is_some_and(|it| {
+        it["message"]
+            .as_str()
+            .is_some_and(|words| words.contains("Ready node is never fenced"))
+    }));
+    ensure!(rig.bmc.power_commands().is_empty() && outage.node_writes().await?.is_empty());
+
+    rig.machine.ail(Ailment {
+        kubelet_hung: true,
+        ..Ailment::default()
+    });
+    wait_node_ready(
+        outage.lab.control_plane.admin(),
+        &outage.node,
+        "Unknown",
+        LIMIT,
+    )
+    .await?;
+    ask(&outage.lab, "fence-now", &outage.node).await?;
+    let fence = outage.lab.wait_stage(&outage.node, "Recovered").await?;
+    ensure!(fence.metadata.name.as_deref() == Some("fence-now"));
+    ensure!(!rig.machine.is_on() && rig.bmc.power_commands().len() == 1);
+    outage
+        .lab
+        .workloads
+        .wait_running_elsewhere("db-0", &outage.node, LIMIT)
+        .await?;
+    outage.lab.silent_after_proof(&fence).await?;
+    outage.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn quarantine_ends_with_the_boot_though_ready_waits_for_a_daemon_set() -> Result<()> {
+    let outage = Outage::prepare("quarantine", "ConfirmOnly", json!({})).await?;
+    outage
+        .lab
+        .workloads
+        .daemon_set("network", &Template::network_plugin())
+        .await?;
+    outage.cut().await?;
+    outage.lab.wait_stage(&outage.node, "Recovered").await?;
+    ensure!(has_taint(&outage.lab.node(&outage.node).await?, QUARANTINE));
+    outage.lab.rig_of(&outage.node)?.machine.next_boot(Boot {
+        ready_needs_daemonset: Some("work/network".to_owned()),
+        ..Boot::default()
+    });
+    // It becomes Ready at all only because nobody waits for that before the quarantine is lifted.
+    outage.restore().await?;
+    outage
+        .lab
+        .wait_node(&outage.node, "the quarantine is lifted", is_free)
+        .await?;
+    outage.finish().await
+}
