@@ -220,3 +220,6 @@ fn hourly(budget: &Budget, cluster: &Cluster<'_>, now: Duration) -> Result<(), H
     );
     hold("MaxPerHour", words)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+use super::super::observed::ConditionView;
+use super::*;
+use crate::api::policy::FailureDomainBudget;
+
+fn node(name: &str, ready: &str, labels: &[(&str, &str)]) -> NodeView {
+    NodeView {
+        name: name.to_owned(),
+        uid: format!("uid-{name}"),
+        labels: labels
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect(),
+        annotation_keys: vec![],
+        unschedulable: false,
+        taints: vec![],
+        conditions: vec![ConditionView {
+            kind: "Ready".to_owned(),
+            status: ready.to_owned(),
+            transition: String::new(),
+        }],
+        boot_id: "boot".to_owned(),
+        system_uuid: String::new(),
+        volumes_attached: 0,
+    }
+}
+
+fn open(fence: &str, node: &str, admitted: bool) -> Open {
+    Open {
+        fence: fence.to_owned(),
+        node: node.to_owned(),
+        policy: "p".to_owned(),
+        admitted,
+        priority: 0,
+        created: fence.to_owned(),
+    }
+}
+
+/// Judges incident `f-a` on node `a`, the first of `nodes`; the reason of the hold, or `admitted`.
+fn judge(
+    nodes: &[NodeView],
+    others: Vec<Open>,
+    change: impl Fn(&mut Budget, &mut Cluster<'_>),
+    mode: FenceMode,
+    approved: bool,
+) -> &'static str {
+    let mine = open("f-a", "a", false);
+    let mut all = others;
+    all.push(mine.clone());
+    let selected: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
+    let mut budget = Budget {
+        min_healthy: MinHealthy::Count(0),
+        ..Budget::default()
+    };
+    let mut cluster = Cluster {
+        nodes,
+        selected: &selected,
+        open: &all,
+        admissions: &[],
+        own_node: None,
+    };
+    change(&mut budget, &mut cluster);
+    let now = Duration::from_secs(10_000);
+    match admit(&mine, mode, approved, &budget, &cluster, now) {
+        Ok(()) => "admitted",
+        Err(hold) => {
+            assert!(!hold.words.is_empty());
+            hold.reason
+        }
+    }
+}
+
+#[test]
+fn a_first_incident_is_admitted() {
+    let nodes = [node("a", "Unknown", &[])];
+    assert_eq!(
+        judge(&nodes, vec![], |_, _| {}, FenceMode::PowerOff, false),
+        "admitted"
+    );
+}
+
+#[test]
+fn the_operators_own_node_is_never_fenced_not_even_approved() {
+    let nodes = [node("a", "Unknown", &[])];
+    let own = |_: &mut Budget, cluster: &mut Cluster<'_>| cluster.own_node = Some("a");
+    assert_eq!(
+        judge(&nodes, vec![], own, FenceMode::ConfirmOnly, true),
+        "OwnNode"
+    );
+}
+
+#[test]
+fn the_control_planes_quorum_is_kept_also_when_approved() {
+    let member = |name, ready| node(name, ready, &[(CONTROL_PLANE_LABEL, "")]);
+    let two_left = [
+        member("a", "Unknown"),
+        member("b", "True"),
+        member("c", "True"),
+    ];
+    assert_eq!(
+        judge(&two_left, vec![], |_, _| {}, FenceMode::PowerOff, false),
+        "admitted"
+    );
+    let one_left = [
+        member("a", "Unknown"),
+        member("b", "True"),
+        member("c", "Unknown"),
+    ];
+    assert_eq!(
+        judge(&one_left, vec![], |_, _| {}, FenceMode::PowerOff, true),
+        "Quorum"
+    );
+    let ignore = |budget: &mut Budget, _: &mut Cluster<'_>| {
+        budget.control_plane = ControlPlaneBudget::Ignore
+    };
+    assert_eq!(
+        judge(&one_left, vec![], ignore, FenceMode::PowerOff, false),
+        "admitted"
+    );
+}
+
+#[test]
+fn only_so_many_at_once_the_older_ones_first() {
+    let nodes = [node("a", "Unknown", &[]), node("b", "Unknown", &[])];
+    let running = vec![open("f-b", "b", true)];
+    assert_eq!(
+        judge(
+            &nodes,
+            running.clone(),
+            |_, _| {},
+            FenceMode::ConfirmOnly,
+            false
+        ),
+        "MaxConcurrent"
+    );
+    assert_eq!(
+        judge(
+            &nodes,
+            running.clone(),
+            |_, _| {},
+            FenceMode::ConfirmOnly,
+            true
+        ),
+        "admitted"
+    );
+    let two = |budget: &mut Budget, _: &mut Cluster<'_>| budget.max_concurrent = 2;
+    assert_eq!(
+        judge(&nodes, running, two, FenceMode::ConfirmOnly, false),
+        "admitted"
+    );
+    let older = vec![Open {
+        created: "e".to_owned(),
+        ..open("f-b", "b", false)
+    }];
+    assert_eq!(
+        judge(&nodes, older, |_, _| {}, FenceMode::ConfirmOnly, false),
+        "MaxConcurrent"
+    );
+    let younger = vec![Open {
+        created: "z".to_owned(),
+        ..open("f-b", "b", false)
+    }];
+    assert_eq!(
+        judge(&nodes, younger, |_, _| {}, FenceMode::ConfirmOnly, false),
+        "admitted"
+    );
+}
+
+#[test]
+fn too_many_down_at_once_hold_power_commands_until_somebody_approves() {
+    let nodes = [
+        node("a", "Unknown", &[]),
+        node("b", "Unknown", &[]),
+        node("c", "True", &[]),
+    ];
+    let half =
+        |budget: &mut Budget, _: &mut Cluster<'_>| budget.min_healthy = MinHealthy::Percent(51);
+    assert_eq!(
+        judge(&nodes, vec![], half, FenceMode::PowerOff, false),
+        "Storm"
+    );
+    assert_eq!(
+        judge(&nodes, vec![], half, FenceMode::PowerOff, true),
+        "admitted"
+    );
+    // F47: what only acts on machines that are proven off may go on.
+    assert_eq!(
+        judge(&nodes, vec![], half, FenceMode::ConfirmOnly, false),
+        "admitted"
+    );
+    let healthy = [
+        node("a", "Unknown", &[]),
+        node("b", "True", &[]),
+        node("c", "True", &[]),
+    ];
+    assert_eq!(
+        judge(&healthy, vec![], half, FenceMode::PowerOff, false),
+        "admitted"
+    );
+}
+
+#[test]
+fn only_so_many_in_an_hour() {
+    let nodes = [node("a", "Unknown", &[])];
+    let recent = [Duration::from_secs(9_000); 3];
+    let past = [Duration::from_secs(6_000); 3];
+    let hour = |times: &'static [Duration; 3]| {
+        move |_: &mut Budget, cluster: &mut Cluster<'_>| cluster.admissions = times
+    };
+    let (recent, past): (&'static _, &'static _) =
+        (Box::leak(Box::new(recent)), Box::leak(Box::new(past)));
+    assert_eq!(
+        judge(&nodes, vec![], hour(recent), FenceMode::ConfirmOnly, false),
+        "MaxPerHour"
+    );
+    assert_eq!(
+        judge(&nodes, vec![], hour(past), FenceMode::ConfirmOnly, false),
+        "admitted"
+    );
+}
+
+#[test]
+fn only_so_many_in_a_failure_domain() {
+    let zone = |name, zone| node(name, "Unknown", &[("zone", zone)]);
+    let domain = |budget: &mut Budget, _: &mut Cluster<'_>| {
+        budget.max_concurrent = 10;
+        budget.failure_domain = Some(FailureDomainBudget {
+            topology_key: "zone".to_owned(),
+            max_concurrent: 1,
+        });
+    };
+    let same = [zone("a", "1"), zone("b", "1")];
+    assert_eq!(
+        judge(
+            &same,
+            vec![open("f-b", "b", true)],
+            domain,
+            FenceMode::ConfirmOnly,
+            false
+        ),
+        "FailureDomain"
+    );
+    let other = [zone("a", "1"), zone("b", "2")];
+    assert_eq!(
+        judge(
+            &other,
+            vec![open("f-b", "b", true)],
+            domain,
+            FenceMode::ConfirmOnly,
+            false
+        ),
+        "admitted"
+    );
+}
