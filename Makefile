@@ -3,8 +3,8 @@
 .PHONY: help build test unit e2e demo lab bench-failover mutants generate clean
 
 CARGO ?= cargo
-# e2e tests at the same time: each brings up a cluster of its own, about one core and 700 MiB.
-E2E_THREADS ?= 2
+# e2e tests at the same time: each brings up a cluster of its own, 700 MiB and a busy core for some seconds, then mostly waits.
+E2E_THREADS ?= 3
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
