@@ -48,10 +48,11 @@ async fn stuck(test: &str, detach: Fault, error: Option<&str>) -> Result<()> {
     array.clear_faults().await?;
     let recovered = outage.lab.wait_stage(&outage.node, "Recovered").await?;
     ensure!(condition(&recovered, "Escalated").is_some_and(|it| it["status"] == "False"));
+    // Attach/detach waits up to two minutes after errors before it tries the next attach.
     outage
         .lab
         .workloads
-        .wait_running_elsewhere("db-0", &outage.node, LIMIT)
+        .wait_running_elsewhere("db-0", &outage.node, LIMIT * 3)
         .await?;
     outage.lab.silent_after_proof(&recovered).await?;
     outage.finish().await
