@@ -48,11 +48,11 @@ async fn stuck(test: &str, detach: Fault, error: Option<&str>) -> Result<()> {
     array.clear_faults().await?;
     let recovered = outage.lab.wait_stage(&outage.node, "Recovered").await?;
     ensure!(condition(&recovered, "Escalated").is_some_and(|it| it["status"] == "False"));
-    // Attach/detach waits up to two minutes after errors before it tries the next attach.
     outage
         .lab
         .workloads
-        .wait_running_elsewhere("db-0", &outage.node, LIMIT * 3)
+        // Attach/detach itself backs off for up to two minutes after a detach that failed.
+        .wait_running_elsewhere("db-0", &outage.node, 3 * LIMIT)
         .await?;
     outage.lab.silent_after_proof(&recovered).await?;
     outage.finish().await
