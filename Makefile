@@ -30,7 +30,7 @@ demo: ## Cut a node's power and watch its volume move
 	$(CARGO) build --quiet --package node-fencing-operator --bins
 	$(CARGO) run --quiet --package e2e --bin lab -- demo
 
-lab: ## Leave a cluster with the operator up, and print its KUBECONFIG
+lab: ## Leave a cluster of simulated nodes up, and print its KUBECONFIG
 	$(CARGO) build --quiet --package node-fencing-operator --bins
 	$(CARGO) run --quiet --package e2e --bin lab -- up
 
