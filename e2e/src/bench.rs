@@ -5,8 +5,9 @@
 //! pods again. The first cut is made before there is a policy, so that the table says what Kubernetes does alone.
 //!
 //! What the API server stored is timed by its audit log, to the microsecond, and not by when somebody saw it. The policy
-//! counts from when the operator first sees `Ready=Unknown`; here it counts from when the API server was asked to store it,
-//! which is earlier, so the operator's overhead comes out too large rather than too small.
+//! counts from when the operator first sees `Ready=Unknown`; here it counts from the controller-manager's next write, its
+//! `unreachable` taint, because the audit log keeps no bodies of status writes. That is some 20 ms late, under load more, so
+//! the operator's overhead comes out too small by as much.
 
 mod table;
 

@@ -219,7 +219,7 @@ impl Detector {
                 node = node.name,
                 boot = node.boot_id,
                 ?reply,
-                "the node has booted anew: quarantine lifted"
+                "the node has booted anew: asked to lift its quarantine"
             );
         }
     }
