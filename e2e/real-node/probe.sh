@@ -20,3 +20,5 @@ unshare --mount --pid --fork --uts --ipc --net true 2> /dev/null || no "may not 
 unshare --mount --net bash -c 'ip link add eth0 type veth peer name uplink' 2> /dev/null || no "may not make network devices"
 unshare --mount bash -c 'cd "$layers" && mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work merged' \
     2> /dev/null || no "cannot mount an overlay in $1"
+route="unreachable 10.77.255.255 table local metric $$"
+ip -4 route add $route 2> /dev/null && ip -4 route delete $route || no "may not make routes"

@@ -8,6 +8,7 @@
 //!
 //! Needs root and Debian's containerd and runc; see [`available`].
 
+mod address;
 mod boot;
 mod cable;
 mod files;
@@ -19,12 +20,10 @@ mod status;
 use std::{
     collections::BTreeMap,
     fs, io,
+    net::Ipv4Addr,
     path::{Path, PathBuf},
     process::Command,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU16, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -50,6 +49,7 @@ const LATE_NETWORK: Duration = Duration::from_secs(3);
 pub struct RealMachine {
     name: String,
     system_uuid: String,
+    address: Ipv4Addr,
     /// Its files, in the lab's directory.
     directory: PathBuf,
     /// The API server's, on 127.0.0.1 outside and inside.
@@ -89,6 +89,9 @@ impl RealMachine {
         let kubelet = files::kubelet(groups.root(), grace);
         files::write(&directory, &system_uuid, &kubelet)?;
 
+        let guard = Arc::clone(control_plane.guard());
+        guard.at_end(&clean_up(&directory, &groups))?;
+        let address = address::reserve(&guard)?;
         let toolchain = control_plane.toolchain();
         let kubeconfig = control_plane.node_kubeconfig(name, None)?;
         let labels = labels.iter().map(|(key, value)| format!("{key}={value}"));
@@ -96,7 +99,7 @@ impl RealMachine {
         let environment = vec![
             ("NODE", name.to_owned()),
             ("LABELS", labels.collect::<Vec<_>>().join(",")),
-            ("ADDRESS", next_address()),
+            ("ADDRESS", address.to_string()),
             ("MACHINE", text(&directory)),
             ("PATH", host::search_path()?),
             ("BIN", text(toolchain.directory())),
@@ -108,12 +111,12 @@ impl RealMachine {
         ];
         let url: http::Uri = control_plane.url().parse()?;
         let port = url.port_u16().context("the API server's URL has no port")?;
-        let guard = Arc::clone(control_plane.guard());
         guard.at_end(&clean_up(&directory, &groups))?;
         let admin = control_plane.kubeconfig_for_admin();
         Ok(Arc::new(Self {
             name: name.to_owned(),
             system_uuid,
+            address,
             directory,
             port,
             environment,
@@ -124,6 +127,11 @@ impl RealMachine {
             guard,
             state: Mutex::default(),
         }))
+    }
+
+    /// The InternalIP of its Node, which leads nowhere from outside the machine, whether it has power or not.
+    pub fn address(&self) -> Ipv4Addr {
+        self.address
     }
 
     /// What it costs the host; nothing if it is off.
@@ -340,11 +348,4 @@ fn remove(file: &Path) -> io::Result<()> {
             Err(error)
         }
     })
-}
-
-/// An IPv4 address of a machine, inside its own network namespace: the Node's InternalIP, which leads nowhere.
-fn next_address() -> String {
-    static COUNT: AtomicU16 = AtomicU16::new(1);
-    let [high, low] = COUNT.fetch_add(1, Ordering::Relaxed).to_be_bytes();
-    format!("10.77.{high}.{low}")
 }

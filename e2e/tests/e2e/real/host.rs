@@ -92,6 +92,9 @@ async fn a_killed_lab_leaves_no_machine_behind() -> Result<()> {
     let processes = descendants(lab.id())?;
     let groups = format!("killed-{}-0-node-1", lab.id());
     assert!(control_groups(&groups)? > 1);
+    // A lab's routes carry the ID of its process.
+    let metric = lab.id();
+    assert!(routes(metric)? > 0);
     lab.kill()?;
     lab.wait()?;
     wait_for("all processes have ended", || async {
@@ -100,6 +103,10 @@ async fn a_killed_lab_leaves_no_machine_behind() -> Result<()> {
     .await?;
     wait_for("the control groups are removed", || async {
         Ok(control_groups(&groups)? == 0)
+    })
+    .await?;
+    wait_for("the routes are removed", || async {
+        Ok(routes(metric)? == 0)
     })
     .await?;
     println!("{} processes were killed", processes.len());
@@ -113,4 +120,12 @@ fn control_groups(name: &str) -> Result<usize> {
         .iter()
         .filter(|hierarchy| hierarchy.path().join(name).exists())
         .count())
+}
+
+/// How many routes with that metric there are in the table in which labs make theirs.
+fn routes(metric: u32) -> Result<usize> {
+    let mut show = Command::new("ip");
+    show.args(["-4", "route", "show", "table", "local", "metric"]);
+    let shown = show.arg(metric.to_string()).output()?;
+    Ok(String::from_utf8(shown.stdout)?.lines().count())
 }

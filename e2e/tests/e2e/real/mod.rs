@@ -1,5 +1,6 @@
 //! Real machines: a kubelet that comes up, a power cut that nothing survives, a reboot that is one.
 
+mod address;
 mod boots;
 mod host;
 mod machine;
