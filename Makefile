@@ -5,6 +5,8 @@
 CARGO ?= cargo
 # e2e tests at the same time: each brings up a cluster of its own, 700 MiB and a busy core for some seconds, then mostly waits.
 E2E_THREADS ?= 3
+# Further arguments of `lab` and `bench-failover`: make lab ARGS="--kind real", make bench-failover ARGS="--runs 3 --verbose".
+ARGS ?=
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -30,13 +32,13 @@ demo: ## Cut a node's power and watch its volume move
 	$(CARGO) build --quiet --package node-fencing-operator --bins
 	$(CARGO) run --quiet --package e2e --bin lab -- demo
 
-lab: ## Leave a cluster of simulated nodes up, and print its KUBECONFIG
+lab: ## Leave a cluster with the operator up, and cut its machines' power at a prompt
 	$(CARGO) build --quiet --package node-fencing-operator --bins
-	$(CARGO) run --quiet --package e2e --bin lab -- up
+	$(CARGO) run --quiet --package e2e --bin lab -- up $(ARGS)
 
 bench-failover: ## Power loss to Running elsewhere, split by stage, with and without the operator
 	$(CARGO) build --quiet --release --package node-fencing-operator --bins
-	$(CARGO) run --quiet --release --package e2e --bin lab -- bench-failover
+	$(CARGO) run --quiet --release --package e2e --bin lab -- bench-failover $(ARGS)
 
 mutants: ## Remove each guard of the protocol in a copy: a test must notice (slow)
 	$(CARGO) test --package node-fencing-operator --test mutants -- --ignored --nocapture

@@ -21,6 +21,7 @@ pub mod plain_http;
 pub mod point;
 pub mod ports;
 pub mod process;
+pub mod prompt;
 pub mod proxy;
 pub mod real;
 pub mod simulated;

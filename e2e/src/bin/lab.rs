@@ -1,16 +1,12 @@
-//! The lab at the prompt: builds its programs, or keeps a cluster up until Ctrl-C.
+//! The lab's command line: builds its programs, shows them, measures, or keeps a cluster up to play with.
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
 use e2e::{
-    control_plane::{ControlPlane, Options},
+    bench::Plan,
     lab::{Kind, available},
-    pki::User,
-    simulated::{Fleet, FleetOptions, MachineSpec},
     toolchain::Toolchain,
-    volume::Volumes,
 };
-use kube::Client;
 
 /// A Kubernetes cluster in one process tree, with machines whose power can be cut.
 #[derive(Parser)]
@@ -27,18 +23,27 @@ enum Command {
     Demo,
     /// Cut a node's power again and again, and print how long its pod was away, stage by stage.
     BenchFailover {
-        /// Number of power cuts; for figures that mean something, at least 10.
+        /// Number of power cuts of each kind of node; for figures that mean something, at least 10.
         #[arg(long, default_value_t = 10)]
         runs: usize,
-        /// What runs on the machines; real kubelets where they may, if it is not given.
+        /// What runs on the machines; if it is not given, simulated nodes and then, where they may, real ones.
         #[arg(long)]
         kind: Option<Nodes>,
+        /// Also print, on standard error, every request that the operator made between the policy's deadline and the taint.
+        #[arg(long)]
+        verbose: bool,
     },
-    /// Start a cluster, print how to reach it, and keep it until Ctrl-C.
+    /// Start a cluster with the operator at work, and cut and restore the power of its machines at a prompt.
+    ///
+    /// Commands are read from standard input (`help` lists them). Where that is no terminal, its end ends nothing: the
+    /// cluster stays until SIGINT or SIGTERM.
     Up {
-        /// Number of simulated nodes, node-1 and so on.
-        #[arg(long, default_value_t = 3)]
-        nodes: u16,
+        /// Number of machines; their nodes are node-1 and so on.
+        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=100))]
+        nodes: u8,
+        /// What runs on the machines.
+        #[arg(long, default_value = "simulated")]
+        kind: Nodes,
     },
 }
 
@@ -51,13 +56,34 @@ enum Nodes {
     Real,
 }
 
+impl From<Nodes> for Kind {
+    fn from(nodes: Nodes) -> Self {
+        match nodes {
+            Nodes::Simulated => Self::Simulated,
+            Nodes::Real => Self::Real,
+        }
+    }
+}
+
 #[tokio::main]
 async fn main() -> Result<()> {
     match Arguments::parse().command {
         Command::Build => build(),
         Command::Demo => e2e::demo::run().await,
-        Command::BenchFailover { runs, kind } => bench_failover(runs, kind).await,
-        Command::Up { nodes } => up(nodes).await,
+        Command::BenchFailover {
+            runs,
+            kind,
+            verbose,
+        } => {
+            let kinds = kinds(kind);
+            e2e::bench::failover(&Plan {
+                runs,
+                kinds,
+                verbose,
+            })
+            .await
+        }
+        Command::Up { nodes, kind } => e2e::prompt::run(nodes.into(), kind.into()).await,
     }
 }
 
@@ -66,44 +92,16 @@ fn build() -> Result<()> {
     Ok(())
 }
 
-async fn bench_failover(runs: usize, nodes: Option<Nodes>) -> Result<()> {
-    let kind = match nodes {
-        Some(Nodes::Simulated) => Kind::Simulated,
-        Some(Nodes::Real) => Kind::Real,
-        None if available(Kind::Real).is_ok() => Kind::Real,
-        None => Kind::Simulated,
-    };
-    available(kind).map_err(|reason| anyhow!("no such machines here: {reason}"))?;
-    e2e::bench::failover(runs, kind).await
-}
-
-async fn up(nodes: u16) -> Result<()> {
-    let control_plane = ControlPlane::start(Options::named("up")).await?;
-    control_plane.apply_deploy().await?;
-    let volumes = Volumes::new(control_plane.files().directory().join("volumes"))?;
-    let fleet = Fleet::new(control_plane.admin(), volumes, FleetOptions::default());
-    for number in 1..=nodes {
-        let mut spec = MachineSpec::new(format!("node-{number}"));
-        // With the rights of a kubelet and no others, as on a real cluster.
-        spec.client = Some(Client::try_from(
-            control_plane.client_config(&User::node(&spec.name)).await?,
-        )?);
-        fleet.add(spec).set_power(true);
+/// The kinds of node to measure on.
+fn kinds(wanted: Option<Nodes>) -> Vec<Kind> {
+    match wanted {
+        Some(nodes) => vec![nodes.into()],
+        None => match available(Kind::Real) {
+            Ok(()) => vec![Kind::Simulated, Kind::Real],
+            Err(reason) => {
+                eprintln!("(no real kubelets here: {reason}; simulated nodes only)");
+                vec![Kind::Simulated]
+            }
+        },
     }
-
-    let seconds = control_plane.startup().as_secs_f64();
-    let logs = control_plane.files().directory().display();
-    eprintln!(
-        "lab: control plane up in {seconds:.1} s, {nodes} nodes; logs are in {logs}; Ctrl-C ends it"
-    );
-    println!(
-        "export KUBECONFIG={}",
-        control_plane.kubeconfig_for_admin().display()
-    );
-    println!(
-        "export PATH={}:$PATH",
-        control_plane.toolchain().directory().display()
-    );
-    tokio::signal::ctrl_c().await?;
-    Ok(())
 }

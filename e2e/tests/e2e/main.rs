@@ -20,6 +20,7 @@ mod outage;
 mod partition;
 mod power_cut;
 mod power_on;
+mod prompt;
 mod proxy;
 mod rack_power;
 mod real;

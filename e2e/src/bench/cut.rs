@@ -1,0 +1,212 @@
+//! One power cut with the operator, measured.
+//!
+//! What the API server stored is timed by its audit log, to the microsecond, and not by when somebody saw it: a write that
+//! begins a stage by when the API server received it, a write that ends one by when it had answered. So the operator's own
+//! time comes out rather too long than too short. `Running elsewhere` alone is timed by a watch.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+use super::trace::{Times, Trace};
+use super::{POD, power_on};
+use crate::audit::Request;
+use crate::lab::{LIMIT, Lab};
+use crate::operator::Operator;
+use crate::proxy::writes::{CLAIM, OUT_OF_SERVICE};
+use crate::workload::node_of;
+
+/// `durationSeconds` of the policy, the shortest that the API allows.
+const POLICY_WAIT: Duration = Duration::from_secs(10);
+/// `readPeriodSeconds` times one less than `consecutiveOffReads`: the time that the proof takes by its definition.
+const STABILITY_WINDOW: Duration = Duration::from_secs(1);
+
+/// What the benchmark's policy changes of [`Lab::policy`]: the window that [`STABILITY_WINDOW`] says.
+pub(super) fn policy() -> Value {
+    json!({"fence": {"verification": {"consecutiveOffReads": 2, "readPeriodSeconds": 1}}})
+}
+
+/// One power cut with the operator.
+#[derive(Debug)]
+pub(super) struct Cut {
+    /// The power was cut.
+    pub cut: Timestamp,
+    /// The node controller's write of `Ready=Unknown` reached the API server.
+    pub unknown: Timestamp,
+    /// The policy's condition has held long enough.
+    pub deadline: Timestamp,
+    /// The claim was stored.
+    pub claimed: Timestamp,
+    /// `out-of-service` was stored.
+    pub tainted: Timestamp,
+    /// The replacement pod was seen Ready.
+    pub running: Timestamp,
+    /// The operator's writes until the quarantine was lifted, without Events.
+    pub writes: Writes,
+    /// How often anybody deleted the replacement pod.
+    pub replacement_deletions: usize,
+    /// The operator's memory after it.
+    pub resident_bytes: u64,
+    /// What the operator did.
+    pub trace: Trace,
+}
+
+impl Cut {
+    /// Cuts the power of the machine on which the pod is, and finds the way back to two machines that take pods.
+    pub(super) async fn measure(lab: &Lab, operator: &Operator) -> Result<Self> {
+        let pod = lab.workloads.wait_running(POD, LIMIT).await?;
+        let node = node_of(&pod).to_owned();
+        let cut = Timestamp::now();
+        lab.rig_of(&node)?.machine.set_power(false);
+        let moved = lab.workloads.wait_running_elsewhere(POD, &node, LIMIT);
+        let replacement = moved.await?;
+        let running = Timestamp::now();
+        let fence = lab.wait_stage(&node, "Recovered").await?;
+        lab.silent_after_proof(&fence).await?;
+        let resident_bytes = operator.resident_bytes()?;
+        power_on(lab, &node).await?;
+        let now = lab.workloads.wait_running(POD, LIMIT).await?;
+
+        let mut writes = lab.writes().await?;
+        writes.retain(|write| write.received >= cut);
+        let of_node = OfNode::since(lab, &node, cut)?;
+        let unknown = of_node.first("Ready=Unknown", is_unknown)?.received;
+        let deadline = unknown + POLICY_WAIT;
+        let tainted = of_node.first("out-of-service", |write| is_tainted(write, OUT_OF_SERVICE))?;
+        let times = Times {
+            cut,
+            unknown,
+            deadline,
+            tainted: tainted.answered,
+        };
+        Ok(Self {
+            cut,
+            unknown,
+            deadline,
+            claimed: of_node
+                .first("claim", |write| is_tainted(write, CLAIM))?
+                .answered,
+            tainted: tainted.answered,
+            running,
+            writes: Writes::count(&writes),
+            replacement_deletions: deletions_of(lab, &replacement, &now)?,
+            resident_bytes,
+            trace: Trace::of(lab, &node, times)?,
+        })
+    }
+
+    /// From the policy's deadline to the taint, without the time that the proof takes by its definition.
+    pub(super) fn overhead_ms(&self) -> f64 {
+        ms(self.deadline, self.tainted) - STABILITY_WINDOW.as_secs_f64() * 1000.0
+    }
+
+    /// From the power cut to the replacement.
+    pub(super) fn total_seconds(&self) -> f64 {
+        ms(self.cut, self.running) / 1000.0
+    }
+}
+
+/// Writes by what they were: `patch nodes/status`, and with the code those that were refused.
+#[derive(Debug, Default)]
+pub(super) struct Writes(BTreeMap<(String, String), usize>);
+
+impl Writes {
+    fn count(writes: &[Request]) -> Self {
+        let mut counts = BTreeMap::new();
+        for write in writes {
+            let of = &write.object_ref;
+            let mut what = format!("{} {}", write.verb, of.resource);
+            if !of.subresource.is_empty() {
+                what.push_str(&format!("/{}", of.subresource));
+            }
+            if !write.succeeded() {
+                what.push_str(&format!(" (refused: {})", write.response_status.code));
+            }
+            *counts.entry((of.resource.clone(), what)).or_default() += 1;
+        }
+        Self(counts)
+    }
+
+    /// Those to objects of these kinds, such as `nodes`.
+    pub(super) fn to(&self, resources: &[&str]) -> usize {
+        let these = |(resource, _): &&(String, String)| resources.contains(&resource.as_str());
+        let keys = self.0.keys().filter(these);
+        keys.filter_map(|key| self.0.get(key)).sum()
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> usize {
+        self.0.values().sum()
+    }
+
+    /// How many of this sort, see [`sorts`].
+    pub(super) fn of(&self, sort: &(String, String)) -> usize {
+        self.0.get(sort).copied().unwrap_or_default()
+    }
+}
+
+/// Every sort of write that some cut saw: the kind of object, and what was done.
+pub(super) fn sorts(cuts: &[Cut]) -> BTreeSet<(String, String)> {
+    let all = cuts.iter().flat_map(|cut| cut.writes.0.keys().cloned());
+    all.collect()
+}
+
+/// Successful writes to one Node.
+struct OfNode(Vec<Request>);
+
+impl OfNode {
+    fn since(lab: &Lab, node: &str, since: Timestamp) -> Result<Self> {
+        let mut writes = lab.control_plane.audit().writes_to("nodes")?;
+        writes.retain(|write| {
+            write.object_ref.name == node && write.received >= since && write.succeeded()
+        });
+        Ok(Self(writes))
+    }
+
+    fn first(&self, what: &str, is_it: impl Fn(&Request) -> bool) -> Result<&Request> {
+        let found = self.0.iter().find(|write| is_it(write));
+        found.with_context(|| format!("the audit log shows no write of {what}"))
+    }
+}
+
+/// The audit log keeps the request's body of the node controller's status writes, and no others'.
+fn is_unknown(write: &Request) -> bool {
+    let conditions = write.request_object["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    write.object_ref.subresource == "status"
+        && conditions
+            .any(|condition| condition["type"] == "Ready" && condition["status"] == "Unknown")
+}
+
+fn is_tainted(write: &Request, key: &str) -> bool {
+    let taints = write.response_object["spec"]["taints"].as_array();
+    let mut taints = taints.into_iter().flatten();
+    taints.any(|taint| taint["key"] == key)
+}
+
+/// How often anybody deleted the replacement, by the audit log. A pod that was deleted comes back under another uid, so
+/// that `now` must still be the same if it was not.
+fn deletions_of(lab: &Lab, replacement: &Pod, now: &Pod) -> Result<usize> {
+    let uid = replacement.uid().context("a pod has a uid")?;
+    let mut deletions = lab.control_plane.audit().writes_to("pods")?;
+    deletions.retain(|write| {
+        let answer = &write.response_object;
+        let uids = [&answer["metadata"]["uid"], &answer["details"]["uid"]];
+        write.verb == "delete" && write.succeeded() && uids.iter().any(|it| **it == uid.as_str())
+    });
+    ensure!(
+        !deletions.is_empty() || now.uid().as_ref() == Some(&uid),
+        "the replacement pod has vanished, and the audit log shows no deletion of it"
+    );
+    Ok(deletions.len())
+}
+
+/// Milliseconds from one time to another.
+pub(super) fn ms(from: Timestamp, to: Timestamp) -> f64 {
+    to.duration_since(from).as_secs_f64() * 1000.0
+}

@@ -1,0 +1,152 @@
+//! The figures as one block of Markdown.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+use jiff::Timestamp;
+
+use super::cut::{Cut, ms, sorts};
+use super::table::{Table, spread};
+use crate::lab::Kind;
+use crate::operator;
+use crate::toolchain::KUBERNETES_VERSION;
+
+/// What a fence writes about itself and its node: the goal of 8 writes counts these.
+const OF_A_FENCE: [&str; 2] = ["nodes", "nodefences"];
+
+/// The figures of one kind of node.
+pub(super) struct Section {
+    /// Which.
+    pub kind: Kind,
+    /// What became of the pod without the operator.
+    pub alone: String,
+    /// The operator's memory before the first cut.
+    pub idle_bytes: u64,
+    /// The cuts with the operator.
+    pub cuts: Vec<Cut>,
+}
+
+/// How busy the machine is: the load average of the last minute.
+pub(super) struct Load(String);
+
+impl Load {
+    /// The one of now.
+    pub(super) fn now() -> Self {
+        let averages = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        Self(averages.split(' ').next().unwrap_or_default().to_owned())
+    }
+}
+
+/// All of it.
+pub(super) fn render(sections: &[Section], runs: usize, before: &Load) -> Result<String> {
+    let binary = operator::binary()?;
+    let profile = binary.parent().and_then(|parent| parent.file_name());
+    let profile = profile.unwrap_or_default().to_string_lossy().into_owned();
+    let cores = std::thread::available_parallelism()?;
+    let mut text = String::new();
+    writeln!(
+        text,
+        "{runs} power cuts of each kind of node, two nodes, Kubernetes {KUBERNETES_VERSION}, {profile} build of the operator; {cores} \
+         cores for all of it, load average {} before and {} after. Median (minimum to maximum).\n",
+        before.0,
+        Load::now().0
+    )?;
+    writeln!(text, "{}", figures(sections))?;
+    write!(text, "{}", writes(sections))?;
+    Ok(text)
+}
+
+fn titles(sections: &[Section]) -> impl Iterator<Item = String> {
+    let title = |section: &Section| match section.kind {
+        Kind::Simulated => "simulated kubelets".to_owned(),
+        Kind::Real => "real kubelets and containers".to_owned(),
+    };
+    sections.iter().map(title)
+}
+
+fn figures(sections: &[Section]) -> Table {
+    let mut table = Table::new("", titles(sections));
+    let mut stage = |name: &str, from: fn(&Cut) -> Timestamp, to: fn(&Cut) -> Timestamp| {
+        let cell = |section: &Section| {
+            let seconds = |cut: &Cut| ms(from(cut), to(cut)) / 1000.0;
+            spread("s", 2, section.cuts.iter().map(seconds))
+        };
+        table.words(name, sections.iter().map(cell));
+    };
+    stage(
+        "power loss to `Ready=Unknown`",
+        |cut| cut.cut,
+        |cut| cut.unknown,
+    );
+    stage(
+        "to the policy's deadline",
+        |cut| cut.unknown,
+        |cut| cut.deadline,
+    );
+    stage("to the claim", |cut| cut.deadline, |cut| cut.claimed);
+    stage("to the taint", |cut| cut.claimed, |cut| cut.tainted);
+    stage("to Running elsewhere", |cut| cut.tainted, |cut| cut.running);
+    stage(
+        "**power loss to Running elsewhere**",
+        |cut| cut.cut,
+        |cut| cut.running,
+    );
+    let alone = sections.iter().map(|section| section.alone.clone());
+    table.words("the same without the operator", alone);
+
+    let mut row = |name: &str, unit: &str, digits: usize, value: fn(&Cut) -> f64| {
+        let cell = |section: &Section| spread(unit, digits, section.cuts.iter().map(value));
+        table.words(name, sections.iter().map(cell));
+    };
+    row(
+        "operator's own: deadline to taint, less the 1 s window",
+        "ms",
+        0,
+        Cut::overhead_ms,
+    );
+    row("API writes to the Node and the NodeFence", "", 0, |cut| {
+        cut.writes.to(&OF_A_FENCE) as f64
+    });
+    row("other API writes, listed below", "", 0, |cut| {
+        (cut.writes.all() - cut.writes.to(&OF_A_FENCE)) as f64
+    });
+    row(
+        "deletions of the replacement pod, by anybody",
+        "",
+        0,
+        |cut| cut.replacement_deletions as f64,
+    );
+    row(
+        "operator's resident memory after a fence",
+        "MiB",
+        1,
+        |cut| mib(cut.resident_bytes),
+    );
+    let idle = |section: &Section| format!("{:.1} MiB", mib(section.idle_bytes));
+    table.words("the same before the first", sections.iter().map(idle));
+    table
+}
+
+/// Each sort of write: those of the fence first.
+fn writes(sections: &[Section]) -> Table {
+    let mut table = Table::new(
+        "API writes from the power loss until the quarantine is lifted",
+        titles(sections),
+    );
+    let all = sections.iter().flat_map(|section| sorts(&section.cuts));
+    let mut all: Vec<_> = all.collect();
+    all.sort_by_key(|sort| (!OF_A_FENCE.contains(&sort.0.as_str()), sort.clone()));
+    all.dedup();
+    for sort in all {
+        let cell = |section: &Section| {
+            let counts = section.cuts.iter().map(|cut| cut.writes.of(&sort) as f64);
+            spread("", 0, counts)
+        };
+        table.words(&format!("`{}`", sort.1), sections.iter().map(cell));
+    }
+    table
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}

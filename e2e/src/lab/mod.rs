@@ -1,0 +1,237 @@
+//! A whole lab: a control plane, machines with BMCs and volumes, the operator, and what a test asks of them.
+//!
+//! [`Lab::start`] brings everything up but the operator; [`Lab::operator`] starts it with exactly the rights of `deploy/`.
+//! A test then breaks something, waits for what must follow, and ends with [`Lab::verdict`]: no volume was written by
+//! two machines, and the API server's audit log shows no write of the operator that its protocol does not know.
+
+mod ask;
+mod objects;
+mod read;
+mod verdict;
+mod wait;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use base64::Engine;
+
+pub use self::ask::escalation;
+pub use self::read::{condition, has_taint, resource, stage, taints};
+use crate::bmc::{Bmc, BmcCa, Credentials};
+use crate::control_plane::{ControlPlane, Options};
+use crate::machine::{Machine, Power};
+use crate::operator::{self, Operator};
+use crate::proxy::Proxy;
+use crate::real::{self, RealMachine};
+use crate::simulated::{Fleet, FleetOptions, MachineSpec};
+use crate::volume::Volumes;
+use crate::workload::{Workloads, wait_node_ready};
+
+/// Long enough for anything on a busy machine; nothing waits for it when all is well.
+pub const LIMIT: Duration = Duration::from_secs(120);
+
+/// Which kind of node runs on the machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// In this process.
+    Simulated,
+    /// Kubelets and containers in namespaces.
+    Real,
+}
+
+/// How to set up a lab.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Name of the test.
+    pub name: String,
+    /// Number of machines, all on.
+    pub machines: usize,
+    /// What runs on them.
+    pub kind: Kind,
+    /// The control plane's settings.
+    pub control_plane: Options,
+    /// How fast simulated nodes are.
+    pub fleet: FleetOptions,
+    /// Labels of the nodes, by number from 1.
+    pub labels: fn(usize) -> BTreeMap<String, String>,
+}
+
+impl Setup {
+    /// Simulated machines, times for tests.
+    pub fn new(name: &str, machines: usize) -> Self {
+        Self {
+            name: name.to_owned(),
+            machines,
+            kind: Kind::Simulated,
+            control_plane: Options::named(name),
+            fleet: FleetOptions {
+                lease_period: Duration::from_secs(1),
+                ..FleetOptions::default()
+            },
+            labels: |_| BTreeMap::new(),
+        }
+    }
+
+    /// The same on machines of this kind.
+    pub fn on(mut self, kind: Kind) -> Self {
+        self.kind = kind;
+        self
+    }
+}
+
+/// A machine and its BMC.
+pub struct Rig {
+    /// The machine.
+    pub machine: Arc<dyn Machine>,
+    /// Its BMC.
+    pub bmc: Bmc,
+}
+
+/// A running lab. Dropping it ends everything.
+pub struct Lab {
+    /// Machines and BMCs: `node-1` is the first.
+    pub rigs: Vec<Rig>,
+    /// Workloads in namespace `work`.
+    pub workloads: Workloads,
+    /// The volumes.
+    pub volumes: Arc<Volumes>,
+    /// The control plane.
+    pub control_plane: ControlPlane,
+    ca: BmcCa,
+    _fleet: Option<Fleet>,
+}
+
+/// Each lab of a process has BMC addresses of its own.
+static LABS: AtomicU8 = AtomicU8::new(1);
+
+impl Lab {
+    /// Starts everything but the operator; all nodes are Ready, all devices exist.
+    pub async fn start(setup: Setup) -> Result<Self> {
+        let control_plane = ControlPlane::start(setup.control_plane.clone()).await?;
+        control_plane.apply_deploy().await?;
+        let client = control_plane.admin();
+        let workloads = Workloads::create(client.clone(), "work").await?;
+        let volumes = Volumes::new(control_plane.files().directory().join("volumes"))?;
+        let fleet = (setup.kind == Kind::Simulated)
+            .then(|| Fleet::new(client.clone(), volumes.clone(), setup.fleet.clone()));
+        let ca = BmcCa::new("lab BMCs")?;
+        let lab = LABS.fetch_add(1, Ordering::Relaxed);
+        let mut rigs = Vec::new();
+        for number in 1..=setup.machines {
+            let name = format!("node-{number}");
+            let labels = (setup.labels)(number);
+            let machine: Arc<dyn Machine> = match &fleet {
+                Some(fleet) => {
+                    let spec = MachineSpec {
+                        labels,
+                        ..MachineSpec::new(name.clone())
+                    };
+                    fleet.add(spec.with_credentials(&control_plane).await?)
+                }
+                None => RealMachine::new(&control_plane, &volumes, &name, &labels)?,
+            };
+            let address = bmc_address(lab, number)?;
+            let power: Arc<dyn Power> = machine.clone();
+            let bmc = Bmc::start(address, power, Credentials::default(), &ca)?;
+            machine.set_power(true);
+            rigs.push(Rig { machine, bmc });
+        }
+        let this = Self {
+            rigs,
+            workloads,
+            volumes,
+            control_plane,
+            ca,
+            _fleet: fleet,
+        };
+        for rig in &this.rigs {
+            wait_node_ready(client.clone(), rig.machine.name(), "True", LIMIT).await?;
+        }
+        this.credentials().await?;
+        for rig in &this.rigs {
+            this.device(rig, &rig.bmc.url()).await?;
+        }
+        Ok(this)
+    }
+
+    /// The same, or nothing (and a line that says why) when this kind of machine cannot be had here.
+    pub async fn start_if_available(setup: Setup) -> Result<Option<Self>> {
+        if let Err(reason) = available(setup.kind) {
+            eprintln!(
+                "SKIPPED: no machines of kind {:?} here: {reason}",
+                setup.kind
+            );
+            return Ok(None);
+        }
+        Self::start(setup).await.map(Some)
+    }
+
+    /// The rig of this number, from 1.
+    pub fn rig(&self, number: usize) -> &Rig {
+        &self.rigs[number - 1]
+    }
+
+    /// The rig whose node is called so.
+    pub fn rig_of(&self, node: &str) -> Result<&Rig> {
+        self.rigs
+            .iter()
+            .find(|rig| rig.machine.name() == node)
+            .with_context(|| format!("no machine is called {node}"))
+    }
+
+    /// Starts the operator, with exactly the rights of `deploy/`.
+    pub async fn operator(&self) -> Result<Operator> {
+        self.operator_with(operator::Options::default()).await
+    }
+
+    /// Starts the operator with these options; device addresses on loopback are allowed.
+    pub async fn operator_with(&self, mut options: operator::Options) -> Result<Operator> {
+        options
+            .arguments
+            .extend(["--allow-device-cidr".to_owned(), "127.0.0.0/8".to_owned()]);
+        Operator::start(&self.control_plane, options).await
+    }
+
+    /// Starts the operator behind a proxy.
+    pub async fn operator_behind(&self, proxy: &Proxy) -> Result<Operator> {
+        let server = Some(proxy.url());
+        self.operator_with(operator::Options {
+            server,
+            ..operator::Options::default()
+        })
+        .await
+    }
+
+    /// A proxy in front of the API server.
+    pub fn proxy(&self) -> Result<Proxy> {
+        let identity = self.control_plane.serving_identity()?;
+        Proxy::start(
+            &self.control_plane.url(),
+            &self.control_plane.ca_pem(),
+            &identity,
+        )
+    }
+}
+
+fn bmc_address(lab: u8, number: usize) -> Result<IpAddr> {
+    // Several test processes run side by side: the process id keeps their addresses apart.
+    let process = u8::try_from(std::process::id() % 200)?;
+    Ok(Ipv4Addr::new(127, 100 + process / 2, lab, u8::try_from(number)?).into())
+}
+
+/// Can this kind of machine be had here? The error says why not.
+pub fn available(kind: Kind) -> Result<(), String> {
+    match kind {
+        Kind::Simulated => Ok(()),
+        Kind::Real => real::available(),
+    }
+}
+
+/// A Secret's value, as the API shows it.
+pub fn base64(text: &str) -> String {
+    base64::engine::general_purpose::STANDARD.encode(text)
+}

@@ -1,0 +1,100 @@
+//! The objects that a lab needs of its API server: policies, FenceDevices, and what these refer to.
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{
+    Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
+};
+use serde_json::{Value, json};
+
+use super::{Lab, Rig};
+use crate::bmc::Credentials;
+use crate::operator::NAMESPACE;
+
+/// Name of the Secret with the BMCs' credentials.
+const SECRET: &str = "bmc";
+/// Name of the ConfigMap with the authority of the BMCs' certificates.
+const CA: &str = "bmc-ca";
+
+impl Lab {
+    /// Applies an object of `nodefencing.io/v1alpha1`.
+    pub async fn apply(&self, kind: &str, name: &str, spec: Value) -> Result<DynamicObject> {
+        let object = json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec,
+        });
+        let params = PatchParams::apply("lab").force();
+        let api = self.api(kind);
+        api.patch(name, &params, &Patch::Apply(&object))
+            .await
+            .with_context(|| format!("failed to apply {kind} {name}"))
+    }
+
+    /// Objects of a kind of ours.
+    pub fn api(&self, kind: &str) -> Api<DynamicObject> {
+        let resource =
+            ApiResource::from_gvk(&GroupVersionKind::gvk("nodefencing.io", "v1alpha1", kind));
+        let plural = match kind {
+            "NodeFencingPolicy" => "nodefencingpolicies".to_owned(),
+            other => format!("{}s", other.to_lowercase()),
+        };
+        Api::all_with(
+            self.control_plane.admin(),
+            &ApiResource { plural, ..resource },
+        )
+    }
+
+    /// A policy for all nodes with the shortest times the API allows; `changes` are merged over its spec.
+    pub async fn policy(&self, mode: &str, changes: Value) -> Result<()> {
+        let mut spec = json!({
+            "nodeSelector": {},
+            "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "durationSeconds": 10}],
+            "fence": {
+                "mode": mode,
+                "levels": [{"name": "bmc", "retryPeriodSeconds": 1}],
+                "verification": {"readPeriodSeconds": 1, "lateEffectSeconds": 5},
+            },
+            "budget": {"minHealthy": 0, "maxPerHour": 1000},
+            "exclusions": {"minUptimeSeconds": 0},
+        });
+        merge(&mut spec, &changes);
+        self.apply("NodeFencingPolicy", "lab", spec).await.map(drop)
+    }
+
+    pub(super) async fn credentials(&self) -> Result<()> {
+        let client = self.control_plane.admin();
+        let bmc = Credentials::default();
+        let secret = json!({"metadata": {"name": SECRET}, "stringData": {"username": bmc.username, "password": bmc.password}});
+        let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+        secrets
+            .create(&PostParams::default(), &serde_json::from_value(secret)?)
+            .await?;
+        let map = json!({"metadata": {"name": CA}, "data": {"ca.crt": self.ca.pem()}});
+        let maps: Api<k8s_openapi::api::core::v1::ConfigMap> = Api::namespaced(client, NAMESPACE);
+        maps.create(&PostParams::default(), &serde_json::from_value(map)?)
+            .await?;
+        Ok(())
+    }
+
+    pub(super) async fn device(&self, rig: &Rig, url: &str) -> Result<()> {
+        let name = format!("{}-bmc", rig.machine.name());
+        let spec = json!({
+            "nodeName": rig.machine.name(),
+            "redfish": {"address": url, "tls": {"verification": "Full", "caRef": {"name": CA, "key": "ca.crt"}}},
+            "credentialsRef": {"name": SECRET},
+            "probe": {"periodSeconds": 30},
+        });
+        self.apply("FenceDevice", &name, spec).await.map(drop)
+    }
+}
+
+/// Merges `changes` over `base`, as a JSON merge patch does.
+fn merge(base: &mut Value, changes: &Value) {
+    match (base, changes) {
+        (Value::Object(base), Value::Object(changes)) => {
+            for (key, value) in changes {
+                merge(base.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (base, changes) => *base = changes.clone(),
+    }
+}

@@ -1,0 +1,71 @@
+//! What is held against the operator at the end of a test: its writes, and what the volumes saw.
+
+use anyhow::{Context, Result, ensure};
+use kube::api::DynamicObject;
+
+use super::{Lab, resource};
+use crate::audit::{OPERATOR, Request};
+use crate::moment::Moment;
+use crate::taints;
+use crate::volume::oracle::VolumeOracle;
+
+impl Lab {
+    /// Successful and failed writes of the operator, without Events, which tell and change nothing.
+    pub async fn writes(&self) -> Result<Vec<Request>> {
+        let audit = self.control_plane.audit();
+        audit.settled().await?;
+        let writes = audit.writes_of(OPERATOR)?;
+        Ok(writes
+            .into_iter()
+            .filter(|write| {
+                resource(write) != "events" && resource(write) != "selfsubjectaccessreviews"
+            })
+            .collect())
+    }
+
+    /// No volume was written by two machines, and the operator wrote nothing that its protocol does not know.
+    pub async fn verdict(&self) -> Result<()> {
+        self.volumes_are_whole().await?;
+        for write in self.writes().await? {
+            let known = matches!(
+                (write.verb.as_str(), resource(&write).as_str()),
+                (
+                    "patch",
+                    "nodes" | "nodefences" | "fencedevices" | "nodefencingpolicies"
+                ) | ("create", "nodefences")
+                    | ("delete", "pods")
+            );
+            ensure!(
+                known,
+                "the operator sent a write that its protocol does not know: {}",
+                write.summary()
+            );
+        }
+        let nodes = self.control_plane.audit().writes_to("nodes")?;
+        taints::check(&taints::histories(&nodes))
+    }
+
+    /// No volume was written by two machines: every line in them is checked, against the attachments too.
+    pub async fn volumes_are_whole(&self) -> Result<()> {
+        let oracle = VolumeOracle::new(&self.volumes);
+        Ok(oracle.check_with(&self.control_plane.array()).await?)
+    }
+
+    /// The fenced boot wrote nothing after the proof in this NodeFence.
+    pub async fn silent_after_proof(&self, fence: &DynamicObject) -> Result<()> {
+        let evidence = &fence.data["status"]["evidence"];
+        let boot = evidence["nodeBootID"]
+            .as_str()
+            .context("the evidence names no boot")?;
+        let last = evidence["readings"]
+            .as_array()
+            .and_then(|readings| readings.last())
+            .context("no readings")?;
+        let at = last["time"]
+            .as_str()
+            .context("a reading has a time")?
+            .parse()?;
+        VolumeOracle::new(&self.volumes).check_silent_since(boot, Moment::at_wall(at))?;
+        Ok(())
+    }
+}
