@@ -12,9 +12,10 @@ use tracing_subscriber::fmt::MakeWriter;
 /// What is logged unless `--log-filter` says otherwise.
 pub const DEFAULT_FILTER: &str = "info";
 
-/// Added to every filter. kube's client reports each failed request as an error without saying what it was for; the same
-/// failure comes back to the caller, which logs it with its context or deals with it.
-const QUIET: &str = "kube_client::client::builder=off";
+/// Added to every filter. kube's client reports each failed request as an error without saying what it was for, and the whole body
+/// of an answer that it cannot decode, which may be a Secret (S16). The same failure comes back to the caller, which logs it
+/// with its context or deals with it.
+const QUIET: &str = "kube_client::client=off";
 
 /// How the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

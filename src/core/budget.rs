@@ -12,6 +12,9 @@ use std::time::Duration;
 /// Label of control-plane nodes (kubeadm, KEP-2067).
 pub const CONTROL_PLANE_LABEL: &str = "node-role.kubernetes.io/control-plane";
 
+/// What `budget.maxPerHour` counts over.
+pub const HOUR: Duration = Duration::from_secs(3600);
+
 /// An open incident, as the budget sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Open {
@@ -23,8 +26,8 @@ pub struct Open {
     pub policy: String,
     /// It has been admitted and may act.
     pub admitted: bool,
-    /// Its policy's priority: who goes first.
-    pub priority: i32,
+    /// Nothing but the budget keeps it from acting.
+    pub waits: bool,
     /// Creation, as a sortable text: who came first.
     pub created: String,
 }
@@ -66,11 +69,7 @@ pub fn admit(
     cluster: &Cluster<'_>,
     now: Duration,
 ) -> Result<(), Hold> {
-    if cluster.own_node == Some(mine.node.as_str()) {
-        let words =
-            "the operator itself runs on this node; another replica has to fence it".to_owned();
-        return hold("OwnNode", words);
-    }
+    own_node(&mine.node, cluster.own_node).map_or(Ok(()), Err)?;
     if budget.control_plane == ControlPlaneBudget::PreserveQuorum {
         quorum(mine, cluster)?;
     }
@@ -83,6 +82,15 @@ pub fn admit(
         healthy(budget, cluster)?;
     }
     hourly(budget, cluster, now)
+}
+
+/// The operator itself runs there: what it would do last is to cut its own power, half-way through.
+pub fn own_node(node: &str, own_node: Option<&str>) -> Option<Hold> {
+    let words = "the operator itself runs on this node; another replica has to fence it";
+    (own_node == Some(node)).then(|| Hold {
+        reason: "OwnNode",
+        words: words.to_owned(),
+    })
 }
 
 /// Fencing a control-plane node must leave a majority of them Ready.
@@ -132,8 +140,8 @@ fn concurrent(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result<(),
     let ahead = same_policy()
         .filter(|other| {
             !other.admitted
-                && (-other.priority, &other.created, &other.fence)
-                    < (-mine.priority, &mine.created, &mine.fence)
+                && other.waits
+                && (&other.created, &other.fence) < (&mine.created, &mine.fence)
         })
         .count();
     if running + ahead >= limit {
@@ -155,21 +163,21 @@ fn failure_domain(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result
         .iter()
         .filter_map(|node| Some((node.name.as_str(), node.labels.get(&domain.topology_key)?)))
         .collect();
-    let Some(mine_domain) = domain_of.get(mine.node.as_str()) else {
-        return Ok(());
-    };
+    // Nodes without the label are a domain of their own.
+    let mine_domain = domain_of.get(mine.node.as_str());
     let running = cluster
         .open
         .iter()
         .filter(|other| {
             other.admitted
                 && other.fence != mine.fence
-                && domain_of.get(other.node.as_str()) == Some(mine_domain)
+                && domain_of.get(other.node.as_str()) == mine_domain
         })
         .count();
     if running < usize::try_from(domain.max_concurrent).unwrap_or(1) {
         return Ok(());
     }
+    let mine_domain = mine_domain.map_or("(no label)", |domain| domain.as_str());
     let words = format!(
         "{running} fence(s) are under way in {} {mine_domain}, at most {} may be (`budget.failureDomain`)",
         domain.topology_key, domain.max_concurrent
@@ -205,7 +213,6 @@ pub fn healthy_min(budget: &Budget, selected: usize) -> usize {
 }
 
 fn hourly(budget: &Budget, cluster: &Cluster<'_>, now: Duration) -> Result<(), Hold> {
-    const HOUR: Duration = Duration::from_secs(3600);
     let recent = cluster
         .admissions
         .iter()

@@ -17,6 +17,8 @@ use std::time::Duration;
 pub struct Device {
     /// FenceDevice name.
     pub name: String,
+    /// `<uid>/<generation>` of the FenceDevice: what was read from another version of it proves nothing.
+    pub version: String,
     /// Who must answer there.
     pub identity: IdentityRule,
 }
@@ -57,6 +59,8 @@ pub enum Approval {
 pub struct Record {
     /// The evidence was stored: `out-of-service` of ours may have been set.
     pub evidence: bool,
+    /// `out-of-service` of ours was set for certain.
+    pub tainted: bool,
     /// An off command was intended and its outcome never written: its effect may still land (S23).
     pub unresolved: bool,
     /// Attempts so far.
@@ -76,6 +80,8 @@ pub struct Settings {
     pub boot_id: Option<String>,
     /// A human asked for it: no waiting, no budget, but the same proof.
     pub human: bool,
+    /// Made for an `out-of-service` of ours whose own NodeFence is lost: it only ever releases.
+    pub adopted: bool,
     /// How far to go.
     pub mode: FenceMode,
     /// What to do with the proof.
@@ -115,7 +121,7 @@ pub struct Held {
     pub uid: String,
     /// Boot ID of the claimed Node.
     pub boot_id: String,
-    /// A quorum read has shown it on the Node.
+    /// The API server has shown it on the Node.
     pub seen: bool,
 }
 
@@ -176,10 +182,16 @@ pub struct Memory {
     pub claim: Option<Held>,
     /// We are taking the claim away: its absence is our doing.
     pub dropping: bool,
+    /// Another process took our claim over and is left alone until then (time since boot).
+    pub rival_until: Option<Duration>,
+    /// Devices of each level when the node was claimed, by the level's name.
+    pub devices_claimed: BTreeMap<String, Vec<String>>,
     /// How the incident ends once the claim is gone; none: it goes on from the beginning.
     pub ending: Option<(Stage, String)>,
     /// Since when no pod can start on the node.
     pub quiesced: Option<Duration>,
+    /// The devices have passed the check before the claim, so that only the budget is in the way.
+    pub checked: bool,
     /// Pods that had to go when the node was quiesced.
     pub pods_found: Vec<String>,
     /// Pods left out because they tolerate `out-of-service`.
@@ -214,6 +226,8 @@ pub struct Memory {
     pub evidence: bool,
     /// The stuck pods have been deleted.
     pub evicted: bool,
+    /// Something answered at the kubelet's port while the device's readings were taken (mode ConfirmOnly).
+    pub kubelet_answered: bool,
     /// Contradictions met (S22).
     pub contradictions: u32,
     /// An off may still land until then (time since boot, S23).
@@ -226,6 +240,8 @@ pub struct Memory {
     pub releasing: bool,
     /// Off commands while the taint stood.
     pub reoffs: u32,
+    /// The machine is given until then to go down after the last of them (time since boot).
+    pub reoff_settles_at: Option<Duration>,
     /// Since when nothing is attached any more.
     pub drained: Option<Duration>,
     /// The next round makes the last check by quorum LIST.
@@ -236,6 +252,8 @@ pub struct Memory {
     pub denied: Option<String>,
     /// Writes in a row that failed.
     pub write_failures: u32,
+    /// What the last of them was told.
+    pub write_failure: String,
     /// No write before (time since boot).
     pub write_retry_at: Option<Duration>,
 }
@@ -276,6 +294,8 @@ impl Memory {
         self.quiesced = None;
         self.attempt = None;
         self.readings = None;
+        self.kubelet_answered = false;
+        self.devices_claimed.clear();
         self.lease_before = None;
         self.evidence = false;
         self.evicted = false;
@@ -315,8 +335,11 @@ pub enum DeviceOrder {
     Look,
     /// Off, by this attempt; the claim is read again right before each command goes out (F12).
     Off(Attempt),
-    /// Readings in a new session until they could prove it or time is up.
-    Confirm,
+    /// Readings in a new session until they could prove it, over this window at least, or time is up.
+    Confirm {
+        /// First answer to last question.
+        window: Duration,
+    },
 }
 
 /// The one thing to do next.
@@ -395,6 +418,13 @@ pub enum DeviceReply {
     Looked(Vec<Sight>),
     /// To [`DeviceOrder::Off`], per device.
     Commanded(BTreeMap<String, OffResult>),
-    /// To [`DeviceOrder::Confirm`], and why it ended without an Off run, per device.
-    Confirmed(Vec<DeviceReadings>, Vec<String>),
+    /// To [`DeviceOrder::Confirm`].
+    Confirmed {
+        /// What the devices said.
+        readings: Vec<DeviceReadings>,
+        /// Why it ended without an Off run, per device.
+        failures: Vec<String>,
+        /// Something answered at the kubelet's port meanwhile.
+        kubelet_answers: bool,
+    },
 }

@@ -13,6 +13,7 @@ pub mod plan;
 pub mod proof;
 pub mod quiesce;
 pub mod reading;
+pub mod record;
 pub mod release;
 pub mod reply;
 pub mod select;

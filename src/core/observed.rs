@@ -191,6 +191,14 @@ impl<T> Seen<T> {
             _ => None,
         }
     }
+
+    /// This, or `other` where nothing was asked for here.
+    pub fn or(self, other: Self) -> Self {
+        match self {
+            Self::NotRead => other,
+            read => read,
+        }
+    }
 }
 
 /// Everything seen in one round, for one incident.
@@ -210,6 +218,8 @@ pub struct Observed {
     pub tolerated_volumes: Vec<String>,
     /// Something answers at the kubelet's port (read only after an off command).
     pub kubelet_answers: bool,
+    /// Quorum GET of the NodeFence, after the Node: has anybody stored its evidence?
+    pub evidence: Seen<bool>,
     /// What keeps the incident from acting, by the budget; none: it is admitted.
     pub hold: Option<super::budget::Hold>,
     /// The claim on the Node belongs to another NodeFence that is still open.

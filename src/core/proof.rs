@@ -64,6 +64,8 @@ impl IdentityRule {
 pub struct DeviceReadings {
     /// FenceDevice name.
     pub device: String,
+    /// Version of the FenceDevice that was asked, as [`super::incident::Device::version`].
+    pub version: String,
     /// Who must answer there.
     pub identity: IdentityRule,
     /// All readings of the session, oldest first.
@@ -111,6 +113,8 @@ pub struct Case<'a> {
     pub require: Require,
     /// The policy's demands.
     pub verification: &'a Verification,
+    /// Something answers at the kubelet's port.
+    pub kubelet_answers: bool,
 }
 
 /// The machine is down, under this claim, until the proof dies.
@@ -148,6 +152,11 @@ pub enum NotProven {
         /// renewTime now.
         now: String,
     },
+    /// The kubelet answers although the device reads Off (S22).
+    #[error(
+        "the kubelet's port answers although the device reads Off: the device lies or is wired to another machine"
+    )]
+    KubeletAnswers,
     /// Another machine answers at the device's address.
     #[error(
         "FenceDevice {device}: the machine that answers has system UUID {found}, pinned for this node is {expected}; correct the device's address or `systemID`"
@@ -210,9 +219,9 @@ pub enum NotProven {
 }
 
 impl NotProven {
-    /// Contradictions (S22) and wrong machines (S5) stop the fence; everything else is tried again.
+    /// Life beside a device that reads Off (S22): it stops the fence, everything else is tried again.
     pub fn is_contradiction(&self) -> bool {
-        matches!(self, Self::LeaseMoved { .. })
+        matches!(self, Self::LeaseMoved { .. } | Self::KubeletAnswers)
     }
 }
 
@@ -222,6 +231,9 @@ pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
     let mut last_asked = Vec::new();
     let mut refusal = NotProven::NoDevice;
     for device in case.devices {
+        if case.require == Require::Any && reads_on(device) {
+            return device_is_off(device, case, now).and(Err(NotProven::NoDevice));
+        }
         match (device_is_off(device, case, now), case.require) {
             (Ok(asked), _) => last_asked.push(asked),
             (Err(reason), Require::All) => return Err(reason),
@@ -236,6 +248,9 @@ pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
         return Err(refusal);
     };
     lease_unmoved(case)?;
+    if case.kubelet_answers {
+        return Err(NotProven::KubeletAnswers);
+    }
     Ok(Proof {
         claim: case.claim.to_owned(),
         valid_until: *asked + PROOF_LIFE,
@@ -329,6 +344,14 @@ fn device_is_off(
                 .map_or_else(|| "none".to_owned(), |reading| reading.raw.clone()),
         }),
     }
+}
+
+/// The right machine's device says last that it is not off: no other way to it can say that it is (S4).
+fn reads_on(device: &DeviceReadings) -> bool {
+    device.readings.last().is_some_and(|last| {
+        matches!(last.state, PowerState::On | PowerState::Transitional)
+            && device.identity.check(&device.device, last).is_ok()
+    })
 }
 
 /// Off, without a fault bit, and asked for after no pod could start any more.

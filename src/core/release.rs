@@ -37,7 +37,7 @@ pub enum Hindrance {
     Pods(Vec<PodView>),
     /// These VolumeAttachments still exist.
     Attachments(Vec<AttachmentView>),
-    /// `status.volumesAttached` still lists more volumes than those of tolerating pods.
+    /// `status.volumesAttached` still lists more volumes than the VolumeAttachments of tolerating pods.
     VolumesAttached(usize),
     /// A list that is needed was not read, or not completely.
     NotRead,
@@ -89,8 +89,8 @@ impl Hindrance {
 }
 
 /// The first thing that hinders, by the node's pods (quorum), its VolumeAttachments (cache) and `volumesAttached`; none:
-/// worth the last check, [`attachments_left`].
-pub fn hindrance(node: &NodeView, observed: &Observed) -> Option<Hindrance> {
+/// worth the last check, [`attachments_left`]. A Node that was deleted (`None`) lists no volumes any more.
+pub fn hindrance(node: Option<&NodeView>, observed: &Observed) -> Option<Hindrance> {
     let Some(pods) = observed.pods.present() else {
         return Some(Hindrance::NotRead);
     };
@@ -105,7 +105,9 @@ pub fn hindrance(node: &NodeView, observed: &Observed) -> Option<Hindrance> {
     if !left.is_empty() {
         return Some(Hindrance::Attachments(left));
     }
-    let surplus = node.volumes_attached.saturating_sub(tolerated.len());
+    let listed = node.map_or(0, |node| node.volumes_attached);
+    let staying = observed.attachments_cached.len();
+    let surplus = listed.saturating_sub(staying);
     (surplus > 0).then_some(Hindrance::VolumesAttached(surplus))
 }
 

@@ -51,6 +51,11 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
             memory.write_failures = 0;
             memory.write_retry_at = None;
             match asked {
+                Asked::Claim => {
+                    if let Some(claim) = &mut memory.claim {
+                        claim.seen = true;
+                    }
+                }
                 Asked::RecordIntent => {
                     if let Some(attempt) = &mut memory.attempt {
                         attempt.recorded = true;
@@ -63,7 +68,7 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
             }
         }
         Reply::Refused(status, message) => {
-            back_off(memory, now);
+            back_off(memory, &message, now);
             // A claim that was refused is not on the Node and never will be.
             if asked == Asked::Claim {
                 memory.claim = None;
@@ -72,7 +77,7 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
                 memory.denied = Some(message);
             }
         }
-        Reply::Unknown(_) => back_off(memory, now),
+        Reply::Unknown(message) => back_off(memory, &message, now),
         Reply::Device(order, reply) if memory.busy.is_some_and(|busy| busy.order == order) => {
             memory.busy = None;
             device(settings, memory, reply, now);
@@ -83,7 +88,8 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
 }
 
 /// 50 ms, doubled with each failure in a row, 10 s at most: a write is never repeated as it was, only decided again.
-fn back_off(memory: &mut Memory, now: Duration) {
+fn back_off(memory: &mut Memory, message: &str, now: Duration) {
+    message.clone_into(&mut memory.write_failure);
     let pause = Duration::from_millis(50) * 2u32.pow(memory.write_failures.min(8));
     memory.write_failures += 1;
     memory.write_retry_at = Some(now + pause.min(Duration::from_secs(10)));
@@ -93,8 +99,13 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
     match reply {
         DeviceReply::Looked(sights) => memory.sights = sights,
         DeviceReply::Commanded(results) => commanded(settings, memory, results, now),
-        DeviceReply::Confirmed(readings, failures) => {
+        DeviceReply::Confirmed {
+            readings,
+            failures,
+            kubelet_answers,
+        } => {
             memory.readings = Some(readings);
+            memory.kubelet_answered = kubelet_answers;
             if !failures.is_empty() {
                 memory.last_failure = Some(failures.join("; "));
             }

@@ -45,15 +45,23 @@ pub async fn patch_node(context: &Context, patch: NodePatch) -> Reply {
     )
 }
 
-/// Writes the status of a NodeFence by JSON merge patch.
-pub async fn patch_status(context: &Context, fence: &str, status: &Value) -> Reply {
+/// Writes the status of a NodeFence, by a merge patch that names the version it is for: what a superseded process has on its way
+/// must not overwrite the record of its successor (DESIGN S9). Returns the NodeFence as it is now.
+pub async fn patch_status(
+    context: &Context,
+    fence: &str,
+    changes: &Value,
+) -> Result<NodeFence, Reply> {
     let api = Api::<NodeFence>::all(context.writes.clone());
     let params = PatchParams {
         field_manager: Some(MANAGER.to_owned()),
         ..PatchParams::default()
     };
-    let body = Patch::Merge(serde_json::json!({ "status": status }));
-    reply(timeout(REQUEST_TIMEOUT, api.patch_status(fence, &params, &body)).await)
+    let patch = Patch::Merge(changes);
+    match timeout(REQUEST_TIMEOUT, api.patch_status(fence, &params, &patch)).await {
+        Ok(Ok(fence)) => Ok(fence),
+        outcome => Err(reply(outcome)),
+    }
 }
 
 /// Deletes stuck pods, grace 0, each only if it still is the pod that was seen.

@@ -6,12 +6,14 @@ use super::events::Events;
 use super::health::Health;
 use super::metrics::IncidentRow;
 use super::metrics::Metrics;
+use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
+use crate::api::settings::FenceMode;
 use crate::clock;
 use crate::core::budget::{self, Cluster, Hold, Open};
 use crate::core::observed::NodeView;
 use crate::core::select;
-use kube::Client;
+use kube::{Client, ResourceExt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -86,21 +88,77 @@ pub struct Brakes(Mutex<Admissions>);
 
 #[derive(Default)]
 struct Admissions {
+    /// NodeFences that may act.
     admitted: BTreeSet<String>,
-    times: BTreeMap<String, Vec<Duration>>,
+    /// NodeFences that nothing but the budget keeps from acting.
+    waiting: BTreeSet<String>,
+    /// Policy and first admission of each NodeFence of the last hour, by name.
+    times: BTreeMap<String, (String, Duration)>,
+}
+
+/// Whom the budget is asked for.
+pub struct Applicant<'a> {
+    /// The incident.
+    pub fence: &'a NodeFence,
+    /// Its policy; a human's NodeFence may have none.
+    pub policy: Option<&'a NodeFencingPolicy>,
+    /// A human wants it, or has approved it.
+    pub approved: bool,
 }
 
 impl Brakes {
-    /// Admits the incident, or says what holds it. An admitted incident stays admitted until it has ended.
-    pub fn admit(
-        &self,
-        context: &Context,
-        mine: &Open,
-        policy: Option<&NodeFencingPolicy>,
-        approved: bool,
-    ) -> Result<(), Hold> {
+    /// What would hold the incident if it wanted to act now.
+    pub fn look(&self, context: &Context, applicant: &Applicant<'_>) -> Result<(), Hold> {
+        let admissions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        admissions.judge(context, applicant)
+    }
+
+    /// Takes a place for the incident, which it keeps until [`Self::end`], or says what holds it.
+    pub fn admit(&self, context: &Context, applicant: &Applicant<'_>) -> Result<(), Hold> {
         let mut admissions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if admissions.admitted.contains(&mine.fence) {
+        admissions.judge(context, applicant)?;
+        let (name, now) = (applicant.fence.name_any(), clock::since_boot());
+        let policy = applicant.fence.spec.policy_name.clone();
+        let is_recent = |at: Duration| now.saturating_sub(at) < budget::HOUR;
+        admissions.times.retain(|_, (_, at)| is_recent(*at));
+        let times = &mut admissions.times;
+        times
+            .entry(name.clone())
+            .or_insert((policy.unwrap_or_default(), now));
+        admissions.waiting.remove(&name);
+        admissions.admitted.insert(name);
+        Ok(())
+    }
+
+    /// Whether the budget is all that keeps the incident from acting.
+    pub fn waits(&self, fence: &str, waits: bool) {
+        let mut admissions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if waits {
+            admissions.waiting.insert(fence.to_owned());
+        } else {
+            admissions.waiting.remove(fence);
+        }
+    }
+
+    /// An incident that holds a claim on its Node was admitted by the process before us.
+    pub fn readmit(&self, fence: &str) {
+        let mut admissions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        admissions.admitted.insert(fence.to_owned());
+    }
+
+    /// The incident has ended, or given its claim back: its place is free.
+    pub fn end(&self, fence: &str) {
+        let mut admissions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        admissions.admitted.remove(fence);
+        admissions.waiting.remove(fence);
+    }
+}
+
+impl Admissions {
+    fn judge(&self, context: &Context, applicant: &Applicant<'_>) -> Result<(), Hold> {
+        let (fence, policy) = (applicant.fence, applicant.policy);
+        let mine = self.open(fence);
+        if self.admitted.contains(&mine.fence) {
             return Ok(());
         }
         let nodes: Vec<NodeView> = context
@@ -119,96 +177,62 @@ impl Brakes {
                 .collect()
         };
         let selected: Vec<String> = policy.map(selected).unwrap_or_default();
-        let open = context.open(&admissions.admitted);
-        let none = Vec::new();
+        let fences = context.caches.fences();
+        let open = fences.iter().filter(|fence| !fence.is_ended());
+        let open: Vec<Open> = open.map(|fence| self.open(fence)).collect();
+        let times = self.times_of(&mine.policy, &fences);
         let cluster = Cluster {
             nodes: &nodes,
             selected: &selected,
             open: &open,
-            admissions: admissions.times.get(&mine.policy).unwrap_or(&none),
+            admissions: &times,
             own_node: context.own_node.as_deref(),
         };
-        let budget = policy
-            .map(|policy| policy.spec.budget.clone())
-            .unwrap_or_default();
-        let mode = policy.map_or(crate::api::settings::FenceMode::PowerOff, |policy| {
-            policy.spec.fence.mode
-        });
-        let now = clock::since_boot();
+        let budget = policy.map(|policy| policy.spec.budget.clone());
+        let mode = policy.map_or(FenceMode::PowerOff, |policy| policy.spec.fence.mode);
         budget::admit(
-            mine,
+            &mine,
             mode,
-            approved || policy.is_none(),
-            &budget,
+            applicant.approved || policy.is_none(),
+            &budget.unwrap_or_default(),
             &cluster,
-            now,
-        )?;
-        admissions.admitted.insert(mine.fence.clone());
-        admissions
-            .times
-            .entry(mine.policy.clone())
-            .or_default()
-            .push(now);
-        Ok(())
+            clock::since_boot(),
+        )
     }
 
-    /// An incident that holds a claim on its Node was admitted by the process before us.
-    pub fn readmit(&self, fence: &str) {
-        let mut admissions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        admissions.admitted.insert(fence.to_owned());
+    /// When incidents of the policy were admitted: by this process, or by one before it that wrote it down.
+    fn times_of(&self, policy: &str, fences: &[NodeFence]) -> Vec<Duration> {
+        let (now, wall_now) = (clock::since_boot(), clock::wall());
+        let ours = self.times.values().filter(|(of, _)| of == policy);
+        let written = fences.iter().filter_map(|fence| {
+            let is_other = !self.times.contains_key(&fence.name_any());
+            let at = fence.status.as_ref()?.approved_time?;
+            let age = Duration::try_from(wall_now.duration_since(at)).ok()?;
+            (is_other && fence.spec.policy_name.as_deref() == Some(policy))
+                .then(|| now.checked_sub(age))?
+        });
+        ours.map(|(_, at)| *at).chain(written).collect()
     }
 
-    /// The incident has ended: its place is free.
-    pub fn end(&self, fence: &str) {
-        let mut admissions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        admissions.admitted.remove(fence);
+    /// A NodeFence as the budget sees it.
+    fn open(&self, fence: &NodeFence) -> Open {
+        let name = fence.name_any();
+        let created = fence.metadata.creation_timestamp.as_ref();
+        Open {
+            admitted: self.admitted.contains(&name) || was_admitted(fence),
+            waits: self.waiting.contains(&name),
+            node: fence.spec.node_name.clone(),
+            policy: fence.spec.policy_name.clone().unwrap_or_default(),
+            created: created.map(|time| time.0.to_string()).unwrap_or_default(),
+            fence: name,
+        }
     }
 }
 
-impl Context {
-    /// All open incidents that want a place in a budget.
-    fn open(&self, admitted: &BTreeSet<String>) -> Vec<Open> {
-        let priorities: BTreeMap<String, i32> = self
-            .caches
-            .policies()
-            .into_iter()
-            .map(|policy| {
-                (
-                    policy.metadata.name.unwrap_or_default(),
-                    policy.spec.priority,
-                )
-            })
-            .collect();
-        self.caches
-            .fences()
-            .iter()
-            .filter(|fence| !super::status::is_ended(fence))
-            .map(|fence| open(fence, admitted, &priorities))
-            .collect()
-    }
-}
-
-/// A NodeFence as the budget sees it.
-pub fn open(
-    fence: &crate::api::fence::NodeFence,
-    admitted: &BTreeSet<String>,
-    priorities: &BTreeMap<String, i32>,
-) -> Open {
-    let name = fence.metadata.name.clone().unwrap_or_default();
-    let policy = fence.spec.policy_name.clone().unwrap_or_default();
-    Open {
-        admitted: admitted.contains(&name),
-        node: fence.spec.node_name.clone(),
-        priority: priorities.get(&policy).copied().unwrap_or_default(),
-        created: fence
-            .metadata
-            .creation_timestamp
-            .as_ref()
-            .map(|time| time.0.to_string())
-            .unwrap_or_default(),
-        fence: name,
-        policy,
-    }
+/// Admitted by a process before us: it has claimed the node, or more.
+fn was_admitted(fence: &NodeFence) -> bool {
+    let status = fence.status.as_ref();
+    status.is_some_and(|status| status.claim.is_some() || status.taint_applied_time.is_some())
 }
 
 /// The newest resourceVersion seen. A quorum LIST that is older means that etcd was restored from a backup (DESIGN S18); the
@@ -220,6 +244,13 @@ impl Revision {
     /// The newest resourceVersion so far: to be asked before a LIST is sent, because answers may overtake each other.
     pub fn newest(&self) -> u64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Takes note of the resourceVersion of an object that a watch has shown. It may be an old one, but it has been.
+    pub fn saw(&self, resource_version: Option<&str>) {
+        let number = resource_version.and_then(|text| text.parse::<u64>().ok());
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.0 = state.0.max(number.unwrap_or_default());
     }
 
     /// Takes note of the resourceVersion of a quorum LIST that was sent when `newest` was the newest.
@@ -245,5 +276,33 @@ impl Revision {
             .unwrap_or_else(PoisonError::into_inner)
             .1
             .clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S18: a quorum LIST older than what was seen before it was sent means that etcd was restored.
+    #[test]
+    fn a_cluster_that_went_back_is_frozen() {
+        let revision = Revision::default();
+        revision.saw(Some("120"));
+        revision.saw(Some("90"));
+        revision.note(revision.newest(), Some("121"));
+        assert_eq!(revision.frozen(), None);
+        revision.note(revision.newest(), Some("100"));
+        let words = revision.frozen().unwrap_or_default();
+        assert!(words.contains("121") && words.contains("100"), "{words}");
+    }
+
+    /// Answers may overtake each other: what was seen after a LIST was sent says nothing about it.
+    #[test]
+    fn an_answer_that_was_overtaken_freezes_nothing() {
+        let revision = Revision::default();
+        let newest = revision.newest();
+        revision.saw(Some("120"));
+        revision.note(newest, Some("119"));
+        assert_eq!(revision.frozen(), None);
     }
 }

@@ -7,7 +7,6 @@ use super::cache::Change;
 use super::context::Context;
 use super::detect::Detector;
 use super::incident::{self, Incidents};
-use super::status;
 use crate::api::fence::NodeFence;
 use crate::clock;
 use futures::{Stream, StreamExt};
@@ -114,7 +113,7 @@ async fn changed(context: &Context, detector: &mut Detector, change: Change) {
                 .caches
                 .fences()
                 .iter()
-                .any(|other| other.name_any() == fence && !status::is_ended(other));
+                .any(|other| other.name_any() == fence && !other.is_ended());
             // Nobody listens any more only while the operator ends.
             let _ = context.wake.send(fence);
             if ended_or_gone {
@@ -134,7 +133,7 @@ async fn changed(context: &Context, detector: &mut Detector, change: Change) {
 /// Wakes the loops of the open incidents that this concerns.
 fn wake(context: &Context, concerns: impl Fn(&NodeFence) -> bool) {
     for fence in context.caches.fences() {
-        if !status::is_ended(&fence) && concerns(&fence) {
+        if !fence.is_ended() && concerns(&fence) {
             let _ = context.wake.send(fence.name_any());
         }
     }

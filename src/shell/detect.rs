@@ -7,12 +7,13 @@
 use super::act::{self, MANAGER};
 use super::context::{Context, REQUEST_TIMEOUT};
 use super::events::{Note, node_reference};
-use super::{observe, status};
+use super::observe;
 use crate::api::fence::{NodeFence, NodeFenceSpec, Trigger, TriggerType};
 use crate::api::policy::{CordonedNodes, Exclusions, NodeFencingPolicy, UnhealthyCondition};
 use crate::clock;
 use crate::core::incident::Reply;
 use crate::core::observed::{NodeView, QUARANTINE, Ready, Seen};
+use crate::core::release::never_went_down;
 use crate::core::select::{Onsets, fenceable, first_due, governing};
 use crate::core::support::unsupported;
 use crate::core::taint;
@@ -26,6 +27,9 @@ use tokio::time::timeout;
 
 /// Characters of the node's name in the name of its NodeFence; a hash of the outage follows.
 const NODE_NAME_CHARACTERS: usize = 40;
+/// A node that registers has its taints rewritten by node-lifecycle in the same moment; a patch that names an element by its place
+/// then fails more often than not.
+const LIFT_PAUSE: Duration = Duration::from_secs(1);
 /// Pause after an incident could not be opened.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -34,6 +38,10 @@ pub struct Detector {
     context: Arc<Context>,
     onsets: BTreeMap<String, Onsets>,
     due: BTreeMap<String, Duration>,
+    /// When the quarantine of a node that has booted anew is lifted.
+    lifts: BTreeMap<String, Duration>,
+    /// Boot ID of each quarantined node that was told to have never gone down.
+    contradicted: BTreeMap<String, String>,
 }
 
 impl Detector {
@@ -43,12 +51,14 @@ impl Detector {
             context,
             onsets: BTreeMap::new(),
             due: BTreeMap::new(),
+            lifts: BTreeMap::new(),
+            contradicted: BTreeMap::new(),
         }
     }
 
     /// The moment (time since boot) of the next deadline.
     pub fn next_due(&self) -> Option<Duration> {
-        self.due.values().min().copied()
+        self.due.values().chain(self.lifts.values()).min().copied()
     }
 
     /// A node has changed: its onsets, its deadline, our taints on it.
@@ -56,9 +66,13 @@ impl Detector {
         let Some(node) = self.context.caches.node(name) else {
             self.onsets.remove(name);
             self.due.remove(name);
+            self.lifts.remove(name);
+            self.contradicted.remove(name);
             self.context.metrics.node_gone(name);
             return;
         };
+        let version = node.metadata.resource_version.as_deref();
+        self.context.revision.saw(version);
         let view = node.view();
         self.onsets
             .entry(name.to_owned())
@@ -94,6 +108,35 @@ impl Detector {
                 self.due.insert(name, clock::since_boot() + RETRY);
             }
         }
+        let now = clock::since_boot();
+        let lifts = self.lifts.iter().filter(|(_, at)| **at <= now);
+        let lifts: Vec<String> = lifts.map(|(name, _)| name.clone()).collect();
+        for name in lifts {
+            self.lifts.remove(&name);
+            if !self.lift(&name).await {
+                self.lifts.insert(name, clock::since_boot() + RETRY);
+            }
+        }
+    }
+
+    /// Lifts the quarantine of a node that has booted anew. `false`: to be tried again.
+    async fn lift(&self, name: &str) -> bool {
+        let node = match observe::node(&self.context, name).await {
+            Seen::Present(node) => node.view(),
+            Seen::Absent => return true,
+            Seen::Failed(_) | Seen::NotRead => return false,
+        };
+        let Some(patch) = taint::lift_quarantine(&node) else {
+            return true;
+        };
+        let reply = act::patch_node(&self.context, patch).await;
+        tracing::info!(
+            node = name,
+            boot = node.boot_id,
+            ?reply,
+            "the node has booted anew: its quarantine is lifted"
+        );
+        reply == Reply::Done
     }
 
     /// Works out when this node's incident is due, if it is to have one.
@@ -119,14 +162,16 @@ impl Detector {
         )?;
         let name = fence_name(node, policy, condition);
         let known = self.context.caches.fences().into_iter().any(|fence| {
-            fence.name_any() == name
-                || (fence.spec.node_name == node.name && !status::is_ended(&fence))
+            fence.name_any() == name || (fence.spec.node_name == node.name && !fence.is_ended())
         });
         (!known).then(|| (policy.clone(), condition.clone(), at))
     }
 
     /// Opens the incident, after a quorum read has confirmed the cache. `false`: to be tried again.
     async fn open_incident(&self, name: &str) -> bool {
+        if self.context.revision.frozen().is_some() {
+            return false;
+        }
         let node = match observe::node(&self.context, name).await {
             Seen::Present(node) => node.view(),
             Seen::Absent => return true,
@@ -197,7 +242,7 @@ impl Detector {
 
     /// Our taints on a node that no open incident looks after: quarantine after a new boot, an orphaned claim, an orphaned
     /// out-of-service.
-    async fn tidy(&self, cached: &NodeView) {
+    async fn tidy(&mut self, cached: &NodeView) {
         let owner = cached
             .claim()
             .and_then(taint::claim_fence)
@@ -209,19 +254,47 @@ impl Detector {
             return;
         };
         let node = node.view();
+        // A cluster that went back in time is not tidied up: what stands there may belong to a fence that it has forgotten.
+        if self.context.revision.frozen().is_some() {
+            return;
+        }
+        if never_went_down(
+            &node,
+            node.taint(QUARANTINE)
+                .and_then(|(_, it)| it.value.as_deref()),
+        ) {
+            self.tell_of_contradiction(&node);
+        }
         if owner
             .is_some_and(|owner| node.claim().and_then(taint::claim_fence) == Some(owner.as_str()))
         {
             self.tidy_claim(&node).await;
-        } else if let Some(patch) = taint::lift_quarantine(&node) {
-            let reply = act::patch_node(&self.context, patch).await;
-            tracing::info!(
-                node = node.name,
-                boot = node.boot_id,
-                ?reply,
-                "the node has booted anew: asked to lift its quarantine"
-            );
+        } else if taint::lift_quarantine(&node).is_some() {
+            let at = clock::since_boot() + LIFT_PAUSE;
+            self.lifts.entry(node.name.clone()).or_insert(at);
         }
+    }
+
+    /// The record of this fence has ended, and the machine that it proved down is Ready with the boot that was fenced (S22).
+    fn tell_of_contradiction(&mut self, node: &NodeView) {
+        let boot = self.contradicted.entry(node.name.clone()).or_default();
+        if *boot == node.boot_id {
+            return;
+        }
+        node.boot_id.clone_into(boot);
+        let message = format!(
+            "Node {} is Ready with the boot ID it was fenced with ({}): it never went down, its device lies or is wired to another machine; its quarantine stays: check the volumes' data, correct the FenceDevice, then reboot the node, or remove the taint (kubectl taint node {} {QUARANTINE}-)",
+            node.name, node.boot_id, node.name
+        );
+        tracing::error!(node = node.name, "{message}");
+        self.context.events.publish(Note {
+            regarding: node_reference(&node.name),
+            related: None,
+            warning: true,
+            reason: "FenceContradiction".to_owned(),
+            action: "Fence".to_owned(),
+            message,
+        });
     }
 
     /// A claim whose NodeFence does not exist: without out-of-service it goes once the node is Ready (before that, the next
@@ -232,7 +305,7 @@ impl Detector {
             return;
         };
         let open = match observe::fence(&self.context, owner).await {
-            Seen::Present(fence) => !status::is_ended(&fence),
+            Seen::Present(fence) => !fence.is_ended(),
             Seen::Absent => false,
             Seen::Failed(_) | Seen::NotRead => return,
         };

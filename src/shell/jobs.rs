@@ -4,8 +4,9 @@
 //! nothing but one thing: right before an off command leaves, the claim is read once more, and without it nothing is sent.
 
 use super::context::Context;
-use super::observe;
+use super::{observe, resolve};
 use crate::api::device::FenceDevice;
+use crate::api::settings::FenceMode;
 use crate::clock::{self, Clock};
 use crate::core::incident::{
     Attempt, Device, DeviceOrder, DeviceReply, Held, Level, OffResult, Settings, Sight,
@@ -23,6 +24,9 @@ use tokio::time::timeout;
 
 /// How long one question to a device may take, its turn and its Secret included.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A command leaves this long after the question for the claim at the latest (FAULTS F12), on a clock that counts suspend.
+const CLAIM_LIFE: Duration = Duration::from_secs(1);
 
 /// An order, and all that it needs.
 pub struct Job {
@@ -48,23 +52,39 @@ pub async fn run(context: &Context, job: &Job) -> DeviceReply {
             DeviceReply::Looked(join_all(sights).await)
         }
         DeviceOrder::Off(attempt) => {
-            let commands = job
-                .level
-                .devices
-                .iter()
-                .map(|device| off(context, job, device, attempt));
+            // To those that were written down, and to no other.
+            let is_written = |device: &&Device| attempt.devices.contains(&device.name);
+            let devices = job.level.devices.iter().filter(is_written);
+            let commands = devices.map(|device| off(context, job, device, attempt));
             DeviceReply::Commanded(join_all(commands).await.into_iter().collect())
         }
-        DeviceOrder::Confirm => {
+        DeviceOrder::Confirm { window } => {
             let confirmations = job
                 .level
                 .devices
                 .iter()
-                .map(|device| read(context, job, device));
-            let (readings, failures): (Vec<_>, Vec<_>) =
-                join_all(confirmations).await.into_iter().unzip();
-            DeviceReply::Confirmed(readings, failures.into_iter().flatten().collect())
+                .map(|device| read(context, job, device, *window));
+            let (readings, kubelet_answers) =
+                tokio::join!(join_all(confirmations), kubelet_answers(context, job));
+            let (readings, failures): (Vec<_>, Vec<_>) = readings.into_iter().unzip();
+            DeviceReply::Confirmed {
+                readings,
+                failures: failures.into_iter().flatten().collect(),
+                kubelet_answers,
+            }
         }
+    }
+}
+
+/// In mode ConfirmOnly the machine read Off before this began, so its kubelet must not answer any more (S22). After an off command
+/// that is looked at when the readings are judged: the machine may take a moment to go down.
+async fn kubelet_answers(context: &Context, job: &Job) -> bool {
+    if job.settings.mode != FenceMode::ConfirmOnly {
+        return false;
+    }
+    match observe::node(context, &job.settings.node).await {
+        Seen::Present(node) => observe::kubelet_answers(&node).await,
+        _ => false,
     }
 }
 
@@ -165,8 +185,17 @@ async fn command(context: &Context, job: &Job, device: &Device) -> OffResult {
     if let Err(wrong) = device.identity.check(&device.name, &reading) {
         return OffResult::NotSent(wrong.to_string());
     }
+    let looked = clock::since_boot();
     if let Err(reason) = still_claimed(context, job).await {
         return OffResult::NotSent(reason);
+    }
+    let age = clock::since_boot().saturating_sub(looked);
+    if age > CLAIM_LIFE {
+        return OffResult::NotSent(format!(
+            "the claim was read {} ms before the command, at most {} ms are allowed",
+            age.as_millis(),
+            CLAIM_LIFE.as_millis()
+        ));
     }
     match session.force_off().await {
         Ok(OffOutcome::Accepted) => OffResult::Accepted,
@@ -194,6 +223,12 @@ async fn still_claimed(context: &Context, job: &Job) -> Result<(), String> {
             node.claim().unwrap_or("none")
         ));
     }
+    if !held.boot_id.is_empty() && node.boot_id != held.boot_id {
+        return Err(format!(
+            "Node {} has booted anew: its boot ID is {}, to be turned off is {}",
+            node.name, node.boot_id, held.boot_id
+        ));
+    }
     // Under out-of-service a node that says Ready with its old boot is the reason for the command.
     if node.ready() == Ready::True && !node.out_of_service() {
         return Err("the Node is Ready again".to_owned());
@@ -202,10 +237,16 @@ async fn still_claimed(context: &Context, job: &Job) -> Result<(), String> {
 }
 
 /// Reads in a new session until there is a run of Off, or until time is up.
-async fn read(context: &Context, job: &Job, device: &Device) -> (DeviceReadings, Option<String>) {
+async fn read(
+    context: &Context,
+    job: &Job,
+    device: &Device,
+    window: Duration,
+) -> (DeviceReadings, Option<String>) {
     let nothing = |reason: String| {
         let readings = DeviceReadings {
             device: device.name.clone(),
+            version: device.version.clone(),
             identity: device.identity.clone(),
             readings: Vec::new(),
         };
@@ -218,12 +259,17 @@ async fn read(context: &Context, job: &Job, device: &Device) -> (DeviceReadings,
         Ok(found) => found,
         Err(reason) => return nothing(reason),
     };
-    let _turn = context.devices.turn(&object, driver.as_ref()).await;
+    let turn = context.devices.turn(&object, driver.as_ref());
+    let Ok(_turn) = timeout(job.level.timeout, turn).await else {
+        let limit = job.level.timeout.as_secs();
+        return nothing(format!("another call to it has not ended within {limit} s"));
+    };
     let plan = ConfirmPlan {
         reads: u32::try_from(job.settings.verification.off_reads_min).unwrap_or(u32::MAX),
         period: job.settings.read_period,
-        window: job.settings.verification.window,
-        deadline: job.level.timeout,
+        window,
+        // A window that the core had to lengthen is not cut off by a level's short limit.
+        deadline: job.level.timeout.max(window + LOOK_TIMEOUT),
     };
     let watch = |reading: &Reading| {
         // An error names nobody; a machine that answers must be the right one.
@@ -245,6 +291,7 @@ async fn read(context: &Context, job: &Job, device: &Device) -> (DeviceReadings,
     };
     let readings = DeviceReadings {
         device: device.name.clone(),
+        version: resolve::version(&object),
         identity: device.identity.clone(),
         readings: confirmation.readings,
     };

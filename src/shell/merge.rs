@@ -3,7 +3,6 @@
 //! A whole status as a merge patch would leave behind every field that is no longer there. And the `resourceVersion` that the
 //! new status was derived from goes with it, so that a write based on an older state is refused (409) and derived anew.
 
-use kube::Resource;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -28,9 +27,9 @@ fn difference(old: &Value, new: &Value) -> Option<Value> {
     Some(Value::Object(patch))
 }
 
-/// Merge patch of `/status` that takes `object` from the status it has to `new`; none when they are the same.
-pub fn status_patch<K: Resource, S: Serialize>(
-    object: &K,
+/// Merge patch of `/status` that takes an object of this `resourceVersion` from `old` to `new`; none when they are the same.
+pub fn status_patch<S: Serialize>(
+    version: Option<&str>,
     old: Option<&S>,
     new: &S,
 ) -> Option<Value> {
@@ -38,7 +37,7 @@ pub fn status_patch<K: Resource, S: Serialize>(
     let new = serde_json::to_value(new).ok()?;
     let change = difference(&old.unwrap_or_else(|| json!({})), &new)?;
     Some(json!({
-        "metadata": {"resourceVersion": object.meta().resource_version},
+        "metadata": {"resourceVersion": version},
         "status": change,
     }))
 }

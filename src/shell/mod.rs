@@ -25,6 +25,5 @@ pub mod resolve;
 pub mod run;
 pub mod server;
 pub mod slim;
-pub mod status;
 pub mod stop;
 pub mod undecodable;

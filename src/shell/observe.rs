@@ -26,71 +26,115 @@ pub async fn node(context: &Context, name: &str) -> Seen<SlimNode> {
     get(Api::<SlimNode>::all(context.reads.clone()), name).await
 }
 
-/// Everything else that a round needs.
-pub async fn rest(context: &Context, node: &SlimNode, view: NodeView, needs: Needs) -> Observed {
-    let name = view.name.as_str();
-    let (lease, pods, attachments, kubelet_answers) = tokio::join!(
-        async {
-            if needs.lease {
-                lease(context, name).await
-            } else {
-                Seen::NotRead
-            }
-        },
-        async {
-            if needs.pods {
-                pods(context, name).await
-            } else {
-                Seen::NotRead
-            }
-        },
-        async {
-            if needs.attachments {
-                attachments(context, name).await
-            } else {
-                Seen::NotRead
-            }
-        },
-        async { needs.kubelet && kubelet_answers(node).await },
-    );
-    let tolerated_volumes = match pods.present() {
-        Some(pods) => tolerated_volumes(context, pods).await,
-        None => Vec::new(),
-    };
-    let attachments_cached = context
-        .caches
-        .attachments_of(name)
-        .iter()
-        .map(|attachment| attachment.view())
-        .collect();
-    Observed {
-        node: Seen::Present(view),
-        lease,
-        pods,
-        attachments,
-        attachments_cached,
-        tolerated_volumes,
-        kubelet_answers,
-        hold: None,
-        rival: false,
-        frozen: context.revision.frozen(),
+/// The reads of a round. What can be foreseen is read at once with the Node, the rest when the Node says that it is needed.
+pub struct Reads {
+    name: String,
+    node: Seen<SlimNode>,
+    view: Seen<NodeView>,
+    lease: Seen<LeaseView>,
+    pods: Seen<Vec<PodView>>,
+    attachments: Seen<Vec<AttachmentView>>,
+}
+
+impl Reads {
+    /// Reads the Node and, side by side with it, what is foreseen.
+    pub async fn begin(context: &Context, name: &str, foreseen: Needs) -> Self {
+        let (node, (lease, pods, attachments)) =
+            tokio::join!(node(context, name), lists(context, name, foreseen));
+        Self {
+            name: name.to_owned(),
+            view: seen_map(node.clone(), |node| node.view()),
+            node,
+            lease,
+            pods,
+            attachments,
+        }
+    }
+
+    /// The Node, if it exists and could be read.
+    pub fn node(&self) -> Option<&NodeView> {
+        self.view.present()
+    }
+
+    /// Reads what else is needed.
+    pub async fn complete(self, context: &Context, fence: &str, needs: Needs) -> Observed {
+        let name = self.name.as_str();
+        let missing = Needs {
+            lease: needs.lease && self.lease == Seen::NotRead,
+            pods: needs.pods && self.pods == Seen::NotRead,
+            attachments: needs.attachments && self.attachments == Seen::NotRead,
+            ..needs
+        };
+        let ((lease, pods, attachments), kubelet_answers, evidence) = tokio::join!(
+            lists(context, name, missing),
+            async {
+                match self.node.present() {
+                    Some(node) if needs.kubelet => kubelet_answers(node).await,
+                    _ => false,
+                }
+            },
+            async {
+                match needs.record {
+                    true => seen_map(self::fence(context, fence).await, |fence| {
+                        fence.status.is_some_and(|status| status.evidence.is_some())
+                    }),
+                    false => Seen::NotRead,
+                }
+            },
+        );
+        let lease = self.lease.or(lease);
+        let pods = self.pods.or(pods);
+        let tolerated_volumes = match pods.present() {
+            Some(pods) => tolerated_volumes(context, pods).await,
+            None => Vec::new(),
+        };
+        let cached = context.caches.attachments_of(name);
+        Observed {
+            node: self.view,
+            lease,
+            pods,
+            attachments: self.attachments.or(attachments),
+            attachments_cached: cached.iter().map(|attachment| attachment.view()).collect(),
+            tolerated_volumes,
+            kubelet_answers,
+            evidence,
+            hold: None,
+            rival: false,
+            frozen: context.revision.frozen(),
+        }
     }
 }
 
-/// What a round has seen when the Node itself could not be read.
-pub fn nothing_but(node: Seen<NodeView>) -> Observed {
-    Observed {
-        node,
-        lease: Seen::NotRead,
-        pods: Seen::NotRead,
-        attachments: Seen::NotRead,
-        attachments_cached: Vec::new(),
-        tolerated_volumes: Vec::new(),
-        kubelet_answers: false,
-        hold: None,
-        rival: false,
-        frozen: None,
-    }
+/// The node's Lease, pods and VolumeAttachments, as far as they are wanted.
+async fn lists(
+    context: &Context,
+    name: &str,
+    wanted: Needs,
+) -> (
+    Seen<LeaseView>,
+    Seen<Vec<PodView>>,
+    Seen<Vec<AttachmentView>>,
+) {
+    tokio::join!(
+        async {
+            match wanted.lease {
+                true => lease(context, name).await,
+                false => Seen::NotRead,
+            }
+        },
+        async {
+            match wanted.pods {
+                true => pods(context, name).await,
+                false => Seen::NotRead,
+            }
+        },
+        async {
+            match wanted.attachments {
+                true => attachments(context, name).await,
+                false => Seen::NotRead,
+            }
+        },
+    )
 }
 
 /// A missing Lease is one that never moves.
@@ -144,7 +188,8 @@ async fn tolerated_volumes(context: &Context, pods: &[PodView]) -> Vec<String> {
     volumes
 }
 
-async fn kubelet_answers(node: &SlimNode) -> bool {
+/// Does something answer at the kubelet's port?
+pub async fn kubelet_answers(node: &SlimNode) -> bool {
     let Some((address, port)) = node.kubelet() else {
         return false;
     };
@@ -158,10 +203,20 @@ async fn kubelet_answers(node: &SlimNode) -> bool {
     )
 }
 
+/// It is the object that was asked for, and not an empty or a cut one (F22).
+fn is_whole<K: Resource>(object: &K, name: &str) -> bool {
+    let meta = object.meta();
+    meta.name.as_deref() == Some(name) && meta.uid.as_ref().is_some_and(|uid| !uid.is_empty())
+}
+
 async fn get<K: Resource + Clone + DeserializeOwned + Debug>(api: Api<K>, name: &str) -> Seen<K> {
-    match timeout(REQUEST_TIMEOUT, api.get_opt(name)).await {
-        Ok(Ok(Some(object))) => Seen::Present(object),
-        Ok(Ok(None)) => Seen::Absent,
+    match timeout(REQUEST_TIMEOUT, api.get(name)).await {
+        Ok(Ok(object)) if is_whole(&object, name) => Seen::Present(object),
+        Ok(Ok(_)) => Seen::Failed(format!("what was answered is not {name}")),
+        // A proxy's 404 is no word of the API server.
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 && status.reason == "NotFound" => {
+            Seen::Absent
+        }
         Ok(Err(error)) => Seen::Failed(error.to_string()),
         Err(_) => Seen::Failed(format!(
             "the API server did not answer within {} s",

@@ -187,7 +187,11 @@ impl PolicyStatuses {
     }
 
     async fn write(&self, policy: &NodeFencingPolicy, status: &NodeFencingPolicyStatus) -> bool {
-        let Some(patch) = status_patch(policy, policy.status.as_ref(), status) else {
+        let Some(patch) = status_patch(
+            policy.metadata.resource_version.as_deref(),
+            policy.status.as_ref(),
+            status,
+        ) else {
             return true;
         };
         let api = Api::<NodeFencingPolicy>::all(self.client.clone());

@@ -6,7 +6,7 @@
 use super::devices::{Devices, serving};
 use crate::api::device::FenceDevice;
 use crate::api::fence::{ApprovalDecision, DesiredState, NodeFence, TriggerType};
-use crate::api::fence_status::{AttemptAction, NodeFenceStatus};
+use crate::api::fence_status::NodeFenceStatus;
 use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::{ApprovalMode, FenceLevel, FenceMode, LevelRequirement};
 use crate::core::incident::{Approval, Device, Level, Record, Settings};
@@ -39,6 +39,7 @@ pub fn settings(
         node_uid: spec.node_uid.clone().or_else(|| status.node_uid.clone()),
         boot_id: spec.boot_id.clone().or_else(|| status.boot_id.clone()),
         human,
+        adopted: spec.trigger.type_ == TriggerType::External,
         mode: frozen.mode,
         strategy: spec.recovery.strategy,
         pod_deletion: spec.recovery.pod_deletion,
@@ -81,6 +82,7 @@ fn resolve_level(
             .filter(selected)
             .map(|device| Device {
                 name: device.metadata.name.clone().unwrap_or_default(),
+                version: version(device),
                 identity: all.identity_rule(device, node),
             })
     });
@@ -97,6 +99,16 @@ fn resolve_level(
         timeout: Duration::from_secs(level.timeout_seconds.into()),
         devices,
     }
+}
+
+/// `<uid>/<generation>`: another one after each change of the FenceDevice's spec.
+pub fn version(device: &FenceDevice) -> String {
+    let (uid, generation) = (device.metadata.uid.as_deref(), device.metadata.generation);
+    format!(
+        "{}/{}",
+        uid.unwrap_or_default(),
+        generation.unwrap_or_default()
+    )
 }
 
 fn approval(fence: &NodeFence) -> Approval {
@@ -142,20 +154,5 @@ fn rank(mode: FenceMode) -> u8 {
         FenceMode::Observe => 0,
         FenceMode::ConfirmOnly => 1,
         FenceMode::PowerOff => 2,
-    }
-}
-
-/// What the NodeFence says of the time before this process.
-pub fn record(status: &NodeFenceStatus) -> Record {
-    let off =
-        |attempt: &&crate::api::fence_status::Attempt| attempt.action == AttemptAction::PowerOff;
-    Record {
-        evidence: status.evidence.is_some(),
-        unresolved: status
-            .attempts
-            .iter()
-            .filter(off)
-            .any(|attempt| attempt.completion_time.is_none()),
-        attempts: status.attempt_count.unwrap_or_default(),
     }
 }

@@ -104,6 +104,7 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
         health.clone(),
         stop.clone(),
     ));
+    tasks.spawn(keep_warm(clients.clone(), stop.clone()));
     let (events, publisher) = Events::new(
         clients.reads.clone(),
         settings.pod_name.as_deref(),
@@ -116,7 +117,8 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
         // First: the loops end with it too.
         biased;
         () = stop.wait() => {}
-        ended = loops => {
+        // They may hear of the signal a moment before this does.
+        ended = loops => if !stop.requested() {
             let how = ended.map_or_else(|error| error.to_string(), |()| "without an error".to_owned());
             return Err(Error::Loops(how));
         }
@@ -260,6 +262,21 @@ async fn reach(clients: &Clients, health: &Health) -> Result<String, Error> {
         tracing::warn!("{words}; tries again in {} s", RETRY_PAUSE.as_secs());
         health.close(Gate::Cluster, vec![words]);
         sleep(RETRY_PAUSE).await;
+    }
+}
+
+/// Keeps as many connections open as a round of an incident uses at once: one that has to be opened first costs a TLS handshake
+/// between a policy's deadline and its taint. Idle ones are closed after 90 s (hyper-util's default).
+async fn keep_warm(clients: Clients, stop: Stop) {
+    const PERIOD: Duration = Duration::from_secs(30);
+    let Clients { reads, writes } = &clients;
+    loop {
+        let requests = [reads, reads, reads, writes].map(|client| client.apiserver_version());
+        // How it goes is no matter here: whoever needs an answer asks for one.
+        let asked = timeout(CHECK_TIME_MAX, futures::future::join_all(requests));
+        if stop.or(asked).await.is_none() || stop.or(sleep(PERIOD)).await.is_none() {
+            return;
+        }
     }
 }
 

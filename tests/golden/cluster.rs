@@ -1,11 +1,13 @@
 //! The world of a story: one Node with its pods and volumes, devices that answer when the story says so, and an API server that
 //! really applies the core's JSON Patches, tests and all.
 
+use jiff::Timestamp;
+use node_fencing_operator::api::fence_status::NodeFenceStatus;
 use node_fencing_operator::api::settings::{FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode};
 use node_fencing_operator::core::budget::Hold;
 use node_fencing_operator::core::incident::{
-    Approval, Decision, Device, DeviceOrder, DeviceReply, Effect, Level, Memory, OffResult, Record,
-    Reply, Settings, Sight,
+    Approval, Decision, Device, DeviceOrder, DeviceReply, Effect, Evidence, Level, Memory,
+    OffResult, Record, Reply, Settings, Sight,
 };
 use node_fencing_operator::core::observed::{
     AttachmentView, CLAIM, ConditionView, LeaseView, NodeView, OUT_OF_SERVICE, Observed, PodView,
@@ -14,6 +16,7 @@ use node_fencing_operator::core::observed::{
 use node_fencing_operator::core::plan::{Moment, needs, step};
 use node_fencing_operator::core::proof::{DeviceReadings, IdentityRule, Require, Verification};
 use node_fencing_operator::core::reading::{Identity, PowerState, Reading};
+use node_fencing_operator::core::record;
 use node_fencing_operator::core::reply::{Asked, learn};
 use node_fencing_operator::core::taint::NodePatch;
 use serde_json::{Value, json};
@@ -26,6 +29,8 @@ const MACHINE: &str = "11111111-2222-4333-8444-555555555555";
 const OTHER: &str = "99999999-2222-4333-8444-555555555555";
 /// How long a device takes to answer one question.
 const ANSWER_TIME: Duration = Duration::from_millis(10);
+/// No decision hangs on the wall clock.
+const WALL: Timestamp = Timestamp::UNIX_EPOCH;
 /// Time between two readings of one confirmation.
 const READ_PERIOD: Duration = Duration::from_millis(1100);
 
@@ -124,7 +129,7 @@ fn reading(word: &str, raw: &str, asked: Duration) -> Result<Reading, String> {
         },
         asked,
         answered: asked + ANSWER_TIME,
-        wall: jiff::Timestamp::UNIX_EPOCH,
+        wall: WALL,
     })
 }
 
@@ -159,7 +164,7 @@ pub struct World {
     late: Option<NodePatch>,
     pending: Option<Pending>,
     nonces: u32,
-    record: Record,
+    status: NodeFenceStatus,
 }
 
 impl World {
@@ -179,6 +184,7 @@ impl World {
             node_uid: Some("uid-1".to_owned()),
             boot_id: Some("boot-1".to_owned()),
             human: false,
+            adopted: false,
             mode: FenceMode::ConfirmOnly,
             strategy: RecoveryStrategy::OutOfServiceTaint,
             pod_deletion: PodDeletion::Expedited,
@@ -219,7 +225,7 @@ impl World {
             late: None,
             pending: None,
             nonces: 0,
-            record: Record::default(),
+            status: NodeFenceStatus::default(),
         }
     }
 
@@ -227,6 +233,7 @@ impl World {
     pub fn device(name: &str) -> Device {
         Device {
             name: name.to_owned(),
+            version: "uid/1".to_owned(),
             identity: IdentityRule::Is(MACHINE.to_owned()),
         }
     }
@@ -246,10 +253,7 @@ impl World {
 
     /// One round, as the shell makes it: reads what the core asks for and nothing else.
     pub fn decide(&mut self) -> Decision {
-        let needs = match &self.node {
-            Some(node) => needs(&self.settings, &self.memory, node),
-            None => Default::default(),
-        };
+        let needs = needs(&self.settings, &self.memory, self.node.as_ref());
         let read = |wanted: bool, fails: bool| match (wanted, fails) {
             (false, _) => Some(Seen::NotRead),
             (true, true) => Some(Seen::Failed("HTTP 503".to_owned())),
@@ -287,6 +291,10 @@ impl World {
                 .flat_map(|pod| pod.claims.clone())
                 .collect(),
             kubelet_answers: needs.kubelet && self.kubelet_answers,
+            evidence: match needs.record {
+                true => Seen::Present(self.status.evidence.is_some()),
+                false => Seen::NotRead,
+            },
             hold: self.hold.clone(),
             rival: self.rival,
             frozen: self.frozen.clone(),
@@ -373,11 +381,12 @@ impl World {
                 self.settings.node_uid = Some(uid);
                 self.settings.boot_id = Some(boot_id);
             }
-            Effect::RecordIntent(_) => {
-                self.record.attempts += 1;
-                self.record.unresolved = true;
+            Effect::RecordIntent(attempt) => {
+                record::intent(&mut self.status, &attempt, Duration::ZERO, WALL);
             }
-            Effect::StoreEvidence(_) => self.record.evidence = true,
+            Effect::StoreEvidence(evidence) => {
+                record::evidence(&mut self.status, &evidence, &self.memory, self.now, WALL);
+            }
             Effect::Evict(eviction) => {
                 let evicted = |pod: &PodView| eviction.pods.iter().any(|gone| gone.uid == pod.uid);
                 self.pods.retain(|pod| pod.finalizers || !evicted(pod));
@@ -444,7 +453,7 @@ impl World {
     pub fn restart(&mut self) {
         self.memory = Memory::default();
         self.pending = None;
-        self.settings.record = self.record.clone();
+        self.settings.record = record::read(&self.status);
     }
 
     /// A device answers; the order's reply goes out once all of its devices have.
@@ -466,6 +475,9 @@ impl World {
             Reply::Device(pending.number, reply),
             self.now,
         );
+        if let Some(attempt) = self.memory.attempt.clone() {
+            record::outcome(&mut self.status, &attempt, WALL);
+        }
         Ok(())
     }
 
@@ -499,21 +511,23 @@ impl World {
                     Ok((device.name.clone(), result))
                 };
                 let results = answered.map(result).collect::<Result<_, String>>()?;
-                self.record.unresolved = false;
                 DeviceReply::Commanded(results)
             }
-            DeviceOrder::Confirm => {
+            DeviceOrder::Confirm { .. } => {
                 let read = |(device, answer): (&Device, &Answer)| {
                     Ok(DeviceReadings {
                         device: device.name.clone(),
+                        version: device.version.clone(),
                         identity: device.identity.clone(),
                         readings: answer.readings(self.now)?,
                     })
                 };
-                DeviceReply::Confirmed(
-                    answered.map(read).collect::<Result<_, String>>()?,
-                    Vec::new(),
-                )
+                DeviceReply::Confirmed {
+                    readings: answered.map(read).collect::<Result<_, String>>()?,
+                    failures: Vec::new(),
+                    kubelet_answers: self.kubelet_answers
+                        && self.settings.mode == FenceMode::ConfirmOnly,
+                }
             }
         })
     }
@@ -530,6 +544,7 @@ impl World {
         };
         match event {
             "is NotReady" => status(&mut self.node, "Unknown")?,
+            "reports Ready=False" => status(&mut self.node, "False")?,
             "is Ready" => status(&mut self.node, "True")?,
             "is deleted" => self.node = None,
             "is created anew" => self.node = Some(node("uid-2", "boot-2")),
@@ -561,6 +576,21 @@ impl World {
             effect,
             time_added: None,
         });
+        Ok(())
+    }
+
+    /// Another process of the operator took the incident over, proved it and set the taint.
+    pub fn successor_taints(&mut self) -> Result<(), String> {
+        self.taint_by_somebody("nodefencing.io/claim=fence-other:NoExecute")?;
+        self.taint_by_somebody("node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")?;
+        let evidence = Evidence {
+            claim: "fence-other".to_owned(),
+            node_uid: "uid-1".to_owned(),
+            boot_id: "boot-1".to_owned(),
+            lease_renew_time: String::new(),
+            readings: Vec::new(),
+        };
+        record::evidence(&mut self.status, &evidence, &self.memory, self.now, WALL);
         Ok(())
     }
 

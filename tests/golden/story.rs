@@ -83,9 +83,15 @@ fn line(world: &World, decision: &Decision) -> String {
             let what = match order {
                 DeviceOrder::Look => "look at",
                 DeviceOrder::Off(_) => "turn off by",
-                DeviceOrder::Confirm => "confirm by",
+                DeviceOrder::Confirm { .. } => "confirm by",
             };
-            format!("{what} {}", world.device_names(*level).join(", "))
+            let names = world.device_names(*level).join(", ");
+            match order {
+                DeviceOrder::Confirm { window } if *window > world.settings.verification.window => {
+                    format!("{what} {names} over {}s", window.as_secs())
+                }
+                _ => format!("{what} {names}"),
+            }
         }
         Effect::StoreEvidence(_) => "store evidence".to_owned(),
         Effect::Evict(eviction) => format!("delete {} pod(s)", eviction.pods.len()),
@@ -144,7 +150,12 @@ fn set(settings: &mut Settings, line: &str) -> Result<(), String> {
             settings.node_uid = None;
             settings.boot_id = None;
         }
+        ("human", "names the uid") => {
+            settings.human = true;
+            settings.boot_id = None;
+        }
         ("adopted", "") => {
+            settings.adopted = true;
             settings.mode = FenceMode::Observe;
             settings.boot_id = None;
             settings.levels.clear();
@@ -260,6 +271,13 @@ fn happen(world: &mut World, event: &str) -> Result<(), String> {
             let level = world.settings.levels.first_mut().ok_or("no level")?;
             level.devices = rest.split(", ").map(World::device).collect();
         }
+        "corrected" => {
+            let levels = &mut world.settings.levels;
+            let mut devices = levels.iter_mut().flat_map(|level| &mut level.devices);
+            let device = devices.find(|device| device.name == rest);
+            device.ok_or("no such device")?.version = "uid/2".to_owned();
+        }
+        "successor" => world.successor_taints()?,
         device if world.knows(device) => world.answer(device, Answer::parse(rest)?)?,
         _ => return Err(format!("unknown event `{event}`")),
     }

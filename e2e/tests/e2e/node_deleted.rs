@@ -23,8 +23,8 @@ fn uid(node: &Node) -> Result<String> {
 }
 
 /// The incident has ended without another write to a Node, and its words say why.
-async fn ended(outage: &Outage, why: &str) -> Result<String> {
-    let fence = outage.lab.wait_stage(&outage.node, "Aborted").await?;
+async fn ended(outage: &Outage, stage: &str, why: &str) -> Result<String> {
+    let fence = outage.lab.wait_stage(&outage.node, stage).await?;
     let words = condition(&fence, "Succeeded").map(|ended| ended["message"].to_string());
     ensure!(
         words.as_ref().is_some_and(|words| words.contains(why)),
@@ -61,7 +61,7 @@ async fn a_node_deleted_before_the_taint_ends_the_incident() -> Result<()> {
     outage.cut().await?;
     let kept = outage.keep_before_the_evidence().await?;
     let old_uid = delete(&outage).await?;
-    let old_fence = ended(&outage, "was deleted").await?;
+    let old_fence = ended(&outage, "Aborted", "was deleted").await?;
     kept.remove();
     ensure!(outage.node_writes().await?.len() == 1, "the claim alone");
     begins_from_zero(&outage, &old_uid, &old_fence).await?;
@@ -76,14 +76,23 @@ async fn a_node_deleted_after_the_taint_ends_the_incident() -> Result<()> {
     outage.cut().await?;
     outage.lab.wait_stage(&outage.node, "Detaching").await?;
     let old_uid = delete(&outage).await?;
-    let old_fence = ended(&outage, "was deleted").await?;
-    ensure!(outage.node_writes().await?.len() == 2, "claim and taint");
+    let fence = outage.lab.wait_fence(&outage.node, |fence| {
+        condition(fence, "Succeeded").is_some_and(|it| {
+            it["message"]
+                .to_string()
+                .contains("was deleted under its taint")
+        })
+    });
+    ensure!(condition(&fence.await?, "Succeeded").is_some_and(|it| it["status"] == "Unknown"));
     array.clear_faults().await?;
     outage
         .lab
         .workloads
         .wait_running_elsewhere("db-0", &outage.node, LIMIT)
         .await?;
+    // The record stays open until everything is free.
+    let old_fence = ended(&outage, "Recovered", "was deleted under its taint").await?;
+    ensure!(outage.node_writes().await?.len() == 2, "claim and taint");
     begins_from_zero(&outage, &old_uid, &old_fence).await?;
     outage.finish().await
 }
@@ -97,7 +106,7 @@ async fn a_taint_under_way_to_a_node_that_was_created_anew_is_refused() -> Resul
     let old_uid = delete(&outage).await?;
     outage.restore().await?;
     taint.release();
-    let old_fence = ended(&outage, "").await?;
+    let old_fence = ended(&outage, "Aborted", "").await?;
     let refused = outage.lab.writes().await?.into_iter().any(|write| {
         write.verb == "patch" && write.object_ref.resource == "nodes" && !write.succeeded()
     });

@@ -30,7 +30,7 @@ fn open(fence: &str, node: &str, admitted: bool) -> Open {
         node: node.to_owned(),
         policy: "p".to_owned(),
         admitted,
-        priority: 0,
+        waits: true,
         created: fence.to_owned(),
     }
 }

@@ -4,17 +4,24 @@
 //! (DESIGN §2); moving any of these steps before another one loses data, and the model in `tests/model` shows how.
 
 use super::super::incident::{
-    Approval, Attempt, Decision, DeviceOrder, Effect, Held, Level, Memory, OffResult, Settings,
+    Approval, Attempt, Decision, Device, DeviceOrder, Effect, Held, Level, Memory, OffResult,
+    Settings,
 };
 use super::super::observed::{NodeView, Observed, PodView, Ready, Seen};
+use super::super::proof::DeviceReadings;
 use super::super::quiesce::{name_some, startable, stuck, tolerating};
 use super::super::stage::Stage;
 use super::super::taint;
-use super::level::{current_level, fail, in_trouble, judge_level, names, order};
+use super::level::{
+    current_level, fail, in_trouble, judge_level, lost_device, names, note_devices, order,
+};
 use super::prove::prove;
 use super::{Moment, act, poll, wait};
 use crate::api::settings::FenceMode;
 use std::time::Duration;
+
+/// How long another process is left alone with a claim that it has taken from this one.
+const RIVAL_PAUSE: Duration = Duration::from_secs(30);
 
 pub(super) fn step(
     s: &Settings,
@@ -29,7 +36,7 @@ pub(super) fn step(
     }
     match &mut m.claim {
         Some(held) if held.value == claim => held.seen = true,
-        _ => return take_over(s, m, node, t),
+        _ => return take_over(s, m, node, claim, o, t),
     }
     // A removal that got no answer may still land: nothing else is built on this claim.
     if m.dropping {
@@ -57,6 +64,9 @@ pub(super) fn step(
         .until(at);
     }
     forget_other_devices(m, &level);
+    if let Some(words) = lost_device(m, &level) {
+        return try_again(s, m, words, t);
+    }
     if s.mode == FenceMode::PowerOff
         && let Some(decision) = power_off(s, m, &level, t)
     {
@@ -172,8 +182,37 @@ pub(super) fn drop_claim(m: &mut Memory, node: &NodeView, claim: &str, words: St
     }
 }
 
-/// The claim is a process's before us, or a rival's: put ours in its place and begin from nothing.
-fn take_over(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Decision {
+/// The claim is a process's before us, or a rival's: put ours in its place and begin from nothing. One that has just taken it from
+/// this process lives, and is given the time to finish: two that take it from each other would both never prove anything.
+fn take_over(
+    s: &Settings,
+    m: &mut Memory,
+    node: &NodeView,
+    claim: &str,
+    o: &Observed,
+    t: &Moment,
+) -> Decision {
+    if m.claim.as_ref().is_some_and(|held| held.seen) {
+        // Not all at the same moment.
+        let jitter = u64::from(t.nonce.as_bytes().first().copied().unwrap_or_default() % 16);
+        m.rival_until = Some(t.now + RIVAL_PAUSE + Duration::from_secs(jitter));
+        m.forget_claim(t.now + s.late_effect);
+    }
+    if let Some(until) = m.rival_until.filter(|until| t.now < *until) {
+        let words = format!(
+            "claim {claim} of another operator process stands on Node {}: it goes on with the incident",
+            node.name
+        );
+        return wait(Stage::Held, words).until(until);
+    }
+    if let Some(hold) = &o.hold {
+        let words = format!(
+            "claim {claim} is not taken over ({}): {}",
+            hold.reason, hold.words
+        );
+        return wait(Stage::Held, words);
+    }
+    m.rival_until = None;
     m.forget_claim(t.now + s.late_effect);
     let value = taint::claim_value(&s.fence, &t.nonce);
     m.claim = Some(Held {
@@ -182,11 +221,8 @@ fn take_over(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Decis
         boot_id: node.boot_id.clone(),
         seen: false,
     });
-    let words = format!(
-        "takes over claim {} of Node {}",
-        node.claim().unwrap_or_default(),
-        node.name
-    );
+    note_devices(s, m);
+    let words = format!("takes over claim {claim} of Node {}", node.name);
     act(
         Effect::Claim(taint::claim(node, &value)),
         Stage::Claiming,
@@ -243,17 +279,22 @@ pub(super) fn failed<T>(seen: &Seen<T>) -> String {
 }
 
 /// Devices are resolved live, so a level may have gained or lost one: a command that was written down for others, or readings
-/// of others, are none of this level's.
-fn forget_other_devices(m: &mut Memory, level: &Level) {
+/// of others, are none of this level's; nor are readings of a FenceDevice that was corrected since.
+pub(super) fn forget_other_devices(m: &mut Memory, level: &Level) {
     let now: Vec<&String> = level.devices.iter().map(|device| &device.name).collect();
     if let Some(attempt) = &m.attempt
-        && (attempt.level != level.name || !attempt.devices.iter().eq(now.iter().copied()))
+        && (attempt.level != level.name || !attempt.devices.iter().eq(now))
     {
         m.attempt = None;
         m.readings = None;
     }
+    let asked_now = |(read, device): (&DeviceReadings, &Device)| {
+        (&read.device, &read.version, &read.identity)
+            == (&device.name, &device.version, &device.identity)
+    };
     if let Some(readings) = &m.readings
-        && !readings.iter().map(|device| &device.device).eq(now)
+        && (readings.len() != level.devices.len()
+            || !readings.iter().zip(&level.devices).all(asked_now))
     {
         m.readings = None;
     }

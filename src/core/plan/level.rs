@@ -47,6 +47,35 @@ pub(super) fn current_level(s: &Settings, m: &mut Memory) -> Option<Level> {
     s.levels.get(index).cloned()
 }
 
+/// What serves the node when it is claimed is what has to prove it down.
+pub(super) fn note_devices(s: &Settings, m: &mut Memory) {
+    let names = |level: &Level| {
+        level
+            .devices
+            .iter()
+            .map(|device| device.name.clone())
+            .collect()
+    };
+    let levels = s.levels.iter();
+    m.devices_claimed = levels
+        .map(|level| (level.name.clone(), names(level)))
+        .collect();
+}
+
+/// A level that needs all of its devices has lost one since the claim: what is left proves nothing, an edit only ever
+/// narrows a fence (S15).
+pub(super) fn lost_device(m: &Memory, level: &Level) -> Option<String> {
+    let claimed = m.devices_claimed.get(&level.name)?;
+    let is_there = |name: &&String| level.devices.iter().any(|device| device.name == **name);
+    let lost = claimed.iter().find(|name| !is_there(name));
+    lost.filter(|_| level.require == Require::All).map(|name| {
+        format!(
+            "FenceDevice {name} of level {} served the node when it was claimed and no longer does; bring it back, or release this NodeFence",
+            level.name
+        )
+    })
+}
+
 /// A try has failed: again after a pause, then the next level, then a longer pause and all of them again. From then on a
 /// human is called.
 pub(super) fn fail(s: &Settings, m: &mut Memory, words: String, now: Duration) {

@@ -16,6 +16,9 @@ use super::stage::Stage;
 use super::taint;
 use std::time::Duration;
 
+/// Writes that fail in a row before a human is called.
+const WRITE_FAILURES_MAX: u32 = 8;
+
 /// The time of a round, and the randomness it may use: both are given, never taken.
 #[derive(Debug, Clone)]
 pub struct Moment {
@@ -36,30 +39,63 @@ pub struct Needs {
     pub attachments: bool,
     /// Whether something answers at the kubelet's port.
     pub kubelet: bool,
+    /// The NodeFence, after the Node: is the `out-of-service` there ours?
+    pub record: bool,
 }
 
-/// What to read for the next [`step`], given the Node.
-pub fn needs(settings: &Settings, memory: &Memory, node: &NodeView) -> Needs {
-    match standing(settings, node) {
-        Standing::Claimed(_) => {
-            let commanded = memory
-                .attempt
-                .as_ref()
-                .is_some_and(|attempt| !attempt.results.is_empty());
-            let judging = memory.readings.is_some();
-            Needs {
-                lease: judging || memory.lease_before.is_none() || commanded,
-                pods: memory.quiesced.is_none() || judging,
-                attachments: false,
-                kubelet: judging && commanded,
-            }
-        }
-        Standing::Tainted(_) => Needs {
-            pods: true,
-            attachments: memory.last_check,
+/// What the next [`step`] will need besides the Node, as far as it is known before the Node is read: what the API server has
+/// shown to be on the Node is taken to be there still. Read side by side with the Node it costs no time.
+pub fn foresee(memory: &Memory) -> Needs {
+    let claimed = memory.claim.as_ref().is_some_and(|claim| claim.seen);
+    match (memory.tainted, claimed) {
+        (true, _) => under_taint(memory),
+        (false, true) => under_claim(memory),
+        (false, false) => Needs::default(),
+    }
+}
+
+/// What to read for the next [`step`], given the Node; `None`: it does not exist, or cannot be read.
+pub fn needs(settings: &Settings, memory: &Memory, node: Option<&NodeView>) -> Needs {
+    match node.map(|node| standing(settings, node)) {
+        Some(Standing::Claimed(_)) => under_claim(memory),
+        Some(Standing::Tainted(claim)) if !is_ours(settings, memory) => Needs {
+            record: !holds(memory, claim),
+            ..under_taint(memory)
+        },
+        Some(Standing::Tainted(_)) => under_taint(memory),
+        // The LIST shows whether the cluster went back in time (S18), before anything is written.
+        Some(Standing::Unclaimed) => Needs {
+            pods: !memory.sights.is_empty(),
             ..Needs::default()
         },
-        Standing::Unclaimed | Standing::ForeignTaint => Needs::default(),
+        Some(Standing::ForeignTaint) => Needs::default(),
+        // A deleted Node leaves pods and VolumeAttachments behind.
+        None if memory.tainted || settings.record.evidence => under_taint(memory),
+        None => Needs::default(),
+    }
+}
+
+fn under_claim(memory: &Memory) -> Needs {
+    let commanded = memory
+        .attempt
+        .as_ref()
+        .is_some_and(|attempt| !attempt.results.is_empty());
+    let judging = memory.readings.is_some();
+    Needs {
+        lease: judging || memory.lease_before.is_none() || commanded,
+        pods: memory.quiesced.is_none() || judging,
+        attachments: false,
+        // Once a proof: a machine that is down takes its time not to answer.
+        kubelet: judging && commanded && !memory.evidence,
+        record: false,
+    }
+}
+
+fn under_taint(memory: &Memory) -> Needs {
+    Needs {
+        pods: true,
+        attachments: memory.last_check,
+        ..Needs::default()
     }
 }
 
@@ -88,9 +124,15 @@ fn standing<'a>(settings: &Settings, node: &'a NodeView) -> Standing<'a> {
 }
 
 /// Can the `out-of-service` beside our claim be ours? Ours is never set before its evidence is stored (S17), so without
-/// evidence somebody else has set it. An adopted taint, whose record is lost, is the one without a fenced boot.
+/// evidence somebody else has set it.
 fn is_ours(settings: &Settings, memory: &Memory) -> bool {
-    memory.tainted || memory.evidence || settings.record.evidence || settings.boot_id.is_none()
+    memory.tainted || memory.evidence || settings.record.evidence || settings.adopted
+}
+
+/// Is this the claim of this process?
+fn holds(memory: &Memory, claim: &str) -> bool {
+    let held = memory.claim.as_ref();
+    held.is_some_and(|held| held.value == claim)
 }
 
 /// Decides the next step of an incident. Total and deterministic.
@@ -138,6 +180,9 @@ fn decide(
     }
     let node = match &observed.node {
         Seen::Present(node) => node,
+        Seen::Absent if memory.tainted || settings.record.evidence => {
+            return tainted::node_gone(settings, memory, observed, moment);
+        }
         Seen::Absent => {
             return close(
                 Stage::Aborted,
@@ -161,19 +206,35 @@ fn decide(
     if memory.write_retry_at.is_some_and(|at| moment.now < at) {
         let stage = memory.stage.map_or(Stage::Checking, |(stage, _)| stage);
         let words = format!(
-            "tries again after {} failed write(s)",
-            memory.write_failures
+            "the last {} write(s) for Node {} failed ({}); it is decided again",
+            memory.write_failures, settings.node, memory.write_failure
         );
-        return Decision {
+        let decision = Decision {
             wake: memory.write_retry_at,
-            ..wait(stage, words)
+            ..wait(stage, words.clone())
+        };
+        return match memory.write_failures < WRITE_FAILURES_MAX {
+            true => decision,
+            false => decision.escalated("WriteFailed", words),
         };
     }
     match standing(settings, node) {
         Standing::Unclaimed => unclaimed::step(settings, memory, node, observed, moment),
         Standing::Claimed(claim) => claimed::step(settings, memory, node, claim, observed, moment),
         Standing::Tainted(claim) if !is_ours(settings, memory) => {
-            claimed::give_way(memory, node, claim)
+            match (holds(memory, claim), &observed.evidence) {
+                // Another process has proven it and set the taint since this one last looked.
+                (false, Seen::Present(true)) => {
+                    tainted::step(settings, memory, node, claim, observed, moment)
+                }
+                (true, _) | (false, Seen::Present(false)) => claimed::give_way(memory, node, claim),
+                (false, _) => {
+                    let words =
+                        "needs the NodeFence's evidence to know whose `out-of-service` it is";
+                    let wake = poll(memory, moment.now, Duration::from_secs(1));
+                    wait(Stage::Detaching, words.to_owned()).until(wake)
+                }
+            }
         }
         Standing::Tainted(claim) => tainted::step(settings, memory, node, claim, observed, moment),
         Standing::ForeignTaint => unclaimed::foreign_taint(settings, memory, node, moment),
@@ -250,9 +311,9 @@ impl Decision {
     }
 }
 
-/// 100 ms, then slower up to `slowest`: the pace of looking at something that nobody announces.
+/// 25 ms, then slower up to `slowest`: the pace of looking at something that nobody announces.
 fn poll(memory: &mut Memory, now: Duration, slowest: Duration) -> Duration {
-    let pause = Duration::from_millis(100) * 2u32.pow(memory.polls.min(8));
+    let pause = Duration::from_millis(25) * 2u32.pow(memory.polls.min(10));
     memory.polls = memory.polls.saturating_add(1);
     now + pause.min(slowest)
 }

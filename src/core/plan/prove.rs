@@ -6,8 +6,8 @@
 use super::super::incident::{
     Decision, DeviceOrder, Effect, Eviction, Evidence, Level, Memory, Settings,
 };
-use super::super::observed::{NodeView, Observed, PodView, Seen};
-use super::super::proof::{Case, NotProven, Proof, judge};
+use super::super::observed::{NodeView, Observed, PodView, Ready, Seen};
+use super::super::proof::{Case, NotProven, Proof, Verification, judge};
 use super::super::quiesce::{name_some, startable, stuck};
 use super::super::stage::Stage;
 use super::super::taint;
@@ -16,6 +16,12 @@ use super::level::{fail, in_trouble, names, order};
 use super::{Moment, act, poll, wait};
 use crate::api::settings::{FenceMode, PodDeletion, RecoveryStrategy};
 use std::time::Duration;
+
+/// A kubelet renews its Lease every 10 s, a quarter of its `nodeLeaseDurationSeconds`; with two seconds to spare.
+/// Source: `pkg/kubelet/kubelet.go`, `nodeLeaseRenewIntervalFraction` (v1.36).
+const LEASE_RENEWAL_MAX: Duration = Duration::from_secs(12);
+/// `nodeLeaseDurationSeconds` of a kubelet: four renewals (KubeletConfiguration's default).
+const LEASE_DURATION: Duration = Duration::from_secs(40);
 
 /// Reads the power, judges the readings, and goes on to the taint while the proof lives.
 pub(super) fn prove(
@@ -35,7 +41,9 @@ pub(super) fn prove(
             "reads the power from {} until it is proven off",
             names(level)
         );
-        return act(order(m, DeviceOrder::Confirm), Stage::Verifying, words);
+        let window = verification(s, m, node).window;
+        let confirm = DeviceOrder::Confirm { window };
+        return act(order(m, confirm), Stage::Verifying, words);
     };
     let (Some(held), Some(quiesced), Some(lease_before)) = (&m.claim, m.quiesced, &m.lease_before)
     else {
@@ -45,6 +53,7 @@ pub(super) fn prove(
         let words = format!("needs the kubelet's Lease{}", failed(&o.lease));
         return wait(Stage::Verifying, words).until(poll(m, t.now, Duration::from_secs(1)));
     };
+    let verification = verification(s, m, node);
     let case = Case {
         claim: &held.value,
         node_uid: &held.uid,
@@ -55,13 +64,10 @@ pub(super) fn prove(
         quiesced,
         devices: &readings,
         require: level.require,
-        verification: &s.verification,
+        verification: &verification,
+        kubelet_answers: o.kubelet_answers || m.kubelet_answered,
     };
     match judge(&case, t.now) {
-        Ok(_) if o.kubelet_answers => {
-            let words = "the kubelet's port answers although the device reads Off: the device lies or is wired to another machine";
-            contradiction(s, m, node, words.to_owned(), t)
-        }
         Ok(proof) => use_proof(s, m, node, lease_now.renew_time.clone(), proof, o, t),
         Err(NotProven::Stale { .. }) => {
             m.readings = None;
@@ -85,8 +91,23 @@ pub(super) fn prove(
     }
 }
 
+/// What the policy demands, and more where the node has given reason to doubt the device: a live kubelet that reports Ready=False
+/// renews its Lease, and so does one that has contradicted the device before. The readings then span a renewal for certain.
+fn verification(s: &Settings, m: &Memory, node: &NodeView) -> Verification {
+    let silence = match (m.contradictions, node.ready()) {
+        (0, Ready::False) => LEASE_RENEWAL_MAX,
+        (0, _) => Duration::ZERO,
+        _ => LEASE_DURATION,
+    };
+    Verification {
+        window: s.verification.window.max(silence),
+        ..s.verification.clone()
+    }
+}
+
 /// S22. A slow machine may have lived between its off command and the first reading, so the first contradiction of a
-/// PowerOff fence only begins the reading anew; from the second on a human is called, and there is no taint.
+/// PowerOff fence only begins the reading anew; from the second on a human is called, and there is no taint. Nor another off
+/// command: it would go to whatever machine the device is wired to. Only readings over a whole Lease without a renewal settle it.
 fn contradiction(
     s: &Settings,
     m: &mut Memory,
@@ -103,7 +124,6 @@ fn contradiction(
         )
         .until(t.now);
     }
-    m.attempt = None;
     m.last_failure = Some(words.clone());
     m.alarm = Some("FenceContradiction");
     m.retry_at = Some(t.now + Duration::from_secs(30));

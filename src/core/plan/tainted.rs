@@ -4,14 +4,17 @@
 //! ten seconds: a machine that comes back while its volumes are being detached is turned off again, twice at most, or
 //! keeps its taint until it has booted anew.
 
-use super::super::incident::{Attempt, Decision, DeviceOrder, Effect, Level, Memory, Settings};
+use super::super::incident::{
+    Attempt, Decision, DeviceOrder, Effect, Held, Level, Memory, Settings, Sight,
+};
 use super::super::observed::{NodeView, Observed};
 use super::super::reading::PowerState;
 use super::super::release::{Hindrance, attachments_left, booted_anew, hindrance, never_went_down};
 use super::super::stage::Stage;
 use super::super::taint;
-use super::level::{answer, current_level, judge_level, names, order, state_word};
-use super::{Moment, act, poll, wait};
+use super::claimed::forget_other_devices;
+use super::level::{answer, current_level, judge_level, lost_device, names, order, state_word};
+use super::{Moment, act, close, poll, wait};
 use crate::api::settings::{FenceMode, ReleaseMode};
 use std::time::Duration;
 
@@ -31,9 +34,18 @@ pub(super) fn step(
     t: &Moment,
 ) -> Decision {
     m.tainted = true;
+    // Set by the process before us, or taken over by one that lives: whoever sees to the release may turn off again under it.
+    if m.claim.as_ref().is_none_or(|held| held.value != claim) {
+        m.claim = Some(Held {
+            value: claim.to_owned(),
+            uid: node.uid.clone(),
+            boot_id: s.boot_id.clone().unwrap_or_default(),
+            seen: true,
+        });
+    }
     let fenced_boot = s.boot_id.as_deref();
     let new_boot = booted_anew(node, fenced_boot);
-    let hindrance = hindrance(node, o);
+    let hindrance = hindrance(Some(node), o);
     match &hindrance {
         None => m.drained = m.drained.or(Some(t.now)),
         // A list that could not be read takes back nothing that was seen before.
@@ -71,6 +83,30 @@ pub(super) fn step(
     }
 }
 
+/// Somebody deleted the Node, and our taint with it: there is nothing left to release, but the record stays open until pods and
+/// volumes are free, which pod GC and attach/detach now see to without the taint (F43).
+pub(super) fn node_gone(s: &Settings, m: &mut Memory, o: &Observed, t: &Moment) -> Decision {
+    m.tainted = true;
+    let gone = format!("Node {} was deleted under its taint", s.node);
+    if let Some(hindrance) = hindrance(None, o) {
+        m.last_check = false;
+        let words = format!("{gone}; {}", hindrance.words());
+        return wait(Stage::Detaching, words).until(poll(m, t.now, Duration::from_secs(2)));
+    }
+    m.last_check = !m.last_check;
+    match attachments_left(o) {
+        Ok(()) => {
+            let words =
+                format!("{gone}; the machine was proven down, its pods and volumes are free");
+            close(Stage::Recovered, words)
+        }
+        Err(left) => {
+            let words = format!("{gone}; {}", left.words());
+            wait(Stage::Detaching, words).until(poll(m, t.now, Duration::from_secs(2)))
+        }
+    }
+}
+
 /// The release gate's last part, by mode: everything has detached already.
 fn release(
     s: &Settings,
@@ -91,19 +127,19 @@ fn release(
         .until(again);
     }
     if !new_boot {
-        if s.release == ReleaseMode::AfterRecovery {
-            return patient(
-                Stage::AwaitingRelease,
-                "everything has detached; `release.mode` AfterRecovery waits for a new boot ID",
-                again,
-            );
-        }
-        if s.release == ReleaseMode::Manual && !s.released {
-            return patient(
-                Stage::AwaitingRelease,
-                "everything has detached; `release.mode` Manual waits for `spec.desiredState: Released`",
-                again,
-            );
+        let waits_for = match s.release {
+            _ if s.released => None,
+            ReleaseMode::AfterDetach => None,
+            ReleaseMode::AfterRecovery => Some(
+                "`release.mode` AfterRecovery waits for a new boot ID, or for `spec.desiredState: Released`",
+            ),
+            ReleaseMode::Manual => {
+                Some("`release.mode` Manual waits for `spec.desiredState: Released`")
+            }
+        };
+        if let Some(waits_for) = waits_for {
+            let words = format!("everything has detached; {waits_for}");
+            return wait(Stage::AwaitingRelease, words).until(again);
         }
         if let Err(words) = off_now(m, level, t) {
             return wait(
@@ -115,7 +151,7 @@ fn release(
     }
     if let Some(until) = m.unresolved_until.filter(|until| t.now < *until) {
         let words = "everything has detached; an off command of unknown outcome may still land, the taint stays until then";
-        return patient(Stage::AwaitingRelease, words, until);
+        return wait(Stage::AwaitingRelease, words.to_owned()).until(until.min(again));
     }
     // Everything else is settled: one complete quorum LIST of the VolumeAttachments is the last word.
     m.last_check = !m.last_check;
@@ -148,17 +184,20 @@ fn release(
     }
 }
 
-/// A wait that is meant, without a deadline.
-fn patient(stage: Stage, words: &str, wake: Duration) -> Decision {
-    let mut decision = wait(stage, words.to_owned()).until(wake);
-    decision.deadline = Some(Duration::MAX);
-    decision
-}
-
 /// Off, read by the right machine's device, after everything had detached and just now.
 fn off_now(m: &Memory, level: Option<&Level>, t: &Moment) -> Result<(), String> {
     let level = level
         .ok_or("no FenceDevice serves the node any more: whether it is still off cannot be read")?;
+    if let Some(words) = lost_device(m, level) {
+        return Err(words);
+    }
+    if let Some(on) = m
+        .sights
+        .iter()
+        .find(|sight| sight.state() == PowerState::On)
+    {
+        return Err(format!("FenceDevice {} reads On", on.device));
+    }
     let since = m.drained.unwrap_or(t.now);
     judge_level(level, |device| {
         let reading = answer(device, &m.sights).map_err(|failure| failure.words)?;
@@ -189,12 +228,17 @@ fn watch_power(
     if m.busy.is_some() {
         return None;
     }
-    if let Some(attempt) = m.attempt.clone() {
-        return turn_off_again(m, level, attempt);
+    forget_other_devices(m, level);
+    if let Some(attempt) = m.attempt.clone()
+        && let Some(decision) = turn_off_again(m, level, attempt, t)
+    {
+        return Some(decision);
     }
+    let settled = m.reoff_settles_at.is_none_or(|at| t.now >= at);
     // Once everything has detached, a machine that is powered on again is the recovery that a release may wait for.
     let came_back = m.drained.is_none() && is_on(m);
     if s.mode == FenceMode::PowerOff
+        && settled
         && m.reoffs < REOFFS_MAX
         && (came_back || never_went_down(node, s.boot_id.as_deref()))
     {
@@ -214,13 +258,13 @@ fn watch_power(
             results: Default::default(),
         };
         m.attempt = Some(attempt.clone());
-        return turn_off_again(m, level, attempt);
+        return turn_off_again(m, level, attempt, t);
     }
-    let last = m.sights.iter().map(|sight| sight.at).min();
+    let last = m.sights.iter().map(asked_or_failed).min();
     let failed = m.sights.iter().all(|sight| sight.reading.is_err());
     let due = match (last, m.drained) {
-        (None, _) => t.now,
-        // Only the release is left: a reading from before does not count.
+        (None, _) => m.reoff_settles_at.unwrap_or(t.now),
+        // Only the release is left: a reading that was asked for before does not count.
         (Some(last), Some(drained)) if last < drained => t.now,
         (Some(last), Some(_)) if t.now.saturating_sub(last) > NOW_LIFE => {
             t.now.max(last + WATCH_PERIOD / 2)
@@ -238,7 +282,7 @@ fn watch_power(
 }
 
 /// Intent, command, and then looking again.
-fn turn_off_again(m: &mut Memory, level: &Level, attempt: Attempt) -> Option<Decision> {
+fn turn_off_again(m: &mut Memory, level: &Level, attempt: Attempt, t: &Moment) -> Option<Decision> {
     if !attempt.recorded {
         let words = format!(
             "the machine came back while its volumes were detaching: off again ({})",
@@ -251,9 +295,17 @@ fn turn_off_again(m: &mut Memory, level: &Level, attempt: Attempt) -> Option<Dec
         let off = DeviceOrder::Off(attempt);
         return Some(act(order(m, off), stage(m), words));
     }
+    // A machine takes a moment to go down: looked at sooner, it would use up the next command too.
+    m.reoff_settles_at = (m.reoffs > 0).then_some(t.now + WATCH_PERIOD);
     m.attempt = None;
     m.sights.clear();
     None
+}
+
+/// When a reading was asked for, or when it was known that there is none.
+fn asked_or_failed(sight: &Sight) -> Duration {
+    let reading = sight.reading.as_ref();
+    reading.map_or(sight.at, |reading| reading.asked)
 }
 
 /// Does a device read On?

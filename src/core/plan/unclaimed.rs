@@ -3,6 +3,7 @@
 //! Everything that forbids or ends an incident is looked at first. Then the level's devices are asked once, before
 //! anything is written: do they answer, are they wired to this machine, and, in mode ConfirmOnly, does it already read Off?
 
+use super::super::budget::Hold;
 use super::super::incident::{
     Approval, Decision, DeviceOrder, Effect, Held, Level, Memory, Settings, Sight,
 };
@@ -13,7 +14,7 @@ use super::super::stage::Stage;
 use super::super::taint;
 use super::level::{
     DEVICE_FAILED, Failure, ROUND_PAUSE_MAX, answer, current_level, fail, in_trouble, judge_level,
-    names, order, state_word,
+    names, note_devices, order, state_word,
 };
 use super::{Moment, act, close, wait};
 use crate::api::settings::{FenceMode, RecoveryStrategy};
@@ -41,7 +42,7 @@ pub(super) fn step(
     if let Some(held) = held_back(s, node, o) {
         return held;
     }
-    if s.node_uid.is_none() {
+    if s.node_uid.is_none() || s.boot_id.is_none() {
         let words = format!(
             "bound to Node {} with UID {} and boot ID {}",
             node.name, node.uid, node.boot_id
@@ -55,7 +56,7 @@ pub(super) fn step(
             words,
         );
     }
-    check(s, m, node, t)
+    check(s, m, node, o, t)
 }
 
 /// `out-of-service` without our claim. If we set it, our claim was taken away since; either way it is not ours to remove.
@@ -96,14 +97,24 @@ fn ended(s: &Settings, m: &mut Memory, node: &NodeView) -> Option<Decision> {
     if let Some((stage, words)) = &m.ending {
         return Some(close(*stage, words.clone()));
     }
-    if m.releasing || (s.record.evidence && (boot_changed || node.taint(QUARANTINE).is_some())) {
+    if m.releasing
+        || (s.record.tainted && boot_changed)
+        || (s.record.evidence && node.taint(QUARANTINE).is_some())
+    {
         let words = "the machine was proven down, its pods and volumes are free, `out-of-service` is gone again".to_owned();
         return Some(close(Stage::Recovered, words));
     }
     let removed = m.claim.as_ref().is_some_and(|claim| claim.seen) && !m.dropping;
-    if m.tainted || removed || s.record.evidence {
+    if m.tainted || removed || s.record.tainted {
         let words = format!(
             "somebody else removed our taints from Node {}: the incident ends, nothing is set again",
+            node.name
+        );
+        return Some(close(Stage::Aborted, words));
+    }
+    if s.adopted {
+        let words = format!(
+            "the `out-of-service` of Node {} that this NodeFence was made for is gone",
             node.name
         );
         return Some(close(Stage::Aborted, words));
@@ -181,16 +192,20 @@ fn held_back(s: &Settings, node: &NodeView, o: &Observed) -> Option<Decision> {
             "waits for `spec.approval` (the policy's `fence.approval.mode` is Manual)".to_owned();
         return Some(wait(Stage::AwaitingApproval, words));
     }
-    o.hold.as_ref().map(|hold| {
-        wait(
-            Stage::Held,
-            format!("held ({}): {}", hold.reason, hold.words),
-        )
-    })
+    None
 }
 
-/// Asks the level's devices, and claims when their answers allow it.
-fn check(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Decision {
+/// The budget is asked last: an incident whose device does not answer waits for nobody's turn and takes nobody's (L5).
+fn held_by_budget(hold: &Hold) -> Decision {
+    let words = format!("held ({}): {}", hold.reason, hold.words);
+    wait(Stage::Held, words)
+}
+
+/// Asks the level's devices, and claims when their answers and the budget allow it.
+fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment) -> Decision {
+    if let (Some(hold), true) = (&o.hold, m.checked) {
+        return held_by_budget(hold);
+    }
     let Some(level) = current_level(s, m) else {
         let words = format!(
             "no FenceDevice of any level serves Node {}; create one, or correct `fence.levels[].deviceSelector`",
@@ -222,6 +237,7 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Decision 
         return in_trouble(m, asks);
     }
     let sights = std::mem::take(&mut m.sights);
+    m.checked = false;
     match usable(&level, &sights, s.mode) {
         Ok(()) => {
             // The failures count on: a device that answers once and never proves anything has failed too. A contradiction
@@ -230,7 +246,11 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Decision 
                 m.last_failure = None;
                 m.alarm = None;
             }
-            claim(s, m, node, &level, t)
+            m.checked = true;
+            match &o.hold {
+                Some(hold) => held_by_budget(hold),
+                None => claim(s, m, node, &level, t),
+            }
         }
         Err(Unusable::StillOn(words)) => {
             m.retry_at = Some(t.now + LOOK_PERIOD);
@@ -273,6 +293,7 @@ fn claim(s: &Settings, m: &mut Memory, node: &NodeView, level: &Level, t: &Momen
         boot_id: node.boot_id.clone(),
         seen: false,
     });
+    note_devices(s, m);
     act(
         Effect::Claim(taint::claim(node, &value)),
         Stage::Claiming,

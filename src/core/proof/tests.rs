@@ -39,6 +39,7 @@ struct Good {
 fn device(name: &str) -> DeviceReadings {
     DeviceReadings {
         device: name.to_owned(),
+        version: "uid/1".to_owned(),
         identity: IdentityRule::Is(MACHINE.to_owned()),
         readings: vec![off(11.0), off(13.0)],
     }
@@ -98,6 +99,7 @@ fn judged(change: impl FnOnce(&mut Good)) -> Result<Proof, NotProven> {
         devices: &good.devices,
         require: good.require,
         verification: &good.verification,
+        kubelet_answers: false,
     };
     judge(&case, good.now)
 }
@@ -224,11 +226,21 @@ fn all_devices_or_any_one() {
         good.devices[1].readings[1].state = PowerState::On;
     };
     assert!(judged(second_is_on).is_err());
-    let any = |good: &mut Good| {
-        second_is_on(good);
-        good.require = Require::Any;
+    let any = |second: PowerState| {
+        judged(move |good| {
+            good.devices.push(device("pdu"));
+            good.devices[1].readings[1].state = second;
+            good.require = Require::Any;
+        })
     };
-    assert!(judged(any).is_ok());
+    assert!(any(PowerState::Unknown).is_ok());
+    // One that contradicts is not one that is silent (S4).
+    for contradicts in [PowerState::On, PowerState::Transitional] {
+        assert!(matches!(
+            any(contradicts),
+            Err(NotProven::NotOffLongEnough { .. })
+        ));
+    }
     assert!(matches!(
         judged(|good| good.devices.clear()),
         Err(NotProven::NoDevice)

@@ -86,9 +86,10 @@ fn a_take_over_tests_the_claim_it_replaces() {
 fn dropping_takes_our_own_claim_only() {
     let node = node(vec![other(), ours()]);
     let patch = drop_claim(&node, "fence-n1").expect("a patch");
+    let list = [element(&other()), claim_json("n1")];
     let expected = json!([
         test_uid_json(),
-        {"op": "test", "path": "/spec/taints/1", "value": claim_json("n1")},
+        {"op": "test", "path": "/spec/taints", "value": list},
         {"op": "remove", "path": "/spec/taints/1"},
     ]);
     assert_eq!(patch.operations, expected);

@@ -148,7 +148,11 @@ impl Writer {
         if !worth_writing(device.status.as_ref(), &status, times_after) {
             return;
         }
-        let Some(patch) = status_patch(&device, device.status.as_ref(), &status) else {
+        let Some(patch) = status_patch(
+            device.metadata.resource_version.as_deref(),
+            device.status.as_ref(),
+            &status,
+        ) else {
             return;
         };
         self.tell(&device, &status);

@@ -14,6 +14,7 @@ const CLAIM_VALUE: &str = "node-1-abcd-00000001";
 fn settings(mode: FenceMode) -> Settings {
     let device = Device {
         name: "bmc".to_owned(),
+        version: "uid/1".to_owned(),
         identity: IdentityRule::Skip,
     };
     Settings {
@@ -22,6 +23,7 @@ fn settings(mode: FenceMode) -> Settings {
         node_uid: Some("uid".to_owned()),
         boot_id: Some("boot".to_owned()),
         human: false,
+        adopted: false,
         mode,
         strategy: RecoveryStrategy::OutOfServiceTaint,
         pod_deletion: PodDeletion::Expedited,
@@ -86,6 +88,7 @@ fn observed(attachments: Vec<AttachmentView>) -> Observed {
         attachments_cached: attachments,
         tolerated_volumes: Vec::new(),
         kubelet_answers: false,
+        evidence: Seen::NotRead,
         hold: None,
         rival: false,
         frozen: None,
@@ -185,9 +188,15 @@ fn a_machine_that_comes_back_once_everything_has_detached_is_left_on() {
 
 #[test]
 fn somebody_elses_taint_under_our_claim_is_left_to_them() {
-    let (s, o) = (settings(FenceMode::PowerOff), observed(Vec::new()));
-    let mut m = Memory::default();
-    let decision = decide(&s, &mut m, &o, 100);
+    let (s, mut o) = (settings(FenceMode::PowerOff), observed(Vec::new()));
+    // Not before the NodeFence was read again: another process may have stored the evidence since.
+    let decision = decide(&s, &mut Memory::default(), &o, 100);
+    assert_eq!(decision.effect, Effect::Wait);
+    o.evidence = Seen::Present(true);
+    let decision = decide(&s, &mut Memory::default(), &o, 100);
+    assert!(matches!(decision.effect, Effect::Device { .. }));
+    o.evidence = Seen::Present(false);
+    let decision = decide(&s, &mut Memory::default(), &o, 100);
     assert!(matches!(decision.effect, Effect::DropClaim(_)));
     assert_eq!(decision.stage, Stage::Held);
     // After a crash the stored evidence tells that it may be ours.

@@ -3,19 +3,17 @@
 //! The protocol writes three times (intent, evidence, end); a stage in between is only worth a write of its own when it has
 //! lasted a while, so that a clean fence costs few writes and a stuck one is always explained.
 
+use super::incident::{Attempt, Decision, Evidence, Memory, OffResult, Record};
+use super::observed::AttachmentView;
+use super::stage::Stage;
 use crate::api::conditions::{
     ConditionStatus, ESCALATED, HELD, NODE_CONFIRMED_DOWN, SUCCEEDED, find, set_condition,
 };
-use crate::api::fence::NodeFence;
 use crate::api::fence_status::{
     Attempt as AttemptRecord, AttemptAction, AttemptResult, Evidence as EvidenceRecord,
     EvidenceReading, NodeFenceStatus, VolumeRecord, VolumeState,
 };
-use crate::core::incident::{Attempt, Decision, Evidence, Memory, OffResult};
-use crate::core::observed::AttachmentView;
-use crate::core::stage::Stage;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Map, Value};
 use std::time::Duration;
 
 /// Readings kept in the evidence, the newest of each device.
@@ -27,9 +25,19 @@ const VOLUMES_KEPT: usize = 128;
 /// Characters of a message inside a list.
 const NOTE_CHARACTERS: usize = 1024;
 
-/// Has the incident ended?
-pub fn is_ended(fence: &NodeFence) -> bool {
-    fence.is_ended()
+/// What the NodeFence says of the time before this process.
+pub fn read(status: &NodeFenceStatus) -> Record {
+    let off = |attempt: &&AttemptRecord| attempt.action == AttemptAction::PowerOff;
+    Record {
+        evidence: status.evidence.is_some(),
+        tainted: status.taint_applied_time.is_some(),
+        unresolved: status
+            .attempts
+            .iter()
+            .filter(off)
+            .any(|attempt| attempt.completion_time.is_none()),
+        attempts: status.attempt_count.unwrap_or_default(),
+    }
 }
 
 /// A moment of the boot clock as wall clock, for the record.
@@ -121,9 +129,7 @@ pub fn stage(
     status.stage_start_time = memory
         .stage
         .and_then(|(_, since)| wall(since, now, wall_now));
-    let deadline = decision
-        .deadline
-        .filter(|deadline| *deadline != Duration::MAX);
+    let deadline = decision.deadline;
     status.stage_deadline_time = deadline.and_then(|deadline| wall(deadline, now, wall_now));
     status.claim = memory.claim.as_ref().map(|held| held.value.clone());
     status.detected_time.get_or_insert(wall_now);
@@ -138,6 +144,8 @@ pub fn stage(
     if decision.stage.is_ended() {
         status.completion_time.get_or_insert(wall_now);
         status.claim = None;
+        // Nothing waits for it any more.
+        complete_attempts(status, wall_now);
     }
 }
 
@@ -169,6 +177,13 @@ pub fn intent(
     }
     let surplus = status.attempts.len().saturating_sub(ATTEMPTS_KEPT);
     status.attempts.drain(..surplus);
+}
+
+fn complete_attempts(status: &mut NodeFenceStatus, wall_now: Timestamp) {
+    let open = |attempt: &&mut AttemptRecord| attempt.completion_time.is_none();
+    for attempt in status.attempts.iter_mut().filter(open) {
+        attempt.completion_time = Some(wall_now);
+    }
 }
 
 /// Writes down what became of an off command. One of unknown outcome stays open: it may land late (S23).
@@ -206,14 +221,6 @@ pub fn evidence(
     now: Duration,
     wall_now: Timestamp,
 ) {
-    // With a proof of Off in hand no earlier command is open any more.
-    for attempt in status
-        .attempts
-        .iter_mut()
-        .filter(|attempt| attempt.completion_time.is_none())
-    {
-        attempt.completion_time = Some(wall_now);
-    }
     let level = memory.attempt.as_ref().map(|attempt| attempt.level.clone());
     let readings = evidence.readings.iter().flat_map(|device| {
         let skipped = device.readings.len().saturating_sub(READINGS_KEPT);
@@ -309,20 +316,6 @@ fn volume(volumes: &mut Vec<VolumeRecord>, attachment: &AttachmentView) {
             message,
         });
     }
-}
-
-/// The JSON merge patch from what was written last to what is now: a field that has vanished becomes null.
-pub fn merge(written: &NodeFenceStatus, now: &NodeFenceStatus) -> Value {
-    let fields = |status: &NodeFenceStatus| match serde_json::to_value(status) {
-        Ok(Value::Object(fields)) => fields,
-        _ => Map::new(),
-    };
-    let (before, mut after) = (fields(written), fields(now));
-    for key in before.keys() {
-        after.entry(key.clone()).or_insert(Value::Null);
-    }
-    after.retain(|key, value| before.get(key) != Some(value));
-    Value::Object(after)
 }
 
 fn cut(text: &str) -> String {

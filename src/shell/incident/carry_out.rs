@@ -1,0 +1,223 @@
+//! Carries a decision out: one write, or device work handed to a job, and what is learned from it.
+
+use super::{LOOK_AGAIN_MAX, Next, Round, STAGE_WRITE_AFTER, Stored};
+use crate::api::fence_status::NodeFenceStatus;
+use crate::clock;
+use crate::core::incident::{Attempt, Decision, DeviceOrder, Effect, Evidence, Reply, Settings};
+use crate::core::record;
+use crate::core::reply::{Asked, learn};
+use crate::core::stage::Stage;
+use crate::core::taint::NodePatch;
+use crate::shell::act;
+use crate::shell::jobs::{self, Job};
+use crate::shell::merge::status_patch;
+use kube::ResourceExt;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+impl Round<'_> {
+    pub(super) async fn carry_out(
+        &mut self,
+        settings: &Settings,
+        decision: Decision,
+        now: Duration,
+    ) -> Next {
+        let asked = Asked::from(&decision.effect);
+        let reply = match decision.effect {
+            Effect::Wait => return self.wait(decision.wake, now).await,
+            Effect::Device {
+                order,
+                level,
+                number,
+            } => return self.hand_out(settings, order, level, number),
+            Effect::Claim(patch) => act::patch_node(self.context, patch).await,
+            Effect::DropClaim(patch) => self.drop_claim(patch).await,
+            Effect::Taint(patch) => self.taint(patch).await,
+            Effect::Release(patch) => self.release(patch).await,
+            Effect::Evict(eviction) => act::evict(self.context, eviction).await,
+            Effect::Bind { uid, boot_id } => {
+                self.incident.status.node_uid = Some(uid);
+                self.incident.status.boot_id = Some(boot_id);
+                self.write_status().await
+            }
+            Effect::RecordIntent(attempt) => self.record_intent(settings, &attempt).await,
+            Effect::StoreEvidence(evidence) => self.store_evidence(&evidence, now).await,
+            Effect::Close => return self.close(settings, decision.stage).await,
+        };
+        if let Reply::Refused(_, reason) | Reply::Unknown(reason) = &reply {
+            self.context.metrics.reconcile_error("WriteFailed");
+            tracing::warn!(fence = %settings.fence, node = %settings.node, ?asked, reason, "write failed; it is decided again");
+        }
+        learn(
+            settings,
+            &mut self.incident.memory,
+            asked,
+            reply,
+            clock::since_boot(),
+        );
+        Next::Again
+    }
+
+    async fn drop_claim(&self, patch: NodePatch) -> Reply {
+        let reply = act::patch_node(self.context, patch).await;
+        if reply == Reply::Done {
+            self.context.brakes.end(&self.fence.name_any());
+        }
+        reply
+    }
+
+    async fn taint(&mut self, patch: NodePatch) -> Reply {
+        let reply = act::patch_node(self.context, patch).await;
+        if reply == Reply::Done {
+            let applied = &mut self.incident.status.taint_applied_time;
+            applied.get_or_insert(clock::wall());
+        }
+        reply
+    }
+
+    async fn release(&mut self, patch: NodePatch) -> Reply {
+        let reply = act::patch_node(self.context, patch).await;
+        if reply == Reply::Done {
+            let (status, now) = (&mut self.incident.status, clock::wall());
+            status.detached_time.get_or_insert(now);
+            status.taint_removed_time.get_or_insert(now);
+        }
+        reply
+    }
+
+    async fn record_intent(&mut self, settings: &Settings, attempt: &Attempt) -> Reply {
+        let mut levels = settings.levels.iter();
+        let level = levels.find(|level| level.name == attempt.level);
+        let timeout = level.map(|level| level.timeout).unwrap_or_default();
+        let mut intended = self.incident.status.clone();
+        record::intent(&mut intended, attempt, timeout, clock::wall());
+        self.write(intended).await
+    }
+
+    async fn store_evidence(&mut self, evidence: &Evidence, now: Duration) -> Reply {
+        let mut proven = self.incident.status.clone();
+        let memory = &self.incident.memory;
+        record::evidence(&mut proven, evidence, memory, now, clock::wall());
+        self.write(proven).await
+    }
+
+    async fn wait(&mut self, wake: Option<Duration>, now: Duration) -> Next {
+        let since = self.incident.memory.stage.map_or(now, |(_, since)| since);
+        let old_enough = now.saturating_sub(since) >= STAGE_WRITE_AFTER;
+        if old_enough && self.worth_writing() {
+            self.write_status().await;
+        }
+        let pause = match wake {
+            Some(at) => at
+                .saturating_sub(clock::since_boot())
+                .max(Duration::from_millis(1)),
+            None => LOOK_AGAIN_MAX,
+        };
+        // The stage's own write is due even if nothing else happens.
+        let due = (since + STAGE_WRITE_AFTER).saturating_sub(now);
+        Next::Wait(if old_enough {
+            pause
+        } else {
+            pause.min(due.max(Duration::from_millis(1)))
+        })
+    }
+
+    /// Words that only count up are not worth a write.
+    fn worth_writing(&self) -> bool {
+        let told = |status: &NodeFenceStatus| {
+            let conditions: Vec<_> = status
+                .conditions
+                .iter()
+                .map(|condition| {
+                    (
+                        condition.type_.clone(),
+                        condition.status.clone(),
+                        condition.reason.clone(),
+                        condition.message.clone(),
+                    )
+                })
+                .collect();
+            (conditions, status.volumes.clone(), status.attempts.clone())
+        };
+        told(&self.incident.status) != told(&self.incident.stored.status)
+    }
+
+    fn hand_out(
+        &mut self,
+        settings: &Settings,
+        order: DeviceOrder,
+        level: usize,
+        number: u64,
+    ) -> Next {
+        let Some(level) = settings.levels.get(level).cloned() else {
+            return Next::Wait(Duration::from_secs(1));
+        };
+        let job = Job {
+            order,
+            level,
+            settings: settings.clone(),
+            claim: self.incident.memory.claim.clone(),
+        };
+        let (context, answers) = (self.context.clone(), self.incident.answers.clone());
+        let name = settings.fence.clone();
+        if let Some(old) = self.incident.job.take() {
+            old.abort();
+        }
+        self.incident.job = Some(tokio::spawn(async move {
+            let reply = jobs::run(&context, &job).await;
+            answers
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push((number, reply));
+            // Nobody listens any more only while the operator ends.
+            let _ = context.wake.send(name);
+        }));
+        Next::Wait(LOOK_AGAIN_MAX)
+    }
+
+    async fn close(&mut self, settings: &Settings, stage: Stage) -> Next {
+        match self.write_status().await {
+            Reply::Done => {
+                self.count(stage);
+                Next::Ended
+            }
+            // The NodeFence is gone: there is no record to close.
+            Reply::Refused(404, _) => Next::Ended,
+            Reply::Refused(409, _) => Next::Again,
+            reply => {
+                learn(
+                    settings,
+                    &mut self.incident.memory,
+                    Asked::Write,
+                    reply,
+                    clock::since_boot(),
+                );
+                Next::Wait(Duration::from_secs(1))
+            }
+        }
+    }
+
+    async fn write_status(&mut self) -> Reply {
+        self.write(self.incident.status.clone()).await
+    }
+
+    /// Writes the record, on the version of it that this process knows; it is what we remember only once the API server has it.
+    async fn write(&mut self, status: NodeFenceStatus) -> Reply {
+        let stored = &self.incident.stored;
+        let version = stored.version.as_deref();
+        let Some(changes) = status_patch(version, Some(&stored.status), &status) else {
+            return Reply::Done;
+        };
+        match act::patch_status(self.context, &self.fence.name_any(), &changes).await {
+            Ok(fence) => {
+                self.incident.stored = Stored::from(fence);
+                self.incident.status = status;
+                Reply::Done
+            }
+            Err(reply) => {
+                self.incident.stored.behind |= matches!(reply, Reply::Refused(409, _));
+                reply
+            }
+        }
+    }
+}

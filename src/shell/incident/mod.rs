@@ -1,0 +1,204 @@
+//! One incident, one loop: read, ask the core, do the one thing it says, read again.
+//!
+//! The controller runs one loop a NodeFence at a time. A loop never waits for a device: it hands the work to a job and ends,
+//! and the job's answer wakes it again. All that a loop remembers is in [`Incident`], which dies with the process.
+
+mod carry_out;
+mod round;
+mod tell;
+
+use super::context::Context;
+use super::observe;
+use crate::api::fence::NodeFence;
+use crate::api::fence_status::NodeFenceStatus;
+use crate::core::incident::{DeviceReply, Memory, Record};
+use crate::core::observed::Seen;
+use crate::core::record;
+use crate::core::stage::Stage;
+use kube::ResourceExt;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+/// Steps of one run of a loop, before others get their turn.
+const STEPS_MAX: usize = 32;
+/// A stage that has lasted this long is written down though the protocol does not ask for it.
+const STAGE_WRITE_AFTER: Duration = Duration::from_secs(2);
+/// Pause that gives others their turn.
+const AGAIN: Duration = Duration::from_millis(1);
+/// Longest time between two looks at an open incident, whatever the core says.
+const LOOK_AGAIN_MAX: Duration = Duration::from_secs(30);
+
+/// The open incidents of this process.
+#[derive(Default)]
+pub struct Incidents(Mutex<BTreeMap<String, (Uid, Shared)>>);
+
+/// `metadata.uid` of a NodeFence.
+type Uid = String;
+/// An incident; its lock is held for one run of its loop.
+type Shared = Arc<tokio::sync::Mutex<Incident>>;
+
+/// What this process remembers of one NodeFence.
+pub struct Incident {
+    memory: Memory,
+    record: Record,
+    /// The record as it should be.
+    status: NodeFenceStatus,
+    stored: Stored,
+    job: Option<JoinHandle<()>>,
+    answers: Arc<Mutex<Vec<(u64, DeviceReply)>>>,
+    told: Option<(Stage, Option<&'static str>)>,
+}
+
+/// The record as the API server has it, as far as this process knows.
+struct Stored {
+    status: NodeFenceStatus,
+    /// `metadata.resourceVersion`: a write of ours lands on this version or not at all.
+    version: Option<String>,
+    /// A write was refused because the version is another one by now.
+    behind: bool,
+}
+
+impl From<NodeFence> for Stored {
+    fn from(fence: NodeFence) -> Self {
+        Self {
+            version: fence.metadata.resource_version,
+            status: fence.status.unwrap_or_default(),
+            behind: false,
+        }
+    }
+}
+
+impl Drop for Incident {
+    fn drop(&mut self) {
+        if let Some(job) = &self.job {
+            job.abort();
+        }
+    }
+}
+
+impl Incidents {
+    /// By name, and only if it still is the NodeFence of that uid.
+    fn get(&self, fence: &NodeFence) -> Option<Shared> {
+        let incidents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (uid, incident) = incidents.get(&fence.name_any())?;
+        (Some(uid) == fence.metadata.uid.as_ref()).then(|| incident.clone())
+    }
+
+    fn begin(&self, fence: NodeFence) -> Shared {
+        let (name, uid) = (fence.name_any(), fence.uid().unwrap_or_default());
+        let stored = Stored::from(fence);
+        let incident = Arc::new(tokio::sync::Mutex::new(Incident {
+            memory: Memory::default(),
+            record: record::read(&stored.status),
+            status: stored.status.clone(),
+            stored,
+            job: None,
+            answers: Arc::default(),
+            told: None,
+        }));
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(name, (uid, incident.clone()));
+        incident
+    }
+
+    /// Another process has taken the incident over: what this one remembers of it is void.
+    fn forget(&self, fence: &str) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(fence);
+    }
+
+    /// The NodeFence has ended or was deleted: its jobs are dropped, its place in the budget is free.
+    pub fn end(&self, context: &Context, fence: &str) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(fence);
+        context.brakes.end(fence);
+        context.board.end(fence);
+    }
+}
+
+/// Goes on with an incident as far as it can without waiting; says when to look again at the latest.
+pub async fn run(
+    context: &Arc<Context>,
+    incidents: &Incidents,
+    fence: &NodeFence,
+) -> Option<Duration> {
+    if fence.is_ended() || fence.metadata.deletion_timestamp.is_some() {
+        incidents.end(context, &fence.name_any());
+        return None;
+    }
+    let incident = match incidents.get(fence) {
+        Some(incident) => incident,
+        // The first look of this process: the cache may be older than what the process before us wrote.
+        None => match observe::fence(context, &fence.name_any()).await {
+            Seen::Present(live) if live.is_ended() => return None,
+            Seen::Present(live) => {
+                let policy = live.spec.policy_name.as_deref().unwrap_or_default();
+                context
+                    .metrics
+                    .incident_opened(policy, &live.spec.node_name);
+                incidents.begin(live)
+            }
+            Seen::Absent => return None,
+            Seen::Failed(_) | Seen::NotRead => return Some(Duration::from_secs(1)),
+        },
+    };
+    let mut incident = incident.lock().await;
+    incident.stored.follow(fence);
+    for _ in 0..STEPS_MAX {
+        let mut round = Round {
+            context,
+            fence,
+            incident: &mut incident,
+        };
+        match round.step().await {
+            Next::Again => {}
+            Next::Wait(pause) => return Some(pause.min(LOOK_AGAIN_MAX)),
+            Next::Ended => {
+                drop(incident);
+                incidents.end(context, &fence.name_any());
+                return None;
+            }
+            Next::Anew => {
+                incidents.forget(&fence.name_any());
+                return Some(AGAIN);
+            }
+        }
+    }
+    Some(AGAIN)
+}
+
+impl Stored {
+    /// A change of the spec by a human leaves the record as it is, but under a new version.
+    fn follow(&mut self, cached: &NodeFence) {
+        if cached.status.as_ref() == Some(&self.status) {
+            self.version.clone_from(&cached.metadata.resource_version);
+        }
+    }
+}
+
+/// What becomes of the loop after a round.
+enum Next {
+    /// Another round at once.
+    Again,
+    /// Another round after this time at the latest.
+    Wait(Duration),
+    /// The incident has ended.
+    Ended,
+    /// Another process went on with the incident: begin from what it wrote.
+    Anew,
+}
+
+/// One round of one incident.
+struct Round<'a> {
+    context: &'a Arc<Context>,
+    fence: &'a NodeFence,
+    incident: &'a mut Incident,
+}

@@ -1,0 +1,181 @@
+//! A round: everything is read, the core is asked, its decision is told and carried out.
+
+use super::{Next, Round, Stored};
+use crate::api::fence_status::NodeFenceStatus;
+use crate::api::policy::NodeFencingPolicy;
+use crate::api::settings::FenceMode;
+use crate::clock;
+use crate::core::budget;
+use crate::core::incident::{Approval, DeviceReply, Effect, Reply, Settings};
+use crate::core::observed::{NodeView, Observed, Seen};
+use crate::core::plan::{self, Moment};
+use crate::core::record;
+use crate::core::reply::{Asked, learn};
+use crate::core::stage::Stage;
+use crate::core::taint;
+use crate::shell::context::Applicant;
+use crate::shell::{observe, resolve};
+use kube::ResourceExt;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+impl Round<'_> {
+    /// One round.
+    pub(super) async fn step(&mut self) -> Next {
+        if self.incident.stored.behind
+            && let Some(next) = self.catch_up().await
+        {
+            return next;
+        }
+        // Taken before anything is read: what is judged is a Node that was read after the last reading.
+        let answers = self.answers();
+        let foreseen = plan::foresee(&self.incident.memory);
+        let reads = observe::Reads::begin(self.context, &self.fence.spec.node_name, foreseen).await;
+        let policy = self.policy();
+        let devices = self.context.caches.devices();
+        let settings = resolve::settings(
+            self.fence,
+            &self.incident.status,
+            reads.node(),
+            policy.as_ref(),
+            (&self.context.devices, &devices),
+            &self.incident.record,
+        );
+        self.listen(&settings, answers);
+        let needs = plan::needs(&settings, &self.incident.memory, reads.node());
+        let mut observed = reads.complete(self.context, &settings.fence, needs).await;
+        self.admit(&settings, &mut observed, policy.as_ref());
+        let moment = Moment {
+            now: clock::since_boot(),
+            nonce: nonce(),
+        };
+        let decision = plan::step(&settings, &mut self.incident.memory, &observed, &moment);
+        let held = decision.stage == Stage::Held && observed.hold.is_some();
+        self.context.brakes.waits(&settings.fence, held);
+        self.explain(&settings, &observed, &decision, moment.now);
+        if matches!(decision.effect, Effect::Claim(_)) {
+            let applicant = self.applicant(&settings, policy.as_ref());
+            if let Err(hold) = self.context.brakes.admit(self.context, &applicant) {
+                // Somebody else took the last place since the look.
+                let reply = Reply::Refused(0, hold.words);
+                let memory = &mut self.incident.memory;
+                learn(&settings, memory, Asked::Claim, reply, clock::since_boot());
+                return Next::Again;
+            }
+            let admitted = &mut self.incident.status.approved_time;
+            admitted.get_or_insert(clock::wall());
+        }
+        self.carry_out(&settings, decision, moment.now).await
+    }
+
+    /// A write was refused for its version. The record of a process that took the incident over is its own; anything else that
+    /// somebody wrote there is no input, and what this process knows is written again.
+    async fn catch_up(&mut self) -> Option<Next> {
+        let live = match observe::fence(self.context, &self.fence.name_any()).await {
+            Seen::Present(live) => live,
+            Seen::Absent => return Some(Next::Ended),
+            Seen::Failed(_) | Seen::NotRead => return Some(Next::Wait(Duration::from_secs(1))),
+        };
+        let claim_of = |status: Option<&NodeFenceStatus>| status.and_then(|it| it.claim.clone());
+        let theirs = claim_of(live.status.as_ref());
+        let ours = [
+            claim_of(Some(&self.incident.status)),
+            claim_of(Some(&self.incident.stored.status)),
+        ];
+        if live.is_ended() || (theirs.is_some() && !ours.contains(&theirs)) {
+            return Some(Next::Anew);
+        }
+        self.incident.stored = Stored::from(live);
+        None
+    }
+
+    fn policy(&self) -> Option<NodeFencingPolicy> {
+        let name = self.fence.spec.policy_name.as_deref()?;
+        self.context
+            .caches
+            .policies()
+            .into_iter()
+            .find(|policy| policy.name_any() == name)
+    }
+
+    /// What jobs have answered since the last round.
+    fn answers(&mut self) -> Vec<(u64, DeviceReply)> {
+        let mut answers = self
+            .incident
+            .answers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *answers)
+    }
+
+    /// Learns from the answers, and writes the outcome of a command down.
+    fn listen(&mut self, settings: &Settings, answers: Vec<(u64, DeviceReply)>) {
+        for (number, reply) in answers {
+            learn(
+                settings,
+                &mut self.incident.memory,
+                Asked::Device,
+                Reply::Device(number, reply),
+                clock::since_boot(),
+            );
+            if let Some(attempt) = self.incident.memory.attempt.clone() {
+                record::outcome(&mut self.incident.status, &attempt, clock::wall());
+            }
+        }
+    }
+
+    /// Asks who else claims the Node, and the budget.
+    fn admit(
+        &self,
+        settings: &Settings,
+        observed: &mut Observed,
+        policy: Option<&NodeFencingPolicy>,
+    ) {
+        let claim = observed.node.present().and_then(NodeView::claim);
+        let owner = claim.and_then(taint::claim_fence);
+        if owner == Some(settings.fence.as_str()) {
+            // Never from the very node that is to go down, whoever has claimed it.
+            observed.hold = budget::own_node(&settings.node, self.context.own_node.as_deref());
+            if observed.hold.is_none() {
+                self.context.brakes.readmit(&settings.fence);
+            }
+            return;
+        }
+        observed.rival = owner.is_some_and(|owner| {
+            self.context
+                .caches
+                .fences()
+                .iter()
+                .any(|fence| fence.name_any() == owner && !fence.is_ended())
+        });
+        if settings.mode == FenceMode::Observe {
+            return;
+        }
+        let applicant = self.applicant(settings, policy);
+        observed.hold = self.context.brakes.look(self.context, &applicant).err();
+    }
+
+    fn applicant<'a>(
+        &'a self,
+        settings: &Settings,
+        policy: Option<&'a NodeFencingPolicy>,
+    ) -> Applicant<'a> {
+        Applicant {
+            fence: self.fence,
+            policy,
+            approved: settings.human || matches!(settings.approval, Approval::Approved(_)),
+        }
+    }
+}
+
+/// Eight characters that no other round gets, of those that may stand in a taint's value.
+fn nonce() -> String {
+    let mut bytes = [0_u8; 4];
+    if getrandom::fill(&mut bytes).is_err() {
+        // Without randomness the time since boot still tells our own rounds apart.
+        bytes = u32::try_from(clock::since_boot().as_nanos() & u128::from(u32::MAX))
+            .unwrap_or_default()
+            .to_be_bytes();
+    }
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

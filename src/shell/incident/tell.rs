@@ -1,0 +1,112 @@
+//! What people get to know of a round: the record, an event, a log line, the metrics.
+
+use super::Round;
+use crate::api::fence::NodeFence;
+use crate::clock;
+use crate::core::incident::{Decision, Settings};
+use crate::core::observed::Observed;
+use crate::core::record;
+use crate::core::stage::Stage;
+use crate::shell::events::{Note, node_reference};
+use crate::shell::metrics::IncidentRow;
+use jiff::Timestamp;
+use kube::Resource;
+use std::time::Duration;
+
+impl Round<'_> {
+    /// Tells people: the record in memory, an event for each new stage and each new call for a human, a log line.
+    pub(super) fn explain(
+        &mut self,
+        settings: &Settings,
+        observed: &Observed,
+        decision: &Decision,
+        now: Duration,
+    ) {
+        let incident = &mut *self.incident;
+        let wall = clock::wall();
+        record::stage(
+            &mut incident.status,
+            &incident.memory,
+            decision,
+            self.fence.metadata.generation,
+            now,
+            wall,
+        );
+        if incident.memory.tainted || incident.memory.quiesced.is_some() {
+            record::volumes(&mut incident.status, &observed.attachments_cached, wall);
+        }
+        let escalation = decision.escalation.as_ref().map(|(reason, _)| *reason);
+        self.show(settings, observed, decision);
+        let incident = &mut *self.incident;
+        let told = Some((decision.stage, escalation));
+        if incident.told == told {
+            return;
+        }
+        incident.told = told;
+        let words = decision
+            .escalation
+            .as_ref()
+            .map_or(&decision.words, |(_, words)| words);
+        let reason = escalation.map_or_else(|| decision.stage.to_string(), str::to_owned);
+        match escalation {
+            Some(_) => {
+                tracing::warn!(fence = %settings.fence, node = %settings.node, stage = %decision.stage, reason, words)
+            }
+            None => {
+                tracing::info!(fence = %settings.fence, node = %settings.node, stage = %decision.stage, words)
+            }
+        }
+        let warning = escalation.is_some() || decision.stage == Stage::Held;
+        self.context
+            .events
+            .publish(note(self.fence, warning, &reason, words));
+    }
+
+    /// The incident's row in the metrics.
+    fn show(&self, settings: &Settings, observed: &Observed, decision: &Decision) {
+        let status = &self.incident.status;
+        self.context.board.show(IncidentRow {
+            fence: settings.fence.clone(),
+            node: settings.node.clone(),
+            policy: self.fence.spec.policy_name.clone().unwrap_or_default(),
+            mode: format!("{:?}", settings.mode),
+            stage: decision.stage.to_string(),
+            stage_started_wall: status.stage_start_time.unwrap_or_else(clock::wall),
+            deadline_wall: status.stage_deadline_time,
+            held_reason: match (decision.stage, &observed.hold) {
+                (Stage::Held, Some(hold)) => Some(hold.reason.to_owned()),
+                _ => None,
+            },
+        });
+    }
+
+    /// The incident in the counters and histograms.
+    pub(super) fn count(&self, stage: Stage) {
+        let (spec, status) = (&self.fence.spec, &self.incident.status);
+        let policy = spec.policy_name.as_deref().unwrap_or_default();
+        let since = spec.trigger.unhealthy_since_time.or(status.detected_time);
+        let took =
+            |until: Option<Timestamp>| Duration::try_from(until?.duration_since(since?)).ok();
+        self.context
+            .metrics
+            .incident_ended(policy, &spec.node_name, &stage.to_string());
+        if let Some(took) = took(status.taint_applied_time) {
+            self.context.metrics.time_to_fence(policy, took);
+        }
+        if let (Stage::Recovered, Some(took)) = (stage, took(status.completion_time)) {
+            self.context.metrics.time_to_recover(policy, took);
+        }
+    }
+}
+
+/// What is told about a NodeFence, with its Node beside it.
+fn note(fence: &NodeFence, warning: bool, reason: &str, words: &str) -> Note {
+    Note {
+        regarding: fence.object_ref(&()),
+        related: Some(node_reference(&fence.spec.node_name)),
+        warning,
+        reason: reason.to_owned(),
+        action: "Fence".to_owned(),
+        message: words.to_owned(),
+    }
+}
