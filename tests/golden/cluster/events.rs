@@ -1,0 +1,177 @@
+//! What happens in a story to the Node, its Lease, its pods and its volumes, by somebody else's hand.
+
+use super::{MACHINE, WALL, World};
+use node_fencing_operator::core::incident::Evidence;
+use node_fencing_operator::core::observed::{
+    AttachmentView, ConditionView, NodeView, PodView, TaintView,
+};
+use node_fencing_operator::core::record;
+use std::collections::BTreeMap;
+
+impl World {
+    /// `NotReady`, `Ready`, `boots boot-2`, `is deleted`, `is created anew`, `cannot be read: why`, `loses its conditions`.
+    pub fn node_event(&mut self, event: &str) -> Result<(), String> {
+        self.node_unreadable = None;
+        let status = |node: &mut Option<NodeView>, status: &str| {
+            let node = node.as_mut().ok_or("there is no Node")?;
+            for condition in &mut node.conditions {
+                status.clone_into(&mut condition.status);
+            }
+            Ok::<_, String>(())
+        };
+        match event {
+            "is NotReady" => status(&mut self.node, "Unknown")?,
+            "reports Ready=False" => status(&mut self.node, "False")?,
+            "is Ready" => status(&mut self.node, "True")?,
+            "is deleted" => self.node = None,
+            "is created anew" => self.node = Some(node("uid-2", "boot-2")),
+            "loses its conditions" => self.node.as_mut().ok_or("no Node")?.conditions.clear(),
+            _ => match (
+                event.strip_prefix("boots "),
+                event.strip_prefix("cannot be read: "),
+            ) {
+                (Some(boot), _) => {
+                    boot.clone_into(&mut self.node.as_mut().ok_or("no Node")?.boot_id)
+                }
+                (_, Some(reason)) => self.node_unreadable = Some(reason.to_owned()),
+                _ => return Err(format!("unknown event of a node `{event}`")),
+            },
+        }
+        Ok(())
+    }
+
+    /// `KEY=VALUE:EFFECT`, set by somebody else.
+    pub fn taint_by_somebody(&mut self, text: &str) -> Result<(), String> {
+        let (key, rest) = text.split_once('=').ok_or("no `=`")?;
+        let (value, effect) = rest.split_once(':').ok_or("no `:`")?;
+        let taints = &mut self.node.as_mut().ok_or("no Node")?.taints;
+        taints.retain(|taint| taint.key != key);
+        let [key, value, effect] = [key, value, effect].map(str::to_owned);
+        taints.push(TaintView {
+            key,
+            value: Some(value),
+            effect,
+            time_added: None,
+        });
+        Ok(())
+    }
+
+    /// Another process of the operator took the incident over, proved it and set the taint.
+    pub fn successor_taints(&mut self) -> Result<(), String> {
+        self.taint_by_somebody("nodefencing.io/claim=fence-other:NoExecute")?;
+        self.taint_by_somebody("node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")?;
+        let evidence = Evidence {
+            claim: "fence-other".to_owned(),
+            node_uid: "uid-1".to_owned(),
+            boot_id: "boot-1".to_owned(),
+            lease_renew_time: String::new(),
+            readings: Vec::new(),
+        };
+        record::evidence(&mut self.status, &evidence, &self.memory, self.now, WALL);
+        Ok(())
+    }
+
+    /// A taint that somebody else removes.
+    pub fn untaint(&mut self, key: &str) -> Result<(), String> {
+        let taints = &mut self.node.as_mut().ok_or("no Node")?.taints;
+        taints.retain(|taint| taint.key != key);
+        Ok(())
+    }
+
+    /// `renewed`, `cannot be read`, `readable`.
+    pub fn lease_event(&mut self, event: &str) -> Result<(), String> {
+        match event {
+            "is renewed" => self.lease += 1,
+            "cannot be read" => self.lease_unreadable = true,
+            "can be read" => self.lease_unreadable = false,
+            _ => return Err("unknown event of a lease".to_owned()),
+        }
+        Ok(())
+    }
+
+    /// `NAME runs|is deleted|is gone`, with `(finalizers, finished, static, tolerates, uses PV)`.
+    pub fn pod_event(&mut self, text: &str) -> Result<(), String> {
+        let (text, flags) = text.split_once(" (").unwrap_or((text, ""));
+        let (name, event) = text.split_once(' ').ok_or("no event")?;
+        let old = self.pods.iter().position(|pod| pod.name == name);
+        let mut pod = match old {
+            Some(index) => self.pods.remove(index),
+            None => new_pod(name),
+        };
+        for flag in flags
+            .trim_end_matches(')')
+            .split(", ")
+            .filter(|flag| !flag.is_empty())
+        {
+            match (flag, flag.strip_prefix("uses ")) {
+                ("finalizers", _) => pod.finalizers = true,
+                ("finished", _) => pod.finished = true,
+                ("static", _) => pod.mirror = true,
+                ("tolerates out-of-service", _) => pod.tolerates_out_of_service = true,
+                (_, Some(volume)) => pod.claims.push(volume.to_owned()),
+                _ => return Err(format!("unknown flag `{flag}`")),
+            }
+        }
+        match event {
+            "runs" => {}
+            "is deleted" => pod.deleting = true,
+            "is gone" => return Ok(()),
+            _ => return Err(format!("unknown event of a pod `{event}`")),
+        }
+        self.pods.insert(old.unwrap_or(self.pods.len()), pod);
+        Ok(())
+    }
+
+    /// `NAME is attached|is detached|does not detach: why`; the Node's `volumesAttached` follows.
+    pub fn volume_event(&mut self, text: &str) -> Result<(), String> {
+        let (name, event) = text.split_once(' ').ok_or("no event")?;
+        self.volumes.retain(|volume| volume.volume != name);
+        let error = event.strip_prefix("does not detach: ").map(str::to_owned);
+        if event == "is attached" || error.is_some() {
+            self.volumes.push(AttachmentView {
+                name: format!("csi-{name}"),
+                attacher: "lab.csi".to_owned(),
+                volume: name.to_owned(),
+                deleting: error.is_some(),
+                detach_error: error,
+            });
+        }
+        if let Some(node) = &mut self.node {
+            node.volumes_attached = self.volumes.len();
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn node(uid: &str, boot_id: &str) -> NodeView {
+    NodeView {
+        name: "worker-1".to_owned(),
+        uid: uid.to_owned(),
+        labels: BTreeMap::new(),
+        annotation_keys: Vec::new(),
+        unschedulable: false,
+        taints: Vec::new(),
+        conditions: vec![ConditionView {
+            kind: "Ready".to_owned(),
+            status: "Unknown".to_owned(),
+            transition: String::new(),
+        }],
+        boot_id: boot_id.to_owned(),
+        system_uuid: MACHINE.to_owned(),
+        volumes_attached: 0,
+    }
+}
+
+fn new_pod(name: &str) -> PodView {
+    PodView {
+        namespace: "default".to_owned(),
+        name: name.to_owned(),
+        uid: format!("uid-{name}"),
+        deleting: false,
+        finished: false,
+        finalizers: false,
+        mirror: false,
+        tolerates_out_of_service: false,
+        claims: Vec::new(),
+    }
+}

@@ -1,0 +1,212 @@
+//! The world of a story: one Node with its pods and volumes, devices that answer when the story says so, and an API server.
+//!
+//! This file is what there is, and one round over it. What happens to it is in `events`, what devices say in `answers`, and
+//! what the API server makes of the core's writes in `patch`.
+
+mod answers;
+mod events;
+mod patch;
+
+pub use self::answers::Answer;
+use self::answers::Pending;
+use self::patch::Fate;
+use jiff::Timestamp;
+use node_fencing_operator::api::fence_status::NodeFenceStatus;
+use node_fencing_operator::api::settings::{FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode};
+use node_fencing_operator::core::budget::Hold;
+use node_fencing_operator::core::incident::{
+    Approval, Decision, Device, Effect, Level, Memory, Record, Settings,
+};
+use node_fencing_operator::core::observed::{
+    AttachmentView, LeaseView, NodeView, Observed, PodView, Seen,
+};
+use node_fencing_operator::core::plan::{Moment, needs, step};
+use node_fencing_operator::core::proof::{IdentityRule, Require, Verification};
+use node_fencing_operator::core::record;
+use node_fencing_operator::core::taint::NodePatch;
+use std::time::Duration;
+
+/// System UUID of the machine that the node runs on.
+const MACHINE: &str = "11111111-2222-4333-8444-555555555555";
+/// No decision hangs on the wall clock.
+const WALL: Timestamp = Timestamp::UNIX_EPOCH;
+
+/// Everything that is, and what the operator remembers of it.
+pub struct World {
+    pub now: Duration,
+    pub settings: Settings,
+    pub memory: Memory,
+    pub notes: Vec<String>,
+    pub ended: bool,
+    pub hold: Option<Hold>,
+    pub rival: bool,
+    pub frozen: Option<String>,
+    pub kubelet_answers: bool,
+    pub pods_unreadable: bool,
+    pub cache_is_empty: bool,
+    node: Option<NodeView>,
+    node_unreadable: Option<String>,
+    lease: u32,
+    lease_unreadable: bool,
+    pods: Vec<PodView>,
+    volumes: Vec<AttachmentView>,
+    fate: Vec<Fate>,
+    late: Option<NodePatch>,
+    pending: Option<Pending>,
+    nonces: u32,
+    status: NodeFenceStatus,
+}
+
+impl World {
+    /// A healthy policy, one device, a node that is about to fail.
+    pub fn new() -> Self {
+        let level = Level {
+            name: "default".to_owned(),
+            require: Require::All,
+            attempts_max: 3,
+            retry_period: Duration::from_secs(5),
+            timeout: Duration::from_secs(120),
+            devices: vec![Self::device("bmc")],
+        };
+        let settings = Settings {
+            fence: "fence".to_owned(),
+            node: "worker-1".to_owned(),
+            node_uid: Some("uid-1".to_owned()),
+            boot_id: Some("boot-1".to_owned()),
+            human: false,
+            adopted: false,
+            mode: FenceMode::ConfirmOnly,
+            strategy: RecoveryStrategy::OutOfServiceTaint,
+            pod_deletion: PodDeletion::Expedited,
+            release: ReleaseMode::AfterDetach,
+            detach_timeout: Duration::from_secs(600),
+            release_timeout: Duration::from_secs(900),
+            verification: Verification {
+                off_reads_min: 2,
+                window: Duration::from_secs(1),
+            },
+            read_period: Duration::from_secs(1),
+            late_effect: Duration::from_secs(60),
+            levels: vec![level],
+            approval: Approval::NotNeeded,
+            released: false,
+            stop: None,
+            record: Record::default(),
+        };
+        Self {
+            now: Duration::ZERO,
+            settings,
+            memory: Memory::default(),
+            notes: Vec::new(),
+            ended: false,
+            hold: None,
+            rival: false,
+            frozen: None,
+            kubelet_answers: false,
+            pods_unreadable: false,
+            cache_is_empty: false,
+            node: Some(events::node("uid-1", "boot-1")),
+            node_unreadable: None,
+            lease: 1,
+            lease_unreadable: false,
+            pods: Vec::new(),
+            volumes: Vec::new(),
+            fate: Vec::new(),
+            late: None,
+            pending: None,
+            nonces: 0,
+            status: NodeFenceStatus::default(),
+        }
+    }
+
+    /// A device that must be the machine's.
+    pub fn device(name: &str) -> Device {
+        Device {
+            name: name.to_owned(),
+            version: "uid/1".to_owned(),
+            identity: IdentityRule::Is(MACHINE.to_owned()),
+        }
+    }
+
+    /// Does a level of the settings name this device?
+    pub fn knows(&self, device: &str) -> bool {
+        let mut devices = self.settings.levels.iter().flat_map(|level| &level.devices);
+        devices.any(|known| known.name == device)
+    }
+
+    /// Names of a level's devices.
+    pub fn device_names(&self, level: usize) -> Vec<String> {
+        let level = self.settings.levels.get(level);
+        let devices = level.into_iter().flat_map(|level| &level.devices);
+        devices.map(|device| device.name.clone()).collect()
+    }
+
+    /// One round, as the shell makes it: reads what the core asks for and nothing else.
+    pub fn decide(&mut self) -> Decision {
+        let needs = needs(&self.settings, &self.memory, self.node.as_ref());
+        let read = |wanted: bool, fails: bool| match (wanted, fails) {
+            (false, _) => Some(Seen::NotRead),
+            (true, true) => Some(Seen::Failed("HTTP 503".to_owned())),
+            (true, false) => None,
+        };
+        let lease = LeaseView {
+            renew_time: format!("renewal-{}", self.lease),
+        };
+        let observed = Observed {
+            node: match (&self.node_unreadable, &self.node) {
+                (Some(reason), _) => Seen::Failed(reason.clone()),
+                (None, Some(node)) => Seen::Present(node.clone()),
+                (None, None) => Seen::Absent,
+            },
+            lease: match read(needs.lease, self.lease_unreadable) {
+                Some(Seen::Failed(reason)) => Seen::Failed(reason),
+                Some(_) => Seen::NotRead,
+                None => Seen::Present(lease),
+            },
+            pods: read(needs.pods, self.pods_unreadable)
+                .unwrap_or(Seen::Present(self.pods.clone())),
+            attachments: match needs.attachments {
+                true => Seen::Present(self.volumes.clone()),
+                false => Seen::NotRead,
+            },
+            attachments_cached: if self.cache_is_empty {
+                Vec::new()
+            } else {
+                self.volumes.clone()
+            },
+            tolerated_volumes: self
+                .pods
+                .iter()
+                .filter(|pod| pod.tolerates_out_of_service && !pod.deleting && needs.pods)
+                .flat_map(|pod| pod.claims.clone())
+                .collect(),
+            kubelet_answers: needs.kubelet && self.kubelet_answers,
+            evidence: match needs.record {
+                true => Seen::Present(self.status.evidence.is_some()),
+                false => Seen::NotRead,
+            },
+            hold: self.hold.clone(),
+            rival: self.rival,
+            frozen: self.frozen.clone(),
+        };
+        let nonce = format!("n{}", self.nonces + 1);
+        let moment = Moment {
+            now: self.now,
+            nonce: nonce.clone(),
+        };
+        let decision = step(&self.settings, &mut self.memory, &observed, &moment);
+        let attempt = self.memory.attempt.as_ref();
+        let used = attempt.is_some_and(|attempt| attempt.id.starts_with(&nonce));
+        if used || matches!(decision.effect, Effect::Claim(_)) {
+            self.nonces += 1;
+        }
+        decision
+    }
+
+    /// The process dies, and another one begins with what the NodeFence says.
+    pub fn restart(&mut self) {
+        self.memory = Memory::default();
+        self.pending = None;
+        self.settings.record = record::read(&self.status);
+    }
+}

@@ -1,0 +1,190 @@
+//! The API server: it really applies the core's JSON Patches, tests and all, and keeps the NodeFence's status. A story may
+//! have a write refused, or its answer lost.
+
+use super::answers::Pending;
+use super::{WALL, World};
+use node_fencing_operator::core::incident::{Decision, Effect, Reply};
+use node_fencing_operator::core::observed::{
+    CLAIM, NodeView, OUT_OF_SERVICE, PodView, Ready, TaintView,
+};
+use node_fencing_operator::core::record;
+use node_fencing_operator::core::reply::{Asked, learn};
+use node_fencing_operator::core::taint::NodePatch;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What becomes of the next write, instead of being done.
+#[derive(Debug, Clone)]
+pub(super) enum Fate {
+    /// Refused with this status and message.
+    Refused(u16, String),
+    /// Done, and the answer is lost.
+    AnswerLost,
+    /// Not done, no answer: it may still land.
+    OnItsWay,
+}
+
+impl World {
+    /// Carries a decision out, and lets the core learn from the reply.
+    pub fn act(&mut self, decision: Decision) {
+        let asked = Asked::from(&decision.effect);
+        let fate = match &decision.effect {
+            Effect::Wait | Effect::Device { .. } | Effect::Close => None,
+            _ if self.fate.is_empty() => None,
+            _ => Some(self.fate.remove(0)),
+        };
+        if let (
+            Some(Fate::OnItsWay),
+            Effect::Taint(patch) | Effect::Claim(patch) | Effect::DropClaim(patch),
+        ) = (&fate, &decision.effect)
+        {
+            self.late = Some(patch.clone());
+        }
+        let done = match (&fate, decision.effect) {
+            (_, Effect::Wait) => return,
+            (_, Effect::Close) => return self.ended = true,
+            (
+                _,
+                Effect::Device {
+                    order,
+                    level,
+                    number,
+                },
+            ) => {
+                let Some(level) = self.settings.levels.get(level).cloned() else {
+                    return;
+                };
+                let answers = BTreeMap::new();
+                return self.pending = Some(Pending {
+                    order,
+                    number,
+                    level,
+                    answers,
+                });
+            }
+            (Some(Fate::Refused(..) | Fate::OnItsWay), _) => Ok(()),
+            (_, effect) => self.write(effect),
+        };
+        let reply = match (fate, done) {
+            (Some(Fate::Refused(status, words)), _) => Reply::Refused(status, words),
+            (Some(_), _) => Reply::Unknown("no answer within 5 s".to_owned()),
+            (None, Ok(())) => Reply::Done,
+            (None, Err((status, words))) => Reply::Refused(status, words),
+        };
+        match &reply {
+            Reply::Refused(status, words) => {
+                self.notes.push(format!("refused: HTTP {status} {words}"))
+            }
+            Reply::Unknown(words) => self.notes.push(words.clone()),
+            _ => {}
+        }
+        learn(&self.settings, &mut self.memory, asked, reply, self.now);
+    }
+
+    fn write(&mut self, effect: Effect) -> Result<(), (u16, String)> {
+        match effect {
+            Effect::Claim(patch)
+            | Effect::DropClaim(patch)
+            | Effect::Taint(patch)
+            | Effect::Release(patch) => {
+                self.patch(&patch)?;
+            }
+            Effect::Bind { uid, boot_id } => {
+                self.settings.node_uid = Some(uid);
+                self.settings.boot_id = Some(boot_id);
+            }
+            Effect::RecordIntent(attempt) => {
+                record::intent(&mut self.status, &attempt, Duration::ZERO, WALL);
+            }
+            Effect::StoreEvidence(evidence) => {
+                record::evidence(&mut self.status, &evidence, &self.memory, self.now, WALL);
+            }
+            Effect::Evict(eviction) => {
+                let evicted = |pod: &PodView| eviction.pods.iter().any(|gone| gone.uid == pod.uid);
+                self.pods.retain(|pod| pod.finalizers || !evicted(pod));
+            }
+            Effect::Wait | Effect::Device { .. } | Effect::Close => {}
+        }
+        Ok(())
+    }
+
+    /// Applies a patch as the API server does: the shipped admission policy's S6, then all operations or none.
+    fn patch(&mut self, patch: &NodePatch) -> Result<(), (u16, String)> {
+        let failed = |words: &str| (422, words.to_owned());
+        let node = self.node.as_mut().ok_or((404, "not found".to_owned()))?;
+        let mut object = object(node);
+        for operation in patch.operations.as_array().into_iter().flatten() {
+            // For the API server an absent field equals null; the json-patch crate disagrees.
+            let absent = operation["value"].is_null() && object["spec"].get("taints").is_none();
+            if operation["op"] == "test" && operation["path"] == "/spec/taints" && absent {
+                continue;
+            }
+            let one: json_patch::Patch = serde_json::from_value(json!([operation]))
+                .map_err(|error| failed(&error.to_string()))?;
+            json_patch::patch(&mut object, &one)
+                .map_err(|_| failed("a test of the patch failed"))?;
+        }
+        let taints = taints(&object["spec"]["taints"]);
+        let added =
+            |key: &str| taints.iter().any(|taint| taint.key == key) && node.taint(key).is_none();
+        if node.ready() == Ready::True && (added(CLAIM) || added(OUT_OF_SERVICE)) {
+            return Err((403, "S6: a Ready node may not be claimed".to_owned()));
+        }
+        node.taints = taints;
+        Ok(())
+    }
+
+    /// A write that nobody heard of any more reaches the API server.
+    pub fn land_late_write(&mut self) {
+        let Some(patch) = self.late.take() else {
+            return;
+        };
+        let note = match self.patch(&patch) {
+            Ok(()) => "the late write lands".to_owned(),
+            Err((status, words)) => format!("the late write is refused: HTTP {status} {words}"),
+        };
+        self.notes.push(note);
+    }
+
+    /// `refused STATUS WORDS`, `loses its answer`, `stays on its way`: the next one, or the one after those said before.
+    pub fn next_write(&mut self, text: &str) -> Result<(), String> {
+        self.fate.push(match text {
+            "loses its answer" => Fate::AnswerLost,
+            "stays on its way" => Fate::OnItsWay,
+            _ => {
+                let rest = text.strip_prefix("refused ").ok_or("unknown fate")?;
+                let (status, words) = rest.split_once(' ').ok_or("no words")?;
+                let status = status.parse().map_err(|_| "no status")?;
+                Fate::Refused(status, words.to_owned())
+            }
+        });
+        Ok(())
+    }
+}
+
+/// The Node as the API server stores it.
+fn object(node: &NodeView) -> Value {
+    let taint =
+        |taint: &TaintView| json!({"key": taint.key, "value": taint.value, "effect": taint.effect});
+    let mut object = json!({
+        "metadata": {"uid": node.uid},
+        "spec": {},
+        "status": {"nodeInfo": {"bootID": node.boot_id}},
+    });
+    if !node.taints.is_empty() {
+        object["spec"]["taints"] = node.taints.iter().map(taint).collect();
+    }
+    object
+}
+
+fn taints(list: &Value) -> Vec<TaintView> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let taint = |value: &Value| TaintView {
+        key: text(&value["key"]).unwrap_or_default(),
+        value: text(&value["value"]),
+        effect: text(&value["effect"]).unwrap_or_default(),
+        time_added: None,
+    };
+    list.as_array().into_iter().flatten().map(taint).collect()
+}
