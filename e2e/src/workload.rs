@@ -154,16 +154,10 @@ impl Workloads {
         this.ensure::<Namespace>(json!({"metadata": {"name": namespace}}))
             .await?;
         // Pods cannot be created before the controller-manager has made the namespace's service account.
-        let accounts: Api<ServiceAccount> = this.api();
-        let there = await_condition(accounts, "default", |account: Option<&ServiceAccount>| {
-            account.is_some()
-        });
-        within(
-            Duration::from_secs(20),
-            "the default service account",
-            there,
-        )
-        .await??;
+        let exists = |account: Option<&ServiceAccount>| account.is_some();
+        let there = await_condition(this.api(), "default", exists);
+        let limit = Duration::from_secs(20);
+        within(limit, "the default service account", there).await??;
         Ok(this)
     }
 
@@ -362,12 +356,8 @@ pub async fn wait_node_ready(
 ) -> Result<Node> {
     let has = |node: Option<&Node>| node.is_some_and(|node| ready_status(node) == Some(status));
     let what = format!("node {name} with Ready={status}");
-    let node = within(
-        timeout,
-        &what,
-        await_condition(Api::<Node>::all(client), name, has),
-    )
-    .await??;
+    let ready = await_condition(Api::<Node>::all(client), name, has);
+    let node = within(timeout, &what, ready).await??;
     node.with_context(|| format!("{what} vanished"))
 }
 
