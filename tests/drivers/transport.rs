@@ -15,14 +15,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::{TcpSocket, TcpStream};
 
+/// Longer than anything takes on the busiest machine, and shorter than a kernel's own patience with a black hole (127 s).
+const ENDLESS: Duration = Duration::from_secs(60);
+
 #[tokio::test]
 async fn a_closed_port_is_unreachable_at_once() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("https://{}", listener.local_addr().unwrap());
     drop(listener);
     let begun = Instant::now();
-    assert_eq!(verdict_of(settings(&address)).await, "Unreachable");
-    assert!(begun.elapsed() < Duration::from_secs(1));
+    let patient = RedfishSettings {
+        call_timeout: ENDLESS,
+        ..settings(&address)
+    };
+    assert_eq!(verdict_of(patient).await, "Unreachable");
+    assert!(begun.elapsed() < ENDLESS, "it waited for the deadline");
 }
 
 #[tokio::test]
@@ -45,7 +52,7 @@ async fn a_black_hole_ends_at_the_call_s_own_deadline() {
         ..settings(&format!("https://{address}"))
     };
     assert_eq!(verdict_of(settings).await, "Timeout");
-    assert!((limit..limit * 3).contains(&begun.elapsed()));
+    assert!((limit..ENDLESS).contains(&begun.elapsed()));
 }
 
 #[tokio::test]
