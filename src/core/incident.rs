@@ -216,6 +216,8 @@ pub struct Memory {
     pub attempts: u32,
     /// Answers of the confirm engine.
     pub readings: Option<Vec<DeviceReadings>>,
+    /// The node's pods, listed towards the end of the readings.
+    pub pods: Option<Vec<PodView>>,
     /// The kubelet's Lease when the readings began.
     pub lease_before: Option<LeaseView>,
     /// Device work that is under way; an answer to an older order is not listened to.
@@ -295,6 +297,7 @@ impl Memory {
         self.attempt = None;
         self.readings = None;
         self.kubelet_answered = false;
+        self.pods = None;
         self.devices_claimed.clear();
         self.lease_before = None;
         self.evidence = false;
@@ -426,5 +429,7 @@ pub enum DeviceReply {
         failures: Vec<String>,
         /// Something answered at the kubelet's port meanwhile.
         kubelet_answers: bool,
+        /// The node's pods, listed meanwhile; none: they have to be listed again.
+        pods: Option<Vec<PodView>>,
     },
 }

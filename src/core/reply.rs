@@ -69,6 +69,9 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
         }
         Reply::Refused(status, message) => {
             back_off(memory, &message, now);
+            if asked == Asked::Evict {
+                memory.pods = None;
+            }
             // A claim that was refused is not on the Node and never will be.
             if asked == Asked::Claim {
                 memory.claim = None;
@@ -77,7 +80,13 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
                 memory.denied = Some(message);
             }
         }
-        Reply::Unknown(message) => back_off(memory, &message, now),
+        Reply::Unknown(message) => {
+            back_off(memory, &message, now);
+            // Which of them are left, only a new list tells.
+            if asked == Asked::Evict {
+                memory.pods = None;
+            }
+        }
         Reply::Device(order, reply) if memory.busy.is_some_and(|busy| busy.order == order) => {
             memory.busy = None;
             device(settings, memory, reply, now);
@@ -103,8 +112,10 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
             readings,
             failures,
             kubelet_answers,
+            pods,
         } => {
             memory.readings = Some(readings);
+            memory.pods = pods;
             memory.kubelet_answered = kubelet_answers;
             if !failures.is_empty() {
                 memory.last_failure = Some(failures.join("; "));

@@ -54,7 +54,9 @@ pub fn out_of_service(node: &NodeView, proof: Proof) -> Option<NodePatch> {
     let (index, element) = own(node, proof.claim())?;
     let out_of_service =
         json!({"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"});
-    let mut operations = vec![test_uid(node), test_element(index, element)];
+    // The kubelet of another boot may have reported by the time that this arrives.
+    let boot = json!({"op": "test", "path": "/status/nodeInfo/bootID", "value": node.boot_id});
+    let mut operations = vec![test_uid(node), boot, test_element(index, element)];
     operations.extend(append(node, out_of_service));
     Some(patch(node, operations, Some(proof.valid_until())))
 }

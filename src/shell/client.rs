@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// How long a guarded write may take. Callers put the same limit around the whole call: this one counts from the last byte.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long nothing may come over a connection for guarded writes, which is asked for something every 30 s.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// How long a connection may take to open: an API server that lost its power does not refuse, it is silent.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -85,7 +87,9 @@ impl Clients {
 /// The configuration of the client for guarded writes.
 fn guarded(mut config: Config) -> Config {
     config.default_retry = false;
-    config.read_timeout = Some(WRITE_TIMEOUT);
+    // The limit of a whole call is the caller's. This one also counts while a connection lies idle in the pool: with a few seconds
+    // no connection would ever be open already when it is needed.
+    config.read_timeout = Some(IDLE_TIMEOUT);
     config.write_timeout = Some(WRITE_TIMEOUT);
     // Otherwise the time that a connection lay idle in the pool would count.
     config.reset_reader_on_write = true;

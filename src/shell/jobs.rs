@@ -11,7 +11,7 @@ use crate::clock::{self, Clock};
 use crate::core::incident::{
     Attempt, Device, DeviceOrder, DeviceReply, Held, Level, OffResult, Settings, Sight,
 };
-use crate::core::observed::{NodeView, Ready, Seen};
+use crate::core::observed::{NodeView, PodView, Ready, Seen};
 use crate::core::proof::DeviceReadings;
 use crate::core::reading::{PowerState, Reading};
 use crate::fence::confirm::{ConfirmPlan, Ended, confirm};
@@ -20,13 +20,19 @@ use futures::future::join_all;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// How long one question to a device may take, its turn and its Secret included.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A command leaves this long after the question for the claim at the latest (FAULTS F12), on a clock that counts suspend.
 const CLAIM_LIFE: Duration = Duration::from_secs(1);
+
+/// How long before the end of a window its pods are listed: a consistent LIST takes the API server up to 100 ms, until its cache
+/// has caught up (`k8s.io/apiserver/pkg/storage/cacher`, `progressRequestPeriod`, v1.36).
+const PODS_LEAD: Duration = Duration::from_millis(200);
+/// A list that is older when the readings end is made again.
+const PODS_LIFE: Duration = Duration::from_secs(2);
 
 /// An order, and all that it needs.
 pub struct Job {
@@ -64,13 +70,20 @@ pub async fn run(context: &Context, job: &Job) -> DeviceReply {
                 .devices
                 .iter()
                 .map(|device| read(context, job, device, *window));
-            let (readings, kubelet_answers) =
-                tokio::join!(join_all(confirmations), kubelet_answers(context, job));
+            let (readings, kubelet_answers, pods) = tokio::join!(
+                join_all(confirmations),
+                kubelet_answers(context, job),
+                pods(context, job, *window),
+            );
             let (readings, failures): (Vec<_>, Vec<_>) = readings.into_iter().unzip();
             DeviceReply::Confirmed {
                 readings,
                 failures: failures.into_iter().flatten().collect(),
                 kubelet_answers,
+                pods: pods.and_then(|(pods, at)| {
+                    let age = clock::since_boot().saturating_sub(at);
+                    (age < PODS_LIFE).then_some(pods)
+                }),
             }
         }
     }
@@ -85,6 +98,16 @@ async fn kubelet_answers(context: &Context, job: &Job) -> bool {
     match observe::node(context, &job.settings.node).await {
         Seen::Present(node) => observe::kubelet_answers(&node).await,
         _ => false,
+    }
+}
+
+/// The node's pods, and when they were asked for: towards the end of the window, so that nobody has to wait for them after it.
+async fn pods(context: &Context, job: &Job, window: Duration) -> Option<(Vec<PodView>, Duration)> {
+    sleep(window.saturating_sub(PODS_LEAD)).await;
+    let at = clock::since_boot();
+    match observe::pods(context, &job.settings.node).await {
+        Seen::Present(pods) => Some((pods, at)),
+        _ => None,
     }
 }
 

@@ -154,7 +154,8 @@ async fn lease(context: &Context, node: &str) -> Seen<LeaseView> {
     }
 }
 
-async fn pods(context: &Context, node: &str) -> Seen<Vec<PodView>> {
+/// Quorum LIST of the node's pods.
+pub async fn pods(context: &Context, node: &str) -> Seen<Vec<PodView>> {
     let params = ListParams::default().fields(&format!("spec.nodeName={node}"));
     let pods = list(context, &Api::<Pod>::all(context.reads.clone()), &params).await;
     seen_map(pods, |pods: Vec<Pod>| pods.iter().map(pod_view).collect())
@@ -250,6 +251,14 @@ async fn list<K: Resource + Clone + DeserializeOwned + Debug>(
         .is_some_and(|token| !token.is_empty())
     {
         return Seen::Failed("the list is not complete".to_owned());
+    }
+    if list
+        .metadata
+        .resource_version
+        .as_deref()
+        .is_none_or(str::is_empty)
+    {
+        return Seen::Failed("the list does not say of which version it is".to_owned());
     }
     context
         .revision

@@ -63,12 +63,7 @@ pub fn needs(settings: &Settings, memory: &Memory, node: Option<&NodeView>) -> N
             ..under_taint(memory)
         },
         Some(Standing::Tainted(_)) => under_taint(memory),
-        // The LIST shows whether the cluster went back in time (S18), before anything is written.
-        Some(Standing::Unclaimed) => Needs {
-            pods: !memory.sights.is_empty(),
-            ..Needs::default()
-        },
-        Some(Standing::ForeignTaint) => Needs::default(),
+        Some(Standing::Unclaimed | Standing::ForeignTaint) => Needs::default(),
         // A deleted Node leaves pods and VolumeAttachments behind.
         None if memory.tainted || settings.record.evidence => under_taint(memory),
         None => Needs::default(),
@@ -83,7 +78,7 @@ fn under_claim(memory: &Memory) -> Needs {
     let judging = memory.readings.is_some();
     Needs {
         lease: judging || memory.lease_before.is_none() || commanded,
-        pods: memory.quiesced.is_none() || judging,
+        pods: memory.quiesced.is_none() || (judging && memory.pods.is_none()),
         attachments: false,
         // Once a proof: a machine that is down takes its time not to answer.
         kubelet: judging && commanded && !memory.evidence,

@@ -145,7 +145,10 @@ fn use_proof(
     o: &Observed,
     t: &Moment,
 ) -> Decision {
-    let Some(pods) = o.pods.present() else {
+    if let Some(pods) = o.pods.present() {
+        m.pods = Some(pods.clone());
+    }
+    let Some(pods) = &m.pods else {
         let words = format!(
             "proven down; needs a complete list of the node's pods{}",
             failed(&o.pods)
@@ -159,8 +162,10 @@ fn use_proof(
         );
         m.quiesced = None;
         m.readings = None;
+        m.pods = None;
         return wait(Stage::Quiescing, words).until(t.now);
     }
+    let pods: Vec<PodView> = stuck(pods).cloned().collect();
     m.failures = 0;
     m.rounds = 0;
     m.last_failure = None;
@@ -185,7 +190,6 @@ fn use_proof(
             "the machine is proven down; `recovery.strategy: None` wants nothing more".to_owned();
         return abort(m, node, proof.claim(), Stage::Recovered, words);
     }
-    let pods: Vec<PodView> = stuck(pods).cloned().collect();
     if s.pod_deletion == PodDeletion::Expedited && !m.evicted && !pods.is_empty() {
         let words = format!(
             "deletes {} stuck pod(s): {}",

@@ -187,6 +187,7 @@ impl World {
                     failures: Vec::new(),
                     kubelet_answers: self.kubelet_answers
                         && self.settings.mode == FenceMode::ConfirmOnly,
+                    pods: (!self.pods_unreadable).then(|| self.pods.clone()),
                 }
             }
         })
