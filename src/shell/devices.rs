@@ -105,12 +105,14 @@ impl Devices {
         if let Some(literal) = address.literal() {
             self.rules.judge(&address.host, literal)?;
         }
-        let (secret, credentials) = self.credentials(device).await?;
+        let (credentials, verification) =
+            tokio::join!(self.credentials(device), self.verification(&redfish.tls));
+        let (secret, credentials) = credentials?;
         let trimmed_keys = credentials.trimmed_keys().to_vec();
         let driver = Redfish::new(RedfishSettings {
             address,
             system_id: redfish.system_id.clone(),
-            verification: self.verification(&redfish.tls).await?,
+            verification: verification?,
             credentials: Arc::new(credentials),
             rules: Arc::clone(&self.rules),
             call_timeout: Duration::from_secs(device.spec.probe.timeout_seconds.into()),

@@ -306,9 +306,9 @@ impl Decision {
     }
 }
 
-/// 25 ms, then slower up to `slowest`: the pace of looking at something that nobody announces.
+/// Five times after 20 ms, then slower up to `slowest`: the pace of looking at something that nobody announces.
 fn poll(memory: &mut Memory, now: Duration, slowest: Duration) -> Duration {
-    let pause = Duration::from_millis(25) * 2u32.pow(memory.polls.min(10));
+    let pause = Duration::from_millis(20) * 2u32.pow(memory.polls.saturating_sub(4).min(10));
     memory.polls = memory.polls.saturating_add(1);
     now + pause.min(slowest)
 }
