@@ -116,6 +116,15 @@ impl Request {
         (200..300).contains(&self.response_status.code)
     }
 
+    /// Is it a write of a Node's status with `Ready=Unknown`? The policy keeps the bodies of the node controller's only.
+    fn sets_ready_unknown(&self) -> bool {
+        let conditions = self.request_object["status"]["conditions"].as_array();
+        let mut conditions = conditions.into_iter().flatten();
+        self.object_ref.subresource == "status"
+            && conditions
+                .any(|condition| condition["type"] == "Ready" && condition["status"] == "Unknown")
+    }
+
     /// `VERB RESOURCE[/SUBRESOURCE] [NAMESPACE/]NAME -> CODE`, for what tests print and compare.
     pub fn summary(&self) -> String {
         let of = &self.object_ref;
@@ -165,6 +174,17 @@ impl AuditLog {
         self.read(resource, |request| {
             request.is_write() && request.object_ref.resource == resource
         })
+    }
+
+    /// The node controller's first successful write of `Ready=Unknown` to this Node since then: the moment from which a
+    /// policy's wait counts, exact where the condition's own `lastTransitionTime` has whole seconds.
+    pub fn became_unknown(&self, node: &str, since: Timestamp) -> Result<Request> {
+        let mut writes = self.writes_to("nodes")?;
+        writes.retain(|write| {
+            write.object_ref.name == node && write.received >= since && write.succeeded()
+        });
+        let found = writes.into_iter().find(Request::sets_ready_unknown);
+        found.with_context(|| format!("nobody has written Ready=Unknown to {node} since {since}"))
     }
 
     /// Only lines that hold `word` are parsed: the log of a large lab is long, and most of it is others'.

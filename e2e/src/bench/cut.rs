@@ -75,7 +75,11 @@ impl Cut {
         let mut writes = lab.writes().await?;
         writes.retain(|write| write.received >= cut);
         let of_node = OfNode::since(lab, &node, cut)?;
-        let unknown = of_node.first("Ready=Unknown", is_unknown)?.received;
+        let unknown = lab
+            .control_plane
+            .audit()
+            .became_unknown(&node, cut)?
+            .received;
         let deadline = unknown + POLICY_WAIT;
         let tainted = of_node.first("out-of-service", |write| is_tainted(write, OUT_OF_SERVICE))?;
         let times = Times {
@@ -172,15 +176,6 @@ impl OfNode {
         let found = self.0.iter().find(|write| is_it(write));
         found.with_context(|| format!("the audit log shows no write of {what}"))
     }
-}
-
-/// The audit log keeps the request's body of the node controller's status writes, and no others'.
-fn is_unknown(write: &Request) -> bool {
-    let conditions = write.request_object["status"]["conditions"].as_array();
-    let mut conditions = conditions.into_iter().flatten();
-    write.object_ref.subresource == "status"
-        && conditions
-            .any(|condition| condition["type"] == "Ready" && condition["status"] == "Unknown")
 }
 
 fn is_tainted(write: &Request, key: &str) -> bool {

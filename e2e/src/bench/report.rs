@@ -84,7 +84,11 @@ fn figures(sections: &[Section]) -> Table {
         |cut| cut.deadline,
     );
     stage("to the claim", |cut| cut.deadline, |cut| cut.claimed);
-    stage("to the taint", |cut| cut.claimed, |cut| cut.tainted);
+    stage(
+        "to the taint, 1 s of it the proof's window",
+        |cut| cut.claimed,
+        |cut| cut.tainted,
+    );
     stage("to Running elsewhere", |cut| cut.tainted, |cut| cut.running);
     stage(
         "**power loss to Running elsewhere**",

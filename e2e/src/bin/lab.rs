@@ -29,7 +29,8 @@ enum Command {
         /// What runs on the machines; if it is not given, simulated nodes and then, where they may, real ones.
         #[arg(long)]
         kind: Option<Nodes>,
-        /// Also print, on standard error, every request that the operator made between the policy's deadline and the taint.
+        /// Also print, on standard error, every request of the operator between the policy's deadline and the taint, and every
+        /// write of it, with their offsets.
         #[arg(long)]
         verbose: bool,
     },

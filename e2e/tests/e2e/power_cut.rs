@@ -6,6 +6,7 @@ use anyhow::{Result, ensure};
 use e2e::lab::{Kind, LIMIT, Lab, Setup, condition, has_taint};
 use e2e::proxy::writes::{CLAIM, OUT_OF_SERVICE, QUARANTINE};
 use e2e::workload::{Template, node_of};
+use jiff::Timestamp;
 use serde_json::json;
 
 async fn power_cut_moves_the_volume(kind: Kind) -> Result<()> {
@@ -27,7 +28,7 @@ pub async fn power_cut(lab: &Lab) -> Result<()> {
     let node = node_of(&pod).to_owned();
     let rig = lab.rig_of(&node)?;
 
-    let cut = Instant::now();
+    let (cut, cut_at) = (Instant::now(), Timestamp::now());
     rig.machine.set_power(false);
     let moved = lab
         .workloads
@@ -39,6 +40,13 @@ pub async fn power_cut(lab: &Lab) -> Result<()> {
         node_of(&moved)
     );
     let fence = lab.wait_stage(&node, "Recovered").await?;
+    // The benchmark counts from this write.
+    let unknown = lab.control_plane.audit().became_unknown(&node, cut_at)?;
+    ensure!(
+        unknown.user.username == "system:serviceaccount:kube-system:node-controller",
+        "{}",
+        unknown.summary()
+    );
     ensure!(condition(&fence, "Succeeded").is_some_and(|succeeded| succeeded["status"] == "True"));
     ensure!(condition(&fence, "NodeConfirmedDown").is_some_and(|down| down["status"] == "True"));
     let readings = fence.data["status"]["evidence"]["readings"]
