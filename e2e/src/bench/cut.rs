@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::trace::{Times, Trace};
 use super::{POD, power_on};
-use crate::audit::Request;
+use crate::audit::{OPERATOR, Request};
 use crate::lab::{LIMIT, Lab};
 use crate::operator::Operator;
 use crate::proxy::writes::{CLAIM, OUT_OF_SERVICE};
@@ -25,6 +25,9 @@ use crate::workload::node_of;
 const POLICY_WAIT: Duration = Duration::from_secs(10);
 /// `readPeriodSeconds` times one less than `consecutiveOffReads`: the time that the proof takes by its definition.
 const STABILITY_WINDOW: Duration = Duration::from_secs(1);
+
+/// After the quarantine is lifted, the status of devices and policies follows: it counts too.
+const AFTERMATH: Duration = Duration::from_secs(2);
 
 /// What the benchmark's policy changes of [`Lab::policy`]: the window that [`STABILITY_WINDOW`] says.
 pub(super) fn policy() -> Value {
@@ -46,7 +49,7 @@ pub(super) struct Cut {
     pub tainted: Timestamp,
     /// The replacement pod was seen Ready.
     pub running: Timestamp,
-    /// The operator's writes until the quarantine was lifted, without Events.
+    /// The operator's writes until [`AFTERMATH`] was over, without Events.
     pub writes: Writes,
     /// How often anybody deleted the replacement pod.
     pub replacement_deletions: usize,
@@ -70,10 +73,10 @@ impl Cut {
         lab.silent_after_proof(&fence).await?;
         let resident_bytes = operator.resident_bytes()?;
         power_on(lab, &node).await?;
+        tokio::time::sleep(AFTERMATH).await;
         let now = lab.workloads.wait_running(POD, LIMIT).await?;
 
-        let mut writes = lab.writes().await?;
-        writes.retain(|write| write.received >= cut);
+        let requests = requests_since(lab, cut).await?;
         let of_node = OfNode::since(lab, &node, cut)?;
         let unknown = lab
             .control_plane
@@ -83,7 +86,6 @@ impl Cut {
         let deadline = unknown + POLICY_WAIT;
         let tainted = of_node.first("out-of-service", |write| is_tainted(write, OUT_OF_SERVICE))?;
         let times = Times {
-            cut,
             unknown,
             deadline,
             tainted: tainted.answered,
@@ -97,10 +99,10 @@ impl Cut {
                 .answered,
             tainted: tainted.answered,
             running,
-            writes: Writes::count(&writes),
+            writes: Writes::count(&requests),
             replacement_deletions: deletions_of(lab, &replacement, &now)?,
             resident_bytes,
-            trace: Trace::of(lab, &node, times)?,
+            trace: Trace::of(lab, &node, times, &requests)?,
         })
     }
 
@@ -120,10 +122,13 @@ impl Cut {
 pub(super) struct Writes(BTreeMap<(String, String), usize>);
 
 impl Writes {
-    fn count(writes: &[Request]) -> Self {
+    fn count(requests: &[Request]) -> Self {
         let mut counts = BTreeMap::new();
-        for write in writes {
+        for write in requests.iter().filter(|request| request.is_write()) {
             let of = &write.object_ref;
+            if of.resource == "events" {
+                continue;
+            }
             let mut what = format!("{} {}", write.verb, of.resource);
             if !of.subresource.is_empty() {
                 what.push_str(&format!("/{}", of.subresource));
@@ -158,6 +163,15 @@ impl Writes {
 pub(super) fn sorts(cuts: &[Cut]) -> BTreeSet<(String, String)> {
     let all = cuts.iter().flat_map(|cut| cut.writes.0.keys().cloned());
     all.collect()
+}
+
+/// All requests of the operator since then but its watches.
+async fn requests_since(lab: &Lab, since: Timestamp) -> Result<Vec<Request>> {
+    let audit = lab.control_plane.audit();
+    audit.settled().await?;
+    let mut requests = audit.requests_of(OPERATOR)?;
+    requests.retain(|request| request.verb != "watch" && request.received >= since);
+    Ok(requests)
 }
 
 /// Successful writes to one Node.

@@ -7,7 +7,7 @@ use anyhow::Result;
 use jiff::{SignedDuration, Timestamp};
 
 use super::cut::ms;
-use crate::audit::{OPERATOR, Request};
+use crate::audit::Request;
 use crate::bmc::Entry;
 use crate::lab::Lab;
 
@@ -21,15 +21,13 @@ const AFTER: SignedDuration = SignedDuration::from_millis(100);
 pub(super) struct Trace {
     /// Between deadline and taint.
     requests: Vec<Line>,
-    /// From the power loss until the quarantine was lifted, Events too.
+    /// From the power loss until some time after the quarantine was lifted, Events too.
     writes: Vec<Line>,
 }
 
 /// The times that a trace is made from.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
-    /// The power was cut.
-    pub cut: Timestamp,
     /// `Ready=Unknown` reached the API server.
     pub unknown: Timestamp,
     /// The policy's condition has held long enough.
@@ -48,10 +46,9 @@ struct Line {
 }
 
 impl Trace {
-    /// Of the node whose machine lost power; the audit log has settled before.
-    pub(super) fn of(lab: &Lab, node: &str, times: Times) -> Result<Self> {
+    /// Of the node whose machine lost power, and of all requests of the operator since.
+    pub(super) fn of(lab: &Lab, node: &str, times: Times, all: &[Request]) -> Result<Self> {
         let Times {
-            cut,
             unknown,
             deadline,
             tainted,
@@ -62,8 +59,6 @@ impl Trace {
             Line::mark(deadline, deadline, "the policy's deadline"),
             Line::mark(deadline, tainted, "out-of-service is stored"),
         ];
-        let mut all = lab.control_plane.audit().requests_of(OPERATOR)?;
-        all.retain(|request| request.verb != "watch" && request.received >= cut);
         let within = all.iter().filter(|request| wanted(request.received));
         requests.extend(within.map(|request| Line::request(deadline, request)));
         for entry in lab.rig_of(node)?.bmc.log() {
@@ -115,7 +110,10 @@ impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [
             ("between deadline and taint", &self.requests),
-            ("all writes until the quarantine is lifted", &self.writes),
+            (
+                "all writes until 2 s after the quarantine is lifted",
+                &self.writes,
+            ),
         ];
         for (title, lines) in parts {
             writeln!(f, "  ms from the deadline   took (ms): {title}")?;
