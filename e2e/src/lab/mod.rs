@@ -5,6 +5,7 @@
 //! two machines, and the API server's audit log shows no write of the operator that its protocol does not know.
 
 mod ask;
+mod availability;
 mod objects;
 mod read;
 mod verdict;
@@ -20,13 +21,14 @@ use anyhow::{Context, Result};
 use base64::Engine;
 
 pub use self::ask::escalation;
+pub use self::availability::{available, available_to_test};
 pub use self::read::{condition, has_taint, resource, stage, taints};
 use crate::bmc::{Bmc, BmcCa, Credentials};
 use crate::control_plane::{ControlPlane, Options};
 use crate::machine::{Machine, Power};
 use crate::operator::{self, Operator};
 use crate::proxy::Proxy;
-use crate::real::{self, RealMachine};
+use crate::real::RealMachine;
 use crate::simulated::{Fleet, FleetOptions, MachineSpec};
 use crate::volume::Volumes;
 use crate::workload::{Workloads, wait_node_ready};
@@ -158,13 +160,9 @@ impl Lab {
         Ok(this)
     }
 
-    /// The same, or nothing (and a line that says why) when this kind of machine cannot be had here.
+    /// The same, or nothing when this kind of machine cannot be had here and the test is skipped.
     pub async fn start_if_available(setup: Setup) -> Result<Option<Self>> {
-        if let Err(reason) = available(setup.kind) {
-            eprintln!(
-                "SKIPPED: no machines of kind {:?} here: {reason}",
-                setup.kind
-            );
+        if !available_to_test(setup.kind, &setup.name)? {
             return Ok(None);
         }
         Self::start(setup).await.map(Some)
@@ -221,14 +219,6 @@ fn bmc_address(lab: u8, number: usize) -> Result<IpAddr> {
     // Several test processes run side by side: the process id keeps their addresses apart.
     let process = u8::try_from(std::process::id() % 200)?;
     Ok(Ipv4Addr::new(127, 100 + process / 2, lab, u8::try_from(number)?).into())
-}
-
-/// Can this kind of machine be had here? The error says why not.
-pub fn available(kind: Kind) -> Result<(), String> {
-    match kind {
-        Kind::Simulated => Ok(()),
-        Kind::Real => real::available(),
-    }
 }
 
 /// A Secret's value, as the API shows it.

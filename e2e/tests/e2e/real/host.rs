@@ -8,7 +8,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use e2e::{real, workload::Template};
+use e2e::{
+    lab::{Kind, available_to_test},
+    workload::Template,
+};
 use tokio::time::sleep;
 
 use super::{LIMIT, Lab, wait_for};
@@ -31,7 +34,8 @@ async fn two_real_nodes_and_a_control_plane_are_calm() -> Result<()> {
     let cores = (cpu_seconds(&lab)? - before) / begin.elapsed().as_secs_f64();
     let usages: Vec<_> = lab.machines.iter().map(|machine| machine.usage()).collect();
     println!("control plane and two nodes: {cores:.2} cores; {usages:#?}");
-    assert!(cores < 1.0, "{cores:.2} cores");
+    // A loop that spins would add a whole one.
+    assert!(cores < 1.5, "{cores:.2} cores");
     Ok(())
 }
 
@@ -74,8 +78,7 @@ async fn a_killed_lab_leaves_no_machine_behind() -> Result<()> {
         println!("\nup");
         return std::future::pending().await;
     }
-    if let Err(reason) = real::available() {
-        eprintln!("SKIPPED {name}: no real machines here: {reason}");
+    if !available_to_test(Kind::Real, name)? {
         return Ok(());
     }
     let mut lab = Command::new(std::env::current_exe()?)

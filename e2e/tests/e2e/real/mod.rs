@@ -15,8 +15,9 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use e2e::{
     control_plane::{ControlPlane, Options},
+    lab::{Kind, available_to_test},
     machine::{Machine, Power},
-    real::{self, RealMachine},
+    real::RealMachine,
     volume::{Volumes, Write, oracle::VolumeOracle},
     workload::{Workloads, ready_status},
 };
@@ -37,10 +38,9 @@ struct Lab {
 }
 
 impl Lab {
-    /// `None`, and says so loudly, where real machines cannot be.
+    /// `None` where real machines cannot be.
     async fn start(test: &str, machines: usize) -> Result<Option<Self>> {
-        if let Err(reason) = real::available() {
-            eprintln!("SKIPPED {test}: no real machines here: {reason}");
+        if !available_to_test(Kind::Real, test)? {
             return Ok(None);
         }
         let plane = ControlPlane::start(Options::named(test)).await?;
