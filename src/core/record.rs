@@ -64,65 +64,31 @@ pub fn stage(
         _ => ConditionStatus::Unknown,
     };
     let conditions = &mut status.conditions;
+    let set = |conditions: &mut _, kind, is, reason: &str, words: &str| {
+        set_condition(conditions, kind, is, reason, words, generation, wall_now);
+    };
     let reason = decision.stage.to_string();
-    set_condition(
-        conditions,
-        SUCCEEDED,
-        succeeded,
-        &reason,
-        &decision.words,
-        generation,
-        wall_now,
-    );
+    set(conditions, SUCCEEDED, succeeded, &reason, &decision.words);
     // Opened with the first reason to call somebody, closed when the reason is gone; never shown while there was none.
     match &decision.escalation {
         Some((reason, words)) => {
-            set_condition(
-                conditions,
-                ESCALATED,
-                ConditionStatus::True,
-                reason,
-                words,
-                generation,
-                wall_now,
-            );
+            set(conditions, ESCALATED, ConditionStatus::True, reason, words);
         }
         None if find(conditions, ESCALATED).is_some() => {
             let words = "nobody is needed any more";
-            set_condition(
-                conditions,
-                ESCALATED,
-                ConditionStatus::False,
-                "Resolved",
-                words,
-                generation,
-                wall_now,
-            );
+            let is = ConditionStatus::False;
+            set(conditions, ESCALATED, is, "Resolved", words);
         }
         None => {}
     }
     match decision.stage {
         Stage::Held => {
-            set_condition(
-                conditions,
-                HELD,
-                ConditionStatus::True,
-                "Held",
-                &decision.words,
-                generation,
-                wall_now,
-            );
+            let is = ConditionStatus::True;
+            set(conditions, HELD, is, "Held", &decision.words);
         }
         _ if find(conditions, HELD).is_some() => {
-            set_condition(
-                conditions,
-                HELD,
-                ConditionStatus::False,
-                "Admitted",
-                "it goes on",
-                generation,
-                wall_now,
-            );
+            let is = ConditionStatus::False;
+            set(conditions, HELD, is, "Admitted", "it goes on");
         }
         _ => {}
     }
