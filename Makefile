@@ -11,7 +11,7 @@ ARGS ?=
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
 
-build: ## Build the operator (release) and the lab's control plane (5 minutes the first time)
+build: ## Build the operator (release) and the lab's control plane
 	$(CARGO) build --release --bins
 	$(CARGO) run --quiet --package e2e --bin lab -- build
 

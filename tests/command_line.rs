@@ -228,7 +228,7 @@ impl Running {
         }
     }
 
-    /// Sends a signal; it must end well, within five seconds (DESIGN L8).
+    /// Sends a signal; it must end well, within five seconds (L8).
     fn ends_on(mut self, name: &str) {
         let begun = Instant::now();
         signal(self.child.id(), name);

@@ -14,6 +14,13 @@ fn root() -> &'static Path {
 }
 
 fn sources(directory: &str) -> Vec<(PathBuf, String)> {
+    let found = texts(directory, &["rs"]);
+    assert!(found.len() > 5, "no sources in {directory}");
+    found
+}
+
+/// All texts below a folder whose names end so, by their path from the root.
+fn texts(directory: &str, endings: &[&str]) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     let mut left = vec![root().join(directory)];
     while let Some(directory) = left.pop() {
@@ -23,7 +30,10 @@ fn sources(directory: &str) -> Vec<(PathBuf, String)> {
         {
             if entry.is_dir() {
                 left.push(entry);
-            } else if entry.extension().is_some_and(|extension| extension == "rs") {
+            } else if entry
+                .extension()
+                .is_some_and(|extension| endings.iter().any(|ending| extension == *ending))
+            {
                 let text = fs::read_to_string(&entry).expect("UTF-8");
                 found.push((
                     entry
@@ -35,7 +45,6 @@ fn sources(directory: &str) -> Vec<(PathBuf, String)> {
             }
         }
     }
-    assert!(found.len() > 5, "no sources in {directory}");
     found
 }
 
@@ -127,21 +136,147 @@ fn no_file_hides_a_second_idea() {
     );
 }
 
+/// The documents for people, by their path from the root.
+fn documents() -> Vec<(PathBuf, String)> {
+    let mut found = texts("docs", &["md"]);
+    for document in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "tests/golden/README.md",
+    ] {
+        let text = fs::read_to_string(root().join(document)).expect("the document");
+        found.push((document.into(), text));
+    }
+    found
+}
+
+/// What stands between backquotes in `text`, code blocks aside.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split("```")
+        .step_by(2)
+        .flat_map(|prose| prose.split('`').skip(1).step_by(2))
+}
+
+/// Is this written like the path of a file or folder of ours? If so, where it has to be.
+fn as_path(word: &str) -> Option<PathBuf> {
+    let plain = |sign: char| sign.is_ascii_alphanumeric() || "/._-".contains(sign);
+    let (first, _) = word.split_once('/')?;
+    let base = match first {
+        "src" | "tests" | "e2e" | "docs" | "deploy" | "crds" | "charts" | ".ci" => "",
+        "api" | "core" | "fence" | "shell" => "src",
+        _ => return None,
+    };
+    word.chars()
+        .all(plain)
+        .then(|| root().join(base).join(word.trim_end_matches('/')))
+}
+
+/// The anchors that a Markdown document offers: its headings, as GitHub writes them.
+fn anchors(text: &str) -> Vec<String> {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    let slug = |line: &str| {
+        line.trim_start_matches('#')
+            .trim()
+            .to_lowercase()
+            .chars()
+            .filter(|sign| sign.is_alphanumeric() || " -_".contains(*sign))
+            .map(|sign| if sign == ' ' { '-' } else { sign })
+            .collect()
+    };
+    headings.map(slug).collect()
+}
+
 #[test]
 fn documents_point_at_what_exists() {
-    for document in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"] {
-        let text = fs::read_to_string(root().join(document)).expect("the document");
-        for target in text
-            .split("](")
-            .skip(1)
-            .filter_map(|rest| rest.split(')').next())
-        {
-            let local = !target.starts_with("http") && !target.starts_with('#');
+    for (document, text) in documents() {
+        let (name, folder) = (document.display(), document.parent().expect("a folder"));
+        for word in quoted(&text) {
             assert!(
-                !local || root().join(target).exists(),
-                "{document} links to {target}, which does not exist"
+                as_path(word).is_none_or(|path| path.exists()),
+                "{name} names `{word}`, which does not exist"
             );
         }
+        let mut pieces = text.split("](").peekable();
+        while let (Some(before), Some(after)) = (pieces.next(), pieces.peek()) {
+            let label = before.rsplit('[').next().unwrap_or_default();
+            let target = after.split(')').next().unwrap_or_default();
+            if target.starts_with("http") {
+                continue;
+            }
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let path = match file {
+                "" => root().join(&document),
+                file => root().join(folder).join(file),
+            };
+            assert!(
+                path.exists(),
+                "{name} links to {target}, which does not exist"
+            );
+            let is_test = label.matches('_').count() > 1 && !label.contains(['.', '/', ' ']);
+            if !anchor.is_empty() || is_test {
+                let there = fs::read_to_string(&path).expect("a text");
+                assert!(
+                    anchor.is_empty() || anchors(&there).iter().any(|one| one == anchor),
+                    "{name} links to {target}, which has no such heading"
+                );
+                // A function, or a name that a macro makes one of.
+                let is_there = there.contains(&format!("fn {label}("))
+                    || there.contains(&format!(" {label}: "));
+                assert!(
+                    !is_test || is_there,
+                    "{name} links to test {label}, which is not in {target}"
+                );
+            }
+        }
+    }
+}
+
+/// The ids in a text: a letter of `S`, `L`, `F`, `R` and one or two digits, as a word of its own.
+fn ids(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|sign: char| !sign.is_alphanumeric() && sign != '_');
+    words.filter(|word| {
+        let digits = word.strip_prefix(['S', 'L', 'F', 'R']).unwrap_or_default();
+        (1..=2).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_digit())
+    })
+}
+
+#[test]
+fn every_id_that_is_cited_is_explained() {
+    let explained: Vec<String> = ["docs/protocol.md", "docs/faults.md"]
+        .into_iter()
+        .map(|document| fs::read_to_string(root().join(document)).expect("the document"))
+        .flat_map(|text| {
+            let rows = text.lines().filter_map(|line| line.strip_prefix("| "));
+            let first = rows.filter_map(|row| row.split(" |").next().map(str::to_owned));
+            let first: Vec<String> = first.collect();
+            first
+                .iter()
+                .flat_map(|cell| ids(cell))
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    let cited = ["src", "tests", "e2e", "deploy"]
+        .into_iter()
+        .flat_map(|folder| texts(folder, &["rs", "txt", "yaml", "md"]))
+        .chain(documents());
+    for (path, text) in cited {
+        for id in ids(&text) {
+            assert!(
+                explained.iter().any(|one| one == id),
+                "{} cites {id}, which neither docs/protocol.md nor docs/faults.md explains",
+                path.display()
+            );
+        }
+    }
+    for (path, text) in texts("crds", &["yaml"]) {
+        assert_eq!(
+            ids(&text).next(),
+            None,
+            "{} cites an id: its readers have kubectl, and not our documents",
+            path.display()
+        );
     }
 }
 
@@ -153,10 +288,15 @@ fn nothing_is_left_undone_or_tied_to_a_machine() {
         "FIX".to_owned() + "ME",
         "/ro".to_owned() + "ot/",
         "/wo".to_owned() + "rk/",
+        // Documents that are not in this repository.
+        "DES".to_owned() + "IGN",
+        "FAU".to_owned() + "LTS",
+        "PRO".to_owned() + "OF §",
+        "REAL-".to_owned() + "NODES",
     ];
-    for (path, text) in ["src", "e2e/src", "e2e/tests", "tests"]
+    for (path, text) in ["src", "e2e", "tests", "deploy", "docs"]
         .into_iter()
-        .flat_map(sources)
+        .flat_map(|folder| texts(folder, &["rs", "txt", "yaml", "md"]))
     {
         for mark in &marks {
             assert!(

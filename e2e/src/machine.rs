@@ -30,7 +30,7 @@ pub struct Ailment {
     pub unmount_hung: bool,
 }
 
-/// What happens at power-on, for the orders that REAL-NODES found.
+/// What happens at power-on, in the orders that were seen on real nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Boot {
     /// Bound pods start before the kubelet reports Ready (the network plugin comes late).

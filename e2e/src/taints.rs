@@ -89,7 +89,7 @@ pub fn histories(writes: &[Request]) -> BTreeMap<(String, String), History> {
     histories
 }
 
-/// The rules (DESIGN S6, S8, S9): never two claims; `out-of-service` of ours is added only under the claim that its patch
+/// The rules (S6, S8, S9): never two claims; `out-of-service` of ours is added only under the claim that its patch
 /// tests and that was stored before, to a Node that was not Ready and did not carry it yet.
 pub fn check(histories: &BTreeMap<(String, String), History>) -> Result<()> {
     for ((node, _), history) in histories {

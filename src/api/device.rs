@@ -1,7 +1,7 @@
 //! FenceDevice: how to reach the power of one machine, or of a fleet.
 //!
 //! A device is probed in peace time, so that "this node cannot be fenced" is known before the outage and not during it. What
-//! it answers is trusted only as far as its identity: the system UUID pinned while the node was Ready (DESIGN S5).
+//! it answers is trusted only as far as its identity: the system UUID pinned while the node was Ready (S5).
 
 #![allow(
     clippy::duplicated_attributes,
@@ -248,7 +248,7 @@ impl Default for ProbeSettings {
     }
 }
 
-/// Power of a machine as its device reports it. Only the exact off of the provider becomes [`PowerState::Off`] (DESIGN S4).
+/// Power of a machine as its device reports it: Off only if the device says exactly that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum PowerState {
     /// The machine has power.

@@ -1,7 +1,7 @@
 //! The status of a NodeFence: the record of an incident.
 //!
 //! It is written for people and for a successor of this process. No part of it is ever input of a decision to taint: a proof
-//! lives in memory only, and a stored copy is evidence (DESIGN S3).
+//! lives in memory only, and a stored copy is evidence (S3).
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;

@@ -1,7 +1,7 @@
 //! The settings of one fence: chosen in a policy, frozen into each NodeFence.
 //!
 //! They stand in a file of their own because both resources carry them: a fence that runs must not change under an edit of
-//! its policy (DESIGN S15).
+//! its policy (S15).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
 //! How much may be fenced at once. The out-of-service taint passes by Kubernetes' own rate limits and disruption budgets, so
-//! this is the only brake (DESIGN §9).
+//! this is the only brake.
 //!
 //! A brake holds, it never refuses: a held incident goes on when the share drops, when another one ends, or when a human
 //! approves it. An approval lifts every brake but the two that protect the operator itself and the control plane.

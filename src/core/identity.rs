@@ -1,4 +1,4 @@
-//! Whose power does a device control? (DESIGN S5)
+//! Whose power does a device control? (S5)
 //!
 //! The answer is learned in peace time and pinned: while a Node is Ready, the system UUID that its kubelet reports and the one
 //! that the device names must be the same. From then on only a machine with that UUID is believed to be this node.

@@ -1,7 +1,7 @@
 //! One incident: its frozen settings, what this process remembers of it, and what can be done next.
 //!
 //! [`Memory`] lives in this process only. After a crash it is empty, and the incident begins again from what the Node
-//! and the NodeFence say: claim anew, quiesce anew, prove anew (DESIGN S3).
+//! and the NodeFence say: claim anew, quiesce anew, prove anew (S3).
 
 use super::observed::{LeaseView, PodView};
 use super::proof::{DeviceReadings, IdentityRule, Require, Verification};

@@ -1,6 +1,6 @@
 //! What was seen of the cluster, reduced to the facts that a decision needs.
 //!
-//! The shell fills these from quorum reads (`resourceVersion` unset, DESIGN S12) when something destructive hangs on
+//! The shell fills these from quorum reads (`resourceVersion` unset, S12) when something destructive hangs on
 //! them, and from caches when they only wake somebody up. Nothing here knows where a fact came from or what time it is.
 
 use std::collections::BTreeMap;

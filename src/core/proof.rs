@@ -11,7 +11,7 @@ use std::time::Duration;
 /// A proof dies this long after its last reading was asked for.
 pub const PROOF_LIFE: Duration = Duration::from_secs(15);
 
-/// How the machine behind a device is recognised (DESIGN S5).
+/// How the machine behind a device is recognised (S5).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum IdentityRule {
     /// The device must name this system UUID, in either byte order.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 pub use crate::api::device::PowerState;
 
-/// Who the device says it is: compared with the value that was pinned while the node was Ready (DESIGN S5).
+/// Who the device says it is: compared with the value that was pinned while the node was Ready (S5).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
     /// SMBIOS system UUID as the device prints it; byte order differs between vendors, see [`Identity::is_system`].

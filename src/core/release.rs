@@ -1,4 +1,4 @@
-//! When may `out-of-service` go again? (DESIGN §2.2)
+//! When may `out-of-service` go again? (docs/protocol.md, "The release gate")
 //!
 //! Never on a clock: the pods must be gone, the VolumeAttachments must not exist any more, and the machine must still be
 //! off or have booted anew. A node that is Ready with the boot ID it was fenced with never went down: the device lied.

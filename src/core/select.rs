@@ -1,7 +1,7 @@
 //! Which nodes does a policy watch, which policy governs a node, and has one of them been unhealthy long enough?
 //!
 //! How long a node has been unhealthy is counted from when this process first saw it so, on this process's own clock:
-//! no decision compares the clocks of two machines (FAULTS F14).
+//! no decision compares the clocks of two machines (F14).
 
 use super::observed::{NodeView, Ready};
 use crate::api::policy::{NodeFencingPolicy, UnhealthyCondition};

@@ -1,8 +1,8 @@
 //! The writes to a Node: five JSON Patches, each of which tests what it relies on.
 //!
-//! `spec.taints` is an atomic list, so it is never merged and never applied (DESIGN S7). A JSON Patch `test` is evaluated by
+//! `spec.taints` is an atomic list, so it is never merged and never applied (S7). A JSON Patch `test` is evaluated by
 //! the API server against the stored object on each of its own retries, which makes the Node the lock and the claim's
-//! value the fencing token (PROOF §1). A test that fails is HTTP 422.
+//! value the fencing token (docs/protocol.md). A test that fails is HTTP 422.
 
 use super::observed::{CLAIM, NodeView, OUT_OF_SERVICE, QUARANTINE, TaintView};
 use super::proof::Proof;

@@ -93,7 +93,7 @@ pub enum OffOutcome {
         /// What the device said, for the record.
         said: String,
     },
-    /// The command may have been delivered and no definite answer arrived: it may take effect late (DESIGN S23).
+    /// The command may have been delivered and no definite answer arrived: it may take effect late (S23).
     Unknown(DeviceError),
 }
 

@@ -1,7 +1,7 @@
 //! The guarded writes: one request each, never repeated, its outcome reported as it was.
 //!
 //! A write that may not be safe for ever says until when; that is looked at right before the request leaves. An outcome that
-//! is not known stays unknown: whoever decides next reads again (DESIGN S20, FAULTS F19 to F21).
+//! is not known stays unknown: whoever decides next reads again (S20, F19 to F21).
 
 use super::context::{Context, REQUEST_TIMEOUT};
 use super::slim::SlimNode;
@@ -46,7 +46,7 @@ pub async fn patch_node(context: &Context, patch: NodePatch) -> Reply {
 }
 
 /// Writes the status of a NodeFence, by a merge patch that names the version it is for: what a superseded process has on its way
-/// must not overwrite the record of its successor (DESIGN S9). Returns the NodeFence as it is now.
+/// must not overwrite the record of its successor (S9). Returns the NodeFence as it is now.
 pub async fn patch_status(
     context: &Context,
     fence: &str,

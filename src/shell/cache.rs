@@ -1,6 +1,6 @@
 //! What the operator keeps in memory of the cluster: five watches, each with its store.
 //!
-//! Caches only wake somebody up and fill in words; whatever destroys something reads again by quorum (DESIGN S12). Every
+//! Caches only wake somebody up and fill in words; whatever destroys something reads again by quorum (S12). Every
 //! watch ends and begins anew within a minute, so that a dead connection cannot blind us for long (the default notices
 //! after 295 s), and says when it last heard of the API server.
 

@@ -26,7 +26,7 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Context {
     /// For reads; retries by itself.
     pub reads: Client,
-    /// For guarded writes; never retries (DESIGN §5).
+    /// For guarded writes; never retries.
     pub writes: Client,
     /// Caches.
     pub caches: Caches,
@@ -235,7 +235,7 @@ fn was_admitted(fence: &NodeFence) -> bool {
     status.is_some_and(|status| status.claim.is_some() || status.taint_applied_time.is_some())
 }
 
-/// The newest resourceVersion seen. A quorum LIST that is older means that etcd was restored from a backup (DESIGN S18); the
+/// The newest resourceVersion seen. A quorum LIST that is older means that etcd was restored from a backup (S18); the
 /// numbers are comparable since Kubernetes 1.35 by contract (KEP-5504) and before by implementation.
 #[derive(Default)]
 pub struct Revision(Mutex<(u64, Option<String>)>);

@@ -1,7 +1,7 @@
 //! From a FenceDevice to the driver for one node: its address, its Secret, its turn.
 //!
 //! The Secret and the CA are read by name at each use and never kept, so that a rotated password counts at once. An address that
-//! credentials may not go to is refused before the Secret is even read (DESIGN S16). BMCs do one thing at a time, so whoever
+//! credentials may not go to is refused before the Secret is even read (S16). BMCs do one thing at a time, so whoever
 //! talks to one takes a [`Devices::turn`] first and keeps it to the end of the session.
 
 use super::lockout::{Guarded, Refusals};
@@ -31,7 +31,7 @@ pub use crate::core::identity::rule as identity_rule;
 
 /// Hard limit of one request to the API server.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// A power-off command that is not sent by then is not sent (FAULTS F12).
+/// A power-off command that is not sent by then is not sent (F12).
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Makes drivers, and knows whose turn it is.

@@ -1,4 +1,4 @@
-//! Device work, outside of any reconcile slot: a slow or hung BMC delays nobody but its own incident (DESIGN L5).
+//! Device work, outside of any reconcile slot: a slow or hung BMC delays nobody but its own incident (L5).
 //!
 //! A job carries out one order of the core with all devices of a level, side by side, and reports what they said. It decides
 //! nothing but one thing: right before an off command leaves, the claim is read once more, and without it nothing is sent.
@@ -25,7 +25,7 @@ use tokio::time::{sleep, timeout};
 /// How long one question to a device may take, its turn and its Secret included.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A command leaves this long after the question for the claim at the latest (FAULTS F12), on a clock that counts suspend.
+/// A command leaves this long after the question for the claim at the latest (F12), on a clock that counts suspend.
 const CLAIM_LIFE: Duration = Duration::from_secs(1);
 
 /// How long before the end of a window its pods are listed: a consistent LIST takes the API server up to 100 ms, until its cache

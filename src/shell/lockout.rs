@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Refusals within [`WINDOW`] after which nothing more is sent (FAULTS §2).
+/// Refusals within [`WINDOW`] after which nothing more is sent (docs/faults.md).
 const REFUSALS_MAX: usize = 3;
 /// How long a refusal counts.
 const WINDOW: Duration = Duration::from_secs(600);

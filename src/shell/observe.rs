@@ -1,6 +1,6 @@
 //! The quorum reads of a round: the Node, and what else the core asks for.
 //!
-//! `resourceVersion` is left unset everywhere, which makes the API server answer from etcd's quorum (DESIGN S12). A read
+//! `resourceVersion` is left unset everywhere, which makes the API server answer from etcd's quorum (S12). A read
 //! that fails, is cut short or cannot be decoded is `Failed`, never "empty".
 
 use super::context::{Context, REQUEST_TIMEOUT};
@@ -243,7 +243,7 @@ async fn list<K: Resource + Clone + DeserializeOwned + Debug>(
             return Seen::Failed(reason);
         }
     };
-    // We ask for no pages, so a list that goes on elsewhere was cut by somebody (FAULTS F22).
+    // We ask for no pages, so a list that goes on elsewhere was cut by somebody (F22).
     if list
         .metadata
         .continue_

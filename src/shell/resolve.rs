@@ -1,7 +1,7 @@
 //! From a NodeFence and the live objects beside it to the settings of its incident.
 //!
 //! What the NodeFence froze is used as it stands; devices are resolved live, because a corrected address must help a fence
-//! that runs. A policy that was deleted or narrowed only ever stops a fence before its taint (DESIGN S15).
+//! that runs. A policy that was deleted or narrowed only ever stops a fence before its taint (S15).
 
 use super::devices::{Devices, serving};
 use crate::api::device::FenceDevice;

@@ -1,7 +1,7 @@
 //! The signal to end: one switch that everything long-running listens to.
 //!
 //! SIGTERM and SIGINT throw it. From then on nothing new is begun ([`EFFECTS_END`]), and the process is gone within
-//! [`PROCESS_END`] whatever still hangs (DESIGN L8).
+//! [`PROCESS_END`] whatever still hangs (L8).
 
 use std::future::Future;
 use std::io;

@@ -1,7 +1,7 @@
 //! Objects of ours that cannot be decoded: told once each, and left alone.
 //!
 //! The schema refuses such objects, so one that is there was stored under another schema: an operator rolled back, a CRD
-//! edited by hand. Every other object keeps working (FAULTS §3); this one does nothing until it is written again.
+//! edited by hand. Every other object keeps working; this one does nothing until it is written again.
 
 use super::events::{Events, Note};
 use super::marks::{Marks, mark};

@@ -1,5 +1,5 @@
-//! The drivers against devices that lie, stall, break off and attack. Each row of FAULTS §2 is a test; what they have in
-//! common is that nothing but an exact off is ever read as off.
+//! The drivers against devices that lie, stall, break off and attack: the rows of "Devices" in docs/faults.md. What they have
+//! in common is that nothing but an exact off is ever read as off.
 
 #![allow(
     clippy::disallowed_methods,

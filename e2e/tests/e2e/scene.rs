@@ -85,7 +85,7 @@ impl Scene {
         Ok(fence)
     }
 
-    /// The fence went through: `out-of-service` was set once and removed once, the latter through the gate of DESIGN §2.2.
+    /// The fence went through: `out-of-service` was set once and removed once, the latter through the release gate.
     pub async fn released_by_the_gate(&self) -> Result<DynamicObject> {
         let fence = self.lab.wait_stage(&self.node, "Recovered").await?;
         let clean = |node: &_| !has_taint(node, CLAIM) && !has_taint(node, OUT_OF_SERVICE);

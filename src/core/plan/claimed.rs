@@ -1,7 +1,7 @@
 //! Our claim stands, `out-of-service` does not: quiesce, turn off, and on to the proof.
 //!
-//! Every sign of life ends it: the claim is dropped and nothing else of the Node was touched. The order is the protocol
-//! (DESIGN §2); moving any of these steps before another one loses data, and the model in `tests/model` shows how.
+//! Every sign of life ends it: the claim is dropped and nothing else of the Node was touched. The order is the protocol,
+//! and moving any of these steps before another one loses data (docs/protocol.md says how).
 
 use super::super::incident::{
     Approval, Attempt, Decision, Device, DeviceOrder, Effect, Held, Level, Memory, OffResult,

@@ -1,6 +1,6 @@
 //! `out-of-service` stands under our claim: watch until everything has detached, then take both away.
 //!
-//! The taint is taken back only through the release gate (DESIGN §2.2). Until then the machine's power is read every
+//! The taint is taken back only through the release gate (docs/protocol.md). Until then the machine's power is read every
 //! ten seconds: a machine that comes back while its volumes are being detached is turned off again, twice at most, or
 //! keeps its taint until it has booted anew.
 

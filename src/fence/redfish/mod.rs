@@ -37,7 +37,7 @@ pub struct RedfishSettings {
     pub rules: Arc<AddressRules>,
     /// Time for one whole call: name resolution, connection, TLS, all requests and answers.
     pub call_timeout: Duration,
-    /// The same for the power-off command alone, 5 s by DESIGN: what is not sent by then is not sent.
+    /// The same for the power-off command alone, 5 s (F12): what is not sent by then is not sent.
     pub command_timeout: Duration,
     /// Where the time comes from.
     pub clock: Clock,
