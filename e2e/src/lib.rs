@@ -10,6 +10,7 @@ pub mod bmc;
 pub mod control_plane;
 pub mod csi;
 pub mod demo;
+pub mod eventually;
 pub mod https;
 pub mod lab;
 pub mod machine;

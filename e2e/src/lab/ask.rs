@@ -1,9 +1,8 @@
 //! What a test asks of a lab besides the verdict: what was told, what was written to whom, who may take pods.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::events::v1::Event;
 use kube::ResourceExt;
@@ -12,6 +11,7 @@ use serde_json::json;
 
 use super::{LIMIT, Lab, condition, resource};
 use crate::audit::Request;
+use crate::eventually::eventually;
 use crate::machine::Power;
 use crate::proxy::writes::OUT_OF_SERVICE;
 use crate::sushy::Sushy;
@@ -20,28 +20,26 @@ use crate::workload::node_of;
 impl Lab {
     /// Waits for an Event about this object, with this reason, and returns its words.
     pub async fn wait_told(&self, object: &DynamicObject, reason: &str) -> Result<String> {
-        let begin = Instant::now();
+        self.wait_told_of(&object.name_any(), reason).await
+    }
+
+    /// The same about the object of this name.
+    pub async fn wait_told_of(&self, name: &str, reason: &str) -> Result<String> {
         let events: Api<Event> = Api::all(self.control_plane.admin());
-        loop {
-            let all = events.list(&ListParams::default()).await?.items;
-            let about = |event: &&Event| {
-                event.regarding.as_ref().and_then(|of| of.uid.clone()) == object.uid()
-            };
-            let told: Vec<_> = all.iter().filter(about).collect();
-            let found = told
-                .iter()
-                .find(|event| event.reason.as_deref() == Some(reason));
-            if let Some(event) = found {
-                return Ok(event.note.clone().unwrap_or_default());
-            }
-            let reasons: Vec<_> = told.iter().map(|event| &event.reason).collect();
-            ensure!(
-                begin.elapsed() < LIMIT,
-                "no Event {reason} about {}, only {reasons:?}",
-                object.name_any()
-            );
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        let what = format!("an Event {reason} about {name}");
+        eventually(&what, LIMIT, async || {
+            let mut told = events.list(&ListParams::default()).await?.items;
+            told.retain(|event| {
+                let regarding = event.regarding.as_ref();
+                regarding.is_some_and(|it| it.name.as_deref() == Some(name))
+            });
+            let reasons: Vec<_> = told.iter().map(|event| event.reason.clone()).collect();
+            let is_it = |event: &Event| event.reason.as_deref() == Some(reason);
+            let found = told.into_iter().find(is_it);
+            let found = found.with_context(|| format!("there are {reasons:?}"))?;
+            Ok(found.note.unwrap_or_default())
+        })
+        .await
     }
 
     /// The operator's writes to objects of one kind, such as `nodes`, successful or not.

@@ -1,12 +1,12 @@
 //! What a test waits for: a NodeFence's stage, a Node's taints, the protection of every machine.
 
-use std::time::{Duration, Instant};
-
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, DynamicObject};
+use serde_json::Value;
 
 use super::{LIMIT, Lab, stage, taints};
+use crate::eventually::eventually;
 
 impl Lab {
     /// The newest NodeFence of a node.
@@ -25,22 +25,17 @@ impl Lab {
         node: &str,
         wanted: impl Fn(&DynamicObject) -> bool,
     ) -> Result<DynamicObject> {
-        let begin = Instant::now();
-        loop {
-            let fence = self.fence_of(node).await?;
-            match fence {
-                Some(fence) if wanted(&fence) => return Ok(fence),
-                fence if begin.elapsed() > LIMIT => {
-                    let shown = fence
-                        .map(|fence| serde_json::to_string_pretty(&fence.data).unwrap_or_default());
-                    bail!(
-                        "the NodeFence of {node} did not become as wanted; it is {}",
-                        shown.unwrap_or_else(|| "not there".to_owned())
-                    )
-                }
-                _ => tokio::time::sleep(Duration::from_millis(50)).await,
-            }
-        }
+        let what = format!("the NodeFence of {node} is as wanted");
+        eventually(&what, LIMIT, async || {
+            let fence = self.fence_of(node).await?.context("it is not there")?;
+            ensure!(
+                wanted(&fence),
+                "it is {}",
+                serde_json::to_string_pretty(&fence.data)?
+            );
+            Ok(fence)
+        })
+        .await
     }
 
     /// Waits until the newest NodeFence of a node is in this stage.
@@ -66,44 +61,32 @@ impl Lab {
         what: &str,
         wanted: impl Fn(&Node) -> bool,
     ) -> Result<Node> {
-        let begin = Instant::now();
-        loop {
+        let what = format!("{name}: {what}");
+        eventually(&what, LIMIT, async || {
             let node = self.node(name).await?;
-            if wanted(&node) {
-                return Ok(node);
-            }
-            ensure!(
-                begin.elapsed() < LIMIT,
-                "{name}: {what} did not come true; taints {:?}",
-                taints(&node)
-            );
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+            ensure!(wanted(&node), "its taints are {:?}", taints(&node));
+            Ok(node)
+        })
+        .await
     }
 
     /// Waits until the operator has pinned the identity of every machine: it is protected from now on.
     pub async fn wait_protected(&self) -> Result<()> {
-        let begin = Instant::now();
-        loop {
+        eventually("all identities are pinned", LIMIT, async || {
             let devices = self.api("FenceDevice").list(&Default::default()).await?;
-            let pinned = |device: &&DynamicObject| {
-                device.data["status"]["systems"]
-                    .as_array()
-                    .is_some_and(|systems| !systems.is_empty())
+            let statuses: Vec<_> = devices
+                .items
+                .iter()
+                .map(|device| &device.data["status"])
+                .collect();
+            let is_pinned = |status: &&&Value| {
+                let systems = status["systems"].as_array();
+                systems.is_some_and(|systems| !systems.is_empty())
             };
-            if devices.items.iter().filter(pinned).count() >= self.rigs.len() {
-                return Ok(());
-            }
-            ensure!(
-                begin.elapsed() < LIMIT,
-                "not all identities were pinned: {:#?}",
-                devices
-                    .items
-                    .iter()
-                    .map(|device| &device.data["status"])
-                    .collect::<Vec<_>>()
-            );
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+            let pinned = statuses.iter().filter(is_pinned).count();
+            ensure!(pinned >= self.rigs.len(), "they are {statuses:#?}");
+            Ok(())
+        })
+        .await
     }
 }

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::control_plane::{Component, ControlPlane, Options, client};
+use e2e::eventually::eventually;
+use e2e::lab::LIMIT;
 use e2e::operator::{NAMESPACE, SERVICE_ACCOUNT};
 use http::Method;
 use kube::Client;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use crate::api::data;
 use crate::verdict::{Body, Expect, Tally, Verdict, call, must};
@@ -82,23 +84,14 @@ impl Guarded {
             "apiVersion": "v1", "kind": "Node", "metadata": {"name": "probe"},
             "spec": {"taints": [{"key": CLAIM, "value": "a", "effect": "NoExecute"}]},
         });
-        let end = Instant::now() + Duration::from_secs(20);
         let path = "/api/v1/nodes?dryRun=All";
-        while call(
-            &self.admin,
-            Method::POST,
-            path,
-            Some((Body::Object, &claimed)),
-        )
-        .await?
-        .is_ok()
-        {
-            ensure!(
-                Instant::now() < end,
-                "the admission policies do not take effect"
-            );
-            sleep(Duration::from_millis(50)).await;
-        }
+        eventually("the admission policies guard", LIMIT, async || {
+            let body = Some((Body::Object, &claimed));
+            let answer = call(&self.admin, Method::POST, path, body).await?;
+            ensure!(answer.is_err(), "a claim may be created");
+            Ok(())
+        })
+        .await?;
         // One watch brings all of them, but they are compiled one by one.
         sleep(Duration::from_millis(500)).await;
         Ok(())
@@ -120,15 +113,12 @@ impl Guarded {
             Some((Body::Object, &binding)),
         )
         .await?;
-        let end = Instant::now() + Duration::from_secs(20);
-        while call(&self.operator, Method::GET, "/api/v1/secrets", None)
-            .await?
-            .is_err()
-        {
-            ensure!(Instant::now() < end, "the binding does not take effect");
-            sleep(Duration::from_millis(50)).await;
-        }
-        Ok(())
+        eventually("the binding takes effect", LIMIT, async || {
+            let answer = call(&self.operator, Method::GET, "/api/v1/secrets", None).await?;
+            ensure!(answer.is_ok(), "Secrets may not be listed");
+            Ok(())
+        })
+        .await
     }
 
     /// Stores a Node with these taints, each written by whoever may write it.

@@ -3,7 +3,8 @@
 //! What the dead one had sent still lands. The new one knows nothing but what the API server stores: it finishes the
 //! fence, with a claim and a proof of its own, and repeats the off command at most once.
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
+use e2e::eventually::eventually;
 use e2e::lab::{Kind, LIMIT, has_taint};
 use e2e::point::Point;
 use e2e::proxy::writes::{self, OUT_OF_SERVICE};
@@ -84,13 +85,13 @@ async fn killed(point: Point, kind: Kind) -> Result<()> {
 
 /// Waits until a claim stands on the node that is not among the first `before`.
 async fn another_claim(scene: &Scene, before: usize) -> Result<()> {
-    let begin = std::time::Instant::now();
-    while begin.elapsed() < LIMIT {
-        if taints::claims(&scene.lab.history(&scene.node).await?).len() > before {
-            return Ok(());
-        }
-    }
-    bail!("the new operator claimed nothing")
+    eventually("the new operator claims", LIMIT, async || {
+        let history = scene.lab.history(&scene.node).await?;
+        let claims = taints::claims(&history);
+        ensure!(claims.len() > before, "there were {claims:?}");
+        Ok(())
+    })
+    .await
 }
 
 macro_rules! at_each_point {

@@ -1,11 +1,12 @@
 //! The storage array and the real external-attacher in front of it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 use e2e::{
     control_plane::{ControlPlane, Options},
     csi::{self, EventKind, Fault, Faults},
+    eventually::eventually,
 };
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::{
@@ -13,9 +14,10 @@ use kube::{
     api::{DeleteParams, PostParams},
 };
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
 
 const VOLUME: &str = "data";
+/// Long enough for anything on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn attaches_to_one_node_and_refuses_the_second() -> Result<()> {
@@ -86,7 +88,12 @@ async fn fails_hangs_and_dawdles_on_demand() -> Result<()> {
 
     array.hang_detach().await?;
     attachments.delete("two", &DeleteParams::default()).await?;
-    sleep(Duration::from_secs(1)).await;
+    eventually("the detach hangs", LIMIT, async || {
+        let mut events = array.events().await?.into_iter();
+        ensure!(events.any(|event| event.kind == EventKind::DetachHangs));
+        Ok(())
+    })
+    .await?;
     assert_eq!(array.attached().await?[VOLUME], ["two"]);
     array.delay_detach(Duration::from_secs(1)).await?;
     let begin = Instant::now();
@@ -176,26 +183,23 @@ async fn wait(
     name: &str,
     is_so: impl Fn(&VolumeAttachment) -> bool,
 ) -> Result<VolumeAttachment> {
-    let end = Instant::now() + Duration::from_secs(30);
-    loop {
-        let attachment = attachments.get(name).await?;
-        if is_so(&attachment) {
-            return Ok(attachment);
-        }
-        if Instant::now() > end {
-            bail!("{name} stays like this: {:?}", attachment.status);
-        }
-        sleep(Duration::from_millis(50)).await;
-    }
+    eventually(
+        "the VolumeAttachment is as it should be",
+        LIMIT,
+        async || {
+            let attachment = attachments.get(name).await?;
+            ensure!(is_so(&attachment), "{name} is {:?}", attachment.status);
+            Ok(attachment)
+        },
+    )
+    .await
 }
 
 async fn wait_until_gone(attachments: &Api<VolumeAttachment>, name: &str) -> Result<()> {
-    let end = Instant::now() + Duration::from_secs(30);
-    while let Some(attachment) = attachments.get_opt(name).await? {
-        if Instant::now() > end {
-            bail!("{name} stays: {:?}", attachment.status);
-        }
-        sleep(Duration::from_millis(50)).await;
-    }
-    Ok(())
+    eventually("the VolumeAttachment is gone", LIMIT, async || {
+        let attachment = attachments.get_opt(name).await?;
+        ensure!(attachment.is_none(), "{name} is {attachment:?}");
+        Ok(())
+    })
+    .await
 }

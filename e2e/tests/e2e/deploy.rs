@@ -2,15 +2,15 @@
 //! answer a user's first questions.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::control_plane::{ControlPlane, Options, client};
+use e2e::eventually::eventually;
+use e2e::lab::LIMIT;
 use e2e::operator::{NAMESPACE, SERVICE_ACCOUNT};
 use http::Method;
 use kube::Client;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
 
 use crate::verdict::{Body, must};
 
@@ -134,44 +134,37 @@ fn words(list: &Value) -> Vec<String> {
 /// The controller-manager reads every expression against the types it will meet, and warns of a field that is not there.
 async fn the_policies_type_check(plane: &ControlPlane) -> Result<()> {
     let path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
-    let end = Instant::now() + Duration::from_secs(30);
-    loop {
+    let checked = eventually("the policies are type-checked", LIMIT, async || {
         let policies = must(&plane.admin(), Method::GET, path, None).await?;
         let policies = policies["items"].as_array().context("no items")?;
         let checked = policies
             .iter()
             .filter(|policy| policy["status"]["typeChecking"].is_object());
-        if policies.len() == 3 && checked.count() == 3 {
-            for policy in policies {
-                let warnings = &policy["status"]["typeChecking"]["expressionWarnings"];
-                ensure!(
-                    warnings.is_null(),
-                    "{}: {warnings:#}",
-                    policy["metadata"]["name"]
-                );
-            }
-            return Ok(());
-        }
         ensure!(
-            Instant::now() < end,
-            "the policies are not type-checked: {policies:?}"
+            policies.len() == 3 && checked.count() == 3,
+            "they are {policies:?}"
         );
-        sleep(Duration::from_millis(100)).await;
+        Ok(policies.clone())
+    });
+    for policy in checked.await? {
+        let warnings = &policy["status"]["typeChecking"]["expressionWarnings"];
+        ensure!(
+            warnings.is_null(),
+            "{}: {warnings:#}",
+            policy["metadata"]["name"]
+        );
     }
+    Ok(())
 }
 
 /// The namespace enforces Pod Security `restricted`, and the pod passes.
 async fn the_deployment_gets_a_pod(plane: &ControlPlane) -> Result<()> {
     let path = format!("/api/v1/namespaces/{NAMESPACE}/pods");
-    let end = Instant::now() + Duration::from_secs(30);
-    let pod = loop {
+    let pod = eventually("the Deployment gets a pod", LIMIT, async || {
         let pods = must(&plane.admin(), Method::GET, &path, None).await?;
-        if let Some(pod) = pods.pointer("/items/0") {
-            break pod.clone();
-        }
-        ensure!(Instant::now() < end, "the Deployment gets no pod");
-        sleep(Duration::from_millis(100)).await;
-    };
+        pods.pointer("/items/0").cloned().context("there is none")
+    })
+    .await?;
     ensure!(
         pod["spec"]["priorityClassName"] == "system-cluster-critical",
         "{pod}"

@@ -9,7 +9,7 @@ use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::Api;
 use serde_json::json;
 
-use crate::outage::{Outage, name, wait_event};
+use crate::outage::Outage;
 
 const ON_FIRE: &str = "the array is on fire";
 
@@ -39,10 +39,10 @@ async fn stuck(test: &str, detach: Fault, error: Option<&str>) -> Result<()> {
     let words = message(&escalated).context("it is escalated")?;
     ensure!(words.contains(&attachment), "{words}");
     ensure!(error.is_none_or(|error| words.contains(error)), "{words}");
-    let told = wait_event(&outage.lab, name(&fence)?, "DetachStuck").await?;
+    let told = outage.lab.wait_told(&fence, "DetachStuck").await?;
     ensure!(told.contains(&attachment), "{told}");
     outage
-        .stays("the taint", 5, |node| has_taint(node, OUT_OF_SERVICE))
+        .stays("the taint", |node| has_taint(node, OUT_OF_SERVICE))
         .await?;
 
     array.clear_faults().await?;
@@ -55,7 +55,7 @@ async fn stuck(test: &str, detach: Fault, error: Option<&str>) -> Result<()> {
         .wait_running_elsewhere("db-0", &outage.node, 3 * LIMIT)
         .await?;
     outage.lab.silent_after_proof(&recovered).await?;
-    outage.finish().await
+    outage.verdict().await
 }
 
 /// The name of the VolumeAttachment of the node's only volume.

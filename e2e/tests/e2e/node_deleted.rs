@@ -39,7 +39,7 @@ async fn begins_from_zero(outage: &Outage, old_uid: &str, old_fence: &str) -> Re
     outage.restore().await?;
     let writes = outage.node_writes().await?.len();
     outage
-        .stays("nothing of ours on the new Node", 5, |node| {
+        .stays("nothing of ours on the new Node", |node| {
             taints(node)
                 .iter()
                 .all(|key| !key.contains("nodefencing.io") && !key.contains("out-of-service"))
@@ -68,7 +68,7 @@ async fn a_node_deleted_before_the_taint_ends_the_incident() -> Result<()> {
     kept.remove();
     ensure!(outage.node_writes().await?.len() == 1, "the claim alone");
     begins_from_zero(&outage, &old_uid, &old_fence).await?;
-    outage.finish().await
+    outage.verdict().await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -89,7 +89,7 @@ async fn a_node_deleted_after_the_taint_ends_the_incident() -> Result<()> {
     let old_fence = ended(&outage, "Recovered", "was deleted under its taint").await?;
     ensure!(outage.node_writes().await?.len() == 2, "claim and taint");
     begins_from_zero(&outage, &old_uid, &old_fence).await?;
-    outage.finish().await
+    outage.verdict().await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -109,5 +109,5 @@ async fn a_taint_under_way_to_a_node_that_was_created_anew_is_refused() -> Resul
     let landed = outage.node_writes().await?;
     ensure!(landed.len() == 1 && landed.iter().all(|write| claim_after(write).is_some()));
     begins_from_zero(&outage, &old_uid, &old_fence).await?;
-    outage.finish().await
+    outage.verdict().await
 }

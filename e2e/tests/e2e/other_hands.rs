@@ -6,20 +6,20 @@ use e2e::lab::{LIMIT, condition, has_taint, stage};
 use e2e::proxy::writes::{CLAIM, OUT_OF_SERVICE};
 use serde_json::json;
 
-use crate::outage::{Outage, approve, claim_after, name, wait_event};
+use crate::outage::{Outage, approve, claim_after, name};
 
 const SET: &str = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute";
 const REMOVE: &str = "node.kubernetes.io/out-of-service-";
-
-/// Longer than a policy's wait, its pauses and its retries: what has not begun by then does not begin.
-const LONG_SECONDS: u64 = 15;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_a_human_put_out_of_service_is_left_to_them() -> Result<()> {
     let outage = Outage::prepare("human-first", "ConfirmOnly", json!({})).await?;
     outage.cut().await?;
     outage.kubectl_taint(SET).await?;
-    let words = wait_event(&outage.lab, &outage.node, "ForeignOutOfService").await?;
+    let words = outage
+        .lab
+        .wait_told_of(&outage.node, "ForeignOutOfService")
+        .await?;
     ensure!(words.contains(&outage.node) && words.contains("somebody else"));
     outage
         .lab
@@ -27,7 +27,7 @@ async fn a_node_that_a_human_put_out_of_service_is_left_to_them() -> Result<()> 
         .wait_running_elsewhere("db-0", &outage.node, LIMIT)
         .await?;
     outage
-        .stays("the human's taint", 5, |node| {
+        .stays("the human's taint", |node| {
             has_taint(node, OUT_OF_SERVICE) && !has_taint(node, CLAIM)
         })
         .await?;
@@ -37,7 +37,7 @@ async fn a_node_that_a_human_put_out_of_service_is_left_to_them() -> Result<()> 
     // Theirs is gone, the node is still down: now it is a case for the operator.
     outage.kubectl_taint(REMOVE).await?;
     outage.lab.wait_stage(&outage.node, "Recovered").await?;
-    outage.finish().await
+    outage.verdict().await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -53,13 +53,13 @@ async fn a_human_who_is_faster_than_an_open_incident_holds_it() -> Result<()> {
     let held = outage.lab.wait_stage(&outage.node, "Held").await?;
     let says = condition(&held, "Held").map(|held| held["message"].to_string());
     ensure!(says.is_some_and(|says| says.contains("somebody else")));
-    wait_event(&outage.lab, name(&fence)?, "Held").await?;
+    outage.lab.wait_told(&fence, "Held").await?;
     ensure!(outage.node_writes().await?.is_empty());
 
     approve(&outage.lab, name(&fence)?).await?;
     outage.kubectl_taint(REMOVE).await?;
     outage.lab.wait_stage(&outage.node, "Recovered").await?;
-    outage.finish().await
+    outage.verdict().await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -73,7 +73,7 @@ async fn a_human_who_taints_under_our_claim_gets_the_node() -> Result<()> {
     outage.lab.wait_stage(&outage.node, "Held").await?;
     kept.remove();
     outage
-        .stays("the human's taint", 5, |node| {
+        .stays("the human's taint", |node| {
             has_taint(node, OUT_OF_SERVICE) && !has_taint(node, CLAIM)
         })
         .await?;
@@ -81,7 +81,7 @@ async fn a_human_who_taints_under_our_claim_gets_the_node() -> Result<()> {
 
     outage.kubectl_taint(REMOVE).await?;
     outage.lab.wait_stage(&outage.node, "Recovered").await?;
-    outage.finish().await
+    outage.verdict().await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -95,7 +95,7 @@ async fn a_human_who_removes_our_taint_ends_the_incident() -> Result<()> {
     let words = condition(&ended, "Succeeded").map(|ended| ended["message"].to_string());
     ensure!(words.is_some_and(|words| words.contains("somebody else removed")));
     outage
-        .stays("no taint of ours", LONG_SECONDS, |node| {
+        .stays("no taint of ours", |node| {
             !has_taint(node, OUT_OF_SERVICE) && !has_taint(node, CLAIM)
         })
         .await?;
@@ -106,7 +106,7 @@ async fn a_human_who_removes_our_taint_ends_the_incident() -> Result<()> {
         "claim, taint, and the claim back"
     );
     outage.lab.control_plane.array().clear_faults().await?;
-    outage.finish().await
+    outage.verdict().await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -118,7 +118,7 @@ async fn a_human_who_removes_our_claim_before_the_taint_stops_the_fence() -> Res
     kept.remove();
     let ended = outage.lab.wait_stage(&outage.node, "Aborted").await?;
     outage
-        .stays("no taint of ours", LONG_SECONDS, |node| {
+        .stays("no taint of ours", |node| {
             !has_taint(node, OUT_OF_SERVICE) && !has_taint(node, CLAIM)
         })
         .await?;
@@ -131,7 +131,7 @@ async fn a_human_who_removes_our_claim_before_the_taint_stops_the_fence() -> Res
     outage.cut().await?;
     let next = outage.lab.wait_stage(&outage.node, "Recovered").await?;
     ensure!(next.metadata.name != ended.metadata.name);
-    outage.finish().await
+    outage.verdict().await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -151,7 +151,7 @@ async fn a_human_who_removes_our_claim_after_the_taint_has_to_remove_the_taint()
         .lab
         .wait_fence(&outage.node, warned("ClaimRemoved"))
         .await?;
-    wait_event(&outage.lab, name(&fence)?, "ClaimRemoved").await?;
+    outage.lab.wait_told(&fence, "ClaimRemoved").await?;
     outage.lab.control_plane.array().clear_faults().await?;
     outage
         .lab
@@ -159,7 +159,7 @@ async fn a_human_who_removes_our_claim_after_the_taint_has_to_remove_the_taint()
         .wait_running_elsewhere("db-0", &outage.node, LIMIT)
         .await?;
     outage
-        .stays("the taint, which is nobody's", 10, |node| {
+        .stays("the taint, which is nobody's", |node| {
             has_taint(node, OUT_OF_SERVICE) && !has_taint(node, CLAIM)
         })
         .await?;
@@ -170,5 +170,5 @@ async fn a_human_who_removes_our_claim_after_the_taint_has_to_remove_the_taint()
     outage.lab.wait_stage(&outage.node, "Aborted").await?;
     let writes = outage.node_writes().await?;
     ensure!(writes.len() == 2 && writes.iter().all(|write| claim_after(write).is_some()));
-    outage.finish().await
+    outage.verdict().await
 }

@@ -1,20 +1,25 @@
 //! What the tests of other hands, storms, stuck volumes, deleted nodes and release modes have in common: a database whose
 //! node loses its power, a human with kubectl, and what the operator wrote to Nodes.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use e2e::audit::Request;
-use e2e::lab::{LIMIT, Lab, Setup, has_taint, resource};
+use e2e::eventually::eventually;
+use e2e::lab::{Kind, LIMIT, Lab, Rig, Setup, has_taint, resource, stage};
 use e2e::operator::Operator;
 use e2e::proxy::writes::{self, CLAIM};
 use e2e::proxy::{Action, Fate, Proxy, Rule};
 use e2e::workload::{Template, node_of, wait_node_ready};
 use jiff::Timestamp;
-use k8s_openapi::api::events::v1::Event;
-use kube::Api;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
+
+/// The StatefulSet's one pod.
+pub const POD: &str = "db-0";
+/// Number of the machine that runs no pods and only ever fails as somebody else: see [`Outage::stays`].
+const BYSTANDER: usize = 3;
 
 /// A lab whose pod `db-0` runs on `node`, under an operator and a policy.
 pub struct Outage {
@@ -24,34 +29,61 @@ pub struct Outage {
     pub operator: Operator,
     /// In front of the API server, for the operator only.
     pub proxy: Proxy,
-    /// The node of `db-0`.
+    /// `db-0` as it was before the outage.
+    pub pod: Pod,
+    /// Its volume.
+    pub volume: String,
+    /// Its node.
     pub node: String,
 }
 
 impl Outage {
-    /// Two machines, `db-0` Running, a policy of this mode for all nodes.
-    pub async fn prepare(name: &str, mode: &str, policy: Value) -> Result<Self> {
-        let lab = Lab::start(Setup::new(name, 2)).await?;
+    /// Two simulated machines and the bystander, `db-0` Running, a policy of this mode for all nodes.
+    pub async fn prepare(name: &str, mode: &str, mut policy: Value) -> Result<Self> {
+        let lab = Lab::start(Setup::new(name, BYSTANDER)).await?;
+        let bystander = lab.rig(BYSTANDER).machine.name();
+        let no_pods = ["taint", "node", bystander, "lab/bystander=:NoSchedule"];
+        lab.control_plane.kubectl_text(&no_pods).await?;
+        // The bystander waits for nobody.
+        policy["budget"] = json!({"maxConcurrent": 2});
+        Self::of(lab, mode, policy).await
+    }
+
+    /// The same on two machines of this kind, without the bystander. `None` where there are no such machines.
+    pub async fn set(name: &str, kind: Kind, mode: &str) -> Result<Option<Self>> {
+        match Lab::start_if_available(Setup::new(name, 2).on(kind)).await? {
+            Some(lab) => Self::of(lab, mode, json!({})).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn of(lab: Lab, mode: &str, policy: Value) -> Result<Self> {
         let proxy = lab.proxy()?;
         let operator = lab.operator_behind(&proxy).await?;
         lab.wait_protected().await?;
         lab.policy(mode, policy).await?;
-        lab.workloads
-            .stateful_set("db", &Template::default())
-            .await?;
-        let pod = lab.workloads.wait_running("db-0", LIMIT).await?;
+        let template = Template::default();
+        let volume = lab.workloads.stateful_set("db", &template).await?;
+        let pod = lab.workloads.wait_running(POD, LIMIT).await?;
         let node = node_of(&pod).to_owned();
         Ok(Self {
             lab,
             operator,
             proxy,
+            pod,
+            volume,
             node,
         })
     }
 
+    /// The machine that carried the pod, and its BMC.
+    pub fn rig(&self) -> Result<&Rig> {
+        self.lab.rig_of(&self.node)
+    }
+
     /// Cuts or restores the power of the node's machine.
     pub fn power(&self, on: bool) -> Result<()> {
-        self.lab.rig_of(&self.node)?.machine.set_power(on);
+        self.rig()?.machine.set_power(on);
         Ok(())
     }
 
@@ -71,16 +103,9 @@ impl Outage {
             .map(drop)
     }
 
-    /// Keeps the operator just before the evidence, claimed and without proof on record, until the returned rule is removed.
+    /// See [`keep_before_the_evidence`].
     pub async fn keep_before_the_evidence(&self) -> Result<Rule> {
-        let refuse = Action::Before(Fate::Status(503, None));
-        let kept = self.proxy.rule(writes::evidence(), refuse);
-        let begin = Instant::now();
-        while kept.hits() == 0 {
-            ensure!(begin.elapsed() < LIMIT, "no evidence was written");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        Ok(kept)
+        keep_before_the_evidence(&self.proxy).await
     }
 
     /// Waits until the node has no taint with this key.
@@ -102,32 +127,58 @@ impl Outage {
             .map(drop)
     }
 
-    /// The node keeps this up for a while: for what must not happen.
-    pub async fn stays(
-        &self,
-        what: &str,
-        seconds: u64,
-        holds: impl Fn(&k8s_openapi::api::core::v1::Node) -> bool,
-    ) -> Result<()> {
-        let until = Instant::now() + Duration::from_secs(seconds);
-        while Instant::now() < until {
+    /// The node keeps this up for as long as it takes the operator to see to the bystander's outage, from its beginning to
+    /// the taint: what it has not done by then, it does not do.
+    pub async fn stays(&self, what: &str, holds: impl Fn(&Node) -> bool) -> Result<()> {
+        let bystander = &self.lab.rig(BYSTANDER).machine;
+        let earlier = self.lab.fence_of(bystander.name()).await?;
+        let earlier = earlier.and_then(|fence| fence.metadata.uid);
+        let is_done = |fence: &DynamicObject| {
+            fence.metadata.uid != earlier
+                && ["Recovered", "AwaitingRelease"].contains(&stage(fence))
+        };
+        bystander.set_power(false);
+        let done = self.lab.wait_fence(bystander.name(), is_done);
+        tokio::pin!(done);
+        loop {
+            let is_over = tokio::time::timeout(Duration::from_millis(100), &mut done).await;
             let node = self.lab.node(&self.node).await?;
             ensure!(holds(&node), "not any more: {what}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            if let Ok(fence) = is_over {
+                fence.context("the bystander's outage")?;
+                break;
+            }
         }
+        bystander.set_power(true);
+        let admin = self.lab.control_plane.admin();
+        wait_node_ready(admin, bystander.name(), "True", LIMIT).await?;
         Ok(())
     }
 
-    /// The operator's writes to Nodes that the API server did.
+    /// The operator's writes to this node that the API server did.
     pub async fn node_writes(&self) -> Result<Vec<Request>> {
-        node_writes(&self.lab).await
+        let mut writes = node_writes(&self.lab).await?;
+        writes.retain(|write| write.object_ref.name == self.node);
+        Ok(writes)
     }
 
     /// Nothing broke, nothing was written that must not be.
-    pub async fn finish(self) -> Result<()> {
+    pub async fn verdict(&self) -> Result<()> {
         self.operator.check()?;
         self.lab.verdict().await
     }
+}
+
+/// Keeps the operator just before the evidence, claimed and without proof on record, until the returned rule is removed.
+pub async fn keep_before_the_evidence(proxy: &Proxy) -> Result<Rule> {
+    let refuse = Action::Before(Fate::Status(503, None));
+    let kept = proxy.rule(writes::evidence(), refuse);
+    eventually("evidence is to be written", LIMIT, async || {
+        ensure!(kept.hits() > 0, "it is not");
+        Ok(())
+    })
+    .await?;
+    Ok(kept)
 }
 
 /// The operator's writes to Nodes that the API server did.
@@ -143,33 +194,6 @@ pub fn claim_after(write: &Request) -> Option<String> {
     let taints = write.response_object["spec"]["taints"].as_array()?;
     let claim = taints.iter().find(|taint| taint["key"] == CLAIM)?;
     claim["value"].as_str().map(str::to_owned)
-}
-
-/// Waits for an Event about this object, and returns its message.
-pub async fn wait_event(lab: &Lab, about: &str, reason: &str) -> Result<String> {
-    let events: Api<Event> = Api::namespaced(lab.control_plane.admin(), "default");
-    let begin = Instant::now();
-    loop {
-        let all = events.list(&Default::default()).await?;
-        let of_it = |event: &&Event| {
-            event
-                .regarding
-                .as_ref()
-                .is_some_and(|it| it.name.as_deref() == Some(about))
-        };
-        let told: Vec<_> = all.items.iter().filter(of_it).collect();
-        let found = told
-            .iter()
-            .find(|event| event.reason.as_deref() == Some(reason));
-        if let Some(event) = found {
-            return Ok(event.note.clone().unwrap_or_default());
-        }
-        if begin.elapsed() > LIMIT {
-            let reasons: Vec<_> = told.iter().map(|event| &event.reason).collect();
-            bail!("no Event {reason} about {about}; there are {reasons:?}");
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
 }
 
 /// The name of one of our objects.

@@ -1,29 +1,21 @@
 //! Case 3: a node is cut off from the API server only. Its machine runs, its containers write, and nothing may be done.
 
-use std::time::Duration;
+use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
-use e2e::lab::{Kind, LIMIT, Lab, Setup, escalation};
+use e2e::eventually::eventually;
+use e2e::lab::{Kind, LIMIT, escalation};
 use e2e::machine::Ailment;
-use e2e::workload::{Template, node_of};
 use k8s_openapi::api::core::v1::Pod;
-use serde_json::json;
+
+use crate::outage::{Outage, POD};
 
 async fn partition_is_left_alone(kind: Kind) -> Result<()> {
-    let setup = Setup::new("partition", 2).on(kind);
-    let Some(lab) = Lab::start_if_available(setup).await? else {
+    let Some(outage) = Outage::set("partition", kind, "ConfirmOnly").await? else {
         return Ok(());
     };
-    let operator = lab.operator().await?;
-    lab.wait_protected().await?;
-    lab.policy("ConfirmOnly", json!({})).await?;
-    let volume = lab
-        .workloads
-        .stateful_set("db", &Template::default())
-        .await?;
-    let pod = lab.workloads.wait_running("db-0", LIMIT).await?;
-    let node = node_of(&pod).to_owned();
-    let rig = lab.rig_of(&node)?;
+    let Outage { lab, node, .. } = &outage;
+    let rig = outage.rig()?;
 
     rig.machine.ail(Ailment {
         partitioned: true,
@@ -32,23 +24,33 @@ async fn partition_is_left_alone(kind: Kind) -> Result<()> {
     let still_on = |words: &str| words.contains(&format!("{node}-bmc reads On"));
     let fence = lab
         .wait_fence(
-            &node,
+            node,
             |fence| matches!(escalation(fence), Some(("StillOn", words)) if still_on(words)),
         )
         .await?;
     let told = lab.wait_told(&fence, "StillOn").await?;
     ensure!(still_on(&told), "the event says `{told}`");
-    // It is looked at again every 5 s: twice more.
-    let written = lab.volumes.writes(&volume)?.len();
-    tokio::time::sleep(Duration::from_secs(11)).await;
+    // Each look at the power is a connection of its own: two more.
+    let written = lab.volumes.writes(&outage.volume)?.len();
+    let looks = || {
+        let entries = rig.bmc.log().into_iter();
+        let power = entries.filter(|entry| entry.path == rig.bmc.system_path());
+        BTreeSet::from_iter(power.map(|entry| entry.connection)).len()
+    };
+    let before = looks();
+    eventually("two more looks", LIMIT, async || {
+        ensure!(looks() >= before + 2, "{before} looks, now {}", looks());
+        Ok(())
+    })
+    .await?;
     ensure!(
-        lab.volumes.writes(&volume)?.len() > written,
+        lab.volumes.writes(&outage.volume)?.len() > written,
         "the containers of the partitioned node must go on writing, or nothing was shown"
     );
     lab.hands_off().await?;
 
     rig.machine.ail(Ailment::default());
-    let healed = lab.wait_stage(&node, "SelfRecovered").await?;
+    let healed = lab.wait_stage(node, "SelfRecovered").await?;
     ensure!(healed.metadata.uid == fence.metadata.uid, "one incident");
     ensure!(
         escalation(&healed).is_none(),
@@ -56,15 +58,15 @@ async fn partition_is_left_alone(kind: Kind) -> Result<()> {
         escalation(&healed)
     );
     lab.wait_told(&fence, "SelfRecovered").await?;
-    let stayed = lab.workloads.api::<Pod>().get("db-0").await?;
+    let stayed = lab.workloads.api::<Pod>().get(POD).await?;
     ensure!(
-        stayed.metadata.uid == pod.metadata.uid && stayed.metadata.deletion_timestamp.is_none(),
+        stayed.metadata.uid == outage.pod.metadata.uid
+            && stayed.metadata.deletion_timestamp.is_none(),
         "the pod must have stayed"
     );
     lab.hands_off().await?;
     ensure!(rig.bmc.power_commands().is_empty());
-    operator.check()?;
-    lab.verdict().await
+    outage.verdict().await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,31 +2,25 @@
 
 use anyhow::{Result, ensure};
 use e2e::bmc::Line;
-use e2e::lab::{LIMIT, Lab, Setup, escalation};
-use e2e::workload::{Template, node_of};
+use e2e::lab::{LIMIT, escalation};
 use serde_json::json;
 
+use crate::outage::{Outage, POD};
+
 async fn rack_power_loss_waits_for_the_bmc(mode: &str) -> Result<()> {
-    let lab = Lab::start(Setup::new("rack-power", 2)).await?;
-    let operator = lab.operator().await?;
-    lab.wait_protected().await?;
     // One try a round: somebody is called after the first round in vain.
     let levels = json!([{"name": "bmc", "attempts": 1, "retryPeriodSeconds": 1}]);
-    lab.policy(mode, json!({"fence": {"levels": levels}}))
-        .await?;
-    lab.workloads
-        .stateful_set("db", &Template::default())
-        .await?;
-    let pod = lab.workloads.wait_running("db-0", LIMIT).await?;
-    let node = node_of(&pod).to_owned();
-    let rig = lab.rig_of(&node)?;
+    let policy = json!({"fence": {"levels": levels}});
+    let outage = Outage::prepare("rack-power", mode, policy).await?;
+    let Outage { lab, node, .. } = &outage;
+    let rig = outage.rig()?;
 
     rig.bmc.set_line(Line::Dark)?;
     rig.machine.set_power(false);
     let names_it = |words: &str| words.contains(&format!("FenceDevice {node}-bmc"));
     let fence = lab
         .wait_fence(
-            &node,
+            node,
             |fence| matches!(escalation(fence), Some(("DeviceFailed", words)) if names_it(words)),
         )
         .await?;
@@ -37,16 +31,15 @@ async fn rack_power_loss_waits_for_the_bmc(mode: &str) -> Result<()> {
     // The BMC's power is back, and the machine stays off, as its restore policy wants it.
     rig.bmc.set_line(Line::Up)?;
     lab.workloads
-        .wait_running_elsewhere("db-0", &node, LIMIT)
+        .wait_running_elsewhere(POD, node, LIMIT)
         .await?;
-    let recovered = lab.wait_stage(&node, "Recovered").await?;
+    let recovered = lab.wait_stage(node, "Recovered").await?;
     ensure!(recovered.metadata.uid == fence.metadata.uid, "one incident");
     ensure!(escalation(&recovered).is_none());
-    ensure!(lab.times_tainted(&node).await? == 1);
+    ensure!(lab.times_tainted(node).await? == 1);
     rig.machine.set_power(true);
     lab.silent_after_proof(&recovered).await?;
-    operator.check()?;
-    lab.verdict().await
+    outage.verdict().await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

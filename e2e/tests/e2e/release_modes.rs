@@ -29,7 +29,7 @@ fn is_free(node: &Node) -> bool {
 async fn after_recovery_keeps_the_taint_until_the_machine_has_booted_anew() -> Result<()> {
     let mode = json!({"release": {"mode": "AfterRecovery"}});
     let outage = Outage::prepare("after-recovery", "PowerOff", mode).await?;
-    outage.lab.rig_of(&outage.node)?.machine.ail(Ailment {
+    outage.rig()?.machine.ail(Ailment {
         kubelet_hung: true,
         ..Ailment::default()
     });
@@ -42,11 +42,10 @@ async fn after_recovery_keeps_the_taint_until_the_machine_has_booted_anew() -> R
         .lab
         .wait_fence(&outage.node, |fence| waits_with(fence, "AfterRecovery"))
         .await?;
-    // Longer than the operator's own look at the power.
-    outage.stays("the taint", 15, is_ours).await?;
+    outage.stays("the taint", is_ours).await?;
 
     // The machine takes its time to boot: it reads On for a while, and is not turned off again.
-    let rig = outage.lab.rig_of(&outage.node)?;
+    let rig = outage.rig()?;
     rig.machine.ail(Ailment::default());
     rig.machine.next_boot(Boot {
         delay: std::time::Duration::from_secs(15),
@@ -65,7 +64,7 @@ async fn after_recovery_keeps_the_taint_until_the_machine_has_booted_anew() -> R
         .await?;
     outage.lab.silent_after_proof(&recovered).await?;
     ensure!(outage.node_writes().await?.len() == 3);
-    outage.finish().await
+    outage.verdict().await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -77,7 +76,7 @@ async fn manual_keeps_the_taint_until_a_human_lets_go() -> Result<()> {
         .lab
         .wait_fence(&outage.node, |fence| waits_with(fence, "Manual"))
         .await?;
-    outage.stays("the taint", 10, is_ours).await?;
+    outage.stays("the taint", is_ours).await?;
     let_go(&outage.lab, crate::outage::name(&fence)?).await?;
     outage.lab.wait_stage(&outage.node, "Recovered").await?;
     let node = outage.lab.node(&outage.node).await?;
@@ -87,7 +86,7 @@ async fn manual_keeps_the_taint_until_a_human_lets_go() -> Result<()> {
         .lab
         .wait_node(&outage.node, "the quarantine is lifted", is_free)
         .await?;
-    outage.finish().await
+    outage.verdict().await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -104,9 +103,7 @@ async fn letting_go_before_the_taint_stops_the_fence() -> Result<()> {
             .as_str()
             .is_some_and(|words| words.contains("desiredState"))
     }));
-    outage
-        .stays("nothing of ours on the node", 15, is_free)
-        .await?;
+    outage.stays("nothing of ours on the node", is_free).await?;
     let writes = outage.node_writes().await?;
     ensure!(writes.len() == 2, "the claim, and the claim back");
     ensure!(
@@ -114,7 +111,7 @@ async fn letting_go_before_the_taint_stops_the_fence() -> Result<()> {
             .last()
             .is_some_and(|write| claim_after(write).is_none())
     );
-    outage.finish().await
+    outage.verdict().await
 }
 
 /// A human asks for a fence now.
@@ -136,7 +133,7 @@ async fn a_human_may_have_a_node_fenced_now_unless_it_is_ready() -> Result<()> {
     // The policy only watches: what happens is the human's doing.
     let patient = json!({"unhealthyConditions": [{"type": "Ready", "status": "Unknown", "durationSeconds": 3600}]});
     let outage = Outage::prepare("fence-now", "PowerOff", patient).await?;
-    let rig = outage.lab.rig_of(&outage.node)?;
+    let rig = outage.rig()?;
     ask(&outage.lab, "too-early", &outage.node).await?;
     let refused = outage.lab.wait_stage(&outage.node, "Aborted").await?;
     ensure!(condition(&refused, "Succeeded").is_some_and(|it| {
@@ -167,7 +164,7 @@ async fn a_human_may_have_a_node_fenced_now_unless_it_is_ready() -> Result<()> {
         .wait_running_elsewhere("db-0", &outage.node, LIMIT)
         .await?;
     outage.lab.silent_after_proof(&fence).await?;
-    outage.finish().await
+    outage.verdict().await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -181,7 +178,7 @@ async fn quarantine_ends_with_the_boot_though_ready_waits_for_a_daemon_set() -> 
     outage.cut().await?;
     outage.lab.wait_stage(&outage.node, "Recovered").await?;
     ensure!(has_taint(&outage.lab.node(&outage.node).await?, QUARANTINE));
-    outage.lab.rig_of(&outage.node)?.machine.next_boot(Boot {
+    outage.rig()?.machine.next_boot(Boot {
         ready_needs_daemonset: Some("work/network".to_owned()),
         ..Boot::default()
     });
@@ -191,5 +188,5 @@ async fn quarantine_ends_with_the_boot_though_ready_waits_for_a_daemon_set() -> 
         .lab
         .wait_node(&outage.node, "the quarantine is lifted", is_free)
         .await?;
-    outage.finish().await
+    outage.verdict().await
 }

@@ -1,58 +1,17 @@
-//! The scene of cases 5 and 6: a StatefulSet with a volume, its machine about to fail, and the operator behind a proxy.
+//! The scene of cases 5 and 6: an outage in the middle of which the operator is held, and the two ways in which it may end.
 
 use anyhow::{Context, Result, ensure};
-use e2e::lab::{Kind, LIMIT, Lab, Rig, Setup, available, has_taint};
-use e2e::operator::Operator;
+use e2e::lab::{LIMIT, has_taint};
 use e2e::point::{Held, Point};
-use e2e::proxy::Proxy;
 use e2e::proxy::writes::{CLAIM, OUT_OF_SERVICE, QUARANTINE};
 use e2e::taints::{self, State};
 use e2e::volume::journal::Happening;
-use e2e::workload::{Template, node_of};
 use kube::api::DynamicObject;
 use serde_json::json;
 
-/// The StatefulSet's one pod.
-pub const POD: &str = "db-0";
-
-/// A lab of two machines, one of which carries the pod and is about to fail.
-pub struct Scene {
-    pub operator: Operator,
-    pub proxy: Proxy,
-    pub lab: Lab,
-    /// Name of the machine that carries the pod.
-    pub node: String,
-}
+pub use crate::outage::{Outage as Scene, POD};
 
 impl Scene {
-    /// `None`, and a word about it, where there are no such machines.
-    pub async fn set(name: &str, kind: Kind, mode: &str) -> Result<Option<Self>> {
-        if let Err(reason) = available(kind) {
-            eprintln!("SKIPPED: no machines of kind {kind:?} here: {reason}");
-            return Ok(None);
-        }
-        let lab = Lab::start(Setup::new(name, 2).on(kind)).await?;
-        let proxy = lab.proxy()?;
-        let operator = lab.operator_behind(&proxy).await?;
-        lab.wait_protected().await?;
-        lab.policy(mode, json!({})).await?;
-        lab.workloads
-            .stateful_set("db", &Template::default())
-            .await?;
-        let node = node_of(&lab.workloads.wait_running(POD, LIMIT).await?).to_owned();
-        Ok(Some(Self {
-            operator,
-            proxy,
-            lab,
-            node,
-        }))
-    }
-
-    /// The machine that carries the pod.
-    pub fn rig(&self) -> Result<&Rig> {
-        self.lab.rig_of(&self.node)
-    }
-
     /// Breaks the machine, and returns with the operator held at the point.
     pub async fn strike_and_hold(&self, point: Point) -> Result<Held> {
         let held = point.hold(&self.lab, &self.proxy, self.rig()?).await?;
@@ -147,11 +106,5 @@ impl Scene {
             "quarantined though booted anew, or the other way round: {release:#?}"
         );
         Ok(())
-    }
-
-    /// Ends the test: the operator lives, and the oracle and the audit log are clean.
-    pub async fn verdict(&self) -> Result<()> {
-        self.operator.check()?;
-        self.lab.verdict().await
     }
 }

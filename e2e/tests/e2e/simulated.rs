@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::control_plane::{ControlPlane, Options};
+use e2e::eventually::eventually;
 use e2e::machine::{Ailment, Boot, Machine};
 use e2e::moment::Moment;
 use e2e::parity;
@@ -86,26 +87,27 @@ impl Cluster {
         self.machine(node_of(&pod))
     }
 
+    /// Waits until this pod's container has written a while: had another one still been writing, it would have shown.
+    async fn wait_writes(&self, pod: &Pod) -> Result<()> {
+        eventually("the new container writes", PATIENCE, async || {
+            let mut writes = self.volumes.writes("work-db")?;
+            writes.retain(|write| write.node == node_of(pod));
+            ensure!(writes.len() >= 25, "{} times", writes.len());
+            Ok(())
+        })
+        .await
+    }
+
     /// Waits until as many pods as `count` have been seen running.
     async fn wait_running(&self, what: &str, count: usize) -> Result<()> {
-        let begin = Moment::now();
         let is_running = |entry: &Entry| matches!(entry.what, What::Running(_));
-        while self
-            .timeline
-            .entries()
-            .into_iter()
-            .filter(is_running)
-            .count()
-            < count
-        {
-            ensure!(
-                Moment::now().since(begin) < PATIENCE,
-                "{what} should run\n{}",
-                self.timeline
-            );
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        Ok(())
+        eventually(what, PATIENCE, async || {
+            let entries = self.timeline.entries();
+            let running = entries.iter().filter(|entry| is_running(entry)).count();
+            ensure!(running >= count, "{running} of {count}\n{}", self.timeline);
+            Ok(())
+        })
+        .await
     }
 
     async fn wait_unknown(&self, node: &str) -> Result<Node> {
@@ -172,7 +174,7 @@ async fn the_oracle_trips_when_a_partitioned_node_is_force_detached_by_hand() ->
         .workloads
         .wait_running_elsewhere("db-0", old.name(), PATIENCE)
         .await?;
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    cluster.wait_writes(&pod).await?;
     let loss = cluster
         .check_volumes()
         .await
@@ -200,11 +202,11 @@ async fn the_oracle_is_silent_when_the_power_was_cut_first() -> Result<()> {
     let dark = cluster.timeline.note(old.name(), "power cut", true);
     cluster.wait_unknown(old.name()).await?;
     cluster.out_of_service(old.name(), "db-0").await?;
-    cluster
+    let pod = cluster
         .workloads
         .wait_running_elsewhere("db-0", old.name(), PATIENCE)
         .await?;
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    cluster.wait_writes(&pod).await?;
     eprintln!("{}", cluster.timeline);
     VolumeOracle::new(&cluster.volumes).check_silent_since(&boot_id, dark)?;
     cluster.check_volumes().await

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
+use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab, Setup, condition, stage};
 use e2e::workload::{Template, node_of};
 use kube::api::DynamicObject;
 use serde_json::json;
 
-use crate::outage::{approve, claim_after, name, node_writes, wait_event};
+use crate::outage::{approve, claim_after, keep_before_the_evidence, name, node_writes};
 
 const DATABASES: [&str; 3] = ["one", "two", "three"];
 
@@ -59,7 +60,8 @@ async fn one_claim_at_a_time(lab: &Lab) -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_nodes_fail_and_are_fenced_one_at_a_time() -> Result<()> {
     let lab = start("one-at-a-time", 4).await?;
-    let operator = lab.operator().await?;
+    let proxy = lab.proxy()?;
+    let operator = lab.operator_behind(&proxy).await?;
     lab.wait_protected().await?;
     // A priority of its own must not make each of the policy's incidents wait for the others.
     let changes = json!({"priority": 10, "budget": {"maxConcurrent": 1}});
@@ -68,26 +70,40 @@ async fn three_nodes_fail_and_are_fenced_one_at_a_time() -> Result<()> {
     for machine in &failed {
         machine.set_power(false);
     }
+    // Whoever is first is kept from going on until the others have found the only place in the budget taken.
+    let kept = keep_before_the_evidence(&proxy).await?;
+    eventually("two wait for the budget", LIMIT, async || {
+        let fences = lab.api("NodeFence").list(&Default::default()).await?.items;
+        let waiting = fences.iter().filter(|fence| held_by_max_concurrent(fence));
+        let stages: Vec<_> = fences.iter().map(stage).collect();
+        ensure!(waiting.count() == 2, "the stages are {stages:?}");
+        Ok(())
+    })
+    .await?;
+    kept.remove();
     for machine in &failed {
         lab.wait_stage(machine.name(), "Recovered").await?;
     }
     all_run(&lab).await?;
     one_claim_at_a_time(&lab).await?;
-    let mut waited = 0;
-    for machine in &failed {
-        let fence = lab.fence_of(machine.name()).await?;
-        waited += usize::from(fence.is_some_and(|fence| condition(&fence, "Held").is_some()));
-    }
-    ensure!(waited >= 1, "nobody waited for a place in the budget");
     operator.check()?;
     lab.verdict().await
 }
 
-fn held_by_storm(fence: &DynamicObject) -> bool {
+/// Held, and with all of these words.
+fn held_for(fence: &DynamicObject, reasons: &[&str]) -> bool {
     condition(fence, "Held").is_some_and(|held| {
         let words = held["message"].as_str().unwrap_or_default();
-        held["status"] == "True" && words.contains("Storm") && words.contains("spec.approval")
+        held["status"] == "True" && reasons.iter().all(|reason| words.contains(reason))
     })
+}
+
+fn held_by_max_concurrent(fence: &DynamicObject) -> bool {
+    held_for(fence, &["budget.maxConcurrent"])
+}
+
+fn held_by_storm(fence: &DynamicObject) -> bool {
+    held_for(fence, &["Storm", "spec.approval"])
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -112,22 +128,20 @@ async fn half_the_cluster_fails_and_is_held_until_a_human_approves() -> Result<(
     for rig in &failed {
         let fence = lab.wait_fence(rig.machine.name(), held_by_storm).await?;
         ensure!(stage(&fence) == "Held");
-        let words = wait_event(&lab, name(&fence)?, "Held").await?;
+        let words = lab.wait_told(&fence, "Held").await?;
         ensure!(words.contains("minHealthy"), "{words}");
         held.push(fence);
     }
-    tokio::time::sleep(std::time::Duration::from_secs(10)).await;
     ensure!(node_writes(&lab).await?.is_empty());
-    for rig in &failed {
-        ensure!(rig.machine.is_on() && rig.bmc.power_commands().is_empty());
-    }
-
-    for fence in &held {
+    // Each waits for its own approval, also while another one that has it is fenced.
+    for (index, fence) in held.iter().enumerate() {
+        for waiting in &failed[index..] {
+            ensure!(waiting.machine.is_on() && waiting.bmc.power_commands().is_empty());
+        }
         approve(&lab, name(fence)?).await?;
-    }
-    for rig in &failed {
-        let fence = lab.wait_stage(rig.machine.name(), "Recovered").await?;
-        ensure!(!rig.machine.is_on());
+        let machine = &failed[index].machine;
+        let fence = lab.wait_stage(machine.name(), "Recovered").await?;
+        ensure!(!machine.is_on());
         lab.silent_after_proof(&fence).await?;
     }
     all_run(&lab).await?;

@@ -1,24 +1,18 @@
 //! Case 8: another machine answers at the BMC's address. Nothing is commanded, and both UUIDs are named.
 
 use anyhow::{Result, ensure};
-use e2e::lab::{LIMIT, Lab, Setup, escalation};
-use e2e::workload::{Template, node_of};
+use e2e::lab::{LIMIT, escalation};
 use serde_json::json;
+
+use crate::outage::{Outage, POD};
 
 /// A machine that is not of the lab.
 const STRANGER: &str = "d1a2b3c4-0e5f-4a6b-8c7d-9e0f1a2b3c4d";
 
 async fn wrong_machine_is_refused(mode: &str) -> Result<()> {
-    let lab = Lab::start(Setup::new("wrong-machine", 2)).await?;
-    let operator = lab.operator().await?;
-    lab.wait_protected().await?;
-    lab.policy(mode, json!({})).await?;
-    lab.workloads
-        .stateful_set("db", &Template::default())
-        .await?;
-    let pod = lab.workloads.wait_running("db-0", LIMIT).await?;
-    let node = node_of(&pod).to_owned();
-    let rig = lab.rig_of(&node)?;
+    let outage = Outage::prepare("wrong-machine", mode, json!({})).await?;
+    let Outage { lab, node, .. } = &outage;
+    let rig = outage.rig()?;
 
     // Somebody has swapped two cables since the identity was pinned.
     rig.bmc.faults(|faults| faults.uuid = Some(json!(STRANGER)));
@@ -29,7 +23,7 @@ async fn wrong_machine_is_refused(mode: &str) -> Result<()> {
         words.contains(STRANGER) && words.contains(&own)
     };
     let fence = lab
-        .wait_fence(&node, |fence| {
+        .wait_fence(node, |fence| {
             matches!(escalation(fence), Some(("IdentityMismatch", words)) if names_both(words))
         })
         .await?;
@@ -45,14 +39,13 @@ async fn wrong_machine_is_refused(mode: &str) -> Result<()> {
     // The cables are put right.
     rig.bmc.heal()?;
     lab.workloads
-        .wait_running_elsewhere("db-0", &node, LIMIT)
+        .wait_running_elsewhere(POD, node, LIMIT)
         .await?;
-    let recovered = lab.wait_stage(&node, "Recovered").await?;
+    let recovered = lab.wait_stage(node, "Recovered").await?;
     ensure!(recovered.metadata.uid == fence.metadata.uid, "one incident");
     rig.machine.set_power(true);
     lab.silent_after_proof(&recovered).await?;
-    operator.check()?;
-    lab.verdict().await
+    outage.verdict().await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
