@@ -190,7 +190,9 @@ pub struct Budget {
     )]
     pub max_per_hour: u32,
 
-    /// How long after a node's last incident it may not be fenced again, in seconds.
+    /// How long after a node's last incident it is not fenced again, in seconds. Incidents count that ended after the machine was
+    /// turned off or proven to be off, those of a human too; the wait outlasts a restart of the operator. A NodeFence made by a
+    /// human does not wait.
     #[schemars(range(min = 0, max = 86_400))]
     pub cooldown_seconds: u32,
 
@@ -263,7 +265,9 @@ pub struct Exclusions {
     #[schemars(length(max = 16), inner(length(min = 1, max = 317)), extend("x-kubernetes-list-type" = "set"))]
     pub taints: Vec<String>,
 
-    /// A node that joined or last booted less than this many seconds ago is left alone.
+    /// A node that joined or last booted less than this many seconds ago is not fenced before that time is over. A boot counts
+    /// if the operator saw the boot ID change; what was before its own start counts as long ago. A NodeFence made by a human does
+    /// not wait.
     #[schemars(range(min = 0, max = 86_400))]
     pub min_uptime_seconds: u32,
 }
@@ -366,7 +370,9 @@ pub struct PauseRequest {
     pub reason: Option<String>,
 }
 
-/// How long ended incidents are kept.
+/// How long ended incidents are kept. A record stays longer while something hangs on it: as long as the outage lasts that it is
+/// about, and until the node's cooldown is over. NodeFences made by a human, and those of a policy that was deleted, are kept until
+/// somebody deletes them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct History {

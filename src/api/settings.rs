@@ -181,7 +181,7 @@ pub enum ApprovalMode {
 pub enum ApprovalTimeout {
     /// Escalate and go on waiting.
     Wait,
-    /// End the incident.
+    /// End the incident. It does not begin again for this outage.
     Abort,
 }
 

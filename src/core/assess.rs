@@ -7,6 +7,7 @@
 mod words;
 
 use super::budget::healthy_min;
+use super::delay::Delayed;
 use super::observed::{NodeView, Ready};
 use super::select::{Conflict, governing, matches};
 use super::stage::Stage;
@@ -48,6 +49,8 @@ pub struct World<'a> {
     pub fences: &'a [NodeFence],
     /// CSI drivers that have a volume attached anywhere.
     pub attachers: &'a BTreeSet<String>,
+    /// Unhealthy nodes that have to wait.
+    pub delays: &'a [Delayed],
     /// What this process has found of a device (its name) and a node; the status of the device counts otherwise.
     pub found: &'a dyn Fn(&str, &str) -> Option<Readiness>,
     /// Wall clock, for the times in the status.
@@ -283,7 +286,7 @@ fn status(
     status.budget_remaining = Some(remaining(policy, tally, &fences, &open, world.now));
     let begun = fences.iter().filter_map(|fence| began(fence));
     status.last_incident_time = begun.max().or(status.last_incident_time);
-    let (ready, reason, words) = words::ready(policy, tally, world.attachers);
+    let (ready, reason, words) = words::ready(policy, tally, world);
     let generation = policy.metadata.generation;
     let conditions = &mut status.conditions;
     set_condition(

@@ -8,7 +8,9 @@ use super::proof::{DeviceReadings, IdentityRule, Require, Verification};
 use super::reading::{PowerState, Reading};
 use super::stage::Stage;
 use super::taint::NodePatch;
-use crate::api::settings::{FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode};
+use crate::api::settings::{
+    ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -65,6 +67,8 @@ pub struct Record {
     pub unresolved: bool,
     /// Attempts so far.
     pub attempts: u32,
+    /// How long a human's word had been waited for.
+    pub approval_waited: Duration,
 }
 
 /// The frozen settings of an incident, and the few inputs that may still stop or narrow it (S15).
@@ -104,6 +108,14 @@ pub struct Settings {
     pub levels: Vec<Level>,
     /// A human's word.
     pub approval: Approval,
+    /// How long it is waited for.
+    pub approval_timeout: Duration,
+    /// What happens when nobody gave one in time.
+    pub approval_on_timeout: ApprovalTimeout,
+    /// What the NodeFence asks for that this version cannot do: it is held.
+    pub unsupported: Option<String>,
+    /// What the NodeFence says that this version does not listen to: it goes on without, and says so.
+    pub unheard: Option<String>,
     /// `desiredState: Released`.
     pub released: bool,
     /// Stop before the taint, for this reason (policy gone, narrowed).

@@ -6,6 +6,8 @@
 
 pub mod assess;
 pub mod budget;
+pub mod delay;
+pub mod history;
 pub mod identity;
 pub mod incident;
 pub mod observed;

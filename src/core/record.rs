@@ -25,8 +25,8 @@ const VOLUMES_KEPT: usize = 128;
 /// Characters of a message inside a list.
 const NOTE_CHARACTERS: usize = 1024;
 
-/// What the NodeFence says of the time before this process.
-pub fn read(status: &NodeFenceStatus) -> Record {
+/// What the NodeFence says of the time before this process, at this moment of the wall clock.
+pub fn read(status: &NodeFenceStatus, wall_now: Timestamp) -> Record {
     let off = |attempt: &&AttemptRecord| attempt.action == AttemptAction::PowerOff;
     Record {
         evidence: status.evidence.is_some(),
@@ -37,7 +37,20 @@ pub fn read(status: &NodeFenceStatus) -> Record {
             .filter(off)
             .any(|attempt| attempt.completion_time.is_none()),
         attempts: status.attempt_count.unwrap_or_default(),
+        approval_waited: approval_waited(status, wall_now),
     }
+}
+
+/// How long a human's word has been waited for. A wall clock that went back makes it zero: whoever is asked gets more time, not
+/// less.
+fn approval_waited(status: &NodeFenceStatus, wall_now: Timestamp) -> Duration {
+    let stage = find(&status.conditions, SUCCEEDED).map(|succeeded| succeeded.reason.as_str());
+    let waits = stage == Some(Stage::AwaitingApproval.to_string().as_str());
+    status
+        .stage_start_time
+        .filter(|_| waits)
+        .and_then(|since| Duration::try_from(wall_now.duration_since(since)).ok())
+        .unwrap_or_default()
 }
 
 /// A moment of the boot clock as wall clock, for the record.
@@ -68,7 +81,21 @@ pub fn stage(
         set_condition(conditions, kind, is, reason, words, generation, wall_now);
     };
     let reason = decision.stage.to_string();
+<<<<<<< HEAD
     set(conditions, SUCCEEDED, succeeded, &reason, &decision.words);
+=======
+    // A stage began when it began, not when this process found the incident in it.
+    let goes_on = find(conditions, SUCCEEDED).is_some_and(|before| before.reason == reason);
+    set_condition(
+        conditions,
+        SUCCEEDED,
+        succeeded,
+        &reason,
+        &decision.words,
+        generation,
+        wall_now,
+    );
+>>>>>>> 43d6c70 (Act on the fields that were only accepted: uptime, cooldown, history, approval timeouts)
     // Opened with the first reason to call somebody, closed when the reason is gone; never shown while there was none.
     match &decision.escalation {
         Some((reason, words)) => {
@@ -92,13 +119,19 @@ pub fn stage(
         }
         _ => {}
     }
-    status.stage_start_time = memory
-        .stage
-        .and_then(|(_, since)| wall(since, now, wall_now));
+    if !goes_on || status.stage_start_time.is_none() {
+        status.stage_start_time = memory
+            .stage
+            .and_then(|(_, since)| wall(since, now, wall_now));
+    }
     let deadline = decision.deadline;
     status.stage_deadline_time = deadline.and_then(|deadline| wall(deadline, now, wall_now));
     status.claim = memory.claim.as_ref().map(|held| held.value.clone());
     status.detected_time.get_or_insert(wall_now);
+    // Whatever had to agree has agreed: the budget, and a human where one is asked. What is adopted was never approved.
+    if (Stage::Checking..=Stage::Tainting).contains(&decision.stage) {
+        status.approved_time.get_or_insert(wall_now);
+    }
     // A taint whose write, or whose removal, was never answered is dated from when it was seen.
     if memory.tainted {
         status.taint_applied_time.get_or_insert(wall_now);
@@ -319,6 +352,36 @@ mod tests {
         assert_eq!(status.taint_applied_time, Some(seen));
         assert_eq!(status.detached_time, Some(gone));
         assert_eq!(status.taint_removed_time, Some(gone));
+    }
+
+    /// A stage's times are those of the incident: a new process, whose memory begins later, does not move its beginning.
+    #[test]
+    fn a_stage_goes_on_over_a_restart_and_a_new_one_begins_now() {
+        let second = |second| Timestamp::from_second(second).expect("a second");
+        let in_stage = |stage| Memory {
+            stage: Some((stage, Duration::ZERO)),
+            ..Memory::default()
+        };
+        let mut status = NodeFenceStatus::default();
+        let waiting = in_stage(Stage::AwaitingApproval);
+        show(&mut status, &waiting, Stage::AwaitingApproval, second(100));
+        show(&mut status, &waiting, Stage::AwaitingApproval, second(500));
+        assert_eq!(status.stage_start_time, Some(second(100)));
+        assert_eq!(status.approved_time, None);
+        show(
+            &mut status,
+            &in_stage(Stage::Checking),
+            Stage::Checking,
+            second(600),
+        );
+        show(
+            &mut status,
+            &in_stage(Stage::Claiming),
+            Stage::Claiming,
+            second(700),
+        );
+        assert_eq!(status.stage_start_time, Some(second(700)));
+        assert_eq!(status.approved_time, Some(second(600)));
     }
 
     #[test]

@@ -2,35 +2,66 @@
 //!
 //! The API is larger than the code: it was designed whole, so that it need not change under its users. A field that this version
 //! does not act upon must not be ignored, because somebody relies on it. A policy that sets one does nothing at all, and says
-//! which field it is and what to do.
+//! which field it is and what to do; so does a NodeFence that a human made.
 
+use crate::api::fence::NodeFenceSpec;
 use crate::api::policy::NodeFencingPolicySpec;
-use crate::api::settings::{PowerOnPolicy, RecoveryStrategy};
+use crate::api::settings::{PowerOnPolicy, PowerOnSettings, RecoverySettings, RecoveryStrategy};
 
 /// What of this policy is not supported yet; none: it can act.
 pub fn unsupported(spec: &NodeFencingPolicySpec) -> Option<String> {
+    let windows = (!spec.windows.is_empty()).then_some(
+        "`windows` (remove them, and use `pauseRequests` or `fence.approval.mode: Manual`)",
+    );
+    let fields = windows
+        .into_iter()
+        .chain(settings(&spec.power_on, &spec.recovery));
+    named(fields.collect(), "so the policy does nothing")
+}
+
+/// What of this NodeFence is not supported yet; none: it can be acted upon.
+pub fn unsupported_fence(spec: &NodeFenceSpec) -> Option<String> {
+    let fields = settings(&spec.power_on, &spec.recovery);
+    named(
+        fields.collect(),
+        "so nothing is done; create another NodeFence without it",
+    )
+}
+
+/// What this NodeFence says that is not listened to yet. It cannot be taken back, and the rest still holds.
+pub fn unheard(spec: &NodeFenceSpec) -> Option<String> {
+    let field = spec.manual_confirmation.as_ref().map(|_| {
+        "`manualConfirmation` (its devices go on being asked; if none can answer any more, see to the pods and volumes by hand \
+         and set `desiredState: Released`)"
+    });
+    named(field.into_iter().collect(), "so it proves nothing")
+}
+
+/// Of the settings that policies and NodeFences share.
+fn settings(
+    power_on: &PowerOnSettings,
+    recovery: &RecoverySettings,
+) -> impl Iterator<Item = &'static str> {
     let fields = [
         (
-            !spec.windows.is_empty(),
-            "`windows` (remove them, and use `pauseRequests` or `fence.approval.mode: Manual`)",
-        ),
-        (
-            spec.power_on.policy != PowerOnPolicy::Never,
+            power_on.policy != PowerOnPolicy::Never,
             "`powerOn.policy: AfterRecovery` (set it to Never, and turn the machine on by hand)",
         ),
         (
-            spec.recovery.strategy == RecoveryStrategy::DeleteNode,
+            recovery.strategy == RecoveryStrategy::DeleteNode,
             "`recovery.strategy: DeleteNode` (set it to OutOfServiceTaint)",
         ),
     ];
-    let named = fields
+    fields
         .into_iter()
-        .filter_map(|(is_set, name)| is_set.then_some(name));
-    let named: Vec<&str> = named.collect();
-    (!named.is_empty()).then(|| {
+        .filter_map(|(is_set, name)| is_set.then_some(name))
+}
+
+fn named(fields: Vec<&str>, so: &str) -> Option<String> {
+    (!fields.is_empty()).then(|| {
         format!(
-            "this version does not implement {} yet, so the policy does nothing",
-            named.join(", ")
+            "this version does not implement {} yet, {so}",
+            fields.join(", ")
         )
     })
 }
@@ -80,6 +111,49 @@ mod tests {
         let words = unsupported(&spec(both)).expect("unsupported");
         assert!(
             words.contains("powerOn") && words.contains("recovery"),
+            "{words}"
+        );
+    }
+
+    /// A NodeFence that a human made.
+    fn fence(extra: Value) -> NodeFenceSpec {
+        let trigger = json!({"type": "Manual", "requestedBy": "alice", "reason": "dark"});
+        let mut whole = json!({"nodeName": "w1", "trigger": trigger});
+        json_patch::merge(&mut whole, &extra);
+        serde_json::from_value(whole).expect("a spec")
+    }
+
+    #[test]
+    fn a_humans_fence_is_judged_by_the_same_fields() {
+        assert_eq!(unsupported_fence(&fence(json!({}))), None);
+        for (extra, field) in [
+            (
+                json!({"powerOn": {"policy": "AfterRecovery"}}),
+                "`powerOn.policy",
+            ),
+            (
+                json!({"recovery": {"strategy": "DeleteNode"}}),
+                "`recovery.strategy",
+            ),
+        ] {
+            let words = unsupported_fence(&fence(extra)).expect("unsupported");
+            assert!(
+                words.contains(field) && words.contains("another NodeFence"),
+                "{words}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_confirmation_is_not_taken_for_a_proof_and_it_is_said() {
+        let confirmation = json!({"manualConfirmation": {
+            "statement": "IVerifiedTheNodeIsPoweredOff", "user": "alice", "reason": "cable in my hand",
+            "time": "2026-11-21T01:02:00Z",
+        }});
+        assert_eq!(unheard(&fence(json!({}))), None);
+        let words = unheard(&fence(confirmation)).expect("unheard");
+        assert!(
+            words.contains("`manualConfirmation`") && words.contains("Released"),
             "{words}"
         );
     }

@@ -10,7 +10,7 @@
 use super::cidr::Cidr;
 use super::error::printable;
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Why an address is not used. Nothing was sent to it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +35,22 @@ pub enum AddressError {
         /// Name of the rule.
         rule: String,
     },
+    /// An IPv4 address in a spelling that only old resolvers know, and that hides where it goes.
+    #[error(
+        "{host} is another spelling of {address}{}, and only four decimal numbers without leading zeros may be an IPv4 address: other forms hide where they go",
+        what(*address)
+    )]
+    Disguised {
+        /// Host as written.
+        host: String,
+        /// The IP address that `inet_aton` would make of it.
+        address: Ipv4Addr,
+    },
+}
+
+/// ` (loopback)`, if the address is one that no device has.
+fn what(address: Ipv4Addr) -> String {
+    builtin_denial(address.into()).map_or_else(String::new, |rule| format!(" ({rule})"))
 }
 
 impl AddressError {
@@ -43,7 +59,7 @@ impl AddressError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Invalid { .. } => "AddressInvalid",
-            Self::NotAllowed { .. } => "AddressNotAllowed",
+            Self::NotAllowed { .. } | Self::Disguised { .. } => "AddressNotAllowed",
         }
     }
 }
@@ -101,7 +117,7 @@ impl Address {
     /// Reads `http[s]://host[:port][/]`.
     ///
     /// # Errors
-    /// [`AddressError::Invalid`] names the rule.
+    /// [`AddressError::Invalid`] names the rule, [`AddressError::Disguised`] the address that is meant.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let refuse = |rule: &str| Err(invalid(text, rule));
         let (plaintext, rest) = match text.split_once("://") {
@@ -142,6 +158,9 @@ impl Address {
                 host,
                 port,
             });
+        }
+        if let Some(address) = inet_aton(&host) {
+            return Err(AddressError::Disguised { host, address });
         }
         refuse(if is_numeric_form(&host) {
             "an IPv4 address must be four decimal numbers without leading zeros; other forms hide where they go"
@@ -306,6 +325,38 @@ fn is_numeric_form(name: &str) -> bool {
         .strip_prefix("0x")
         .is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()));
     hexadecimal || !last.is_empty() && last.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// What old resolvers make of a number: one to four parts, each decimal, octal (`0`) or hexadecimal (`0x`), of which the last
+/// fills all bytes that are left (`inet_aton(3)`).
+fn inet_aton(host: &str) -> Option<Ipv4Addr> {
+    let number = |part: &str| match part.strip_prefix("0x") {
+        // The C library takes a bare 0x for zero.
+        Some("") => Some(0),
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None if part.starts_with('0') => u32::from_str_radix(part, 8).ok(),
+        None => part.parse().ok(),
+    };
+    let is_number = |part: &str| part.bytes().all(|b| b.is_ascii_hexdigit() || b == b'x');
+    if !host.split('.').all(is_number) {
+        return None;
+    }
+    let parts: Vec<u32> = host.split('.').map(number).collect::<Option<_>>()?;
+    let (last, leading) = parts.split_last()?;
+    let bytes_left = 4_usize
+        .checked_sub(leading.len())
+        .filter(|left| *left > 0)?;
+    let last_max = u32::MAX >> (8 * (4 - bytes_left));
+    if *last > last_max {
+        return None;
+    }
+    let high = leading.iter().try_fold(0_u32, |high, part| {
+        (*part <= 255).then_some(high << 8 | *part)
+    })?;
+    let high = high
+        .checked_shl(u32::try_from(8 * bytes_left).ok()?)
+        .unwrap_or(0);
+    Some(Ipv4Addr::from(high | *last))
 }
 
 /// The error, with everything before an `@` left out of the message: it may be a password.

@@ -98,6 +98,20 @@ async fn delete_pod(context: &Context, pod: &PodView, valid_until: Duration) -> 
     }
 }
 
+/// Deletes the record of an ended incident, only if it still is exactly the one that was seen.
+pub async fn delete_record(context: &Context, fence: &NodeFence) -> Reply {
+    let api = Api::<NodeFence>::all(context.writes.clone());
+    let params = DeleteParams {
+        preconditions: Some(Preconditions {
+            uid: fence.metadata.uid.clone(),
+            resource_version: fence.metadata.resource_version.clone(),
+        }),
+        ..DeleteParams::default()
+    };
+    let name = fence.metadata.name.as_deref().unwrap_or_default();
+    reply(timeout(REQUEST_TIMEOUT, api.delete(name, &params)).await)
+}
+
 /// A destructive write whose proof has died is not sent.
 fn expired(valid_until: Option<Duration>) -> Option<Reply> {
     let late = valid_until.is_some_and(|until| clock::since_boot() > until);

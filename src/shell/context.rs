@@ -11,6 +11,7 @@ use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::FenceMode;
 use crate::clock;
 use crate::core::budget::{self, Cluster, Hold, Open};
+use crate::core::delay::Delayed;
 use crate::core::observed::NodeView;
 use crate::core::select;
 use kube::{Client, ResourceExt};
@@ -38,6 +39,8 @@ pub struct Context {
     pub metrics: Arc<Metrics>,
     /// Open incidents, as the metrics show them.
     pub board: Board,
+    /// Unhealthy nodes that have to wait, as the statuses of the policies show them.
+    pub delays: Delays,
     /// The node that we run on.
     pub own_node: Option<String>,
     /// Wakes the loop of a NodeFence, by name.
@@ -73,6 +76,42 @@ impl Board {
 
     /// All rows.
     pub fn rows(&self) -> Vec<IncidentRow> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .cloned()
+            .collect()
+    }
+}
+
+/// Unhealthy nodes that have to wait, by name, as the statuses of the policies show them.
+#[derive(Clone, Default)]
+pub struct Delays(Arc<Mutex<BTreeMap<String, Delayed>>>);
+
+impl Delays {
+    /// Shows a wait, and says whether it is news. The words of one that is known stay.
+    pub fn show(&self, delayed: Delayed) -> bool {
+        let mut delays = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = delays.get(&delayed.node);
+        let is_news = known
+            .is_none_or(|known| (&known.policy, known.until) != (&delayed.policy, delayed.until));
+        if is_news {
+            delays.insert(delayed.node.clone(), delayed);
+        }
+        is_news
+    }
+
+    /// The node need not wait any more, or is not unhealthy any more.
+    pub fn over(&self, node: &str) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(node);
+    }
+
+    /// All waits.
+    pub fn all(&self) -> Vec<Delayed> {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

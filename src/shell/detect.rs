@@ -1,32 +1,33 @@
 //! From nodes and policies to incidents: sees that a node has been unhealthy long enough, and opens its NodeFence.
 //!
 //! One task for all nodes. A change of a node costs a look at that node; the next deadline is a timer. The decision to
-//! open an incident is confirmed by a quorum read, and the NodeFence's name is made from the outage itself, so that two
-//! operators, or one that has crashed, open one record and not two.
+//! open an incident is confirmed by a quorum read. A node that joined, booted or was fenced a moment ago has to wait, and it is
+//! said where people look: on the Node and on the policy.
 
 use super::act::{self, MANAGER};
 use super::context::{Context, REQUEST_TIMEOUT};
+use super::draft::{adopting_fence, fence_name, new_fence};
 use super::events::{Note, node_reference};
 use super::observe;
-use crate::api::fence::{NodeFence, NodeFenceSpec, Trigger, TriggerType};
-use crate::api::policy::{CordonedNodes, Exclusions, NodeFencingPolicy, UnhealthyCondition};
+use super::slim::SlimNode;
+use crate::api::fence::NodeFence;
+use crate::api::policy::{NodeFencingPolicy, UnhealthyCondition};
 use crate::clock;
+use crate::core::delay::{self, Delay, Delayed, LastFence, Now, Since, Start};
 use crate::core::incident::Reply;
 use crate::core::observed::{NodeView, QUARANTINE, Ready, Seen};
 use crate::core::release::never_went_down;
-use crate::core::select::{Onsets, fenceable, first_due, governing};
+use crate::core::select::{Onsets, excluded, fenceable, first_due, governing};
 use crate::core::support::unsupported;
 use crate::core::taint;
+use jiff::{SignedDuration, Unit};
 use kube::api::PostParams;
 use kube::{Api, ResourceExt};
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Characters of the node's name in the name of its NodeFence; a hash of the outage follows.
-const NODE_NAME_CHARACTERS: usize = 40;
 /// A node that registers has its taints rewritten by node-lifecycle in the same moment; a patch that names an element by its place
 /// then fails more often than not.
 const LIFT_PAUSE: Duration = Duration::from_secs(1);
@@ -37,11 +38,23 @@ const RETRY: Duration = Duration::from_secs(1);
 pub struct Detector {
     context: Arc<Context>,
     onsets: BTreeMap<String, Onsets>,
+    starts: BTreeMap<String, Start>,
+    last_fences: BTreeMap<String, LastFence>,
     due: BTreeMap<String, Duration>,
     /// When the quarantine of a node that has booted anew is lifted.
     lifts: BTreeMap<String, Duration>,
     /// Boot ID of each quarantined node that was told to have never gone down.
     contradicted: BTreeMap<String, String>,
+}
+
+/// An incident that is to be opened.
+struct Wanted {
+    policy: NodeFencingPolicy,
+    condition: UnhealthyCondition,
+    /// When (time since boot).
+    at: Duration,
+    /// Why not as soon as the condition has held for its duration.
+    delay: Option<Delay>,
 }
 
 impl Detector {
@@ -50,6 +63,8 @@ impl Detector {
         Self {
             context,
             onsets: BTreeMap::new(),
+            starts: BTreeMap::new(),
+            last_fences: BTreeMap::new(),
             due: BTreeMap::new(),
             lifts: BTreeMap::new(),
             contradicted: BTreeMap::new(),
@@ -65,15 +80,19 @@ impl Detector {
     pub async fn node_changed(&mut self, name: &str) {
         let Some(node) = self.context.caches.node(name) else {
             self.onsets.remove(name);
+            self.starts.remove(name);
+            self.last_fences.remove(name);
             self.due.remove(name);
             self.lifts.remove(name);
             self.contradicted.remove(name);
+            self.context.delays.over(name);
             self.context.metrics.node_gone(name);
             return;
         };
         let version = node.metadata.resource_version.as_deref();
         self.context.revision.saw(version);
         let view = node.view();
+        self.note_start(&node, &view);
         self.onsets
             .entry(name.to_owned())
             .or_default()
@@ -139,16 +158,34 @@ impl Detector {
         reply == Reply::Done
     }
 
+    /// Takes note of when the node joined and booted.
+    fn note_start(&mut self, node: &SlimNode, view: &NodeView) {
+        let now = now();
+        let created = node.metadata.creation_timestamp.as_ref();
+        let created = created.map_or(now.wall, |created| created.0);
+        self.starts
+            .entry(view.name.clone())
+            .or_insert_with(|| Start::first(view, created, now))
+            .note(view, created, now);
+    }
+
     /// Works out when this node's incident is due, if it is to have one.
     fn schedule(&mut self, node: &NodeView) {
-        match self.wanted(node) {
-            Some((_, _, at)) => self.due.insert(node.name.clone(), at),
+        let wanted = self.wanted(node);
+        match &wanted {
+            Some(wanted) => self.due.insert(node.name.clone(), wanted.at),
             None => self.due.remove(&node.name),
         };
+        match wanted {
+            Some(wanted) if wanted.delay.is_some() && wanted.at > clock::since_boot() => {
+                self.tell_of_delay(node, &wanted);
+            }
+            _ => self.context.delays.over(&node.name),
+        }
     }
 
     /// The policy and the condition that ask for an incident of this node, and when.
-    fn wanted(&self, node: &NodeView) -> Option<(NodeFencingPolicy, UnhealthyCondition, Duration)> {
+    fn wanted(&mut self, node: &NodeView) -> Option<Wanted> {
         fenceable(node).ok()?;
         let policies = self.context.caches.policies();
         let policy = governing(&policies, node).ok()??;
@@ -156,24 +193,88 @@ impl Detector {
         if !acts || excluded(&policy.spec.exclusions, node) {
             return None;
         }
-        let (condition, at) = first_due(
+        let (condition, held) = first_due(
             &policy.spec.unhealthy_conditions,
             self.onsets.get(&node.name)?,
         )?;
         let name = fence_name(node, policy, condition);
-        let known = self.context.caches.fences().into_iter().any(|fence| {
+        let fences = self.context.caches.fences();
+        let known = fences.iter().any(|fence| {
             fence.name_any() == name || (fence.spec.node_name == node.name && !fence.is_ended())
         });
-        (!known).then(|| (policy.clone(), condition.clone(), at))
+        if known {
+            return None;
+        }
+        self.note_last_fence(&fences, node);
+        let delay = delay::delay(
+            &policy.spec,
+            self.starts.get(&node.name),
+            self.last_fences.get(&node.name),
+        );
+        let delay = delay.filter(|delay| delay.until > held);
+        Some(Wanted {
+            policy: policy.clone(),
+            condition: condition.clone(),
+            at: delay.as_ref().map_or(held, |delay| delay.until),
+            delay,
+        })
+    }
+
+    /// Takes note of the incident that last touched the node's machine. One that is known already goes on ageing.
+    fn note_last_fence(&mut self, fences: &[NodeFence], node: &NodeView) {
+        let Some((fence, ended)) = delay::last_touch(fences, node) else {
+            return;
+        };
+        let name = fence.name_any();
+        let known = self.last_fences.get(&node.name);
+        if known.is_none_or(|known| known.name != name) {
+            let since = Since::at(ended, now());
+            self.last_fences
+                .insert(node.name.clone(), LastFence { name, since });
+        }
+    }
+
+    /// An unhealthy node that has to wait: said once, on the Node and, as long as it lasts, on the policy.
+    fn tell_of_delay(&self, node: &NodeView, wanted: &Wanted) {
+        let Some(delay) = &wanted.delay else { return };
+        let ahead = wanted.at.saturating_sub(clock::since_boot());
+        let until = SignedDuration::try_from(ahead)
+            .ok()
+            .and_then(|ahead| clock::wall().checked_add(ahead).ok())
+            .and_then(|until| until.round(Unit::Second).ok());
+        let until = until.map_or_else(String::new, |until| format!(" before {until}"));
+        let words = format!(
+            "Node {} is {}={} and is not fenced{until}: {}",
+            node.name,
+            wanted.condition.type_,
+            wanted.condition.status.as_str(),
+            delay.words
+        );
+        let policy = wanted.policy.name_any();
+        let delayed = Delayed {
+            node: node.name.clone(),
+            policy: policy.clone(),
+            until: delay.until,
+            words: words.clone(),
+        };
+        if !self.context.delays.show(delayed) {
+            return;
+        }
+        tracing::info!(node = node.name, policy, "{words}");
+        self.tell(node, "FenceDelayed", words);
     }
 
     /// Opens the incident, after a quorum read has confirmed the cache. `false`: to be tried again.
-    async fn open_incident(&self, name: &str) -> bool {
+    async fn open_incident(&mut self, name: &str) -> bool {
         if self.context.revision.frozen().is_some() {
             return false;
         }
         let node = match observe::node(&self.context, name).await {
-            Seen::Present(node) => node.view(),
+            Seen::Present(node) => {
+                let view = node.view();
+                self.note_start(&node, &view);
+                view
+            }
             Seen::Absent => return true,
             Seen::Failed(reason) => {
                 tracing::warn!(
@@ -185,9 +286,19 @@ impl Detector {
             }
             Seen::NotRead => return false,
         };
-        let Some((policy, condition, _)) = self.wanted(&node) else {
+        let Some(Wanted {
+            policy,
+            condition,
+            at,
+            ..
+        }) = self.wanted(&node)
+        else {
             return true;
         };
+        if at > clock::since_boot() {
+            self.due.insert(name.to_owned(), at);
+            return true;
+        }
         let holds = node
             .condition(&condition.type_)
             .is_some_and(|now| now.status == condition.status.as_str());
@@ -220,6 +331,7 @@ impl Detector {
             }
             Reply::Device(..) => {}
         }
+        self.context.delays.over(name);
         true
     }
 
@@ -230,11 +342,16 @@ impl Detector {
             node.name
         );
         tracing::warn!(node = node.name, "{message}");
+        self.tell(node, "ForeignOutOfService", message);
+    }
+
+    /// An Event about a node that nothing is done to.
+    fn tell(&self, node: &NodeView, reason: &str, message: String) {
         self.context.events.publish(Note {
             regarding: node_reference(&node.name),
             related: None,
             warning: true,
-            reason: "ForeignOutOfService".to_owned(),
+            reason: reason.to_owned(),
             action: "Fence".to_owned(),
             message,
         });
@@ -287,14 +404,7 @@ impl Detector {
             node.name, node.boot_id, node.name
         );
         tracing::error!(node = node.name, "{message}");
-        self.context.events.publish(Note {
-            regarding: node_reference(&node.name),
-            related: None,
-            warning: true,
-            reason: "FenceContradiction".to_owned(),
-            action: "Fence".to_owned(),
-            message,
-        });
+        self.tell(node, "FenceContradiction", message);
     }
 
     /// A claim whose NodeFence does not exist: without out-of-service it goes once the node is Ready (before that, the next
@@ -334,17 +444,11 @@ impl Detector {
     }
 }
 
-/// Left alone by the policy's exclusions.
-fn excluded(exclusions: &Exclusions, node: &NodeView) -> bool {
-    (exclusions.cordoned == CordonedNodes::Skip && node.unschedulable)
-        || exclusions
-            .annotations
-            .iter()
-            .any(|key| node.annotation_keys.contains(key))
-        || exclusions
-            .taints
-            .iter()
-            .any(|key| node.taint(key).is_some())
+fn now() -> Now {
+    Now {
+        boot: clock::since_boot(),
+        wall: clock::wall(),
+    }
 }
 
 async fn create(context: &Context, fence: &NodeFence) -> Reply {
@@ -362,101 +466,4 @@ async fn create(context: &Context, fence: &NodeFence) -> Reply {
             REQUEST_TIMEOUT.as_secs()
         )),
     }
-}
-
-/// The record of a new incident: the policy's settings, frozen.
-fn new_fence(
-    node: &NodeView,
-    policy: &NodeFencingPolicy,
-    condition: &UnhealthyCondition,
-) -> NodeFence {
-    let since = node
-        .condition(&condition.type_)
-        .and_then(|now| now.transition.parse().ok());
-    let trigger = Trigger {
-        type_: TriggerType::NodeCondition,
-        condition_type: Some(condition.type_.clone()),
-        condition_status: Some(condition.status),
-        unhealthy_since_time: since,
-        requested_by: None,
-        reason: None,
-    };
-    let spec = NodeFenceSpec {
-        node_name: node.name.clone(),
-        node_uid: Some(node.uid.clone()),
-        boot_id: Some(node.boot_id.clone()),
-        policy_name: Some(policy.name_any()),
-        policy_generation: policy.metadata.generation,
-        trigger,
-        fence: policy.spec.fence.clone(),
-        recovery: policy.spec.recovery.clone(),
-        release: policy.spec.release.clone(),
-        power_on: policy.spec.power_on.clone(),
-        desired_state: Default::default(),
-        approval: None,
-        manual_confirmation: None,
-    };
-    NodeFence::new(&fence_name(node, policy, condition), spec)
-}
-
-/// A record for a taint of ours whose own record is lost. It never leads to a taint: its mode only observes.
-fn adopting_fence(node: &NodeView, name: &str) -> NodeFence {
-    let trigger = Trigger {
-        type_: TriggerType::External,
-        condition_type: None,
-        condition_status: None,
-        unhealthy_since_time: None,
-        requested_by: Some(MANAGER.to_owned()),
-        reason: Some("out-of-service of this operator was found without its NodeFence".to_owned()),
-    };
-    let spec = NodeFenceSpec {
-        node_name: node.name.clone(),
-        node_uid: Some(node.uid.clone()),
-        boot_id: None,
-        policy_name: None,
-        policy_generation: None,
-        trigger,
-        fence: Default::default(),
-        recovery: Default::default(),
-        release: Default::default(),
-        power_on: Default::default(),
-        desired_state: Default::default(),
-        approval: None,
-        manual_confirmation: None,
-    };
-    NodeFence::new(name, spec)
-}
-
-/// `<node>-<hash of the outage>`. The outage is the Node, its boot, the transition of the condition, and what the policy said
-/// at the time: the same for everybody who looks, another one for the next outage.
-pub fn fence_name(
-    node: &NodeView,
-    policy: &NodeFencingPolicy,
-    condition: &UnhealthyCondition,
-) -> String {
-    let transition = node
-        .condition(&condition.type_)
-        .map(|now| now.transition.clone())
-        .unwrap_or_default();
-    let generation = policy.metadata.generation.unwrap_or_default().to_string();
-    let parts = [
-        &node.uid,
-        &node.boot_id,
-        &transition,
-        &policy.uid().unwrap_or_default(),
-        &generation,
-    ];
-    let mut hash = Sha256::new();
-    for part in parts {
-        hash.update(part.as_bytes());
-        hash.update([0]);
-    }
-    let digest: String = hash
-        .finalize()
-        .iter()
-        .take(4)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    let short: String = node.name.chars().take(NODE_NAME_CHARACTERS).collect();
-    format!("{}-{digest}", short.trim_end_matches(['-', '.']))
 }

@@ -7,10 +7,12 @@ pub mod context;
 pub mod control;
 pub mod detect;
 pub mod devices;
+pub mod draft;
 pub mod events;
 #[cfg(test)]
 mod fake;
 pub mod health;
+pub mod history;
 pub mod incident;
 pub mod jobs;
 pub mod lockout;

@@ -4,6 +4,7 @@
 //! a thousand nodes costs a few writes. What a policy would do is assessed in [`crate::core::assess`].
 
 use super::cache::{Caches, Change};
+use super::context::Delays;
 use super::events::Events;
 use super::marks::{Marks, mark};
 use super::merge::status_patch;
@@ -43,6 +44,7 @@ pub struct PolicyStatuses {
     client: Client,
     clock: Clock,
     events: Events,
+    delays: Delays,
     latest: Mutex<Gauges>,
 }
 
@@ -57,6 +59,7 @@ impl PolicyStatuses {
         client: Client,
         clock: Clock,
         events: Events,
+        delays: Delays,
     ) -> Self {
         Self {
             caches,
@@ -64,6 +67,7 @@ impl PolicyStatuses {
             client,
             clock,
             events,
+            delays,
             latest: Mutex::default(),
         }
     }
@@ -181,6 +185,7 @@ impl PolicyStatuses {
             devices: &devices,
             fences: &self.caches.fences(),
             attachers: &attachers,
+            delays: &self.delays.all(),
             found: &|device, node| self.prober.readiness(device, node),
             now: self.clock.wall(),
         })

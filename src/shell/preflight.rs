@@ -168,7 +168,7 @@ pub const RIGHTS: &[Right] = &[
     right(
         GROUP,
         "nodefences",
-        &["get", "list", "watch", "create"],
+        &["get", "list", "watch", "create", "delete"],
         Scope::Cluster,
     ),
     right(

@@ -12,7 +12,7 @@ use crate::api::settings::{ApprovalMode, FenceLevel, FenceMode, LevelRequirement
 use crate::core::incident::{Approval, Device, Level, Record, Settings};
 use crate::core::observed::NodeView;
 use crate::core::proof::{Require, Verification};
-use crate::core::select;
+use crate::core::{select, support};
 use std::time::Duration;
 
 /// The settings of the incident, as of now. `node` is the Node as last seen, for labels and identity.
@@ -54,6 +54,10 @@ pub fn settings(
         late_effect: Duration::from_secs(frozen.verification.late_effect_seconds.into()),
         levels: levels.collect(),
         approval: approval(fence),
+        approval_timeout: Duration::from_secs(frozen.approval.timeout_seconds.into()),
+        approval_on_timeout: frozen.approval.on_timeout,
+        unsupported: support::unsupported_fence(spec),
+        unheard: support::unheard(spec),
         released: spec.desired_state == DesiredState::Released,
         stop: if human || spec.trigger.type_ == TriggerType::External {
             None

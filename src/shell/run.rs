@@ -2,11 +2,12 @@
 
 use super::cache::Caches;
 use super::client::{self, Clients};
-use super::context::{Board, Brakes, Context, Revision};
+use super::context::{Board, Brakes, Context, Delays, Revision};
 use super::control;
 use super::devices::Devices;
 use super::events::Events;
 use super::health::{Gate, Health};
+use super::history;
 use super::metrics::{self, Metrics, Snapshot};
 use super::policy_status::PolicyStatuses;
 use super::preflight;
@@ -163,12 +164,14 @@ fn control(
         events.clone(),
         Arc::clone(metrics),
     ));
+    let delays = Delays::default();
     let policies = Arc::new(PolicyStatuses::new(
         caches.clone(),
         Arc::clone(&prober),
         clients.writes.clone(),
         Clock::SYSTEM,
         events.clone(),
+        delays.clone(),
     ));
     let (to_prober, of_devices) = mpsc::unbounded_channel();
     let (to_policies, of_policies) = mpsc::unbounded_channel();
@@ -180,6 +183,7 @@ fn control(
         events,
         metrics: Arc::clone(metrics),
         board: Board::default(),
+        delays,
         own_node: settings.node_name.clone(),
         wake,
         brakes: Brakes::default(),
@@ -209,6 +213,7 @@ fn control(
             let detector = control::run_detector(Arc::clone(&shared), changed, others);
             // On tasks of their own: a look at thousands of devices never delays an incident.
             let mut peace: JoinSet<()> = peace.into_iter().collect();
+            peace.spawn(history::run(Arc::clone(&shared)));
             tokio::select! {
                 _ = futures::future::join(incidents, detector) => {}
                 Some(ended) = peace.join_next() => {

@@ -1,7 +1,9 @@
 //! The language of the stories: reads events, plays them on the [`World`], and prints each decision of the core.
 
 use super::cluster::{Answer, World};
-use node_fencing_operator::api::settings::{FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode};
+use node_fencing_operator::api::settings::{
+    ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
+};
 use node_fencing_operator::core::budget::Hold;
 use node_fencing_operator::core::incident::{
     Approval, Decision, Device, DeviceOrder, Effect, Level, Settings,
@@ -145,6 +147,11 @@ fn set(settings: &mut Settings, line: &str) -> Result<(), String> {
         ("pods", "PodGC") => settings.pod_deletion = PodDeletion::PodGC,
         ("recovery", "None") => settings.strategy = RecoveryStrategy::None,
         ("approval", "Manual") => settings.approval = Approval::Awaited,
+        ("approval", "Manual, onTimeout Abort") => {
+            settings.approval = Approval::Awaited;
+            settings.approval_on_timeout = ApprovalTimeout::Abort;
+        }
+        ("unsupported", words) => settings.unsupported = Some(words.to_owned()),
         ("human", "") => {
             settings.human = true;
             settings.node_uid = None;
@@ -265,6 +272,7 @@ fn happen(world: &mut World, event: &str) -> Result<(), String> {
             let user = user.replace("by ", "");
             world.settings.approval = Approval::Denied(user, why.to_owned());
         }
+        "confirmed" => world.settings.unheard = Some("this version does not implement `manualConfirmation` yet, so it proves nothing".to_owned()),
         "released" => world.settings.released = true,
         "policy" => world.settings.stop = Some(format!("NodeFencingPolicy prod {rest}")),
         "devices" => {

@@ -53,7 +53,7 @@ impl Lab {
                 "levels": [{"name": "bmc", "retryPeriodSeconds": 1}],
                 "verification": {"readPeriodSeconds": 1, "lateEffectSeconds": 5},
             },
-            "budget": {"minHealthy": 0, "maxPerHour": 1000},
+            "budget": {"minHealthy": 0, "maxPerHour": 1000, "cooldownSeconds": 0},
             "exclusions": {"minUptimeSeconds": 0},
         });
         merge(&mut spec, &changes);

@@ -34,7 +34,7 @@ impl Lab {
                     "nodes" | "nodefences" | "fencedevices" | "nodefencingpolicies"
                 ) | ("create", "nodefences")
                     | ("delete", "pods")
-            );
+            ) || is_bound_deletion(&write);
             ensure!(
                 known,
                 "the operator sent a write that its protocol does not know: {}",
@@ -68,4 +68,12 @@ impl Lab {
         VolumeOracle::new(&self.volumes).check_silent_since(boot, Moment::at_wall(at))?;
         Ok(())
     }
+}
+
+/// Deletes a record of an ended incident, and only the very one that was looked at.
+fn is_bound_deletion(write: &Request) -> bool {
+    let bound = &write.request_object["preconditions"];
+    (write.verb.as_str(), resource(write).as_str()) == ("delete", "nodefences")
+        && bound["uid"].is_string()
+        && bound["resourceVersion"].is_string()
 }

@@ -25,7 +25,7 @@ const RIGHTS: &[(&str, &[&str])] = &[
             "/pods delete,get,list",
             "nodefencing.io/fencedevices get,list,watch",
             "nodefencing.io/fencedevices/status patch",
-            "nodefencing.io/nodefences create,get,list,watch",
+            "nodefencing.io/nodefences create,delete,get,list,watch",
             "nodefencing.io/nodefences/status patch",
             "nodefencing.io/nodefencingpolicies get,list,watch",
             "nodefencing.io/nodefencingpolicies/status patch",

@@ -18,6 +18,7 @@ mod operator;
 mod other_hands;
 mod outage;
 mod partition;
+mod patience;
 mod power_cut;
 mod power_on;
 mod prompt;

@@ -2,6 +2,7 @@ use super::*;
 use crate::api::fence::NodeFenceStatus;
 use crate::core::observed::ConditionView;
 use serde_json::{Value, json};
+mod waits;
 
 const NOW: i64 = 1_000_000;
 
@@ -88,6 +89,7 @@ struct Cluster {
     devices: Vec<FenceDevice>,
     fences: Vec<NodeFence>,
     attachers: BTreeSet<String>,
+    delays: Vec<Delayed>,
 }
 
 impl Cluster {
@@ -110,6 +112,7 @@ impl Cluster {
             devices: &devices,
             fences: &self.fences,
             attachers: &self.attachers,
+            delays: &self.delays,
             found: &|_, _| None,
             now: wall(NOW),
         })
@@ -388,6 +391,7 @@ fn what_this_process_has_found_counts_before_the_status() {
         devices: &devices,
         fences: &[],
         attachers: &BTreeSet::new(),
+        delays: &[],
         found: &|_, node| (node == "w2").then_some(Readiness::NotReady),
         now: wall(NOW),
     });

@@ -1,7 +1,8 @@
 //! Would the policy act as it says? The condition `Ready` of a policy: its status, its reason, its words.
 
+use super::super::delay::Delayed;
 use super::super::support::unsupported;
-use super::Tally;
+use super::{Tally, World};
 use crate::api::conditions::ConditionStatus::{self, False, True};
 use crate::api::policy::{FenceMode, NodeFencingPolicy, ReleaseMode};
 use std::collections::BTreeSet;
@@ -16,10 +17,14 @@ const NODES_NAMED_MAX: usize = 5;
 pub(super) fn ready(
     policy: &NodeFencingPolicy,
     tally: &Tally<'_>,
-    attachers: &BTreeSet<String>,
+    world: &World<'_>,
 ) -> (ConditionStatus, &'static str, String) {
-    let (status, reason, words) = verdict(policy, tally);
-    let warnings = warnings(policy, attachers);
+    let (status, reason, mut words) = verdict(policy, tally);
+    for waits in waits(policy, world.delays) {
+        words.push_str("; ");
+        words.push_str(&waits);
+    }
+    let warnings = warnings(policy, world.attachers);
     if warnings.is_empty() {
         return (status, reason, words);
     }
@@ -98,6 +103,19 @@ fn verdict(
             format!("all of its {selected} nodes can be fenced"),
         ),
     }
+}
+
+/// The policy's unhealthy nodes that have to wait, and why; a few of them by name.
+fn waits(policy: &NodeFencingPolicy, delays: &[Delayed]) -> Vec<String> {
+    let own = |delayed: &&Delayed| Some(&delayed.policy) == policy.metadata.name.as_ref();
+    let own = delays.iter().filter(own);
+    let mut words: Vec<String> = own.map(|delayed| delayed.words.clone()).collect();
+    let more = words.len().saturating_sub(NODES_NAMED_MAX);
+    if more > 0 {
+        words.truncate(NODES_NAMED_MAX);
+        words.push(format!("{more} more of its nodes wait too"));
+    }
+    words
 }
 
 fn named(nodes: &[String]) -> String {

@@ -147,6 +147,12 @@ pub fn step(
         decision.deadline = time_limit(settings, decision.stage).map(|limit| since + limit);
     }
     overdue(&mut decision, moment.now);
+    if let Some(words) = &settings.unheard
+        && decision.escalation.is_none()
+        && !decision.stage.is_ended()
+    {
+        decision.escalation = Some(("Unsupported", words.clone()));
+    }
     if let Some(message) = &memory.denied {
         let words = format!(
             "the API server refuses a write of the operator: {message}; grant it, or correct the admission policy"

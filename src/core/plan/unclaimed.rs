@@ -17,7 +17,7 @@ use super::level::{
     names, note_devices, order, state_word,
 };
 use super::{Moment, act, close, wait};
-use crate::api::settings::{FenceMode, RecoveryStrategy};
+use crate::api::settings::{ApprovalTimeout, FenceMode};
 use std::time::Duration;
 
 /// An answer is good for the claim this long.
@@ -39,7 +39,7 @@ pub(super) fn step(
     if m.claim.is_some() {
         m.forget_claim(t.now + s.late_effect);
     }
-    if let Some(held) = held_back(s, node, o) {
+    if let Some(held) = held_back(s, m, node, o, t) {
         return held;
     }
     if s.node_uid.is_none() || s.boot_id.is_none() {
@@ -158,7 +158,13 @@ fn ended(s: &Settings, m: &mut Memory, node: &NodeView) -> Option<Decision> {
 }
 
 /// Reasons to wait before anything is written.
-fn held_back(s: &Settings, node: &NodeView, o: &Observed) -> Option<Decision> {
+fn held_back(
+    s: &Settings,
+    m: &Memory,
+    node: &NodeView,
+    o: &Observed,
+    t: &Moment,
+) -> Option<Decision> {
     if node.ready() == Ready::Missing || node.boot_id.is_empty() {
         let words = format!(
             "Node {} has no Ready condition or no boot ID: its kubelet never reported, it is never fenced",
@@ -173,9 +179,8 @@ fn held_back(s: &Settings, node: &NodeView, o: &Observed) -> Option<Decision> {
         );
         return Some(wait(Stage::Observing, words));
     }
-    if s.strategy == RecoveryStrategy::DeleteNode {
-        let words = "`recovery.strategy: DeleteNode` is not supported by this version; use OutOfServiceTaint".to_owned();
-        return Some(wait(Stage::Held, words.clone()).escalated("Unsupported", words));
+    if let Some(words) = &s.unsupported {
+        return Some(wait(Stage::Held, words.clone()).escalated("Unsupported", words.clone()));
     }
     if o.rival {
         let claim = node.claim().unwrap_or_default();
@@ -188,11 +193,41 @@ fn held_back(s: &Settings, node: &NodeView, o: &Observed) -> Option<Decision> {
         ));
     }
     if s.approval == Approval::Awaited {
-        let words =
-            "waits for `spec.approval` (the policy's `fence.approval.mode` is Manual)".to_owned();
-        return Some(wait(Stage::AwaitingApproval, words));
+        return Some(awaiting_approval(s, m, t));
     }
     None
+}
+
+/// Nobody has answered yet. When time is up, the policy says whether the incident ends or somebody is called.
+fn awaiting_approval(s: &Settings, m: &Memory, t: &Moment) -> Decision {
+    let since = match m.stage {
+        Some((Stage::AwaitingApproval, since)) => since,
+        _ => t.now,
+    };
+    let deadline = since + s.approval_timeout.saturating_sub(s.record.approval_waited);
+    let timeout = s.approval_timeout.as_secs();
+    let is_late = t.now >= deadline;
+    if is_late && s.approval_on_timeout == ApprovalTimeout::Abort {
+        let words = format!(
+            "nobody answered within {timeout} s (`fence.approval.timeoutSeconds`), and `fence.approval.onTimeout` is Abort; to fence the node all the same, create a NodeFence of your own"
+        );
+        return close(Stage::Aborted, words);
+    }
+    let words =
+        "waits for `spec.approval` (the policy's `fence.approval.mode` is Manual)".to_owned();
+    let waits = wait(Stage::AwaitingApproval, words);
+    let waits = if is_late {
+        let words = format!(
+            "nobody has answered within {timeout} s (`fence.approval.timeoutSeconds`): set `spec.approval` to Approved or Denied"
+        );
+        waits.escalated("ApprovalOverdue", words)
+    } else {
+        waits.until(deadline)
+    };
+    Decision {
+        deadline: Some(deadline),
+        ..waits
+    }
 }
 
 /// The budget is asked last: an incident whose device does not answer waits for nobody's turn and takes nobody's (L5).

@@ -83,16 +83,64 @@ fn other_addresses_are_refused_by_a_named_rule() {
         ("https://2001:db8::7", "in brackets"),
         ("https://[fe80::1%25eth0]", "in brackets"),
         ("https://[2001:db8::7", "in brackets"),
-        ("https://0x7f000001", "four decimal numbers"),
-        ("https://2130706433", "four decimal numbers"),
-        ("https://127.1", "four decimal numbers"),
-        ("https://0177.0.0.1", "four decimal numbers"),
-        ("https://127.0.0.0x1", "four decimal numbers"),
         ("https://10.20.0.256", "four decimal numbers"),
+        ("https://1.2.3.4.5", "four decimal numbers"),
+        ("https://4294967296", "four decimal numbers"),
+        ("https://127.16777216", "four decimal numbers"),
+        ("https://256.1", "four decimal numbers"),
+        ("https://089.0.0.1", "four decimal numbers"),
     ] {
         let rule = broken_rule(Address::parse(text));
         assert!(rule.contains(expected), "{text}: {rule}");
     }
+}
+
+/// FAULTS section 3: an address in disguise is refused for what it is, whichever spelling hides it.
+#[test]
+fn legacy_spellings_are_not_allowed_and_the_address_is_named() {
+    for (text, address, what) in [
+        ("https://0x7f000001", "127.0.0.1", " (loopback)"),
+        ("https://0X7F000001", "127.0.0.1", " (loopback)"),
+        ("https://2130706433", "127.0.0.1", " (loopback)"),
+        ("https://017700000001", "127.0.0.1", " (loopback)"),
+        ("https://127.1:8443", "127.0.0.1", " (loopback)"),
+        ("https://127.0.1", "127.0.0.1", " (loopback)"),
+        ("https://0177.0.0.1", "127.0.0.1", " (loopback)"),
+        ("https://127.0.0.0x1", "127.0.0.1", " (loopback)"),
+        ("https://0x7f.1", "127.0.0.1", " (loopback)"),
+        ("https://0", "0.0.0.0", " (the unspecified address)"),
+        ("https://0x", "0.0.0.0", " (the unspecified address)"),
+        (
+            "https://2852039166",
+            "169.254.169.254",
+            " (a cloud's metadata service)",
+        ),
+        (
+            "https://169.254.43518",
+            "169.254.169.254",
+            " (a cloud's metadata service)",
+        ),
+        (
+            "https://4294967295",
+            "255.255.255.255",
+            " (a reserved or broadcast address)",
+        ),
+        ("https://10.20.13", "10.20.0.13", ""),
+        ("https://010.20.0.13", "8.20.0.13", ""),
+    ] {
+        let error = Address::parse(text).expect_err("refused");
+        assert_eq!(error.reason(), "AddressNotAllowed", "{text}: {error}");
+        let words = error.to_string();
+        assert!(
+            words.contains(&format!("{address}{what}, and")),
+            "{text}: {words}"
+        );
+    }
+    let error = Address::expand("https://${node.name}", "127.1").expect_err("refused");
+    assert_eq!(error.reason(), "AddressNotAllowed");
+    // A name whose last label is not a number is a name.
+    assert_eq!(parsed("https://0x7f.bmc").host, "0x7f.bmc");
+    assert_eq!(parsed("https://cafe").host, "cafe");
 }
 
 #[test]
@@ -148,7 +196,7 @@ fn only_the_name_of_the_node_is_expanded_and_only_in_the_host() {
             &longest,
             "at most 253 characters",
         ),
-        ("https://${node.name}", "127.1", "four decimal numbers"),
+        ("https://${node.name}", "127.256.1", "four decimal numbers"),
     ] {
         let rule = broken_rule(Address::expand(template, node));
         assert!(rule.contains(expected), "{template} {node}: {rule}");

@@ -166,7 +166,7 @@ async fn a_forbidden_address_is_refused_before_the_secret_is_read() {
         ("https://127.0.0.1", "AddressNotAllowed"),
         ("https://[::ffff:127.0.0.1]", "AddressNotAllowed"),
         ("https://169.254.169.254", "AddressNotAllowed"),
-        ("https://0x7f000001", "AddressInvalid"),
+        ("https://0x7f000001", "AddressNotAllowed"),
     ];
     for (address, reason) in table {
         let error = cluster

@@ -11,6 +11,7 @@ use super::context::Context;
 use super::observe;
 use crate::api::fence::NodeFence;
 use crate::api::fence_status::NodeFenceStatus;
+use crate::clock;
 use crate::core::incident::{DeviceReply, Memory, Record};
 use crate::core::observed::Seen;
 use crate::core::record;
@@ -91,7 +92,7 @@ impl Incidents {
         let stored = Stored::from(fence);
         let incident = Arc::new(tokio::sync::Mutex::new(Incident {
             memory: Memory::default(),
-            record: record::read(&stored.status),
+            record: record::read(&stored.status, clock::wall()),
             status: stored.status.clone(),
             stored,
             job: None,

@@ -148,7 +148,8 @@ impl Round<'_> {
                 .iter()
                 .any(|fence| fence.name_any() == owner && !fence.is_ended())
         });
-        if settings.mode == FenceMode::Observe {
+        // Neither takes a place in a budget: the one does nothing, the other nothing yet.
+        if settings.mode == FenceMode::Observe || settings.approval == Approval::Awaited {
             return;
         }
         let applicant = self.applicant(settings, policy);

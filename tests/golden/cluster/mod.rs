@@ -12,7 +12,9 @@ use self::answers::Pending;
 use self::patch::Fate;
 use jiff::Timestamp;
 use node_fencing_operator::api::fence_status::NodeFenceStatus;
-use node_fencing_operator::api::settings::{FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode};
+use node_fencing_operator::api::settings::{
+    ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
+};
 use node_fencing_operator::core::budget::Hold;
 use node_fencing_operator::core::incident::{
     Approval, Decision, Device, Effect, Level, Memory, Record, Settings,
@@ -23,6 +25,7 @@ use node_fencing_operator::core::observed::{
 use node_fencing_operator::core::plan::{Moment, needs, step};
 use node_fencing_operator::core::proof::{IdentityRule, Require, Verification};
 use node_fencing_operator::core::record;
+use node_fencing_operator::core::stage::Stage;
 use node_fencing_operator::core::taint::NodePatch;
 use std::time::Duration;
 
@@ -89,6 +92,10 @@ impl World {
             late_effect: Duration::from_secs(60),
             levels: vec![level],
             approval: Approval::NotNeeded,
+            approval_timeout: Duration::from_secs(3600),
+            approval_on_timeout: ApprovalTimeout::Wait,
+            unsupported: None,
+            unheard: None,
             released: false,
             stop: None,
             record: Record::default(),
@@ -205,8 +212,14 @@ impl World {
 
     /// The process dies, and another one begins with what the NodeFence says.
     pub fn restart(&mut self) {
+        let waited = match self.memory.stage {
+            Some((Stage::AwaitingApproval, since)) => self.now - since,
+            _ => Duration::ZERO,
+        };
         self.memory = Memory::default();
         self.pending = None;
-        self.settings.record = record::read(&self.status);
+        let before = self.settings.record.approval_waited;
+        self.settings.record = record::read(&self.status, WALL);
+        self.settings.record.approval_waited = before + waited;
     }
 }

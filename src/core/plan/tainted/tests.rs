@@ -1,7 +1,7 @@
 //! What the words and the power commands are while `out-of-service` stands.
 
 use super::*;
-use crate::api::settings::{PodDeletion, RecoveryStrategy};
+use crate::api::settings::{ApprovalTimeout, PodDeletion, RecoveryStrategy};
 use crate::core::incident::{Approval, Device, Memory, Record, Settings, Sight};
 use crate::core::observed::{
     AttachmentView, CLAIM, ConditionView, NodeView, OUT_OF_SERVICE, Observed, Seen, TaintView,
@@ -45,6 +45,10 @@ fn settings(mode: FenceMode) -> Settings {
             devices: vec![device],
         }],
         approval: Approval::NotNeeded,
+        approval_timeout: Duration::from_secs(3600),
+        approval_on_timeout: ApprovalTimeout::Wait,
+        unsupported: None,
+        unheard: None,
         released: false,
         stop: None,
         record: Record::default(),

@@ -1,0 +1,172 @@
+use super::super::observed::ConditionView;
+use super::*;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+fn wall(second: i64) -> Timestamp {
+    Timestamp::from_second(second).expect("a second")
+}
+
+/// This moment: the host has been up for `boot` seconds, and it is second `wall`.
+fn now(boot: u64, second: i64) -> Now {
+    Now {
+        boot: Duration::from_secs(boot),
+        wall: wall(second),
+    }
+}
+
+fn node(uid: &str, boot_id: &str) -> NodeView {
+    NodeView {
+        name: "w1".to_owned(),
+        uid: uid.to_owned(),
+        labels: BTreeMap::new(),
+        annotation_keys: Vec::new(),
+        unschedulable: false,
+        taints: Vec::new(),
+        conditions: vec![ConditionView {
+            kind: "Ready".to_owned(),
+            status: "Unknown".to_owned(),
+            transition: String::new(),
+        }],
+        boot_id: boot_id.to_owned(),
+        system_uuid: String::new(),
+        volumes_attached: 0,
+    }
+}
+
+fn policy(uptime: u32, cooldown: u32) -> NodeFencingPolicySpec {
+    serde_json::from_value(json!({
+        "nodeSelector": {},
+        "exclusions": {"minUptimeSeconds": uptime},
+        "budget": {"cooldownSeconds": cooldown},
+    }))
+    .expect("a policy")
+}
+
+/// An ended NodeFence of node w1 with this UID, and more in its status.
+fn ended(name: &str, uid: &str, stage: &str, end: i64, more: Value) -> NodeFence {
+    let mut status = json!({
+        "conditions": [{
+            "type": "Succeeded", "reason": stage, "message": "",
+            "status": if stage == "Recovered" { "True" } else { "False" },
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }],
+        "completionTime": wall(end).to_string(),
+    });
+    json_patch::merge(&mut status, &more);
+    serde_json::from_value(json!({
+        "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence",
+        "metadata": {"name": name},
+        "spec": {"nodeName": "w1", "nodeUID": uid, "trigger": {"type": "NodeCondition"}},
+        "status": status,
+    }))
+    .expect("a NodeFence")
+}
+
+/// Seconds since boot at which the wait for uptime is over, and its words.
+fn uptime_over(start: &Start, uptime: u32) -> (u64, String) {
+    let delay = delay(&policy(uptime, 0), Some(start), None).expect("a wait");
+    (delay.until.as_secs(), delay.words)
+}
+
+#[test]
+fn a_node_is_as_old_as_its_object() {
+    // Created at second, seen at second 1000 and 50 s after boot, old enough at.
+    for (created, over) in [(0, 50), (700, 50), (701, 51), (1000, 350), (9000, 350)] {
+        let start = Start::first(&node("u1", "b1"), wall(created), now(50, 1000));
+        let (at, words) = uptime_over(&start, 300);
+        assert_eq!(at, over, "created at {created}");
+        assert!(words.contains("joined less than 300 s ago"), "{words}");
+    }
+}
+
+#[test]
+fn a_boot_that_this_process_saw_counts_and_a_former_one_does_not() {
+    let mut start = Start::first(&node("u1", "b1"), wall(0), now(50, 1000));
+    start.note(&node("u1", "b1"), wall(0), now(60, 1010));
+    assert_eq!(uptime_over(&start, 300).0, 50);
+    start.note(&node("u1", "b2"), wall(0), now(80, 1030));
+    let (at, words) = uptime_over(&start, 300);
+    assert_eq!(at, 380);
+    assert!(words.contains("booted less than 300 s ago"), "{words}");
+}
+
+#[test]
+fn the_first_boot_id_is_no_boot_and_another_uid_is_another_node() {
+    let mut start = Start::first(&node("u1", ""), wall(0), now(50, 1000));
+    start.note(&node("u1", "b1"), wall(0), now(60, 1010));
+    assert_eq!(uptime_over(&start, 300).0, 50);
+    start.note(&node("u2", "b2"), wall(1005), now(60, 1010));
+    assert_eq!(uptime_over(&start, 300).0, 355);
+}
+
+/// FAULTS F14: the wall clock is asked once for each thing that happened.
+#[test]
+fn a_wall_clock_that_jumps_changes_nothing() {
+    let mut start = Start::first(&node("u1", "b1"), wall(900), now(50, 1000));
+    for second in [1001, 90_000, 5] {
+        start.note(&node("u1", "b1"), wall(900), now(51, second));
+        assert_eq!(uptime_over(&start, 300).0, 250);
+    }
+}
+
+#[test]
+fn only_an_incident_that_touched_the_machine_counts() {
+    let proven = json!({"evidence": {
+        "claim": "c", "nodeUID": "u1", "nodeBootID": "b1",
+        "quiescedTime": "2026-01-01T00:00:00Z", "provenTime": "2026-01-01T00:00:00Z", "readings": [],
+    }});
+    let table = [
+        ("Recovered", json!({}), true),
+        ("Aborted", json!({}), false),
+        ("Aborted", json!({"attemptCount": 1}), true),
+        ("Aborted", proven, true),
+        ("SelfRecovered", json!({}), false),
+        ("SelfRecovered", json!({"attemptCount": 1}), true),
+    ];
+    for (stage, more, counts) in table {
+        let fence = ended("f", "u1", stage, 7, more.clone());
+        assert_eq!(touched(&fence), counts.then(|| wall(7)), "{stage} {more}");
+    }
+    let mut open = ended("f", "u1", "Recovered", 7, json!({"attemptCount": 1}));
+    let status = open.status.as_mut().expect("a status");
+    status.conditions[0].status = "Unknown".to_owned();
+    assert_eq!(touched(&open), None);
+}
+
+#[test]
+fn the_newest_incident_of_this_very_node_counts() {
+    let fences = [
+        ended("old", "u1", "Recovered", 10, json!({})),
+        ended("new", "u1", "Recovered", 20, json!({})),
+        ended("selfRecovered", "u1", "SelfRecovered", 30, json!({})),
+        ended("former-machine", "u0", "Recovered", 40, json!({})),
+    ];
+    let name = |uid| {
+        last_touch(&fences, &node(uid, "b1")).and_then(|(fence, _)| fence.metadata.name.clone())
+    };
+    assert_eq!(name("u1").as_deref(), Some("new"));
+    assert_eq!(name("u0").as_deref(), Some("former-machine"));
+    assert_eq!(name("u2"), None);
+}
+
+#[test]
+fn the_longer_wait_counts_and_names_its_field() {
+    let start = Start::first(&node("u1", "b1"), wall(900), now(50, 1000));
+    let last = LastFence {
+        name: "w1-abc".to_owned(),
+        since: Since::at(wall(950), now(50, 1000)),
+    };
+    // minUptimeSeconds, cooldownSeconds, over at, named.
+    let table = [
+        (300, 300, 300, "NodeFence w1-abc"),
+        (600, 300, 550, "`exclusions.minUptimeSeconds`"),
+        (0, 300, 300, "`budget.cooldownSeconds`"),
+    ];
+    for (uptime, cooldown, over, named) in table {
+        let delay = delay(&policy(uptime, cooldown), Some(&start), Some(&last)).expect("a wait");
+        assert_eq!(delay.until.as_secs(), over);
+        assert!(delay.words.contains(named), "{}", delay.words);
+    }
+    assert_eq!(delay(&policy(300, 300), None, None), None);
+}

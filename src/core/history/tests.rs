@@ -1,0 +1,151 @@
+use super::super::observed::{CLAIM, ConditionView, TaintView};
+use super::*;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+const NOW: i64 = 10_000_000;
+
+fn wall(second: i64) -> Timestamp {
+    Timestamp::from_second(second).expect("a second")
+}
+
+fn policy(limit: u32, ttl_seconds: u32) -> NodeFencingPolicy {
+    let spec = json!({
+        "nodeSelector": {},
+        "history": {"limit": limit, "ttlSeconds": ttl_seconds},
+        "budget": {"cooldownSeconds": 300},
+    });
+    NodeFencingPolicy::new("p", serde_json::from_value(spec).expect("a spec"))
+}
+
+/// An ended NodeFence of policy p that ended `ago` seconds ago, changed by `extra`.
+fn fence(name: &str, ago: i64, extra: Value) -> NodeFence {
+    let mut fence = json!({
+        "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence",
+        "metadata": {"name": name},
+        "spec": {
+            "nodeName": "w1", "nodeUID": "u1", "bootID": "b1", "policyName": "p",
+            "trigger": {"type": "NodeCondition"},
+        },
+        "status": {
+            "conditions": [{
+                "type": "Succeeded", "status": "False", "reason": "SelfRecovered", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }],
+            "completionTime": wall(NOW - ago).to_string(),
+        },
+    });
+    json_patch::merge(&mut fence, &extra);
+    serde_json::from_value(fence).expect("a NodeFence")
+}
+
+fn node(boot_id: &str, ready: &str, claim: Option<&str>) -> NodeView {
+    let claim = claim.map(|value| TaintView {
+        key: CLAIM.to_owned(),
+        value: Some(value.to_owned()),
+        effect: "NoExecute".to_owned(),
+        time_added: None,
+    });
+    NodeView {
+        name: "w1".to_owned(),
+        uid: "u1".to_owned(),
+        labels: BTreeMap::new(),
+        annotation_keys: Vec::new(),
+        unschedulable: false,
+        taints: claim.into_iter().collect(),
+        conditions: vec![ConditionView {
+            kind: "Ready".to_owned(),
+            status: ready.to_owned(),
+            transition: String::new(),
+        }],
+        boot_id: boot_id.to_owned(),
+        system_uuid: String::new(),
+        volumes_attached: 0,
+    }
+}
+
+fn names(policy: NodeFencingPolicy, fences: &[NodeFence], node: Option<&NodeView>) -> String {
+    let surplus = surplus(&[policy], fences, &|_| node.cloned(), wall(NOW));
+    let names = surplus
+        .iter()
+        .filter_map(|fence| fence.metadata.name.clone());
+    names.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_oldest_beyond_the_limit_and_all_beyond_the_ttl_go() {
+    let fences: Vec<NodeFence> = [("a", 50), ("c", 5000), ("b", 500), ("d", 7200)]
+        .map(|(name, ago)| fence(name, ago, json!({})))
+        .into();
+    for (limit, ttl, gone) in [
+        (20, 2_592_000, ""),
+        (3, 2_592_000, "d"),
+        (1, 2_592_000, "d c b"),
+        (20, 7200, ""),
+        (20, 7199, "d"),
+        (20, 3600, "d c"),
+        (1, 3600, "d c b"),
+    ] {
+        assert_eq!(
+            names(policy(limit, ttl), &fences, None),
+            gone,
+            "{limit} {ttl}"
+        );
+    }
+}
+
+#[test]
+fn whose_record_it_is_and_what_state_it_is_in() {
+    let old = 9_000_000;
+    let table = [
+        (json!({}), true),
+        (json!({"spec": {"trigger": {"type": "Manual"}}}), false),
+        (json!({"spec": {"trigger": {"type": "External"}}}), false),
+        (json!({"spec": {"policyName": "other"}}), false),
+        (json!({"spec": {"policyName": null}}), false),
+        (
+            json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+            false,
+        ),
+        (json!({"status": {"completionTime": null}}), false),
+        (json!({"status": {"conditions": null}}), false),
+    ];
+    for (extra, goes) in table {
+        let fences = [fence("f", old, extra.clone())];
+        let gone = names(policy(20, 3600), &fences, None);
+        assert_eq!(gone, if goes { "f" } else { "" }, "{extra}");
+    }
+}
+
+#[test]
+fn it_stays_while_something_hangs_on_it() {
+    let old = [fence("f", 9_000_000, json!({}))];
+    // Boot ID and Ready of the node, the claim there, and whether the record goes.
+    let table = [
+        ("b1", "Unknown", None, ""),
+        ("b1", "False", None, ""),
+        ("b1", "True", None, "f"),
+        ("b2", "Unknown", None, "f"),
+        ("b2", "True", Some("f-n1"), ""),
+        ("b2", "True", Some("g-n1"), "f"),
+    ];
+    for (boot_id, ready, claim, gone) in table {
+        let node = node(boot_id, ready, claim);
+        assert_eq!(
+            names(policy(20, 3600), &old, Some(&node)),
+            gone,
+            "{boot_id} {ready} {claim:?}"
+        );
+    }
+}
+
+#[test]
+fn a_cooldown_that_is_not_over_keeps_its_record() {
+    let touched = json!({"status": {"attemptCount": 1}});
+    let fences = [
+        fence("new", 10, json!({})),
+        fence("cooling", 300, touched.clone()),
+        fence("cold", 301, touched),
+    ];
+    assert_eq!(names(policy(1, 3600), &fences, None), "cold");
+}

@@ -1,0 +1,110 @@
+//! New NodeFences: the record of an incident before anything has been done about it.
+//!
+//! The name is made from the outage itself, so that two operators, or one that has crashed, open one record and not two.
+
+use super::act::MANAGER;
+use crate::api::fence::{NodeFence, NodeFenceSpec, Trigger, TriggerType};
+use crate::api::policy::{NodeFencingPolicy, UnhealthyCondition};
+use crate::core::observed::NodeView;
+use kube::ResourceExt;
+use sha2::{Digest, Sha256};
+
+/// Characters of the node's name in the name of its NodeFence; a hash of the outage follows.
+const NODE_NAME_CHARACTERS: usize = 40;
+
+/// The record of a new incident: the policy's settings, frozen.
+pub fn new_fence(
+    node: &NodeView,
+    policy: &NodeFencingPolicy,
+    condition: &UnhealthyCondition,
+) -> NodeFence {
+    let since = node
+        .condition(&condition.type_)
+        .and_then(|now| now.transition.parse().ok());
+    let trigger = Trigger {
+        type_: TriggerType::NodeCondition,
+        condition_type: Some(condition.type_.clone()),
+        condition_status: Some(condition.status),
+        unhealthy_since_time: since,
+        requested_by: None,
+        reason: None,
+    };
+    let spec = NodeFenceSpec {
+        node_name: node.name.clone(),
+        node_uid: Some(node.uid.clone()),
+        boot_id: Some(node.boot_id.clone()),
+        policy_name: Some(policy.name_any()),
+        policy_generation: policy.metadata.generation,
+        trigger,
+        fence: policy.spec.fence.clone(),
+        recovery: policy.spec.recovery.clone(),
+        release: policy.spec.release.clone(),
+        power_on: policy.spec.power_on.clone(),
+        desired_state: Default::default(),
+        approval: None,
+        manual_confirmation: None,
+    };
+    NodeFence::new(&fence_name(node, policy, condition), spec)
+}
+
+/// A record for a taint of ours whose own record is lost. It never leads to a taint: its mode only observes.
+pub fn adopting_fence(node: &NodeView, name: &str) -> NodeFence {
+    let trigger = Trigger {
+        type_: TriggerType::External,
+        condition_type: None,
+        condition_status: None,
+        unhealthy_since_time: None,
+        requested_by: Some(MANAGER.to_owned()),
+        reason: Some("out-of-service of this operator was found without its NodeFence".to_owned()),
+    };
+    let spec = NodeFenceSpec {
+        node_name: node.name.clone(),
+        node_uid: Some(node.uid.clone()),
+        boot_id: None,
+        policy_name: None,
+        policy_generation: None,
+        trigger,
+        fence: Default::default(),
+        recovery: Default::default(),
+        release: Default::default(),
+        power_on: Default::default(),
+        desired_state: Default::default(),
+        approval: None,
+        manual_confirmation: None,
+    };
+    NodeFence::new(name, spec)
+}
+
+/// `<node>-<hash of the outage>`. The outage is the Node, its boot, the transition of the condition, and what the policy said
+/// at the time: the same for everybody who looks, another one for the next outage.
+pub fn fence_name(
+    node: &NodeView,
+    policy: &NodeFencingPolicy,
+    condition: &UnhealthyCondition,
+) -> String {
+    let transition = node
+        .condition(&condition.type_)
+        .map(|now| now.transition.clone())
+        .unwrap_or_default();
+    let generation = policy.metadata.generation.unwrap_or_default().to_string();
+    let parts = [
+        &node.uid,
+        &node.boot_id,
+        &transition,
+        &policy.uid().unwrap_or_default(),
+        &generation,
+    ];
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    let digest: String = hash
+        .finalize()
+        .iter()
+        .take(4)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let short: String = node.name.chars().take(NODE_NAME_CHARACTERS).collect();
+    format!("{}-{digest}", short.trim_end_matches(['-', '.']))
+}
