@@ -81,21 +81,9 @@ pub fn stage(
         set_condition(conditions, kind, is, reason, words, generation, wall_now);
     };
     let reason = decision.stage.to_string();
-<<<<<<< HEAD
-    set(conditions, SUCCEEDED, succeeded, &reason, &decision.words);
-=======
     // A stage began when it began, not when this process found the incident in it.
     let goes_on = find(conditions, SUCCEEDED).is_some_and(|before| before.reason == reason);
-    set_condition(
-        conditions,
-        SUCCEEDED,
-        succeeded,
-        &reason,
-        &decision.words,
-        generation,
-        wall_now,
-    );
->>>>>>> 43d6c70 (Act on the fields that were only accepted: uptime, cooldown, history, approval timeouts)
+    set(conditions, SUCCEEDED, succeeded, &reason, &decision.words);
     // Opened with the first reason to call somebody, closed when the reason is gone; never shown while there was none.
     match &decision.escalation {
         Some((reason, words)) => {
@@ -128,10 +116,6 @@ pub fn stage(
     status.stage_deadline_time = deadline.and_then(|deadline| wall(deadline, now, wall_now));
     status.claim = memory.claim.as_ref().map(|held| held.value.clone());
     status.detected_time.get_or_insert(wall_now);
-    // Whatever had to agree has agreed: the budget, and a human where one is asked. What is adopted was never approved.
-    if (Stage::Checking..=Stage::Tainting).contains(&decision.stage) {
-        status.approved_time.get_or_insert(wall_now);
-    }
     // A taint whose write, or whose removal, was never answered is dated from when it was seen.
     if memory.tainted {
         status.taint_applied_time.get_or_insert(wall_now);
@@ -367,7 +351,6 @@ mod tests {
         show(&mut status, &waiting, Stage::AwaitingApproval, second(100));
         show(&mut status, &waiting, Stage::AwaitingApproval, second(500));
         assert_eq!(status.stage_start_time, Some(second(100)));
-        assert_eq!(status.approved_time, None);
         show(
             &mut status,
             &in_stage(Stage::Checking),
@@ -381,7 +364,6 @@ mod tests {
             second(700),
         );
         assert_eq!(status.stage_start_time, Some(second(700)));
-        assert_eq!(status.approved_time, Some(second(600)));
     }
 
     #[test]

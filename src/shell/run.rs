@@ -1,6 +1,6 @@
 //! The life of the operator: connect, check, serve, work, end.
 
-use super::cache::Caches;
+use super::cache::{Caches, Change};
 use super::client::{self, Clients};
 use super::context::{Board, Brakes, Context, Delays, Revision};
 use super::control;
@@ -18,6 +18,7 @@ use crate::args::Settings;
 use crate::clock::Clock;
 use crate::words;
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -191,39 +192,52 @@ fn control(
         health: health.clone(),
     });
     gauges(&context, &prober, &policies, metrics);
-    let (shared, ended) = (Arc::clone(&context), stop.clone());
     let peace = [
         prober.run(of_devices, stop.clone()).boxed(),
         policies.run(of_policies, stop.clone()).boxed(),
     ];
+    let ways = Ways {
+        changed,
+        woken,
+        others: [to_prober, to_policies],
+    };
+    let (loops, stop) = (loops(context, ways, peace), stop.clone());
     tokio::spawn(async move {
         // The watches end with this task.
         let _watches = watches;
-        let loops = async {
-            // Asked by one task only: of several that wait for one kube store, only the last is woken.
-            if shared.caches.ready().await.is_err() {
-                return;
-            }
-            shared.health.open(Gate::Caches);
-            let names = futures::stream::unfold(woken, |mut woken| async {
-                Some((woken.recv().await?, woken))
-            });
-            let incidents = control::run_incidents(Arc::clone(&shared), Arc::default(), names);
-            let others = [to_prober, to_policies];
-            let detector = control::run_detector(Arc::clone(&shared), changed, others);
-            // On tasks of their own: a look at thousands of devices never delays an incident.
-            let mut peace: JoinSet<()> = peace.into_iter().collect();
-            peace.spawn(history::run(Arc::clone(&shared)));
-            tokio::select! {
-                _ = futures::future::join(incidents, detector) => {}
-                Some(ended) = peace.join_next() => {
-                    tracing::error!(?ended, "the probes, or the statuses of the policies, have ended");
-                }
-            }
-        };
         // Cut off in the middle of whatever they do: every step is safe to lose its process at.
-        let _ = ended.or(loops).await;
+        let _ = stop.or(loops).await;
     })
+}
+
+/// Who is told of what.
+struct Ways {
+    changed: mpsc::UnboundedReceiver<Change>,
+    woken: mpsc::UnboundedReceiver<String>,
+    others: [mpsc::UnboundedSender<Change>; 2],
+}
+
+/// The loops of the incidents and the detector, and beside them `peace`: what is no hurry.
+async fn loops(context: Arc<Context>, ways: Ways, peace: [BoxFuture<'static, ()>; 2]) {
+    // Asked by one task only: of several that wait for one kube store, only the last is woken.
+    if context.caches.ready().await.is_err() {
+        return;
+    }
+    context.health.open(Gate::Caches);
+    let names = futures::stream::unfold(ways.woken, |mut woken| async {
+        Some((woken.recv().await?, woken))
+    });
+    let incidents = control::run_incidents(Arc::clone(&context), Arc::default(), names);
+    let detector = control::run_detector(Arc::clone(&context), ways.changed, ways.others);
+    // On tasks of their own: a look at thousands of devices never delays an incident.
+    let mut peace: JoinSet<()> = peace.into_iter().collect();
+    peace.spawn(history::run(context));
+    tokio::select! {
+        _ = futures::future::join(incidents, detector) => {}
+        Some(ended) = peace.join_next() => {
+            tracing::error!(?ended, "the probes, or the statuses of the policies, have ended");
+        }
+    }
 }
 
 /// The gauges show what the caches and the incidents are at the moment of a scrape.
