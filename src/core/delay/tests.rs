@@ -100,7 +100,7 @@ fn the_first_boot_id_is_no_boot_and_another_uid_is_another_node() {
     assert_eq!(uptime_over(&start, 300).0, 355);
 }
 
-/// FAULTS F14: the wall clock is asked once for each thing that happened.
+/// F14: the wall clock is asked once for each thing that happened.
 #[test]
 fn a_wall_clock_that_jumps_changes_nothing() {
     let mut start = Start::first(&node("u1", "b1"), wall(900), now(50, 1000));
