@@ -95,7 +95,7 @@ fn other_addresses_are_refused_by_a_named_rule() {
     }
 }
 
-/// FAULTS section 3: an address in disguise is refused for what it is, whichever spelling hides it.
+/// An address in disguise is refused for what it is, whichever spelling hides it.
 #[test]
 fn legacy_spellings_are_not_allowed_and_the_address_is_named() {
     for (text, address, what) in [
