@@ -4,22 +4,23 @@
 # Runs in mount, PID, UTS, IPC and network namespaces of its own, so the SIGKILL of this process is a power cut: the
 # kernel takes every process and mount with it. Whatever lies in $MACHINE/disk survives, as a disk does; /run does not.
 #
-# The lab sets: NODE LABELS ADDRESS MACHINE BOOT_LOGS BIN VOLUMES ATTACHMENTS DRIVER IMAGE KUBECONFIG NETWORK
-# KUBELET_DELAY PATH.
+# The lab sets: NODE LABELS ADDRESS HOST_ADDRESS HOST_DEVICE HOST_NETWORK MACHINE BOOT_LOGS BIN VOLUMES ATTACHMENTS DRIVER
+# IMAGE KUBECONFIG NETWORK KUBELET_DELAY PATH.
 set -eu
 
 # /proc still is the host's here, so this is the process ID by which the host can pull the plug.
 read -r host_pid _ < /proc/self/stat
 hostname "$NODE"
 
-# A network card of one's own. Its far end leads nowhere: the API server is reached through a socket of the lab's on
-# 127.0.0.1, which is how a partition can swallow every packet and still close no connection.
+# A network card of one's own, whose cable ends in the host and leads no further: there is no default route. The API server
+# is reached through a socket of the lab's on 127.0.0.1, which is how a partition can swallow every packet and still close
+# no connection.
 ip link set lo up
-ip link add eth0 type veth peer name uplink
-ip address add "$ADDRESS/16" dev eth0
-ip link set uplink up
+ip link add eth0 type veth peer name "$HOST_DEVICE" netns "$HOST_NETWORK"
+ip address add "$ADDRESS/31" dev eth0
 ip link set eth0 up
-ip route add default dev eth0
+nsenter --net="$HOST_NETWORK" ip address add "$HOST_ADDRESS/31" dev "$HOST_DEVICE"
+nsenter --net="$HOST_NETWORK" ip link set "$HOST_DEVICE" up
 
 # What the kubelet reads to know which machine this is and which boot of it.
 mount -t proc proc /proc

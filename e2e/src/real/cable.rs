@@ -2,7 +2,7 @@
 //!
 //! A machine has a network namespace of its own. Inside it, on the very address and port that the API server has outside,
 //! a socket of ours listens and passes bytes on. So a kubelet uses the same URL and certificate as any other client, no
-//! address is routed anywhere, and a partition is what it is in life: no byte passes, no connection is closed, and what
+//! route leads out of the machine, and a partition is what it is in life: no byte passes, no connection is closed, and what
 //! was under way arrives late when the cable is back. (A socket belongs to the namespace in which it was made, whichever
 //! one its thread is in later: that is all the magic here.)
 
@@ -53,6 +53,11 @@ impl Cable {
     /// Pulls the cable, or plugs it in again.
     pub(super) fn pull(&self, pulled: bool) {
         self.pulled.send_replace(pulled);
+    }
+
+    /// Is it pulled?
+    pub(super) fn is_pulled(&self) -> bool {
+        *self.pulled.borrow()
     }
 
     /// Gives the machine with that PID 1 its socket: 127.0.0.1 and this port lead to the same outside.

@@ -8,7 +8,6 @@
 //!
 //! Needs root and Debian's containerd and runc; see [`available`].
 
-mod address;
 mod boot;
 mod cable;
 mod files;
@@ -16,6 +15,7 @@ mod groups;
 mod host;
 mod processes;
 mod status;
+mod uplink;
 
 use std::{
     collections::BTreeMap,
@@ -30,7 +30,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 
-use self::{boot::Running, cable::Cable, groups::Groups};
+use self::{boot::Running, cable::Cable, groups::Groups, uplink::Uplink};
 pub use self::{host::available, processes::Usage};
 use crate::{
     control_plane::ControlPlane,
@@ -49,7 +49,6 @@ const LATE_NETWORK: Duration = Duration::from_secs(3);
 pub struct RealMachine {
     name: String,
     system_uuid: String,
-    address: Ipv4Addr,
     /// Its files, in the lab's directory.
     directory: PathBuf,
     /// The API server's, on 127.0.0.1 outside and inside.
@@ -57,6 +56,7 @@ pub struct RealMachine {
     environment: Vec<(&'static str, String)>,
     groups: Groups,
     cable: Cable,
+    uplink: Uplink,
     status: status::Refusal,
     volumes: Arc<Volumes>,
     guard: Arc<Guard>,
@@ -91,15 +91,14 @@ impl RealMachine {
 
         let guard = Arc::clone(control_plane.guard());
         guard.at_end(&clean_up(&directory, &groups))?;
-        let address = address::reserve(&guard)?;
+        let uplink = Uplink::reserve(&guard)?;
         let toolchain = control_plane.toolchain();
         let kubeconfig = control_plane.node_kubeconfig(name, None)?;
         let labels = labels.iter().map(|(key, value)| format!("{key}={value}"));
         let text = |path: &Path| path.display().to_string();
-        let environment = vec![
+        let mut environment = vec![
             ("NODE", name.to_owned()),
             ("LABELS", labels.collect::<Vec<_>>().join(",")),
-            ("ADDRESS", address.to_string()),
             ("MACHINE", text(&directory)),
             ("PATH", host::search_path()?),
             ("BIN", text(toolchain.directory())),
@@ -109,19 +108,19 @@ impl RealMachine {
             ("ATTACHMENTS", text(control_plane.array().socket())),
             ("DRIVER", csi::DRIVER.to_owned()),
         ];
+        environment.extend(uplink.environment());
         let url: http::Uri = control_plane.url().parse()?;
         let port = url.port_u16().context("the API server's URL has no port")?;
-        guard.at_end(&clean_up(&directory, &groups))?;
         let admin = control_plane.kubeconfig_for_admin();
         Ok(Arc::new(Self {
             name: name.to_owned(),
             system_uuid,
-            address,
             directory,
             port,
             environment,
             groups,
             cable: Cable::new(),
+            uplink,
             status: status::Refusal::new(toolchain, &admin, name),
             volumes: Arc::clone(volumes),
             guard,
@@ -129,9 +128,9 @@ impl RealMachine {
         }))
     }
 
-    /// The InternalIP of its Node, which leads nowhere from outside the machine, whether it has power or not.
+    /// The InternalIP of its Node: this host reaches it while the machine has power, and nobody else ever.
     pub fn address(&self) -> Ipv4Addr {
-        self.address
+        self.uplink.address()
     }
 
     /// What it costs the host; nothing if it is off.
@@ -171,11 +170,13 @@ impl RealMachine {
         // Here and not at the power cut, because it takes longer than that.
         self.groups.remove()?;
         self.groups.create()?;
+        self.uplink.clear();
 
         let at = Moment::now();
         let spec = self.init_process(&boot, &logs);
         let init_file = self.init_file();
         let running = Running::start(spec, &self.guard, &init_file, &self.cable, self.port)?;
+        self.uplink.plug(!self.cable.is_pulled())?;
         state.running = Some(running);
         let (node, boot) = (self.name.clone(), state.boot_id.clone());
         let journal = self.volumes.journal();
@@ -280,6 +281,8 @@ impl Machine for RealMachine {
         let Some(running) = &state.running else {
             return;
         };
+        let plugged = self.uplink.plug(!partitioned);
+        plugged.unwrap_or_else(|error| panic!("failed to plug {}: {error:#}", self.name));
         let hang = [Signal::CONT, Signal::STOP][usize::from(kubelet_hung)];
         processes::signal_kubelet(running.init(), hang);
         let file = self.hang_file();

@@ -13,6 +13,7 @@ mod failed_writes;
 mod hands_off;
 mod hung_kubelet;
 mod interop;
+mod lying_bmc;
 mod node_deleted;
 mod operator;
 mod other_hands;
