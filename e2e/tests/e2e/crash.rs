@@ -112,7 +112,12 @@ at_each_point! {
     simulated_node_operator_killed_while_patch_in_flight: PatchInFlight on Simulated;
     simulated_node_operator_killed_while_tainted: Tainted on Simulated;
     simulated_node_operator_killed_while_detaching: Detaching on Simulated;
+    real_node_operator_killed_while_detected: Detected on Real;
     real_node_operator_killed_while_claimed: Claimed on Real;
+    real_node_operator_killed_while_quiesced: Quiesced on Real;
+    real_node_operator_killed_while_off_sent: OffSent on Real;
+    real_node_operator_killed_while_proved: Proved on Real;
     real_node_operator_killed_while_patch_in_flight: PatchInFlight on Real;
     real_node_operator_killed_while_tainted: Tainted on Real;
+    real_node_operator_killed_while_detaching: Detaching on Real;
 }

@@ -128,7 +128,14 @@ at_each_point! {
     simulated_node_powered_on_while_tainted: powered_on_and_ready(Point::Tainted, Kind::Simulated);
     simulated_node_powered_on_while_detaching: powered_on_and_ready(Point::Detaching, Kind::Simulated);
     simulated_node_powered_on_while_detaching_is_turned_off_again: turned_off_again_while_detaching(Kind::Simulated);
+    real_node_powered_on_while_detected: powered_on_and_ready(Point::Detected, Kind::Real);
     real_node_powered_on_while_claimed: powered_on_and_ready(Point::Claimed, Kind::Real);
+    real_node_powered_on_while_quiesced: powered_on_and_ready(Point::Quiesced, Kind::Real);
+    real_node_powered_on_while_off_sent: powered_on_and_ready(Point::OffSent, Kind::Real);
+    real_node_powered_on_while_proved: powered_on_and_ready(Point::Proved, Kind::Real);
     real_node_powered_on_while_patch_in_flight: powered_on_and_ready(Point::PatchInFlight, Kind::Real);
+    real_node_powered_on_while_patch_in_flight_and_not_ready_yet: patch_lands_on_a_booting_machine(Kind::Real);
     real_node_powered_on_while_tainted: powered_on_and_ready(Point::Tainted, Kind::Real);
+    real_node_powered_on_while_detaching: powered_on_and_ready(Point::Detaching, Kind::Real);
+    real_node_powered_on_while_detaching_is_turned_off_again: turned_off_again_while_detaching(Kind::Real);
 }
