@@ -44,7 +44,7 @@ bench-failover: ## Power loss to Running elsewhere, split by stage, with and wit
 	$(CARGO) run --quiet --release --package e2e --bin lab -- bench-failover $(ARGS)
 
 mutants: ## Remove each guard of the protocol in a copy: a test must notice (slow)
-	$(CARGO) test --package node-fencing-operator --test mutants -- --ignored --nocapture
+	nice $(CARGO) test --package node-fencing-operator --test mutants -- --ignored --nocapture
 
 generate: ## Rewrite the generated files (crds/, golden answers)
 	UPDATE=1 $(CARGO) test --package node-fencing-operator --quiet

@@ -7,6 +7,8 @@
 pub mod assess;
 pub mod budget;
 pub mod delay;
+#[cfg(test)]
+pub mod fixtures;
 pub mod history;
 pub mod identity;
 pub mod incident;

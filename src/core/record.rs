@@ -366,6 +366,38 @@ mod tests {
         assert_eq!(status.stage_start_time, Some(second(700)));
     }
 
+    /// S23: a successor of this process has to know that the command may still land.
+    #[test]
+    fn an_off_of_unknown_outcome_stays_open_until_a_proof_closes_it() {
+        let why = || "connection reset".to_owned();
+        let table = [
+            (OffResult::Accepted, true),
+            (OffResult::AlreadyOff, true),
+            (OffResult::NotSent(why()), true),
+            (OffResult::Unknown(why()), false),
+        ];
+        for (result, ended) in table {
+            let mut attempt = Attempt {
+                id: "n1-1".to_owned(),
+                level: "level".to_owned(),
+                devices: vec!["bmc".to_owned()],
+                recorded: true,
+                results: Default::default(),
+            };
+            let mut status = NodeFenceStatus::default();
+            intent(
+                &mut status,
+                &attempt,
+                Duration::from_secs(1),
+                Timestamp::UNIX_EPOCH,
+            );
+            attempt.results.insert("bmc".to_owned(), result.clone());
+            outcome(&mut status, &attempt, Timestamp::UNIX_EPOCH);
+            let closed = status.attempts[0].completion_time.is_some();
+            assert_eq!(closed, ended, "{result:?}");
+        }
+    }
+
     #[test]
     fn what_was_never_tainted_has_no_times_of_a_taint() {
         let mut status = NodeFenceStatus::default();

@@ -124,3 +124,6 @@ pub fn attachments_left(observed: &Observed) -> Result<(), Hindrance> {
         Err(Hindrance::Attachments(left))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -153,3 +153,6 @@ fn commanded(
         attempt.results = results;
     }
 }
+
+#[cfg(test)]
+mod tests;

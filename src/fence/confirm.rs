@@ -189,3 +189,6 @@ fn no_answer(error: &DeviceError, asked: Duration, clock: Clock) -> Reading {
         wall: clock.wall(),
     }
 }
+
+#[cfg(test)]
+mod tests;

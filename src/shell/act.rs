@@ -137,3 +137,6 @@ fn reply<T>(outcome: Result<Result<T, kube::Error>, tokio::time::error::Elapsed>
         )),
     }
 }
+
+#[cfg(test)]
+mod tests;

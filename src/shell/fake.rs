@@ -1,7 +1,15 @@
 //! An API server for unit tests: a function from request to answer behind a real socket, so that the real client with its
 //! retries and time limits is in the test.
 
+use super::cache::Caches;
 use super::client::Clients;
+use super::context::{Board, Brakes, Context, Delays, Revision};
+use super::devices::Devices;
+use super::events::Events;
+use super::health::Health;
+use super::metrics::Metrics;
+use crate::clock::Clock;
+use crate::fence::address::AddressRules;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -10,9 +18,14 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 /// One request as it arrived.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +42,8 @@ pub struct Seen {
 pub struct Fake {
     /// Clients of it.
     pub clients: Clients,
+    /// Where it listens.
+    pub address: SocketAddr,
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
@@ -54,6 +69,7 @@ impl Fake {
         let uri = format!("http://{address}").parse().expect("URI");
         Self {
             clients: Clients::from_config(kube::Config::new(uri)).expect("clients"),
+            address,
             seen,
         }
     }
@@ -67,20 +83,124 @@ impl Fake {
     pub async fn wait_for(&self, count: usize) -> Vec<Seen> {
         let enough = async {
             while self.seen().len() < count {
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        let limit = std::time::Duration::from_secs(20);
+        let limit = Duration::from_secs(20);
         let waited = tokio::time::timeout(limit, enough).await;
         assert!(waited.is_ok(), "only {:?}", self.seen());
         self.seen()
     }
 }
 
+/// A [`Fake`] that knows a few objects by the request that asks for them, and everything that the control loops share, over it.
+/// It serves a BMC's requests as well as an API server's, so that the order of both can be seen.
+pub struct Cluster {
+    /// The server.
+    pub server: Fake,
+    answers: Arc<Mutex<BTreeMap<String, (u16, Value)>>>,
+    delays: Arc<Mutex<BTreeMap<String, Duration>>>,
+}
+
+impl Cluster {
+    /// One that knows nothing: every answer is 404.
+    pub async fn new() -> Self {
+        let answers = Arc::new(Mutex::new(BTreeMap::new()));
+        let delays = Arc::new(Mutex::new(BTreeMap::new()));
+        let (known, slow) = (Arc::clone(&answers), Arc::clone(&delays));
+        let server = Fake::start(move |request| {
+            let line = request.line.split('?').next().unwrap_or_default();
+            let delay = slow.lock().expect("lock").get(line).copied();
+            std::thread::sleep(delay.unwrap_or_default());
+            let known = known.lock().expect("lock");
+            let missing = || failure(404, "not found");
+            known.get(line).cloned().unwrap_or_else(missing)
+        })
+        .await;
+        Self {
+            server,
+            answers,
+            delays,
+        }
+    }
+
+    /// The answer to a request, `GET /api/v1/...` without its query.
+    pub fn put(&self, request: &str, status: u16, body: Value) {
+        let mut answers = self.answers.lock().expect("lock");
+        answers.insert(request.to_owned(), (status, body));
+    }
+
+    /// The answer to a request takes this long.
+    pub fn delay(&self, request: &str, time: Duration) {
+        let mut delays = self.delays.lock().expect("lock");
+        delays.insert(request.to_owned(), time);
+    }
+
+    /// The requests so far, but for those of the watches.
+    pub fn requests(&self) -> Vec<String> {
+        let lines = self.server.seen().into_iter().map(|request| request.line);
+        lines.filter(|line| !line.contains("limit=")).collect()
+    }
+
+    /// What the loops share; its caches stay empty.
+    pub fn context(&self) -> Arc<Context> {
+        self.watching().0
+    }
+
+    /// The same, with caches that fill as long as the tasks live.
+    pub fn watching(&self) -> (Arc<Context>, JoinSet<()>) {
+        let Clients { reads, writes } = self.server.clients.clone();
+        let metrics = Arc::new(Metrics::new().expect("metrics"));
+        let (changes, _) = mpsc::unbounded_channel();
+        let mut watches = JoinSet::new();
+        let local = vec!["127.0.0.0/8".parse().expect("a range")];
+        let context = Context {
+            caches: Caches::start(&reads, &changes, &mut watches),
+            devices: Arc::new(Devices::new(
+                reads.clone(),
+                "ns".to_owned(),
+                AddressRules::new(local, Vec::new()),
+                Clock::SYSTEM,
+            )),
+            events: Events::new(reads.clone(), None, Arc::clone(&metrics)).0,
+            metrics,
+            board: Board::default(),
+            own_node: None,
+            wake: mpsc::unbounded_channel().0,
+            brakes: Brakes::default(),
+            delays: Delays::default(),
+            revision: Revision::default(),
+            health: Health::default(),
+            reads,
+            writes,
+        };
+        (Arc::new(context), watches)
+    }
+}
+
+/// A list of the API server, of these items.
+pub fn list(kind: &str, version: &str, items: &[Value]) -> Value {
+    json!({"kind": format!("{kind}List"), "apiVersion": "v1", "metadata": {"resourceVersion": version}, "items": items})
+}
+
+/// The Node `worker-1`, not Ready, under claim `fence-n1`.
+pub fn node() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": "worker-1", "uid": "uid-1", "resourceVersion": "7"},
+        "spec": {"taints": [{"key": "nodefencing.io/claim", "value": "fence-n1", "effect": "NoExecute"}]},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "Unknown"}],
+            "nodeInfo": {"bootID": "boot-1", "systemUUID": crate::core::fixtures::MACHINE},
+        },
+    })
+}
+
 /// A Kubernetes error.
 pub fn failure(code: u16, message: &str) -> (u16, Value) {
+    let reason = if code == 404 { "NotFound" } else { "Test" };
     let status = json!({
-        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": message, "reason": "Test",
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": message, "reason": reason,
     });
     (code, status)
 }

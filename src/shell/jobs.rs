@@ -323,3 +323,6 @@ async fn read(
         failure.map(|reason| format!("FenceDevice {}: {reason}", device.name)),
     )
 }
+
+#[cfg(test)]
+mod tests;

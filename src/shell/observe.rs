@@ -279,3 +279,6 @@ fn seen_map<T, U>(seen: Seen<T>, map: impl FnOnce(T) -> U) -> Seen<U> {
 pub async fn fence(context: &Context, name: &str) -> Seen<NodeFence> {
     get(Api::<NodeFence>::all(context.reads.clone()), name).await
 }
+
+#[cfg(test)]
+mod tests;

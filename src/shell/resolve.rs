@@ -160,3 +160,6 @@ fn rank(mode: FenceMode) -> u8 {
         FenceMode::PowerOff => 2,
     }
 }
+
+#[cfg(test)]
+mod tests;

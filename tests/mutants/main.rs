@@ -1,21 +1,32 @@
-//! Does a test notice when a guard of the protocol goes missing? Each entry of `list.txt` removes one from a copy of the
-//! sources under `target/mutants`, builds that, and runs the core's unit tests and the golden stories over it: one of them has to
-//! fail. Slow (a build for each), so `make mutants` runs it and `make test` does not.
+//! Does a test notice when a guard of the protocol goes missing? Each entry of `list.txt` takes one away from a copy of the
+//! sources, builds that and runs the tests of its part: one of them has to fail. A build for each, so `make mutants` runs it and
+//! `make test` does not; `make test` only looks whether every entry still finds its guard.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "it measures how long a mutant takes"
+)]
+
+mod workspace;
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
+use std::time::Instant;
+use workspace::{Layer, Outcome, Workspace, layer};
 
-/// One guard, and how to remove it.
+const LIST: &str = include_str!("list.txt");
+
+/// One guard, and how to take it away.
 struct Mutant {
+    /// The invariant of docs/protocol.md that it serves, and what it does.
     guard: String,
     file: String,
     find: String,
     replace: String,
 }
 
-fn mutants(list: &str) -> Vec<Mutant> {
-    let rows: Vec<&str> = list.lines().filter(|line| !line.starts_with('#')).collect();
+fn mutants() -> Vec<Mutant> {
+    let rows: Vec<&str> = LIST.lines().filter(|line| !line.starts_with('#')).collect();
     let paragraphs = rows
         .split(|line| line.is_empty())
         .filter(|lines| !lines.is_empty());
@@ -31,108 +42,99 @@ fn mutants(list: &str) -> Vec<Mutant> {
     paragraphs.map(mutant).collect()
 }
 
-fn copy(from: &Path, to: &Path) {
-    if from.is_dir() {
-        fs::create_dir_all(to).expect("a directory for the copy");
-        for entry in fs::read_dir(from).expect("a readable directory") {
-            let path = entry.expect("an entry").path();
-            copy(&path, &to.join(path.file_name().expect("a name")));
+/// What became of a mutant. Anything but `Noticed` is a failure.
+enum Verdict {
+    Noticed(String),
+    Survived,
+    DoesNotBuild(String),
+    Matches(usize),
+    Hangs,
+}
+
+impl Verdict {
+    fn words(&self) -> String {
+        match self {
+            Self::Noticed(test) => format!("noticed by {test}"),
+            Self::Survived => "SURVIVED".to_owned(),
+            Self::DoesNotBuild(error) => format!("DOES NOT BUILD: {error}"),
+            Self::Matches(times) => format!("MATCHES {times} TIMES"),
+            Self::Hangs => "HANGS".to_owned(),
         }
-    } else {
-        fs::copy(from, to).expect("a file is copied");
     }
 }
 
-/// Runs the tests that have to notice, and says whether all of them passed; `None`: it did not even build.
-fn passes(workspace: &Path, target: &Path) -> Option<bool> {
-    let cargo = |arguments: &[&str]| {
-        Command::new(env!("CARGO"))
-            .args(arguments)
-            .current_dir(workspace)
-            .env("CARGO_TARGET_DIR", target)
-            .env_remove("UPDATE")
-            .output()
-            .expect("cargo runs")
-    };
-    let tests = ["test", "--quiet", "--lib", "--test", "golden"];
-    if !cargo(&[&tests[..], &["--no-run"]].concat())
-        .status
-        .success()
-    {
-        return None;
+/// Takes the guard away, asks the tests, and puts it back.
+fn judge(workspace: &Workspace, mutant: &Mutant) -> Verdict {
+    let file = workspace.file(&mutant.file);
+    let original = fs::read_to_string(&file).expect("a source is readable");
+    let times = original.matches(&mutant.find).count();
+    if times != 1 {
+        return Verdict::Matches(times);
     }
-    let run = [
-        &tests[..],
-        &["--no-fail-fast", "--", "core::", "every_story"],
-    ]
-    .concat();
-    Some(cargo(&run).status.success())
+    let mutated = original.replacen(&mutant.find, &mutant.replace, 1);
+    fs::write(&file, mutated).expect("the mutant is written");
+    let verdict = match workspace.test(layer(&mutant.file)) {
+        Outcome::Passed => Verdict::Survived,
+        Outcome::Failed(test) => Verdict::Noticed(test),
+        Outcome::DoesNotBuild(error) => Verdict::DoesNotBuild(error),
+        Outcome::Hangs => Verdict::Hangs,
+    };
+    fs::write(&file, original).expect("the guard is put back");
+    verdict
 }
 
 #[test]
 #[ignore = "slow: a build for each guard; `make mutants` runs it"]
 fn every_guard_is_missed_when_it_is_gone() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let workspace = source.join("target/mutants/workspace");
-    let target: PathBuf = source.join("target/mutants/target");
-    let _ = fs::remove_dir_all(&workspace);
-    for part in [
-        "Cargo.toml",
-        "Cargo.lock",
-        "rust-toolchain.toml",
-        "src",
-        "tests",
-        "e2e/Cargo.toml",
-        "e2e/src",
-    ] {
-        if let Some(parent) = workspace.join(part).parent() {
-            fs::create_dir_all(parent).expect("a directory for the copy");
-        }
-        copy(&source.join(part), &workspace.join(part));
-    }
-    assert_eq!(
-        passes(&workspace, &target),
-        Some(true),
-        "the tests pass over the sources as they are"
-    );
-    let mut survivors = Vec::new();
-    for mutant in mutants(include_str!("list.txt")) {
-        let file = workspace.join(&mutant.file);
-        let original = fs::read_to_string(&file).expect("a source is readable");
-        assert!(
-            original.contains(&mutant.find),
-            "{} has no `{}`",
-            mutant.file,
-            mutant.find
-        );
-        fs::write(&file, original.replacen(&mutant.find, &mutant.replace, 1)).expect("a mutant");
-        let verdict = match passes(&workspace, &target) {
-            Some(false) => "noticed",
-            Some(true) => "SURVIVES",
-            None => "DOES NOT BUILD",
-        };
-        fs::write(&file, original).expect("the source is restored");
-        println!("{verdict:<15} {}", mutant.guard);
-        if verdict != "noticed" {
-            survivors.push(mutant.guard);
+    let only = std::env::var("ONLY").unwrap_or_default();
+    let mutants: Vec<Mutant> = mutants()
+        .into_iter()
+        .filter(|mutant| mutant.guard.contains(&only) || mutant.file.contains(&only))
+        .collect();
+    assert!(!mutants.is_empty(), "no guard has `{only}` in its name");
+    let workspace = Workspace::copy_of(Path::new(env!("CARGO_MANIFEST_DIR")));
+    // Tests that fail by themselves would notice everything.
+    let mut passed: Vec<Layer> = Vec::new();
+    for layer in mutants.iter().map(|mutant| layer(&mutant.file)) {
+        if !passed.contains(&layer) {
+            let whole = matches!(workspace.test(layer), Outcome::Passed);
+            assert!(whole, "the tests pass over the sources as they are");
+            passed.push(layer);
         }
     }
-    assert!(
-        survivors.is_empty(),
-        "no test notices that these are gone: {survivors:#?}"
-    );
+    let mut grid = Vec::new();
+    let mut missing = 0;
+    for (number, mutant) in mutants.iter().enumerate() {
+        let started = Instant::now();
+        let verdict = judge(&workspace, mutant);
+        missing += usize::from(!matches!(verdict, Verdict::Noticed(_)));
+        let row = format!("{:<62} {}", mutant.guard, verdict.words());
+        let seconds = started.elapsed().as_secs();
+        println!("{}/{} {row} ({seconds} s)", number + 1, mutants.len());
+        grid.push(row);
+    }
+    println!("\n{}", grid.join("\n"));
+    println!("\n{} guards, {missing} not missed", grid.len());
+    assert_eq!(missing, 0, "each guard's absence has to be noticed");
 }
 
 #[test]
-fn every_guard_of_the_list_is_in_the_sources() {
+fn every_guard_of_the_list_is_in_the_sources_once() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for mutant in mutants(include_str!("list.txt")) {
-        let text = fs::read_to_string(source.join(&mutant.file)).expect("a source is readable");
-        assert!(
-            text.contains(&mutant.find),
-            "{} has no `{}`",
-            mutant.file,
-            mutant.find
-        );
+    let mut wrong = Vec::new();
+    for Mutant {
+        guard, file, find, ..
+    } in mutants()
+    {
+        let text = fs::read_to_string(source.join(&file)).expect("a source is readable");
+        let times = text.matches(&find).count();
+        if times != 1 {
+            wrong.push(format!("{guard}: {file} has `{find}` {times} times"));
+        }
     }
+    assert!(
+        wrong.is_empty(),
+        "tests/mutants/list.txt has to find each guard once; correct these entries:\n{}",
+        wrong.join("\n")
+    );
 }

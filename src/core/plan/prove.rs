@@ -211,3 +211,6 @@ fn use_proof(
         None => wait(Stage::Tainting, "the claim was lost".to_owned()).until(t.now),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::core::observed::ConditionView;
 use serde_json::json;
 
 fn policy(name: &str, priority: i32, rack: Option<&str>) -> NodeFencingPolicy {
@@ -100,5 +101,95 @@ fn exclusions_leave_a_node_alone() {
             is_excluded,
             "{given}"
         );
+    }
+}
+
+/// Conditions of a node: type, status, transition.
+type Shown = [(&'static str, &'static str, &'static str)];
+
+/// A node with these conditions.
+fn showing(conditions: &[(&str, &str, &str)]) -> NodeView {
+    let condition = |(kind, status, transition): &(&str, &str, &str)| ConditionView {
+        kind: (*kind).to_owned(),
+        status: (*status).to_owned(),
+        transition: (*transition).to_owned(),
+    };
+    NodeView {
+        conditions: conditions.iter().map(condition).collect(),
+        boot_id: "boot-1".to_owned(),
+        ..node("7")
+    }
+}
+
+fn unhealthy(kind: &str, status: &str, duration_seconds: u32) -> UnhealthyCondition {
+    let condition = json!({"type": kind, "status": status, "durationSeconds": duration_seconds});
+    serde_json::from_value(condition).expect("a condition")
+}
+
+#[test]
+fn a_condition_counts_from_when_this_process_first_saw_it() {
+    const NOT_READY: [(&str, &str, &str); 1] = [("Ready", "Unknown", "12:00")];
+    let asked = unhealthy("Ready", "Unknown", 60);
+    // What is seen at 100 s, 110 s, 120 s, and so on; and when 60 s of it are over.
+    let table: [(&str, &[&Shown], Option<u64>); 7] = [
+        ("once", &[&NOT_READY], Some(160)),
+        (
+            "again and again",
+            &[&NOT_READY, &NOT_READY, &NOT_READY],
+            Some(160),
+        ),
+        ("not at all", &[&[("Ready", "True", "11:00")]], None),
+        ("another status", &[&[("Ready", "False", "12:00")]], None),
+        (
+            "recovered",
+            &[&NOT_READY, &[("Ready", "True", "12:01")]],
+            None,
+        ),
+        (
+            "vanished, and back",
+            &[&NOT_READY, &[], &NOT_READY],
+            Some(180),
+        ),
+        (
+            "recovered unseen, and failed anew",
+            &[&NOT_READY, &[("Ready", "Unknown", "12:05")]],
+            Some(170),
+        ),
+    ];
+    for (what, sights, due) in table {
+        let mut onsets = Onsets::default();
+        for (at, conditions) in (100..).step_by(10).zip(sights) {
+            onsets.note(&showing(conditions), Duration::from_secs(at));
+        }
+        assert_eq!(onsets.due(&asked), due.map(Duration::from_secs), "{what}");
+    }
+}
+
+#[test]
+fn the_first_condition_to_fall_due_counts() {
+    let mut onsets = Onsets::default();
+    let seen = showing(&[("Ready", "Unknown", "1"), ("Disk", "True", "1")]);
+    onsets.note(&seen, Duration::from_secs(10));
+    let conditions = [
+        unhealthy("Ready", "Unknown", 60),
+        unhealthy("Disk", "True", 30),
+        unhealthy("Absent", "True", 10),
+    ];
+    let (first, due) = first_due(&conditions, &onsets).expect("one is due");
+    assert_eq!((first.type_.as_str(), due.as_secs()), ("Disk", 40));
+    assert_eq!(first_due(&[], &onsets), None);
+}
+
+#[test]
+fn a_node_that_never_reported_or_is_ready_is_not_fenceable() {
+    let not_ready = || showing(&[("Ready", "Unknown", "1")]);
+    assert_eq!(fenceable(&not_ready()), Ok(()));
+    assert_eq!(fenceable(&showing(&[("Ready", "False", "1")])), Ok(()));
+    let silent = NodeView {
+        boot_id: String::new(),
+        ..not_ready()
+    };
+    for node in [showing(&[]), showing(&[("Ready", "True", "1")]), silent] {
+        assert!(fenceable(&node).is_err(), "{node:?}");
     }
 }

@@ -1,29 +1,12 @@
 //! The exact operations of each write to a Node: a change here is a change of what the API server is asked to guarantee.
 
 use super::*;
-use std::collections::BTreeMap;
-
-fn taint(key: &str, value: &str, effect: &str) -> TaintView {
-    TaintView {
-        key: key.to_owned(),
-        value: Some(value.to_owned()),
-        effect: effect.to_owned(),
-        time_added: None,
-    }
-}
+use crate::core::fixtures::{self, proof, taint};
 
 fn node(taints: Vec<TaintView>) -> NodeView {
     NodeView {
-        name: "worker-1".to_owned(),
-        uid: "uid-1".to_owned(),
-        labels: BTreeMap::new(),
-        annotation_keys: Vec::new(),
-        unschedulable: false,
         taints,
-        conditions: Vec::new(),
-        boot_id: "boot-1".to_owned(),
-        system_uuid: String::new(),
-        volumes_attached: 0,
+        ..fixtures::node()
     }
 }
 
@@ -83,6 +66,35 @@ fn a_take_over_tests_the_claim_it_replaces() {
 }
 
 #[test]
+fn out_of_service_tests_the_claim_of_its_proof_and_dies_with_it() {
+    let node = node(vec![other(), ours()]);
+    let patch = out_of_service(&node, proof("fence-n1")).expect("a patch");
+    let oos = json!({"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"});
+    let expected = json!([
+        test_uid_json(),
+        {"op": "test", "path": "/status/nodeInfo/bootID", "value": "boot-1"},
+        {"op": "test", "path": "/spec/taints/1", "value": claim_json("n1")},
+        {"op": "add", "path": "/spec/taints/-", "value": oos},
+    ]);
+    assert_eq!(patch.operations, expected);
+    assert_eq!(patch.valid_until, Some(Duration::from_secs(28)));
+    assert_eq!(out_of_service(&node, proof("fence-n2")), None);
+}
+
+#[test]
+fn only_out_of_service_is_a_matter_of_time() {
+    let node = node(vec![ours(), out_of_service_taint()]);
+    let patches = [
+        Some(claim(&node, "fence-n2")),
+        drop_claim(&node, "fence-n1"),
+        release(&node, "fence-n1", None),
+    ];
+    for patch in patches {
+        assert_eq!(patch.expect("a patch").valid_until, None);
+    }
+}
+
+#[test]
 fn dropping_takes_our_own_claim_only() {
     let node = node(vec![other(), ours()]);
     let patch = drop_claim(&node, "fence-n1").expect("a patch");
@@ -122,6 +134,14 @@ fn quarantine_is_lifted_only_by_another_boot() {
     let mut silent = quarantined("boot-0");
     silent.boot_id = String::new();
     assert_eq!(lift_quarantine(&silent), None);
-    assert!(lift_quarantine(&quarantined("boot-0")).is_some());
+    let patch = lift_quarantine(&quarantined("boot-0")).expect("a patch");
+    let stood = json!({"key": QUARANTINE, "value": "boot-0", "effect": "NoSchedule"});
+    let expected = json!([
+        test_uid_json(),
+        {"op": "test", "path": "/status/nodeInfo/bootID", "value": "boot-1"},
+        {"op": "test", "path": "/spec/taints/0", "value": stood},
+        {"op": "remove", "path": "/spec/taints/0"},
+    ]);
+    assert_eq!(patch.operations, expected);
     assert_eq!(lift_quarantine(&node(Vec::new())), None);
 }

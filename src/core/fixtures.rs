@@ -1,0 +1,170 @@
+//! A plain incident for unit tests: one node, one device, a policy that asks for nothing special. Each test changes the one
+//! thing that it is about.
+
+use super::incident::{Approval, Device, Level, Record, Settings};
+use super::observed::{CLAIM, ConditionView, LeaseView, NodeView, Observed, Seen, TaintView};
+use super::proof::{Case, DeviceReadings, IdentityRule, Proof, Require, Verification, judge};
+use super::reading::{Identity, PowerState, Reading};
+use crate::api::settings::{
+    ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
+};
+use std::time::Duration;
+
+/// System UUID of the node's machine.
+pub const MACHINE: &str = "11111111-2222-4333-8444-555555555555";
+
+/// Mode PowerOff, one device.
+pub fn settings() -> Settings {
+    Settings {
+        fence: "fence".to_owned(),
+        node: "worker-1".to_owned(),
+        node_uid: Some("uid-1".to_owned()),
+        boot_id: Some("boot-1".to_owned()),
+        human: false,
+        adopted: false,
+        mode: FenceMode::PowerOff,
+        strategy: RecoveryStrategy::OutOfServiceTaint,
+        pod_deletion: PodDeletion::Expedited,
+        release: ReleaseMode::AfterDetach,
+        detach_timeout: Duration::from_secs(60),
+        release_timeout: Duration::from_secs(60),
+        verification: verification(),
+        read_period: Duration::from_millis(20),
+        late_effect: Duration::from_secs(60),
+        levels: vec![level()],
+        approval: Approval::NotNeeded,
+        approval_timeout: Duration::from_secs(3600),
+        approval_on_timeout: ApprovalTimeout::Wait,
+        unsupported: None,
+        unheard: None,
+        released: false,
+        stop: None,
+        record: Record::default(),
+    }
+}
+
+/// One device, `bmc`, that must be [`MACHINE`]'s.
+pub fn level() -> Level {
+    Level {
+        name: "level".to_owned(),
+        require: Require::All,
+        attempts_max: 1,
+        retry_period: Duration::from_secs(1),
+        timeout: Duration::from_secs(10),
+        devices: vec![Device {
+            name: "bmc".to_owned(),
+            version: "uid-bmc/1".to_owned(),
+            identity: IdentityRule::Is(MACHINE.to_owned()),
+        }],
+    }
+}
+
+fn verification() -> Verification {
+    Verification {
+        off_reads_min: 2,
+        window: Duration::from_millis(20),
+    }
+}
+
+/// A Node that is not Ready.
+pub fn node() -> NodeView {
+    NodeView {
+        name: "worker-1".to_owned(),
+        uid: "uid-1".to_owned(),
+        labels: Default::default(),
+        annotation_keys: Vec::new(),
+        unschedulable: false,
+        taints: Vec::new(),
+        conditions: vec![ConditionView {
+            kind: "Ready".to_owned(),
+            status: "Unknown".to_owned(),
+            transition: String::new(),
+        }],
+        boot_id: "boot-1".to_owned(),
+        system_uuid: MACHINE.to_owned(),
+        volumes_attached: 0,
+    }
+}
+
+/// A taint as [`NodeView::taints`] has it.
+pub fn taint(key: &str, value: &str, effect: &str) -> TaintView {
+    TaintView {
+        key: key.to_owned(),
+        value: Some(value.to_owned()),
+        effect: effect.to_owned(),
+        time_added: None,
+    }
+}
+
+/// A node from which everything has gone.
+pub fn drained() -> Observed {
+    Observed {
+        node: Seen::NotRead,
+        lease: Seen::NotRead,
+        pods: Seen::Present(Vec::new()),
+        attachments: Seen::Present(Vec::new()),
+        attachments_cached: Vec::new(),
+        tolerated_volumes: Vec::new(),
+        kubelet_answers: false,
+        evidence: Seen::NotRead,
+        hold: None,
+        rival: false,
+        frozen: None,
+    }
+}
+
+/// The Node under this claim.
+pub fn claimed(claim: &str) -> NodeView {
+    NodeView {
+        taints: vec![taint(CLAIM, claim, "NoExecute")],
+        ..node()
+    }
+}
+
+/// The kubelet's Lease, which does not move.
+pub fn lease() -> LeaseView {
+    LeaseView {
+        renew_time: "renewal-1".to_owned(),
+    }
+}
+
+/// Off, asked for at 11 s and at 13 s, by the right machine.
+pub fn off_readings() -> Vec<DeviceReadings> {
+    let off = |seconds: u64| Reading {
+        state: PowerState::Off,
+        raw: "Off".to_owned(),
+        identity: Identity {
+            system_uuid: Some(MACHINE.to_owned()),
+            serial_number: None,
+        },
+        faults: Vec::new(),
+        asked: Duration::from_secs(seconds),
+        answered: Duration::from_secs(seconds),
+        wall: jiff::Timestamp::UNIX_EPOCH,
+    };
+    vec![DeviceReadings {
+        device: "bmc".to_owned(),
+        version: "uid-bmc/1".to_owned(),
+        identity: IdentityRule::Is(MACHINE.to_owned()),
+        readings: vec![off(11), off(13)],
+    }]
+}
+
+/// A proof that was won under this claim at 14 s, the way every proof is: by the rule. It dies at 28 s, 15 s after the last
+/// question.
+pub fn proof(claim: &str) -> Proof {
+    let case = Case {
+        claim,
+        node_uid: "uid-1",
+        boot_id: "boot-1",
+        node: &claimed(claim),
+        lease_before: &lease(),
+        lease_now: &lease(),
+        kubelet_answers: false,
+        quiesced: Duration::from_secs(10),
+        devices: &off_readings(),
+        require: Require::All,
+        verification: &verification(),
+    };
+    judge(&case, Duration::from_secs(14)).expect("a proof")
+}

@@ -1,0 +1,214 @@
+//! What each outcome teaches, and what it must not.
+
+use super::*;
+use crate::core::fixtures::settings;
+use crate::core::incident::{Attempt, Held};
+use crate::core::observed::LeaseView;
+use std::collections::BTreeMap;
+
+const NOW: Duration = Duration::from_secs(100);
+const LATE_EFFECT: Duration = Duration::from_secs(60);
+
+/// Under a claim, quiesced, with a command written down.
+fn memory() -> Memory {
+    Memory {
+        claim: Some(Held {
+            value: "fence-n1".to_owned(),
+            uid: "uid-1".to_owned(),
+            boot_id: "boot-1".to_owned(),
+            seen: true,
+        }),
+        quiesced: Some(Duration::ZERO),
+        lease_before: Some(LeaseView {
+            renew_time: "renewal-1".to_owned(),
+        }),
+        attempt: Some(Attempt {
+            id: "n1-1".to_owned(),
+            level: "level".to_owned(),
+            devices: vec!["bmc".to_owned()],
+            recorded: false,
+            results: BTreeMap::new(),
+        }),
+        ..Memory::default()
+    }
+}
+
+fn learned(asked: Asked, reply: Reply) -> Memory {
+    let mut memory = memory();
+    learn(&settings(), &mut memory, asked, reply, NOW);
+    memory
+}
+
+/// The answer to order 1.
+fn answered(order: u64, reply: DeviceReply) -> Memory {
+    let mut memory = memory();
+    memory.begin(true);
+    let reply = Reply::Device(order, reply);
+    learn(&settings(), &mut memory, Asked::Device, reply, NOW);
+    memory
+}
+
+fn commanded(result: OffResult) -> DeviceReply {
+    DeviceReply::Commanded(BTreeMap::from([("bmc".to_owned(), result)]))
+}
+
+const EVERYTHING: [Asked; 8] = [
+    Asked::Claim,
+    Asked::RecordIntent,
+    Asked::StoreEvidence,
+    Asked::Evict,
+    Asked::DropClaim,
+    Asked::Write,
+    Asked::Device,
+    Asked::Nothing,
+];
+
+#[test]
+fn a_write_that_was_done_teaches_what_it_was_for_and_nothing_else() {
+    for asked in EVERYTHING {
+        let memory = learned(asked, Reply::Done);
+        let recorded = memory
+            .attempt
+            .as_ref()
+            .is_some_and(|attempt| attempt.recorded);
+        assert_eq!(recorded, asked == Asked::RecordIntent, "{asked:?}");
+        assert_eq!(memory.evidence, asked == Asked::StoreEvidence, "{asked:?}");
+        assert_eq!(memory.evicted, asked == Asked::Evict, "{asked:?}");
+        assert_eq!(
+            memory.claim.is_none(),
+            asked == Asked::DropClaim,
+            "{asked:?}"
+        );
+    }
+}
+
+#[test]
+fn a_write_that_was_not_answered_teaches_nothing_but_to_wait() {
+    let unknown = || Reply::Unknown("no answer within 5 s".to_owned());
+    let refused = || Reply::Refused(422, "a test of the patch failed".to_owned());
+    for asked in EVERYTHING {
+        for reply in [unknown(), refused()] {
+            // A claim that was certainly not written is not ours to look for.
+            let gone = asked == Asked::Claim && matches!(reply, Reply::Refused(..));
+            let words = match &reply {
+                Reply::Refused(_, words) | Reply::Unknown(words) => words.clone(),
+                _ => String::new(),
+            };
+            let expected = Memory {
+                write_failure: words,
+                claim: memory().claim.filter(|_| !gone),
+                write_failures: 1,
+                write_retry_at: Some(NOW + Duration::from_millis(50)),
+                ..memory()
+            };
+            assert_eq!(learned(asked, reply), expected, "{asked:?}");
+        }
+    }
+}
+
+#[test]
+fn a_denied_write_is_told_until_one_is_done() {
+    let mut memory = learned(
+        Asked::Write,
+        Reply::Refused(403, "nodes is forbidden".to_owned()),
+    );
+    assert_eq!(memory.denied.as_deref(), Some("nodes is forbidden"));
+    learn(
+        &settings(),
+        &mut memory,
+        Asked::Write,
+        Reply::Unknown(String::new()),
+        NOW,
+    );
+    assert!(memory.denied.is_some());
+    learn(&settings(), &mut memory, Asked::Write, Reply::Done, NOW);
+    assert_eq!((memory.denied, memory.write_retry_at), (None, None));
+}
+
+#[test]
+fn failed_writes_are_tried_again_ever_more_slowly() {
+    let mut memory = memory();
+    let mut pauses = Vec::new();
+    for _ in 0..10 {
+        let reply = Reply::Unknown(String::new());
+        learn(&settings(), &mut memory, Asked::Write, reply, NOW);
+        let at = memory.write_retry_at.expect("a pause");
+        pauses.push((at - NOW).as_millis());
+    }
+    assert_eq!(
+        pauses,
+        [50, 100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]
+    );
+}
+
+#[test]
+fn only_the_answer_to_the_last_order_is_listened_to() {
+    let sights = || DeviceReply::Looked(Vec::new());
+    let accepted = || commanded(OffResult::Accepted);
+    let readings = || DeviceReply::Confirmed {
+        readings: Vec::new(),
+        failures: Vec::new(),
+        kubelet_answers: false,
+        pods: None,
+    };
+    for reply in [sights(), accepted(), readings()] {
+        let deaf = answered(2, reply);
+        assert!(deaf.busy.is_some(), "still waits for order 1");
+        assert_eq!(deaf.readings, None);
+        assert_eq!(deaf.attempt, memory().attempt);
+    }
+    for reply in [sights(), accepted(), readings()] {
+        assert_eq!(answered(1, reply).busy, None);
+    }
+    // Nor is an answer that comes after its claim was given back.
+    let mut forgotten = memory();
+    forgotten.begin(true);
+    forgotten.forget_claim(NOW);
+    let late = Reply::Device(1, readings());
+    learn(&settings(), &mut forgotten, Asked::Device, late, NOW);
+    assert_eq!(forgotten.readings, None);
+}
+
+#[test]
+fn an_off_of_unknown_outcome_may_land_until_the_late_effect_window_has_passed() {
+    let why = || "connection reset".to_owned();
+    // The outcome, until when it may land, and what is told.
+    let table = [
+        (OffResult::Accepted, None, None),
+        (OffResult::AlreadyOff, None, None),
+        (OffResult::NotSent(why()), None, Some(why())),
+        (
+            OffResult::Unknown(why()),
+            Some(NOW + LATE_EFFECT),
+            Some(why()),
+        ),
+    ];
+    for (result, until, told) in table {
+        let memory = answered(1, commanded(result.clone()));
+        assert_eq!(memory.unresolved_until, until, "{result:?}");
+        let told = told.map(|why| format!("FenceDevice bmc: {why}"));
+        assert_eq!(memory.last_failure, told, "{result:?}");
+        let attempt = memory.attempt.expect("the attempt stays");
+        assert_eq!(attempt.results.get("bmc"), Some(&result));
+    }
+}
+
+#[test]
+fn a_claim_that_is_forgotten_takes_everything_with_it_that_was_learned_under_it() {
+    let mut memory = Memory {
+        evidence: true,
+        evicted: true,
+        dropping: true,
+        readings: Some(Vec::new()),
+        ..memory()
+    };
+    memory.begin(true);
+    learn(&settings(), &mut memory, Asked::DropClaim, Reply::Done, NOW);
+    let expected = Memory {
+        orders: 1,
+        // The command that was on its way may still land (S23).
+        unresolved_until: Some(NOW + LATE_EFFECT),
+        ..Memory::default()
+    };
+    assert_eq!(memory, expected);
+}

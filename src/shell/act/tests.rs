@@ -1,0 +1,120 @@
+//! What is sent, once or not at all, and what its answer means.
+
+use super::*;
+use crate::shell::fake::{self, Cluster, failure};
+use serde_json::json;
+
+const PATCH: &str = "PATCH /api/v1/nodes/worker-1";
+const DELETE: &str = "DELETE /api/v1/namespaces/default/pods/db-0";
+
+/// A moment that has passed, and one that has not.
+fn past_and_future() -> [Duration; 2] {
+    let now = clock::since_boot();
+    [
+        now.saturating_sub(Duration::from_millis(1)),
+        now + Duration::from_secs(60),
+    ]
+}
+
+fn patch(valid_until: Option<Duration>) -> NodePatch {
+    NodePatch {
+        node: "worker-1".to_owned(),
+        operations: json!([{"op": "test", "path": "/metadata/uid", "value": "uid-1"}]),
+        valid_until,
+    }
+}
+
+fn eviction(valid_until: Duration) -> Eviction {
+    let pod = PodView {
+        namespace: "default".to_owned(),
+        name: "db-0".to_owned(),
+        uid: "uid-db-0".to_owned(),
+        deleting: true,
+        finished: false,
+        finalizers: false,
+        mirror: false,
+        tolerates_out_of_service: false,
+        claims: Vec::new(),
+    };
+    Eviction {
+        pods: vec![pod],
+        valid_until,
+    }
+}
+
+#[tokio::test]
+async fn a_patch_is_sent_as_it_was_decided() {
+    let cluster = Cluster::new().await;
+    cluster.put(PATCH, 200, fake::node());
+    let reply = patch_node(&cluster.context(), patch(None)).await;
+    assert_eq!(reply, Reply::Done);
+    let seen = cluster.server.seen();
+    assert_eq!(seen.len(), 1);
+    assert!(seen[0].line.contains("fieldManager=node-fencing-operator"));
+    assert_eq!(seen[0].body, patch(None).operations);
+}
+
+#[tokio::test]
+async fn nothing_leaves_once_the_proof_has_died() {
+    let [past, future] = past_and_future();
+    let cluster = Cluster::new().await;
+    cluster.put(PATCH, 200, fake::node());
+    cluster.put(
+        DELETE,
+        200,
+        json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}),
+    );
+    let context = cluster.context();
+    for reply in [
+        patch_node(&context, patch(Some(past))).await,
+        evict(&context, eviction(past)).await,
+    ] {
+        assert!(matches!(reply, Reply::Refused(0, _)), "{reply:?}");
+    }
+    assert_eq!(cluster.requests(), Vec::<String>::new());
+    assert_eq!(patch_node(&context, patch(Some(future))).await, Reply::Done);
+    assert_eq!(evict(&context, eviction(future)).await, Reply::Done);
+    assert_eq!(cluster.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn a_refusal_is_told_from_an_answer_that_says_nothing_and_neither_is_repeated() {
+    // What the API server answers, and whether nothing was certainly written.
+    let table = [
+        (403, true),
+        (404, true),
+        (409, true),
+        (422, true),
+        (429, true),
+        (500, false),
+        (503, false),
+        (504, false),
+    ];
+    for (code, refused) in table {
+        let cluster = Cluster::new().await;
+        let (status, body) = failure(code, "the server's words");
+        cluster.put(PATCH, status, body);
+        let reply = patch_node(&cluster.context(), patch(None)).await;
+        let expected = Reply::Refused(code, "the server's words".to_owned());
+        assert_eq!(reply == expected, refused, "{code}: {reply:?}");
+        assert_eq!(matches!(reply, Reply::Unknown(_)), !refused, "{code}");
+        assert_eq!(cluster.requests().len(), 1, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_pod_is_deleted_only_if_it_still_is_the_one_that_was_seen() {
+    let [_, future] = past_and_future();
+    let cluster = Cluster::new().await;
+    let context = cluster.context();
+    // It is gone already: there is nothing left to do.
+    assert_eq!(evict(&context, eviction(future)).await, Reply::Done);
+    let body = cluster.server.seen()[0].body.clone();
+    assert_eq!(body["gracePeriodSeconds"], 0);
+    assert_eq!(body["preconditions"], json!({"uid": "uid-db-0"}));
+    // Another pod of that name: nothing is done, and the next list tells.
+    let (status, conflict) = failure(409, "the UID does not match");
+    cluster.put(DELETE, status, conflict);
+    let reply = evict(&context, eviction(future)).await;
+    assert!(matches!(reply, Reply::Refused(409, _)), "{reply:?}");
+}

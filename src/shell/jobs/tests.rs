@@ -1,0 +1,228 @@
+//! The last look before a command leaves: the machine, then the claim, then the command, and without either nothing.
+
+use super::*;
+use crate::core::fixtures::{self, MACHINE};
+use crate::shell::fake::{self, Cluster, failure};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use tokio::task::JoinSet;
+
+const NODE: &str = "GET /api/v1/nodes/worker-1";
+const SYSTEM: &str = "GET /redfish/v1/Systems/1";
+const RESET: &str = "POST /redfish/v1/Systems/1/Actions/ComputerSystem.Reset";
+
+fn system(state: &str, uuid: &str) -> Value {
+    json!({
+        "@odata.type": "#ComputerSystem.v1_20_0.ComputerSystem",
+        "PowerState": state,
+        "UUID": uuid,
+        "Actions": {"#ComputerSystem.Reset": {
+            "target": "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset",
+            "ResetType@Redfish.AllowableValues": ["On", "ForceOff"],
+        }},
+    })
+}
+
+/// A claimed Node, and its BMC.
+struct Lab {
+    cluster: Cluster,
+    context: Arc<Context>,
+    _watches: JoinSet<()>,
+}
+
+impl Lab {
+    async fn new() -> Self {
+        let cluster = Cluster::new().await;
+        let redfish = json!({
+            "address": format!("http://{}", cluster.server.address),
+            "systemID": "1",
+            "tls": {"verification": "None"},
+        });
+        let device = json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "FenceDevice",
+            "metadata": {"name": "bmc"},
+            "spec": {"nodeName": "worker-1", "redfish": redfish, "credentialsRef": {"name": "bmc"}},
+        });
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "bmc"},
+            "data": {"username": "cm9vdA==", "password": "c2VjcmV0"},
+        });
+        let devices = fake::list("FenceDevice", "7", &[device]);
+        cluster.put(
+            "GET /apis/nodefencing.io/v1alpha1/fencedevices",
+            200,
+            devices,
+        );
+        cluster.put("GET /api/v1/namespaces/ns/secrets/bmc", 200, secret);
+        cluster.put(NODE, 200, fake::node());
+        cluster.put(SYSTEM, 200, system("On", MACHINE));
+        cluster.put(RESET, 200, json!({}));
+        let (context, watches) = cluster.watching();
+        let devices = context.caches.devices.clone();
+        devices.wait_until_ready().await.expect("the devices");
+        Self {
+            cluster,
+            context,
+            _watches: watches,
+        }
+    }
+
+    async fn run(&self, order: DeviceOrder, claim: Option<&str>) -> DeviceReply {
+        let held = claim.map(|value| Held {
+            value: value.to_owned(),
+            uid: "uid-1".to_owned(),
+            boot_id: "boot-1".to_owned(),
+            seen: true,
+        });
+        let job = Job {
+            order,
+            level: fixtures::level(),
+            settings: fixtures::settings(),
+            claim: held,
+        };
+        run(&self.context, &job).await
+    }
+
+    /// An off command under this claim.
+    async fn off(&self, claim: Option<&str>) -> OffResult {
+        let result = self.command("bmc", claim).await;
+        result.expect("a result")
+    }
+
+    /// What became of the device by a command that was written down for this one.
+    async fn command(&self, written: &str, claim: Option<&str>) -> Option<OffResult> {
+        let attempt = Attempt {
+            id: "n1-1".to_owned(),
+            level: "level".to_owned(),
+            devices: vec![written.to_owned()],
+            recorded: true,
+            results: BTreeMap::new(),
+        };
+        match self.run(DeviceOrder::Off(attempt), claim).await {
+            DeviceReply::Commanded(mut results) => results.remove("bmc"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Requests for the machine and its Node, in their order.
+    fn requests(&self) -> Vec<String> {
+        let matters = |line: &String| [NODE, SYSTEM, RESET].contains(&line.as_str());
+        self.cluster
+            .requests()
+            .into_iter()
+            .filter(matters)
+            .collect()
+    }
+}
+
+#[tokio::test]
+async fn the_machine_then_the_claim_then_the_command() {
+    let lab = Lab::new().await;
+    assert_eq!(lab.off(Some("fence-n1")).await, OffResult::Accepted);
+    assert_eq!(lab.requests(), [SYSTEM, NODE, RESET]);
+}
+
+/// S11: a device that came to the level after the intent was recorded.
+#[tokio::test]
+async fn a_device_that_was_not_written_down_is_not_commanded() {
+    let lab = Lab::new().await;
+    assert_eq!(lab.command("other", Some("fence-n1")).await, None);
+    assert_eq!(lab.requests(), [""; 0]);
+}
+
+#[tokio::test]
+async fn another_machine_is_not_turned_off() {
+    let lab = Lab::new().await;
+    let other = "99999999-2222-4333-8444-555555555555";
+    lab.cluster.put(SYSTEM, 200, system("On", other));
+    let result = lab.off(Some("fence-n1")).await;
+    assert!(matches!(result, OffResult::NotSent(_)), "{result:?}");
+    assert_eq!(lab.requests(), [SYSTEM]);
+}
+
+#[tokio::test]
+async fn without_the_claim_nothing_is_sent() {
+    let changed = |pointer: &str, value: Value| {
+        let mut node = fake::node();
+        *node.pointer_mut(pointer).expect("a field") = value;
+        (200, node)
+    };
+    let table = [
+        (
+            "another claim",
+            changed("/spec/taints/0/value", json!("fence-n2")),
+        ),
+        ("no claim", changed("/spec/taints", json!([]))),
+        ("another Node", changed("/metadata/uid", json!("uid-2"))),
+        (
+            "another boot",
+            changed("/status/nodeInfo/bootID", json!("boot-2")),
+        ),
+        (
+            "a Ready Node",
+            changed("/status/conditions/0/status", json!("True")),
+        ),
+        ("no Node", failure(404, "not found")),
+        ("no answer", failure(500, "etcd is slow")),
+    ];
+    for (what, (status, node)) in table {
+        let lab = Lab::new().await;
+        lab.cluster.put(NODE, status, node);
+        let result = lab.off(Some("fence-n1")).await;
+        assert!(
+            matches!(result, OffResult::NotSent(_)),
+            "{what}: {result:?}"
+        );
+        assert_eq!(lab.requests(), [SYSTEM, NODE], "{what}");
+    }
+    let lab = Lab::new().await;
+    let result = lab.off(None).await;
+    assert!(matches!(result, OffResult::NotSent(_)), "{result:?}");
+}
+
+/// F12: the process was stopped between the question for the claim and the command, or the API server took its time.
+#[tokio::test]
+async fn a_claim_that_was_asked_for_too_long_ago_sends_nothing() {
+    let lab = Lab::new().await;
+    lab.cluster
+        .delay(NODE, CLAIM_LIFE + Duration::from_millis(100));
+    let result = lab.off(Some("fence-n1")).await;
+    assert!(matches!(result, OffResult::NotSent(_)), "{result:?}");
+    assert_eq!(lab.requests(), [SYSTEM, NODE]);
+}
+
+#[tokio::test]
+async fn a_node_that_says_ready_under_out_of_service_is_turned_off_again() {
+    let lab = Lab::new().await;
+    let mut node = fake::node();
+    node["status"]["conditions"][0]["status"] = json!("True");
+    let taint = json!({"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"});
+    node["spec"]["taints"]
+        .as_array_mut()
+        .expect("taints")
+        .push(taint);
+    lab.cluster.put(NODE, 200, node);
+    assert_eq!(lab.off(Some("fence-n1")).await, OffResult::Accepted);
+}
+
+#[tokio::test]
+async fn the_reads_end_at_the_first_answer_of_another_machine() {
+    let lab = Lab::new().await;
+    let confirm = || DeviceOrder::Confirm {
+        window: Duration::from_millis(20),
+    };
+    let confirmed = |reply: DeviceReply| match reply {
+        DeviceReply::Confirmed {
+            readings, failures, ..
+        } => (readings[0].readings.len(), failures),
+        other => panic!("{other:?}"),
+    };
+    lab.cluster.put(SYSTEM, 200, system("Off", MACHINE));
+    let (count, failures) = confirmed(lab.run(confirm(), None).await);
+    assert!(count >= 2 && failures.is_empty(), "{count} {failures:?}");
+    let other = "99999999-2222-4333-8444-555555555555";
+    lab.cluster.put(SYSTEM, 200, system("Off", other));
+    let (count, failures) = confirmed(lab.run(confirm(), None).await);
+    assert_eq!(count, 1);
+    assert!(failures[0].contains(other), "{failures:?}");
+}

@@ -1,0 +1,81 @@
+//! What a policy may still change about a fence that runs, and what the record says of the time before.
+
+use super::*;
+use crate::shell::fake::Cluster;
+use serde_json::json;
+
+fn fence(mode: &str, reads: u32) -> NodeFence {
+    let spec = json!({
+        "nodeName": "worker-1",
+        "policyName": "prod",
+        "policyGeneration": 1,
+        "trigger": {"type": "NodeCondition"},
+        "fence": {"mode": mode, "verification": {"consecutiveOffReads": reads}},
+        "recovery": {}, "release": {}, "powerOn": {},
+    });
+    NodeFence::new(
+        "worker-1-abcd",
+        serde_json::from_value(spec).expect("a spec"),
+    )
+}
+
+fn policy(mode: &str) -> NodeFencingPolicy {
+    let selector = json!({"matchLabels": {"rack": "7"}});
+    let spec = json!({"nodeSelector": selector, "fence": {"mode": mode}});
+    let spec = serde_json::from_value(spec).expect("a spec");
+    let mut policy = NodeFencingPolicy::new("prod", spec);
+    policy.metadata.generation = Some(1);
+    policy
+}
+
+fn node(rack: &str) -> NodeView {
+    NodeView {
+        labels: [("rack".to_owned(), rack.to_owned())].into(),
+        ..crate::core::fixtures::node()
+    }
+}
+
+#[test]
+fn a_policy_only_ever_stops_a_fence_that_runs() {
+    // The frozen mode, the policy as it is now, the node's rack, and whether the fence goes on.
+    let table = [
+        ("PowerOff", Some("PowerOff"), "7", true),
+        ("PowerOff", Some("ConfirmOnly"), "7", false),
+        ("PowerOff", Some("Observe"), "7", false),
+        ("ConfirmOnly", Some("PowerOff"), "7", true),
+        ("ConfirmOnly", Some("Observe"), "7", false),
+        ("PowerOff", Some("PowerOff"), "8", false),
+        ("PowerOff", None, "7", false),
+    ];
+    for (frozen, live, rack, goes_on) in table {
+        let live = live.map(policy);
+        let stopped = stop(&fence(frozen, 3), Some(&node(rack)), live.as_ref());
+        assert_eq!(stopped.is_none(), goes_on, "{frozen} {rack}: {stopped:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_fence_that_runs_keeps_its_own_mode_and_two_readings_at_least() {
+    let context = Cluster::new().await.context();
+    let resolved = |fence: &NodeFence| {
+        let status = NodeFenceStatus::default();
+        let devices = (context.devices.as_ref(), &[][..]);
+        let policy = policy("PowerOff");
+        let record = Record::default();
+        settings(
+            fence,
+            &status,
+            Some(&node("7")),
+            Some(&policy),
+            devices,
+            &record,
+        )
+    };
+    for (asked, read) in [(0, 2), (1, 2), (2, 2), (5, 5)] {
+        let settings = resolved(&fence("ConfirmOnly", asked));
+        assert_eq!(settings.mode, FenceMode::ConfirmOnly);
+        assert_eq!(settings.verification.off_reads_min, read);
+        let gaps = u32::try_from(read - 1).expect("a small number");
+        assert_eq!(settings.verification.window, settings.read_period * gaps);
+    }
+}
