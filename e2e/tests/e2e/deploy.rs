@@ -33,19 +33,8 @@ const RIGHTS: &[(&str, &[&str])] = &[
         ],
     ),
     ("kube-node-lease", &["coordination.k8s.io/leases get"]),
-    (
-        "default",
-        &["/events create,patch", "events.k8s.io/events create,patch"],
-    ),
-    (
-        NAMESPACE,
-        &[
-            "/configmaps get",
-            "/secrets get",
-            "coordination.k8s.io/leases create",
-            "coordination.k8s.io/leases[node-fencing-operator] get,patch,update",
-        ],
-    ),
+    ("default", &["events.k8s.io/events create,patch"]),
+    (NAMESPACE, &["/configmaps get", "/secrets get"]),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
