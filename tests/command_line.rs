@@ -332,7 +332,7 @@ fn an_old_kubernetes_and_missing_resources_end_with_1() {
     let (code, words) = last_line(old, "old");
     assert_eq!(code, Some(2));
     assert!(
-        words.contains("Kubernetes v1.27.9") && words.contains("1.28 or newer"),
+        words.contains("Kubernetes v1.27.9") && words.contains("1.30 or newer"),
         "{words}"
     );
 

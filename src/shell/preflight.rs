@@ -13,8 +13,10 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use std::fmt;
 
-/// Oldest Kubernetes in which the out-of-service taint is stable: `(major, minor)`.
-const KUBERNETES_MIN: (u32, u32) = (1, 28);
+/// Oldest Kubernetes: `(major, minor)`. The out-of-service taint is stable from 1.28 on, but the guard around what a stolen token
+/// of the operator could do to Nodes, `deploy/admission.yaml`, is made of ValidatingAdmissionPolicies, which 1.30 is the first
+/// to serve as `v1`. Below it, the operator would run without its guard.
+const KUBERNETES_MIN: (u32, u32) = (1, 30);
 /// Questions about our rights that are asked at the same time.
 const REVIEWS_AT_ONCE: usize = 8;
 
@@ -32,7 +34,8 @@ pub enum Error {
     /// Too old.
     #[error(
         "the API server is Kubernetes {found}, and node-fencing-operator needs {}.{} or newer: \
-         the taint node.kubernetes.io/out-of-service is stable only from there on",
+         deploy/admission.yaml, which limits what the operator's token may do to Nodes, is made of \
+         ValidatingAdmissionPolicies, and older API servers do not serve them as v1; upgrade the cluster",
         KUBERNETES_MIN.0, KUBERNETES_MIN.1
     )]
     TooOld {
@@ -81,7 +84,7 @@ pub async fn cluster(client: &Client) -> Result<String, Error> {
 }
 
 fn new_enough(version: &Info) -> Result<(), Error> {
-    // Providers write the minor version as `28+`.
+    // Providers write the minor version as `30+`.
     let number = |text: &str| {
         let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
         digits.parse::<u32>().ok()
