@@ -16,7 +16,7 @@ use std::path::PathBuf;
 /// How the operator is to run: checked, and complete.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Namespace of the operator: the Secrets of the fence devices and its own Lease are there.
+    /// Namespace of the operator: the Secrets of the fence devices are there.
     pub namespace: String,
     /// Where `/livez`, `/readyz` and `/metrics` are served. Port 0 takes any free one, which the log names.
     pub http_bind: SocketAddr,
@@ -68,7 +68,8 @@ Examples:
 
 Without a NodeFencingPolicy that says otherwise it changes nothing in the cluster and on no machine.
 
-Exit codes: 0 stopped by a signal, 1 failed (the last line says why), 2 the command line is wrong.";
+Exit codes: 0 stopped by a signal; 1 failed, a restart may help; 2 a human must change something (flags, kubeconfig, port, \
+cluster version, CRDs). The last line of the log says what and why.";
 
 /// Proves that failed Kubernetes nodes are down, and only then lets their pods and volumes move.
 #[derive(Debug, Parser)]
