@@ -8,6 +8,7 @@ use super::proof::{DeviceReadings, IdentityRule, Require, Verification};
 use super::reading::{PowerState, Reading};
 use super::stage::Stage;
 use super::taint::NodePatch;
+use crate::api::fence_status::AttemptResult;
 use crate::api::settings::{
     ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
 };
@@ -148,6 +149,26 @@ pub enum OffResult {
     NotSent(String),
     /// The command went out and no answer came: it may land late.
     Unknown(String),
+}
+
+impl OffResult {
+    /// The word for it in the record, the metrics and the log.
+    pub fn word(&self) -> AttemptResult {
+        match self {
+            Self::Accepted | Self::AlreadyOff => AttemptResult::Succeeded,
+            Self::NotSent(_) => AttemptResult::Refused,
+            Self::Unknown(_) => AttemptResult::TimedOut,
+        }
+    }
+
+    /// What happened, for people.
+    pub fn words(&self) -> &str {
+        match self {
+            Self::Accepted => "the device accepted the command",
+            Self::AlreadyOff => "the device says that the machine already is off",
+            Self::NotSent(reason) | Self::Unknown(reason) => reason,
+        }
+    }
 }
 
 /// An off command that has been written down before it is sent (S11).

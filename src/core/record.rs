@@ -10,8 +10,8 @@ use crate::api::conditions::{
     ConditionStatus, ESCALATED, HELD, NODE_CONFIRMED_DOWN, SUCCEEDED, find, set_condition,
 };
 use crate::api::fence_status::{
-    Attempt as AttemptRecord, AttemptAction, AttemptResult, Evidence as EvidenceRecord,
-    EvidenceReading, NodeFenceStatus, VolumeRecord, VolumeState,
+    Attempt as AttemptRecord, AttemptAction, Evidence as EvidenceRecord, EvidenceReading,
+    NodeFenceStatus, VolumeRecord, VolumeState,
 };
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
@@ -176,23 +176,10 @@ pub fn outcome(status: &mut NodeFenceStatus, attempt: &Attempt, wall_now: Timest
         let Some(result) = attempt.results.get(&record.device) else {
             continue;
         };
-        let (result, message, ended) = match result {
-            OffResult::Accepted => (
-                AttemptResult::Succeeded,
-                "the device accepted the command".to_owned(),
-                true,
-            ),
-            OffResult::AlreadyOff => (
-                AttemptResult::Succeeded,
-                "the device says that the machine already is off".to_owned(),
-                true,
-            ),
-            OffResult::NotSent(reason) => (AttemptResult::Refused, reason.clone(), true),
-            OffResult::Unknown(reason) => (AttemptResult::TimedOut, reason.clone(), false),
-        };
-        record.result = Some(result);
-        record.message = Some(cut(&message));
-        record.completion_time = ended.then_some(wall_now);
+        let is_open = matches!(result, OffResult::Unknown(_));
+        record.result = Some(result.word());
+        record.message = Some(cut(result.words()));
+        record.completion_time = (!is_open).then_some(wall_now);
     }
 }
 

@@ -155,6 +155,19 @@ impl Caches {
         decoded(&self.devices)
     }
 
+    /// The FenceDevice, if it exists and can be decoded.
+    pub fn device(&self, name: &str) -> Option<FenceDevice> {
+        let device = self.devices.get(&reflector::ObjectRef::new(name))?;
+        device.0.as_ref().ok().cloned()
+    }
+
+    /// The driver of the FenceDevice, as the metrics name it.
+    pub fn driver_of(&self, device: &str) -> String {
+        let device = self.device(device);
+        let driver = device.as_ref().map(|device| device.spec.driver_name());
+        driver.unwrap_or("none").to_owned()
+    }
+
     /// All NodeFencingPolicies that can be decoded.
     pub fn policies(&self) -> Vec<NodeFencingPolicy> {
         decoded(&self.policies)

@@ -6,6 +6,7 @@
 use super::context::Context;
 use super::{observe, resolve};
 use crate::api::device::FenceDevice;
+use crate::api::fence_status::AttemptAction;
 use crate::api::settings::FenceMode;
 use crate::clock::{self, Clock};
 use crate::core::incident::{
@@ -117,10 +118,7 @@ async fn driver(
     job: &Job,
     name: &str,
 ) -> Result<(FenceDevice, Arc<dyn FenceDriver>), String> {
-    let devices = context.caches.devices();
-    let device = devices
-        .into_iter()
-        .find(|device| device.metadata.name.as_deref() == Some(name));
+    let device = context.caches.device(name);
     let device = device.ok_or_else(|| "it was deleted".to_owned())?;
     let driver = context
         .devices
@@ -148,18 +146,6 @@ async fn look(context: &Context, job: &Job, device: &Device) -> Sight {
     }
 }
 
-/// The attempt in the metrics.
-fn count(context: &Context, driver: &str, result: &OffResult, took: Duration) {
-    let result = match result {
-        OffResult::Accepted => "Accepted",
-        OffResult::AlreadyOff => "AlreadyOff",
-        OffResult::NotSent(_) => "NotSent",
-        OffResult::Unknown(_) => "Unknown",
-    };
-    context.metrics.fence_attempt(driver, "PowerOff", result);
-    context.metrics.fence_duration(driver, took);
-}
-
 async fn off(
     context: &Context,
     job: &Job,
@@ -176,19 +162,14 @@ async fn off(
         )),
     };
     let took = clock::since_boot().saturating_sub(started);
-    let devices = context.caches.devices();
-    let object = devices
-        .iter()
-        .find(|object| object.metadata.name.as_ref() == Some(&device.name));
-    count(
-        context,
-        object.map_or("none", |object| object.spec.driver_name()),
-        &result,
-        took,
-    );
+    let driver = context.caches.driver_of(&device.name);
+    let word = result.word();
+    context
+        .metrics
+        .fence_attempt(&driver, AttemptAction::PowerOff, word);
     tracing::info!(
         fence = %job.settings.fence, node = %job.settings.node, device = %device.name,
-        attempt = %attempt.id, ?result, took_ms = took.as_millis(), "off command"
+        attempt = %attempt.id, result = ?word, words = result.words(), took_ms = took.as_millis(), "off command"
     );
     (device.name.clone(), result)
 }

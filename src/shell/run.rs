@@ -257,7 +257,6 @@ fn gauges(
             policies,
             protected,
             watches: caches.ages(),
-            leader: true,
         }
     });
 }

@@ -98,7 +98,11 @@ impl Round<'_> {
         let mut proven = self.incident.status.clone();
         let memory = &self.incident.memory;
         record::evidence(&mut proven, evidence, memory, now, clock::wall());
-        self.write(proven).await
+        let reply = self.write(proven).await;
+        if reply == Reply::Done {
+            self.measure_fence();
+        }
+        reply
     }
 
     async fn wait(&mut self, wake: Option<Duration>, now: Duration) -> Next {

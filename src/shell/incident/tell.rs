@@ -2,6 +2,7 @@
 
 use super::Round;
 use crate::api::fence::NodeFence;
+use crate::api::fence_status::Attempt;
 use crate::clock;
 use crate::core::incident::{Decision, Settings};
 use crate::core::observed::Observed;
@@ -85,18 +86,41 @@ impl Round<'_> {
         let (spec, status) = (&self.fence.spec, &self.incident.status);
         let policy = spec.policy_name.as_deref().unwrap_or_default();
         let since = spec.trigger.unhealthy_since_time.or(status.detected_time);
-        let took =
-            |until: Option<Timestamp>| Duration::try_from(until?.duration_since(since?)).ok();
-        self.context
-            .metrics
-            .incident_ended(policy, &spec.node_name, &stage.to_string());
-        if let Some(took) = took(status.taint_applied_time) {
-            self.context.metrics.time_to_fence(policy, took);
+        let metrics = &self.context.metrics;
+        metrics.incident_ended(policy, &spec.node_name, &stage.to_string());
+        if let Some(took) = between(since, status.taint_applied_time) {
+            metrics.time_to_fence(policy, took);
         }
-        if let (Stage::Recovered, Some(took)) = (stage, took(status.completion_time)) {
-            self.context.metrics.time_to_recover(policy, took);
+        if let (Stage::Recovered, Some(took)) = (stage, between(since, status.completion_time)) {
+            metrics.time_to_recover(policy, took);
+        }
+        for volume in &status.volumes {
+            // What had detached before the taint was not waited for.
+            if let Some(took) = between(status.taint_applied_time, volume.detached_time) {
+                metrics.detach_duration(volume.attacher.as_deref().unwrap_or_default(), took);
+            }
         }
     }
+
+    /// How long the off command of this proof took to be proven, in the histogram of each device's driver.
+    pub(super) fn measure_fence(&self) {
+        let status = &self.incident.status;
+        let Some(attempt) = &self.incident.memory.attempt else {
+            return;
+        };
+        let mine = |record: &&Attempt| record.id.as_ref() == Some(&attempt.id);
+        for record in status.attempts.iter().filter(mine) {
+            if let Some(took) = between(Some(record.start_time), status.confirmed_down_time) {
+                let driver = self.context.caches.driver_of(&record.device);
+                self.context.metrics.fence_duration(&driver, took);
+            }
+        }
+    }
+}
+
+/// None if either is not known, or if they are the other way round.
+fn between(from: Option<Timestamp>, until: Option<Timestamp>) -> Option<Duration> {
+    Duration::try_from(until?.duration_since(from?)).ok()
 }
 
 /// What is told about a NodeFence, with its Node beside it.

@@ -9,6 +9,7 @@ pub mod table;
 
 pub use snapshot::{DeviceRow, IncidentRow, PolicyRow, Snapshot};
 
+use crate::api::fence_status::{AttemptAction, AttemptResult};
 use prometheus::core::Collector;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder,
@@ -99,9 +100,10 @@ impl Metrics {
         }
     }
 
-    /// A power command had this result (`Accepted`, `AlreadyOff`, `Refused`, `Unknown`).
-    pub fn fence_attempt(&self, driver: &str, action: &str, result: &str) {
-        add(&self.fence_attempts, &[driver, action, result], 1);
+    /// A power command had this result: the words of the NodeFence's `status.attempts`.
+    pub fn fence_attempt(&self, driver: &str, action: AttemptAction, result: AttemptResult) {
+        let (action, result) = (format!("{action:?}"), format!("{result:?}"));
+        add(&self.fence_attempts, &[driver, &action, &result], 1);
     }
 
     /// From the first unhealthy condition until out of service.
@@ -114,7 +116,7 @@ impl Metrics {
         observe(&self.time_to_recover, policy, took);
     }
 
-    /// From the power command until the machine was proven off.
+    /// From the power command, as it was written down before it went out, until the machine was proven off.
     pub fn fence_duration(&self, driver: &str, took: Duration) {
         observe(&self.fence_duration, driver, took);
     }

@@ -24,8 +24,6 @@ pub struct Snapshot {
     pub protected: Vec<(String, bool)>,
     /// Per kind, how long ago its watch last heard of the API server.
     pub watches: Vec<(&'static str, Duration)>,
-    /// This replica is the one that acts.
-    pub leader: bool,
 }
 
 /// An open incident.
@@ -155,9 +153,6 @@ impl Snapshot {
             &self.watches,
             |(kind, age), gauge| gauge.set([kind], now - age.as_secs_f64()),
         )?;
-        gauges.add(&table::LEADER, &[self.leader], |leader, gauge| {
-            gauge.set([] as [&str; 0], f64::from(u8::from(*leader)))
-        })?;
         let revision = option_env!("NODE_FENCING_REVISION").unwrap_or("unknown");
         gauges.add(&table::BUILD_INFO, &[revision], |revision, gauge| {
             gauge.set([env!("CARGO_PKG_VERSION"), revision], 1.0)

@@ -86,9 +86,9 @@ async fn metrics_come_from_the_moment_of_the_scrape() {
     let server = running().await;
     let (status, before) = server.get("/metrics").await;
     assert_eq!(status, 200);
-    assert!(before.contains("node_fencing_leader 0\n"), "{before}");
+    assert!(!before.contains("node_protected"), "{before}");
     server.site.metrics.gauges_from(|| Snapshot {
-        leader: true,
+        protected: vec![("w1".to_owned(), true)],
         ..Snapshot::default()
     });
     let (head, body) = server.raw("GET /metrics HTTP/1.0\r\n\r\n").await;
@@ -96,7 +96,8 @@ async fn metrics_come_from_the_moment_of_the_scrape() {
         head.contains("content-type: text/plain; version=0.0.4"),
         "{head}"
     );
-    assert!(body.contains("node_fencing_leader 1\n"), "{body}");
+    let series = "node_fencing_node_protected{node=\"w1\"} 1\n";
+    assert!(body.contains(series), "{body}");
 }
 
 #[tokio::test]
