@@ -441,6 +441,8 @@ pub enum Reply {
     Done,
     /// The API server refused: nothing was written. HTTP status and message.
     Refused(u16, String),
+    /// The request was never sent, for this reason: nothing was written.
+    NotSent(String),
     /// No definite answer: it may have been written, or may still be (F21).
     Unknown(String),
     /// Device work has ended: the order's number and its answer.

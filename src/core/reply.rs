@@ -80,6 +80,15 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
                 memory.denied = Some(message);
             }
         }
+        Reply::NotSent(message) => {
+            back_off(memory, &message, now);
+            match asked {
+                Asked::Claim => memory.claim = None,
+                // Others of them may have been sent.
+                Asked::Evict => memory.pods = None,
+                _ => {}
+            }
+        }
         Reply::Unknown(message) => {
             back_off(memory, &message, now);
             // Which of them are left, only a new list tells.

@@ -3,7 +3,8 @@
 //! A write that may not be safe for ever says until when; that is looked at right before the request leaves. An outcome that
 //! is not known stays unknown: whoever decides next reads again (S20, F19 to F21).
 
-use super::context::{Context, REQUEST_TIMEOUT};
+use super::client::{AskError, MANAGER, ask, patch_params};
+use super::context::Context;
 use super::slim::SlimNode;
 use crate::api::fence::NodeFence;
 use crate::clock;
@@ -13,13 +14,9 @@ use crate::core::taint::NodePatch;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PostParams, Preconditions};
 use serde_json::Value;
 use std::time::Duration;
-use tokio::time::timeout;
-
-/// Field manager of our writes, as the audit log and managedFields show it.
-pub const MANAGER: &str = "node-fencing-operator";
 
 /// Sends a JSON Patch of a Node.
 pub async fn patch_node(context: &Context, patch: NodePatch) -> Reply {
@@ -28,21 +25,11 @@ pub async fn patch_node(context: &Context, patch: NodePatch) -> Reply {
     }
     let operations: json_patch::Patch = match serde_json::from_value(patch.operations) {
         Ok(operations) => operations,
-        Err(error) => return Reply::Refused(0, format!("the patch could not be built: {error}")),
+        Err(error) => return Reply::NotSent(format!("the patch could not be built: {error}")),
     };
     let api = Api::<SlimNode>::all(context.writes.clone());
-    let params = PatchParams {
-        field_manager: Some(MANAGER.to_owned()),
-        ..PatchParams::default()
-    };
-    let patch_body = Patch::Json::<()>(operations);
-    reply(
-        timeout(
-            REQUEST_TIMEOUT,
-            api.patch(&patch.node, &params, &patch_body),
-        )
-        .await,
-    )
+    let body = Patch::Json::<()>(operations);
+    reply(ask(api.patch(&patch.node, &patch_params(), &body)).await)
 }
 
 /// Writes the status of a NodeFence, by a merge patch that names the version it is for: what a superseded process has on its way
@@ -53,15 +40,19 @@ pub async fn patch_status(
     changes: &Value,
 ) -> Result<NodeFence, Reply> {
     let api = Api::<NodeFence>::all(context.writes.clone());
-    let params = PatchParams {
-        field_manager: Some(MANAGER.to_owned()),
-        ..PatchParams::default()
-    };
     let patch = Patch::Merge(changes);
-    match timeout(REQUEST_TIMEOUT, api.patch_status(fence, &params, &patch)).await {
-        Ok(Ok(fence)) => Ok(fence),
-        outcome => Err(reply(outcome)),
-    }
+    let written = ask(api.patch_status(fence, &patch_params(), &patch)).await;
+    written.map_err(refusal)
+}
+
+/// Creates the record of an incident. Refused with 409: it is there already.
+pub async fn create_fence(context: &Context, fence: &NodeFence) -> Reply {
+    let api = Api::<NodeFence>::all(context.writes.clone());
+    let params = PostParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PostParams::default()
+    };
+    reply(ask(api.create(&params, fence)).await)
 }
 
 /// Deletes stuck pods, grace 0, each only if it still is the pod that was seen.
@@ -91,10 +82,10 @@ async fn delete_pod(context: &Context, pod: &PodView, valid_until: Duration) -> 
         }),
         ..DeleteParams::default()
     };
-    match timeout(REQUEST_TIMEOUT, api.delete(&pod.name, &params)).await {
+    match reply(ask(api.delete(&pod.name, &params)).await) {
         // Gone. A conflict is not that: whether another pod has its name by now, the next list tells.
-        Ok(Err(kube::Error::Api(status))) if status.code == 404 => Reply::Done,
-        outcome => reply(outcome),
+        Reply::Refused(404, _) => Reply::Done,
+        reply => reply,
     }
 }
 
@@ -116,25 +107,19 @@ pub async fn delete_record(context: &Context, fence: &NodeFence) -> Reply {
 fn expired(valid_until: Option<Duration>) -> Option<Reply> {
     let late = valid_until.is_some_and(|until| clock::since_boot() > until);
     late.then(|| {
-        Reply::Refused(
-            0,
-            "the proof had died before the request could leave".to_owned(),
-        )
+        Reply::NotSent("the proof had died before the request could leave".to_owned())
     })
 }
 
-/// What became of a request. A 4xx is a refusal: nothing was written. Everything else may have been.
-fn reply<T>(outcome: Result<Result<T, kube::Error>, tokio::time::error::Elapsed>) -> Reply {
-    match outcome {
-        Ok(Ok(_)) => Reply::Done,
-        Ok(Err(kube::Error::Api(status))) if (400..500).contains(&status.code) => {
-            Reply::Refused(status.code, status.message.clone())
-        }
-        Ok(Err(error)) => Reply::Unknown(error.to_string()),
-        Err(_) => Reply::Unknown(format!(
-            "the API server did not answer within {} s",
-            REQUEST_TIMEOUT.as_secs()
-        )),
+fn reply<T>(outcome: Result<T, AskError>) -> Reply {
+    outcome.map_or_else(refusal, |_| Reply::Done)
+}
+
+/// Only a refusal is certain to have written nothing.
+fn refusal(error: AskError) -> Reply {
+    match error {
+        AskError::Refused { code, message, .. } => Reply::Refused(code, message),
+        unknown => Reply::Unknown(unknown.to_string()),
     }
 }
 

@@ -1,17 +1,23 @@
-//! The way to the API server: two clients over one configuration.
+//! The way to the API server: two clients over one configuration, and one way to ask.
 //!
 //! [`Clients::reads`] is for everything that may be asked again. [`Clients::writes`] is for the guarded writes: it sends a
 //! request at most once (kube's default re-sends a PATCH up to 15 times, by when the facts that justified it are long gone)
-//! and gives up after [`WRITE_TIMEOUT`], because a proof is fresh for seconds only.
+//! and gives up after [`REQUEST_TIMEOUT`], because a proof is fresh for seconds only. Whoever asks something asks through
+//! [`ask`], which has a hard limit and tells a refusal from an outcome that is not known.
 
 use crate::args::Settings;
+use crate::words;
+use kube::api::PatchParams;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use std::path::PathBuf;
 use std::time::Duration;
+use tokio::time::timeout;
 
-/// How long a guarded write may take. Callers put the same limit around the whole call: this one counts from the last byte.
-pub const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Field manager of our writes, as the audit log and managedFields show it.
+pub const MANAGER: &str = "node-fencing-operator";
+/// Hard limit of one request.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long nothing may come over a connection for guarded writes, which is asked for something every 30 s.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// How long a connection may take to open: an API server that lost its power does not refuse, it is silent.
@@ -84,13 +90,85 @@ impl Clients {
     }
 }
 
+/// Why a request has no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AskError {
+    /// The API server refused (4xx): nothing was written.
+    #[error("{message} ({code})")]
+    Refused {
+        /// HTTP status.
+        code: u16,
+        /// `reason` of the API server's Status: `NotFound`. Empty if it was not the API server that answered.
+        reason: String,
+        /// Its message.
+        message: String,
+    },
+    /// It failed (5xx), the connection did, or the answer is not what was asked for: a write may have been done.
+    #[error("{0}")]
+    Unknown(String),
+    /// No answer within the limit: a write may have been done, or may still be.
+    #[error("{}", no_answer(*.0))]
+    Timeout(Duration),
+}
+
+/// That there was no answer within the limit, in the words of every log and record.
+pub fn no_answer(limit: Duration) -> String {
+    format!("the API server did not answer within {} s", limit.as_secs())
+}
+
+/// One request to the API server, with the limit of [`REQUEST_TIMEOUT`].
+///
+/// # Errors
+/// [`AskError`].
+pub async fn ask<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, AskError> {
+    ask_within(REQUEST_TIMEOUT, request).await
+}
+
+/// One request to the API server, with a limit of its own.
+///
+/// # Errors
+/// [`AskError`].
+pub async fn ask_within<T>(
+    limit: Duration,
+    request: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, AskError> {
+    match timeout(limit, request).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(kube::Error::Api(status))) if (400..500).contains(&status.code) => {
+            Err(AskError::Refused {
+                code: status.code,
+                reason: status.reason,
+                message: status.message,
+            })
+        }
+        Ok(Err(kube::Error::Api(status))) => Err(AskError::Unknown(format!(
+            "{} ({})",
+            status.message, status.code
+        ))),
+        // serde quotes what it cannot read, and that may be a Secret.
+        Ok(Err(kube::Error::SerdeError(_))) => Err(AskError::Unknown(
+            "its answer cannot be decoded".to_owned(),
+        )),
+        Ok(Err(error)) => Err(AskError::Unknown(words::chain(&error))),
+        Err(_) => Err(AskError::Timeout(limit)),
+    }
+}
+
+/// The parameters of a patch of ours.
+pub fn patch_params() -> PatchParams {
+    PatchParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PatchParams::default()
+    }
+}
+
 /// The configuration of the client for guarded writes.
 fn guarded(mut config: Config) -> Config {
     config.default_retry = false;
-    // The limit of a whole call is the caller's. This one also counts while a connection lies idle in the pool: with a few seconds
+    // The limit of a whole call is [`ask`]'s. This one also counts while a connection lies idle in the pool: with a few seconds
     // no connection would ever be open already when it is needed.
     config.read_timeout = Some(IDLE_TIMEOUT);
-    config.write_timeout = Some(WRITE_TIMEOUT);
+    config.write_timeout = Some(REQUEST_TIMEOUT);
     // Otherwise the time that a connection lay idle in the pool would count.
     config.reset_reader_on_write = true;
     config

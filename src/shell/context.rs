@@ -20,9 +20,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Hard limit of one request to the API server.
-pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// What the loops share.
 pub struct Context {
     /// For reads; retries by itself.

@@ -4,8 +4,8 @@
 //! open an incident is confirmed by a quorum read. A node that joined, booted or was fenced a moment ago has to wait, and it is
 //! said where people look: on the Node and on the policy.
 
-use super::act::{self, MANAGER};
-use super::context::{Context, REQUEST_TIMEOUT};
+use super::act;
+use super::context::Context;
 use super::draft::{adopting_fence, fence_name, new_fence};
 use super::events::{Note, node_reference};
 use super::observe;
@@ -21,12 +21,10 @@ use crate::core::select::{Onsets, excluded, fenceable, first_due, governing};
 use crate::core::support::unsupported;
 use crate::core::taint;
 use jiff::{SignedDuration, Unit};
-use kube::api::PostParams;
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::timeout;
 
 /// A node that registers has its taints rewritten by node-lifecycle in the same moment; a patch that names an element by its place
 /// then fails more often than not.
@@ -311,7 +309,7 @@ impl Detector {
         }
         let fence = new_fence(&node, &policy, &condition);
         let fence_name = fence.name_any();
-        match create(&self.context, &fence).await {
+        match act::create_fence(&self.context, &fence).await {
             Reply::Done => tracing::info!(
                 fence = fence_name,
                 node = name,
@@ -320,7 +318,7 @@ impl Detector {
             ),
             // Somebody was faster: the record is there.
             Reply::Refused(409, _) => {}
-            Reply::Refused(_, reason) | Reply::Unknown(reason) => {
+            Reply::Refused(_, reason) | Reply::NotSent(reason) | Reply::Unknown(reason) => {
                 tracing::warn!(
                     fence = fence_name,
                     node = name,
@@ -423,7 +421,7 @@ impl Detector {
             return;
         }
         if node.out_of_service() {
-            let reply = create(&self.context, &adopting_fence(node, owner)).await;
+            let reply = act::create_fence(&self.context, &adopting_fence(node, owner)).await;
             tracing::warn!(
                 node = node.name,
                 claim,
@@ -448,22 +446,5 @@ fn now() -> Now {
     Now {
         boot: clock::since_boot(),
         wall: clock::wall(),
-    }
-}
-
-async fn create(context: &Context, fence: &NodeFence) -> Reply {
-    let api = Api::<NodeFence>::all(context.writes.clone());
-    let params = PostParams {
-        field_manager: Some(MANAGER.to_owned()),
-        ..PostParams::default()
-    };
-    match timeout(REQUEST_TIMEOUT, api.create(&params, fence)).await {
-        Ok(Ok(_)) => Reply::Done,
-        Ok(Err(kube::Error::Api(status))) => Reply::Refused(status.code, status.message.clone()),
-        Ok(Err(error)) => Reply::Unknown(error.to_string()),
-        Err(_) => Reply::Unknown(format!(
-            "the API server did not answer within {} s",
-            REQUEST_TIMEOUT.as_secs()
-        )),
     }
 }

@@ -4,6 +4,7 @@
 //! credentials may not go to is refused before the Secret is even read (S16). BMCs do one thing at a time, so whoever
 //! talks to one takes a [`Devices::turn`] first and keeps it to the end of the session.
 
+use super::client::ask;
 use super::lockout::{Guarded, Refusals};
 use crate::api::device::{FenceDevice, TlsSettings, TlsVerification};
 use crate::api::drivers::RedfishDriver;
@@ -24,13 +25,10 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
-use tokio::time::timeout;
 use zeroize::Zeroize;
 
 pub use crate::core::identity::rule as identity_rule;
 
-/// Hard limit of one request to the API server.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// A power-off command that is not sent by then is not sent (F12).
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -210,15 +208,12 @@ impl Devices {
             + serde::de::DeserializeOwned,
     {
         let api = Api::<K>::namespaced(self.client.clone(), &self.namespace);
-        let problem = match timeout(REQUEST_TIMEOUT, api.get_opt(name)).await {
-            Ok(Ok(object)) => return Ok(object),
-            Ok(Err(error)) => said(&error),
-            Err(_) => format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()),
-        };
-        Err(DeviceError::Cluster {
-            object: format!("{kind} `{name}` in namespace `{}`", self.namespace),
-            problem,
-        })
+        ask(api.get_opt(name))
+            .await
+            .map_err(|error| DeviceError::Cluster {
+                object: format!("{kind} `{name}` in namespace `{}`", self.namespace),
+                problem: error.to_string(),
+            })
     }
 
     /// Waits until nobody else talks to the device, and keeps everybody else away until the guard is dropped.
@@ -290,15 +285,6 @@ impl Devices {
 
 /// Turns that nobody waits for are thrown away once there are so many.
 const TURNS_KEPT: usize = 1024;
-
-/// What the API server said, without anything that it may have quoted from an object.
-fn said(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
-        kube::Error::SerdeError(_) => "its answer cannot be decoded".to_owned(),
-        other => other.to_string(),
-    }
-}
 
 /// FenceDevices that serve this node: `nodeName` names it, or `nodeSelector` matches its labels.
 pub fn serving<'a>(devices: &'a [FenceDevice], node: &NodeView) -> Vec<&'a FenceDevice> {

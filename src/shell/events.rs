@@ -6,6 +6,7 @@
 //! kube's own `Recorder` is not used because it counts a repetition by reason and action and keeps the first message: two
 //! different failures of one kind would show as one. Here only the very same words are a repetition.
 
+use super::client::{AskError, ask_within};
 use super::metrics::Metrics;
 use super::stop::{EFFECTS_END, Stop};
 use crate::{clock, words};
@@ -20,7 +21,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
 
 /// Longest message in bytes (API server validation).
 const MESSAGE_BYTES_MAX: usize = 1024;
@@ -167,14 +167,11 @@ impl Publisher {
     async fn deliver(&self, event: &Event) -> Result<(), (&'static str, String)> {
         let mut tries = 1;
         loop {
-            let why = match timeout(CALL_TIME_MAX, self.send(event)).await {
-                Ok(Ok(())) => return Ok(()),
+            let why = match ask_within(CALL_TIME_MAX, self.send(event)).await {
+                Ok(()) => return Ok(()),
                 // Refused for good: asking again would change nothing.
-                Ok(Err(error @ kube::Error::Api(_))) => {
-                    return Err(("Refused", words::chain(&error)));
-                }
-                Ok(Err(error)) => words::chain(&error),
-                Err(_) => "no answer in time".to_owned(),
+                Err(error @ AskError::Refused { .. }) => return Err(("Refused", error.to_string())),
+                Err(error) => error.to_string(),
             };
             if tries == TRIES_MAX {
                 return Err(("Unreachable", why));

@@ -3,7 +3,8 @@
 //! `resourceVersion` is left unset everywhere, which makes the API server answer from etcd's quorum (S12). A read
 //! that fails, is cut short or cannot be decoded is `Failed`, never "empty".
 
-use super::context::{Context, REQUEST_TIMEOUT};
+use super::client::{AskError, ask};
+use super::context::Context;
 use super::slim::{SlimAttachment, SlimLease, SlimNode, pod_view};
 use crate::api::fence::NodeFence;
 use crate::core::observed::{AttachmentView, LeaseView, NodeView, Observed, PodView, Seen};
@@ -211,18 +212,14 @@ fn is_whole<K: Resource>(object: &K, name: &str) -> bool {
 }
 
 async fn get<K: Resource + Clone + DeserializeOwned + Debug>(api: Api<K>, name: &str) -> Seen<K> {
-    match timeout(REQUEST_TIMEOUT, api.get(name)).await {
-        Ok(Ok(object)) if is_whole(&object, name) => Seen::Present(object),
-        Ok(Ok(_)) => Seen::Failed(format!("what was answered is not {name}")),
+    match ask(api.get(name)).await {
+        Ok(object) if is_whole(&object, name) => Seen::Present(object),
+        Ok(_) => Seen::Failed(format!("what was answered is not {name}")),
         // A proxy's 404 is no word of the API server.
-        Ok(Err(kube::Error::Api(status))) if status.code == 404 && status.reason == "NotFound" => {
+        Err(AskError::Refused { code, reason, .. }) if code == 404 && reason == "NotFound" => {
             Seen::Absent
         }
-        Ok(Err(error)) => Seen::Failed(error.to_string()),
-        Err(_) => Seen::Failed(format!(
-            "the API server did not answer within {} s",
-            REQUEST_TIMEOUT.as_secs()
-        )),
+        Err(error) => Seen::Failed(error.to_string()),
     }
 }
 
@@ -232,16 +229,9 @@ async fn list<K: Resource + Clone + DeserializeOwned + Debug>(
     params: &ListParams,
 ) -> Seen<Vec<K>> {
     let newest = context.revision.newest();
-    let list: ObjectList<K> = match timeout(REQUEST_TIMEOUT, api.list(params)).await {
-        Ok(Ok(list)) => list,
-        Ok(Err(error)) => return Seen::Failed(error.to_string()),
-        Err(_) => {
-            let reason = format!(
-                "the API server did not answer within {} s",
-                REQUEST_TIMEOUT.as_secs()
-            );
-            return Seen::Failed(reason);
-        }
+    let list: ObjectList<K> = match ask(api.list(params)).await {
+        Ok(list) => list,
+        Err(error) => return Seen::Failed(error.to_string()),
     };
     // We ask for no pages, so a list that goes on elsewhere was cut by somebody (F22).
     if list

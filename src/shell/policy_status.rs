@@ -4,6 +4,7 @@
 //! a thousand nodes costs a few writes. What a policy would do is assessed in [`crate::core::assess`].
 
 use super::cache::{Caches, Change};
+use super::client::{AskError, ask, patch_params};
 use super::context::Delays;
 use super::events::Events;
 use super::marks::{Marks, mark};
@@ -17,14 +18,14 @@ use crate::api::policy::{NodeFencingPolicy, NodeFencingPolicyStatus};
 use crate::clock::Clock;
 use crate::core::assess::{Assessment, World, assess};
 use crate::core::observed::NodeView;
-use kube::api::{Patch, PatchParams};
+use kube::api::Patch;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, Client, ResourceExt};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 
 /// Changes within this time are taken in together.
 const GATHER: Duration = Duration::from_secs(1);
@@ -32,10 +33,6 @@ const GATHER: Duration = Duration::from_secs(1);
 const FAILURE_PAUSE: Duration = Duration::from_secs(10);
 /// `budgetRemaining` grows by the mere passing of time.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
-/// Hard limit of one write.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Field manager of our writes, as the audit log and managedFields show it.
-const MANAGER: &str = "node-fencing-operator";
 
 /// Assesses the policies, and writes what it finds.
 pub struct PolicyStatuses {
@@ -200,18 +197,15 @@ impl PolicyStatuses {
             return true;
         };
         let api = Api::<NodeFencingPolicy>::all(self.client.clone());
-        let params = PatchParams {
-            field_manager: Some(MANAGER.to_owned()),
-            ..PatchParams::default()
-        };
         let name = policy.name_any();
         let patch = Patch::Merge(patch);
-        let error = match timeout(WRITE_TIMEOUT, api.patch_status(&name, &params, &patch)).await {
-            Ok(Ok(_)) => return true,
+        let error = match ask(api.patch_status(&name, &patch_params(), &patch)).await {
+            Ok(_) => return true,
             // Derived from a state that is past, or gone: the cache will tell, and it is derived anew.
-            Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => return true,
-            Ok(Err(error)) => crate::words::chain(&error),
-            Err(_) => "no answer in time".to_owned(),
+            Err(AskError::Refused {
+                code: 404 | 409, ..
+            }) => return true,
+            Err(error) => error.to_string(),
         };
         tracing::warn!(
             policy = name,

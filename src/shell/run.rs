@@ -272,10 +272,7 @@ async fn reach(clients: &Clients, health: &Health) -> Result<String, Error> {
             }
             Ok(Err(error)) if !error.is_transient() => return Err(error.into()),
             Ok(Err(error)) => words::chain(&error),
-            Err(_) => format!(
-                "the API server gave no answer in {} s",
-                CHECK_TIME_MAX.as_secs()
-            ),
+            Err(_) => client::no_answer(CHECK_TIME_MAX),
         };
         tracing::warn!("{words}; tries again in {} s", RETRY_PAUSE.as_secs());
         health.close(Gate::Cluster, vec![words]);
@@ -311,9 +308,7 @@ async fn watch_rights(clients: Clients, namespace: String, health: Health, stop:
                 .map(|it| format!("RBAC does not grant: {it} (see deploy/rbac.yaml)"))
                 .collect(),
             Some(Ok(Err(error))) => vec![words::chain(&error)],
-            Some(Err(_)) => {
-                vec!["the API server gave no answer about the operator's rights".to_owned()]
-            }
+            Some(Err(_)) => vec![client::no_answer(CHECK_TIME_MAX)],
         };
         if reasons != told {
             reasons

@@ -83,5 +83,5 @@ fn a_guarded_write_has_a_hard_limit() {
     let config = guarded(Config::new(http::Uri::from_static("http://127.0.0.1:1")));
     assert!(!config.default_retry && config.reset_reader_on_write);
     assert_eq!(config.read_timeout, Some(IDLE_TIMEOUT));
-    assert_eq!(config.write_timeout, Some(WRITE_TIMEOUT));
+    assert_eq!(config.write_timeout, Some(REQUEST_TIMEOUT));
 }

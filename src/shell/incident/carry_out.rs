@@ -44,7 +44,8 @@ impl Round<'_> {
             Effect::StoreEvidence(evidence) => self.store_evidence(&evidence, now).await,
             Effect::Close => return self.close(settings, decision.stage).await,
         };
-        if let Reply::Refused(_, reason) | Reply::Unknown(reason) = &reply {
+        if let Reply::Refused(_, reason) | Reply::NotSent(reason) | Reply::Unknown(reason) = &reply
+        {
             self.context.metrics.reconcile_error("WriteFailed");
             tracing::warn!(fence = %settings.fence, node = %settings.node, ?asked, reason, "write failed; it is decided again");
         }

@@ -57,7 +57,7 @@ impl Round<'_> {
             let applicant = self.applicant(&settings, policy.as_ref());
             if let Err(hold) = self.context.brakes.admit(self.context, &applicant) {
                 // Somebody else took the last place since the look.
-                let reply = Reply::Refused(0, hold.words);
+                let reply = Reply::NotSent(hold.words);
                 let memory = &mut self.incident.memory;
                 learn(&settings, memory, Asked::Claim, reply, clock::since_boot());
                 return Next::Again;

@@ -9,25 +9,21 @@ use super::status::{Row, render, worth_writing};
 use crate::api::conditions::{self, READY};
 use crate::api::device::{FenceDevice, FenceDeviceStatus};
 use crate::core::observed::NodeView;
+use crate::shell::client::{AskError, ask, patch_params};
 use crate::shell::events::Note;
 use crate::shell::marks::mark;
 use crate::shell::merge::status_patch;
 use jiff::SignedDuration;
-use kube::api::{Patch, PatchParams};
+use kube::api::Patch;
 use kube::{Api, Resource, ResourceExt};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
-/// Field manager of our writes, as the audit log and managedFields show it.
-const MANAGER: &str = "node-fencing-operator";
 /// Writes that run at the same time.
 const WRITES_MAX: usize = 8;
-/// Hard limit of one write.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause after a write that came too late.
 const CONFLICT_PAUSE: Duration = Duration::from_secs(1);
 /// Pause after a write that failed.
@@ -280,18 +276,13 @@ impl Writer {
 }
 
 async fn send(api: Api<FenceDevice>, device: FenceDevice, patch: Value) -> Reply {
-    let params = PatchParams {
-        field_manager: Some(MANAGER.to_owned()),
-        ..PatchParams::default()
-    };
     let name = device.name_any();
     let patch = Patch::Merge(patch);
-    let outcome = match timeout(WRITE_TIMEOUT, api.patch_status(&name, &params, &patch)).await {
-        Ok(Ok(written)) => Ok(written),
-        Ok(Err(kube::Error::Api(status))) if status.code == 409 => Err(Failure::Conflict),
-        Ok(Err(kube::Error::Api(status))) if status.code == 404 => Err(Failure::Gone),
-        Ok(Err(error)) => Err(Failure::Other(crate::words::chain(&error))),
-        Err(_) => Err(Failure::Other("no answer in time".to_owned())),
-    };
+    let written = ask(api.patch_status(&name, &patch_params(), &patch)).await;
+    let outcome = written.map_err(|error| match error {
+        AskError::Refused { code: 409, .. } => Failure::Conflict,
+        AskError::Refused { code: 404, .. } => Failure::Gone,
+        other => Failure::Other(other.to_string()),
+    });
     Reply { device, outcome }
 }
