@@ -84,7 +84,7 @@ pub struct NodeFenceStatus {
     #[schemars(schema_with = "crd::time")]
     pub taint_removed_time: Option<Timestamp>,
 
-    /// When the node was seen Ready again.
+    /// When the node was seen Ready again. Not written by this version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub node_ready_time: Option<Timestamp>,
@@ -136,7 +136,7 @@ pub struct NodeFenceStatus {
     #[schemars(length(max = 100), inner(length(max = 317)), extend("x-kubernetes-list-type" = "set"))]
     pub tolerating_pods: Vec<String>,
 
-    /// Trace of this incident, 32 hexadecimal digits.
+    /// Trace of this incident, 32 hexadecimal digits. Not written by this version.
     #[serde(rename = "traceID", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub trace_id: Option<String>,
@@ -181,7 +181,7 @@ pub struct Attempt {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<AttemptResult>,
 
-    /// Power of the machine as read with it.
+    /// Power of the machine as read with it. Not written by this version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_state: Option<PowerState>,
 

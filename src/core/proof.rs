@@ -187,7 +187,7 @@ pub enum NotProven {
     },
     /// A device has not read Off often and long enough.
     #[error(
-        "FenceDevice {device}: {off} consecutive Off readings over {span_ms} ms, needed are {needed} over {window_ms} ms; last reading: {last}"
+        "FenceDevice {device}: {off} consecutive Off readings over {span_ms} ms, {needed} over {window_ms} ms are needed; last reading: {last}"
     )]
     NotOffLongEnough {
         /// FenceDevice name.
@@ -205,7 +205,8 @@ pub enum NotProven {
     },
     /// The readings are too old.
     #[error(
-        "the last Off reading of FenceDevice {device} is {age_ms} ms old, a proof lives 15000 ms"
+        "the last Off reading of FenceDevice {device} is {age_ms} ms old, a proof lives {} ms",
+        PROOF_LIFE.as_millis()
     )]
     Stale {
         /// FenceDevice name.

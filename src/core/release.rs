@@ -3,7 +3,7 @@
 //! Never on a clock: the pods must be gone, the VolumeAttachments must not exist any more, and the machine must still be
 //! off or have booted anew. A node that is Ready with the boot ID it was fenced with never went down: the device lied.
 
-use super::observed::{AttachmentView, NodeView, Observed, PodView, Ready};
+use super::observed::{AttachmentView, NodeView, Observed, PodView, Ready, Seen};
 use super::quiesce::{hindering, shorten};
 
 /// Has the machine booted since it was fenced? Without a record of the fenced boot (an adopted taint) a Ready node is taken
@@ -39,8 +39,10 @@ pub enum Hindrance {
     Attachments(Vec<AttachmentView>),
     /// `status.volumesAttached` still lists more volumes than the VolumeAttachments of tolerating pods.
     VolumesAttached(usize),
-    /// A list that is needed was not read, or not completely.
+    /// A list that is needed could not be read, or not completely.
     NotRead,
+    /// Nothing is known to be left, and the list that has to say so has not been asked for yet.
+    LastList,
 }
 
 impl Hindrance {
@@ -84,6 +86,9 @@ impl Hindrance {
                 format!("waits for `status.volumesAttached` of the Node to empty: {number} left")
             }
             Self::NotRead => "waits for a complete list of pods and VolumeAttachments".to_owned(),
+            Self::LastList => {
+                "one last complete list of VolumeAttachments is read before the release".to_owned()
+            }
         }
     }
 }
@@ -114,7 +119,11 @@ pub fn hindrance(node: Option<&NodeView>, observed: &Observed) -> Option<Hindran
 /// The last check before a release: `Ok` only on a complete quorum LIST without a VolumeAttachment that has to go. A
 /// node without VolumeAttachments fulfils it at once, which is why the pods are looked at first.
 pub fn attachments_left(observed: &Observed) -> Result<(), Hindrance> {
-    let attachments = observed.attachments.present().ok_or(Hindrance::NotRead)?;
+    let attachments = match &observed.attachments {
+        Seen::Present(attachments) => attachments,
+        Seen::NotRead => return Err(Hindrance::LastList),
+        Seen::Absent | Seen::Failed(_) => return Err(Hindrance::NotRead),
+    };
     let left: Vec<AttachmentView> = attached(attachments, &observed.tolerated_volumes)
         .cloned()
         .collect();

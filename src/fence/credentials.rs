@@ -120,7 +120,7 @@ impl Credentials {
         })
     }
 
-    /// Keys whose value had a trailing newline, which was left away: worth an event, once.
+    /// Keys whose value had a trailing newline, which was dropped: worth an event, once.
     #[must_use]
     pub fn trimmed_keys(&self) -> &[&'static str] {
         &self.trimmed_keys

@@ -4,7 +4,7 @@
 //! and moving any of these steps before another one loses data (docs/protocol.md says how).
 
 use super::super::incident::{
-    Approval, Attempt, Decision, Device, DeviceOrder, Effect, Held, Level, Memory, OffResult,
+    Approval, Attempt, Decision, Device, DeviceOrder, Effect, Level, Memory, OffResult, OwnClaim,
     Settings,
 };
 use super::super::observed::{NodeView, Observed, PodView, Ready, Seen};
@@ -215,7 +215,7 @@ fn take_over(
     m.rival_until = None;
     m.forget_claim(t.now + s.late_effect);
     let value = taint::claim_value(&s.fence, &t.nonce);
-    m.claim = Some(Held {
+    m.claim = Some(OwnClaim {
         value: value.clone(),
         uid: node.uid.clone(),
         boot_id: node.boot_id.clone(),

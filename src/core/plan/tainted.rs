@@ -5,7 +5,7 @@
 //! keeps its taint until it has booted anew.
 
 use super::super::incident::{
-    Attempt, Decision, DeviceOrder, Effect, Held, Level, Memory, Settings, Sight,
+    Attempt, Decision, DeviceOrder, Effect, Level, Memory, OwnClaim, Settings, Sight,
 };
 use super::super::observed::{NodeView, Observed};
 use super::super::reading::PowerState;
@@ -22,6 +22,8 @@ use std::time::Duration;
 const WATCH_PERIOD: Duration = Duration::from_secs(10);
 /// A reading counts as "now" for the release this long.
 const NOW_LIFE: Duration = Duration::from_secs(5);
+/// What the release still waits for.
+const READ_ONCE_MORE: &str = "the machine's power is read once more before the release";
 /// Off commands while the taint stands (F33 to F40).
 const REOFFS_MAX: u32 = 2;
 
@@ -36,7 +38,7 @@ pub(super) fn step(
     m.tainted = true;
     // Set by the process before us, or taken over by one that lives: whoever sees to the release may turn off again under it.
     if m.claim.as_ref().is_none_or(|held| held.value != claim) {
-        m.claim = Some(Held {
+        m.claim = Some(OwnClaim {
             value: claim.to_owned(),
             uid: node.uid.clone(),
             boot_id: s.boot_id.clone().unwrap_or_default(),
@@ -49,7 +51,7 @@ pub(super) fn step(
     match &hindrance {
         None => m.drained = m.drained.or(Some(t.now)),
         // A list that could not be read takes back nothing that was seen before.
-        Some(Hindrance::NotRead) => {}
+        Some(Hindrance::NotRead | Hindrance::LastList) => {}
         Some(_) => m.drained = None,
     }
     let level = current_level(s, m);
@@ -157,12 +159,12 @@ fn release(
     m.last_check = !m.last_check;
     match attachments_left(o) {
         Ok(()) => {}
-        Err(Hindrance::NotRead) => {
+        Err(unread @ (Hindrance::NotRead | Hindrance::LastList)) => {
             let pace = match m.last_check {
                 true => t.now,
                 false => poll(m, t.now, Duration::from_secs(2)),
             };
-            return wait(Stage::AwaitingRelease, Hindrance::NotRead.words()).until(pace);
+            return wait(Stage::AwaitingRelease, unread.words()).until(pace);
         }
         Err(left) => return wait(Stage::Detaching, left.words()).until(again),
     }
@@ -200,6 +202,9 @@ fn off_now(m: &Memory, level: Option<&Level>, t: &Moment) -> Result<(), String> 
     }
     let since = m.drained.unwrap_or(t.now);
     judge_level(level, |device| {
+        if !m.sights.iter().any(|sight| sight.device == device.name) {
+            return Err(READ_ONCE_MORE.to_owned());
+        }
         let reading = answer(device, &m.sights).map_err(|failure| failure.words)?;
         if reading.state != PowerState::Off || !reading.faults.is_empty() {
             return Err(format!(
@@ -210,7 +215,7 @@ fn off_now(m: &Memory, level: Option<&Level>, t: &Moment) -> Result<(), String> 
             ));
         }
         if reading.asked < since || t.now.saturating_sub(reading.asked) > NOW_LIFE {
-            return Err("the power is read once more".to_owned());
+            return Err(READ_ONCE_MORE.to_owned());
         }
         Ok(())
     })

@@ -5,7 +5,7 @@
 
 use super::super::budget::Hold;
 use super::super::incident::{
-    Approval, Decision, DeviceOrder, Effect, Held, Level, Memory, Settings, Sight,
+    Approval, Decision, DeviceOrder, Effect, Level, Memory, OwnClaim, Settings, Sight,
 };
 use super::super::observed::{NodeView, Observed, QUARANTINE, Ready};
 use super::super::reading::PowerState;
@@ -316,13 +316,18 @@ fn claim(s: &Settings, m: &mut Memory, node: &NodeView, level: &Level, t: &Momen
             format!("{} read Off: Node {} is claimed", names(level), node.name)
         }
         _ => format!(
-            "{} answer for this machine: Node {} is claimed",
+            "{} {} for this machine: Node {} is claimed",
             names(level),
+            if level.devices.len() == 1 {
+                "answers"
+            } else {
+                "answer"
+            },
             node.name
         ),
     };
     let value = taint::claim_value(&s.fence, &t.nonce);
-    m.claim = Some(Held {
+    m.claim = Some(OwnClaim {
         value: value.clone(),
         uid: node.uid.clone(),
         boot_id: node.boot_id.clone(),

@@ -160,7 +160,7 @@ fn credentials(finding: &Finding) -> Part {
         Ok(_) => {
             let keys = finding.trimmed_keys.join(" and ");
             let words = format!(
-                "user and password are accepted; the Secret's {keys} ended in a newline, which was left away"
+                "user and password are accepted; the Secret's {keys} ended in a newline, which was dropped"
             );
             part(True, "Accepted", words)
         }

@@ -195,7 +195,7 @@ impl Writer {
             && self.trimmed_told.insert(name)
         {
             let message = format!(
-                "the Secret's {keys} ended in a newline, which was left away; write it again without one"
+                "the Secret's {keys} ended in a newline, which was dropped; write it again without one"
             );
             self.publish(device, true, "SecretTrimmed", message);
         }
