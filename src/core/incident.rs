@@ -127,7 +127,7 @@ pub struct Settings {
 
 /// Our claim on the Node, as this process wrote it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Held {
+pub struct OwnClaim {
     /// Its value.
     pub value: String,
     /// UID of the claimed Node.
@@ -212,7 +212,7 @@ pub struct Memory {
     /// Stage shown last, and since when.
     pub stage: Option<(Stage, Duration)>,
     /// Our claim.
-    pub claim: Option<Held>,
+    pub claim: Option<OwnClaim>,
     /// We are taking the claim away: its absence is our doing.
     pub dropping: bool,
     /// Another process took our claim over and is left alone until then (time since boot).

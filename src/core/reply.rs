@@ -68,40 +68,35 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
             }
         }
         Reply::Refused(status, message) => {
-            back_off(memory, &message, now);
-            if asked == Asked::Evict {
-                memory.pods = None;
-            }
-            // A claim that was refused is not on the Node and never will be.
-            if asked == Asked::Claim {
-                memory.claim = None;
-            }
+            not_written(memory, asked, &message, now);
             if status == 403 {
                 memory.denied = Some(message);
             }
         }
-        Reply::NotSent(message) => {
-            back_off(memory, &message, now);
-            match asked {
-                Asked::Claim => memory.claim = None,
-                // Others of them may have been sent.
-                Asked::Evict => memory.pods = None,
-                _ => {}
-            }
-        }
-        Reply::Unknown(message) => {
-            back_off(memory, &message, now);
-            // Which of them are left, only a new list tells.
-            if asked == Asked::Evict {
-                memory.pods = None;
-            }
-        }
+        Reply::NotSent(message) => not_written(memory, asked, &message, now),
+        Reply::Unknown(message) => failed(memory, asked, &message, now),
         Reply::Device(order, reply) if memory.busy.is_some_and(|busy| busy.order == order) => {
             memory.busy = None;
             device(settings, memory, reply, now);
         }
         // Asked under another claim, or for another purpose: not listened to.
         Reply::Device(..) => {}
+    }
+}
+
+/// A claim that was refused, or never left, is not on the Node and never will be.
+fn not_written(memory: &mut Memory, asked: Asked, message: &str, now: Duration) {
+    failed(memory, asked, message, now);
+    if asked == Asked::Claim {
+        memory.claim = None;
+    }
+}
+
+fn failed(memory: &mut Memory, asked: Asked, message: &str, now: Duration) {
+    back_off(memory, message, now);
+    // Which pods are left, only a new list tells.
+    if asked == Asked::Evict {
+        memory.pods = None;
     }
 }
 

@@ -24,7 +24,7 @@ use std::sync::{Arc, LazyLock};
 
 /// How the device's certificate is checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verification {
+pub enum CertificateCheck {
     /// Chain, name and dates, against the certificates in `ca_bundle_pem`, or the system's where there is none.
     Full {
         /// Certificates in PEM, the only ones that are trusted then.
@@ -142,12 +142,12 @@ static SYSTEM_ROOTS: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
 /// # Errors
 /// [`BundleError`] when there is no certificate to verify against.
 pub fn client_config(
-    verification: &Verification,
+    verification: &CertificateCheck,
     now: Timestamp,
 ) -> Result<ClientConfig, BundleError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match verification {
-        Verification::Full { ca_bundle_pem } => {
+        CertificateCheck::Full { ca_bundle_pem } => {
             let roots = match ca_bundle_pem {
                 Some(pem) => Arc::new(read_bundle(pem, now)?),
                 None => Arc::clone(&SYSTEM_ROOTS),
@@ -157,11 +157,11 @@ pub fn client_config(
                 .build()
                 .map_err(|_| BundleError::NoSystemRoots)?
         }
-        Verification::Pinned(pin) => Arc::new(KeyHolder {
+        CertificateCheck::Pinned(pin) => Arc::new(KeyHolder {
             pin: Some(*pin),
             provider: Arc::clone(&provider),
         }),
-        Verification::None => Arc::new(KeyHolder {
+        CertificateCheck::None => Arc::new(KeyHolder {
             pin: None,
             provider: Arc::clone(&provider),
         }),

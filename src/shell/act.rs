@@ -100,15 +100,13 @@ pub async fn delete_record(context: &Context, fence: &NodeFence) -> Reply {
         ..DeleteParams::default()
     };
     let name = fence.metadata.name.as_deref().unwrap_or_default();
-    reply(timeout(REQUEST_TIMEOUT, api.delete(name, &params)).await)
+    reply(ask(api.delete(name, &params)).await)
 }
 
 /// A destructive write whose proof has died is not sent.
 fn expired(valid_until: Option<Duration>) -> Option<Reply> {
     let late = valid_until.is_some_and(|until| clock::since_boot() > until);
-    late.then(|| {
-        Reply::NotSent("the proof had died before the request could leave".to_owned())
-    })
+    late.then(|| Reply::NotSent("the proof had died before the request could leave".to_owned()))
 }
 
 fn reply<T>(outcome: Result<T, AskError>) -> Reply {

@@ -1,9 +1,9 @@
 //! The way to the API server: two clients over one configuration, and one way to ask.
 //!
 //! [`Clients::reads`] is for everything that may be asked again. [`Clients::writes`] is for the guarded writes: it sends a
-//! request at most once (kube's default re-sends a PATCH up to 15 times, by when the facts that justified it are long gone)
-//! and gives up after [`REQUEST_TIMEOUT`], because a proof is fresh for seconds only. Whoever asks something asks through
-//! [`ask`], which has a hard limit and tells a refusal from an outcome that is not known.
+//! request at most once (kube's default re-sends a PATCH up to 15 times, by when the facts that justified it are long gone).
+//! Whoever asks something asks through [`ask`], which gives up after [`REQUEST_TIMEOUT`], because a proof is fresh for seconds
+//! only, and which tells a refusal from an outcome that is not known.
 
 use crate::args::Settings;
 use crate::words;
@@ -146,9 +146,9 @@ pub async fn ask_within<T>(
             status.message, status.code
         ))),
         // serde quotes what it cannot read, and that may be a Secret.
-        Ok(Err(kube::Error::SerdeError(_))) => Err(AskError::Unknown(
-            "its answer cannot be decoded".to_owned(),
-        )),
+        Ok(Err(kube::Error::SerdeError(_))) => {
+            Err(AskError::Unknown("its answer cannot be decoded".to_owned()))
+        }
         Ok(Err(error)) => Err(AskError::Unknown(words::chain(&error))),
         Err(_) => Err(AskError::Timeout(limit)),
     }

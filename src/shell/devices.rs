@@ -16,7 +16,7 @@ use crate::core::select;
 use crate::fence::address::{Address, AddressRules};
 use crate::fence::credentials::{Credentials, CredentialsError};
 use crate::fence::redfish::{self, Redfish, RedfishSettings};
-use crate::fence::tls::Verification;
+use crate::fence::tls::CertificateCheck;
 use crate::fence::{DeviceError, FenceDriver};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, Client};
@@ -50,7 +50,7 @@ pub type Duplicates = BTreeMap<(String, String), String>;
 pub struct Access {
     /// The driver.
     pub driver: Arc<dyn FenceDriver>,
-    /// Keys of the Secret whose value ended in a newline, which was left away.
+    /// Keys of the Secret whose value ended in a newline, which was dropped.
     pub trimmed_keys: Vec<&'static str>,
 }
 
@@ -154,20 +154,20 @@ impl Devices {
         Ok(((name.clone(), version), credentials?))
     }
 
-    async fn verification(&self, tls: &TlsSettings) -> Result<Verification, DeviceError> {
+    async fn verification(&self, tls: &TlsSettings) -> Result<CertificateCheck, DeviceError> {
         match tls.verification {
-            TlsVerification::None => Ok(Verification::None),
+            TlsVerification::None => Ok(CertificateCheck::None),
             TlsVerification::Pinned => {
                 let fingerprint = tls.sha256_fingerprint.as_deref().unwrap_or_default();
                 let fingerprint = fingerprint.parse().map_err(|error| DeviceError::Settings {
                     field: "redfish.tls.sha256Fingerprint",
                     problem: format!("{error}"),
                 })?;
-                Ok(Verification::Pinned(fingerprint))
+                Ok(CertificateCheck::Pinned(fingerprint))
             }
             TlsVerification::Full => {
                 let ca_bundle_pem = self.ca_bundle(tls).await?;
-                Ok(Verification::Full { ca_bundle_pem })
+                Ok(CertificateCheck::Full { ca_bundle_pem })
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! The name is made from the outage itself, so that two operators, or one that has crashed, open one record and not two.
 
-use super::act::MANAGER;
+use super::client::MANAGER;
 use crate::api::fence::{NodeFence, NodeFenceSpec, Trigger, TriggerType};
 use crate::api::policy::{NodeFencingPolicy, UnhealthyCondition};
 use crate::core::observed::NodeView;

@@ -170,7 +170,9 @@ impl Publisher {
             let why = match ask_within(CALL_TIME_MAX, self.send(event)).await {
                 Ok(()) => return Ok(()),
                 // Refused for good: asking again would change nothing.
-                Err(error @ AskError::Refused { .. }) => return Err(("Refused", error.to_string())),
+                Err(error @ AskError::Refused { .. }) => {
+                    return Err(("Refused", error.to_string()));
+                }
                 Err(error) => error.to_string(),
             };
             if tries == TRIES_MAX {

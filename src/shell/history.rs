@@ -46,7 +46,7 @@ async fn clear(context: &Context) {
             ),
             // Gone, or changed since it was judged: the cache will tell.
             Reply::Refused(404 | 409, _) => {}
-            Reply::Refused(_, reason) | Reply::Unknown(reason) => {
+            Reply::Refused(_, reason) | Reply::NotSent(reason) | Reply::Unknown(reason) => {
                 tracing::warn!(
                     fence = name,
                     reason,

@@ -10,7 +10,7 @@ use crate::api::fence_status::AttemptAction;
 use crate::api::settings::FenceMode;
 use crate::clock::{self, Clock};
 use crate::core::incident::{
-    Attempt, Device, DeviceOrder, DeviceReply, Held, Level, OffResult, Settings, Sight,
+    Attempt, Device, DeviceOrder, DeviceReply, Level, OffResult, OwnClaim, Settings, Sight,
 };
 use crate::core::observed::{NodeView, PodView, Ready, Seen};
 use crate::core::proof::DeviceReadings;
@@ -44,7 +44,7 @@ pub struct Job {
     /// The incident's settings.
     pub settings: Settings,
     /// The claim under which a command may be sent.
-    pub claim: Option<Held>,
+    pub claim: Option<OwnClaim>,
 }
 
 /// Carries the order out. Dropping the future ends all device work at once.
@@ -87,6 +87,32 @@ pub async fn run(context: &Context, job: &Job) -> DeviceReply {
                 }),
             }
         }
+    }
+}
+
+/// The answer to an order that could not be carried out, or whose work was lost on the way. A command may have been sent then.
+pub fn unanswered(order: &DeviceOrder, devices: &[Device], why: &str) -> DeviceReply {
+    let sight = |device: &Device| Sight {
+        device: device.name.clone(),
+        reading: Err(why.to_owned()),
+        at: clock::since_boot(),
+    };
+    match order {
+        DeviceOrder::Look => DeviceReply::Looked(devices.iter().map(sight).collect()),
+        DeviceOrder::Off(attempt) => {
+            let result = match devices.is_empty() {
+                true => OffResult::NotSent(why.to_owned()),
+                false => OffResult::Unknown(why.to_owned()),
+            };
+            let names = attempt.devices.iter().cloned();
+            DeviceReply::Commanded(names.map(|name| (name, result.clone())).collect())
+        }
+        DeviceOrder::Confirm { .. } => DeviceReply::Confirmed {
+            readings: Vec::new(),
+            failures: vec![why.to_owned()],
+            kubelet_answers: false,
+            pods: None,
+        },
     }
 }
 

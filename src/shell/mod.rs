@@ -1,4 +1,23 @@
 //! The only place that talks to Kubernetes: observe, ask the core, act, look again.
+//!
+//! | room | what happens there |
+//! |---|---|
+//! | [`run`], [`stop`] | the life of the process: connect, check, serve, work, end |
+//! | [`preflight`], [`health`], [`server`] | what must hold before the work; `/livez`, `/readyz`, `/metrics` |
+//! | [`client`] | the two clients, and the one way to ask the API server something |
+//! | [`cache`], [`slim`], [`undecodable`] | the watches, cut down to what is used, and objects that cannot be read |
+//! | [`context`] | what all loops share; who may act; whether etcd went back in time |
+//! | [`control`] | which loop a change wakes |
+//! | [`detect`], [`draft`] | from nodes and policies to NodeFences; stray taints of ours |
+//! | [`incident`] | the loop of one NodeFence: read, ask [`crate::core`], do one thing |
+//! | [`resolve`] | from API objects to the settings that the core knows |
+//! | [`observe`], [`act`] | the quorum reads of a round, and its guarded writes |
+//! | [`jobs`] | device work, beside the loops |
+//! | [`devices`], [`lockout`] | from a FenceDevice to a driver, one talk at a time; no account is locked by our guesses |
+//! | [`probe`] | looks at devices in peace time, and the status of FenceDevices |
+//! | [`policy_status`] | the status of NodeFencingPolicies |
+//! | [`events`], [`metrics`] | what people get to know |
+//! | [`merge`], [`marks`] | small helpers: status patches, "has it changed?" |
 
 pub mod act;
 pub mod cache;

@@ -4,13 +4,13 @@ use crate::bmc::{Bmc, Certificate, reply};
 use crate::device::{observe, service, settings, settings_of, verdict_of};
 use node_fencing_operator::fence::DeviceError;
 use node_fencing_operator::fence::redfish::{Redfish, RedfishSettings};
-use node_fencing_operator::fence::tls::{Fingerprint, Verification};
+use node_fencing_operator::fence::tls::{CertificateCheck, Fingerprint};
 use std::time::Duration;
 
 /// What an off machine behind this certificate is read as, and the message of the error.
 async fn with_certificate(
     certificate: &Certificate,
-    verification: Verification,
+    verification: CertificateCheck,
 ) -> (String, String) {
     let bmc = Bmc::tls(certificate, service("\"Off\"")).await;
     let driver = Redfish::new(RedfishSettings {
@@ -31,8 +31,8 @@ async fn with_certificate(
     verdict
 }
 
-fn full(bundle: &str) -> Verification {
-    Verification::Full {
+fn full(bundle: &str) -> CertificateCheck {
+    CertificateCheck::Full {
         ca_bundle_pem: Some(bundle.as_bytes().to_vec()),
     }
 }
@@ -58,18 +58,18 @@ async fn full_verification_checks_chain_name_and_dates() {
         (
             "expired",
             Certificate::valid_until(2001),
-            Verification::None,
+            CertificateCheck::None,
             "has expired",
         ),
         (
             "another host",
             Certificate::of_host("bmc.example"),
-            Verification::None,
+            CertificateCheck::None,
             "is for another host",
         ),
     ] {
         // The last two are signed by the CA that is trusted.
-        let trust = if trust == Verification::None {
+        let trust = if trust == CertificateCheck::None {
             full(&certificate.issuer_pem)
         } else {
             trust
@@ -89,14 +89,14 @@ async fn a_self_signed_ca_certificate_is_for_a_pin() {
         message.contains("pin the certificate with `tls.verification: Pinned`"),
         "{message}"
     );
-    let pin = Verification::Pinned(Fingerprint::of(&certificate.der));
+    let pin = CertificateCheck::Pinned(Fingerprint::of(&certificate.der));
     assert_eq!(with_certificate(&certificate, pin).await.0, "Off");
 }
 
 #[tokio::test]
 async fn a_pin_is_for_one_certificate_and_its_key() {
     let certificate = Certificate::valid_until(2001);
-    let pin = Verification::Pinned(Fingerprint::of(&certificate.der));
+    let pin = CertificateCheck::Pinned(Fingerprint::of(&certificate.der));
     assert_eq!(
         with_certificate(&certificate, pin.clone()).await.0,
         "Off",
@@ -122,11 +122,13 @@ async fn a_pin_is_for_one_certificate_and_its_key() {
 async fn no_verification_still_demands_the_key_of_the_certificate() {
     let certificate = Certificate::of_host("anything");
     assert_eq!(
-        with_certificate(&certificate, Verification::None).await.0,
+        with_certificate(&certificate, CertificateCheck::None)
+            .await
+            .0,
         "Off"
     );
     assert_eq!(
-        with_certificate(&certificate.stolen(), Verification::None)
+        with_certificate(&certificate.stolen(), CertificateCheck::None)
             .await
             .0,
         "TlsIdentity"

@@ -6,7 +6,7 @@ use node_fencing_operator::core::reading::PowerState;
 use node_fencing_operator::fence::address::{Address, AddressRules};
 use node_fencing_operator::fence::credentials::Credentials;
 use node_fencing_operator::fence::redfish::{Redfish, RedfishSettings};
-use node_fencing_operator::fence::tls::Verification;
+use node_fencing_operator::fence::tls::CertificateCheck;
 use node_fencing_operator::fence::{DeviceError, FenceDriver};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub fn settings_with(address: &str, annotations: &BTreeMap<String, String>) -> R
     RedfishSettings {
         address: Address::parse(address).unwrap(),
         system_id: None,
-        verification: Verification::None,
+        verification: CertificateCheck::None,
         credentials: Arc::new(
             Credentials::from_secret("bmc", &BTreeMap::from(data), annotations).unwrap(),
         ),

@@ -11,7 +11,7 @@ use super::address::{Address, AddressRules};
 use super::credentials::Credentials;
 use super::error::printable;
 use super::http::Target;
-use super::tls::{self, Verification};
+use super::tls::{self, CertificateCheck};
 use super::{DeviceError, FenceDriver, FenceSession};
 use crate::clock::Clock;
 use session::Session;
@@ -25,12 +25,12 @@ const SYSTEMS: &str = "/redfish/v1/Systems";
 /// All that is needed to talk to one system's Redfish service.
 #[derive(Debug, Clone)]
 pub struct RedfishSettings {
-    /// Where it listens; `http://` only with [`Verification::None`].
+    /// Where it listens; `http://` only with [`CertificateCheck::None`].
     pub address: Address,
     /// Id of the system below `/redfish/v1/Systems/`, or its path from `/redfish/v1/` on; none where there is exactly one.
     pub system_id: Option<String>,
     /// How the certificate is checked.
-    pub verification: Verification,
+    pub verification: CertificateCheck,
     /// User and password.
     pub credentials: Arc<Credentials>,
     /// Where credentials may go.
@@ -77,7 +77,7 @@ impl Redfish {
                     config.map_err(|error| invalid("redfish.tls.caRef", error.to_string()))?;
                 Some(TlsConnector::from(Arc::new(config)))
             }
-            (true, Verification::None) => None,
+            (true, CertificateCheck::None) => None,
             (true, _) => {
                 let problem = format!(
                     "{address} is plain http, which would show the password to the network; use https://"

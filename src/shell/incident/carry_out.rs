@@ -3,7 +3,9 @@
 use super::{LOOK_AGAIN_MAX, Next, Round, STAGE_WRITE_AFTER, Stored};
 use crate::api::fence_status::NodeFenceStatus;
 use crate::clock;
-use crate::core::incident::{Attempt, Decision, DeviceOrder, Effect, Evidence, Reply, Settings};
+use crate::core::incident::{
+    Attempt, Decision, DeviceOrder, DeviceReply, Effect, Evidence, Reply, Settings,
+};
 use crate::core::record;
 use crate::core::reply::{Asked, learn};
 use crate::core::stage::Stage;
@@ -11,8 +13,10 @@ use crate::core::taint::NodePatch;
 use crate::shell::act;
 use crate::shell::jobs::{self, Job};
 use crate::shell::merge::status_patch;
+use futures::FutureExt;
 use kube::ResourceExt;
-use std::sync::PoisonError;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 impl Round<'_> {
@@ -110,7 +114,11 @@ impl Round<'_> {
         let since = self.incident.memory.stage.map_or(now, |(_, since)| since);
         let old_enough = now.saturating_sub(since) >= STAGE_WRITE_AFTER;
         if old_enough && self.worth_writing() {
-            self.write_status().await;
+            let reply = self.write_status().await;
+            if reply != Reply::Done {
+                // The record only: it is written again with the next look.
+                tracing::warn!(fence = %self.fence.name_any(), ?reply, "the stage could not be written down");
+            }
         }
         let pause = match wake {
             Some(at) => at
@@ -154,26 +162,35 @@ impl Round<'_> {
         level: usize,
         number: u64,
     ) -> Next {
+        let (answers, name) = (self.incident.answers.clone(), settings.fence.clone());
         let Some(level) = settings.levels.get(level).cloned() else {
+            let nothing = jobs::unanswered(&order, &[], "the level is gone from the policy");
+            answer(&answers, number, nothing);
             return Next::Wait(Duration::from_secs(1));
         };
+        // What is said for the job if it ends without a word.
+        let lost = jobs::unanswered(
+            &order,
+            &level.devices,
+            "the work with the device ended without an answer",
+        );
         let job = Job {
             order,
             level,
             settings: settings.clone(),
             claim: self.incident.memory.claim.clone(),
         };
-        let (context, answers) = (self.context.clone(), self.incident.answers.clone());
-        let name = settings.fence.clone();
+        let context = self.context.clone();
         if let Some(old) = self.incident.job.take() {
             old.abort();
         }
         self.incident.job = Some(tokio::spawn(async move {
-            let reply = jobs::run(&context, &job).await;
-            answers
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push((number, reply));
+            let work = AssertUnwindSafe(jobs::run(&context, &job)).catch_unwind();
+            let reply = work.await.unwrap_or_else(|_| {
+                tracing::error!(fence = name, "the work with a device has panicked");
+                lost
+            });
+            answer(&answers, number, reply);
             // Nobody listens any more only while the operator ends.
             let _ = context.wake.send(name);
         }));
@@ -225,4 +242,12 @@ impl Round<'_> {
             }
         }
     }
+}
+
+/// Leaves the answer to an order for the next round.
+fn answer(answers: &Mutex<Vec<(u64, DeviceReply)>>, number: u64, reply: DeviceReply) {
+    answers
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push((number, reply));
 }

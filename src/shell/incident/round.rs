@@ -27,6 +27,10 @@ impl Round<'_> {
         {
             return next;
         }
+        let Some(nonce) = nonce() else {
+            tracing::error!(fence = %self.fence.name_any(), "the system gives no random bytes: no claim can be told apart from another; tries again");
+            return Next::Wait(Duration::from_secs(1));
+        };
         // Taken before anything is read: what is judged is a Node that was read after the last reading.
         let answers = self.answers();
         let foreseen = plan::foresee(&self.incident.memory);
@@ -47,7 +51,7 @@ impl Round<'_> {
         self.admit(&settings, &mut observed, policy.as_ref());
         let moment = Moment {
             now: clock::since_boot(),
-            nonce: nonce(),
+            nonce,
         };
         let decision = plan::step(&settings, &mut self.incident.memory, &observed, &moment);
         let held = decision.stage == Stage::Held && observed.hold.is_some();
@@ -169,14 +173,10 @@ impl Round<'_> {
     }
 }
 
-/// Eight characters that no other round gets, of those that may stand in a taint's value.
-fn nonce() -> String {
+/// Eight characters that no other round gets, of those that may stand in a taint's value. None: no randomness. A clock would not
+/// do, two processes may read the same.
+fn nonce() -> Option<String> {
     let mut bytes = [0_u8; 4];
-    if getrandom::fill(&mut bytes).is_err() {
-        // Without randomness the time since boot still tells our own rounds apart.
-        bytes = u32::try_from(clock::since_boot().as_nanos() & u128::from(u32::MAX))
-            .unwrap_or_default()
-            .to_be_bytes();
-    }
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    getrandom::fill(&mut bytes).ok()?;
+    Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
