@@ -80,12 +80,16 @@ fn a_list_that_was_not_read_is_never_an_empty_one() {
         };
         assert_eq!(hindrance(Some(&node), &observed), Some(Hindrance::NotRead));
     }
-    for unread in [Seen::NotRead, Seen::Failed("HTTP 503".to_owned())] {
+    let failed = Seen::Failed("HTTP 503".to_owned());
+    for (unread, hindrance) in [
+        (Seen::NotRead, Hindrance::LastList),
+        (failed, Hindrance::NotRead),
+    ] {
         let observed = Observed {
             attachments: unread,
             ..drained()
         };
-        assert_eq!(attachments_left(&observed), Err(Hindrance::NotRead));
+        assert_eq!(attachments_left(&observed), Err(hindrance));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::core::fixtures::settings;
-use crate::core::incident::{Attempt, Held};
+use crate::core::incident::{Attempt, OwnClaim};
 use crate::core::observed::LeaseView;
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ const LATE_EFFECT: Duration = Duration::from_secs(60);
 /// Under a claim, quiesced, with a command written down.
 fn memory() -> Memory {
     Memory {
-        claim: Some(Held {
+        claim: Some(OwnClaim {
             value: "fence-n1".to_owned(),
             uid: "uid-1".to_owned(),
             boot_id: "boot-1".to_owned(),

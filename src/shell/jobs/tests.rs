@@ -68,7 +68,7 @@ impl Lab {
     }
 
     async fn run(&self, order: DeviceOrder, claim: Option<&str>) -> DeviceReply {
-        let held = claim.map(|value| Held {
+        let held = claim.map(|value| OwnClaim {
             value: value.to_owned(),
             uid: "uid-1".to_owned(),
             boot_id: "boot-1".to_owned(),

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::core::fixtures::{claimed, drained, lease, off_readings, settings};
-use crate::core::incident::Held;
+use crate::core::incident::OwnClaim;
 
 const CLAIM_VALUE: &str = "fence-n1";
 
@@ -13,7 +13,7 @@ fn decided_at(seconds: u64) -> Effect {
         ..settings()
     };
     let mut memory = Memory {
-        claim: Some(Held {
+        claim: Some(OwnClaim {
             value: CLAIM_VALUE.to_owned(),
             uid: "uid-1".to_owned(),
             boot_id: "boot-1".to_owned(),
