@@ -4,7 +4,7 @@
 
 CARGO ?= cargo
 # e2e tests at the same time: each brings up a cluster of its own, 700 MiB and a busy core for some seconds, then mostly waits.
-E2E_THREADS ?= 3
+E2E_THREADS ?= 5
 # Further arguments of `lab` and `bench-failover`: make lab ARGS="--kind real", make bench-failover ARGS="--runs 3 --verbose".
 ARGS ?=
 
