@@ -185,11 +185,13 @@ fn fill_a_store(directory: &Path) -> Result<()> {
 fn leaves_nothing_behind_when_it_is_killed() -> Result<()> {
     let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"))
         .arg("up")
+        .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()?;
     let output = lab.stdout.take().context("no output")?;
-    let mut lines = BufReader::new(output).lines();
-    lines.next().context("the lab ended before it was up")??;
+    let mut lines = BufReader::new(output).lines().map_while(Result::ok);
+    let is_up = lines.any(|line| line.starts_with("export KUBECONFIG="));
+    ensure!(is_up, "the lab ended before it was up");
 
     let children = descendants(lab.id())?;
     let scratch = children
@@ -201,7 +203,7 @@ fn leaves_nothing_behind_when_it_is_killed() -> Result<()> {
     lab.kill()?;
     lab.wait()?;
 
-    let end = Instant::now() + Duration::from_secs(5);
+    let end = Instant::now() + Duration::from_secs(20);
     loop {
         let alive: Vec<_> = children.iter().filter(|pid| is_alive(**pid)).collect();
         if alive.is_empty() && !scratch.exists() {
