@@ -365,3 +365,6 @@ fn usable(level: &Level, sights: &[Sight], mode: FenceMode) -> Result<(), Unusab
         }
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,15 +3,19 @@
 use super::*;
 use crate::core::fixtures::{claimed, drained, lease, off_readings, settings};
 use crate::core::incident::OwnClaim;
+use crate::core::proof::IdentityRule;
 
 const CLAIM_VALUE: &str = "fence-n1";
 
-/// Claimed, quiesced at 10 s, read Off until 13 s, the evidence stored, and one pod of the node still there.
-fn decided_at(seconds: u64) -> Effect {
-    let settings = Settings {
+fn confirm_only() -> Settings {
+    Settings {
         mode: FenceMode::ConfirmOnly,
         ..settings()
-    };
+    }
+}
+
+/// Claimed, quiesced at 10 s, read Off until 13 s, the evidence stored, and one pod of the node still there.
+fn decided_at(settings: &Settings, seconds: u64) -> Effect {
     let mut memory = Memory {
         claim: Some(OwnClaim {
             value: CLAIM_VALUE.to_owned(),
@@ -46,13 +50,13 @@ fn decided_at(seconds: u64) -> Effect {
         now: Duration::from_secs(seconds),
         nonce: "n2".to_owned(),
     };
-    crate::core::plan::step(&settings, &mut memory, &observed, &moment).effect
+    crate::core::plan::step(settings, &mut memory, &observed, &moment).effect
 }
 
 #[test]
 fn pods_may_be_deleted_until_the_proof_dies() {
     for seconds in [14, 28] {
-        match decided_at(seconds) {
+        match decided_at(&confirm_only(), seconds) {
             Effect::Evict(eviction) => {
                 assert_eq!(eviction.valid_until, Duration::from_secs(28));
                 assert_eq!(eviction.pods.len(), 1);
@@ -60,5 +64,14 @@ fn pods_may_be_deleted_until_the_proof_dies() {
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!(decided_at(29), Effect::Wait);
+    assert_eq!(decided_at(&confirm_only(), 29), Effect::Wait);
+}
+
+/// S5: the machine behind the device was pinned, or its pin corrected, while the readings were taken.
+#[test]
+fn readings_that_were_taken_for_another_identity_are_taken_anew() {
+    let mut settings = confirm_only();
+    settings.levels[0].devices[0].identity = IdentityRule::NotPinned;
+    let effect = decided_at(&settings, 14);
+    assert!(matches!(effect, Effect::Device { .. }), "{effect:?}");
 }
