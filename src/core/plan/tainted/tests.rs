@@ -1,12 +1,12 @@
 //! What the words and the power commands are while `out-of-service` stands.
 
 use super::*;
-use crate::api::settings::{ApprovalTimeout, PodDeletion, RecoveryStrategy};
-use crate::core::incident::{Approval, Device, Memory, Record, Settings, Sight};
+use crate::core::fixtures;
+use crate::core::incident::{Device, Memory, Settings, Sight};
 use crate::core::observed::{
-    AttachmentView, CLAIM, ConditionView, NodeView, OUT_OF_SERVICE, Observed, Seen, TaintView,
+    AttachmentView, CLAIM, NodeView, OUT_OF_SERVICE, Observed, Seen, TaintView,
 };
-use crate::core::proof::{IdentityRule, Require, Verification};
+use crate::core::proof::IdentityRule;
 use crate::core::reading::{PowerState, Reading};
 
 const CLAIM_VALUE: &str = "node-1-abcd-00000001";
@@ -22,80 +22,38 @@ fn settings(mode: FenceMode) -> Settings {
         node: "node-1".to_owned(),
         node_uid: Some("uid".to_owned()),
         boot_id: Some("boot".to_owned()),
-        human: false,
-        adopted: false,
         mode,
-        strategy: RecoveryStrategy::OutOfServiceTaint,
-        pod_deletion: PodDeletion::Expedited,
         release: ReleaseMode::AfterRecovery,
-        detach_timeout: Duration::from_secs(60),
-        release_timeout: Duration::from_secs(60),
-        verification: Verification {
-            off_reads_min: 2,
-            window: Duration::from_secs(1),
-        },
-        read_period: Duration::from_secs(1),
         late_effect: Duration::from_secs(5),
         levels: vec![Level {
-            name: "level".to_owned(),
-            require: Require::All,
-            attempts_max: 1,
-            retry_period: Duration::from_secs(1),
             timeout: Duration::from_secs(60),
             devices: vec![device],
+            ..fixtures::level()
         }],
-        approval: Approval::NotNeeded,
-        approval_timeout: Duration::from_secs(3600),
-        approval_on_timeout: ApprovalTimeout::Wait,
-        unsupported: None,
-        unheard: None,
-        released: false,
-        stop: None,
-        record: Record::default(),
+        ..fixtures::settings()
     }
 }
 
 fn taint(key: &str, value: &str) -> TaintView {
-    TaintView {
-        key: key.to_owned(),
-        value: Some(value.to_owned()),
-        effect: "NoExecute".to_owned(),
-        time_added: None,
-    }
+    fixtures::taint(key, value, "NoExecute")
 }
 
 fn observed(attachments: Vec<AttachmentView>) -> Observed {
     let node = NodeView {
         name: "node-1".to_owned(),
         uid: "uid".to_owned(),
-        labels: Default::default(),
-        annotation_keys: Vec::new(),
-        unschedulable: false,
         taints: vec![
             taint(CLAIM, CLAIM_VALUE),
             taint(OUT_OF_SERVICE, "nodeshutdown"),
         ],
-        conditions: vec![ConditionView {
-            kind: "Ready".to_owned(),
-            status: "Unknown".to_owned(),
-            transition: "then".to_owned(),
-        }],
         boot_id: "boot".to_owned(),
-        system_uuid: "uuid".to_owned(),
-        volumes_attached: 0,
+        ..fixtures::node()
     };
     Observed {
         node: Seen::Present(node),
-        lease: Seen::NotRead,
-        pods: Seen::Present(Vec::new()),
         attachments: Seen::NotRead,
         attachments_cached: attachments,
-        tolerated_volumes: Vec::new(),
-        kubelet_answers: false,
-        evidence: Seen::NotRead,
-        hold: None,
-        rival: false,
-        frozen: None,
+        ..fixtures::drained()
     }
 }
 
