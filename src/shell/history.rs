@@ -58,3 +58,6 @@ async fn clear(context: &Context) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

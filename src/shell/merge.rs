@@ -63,5 +63,13 @@ mod tests {
     fn the_same_is_no_patch() {
         let one = json!({"a": {"b": [1, {"c": null}]}});
         assert_eq!(difference(&one, &one.clone()), None);
+        assert_eq!(status_patch(Some("7"), Some(&one), &one), None);
+    }
+
+    #[test]
+    fn a_status_is_patched_on_the_version_that_it_was_derived_from() {
+        let patch = status_patch(Some("7"), Some(&json!({"a": 1})), &json!({"b": 2}));
+        let expected = json!({"metadata": {"resourceVersion": "7"}, "status": {"a": null, "b": 2}});
+        assert_eq!(patch, Some(expected));
     }
 }

@@ -4,6 +4,7 @@
 //! the core's decisions, replayed here over the real [`step`] and [`learn`]. `UPDATE=1` rewrites them; a stale file fails. The
 //! language of the files is described in `tests/golden/README.md`.
 
+mod bounds;
 mod cluster;
 mod story;
 

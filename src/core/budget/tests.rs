@@ -165,6 +165,21 @@ fn only_so_many_at_once_the_older_ones_first() {
     );
 }
 
+/// L5: its device does not answer, so it could not begin if it had the place.
+#[test]
+fn an_older_incident_that_waits_for_something_else_keeps_no_place_free() {
+    let nodes = [node("a", "Unknown", &[]), node("b", "Unknown", &[])];
+    for (waits, outcome) in [(true, "MaxConcurrent"), (false, "admitted")] {
+        let older = Open {
+            created: "e".to_owned(),
+            waits,
+            ..open("f-b", "b", false)
+        };
+        let judged = judge(&nodes, vec![older], |_, _| {}, FenceMode::PowerOff, false);
+        assert_eq!(judged, outcome);
+    }
+}
+
 #[test]
 fn too_many_down_at_once_hold_power_commands_until_somebody_approves() {
     let nodes = [

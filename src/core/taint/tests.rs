@@ -145,3 +145,40 @@ fn quarantine_is_lifted_only_by_another_boot() {
     assert_eq!(patch.operations, expected);
     assert_eq!(lift_quarantine(&node(Vec::new())), None);
 }
+
+/// L6: kubelet and others have written the Node since it was read, and have added taints. What tests its own element lands all
+/// the same; only a claim that is given back tests the whole list, and is decided again.
+#[test]
+fn what_others_write_meanwhile_refuses_us_nothing() {
+    let claimed = node(vec![other(), ours()]);
+    let tainted = node(vec![other(), ours(), out_of_service_taint()]);
+    let quarantined = node(vec![other(), taint(QUARANTINE, "boot-0", "NoSchedule")]);
+    let table = [
+        (
+            node(vec![other()]),
+            Some(claim(&node(vec![other()]), "fence-n1")),
+        ),
+        (claimed.clone(), Some(claim(&claimed, "fence-n2"))),
+        (claimed.clone(), out_of_service(&claimed, proof("fence-n1"))),
+        (tainted.clone(), release(&tainted, "fence-n1", None)),
+        (
+            tainted.clone(),
+            release(&tainted, "fence-n1", Some("boot-1")),
+        ),
+        (quarantined.clone(), lift_quarantine(&quarantined)),
+    ];
+    for (read, patch) in table {
+        let mut taints: Vec<Value> = read.taints.iter().map(element).collect();
+        taints.push(element(&taint("came-meanwhile", "x", "NoSchedule")));
+        let mut stored = json!({
+            "metadata": {"uid": "uid-1", "resourceVersion": "999", "labels": {"new": ""}, "annotations": {"new": ""}},
+            "spec": {"unschedulable": true, "taints": taints},
+            "status": {"conditions": [{"type": "Ready", "status": "Unknown"}], "nodeInfo": {"bootID": "boot-1"}},
+        });
+        let operations = patch.expect("a patch").operations;
+        let patch: json_patch::Patch = serde_json::from_value(operations).expect("a JSON Patch");
+        json_patch::patch(&mut stored, &patch).expect("every test holds");
+        let left = stored["spec"]["taints"].to_string();
+        assert!(left.contains("came-meanwhile"), "{left}");
+    }
+}

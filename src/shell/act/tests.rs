@@ -118,3 +118,25 @@ async fn a_pod_is_deleted_only_if_it_still_is_the_one_that_was_seen() {
     let reply = evict(&context, eviction(future)).await;
     assert!(matches!(reply, Reply::Refused(409, _)), "{reply:?}");
 }
+
+/// S9: the record that was judged, at the version that was judged, and no other.
+#[tokio::test]
+async fn a_record_is_deleted_only_as_it_was_judged() {
+    let cluster = Cluster::new().await;
+    let spec = json!({
+        "nodeName": "worker-1", "trigger": {"type": "NodeCondition"},
+        "fence": {"mode": "PowerOff"}, "recovery": {}, "release": {}, "powerOn": {},
+    });
+    let mut fence = NodeFence::new("fence", serde_json::from_value(spec).expect("a spec"));
+    fence.metadata.uid = Some("uid-fence".to_owned());
+    fence.metadata.resource_version = Some("7".to_owned());
+    delete_record(&cluster.context(), &fence).await;
+    let seen = cluster.server.seen();
+    assert!(
+        seen[0]
+            .line
+            .starts_with("DELETE /apis/nodefencing.io/v1alpha1/nodefences/fence")
+    );
+    let judged = json!({"uid": "uid-fence", "resourceVersion": "7"});
+    assert_eq!(seen[0].body["preconditions"], judged);
+}

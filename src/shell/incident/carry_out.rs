@@ -40,9 +40,10 @@ impl Round<'_> {
             Effect::Release(patch) => self.release(patch).await,
             Effect::Evict(eviction) => act::evict(self.context, eviction).await,
             Effect::Bind { uid, boot_id } => {
-                self.incident.status.node_uid = Some(uid);
-                self.incident.status.boot_id = Some(boot_id);
-                self.write_status().await
+                let mut bound = self.incident.status.clone();
+                bound.node_uid = Some(uid);
+                bound.boot_id = Some(boot_id);
+                self.write(bound).await
             }
             Effect::RecordIntent(attempt) => self.record_intent(settings, &attempt).await,
             Effect::StoreEvidence(evidence) => self.store_evidence(&evidence, now).await,

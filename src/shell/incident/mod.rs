@@ -203,3 +203,6 @@ struct Round<'a> {
     fence: &'a NodeFence,
     incident: &'a mut Incident,
 }
+
+#[cfg(test)]
+mod tests;
