@@ -132,11 +132,17 @@ async fn an_answer_that_cannot_be_trusted_is_no_answer() {
         list["metadata"]["continue"] = json!("more");
         (200, list)
     };
+    let of_no_version = |kind: &str| (200, fake::list(kind, "", &[]));
     let answers = |kind: &str| {
         [
             failure(500, "etcd is slow"),
             failure(403, "forbidden"),
             (200, json!({"items": "nonsense"})),
+            (
+                200,
+                json!({"kind": format!("{kind}List"), "metadata": {}, "items": []}),
+            ),
+            of_no_version(kind),
             cut(kind),
         ]
     };
@@ -179,6 +185,19 @@ async fn an_object_that_is_not_the_one_asked_for_is_no_answer() {
         cluster.put(NODE, 200, body);
         let node = node(&cluster.context(), "worker-1").await;
         assert!(matches!(node, Seen::Failed(_)), "{pointer} {value}");
+    }
+}
+
+/// F22: somebody on the way answers 404, who knows nothing of the cluster.
+#[tokio::test]
+async fn a_404_that_is_not_the_api_servers_is_no_absence() {
+    let (_, mut other) = failure(404, "no such host");
+    other["reason"] = json!("Other");
+    for body in [other, json!({"error": "no such host"})] {
+        let cluster = cluster().await;
+        cluster.put(NODE, 404, body.clone());
+        let node = node(&cluster.context(), "worker-1").await;
+        assert!(matches!(node, Seen::Failed(_)), "{body}");
     }
 }
 
