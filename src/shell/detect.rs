@@ -448,3 +448,6 @@ fn now() -> Now {
         wall: clock::wall(),
     }
 }
+
+#[cfg(test)]
+mod tests;

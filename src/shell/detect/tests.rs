@@ -1,0 +1,164 @@
+//! What is opened, and what is tidied up: only what the Node and the NodeFence say when they are read again.
+
+use super::*;
+use crate::shell::fake::{self, Cluster, failure};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+const NODE: &str = "GET /api/v1/nodes/worker-1";
+const FENCES: &str = "/apis/nodefencing.io/v1alpha1/nodefences";
+
+/// The Node as it is, its `Ready`, and whether it carries the claim and `out-of-service`.
+fn node(ready: &str, claimed: bool, out_of_service: bool) -> Value {
+    let mut node = fake::node();
+    node["status"]["conditions"][0]["status"] = json!(ready);
+    let mut taints = Vec::new();
+    if claimed {
+        taints.push(node["spec"]["taints"][0].clone());
+    }
+    if out_of_service {
+        taints.push(json!({"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}));
+    }
+    node["spec"]["taints"] = json!(taints);
+    node
+}
+
+/// A NodeFence that is open, or has ended.
+fn fence(ended: bool) -> Value {
+    let succeeded = json!({
+        "type": "Succeeded", "status": "False", "reason": "Aborted", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    });
+    let conditions: Vec<Value> = ended.then_some(succeeded).into_iter().collect();
+    json!({
+        "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence",
+        "metadata": {"name": "fence", "uid": "uid-fence"},
+        "spec": {
+            "nodeName": "worker-1", "trigger": {"type": "Manual"},
+            "fence": {"mode": "PowerOff"}, "recovery": {}, "release": {}, "powerOn": {},
+        },
+        "status": {"conditions": conditions},
+    })
+}
+
+/// A detector whose cache has this Node, and the policy if there is one.
+struct Lab {
+    cluster: Cluster,
+    detector: Detector,
+    _watches: JoinSet<()>,
+}
+
+impl Lab {
+    async fn new(cached: Value, policy: Option<Value>) -> Self {
+        let cluster = Cluster::new().await;
+        let policies: Vec<Value> = policy.into_iter().collect();
+        for (path, kind, items) in [
+            ("/api/v1/nodes", "Node", vec![cached]),
+            (FENCES, "NodeFence", Vec::new()),
+            (
+                "/apis/nodefencing.io/v1alpha1/nodefencingpolicies",
+                "NodeFencingPolicy",
+                policies,
+            ),
+        ] {
+            let list = fake::list(kind, "7", &items);
+            cluster.put(&format!("GET {path}"), 200, list);
+        }
+        let (context, watches) = cluster.watching();
+        let caches = &context.caches;
+        caches.nodes.wait_until_ready().await.expect("the Nodes");
+        caches.fences.wait_until_ready().await.expect("NodeFences");
+        caches.policies.wait_until_ready().await.expect("policies");
+        Self {
+            cluster,
+            detector: Detector::new(context),
+            _watches: watches,
+        }
+    }
+
+    /// S18: a list was older than what had been seen before.
+    fn goes_back(&self) {
+        self.detector.context.revision.note(120, Some("90"));
+    }
+
+    /// How many NodeFences were created, and how many patches sent, once the Node has changed.
+    async fn writes(&mut self) -> (usize, usize) {
+        self.detector.node_changed("worker-1").await;
+        let requests = self.cluster.requests();
+        let count = |verb: &str| requests.iter().filter(|it| it.starts_with(verb)).count();
+        (count("POST "), count("PATCH "))
+    }
+}
+
+/// One that wants every node fenced at once that is `Ready=Unknown`.
+fn policy() -> Value {
+    json!({
+        "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFencingPolicy",
+        "metadata": {"name": "prod", "generation": 1},
+        "spec": {
+            "nodeSelector": {},
+            "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "durationSeconds": 0}],
+            "exclusions": {"minUptimeSeconds": 0},
+            "fence": {"mode": "PowerOff"},
+        },
+    })
+}
+
+/// S12: the cache says that the node is down.
+#[tokio::test]
+async fn an_incident_is_opened_only_if_the_node_still_is_unhealthy() {
+    let down = || node("Unknown", false, false);
+    let table = [
+        ((200, down()), false, 1),
+        ((200, node("True", false, false)), false, 0),
+        // Unhealthy, but not as the policy says.
+        ((200, node("False", false, false)), false, 0),
+        // S8.
+        ((200, node("Unknown", false, true)), false, 0),
+        (failure(404, "not found"), false, 0),
+        (failure(500, "etcd is slow"), false, 0),
+        ((200, down()), true, 0),
+    ];
+    for ((status, live), went_back, opened) in table {
+        let mut lab = Lab::new(down(), Some(policy())).await;
+        lab.cluster.put(NODE, status, live.clone());
+        if went_back {
+            lab.goes_back();
+        }
+        assert_eq!(lab.writes().await, (opened, 0), "{live} {went_back}");
+    }
+}
+
+/// A claim is taken away only if nobody can be at work under it, `out-of-service` only through a NodeFence that releases it.
+#[tokio::test]
+async fn only_what_no_open_incident_looks_after_is_tidied_up() {
+    let gone = || failure(404, "not found");
+    let ready = || node("True", true, false);
+    let table = [
+        (ready(), gone(), false, (0, 1)),
+        (ready(), (200, fence(true)), false, (0, 1)),
+        (ready(), (200, fence(false)), false, (0, 0)),
+        (ready(), failure(500, "etcd is slow"), false, (0, 0)),
+        (ready(), gone(), true, (0, 0)),
+        // The next incident takes it over.
+        (node("Unknown", true, false), gone(), false, (0, 0)),
+        (node("Unknown", true, true), gone(), false, (1, 0)),
+        (
+            node("Unknown", true, true),
+            (200, fence(false)),
+            false,
+            (0, 0),
+        ),
+        (node("True", false, true), gone(), false, (0, 0)),
+    ];
+    for (live, (status, fence), went_back, writes) in table {
+        let mut lab = Lab::new(live.clone(), None).await;
+        lab.cluster.put(NODE, 200, live.clone());
+        lab.cluster
+            .put(&format!("GET {FENCES}/fence"), status, fence.clone());
+        if went_back {
+            lab.goes_back();
+        }
+        assert_eq!(lab.writes().await, writes, "{live} {fence} {went_back}");
+    }
+}
