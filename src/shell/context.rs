@@ -318,6 +318,108 @@ impl Revision {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shell::fake::{self, Cluster};
+    use serde_json::{Value, json};
+    use tokio::task::JoinSet;
+
+    /// A NodeFence of policy `prod`, each of a node of its own.
+    fn fence(name: &str, status: Value) -> Value {
+        json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence",
+            "metadata": {"name": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {
+                "nodeName": format!("node-of-{name}"), "policyName": "prod",
+                "trigger": {"type": "NodeCondition"},
+                "fence": {"mode": "PowerOff"}, "recovery": {}, "release": {}, "powerOn": {},
+            },
+            "status": status,
+        })
+    }
+
+    /// The brakes of a process that has just begun and whose cache has these NodeFences.
+    struct Lab {
+        context: Arc<Context>,
+        _watches: JoinSet<()>,
+    }
+
+    impl Lab {
+        async fn new(fences: &[Value]) -> Self {
+            let cluster = Cluster::new().await;
+            let list = fake::list("NodeFence", "7", fences);
+            cluster.put("GET /apis/nodefencing.io/v1alpha1/nodefences", 200, list);
+            let (context, watches) = cluster.watching();
+            let fences = &context.caches.fences;
+            fences.wait_until_ready().await.expect("the NodeFences");
+            Self {
+                context,
+                _watches: watches,
+            }
+        }
+
+        /// Why the incident of this name is held, if it is: to look, or to take a place.
+        fn judged(&self, name: &str, takes: bool) -> Option<&'static str> {
+            let budget = json!({"maxConcurrent": 1, "maxPerHour": 3, "minHealthy": 0});
+            let spec = json!({"nodeSelector": {}, "budget": budget, "fence": {"mode": "PowerOff"}});
+            let spec = serde_json::from_value(spec).expect("a spec");
+            let policy = NodeFencingPolicy::new("prod", spec);
+            let fence = serde_json::from_value(fence(name, json!({}))).expect("a NodeFence");
+            let applicant = Applicant {
+                fence: &fence,
+                policy: Some(&policy),
+                approved: false,
+            };
+            let (brakes, context) = (&self.context.brakes, &self.context);
+            let judged = match takes {
+                true => brakes.admit(context, &applicant),
+                false => brakes.look(context, &applicant),
+            };
+            judged.err().map(|hold| hold.reason)
+        }
+    }
+
+    /// S13: both have looked before either acts.
+    #[tokio::test]
+    async fn two_incidents_cannot_both_take_the_last_place() {
+        let lab = Lab::new(&[fence("a", json!({})), fence("b", json!({}))]).await;
+        assert_eq!([lab.judged("a", false), lab.judged("b", false)], [None; 2]);
+        assert_eq!(lab.judged("a", true), None);
+        assert_eq!(lab.judged("b", true), Some("MaxConcurrent"));
+        // Its own place holds nobody.
+        assert_eq!(lab.judged("a", true), None);
+        lab.context.brakes.end("a");
+        assert_eq!(lab.judged("b", true), None);
+    }
+
+    /// S13: what a process before this one has begun goes on, and counts.
+    #[tokio::test]
+    async fn what_was_admitted_before_a_restart_counts() {
+        let ago = |hours: i64| clock::wall() - jiff::SignedDuration::from_hours(hours);
+        let ended = |hours: i64| {
+            let succeeded = json!({
+                "type": "Succeeded", "status": "True", "reason": "Recovered", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            });
+            json!({"conditions": [succeeded], "approvedTime": ago(hours).to_string()})
+        };
+        let claimed = json!({"claim": "a-n1"});
+        let tainted = json!({"taintAppliedTime": ago(0).to_string()});
+        let table = [
+            (vec![json!({})], None),
+            (vec![claimed], Some("MaxConcurrent")),
+            (vec![tainted], Some("MaxConcurrent")),
+            (vec![ended(0), ended(0)], None),
+            (vec![ended(0), ended(0), ended(0)], Some("MaxPerHour")),
+            (vec![ended(0), ended(0), ended(2)], None),
+        ];
+        for (before, held) in table {
+            let numbered = before.iter().enumerate();
+            let fences: Vec<Value> = numbered
+                .map(|(number, status)| fence(&format!("a{number}"), status.clone()))
+                .collect();
+            let lab = Lab::new(&fences).await;
+            assert_eq!(lab.judged("b", false), held, "{before:?}");
+        }
+    }
 
     /// S18: a quorum LIST older than what was seen before it was sent means that etcd was restored.
     #[test]

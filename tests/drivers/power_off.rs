@@ -5,6 +5,7 @@ use crate::device::{RESET, SYSTEM, driver, service, settings_of, system, system_
 use node_fencing_operator::core::reading::PowerState;
 use node_fencing_operator::fence::redfish::{Redfish, RedfishSettings};
 use node_fencing_operator::fence::{DeviceError, FenceDriver, OffOutcome};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// A running system that answers the command like this.
@@ -251,6 +252,28 @@ async fn nothing_is_sent_that_was_not_prepared_and_no_preparation_serves_twice()
         Err("Refused")
     );
     assert_eq!(bmc.commands().len(), 1);
+}
+
+/// What was prepared before may be another system by now, or one that no longer takes the command.
+#[tokio::test]
+async fn a_preparation_that_fails_leaves_nothing_prepared() {
+    let reads = AtomicU32::new(0);
+    let bmc = Bmc::plain(move |request| match request.method.as_str() {
+        "POST" => Act::Send(reply("204 No Content", "")),
+        _ if reads.fetch_add(1, Ordering::Relaxed) == 0 => {
+            Act::Send(reply("200 OK", &system("\"On\"")))
+        }
+        _ => Act::Send(reply("404 Not Found", "")),
+    })
+    .await;
+    let mut session = driver(&bmc).open();
+    session.prepare_off().await.unwrap();
+    session.prepare_off().await.unwrap_err();
+    assert_eq!(
+        session.force_off().await.map_err(|error| error.reason()),
+        Err("Refused")
+    );
+    assert!(bmc.commands().is_empty());
 }
 
 #[tokio::test]
