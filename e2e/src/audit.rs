@@ -26,6 +26,8 @@ pub const OPERATOR: &str = "system:serviceaccount:node-fencing-system:node-fenci
 #[derive(Clone)]
 pub struct AuditLog {
     path: PathBuf,
+    /// What is before this byte is of earlier uses of the control plane.
+    begin: u64,
     admin: Client,
 }
 
@@ -226,8 +228,16 @@ impl AuditLog {
         bail!("the audit log {} stands still", self.path.display())
     }
 
+    /// How long it is now.
+    pub(crate) fn end(&self) -> Result<u64> {
+        Ok(self.open()?.metadata()?.len())
+    }
+
     fn open(&self) -> Result<File> {
-        File::open(&self.path).with_context(|| format!("failed to open {}", self.path.display()))
+        let file = File::open(&self.path);
+        let mut file = file.with_context(|| format!("failed to open {}", self.path.display()))?;
+        file.seek(SeekFrom::Start(self.begin))?;
+        Ok(file)
     }
 }
 
@@ -236,6 +246,7 @@ impl ControlPlane {
     pub fn audit(&self) -> AuditLog {
         AuditLog {
             path: self.files().audit_log(),
+            begin: self.audit_begin,
             admin: self.admin(),
         }
     }

@@ -29,7 +29,7 @@ pub async fn run() -> Result<()> {
             Kind::Simulated
         }
     };
-    let mut setup = Setup::new("demo", 3).on(kind);
+    let mut setup = Setup::new("demo", 3).on(kind).alone();
     // The default of 300 s until a pod of an unreachable node is deleted would make the demo long; nothing else changes.
     setup.control_plane.toleration_seconds = Some(5);
     setup.labels = |number| match number {

@@ -58,7 +58,7 @@ pub async fn failover(plan: &Plan) -> Result<()> {
 
 /// One lab, the cut without the operator, and all cuts with it.
 async fn measure(plan: &Plan, kind: Kind) -> Result<Section> {
-    let lab = Lab::start(Setup::new("bench-failover", 2).on(kind)).await?;
+    let lab = Lab::start(Setup::new("bench-failover", 2).on(kind).alone()).await?;
     let template = Template::default();
     lab.workloads.stateful_set("database", &template).await?;
     lab.workloads.wait_running(POD, LIMIT).await?;

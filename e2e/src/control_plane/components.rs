@@ -2,7 +2,7 @@
 //!
 //! Defaults of Kubernetes stay unless a line here says why not: what the lab shows is what a cluster does.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::{Files, Options};
 use crate::{process::Spec, toolchain::Toolchain};
@@ -41,7 +41,10 @@ impl Component {
     /// limited to 108 bytes.
     pub(super) fn spec(self, toolchain: &Toolchain, files: &Files, options: &Options) -> Spec {
         let name = self.name();
-        let log = files.log(name);
+        let log = match self {
+            Self::Etcd | Self::ApiServer => files.server_log(name),
+            _ => files.log(name),
+        };
         let spec = match self {
             Self::CsiController | Self::CsiAttacher => {
                 Spec::new(name, toolchain.program(name), &log)
@@ -62,10 +65,10 @@ impl Component {
             .filter(|(component, _)| *component == self);
         spec.args(arguments)
             .args(extra.map(|(_, argument)| argument))
-            .directory(&files.scratch)
+            .directory(files.scratch())
             // A proxy of the developer's is not for the lab's traffic.
             .env("NO_PROXY", "*")
-            // A control plane lives for a minute: collecting its garbage before it has any to speak of is a tenth of its CPU time.
+            // A tenth of a test's CPU time would be for collecting garbage before there is any to speak of.
             .env("GOGC", "off")
             .env("GOMEMLIMIT", "700MiB")
     }
@@ -97,7 +100,7 @@ fn api_server(files: &Files, options: &Options) -> Vec<String> {
         "--advertise-address=127.0.0.1",
         // Loopback is no valid Endpoint, and nothing in the lab uses the Service `kubernetes`.
         "--endpoint-reconciler-type=none",
-        &flag("secure-port", files.port.number()),
+        &flag("secure-port", files.port()),
         &flag("tls-cert-file", files.pki("apiserver.crt").display()),
         &flag("tls-private-key-file", files.pki("apiserver.key").display()),
         &flag("client-ca-file", files.pki("ca.crt").display()),
@@ -192,7 +195,7 @@ fn csi_controller(files: &Files) -> Vec<String> {
         &flag("driver-name", crate::csi::DRIVER),
         &flag(
             "state-file",
-            files.directory.join("csi-state.json").display(),
+            files.directory().join("csi-state.json").display(),
         ),
     ])
 }
@@ -220,36 +223,4 @@ fn strings<const N: usize>(flags: [&str; N]) -> Vec<String> {
 /// As Go reads it.
 fn seconds(duration: std::time::Duration) -> String {
     format!("{}ms", duration.as_millis())
-}
-
-impl Files {
-    /// The log of a process of that name.
-    pub fn log(&self, name: &str) -> PathBuf {
-        self.directory.join(format!("{name}.log"))
-    }
-
-    /// The API server's audit log.
-    pub fn audit_log(&self) -> PathBuf {
-        self.directory.join("audit.log")
-    }
-
-    /// A file of the certificate authority.
-    pub fn pki(&self, name: &str) -> PathBuf {
-        self.directory.join("pki").join(name)
-    }
-
-    /// The kubeconfig of a user of that name.
-    pub fn kubeconfig(&self, name: &str) -> PathBuf {
-        self.directory.join("kubeconfig").join(name)
-    }
-
-    /// A unix socket of that name.
-    pub fn socket(&self, name: &str) -> PathBuf {
-        self.scratch.join(name)
-    }
-
-    /// The directory with logs, certificates and kubeconfigs.
-    pub fn directory(&self) -> &Path {
-        &self.directory
-    }
 }

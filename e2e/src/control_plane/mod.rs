@@ -6,15 +6,18 @@
 
 mod clients;
 mod components;
+mod files;
+pub mod pool;
+mod reuse;
+mod snapshot;
 mod store;
 
 use std::{
     collections::BTreeMap,
-    net::Ipv4Addr,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -22,16 +25,15 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use tokio::time::sleep;
 
-pub use self::{clients::client, components::Component};
+pub use self::{clients::client, components::Component, files::Files};
 use crate::{
-    pki::{self, Authority, User},
-    ports::Port,
+    pki::Authority,
     process::{Guard, Process, Signal},
-    toolchain::{self, Toolchain},
+    toolchain::Toolchain,
 };
 
 /// How to set up a control plane. The defaults are for tests: short times, a store that is thrown away.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Beginning of the name of the lab's directory, such as the test's name.
     pub name: String,
@@ -94,17 +96,6 @@ impl Options {
     }
 }
 
-/// Where the files of one lab are.
-#[derive(Debug)]
-pub struct Files {
-    /// Logs, certificates, kubeconfigs: `target/lab/run/NAME-PID-N`. Stays when the lab ends: it is the evidence of
-    /// whatever went wrong. Later labs remove the oldest.
-    directory: PathBuf,
-    /// Sockets and the store, below the system's temporary directory because a socket's path must be short. Always removed.
-    scratch: PathBuf,
-    port: Port,
-}
-
 /// A running control plane. Dropping it ends all its processes.
 pub struct ControlPlane {
     options: Options,
@@ -115,7 +106,14 @@ pub struct ControlPlane {
     /// Marks the store as this lab's.
     token: String,
     processes: Mutex<BTreeMap<Component, Process>>,
+    /// Of the store and the API server.
+    server_guard: Arc<Guard>,
+    /// Of everything else, which ends with this use: controllers, storage, and what a lab starts beside them.
     guard: Arc<Guard>,
+    /// The byte of the audit log at which this use begins.
+    pub(crate) audit_begin: u64,
+    /// Somebody has stopped or signalled a component.
+    is_tampered: AtomicBool,
     startup: Duration,
 }
 
@@ -124,8 +122,8 @@ impl ControlPlane {
     pub async fn start(options: Options) -> Result<Self> {
         let toolchain = tokio::task::spawn_blocking(Toolchain::build).await??;
         let begin = Instant::now();
-        let guard = Guard::start()?;
-        let files = Files::make(&options.name, &guard)?;
+        let server_guard = Guard::start()?;
+        let files = Files::make(&options.name, &server_guard)?;
         let authority = Authority::new(&format!("lab {}", options.name))?;
         files.write(&authority)?;
         let admin = clients::client(&files.kubeconfig("admin")).await?;
@@ -138,18 +136,26 @@ impl ControlPlane {
             files,
             authority,
             admin,
-            guard,
+            server_guard,
+            guard: Guard::start()?,
+            audit_begin: 0,
+            is_tampered: AtomicBool::new(false),
         };
-        this.start_component(Component::CsiController).await?;
         this.start_component(Component::Etcd).await?;
         this.start_component(Component::ApiServer).await?;
-        this.start_component(Component::ControllerManager).await?;
-        this.start_component(Component::Scheduler).await?;
-        this.start_component(Component::CsiAttacher).await?;
+        this.start_controllers().await?;
         this.create_csi_driver().await?;
-        this.wait_for_service_account("default", "default").await?;
         this.startup = begin.elapsed();
         Ok(this)
+    }
+
+    /// Starts everything that works on what the API server has, and returns when pods can be created.
+    async fn start_controllers(&self) -> Result<()> {
+        self.start_component(Component::CsiController).await?;
+        self.start_component(Component::ControllerManager).await?;
+        self.start_component(Component::Scheduler).await?;
+        self.start_component(Component::CsiAttacher).await?;
+        self.wait_for_service_account("default", "default").await
     }
 
     /// How long [`ControlPlane::start`] took, without building.
@@ -167,7 +173,7 @@ impl ControlPlane {
         &self.toolchain
     }
 
-    /// For further processes that are to end with this lab.
+    /// For further processes that are to end with this use of the control plane.
     pub fn guard(&self) -> &Arc<Guard> {
         &self.guard
     }
@@ -184,9 +190,13 @@ impl ControlPlane {
             "{} is running",
             component.name()
         );
+        let guard = match component {
+            Component::Etcd | Component::ApiServer => &self.server_guard,
+            _ => &self.guard,
+        };
         let process = component
             .spec(&self.toolchain, &self.files, &self.options)
-            .spawn(&self.guard)?;
+            .spawn(guard)?;
         match component {
             Component::Etcd => {
                 store::claim(&process, &self.files.socket("etcd.sock:0"), &self.token).await?
@@ -200,6 +210,7 @@ impl ControlPlane {
 
     /// Kills a component (SIGKILL) and returns when it is gone.
     pub fn stop_component(&self, component: Component) -> Result<()> {
+        self.is_tampered.store(true, Ordering::Relaxed);
         let process = self.lock().remove(&component);
         process
             .with_context(|| format!("{} is not running", component.name()))?
@@ -208,6 +219,7 @@ impl ControlPlane {
 
     /// Sends a signal to a component; SIGSTOP and SIGCONT make it hang and go on.
     pub fn signal_component(&self, component: Component, signal: Signal) -> Result<()> {
+        self.is_tampered.store(true, Ordering::Relaxed);
         let processes = self.lock();
         processes
             .get(&component)
@@ -248,109 +260,8 @@ impl ControlPlane {
 impl Drop for ControlPlane {
     fn drop(&mut self) {
         self.guard.end();
+        self.server_guard.end();
     }
-}
-
-impl Files {
-    fn make(name: &str, guard: &Guard) -> Result<Self> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let runs = toolchain::lab_directory().join("run");
-        remove_old(&runs);
-        let directory = runs.join(format!("{name}-{}-{number}", std::process::id()));
-        // Process IDs come round again, in containers soon.
-        let _ = std::fs::remove_dir_all(&directory);
-        for part in ["pki", "kubeconfig"] {
-            std::fs::create_dir_all(directory.join(part))
-                .with_context(|| format!("failed to make {}", directory.display()))?;
-        }
-        let scratch = tempfile::Builder::new()
-            .prefix("nodefencing-lab-")
-            .tempdir()?
-            .keep();
-        guard.remove_at_end(&scratch)?;
-        Ok(Self {
-            directory,
-            scratch,
-            port: Port::reserve()?,
-        })
-    }
-
-    fn write(&self, authority: &Authority) -> Result<()> {
-        let pki = self.directory.join("pki");
-        pki::write_private(&pki.join("ca.crt"), &authority.pem())?;
-        pki::write_signing_key(&pki, "service-account")?;
-        pki::write_private(
-            &pki.join("audit-policy.yaml"),
-            include_str!("audit-policy.yaml"),
-        )?;
-        let names = ["localhost".to_owned(), "kubernetes.default.svc".to_owned()];
-        authority
-            .serving(&[Ipv4Addr::LOCALHOST.into()], &names)?
-            .write(&pki, "apiserver")?;
-        let to_kubelets = User::new("kube-apiserver-kubelet-client", Some("system:masters"));
-        authority
-            .client(&to_kubelets)?
-            .write(&pki, "kubelet-client")?;
-
-        let url = self.url();
-        let users = [
-            ("admin", User::admin()),
-            (
-                "kube-controller-manager",
-                User::new("system:kube-controller-manager", None),
-            ),
-            ("kube-scheduler", User::new("system:kube-scheduler", None)),
-            (
-                "csi-attacher",
-                User::new("csi-attacher", Some("system:masters")),
-            ),
-        ];
-        for (name, user) in users {
-            let identity = authority.client(&user)?;
-            let text = pki::kubeconfig(
-                &url,
-                &authority.pem(),
-                &pki::Credentials::Certificate(&identity),
-            );
-            pki::write_private(&self.kubeconfig(name), &text)?;
-        }
-        Ok(())
-    }
-
-    fn url(&self) -> String {
-        format!("https://127.0.0.1:{}", self.port.number())
-    }
-}
-
-/// Removes all but the latest directories of labs that have ended.
-fn remove_old(runs: &Path) {
-    const KEPT: usize = 24;
-    let Ok(entries) = std::fs::read_dir(runs) else {
-        return;
-    };
-    let mut ended: Vec<_> = entries
-        .flatten()
-        .filter(|entry| {
-            owner(&entry.file_name().to_string_lossy()).is_some_and(|pid| !is_alive(pid))
-        })
-        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
-        .collect();
-    ended.sort();
-    ended.truncate(ended.len().saturating_sub(KEPT));
-    for (_, path) in ended {
-        // Another lab may be removing it as well.
-        let _ = std::fs::remove_dir_all(path);
-    }
-}
-
-/// The process ID in the name of a lab's directory.
-fn owner(name: &str) -> Option<u32> {
-    name.rsplit('-').nth(1)?.parse().ok()
-}
-
-fn is_alive(pid: u32) -> bool {
-    Path::new("/proc").join(pid.to_string()).exists()
 }
 
 impl std::fmt::Debug for ControlPlane {

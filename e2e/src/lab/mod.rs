@@ -24,7 +24,8 @@ pub use self::ask::escalation;
 pub use self::availability::{available, available_to_test};
 pub use self::read::{condition, has_taint, resource, stage, taints};
 use crate::bmc::{Bmc, BmcCa, Credentials};
-use crate::control_plane::{ControlPlane, Options};
+use crate::control_plane::Options;
+use crate::control_plane::pool::{self, Lent};
 use crate::machine::{Machine, Power};
 use crate::operator::{self, Operator};
 use crate::proxy::Proxy;
@@ -60,6 +61,9 @@ pub struct Setup {
     pub fleet: FleetOptions,
     /// Labels of the nodes, by number from 1.
     pub labels: fn(usize) -> BTreeMap<String, String>,
+    /// Whether the control plane may be one that another lab of this process has finished with, and may go to a further
+    /// one: see [`pool`].
+    pub shares_control_plane: bool,
 }
 
 impl Setup {
@@ -75,12 +79,19 @@ impl Setup {
                 ..FleetOptions::default()
             },
             labels: |_| BTreeMap::new(),
+            shares_control_plane: true,
         }
     }
 
     /// The same on machines of this kind.
     pub fn on(mut self, kind: Kind) -> Self {
         self.kind = kind;
+        self
+    }
+
+    /// The same, with a control plane that nobody has used before or uses afterwards, and that ends with the lab.
+    pub fn alone(mut self) -> Self {
+        self.shares_control_plane = false;
         self
     }
 }
@@ -94,17 +105,20 @@ pub struct Rig {
 }
 
 /// A running lab. Dropping it ends everything.
+///
+/// Its parts end in this order: the machines are dark before their control plane goes to somebody else.
 pub struct Lab {
     /// Machines and BMCs: `node-1` is the first.
     pub rigs: Vec<Rig>,
+    _fleet: Option<Fleet>,
     /// Workloads in namespace `work`.
     pub workloads: Workloads,
     /// The volumes.
     pub volumes: Arc<Volumes>,
     /// The control plane.
-    pub control_plane: ControlPlane,
+    pub control_plane: Lent,
+    shares_control_plane: bool,
     ca: BmcCa,
-    _fleet: Option<Fleet>,
 }
 
 /// Each lab of a process has BMC addresses of its own.
@@ -113,8 +127,11 @@ static LABS: AtomicU8 = AtomicU8::new(1);
 impl Lab {
     /// Starts everything but the operator; all nodes are Ready, all devices exist.
     pub async fn start(setup: Setup) -> Result<Self> {
-        let control_plane = ControlPlane::start(setup.control_plane.clone()).await?;
-        control_plane.apply_deploy().await?;
+        let control_plane = if setup.shares_control_plane {
+            pool::take(setup.control_plane.clone()).await?
+        } else {
+            pool::start(setup.control_plane.clone()).await?
+        };
         let client = control_plane.admin();
         let workloads = Workloads::create(client.clone(), "work").await?;
         let volumes = Volumes::new(control_plane.files().directory().join("volumes"))?;
@@ -144,11 +161,12 @@ impl Lab {
         }
         let this = Self {
             rigs,
+            _fleet: fleet,
             workloads,
             volumes,
             control_plane,
+            shares_control_plane: setup.shares_control_plane,
             ca,
-            _fleet: fleet,
         };
         for rig in &this.rigs {
             wait_node_ready(client.clone(), rig.machine.name(), "True", LIMIT).await?;

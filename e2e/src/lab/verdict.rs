@@ -23,7 +23,8 @@ impl Lab {
             .collect())
     }
 
-    /// No volume was written by two machines, and the operator wrote nothing that its protocol does not know.
+    /// No volume was written by two machines, and the operator wrote nothing that its protocol does not know. With that, the
+    /// control plane may go to another test when the lab ends.
     pub async fn verdict(&self) -> Result<()> {
         self.volumes_are_whole().await?;
         for write in self.writes().await? {
@@ -42,7 +43,11 @@ impl Lab {
             );
         }
         let nodes = self.control_plane.audit().writes_to("nodes")?;
-        taints::check(&taints::histories(&nodes))
+        taints::check(&taints::histories(&nodes))?;
+        if self.shares_control_plane {
+            self.control_plane.give_back_at_end();
+        }
+        Ok(())
     }
 
     /// No volume was written by two machines: every line in them is checked, against the attachments too.

@@ -50,7 +50,7 @@ pub async fn run(machines: usize, kind: Kind) -> Result<()> {
 impl Prompt {
     async fn start(machines: usize, kind: Kind) -> Result<Self> {
         println!("Starting a Kubernetes control plane, {machines} machines and the operator ...");
-        let lab = Lab::start(Setup::new("up", machines).on(kind)).await?;
+        let lab = Lab::start(Setup::new("up", machines).on(kind).alone()).await?;
         let operator = lab.operator().await?;
         lab.wait_protected().await?;
         lab.policy("ConfirmOnly", json!({})).await?;

@@ -27,6 +27,7 @@ mod proxy;
 mod rack_power;
 mod real;
 mod release_modes;
+mod reuse;
 mod scene;
 mod simulated;
 mod storm;
