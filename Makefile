@@ -3,7 +3,7 @@
 .PHONY: help build test unit e2e demo lab bench-failover mutants generate clean
 
 CARGO ?= cargo
-# e2e tests at the same time: each brings up a cluster of its own, 700 MiB and a busy core for some seconds, then mostly waits.
+# e2e tests at the same time. Each has a cluster of 1 GiB to itself, and leaves its API server to the next test when all went well.
 E2E_THREADS ?= 5
 # Further arguments of `lab` and `bench-failover`: make lab ARGS="--kind real", make bench-failover ARGS="--runs 3 --verbose".
 ARGS ?=
