@@ -68,6 +68,15 @@ impl Lab {
     }
 
     async fn run(&self, order: DeviceOrder, claim: Option<&str>) -> DeviceReply {
+        self.run_in(fixtures::settings(), order, claim).await
+    }
+
+    async fn run_in(
+        &self,
+        settings: Settings,
+        order: DeviceOrder,
+        claim: Option<&str>,
+    ) -> DeviceReply {
         let held = claim.map(|value| OwnClaim {
             value: value.to_owned(),
             uid: "uid-1".to_owned(),
@@ -77,7 +86,7 @@ impl Lab {
         let job = Job {
             order,
             level: fixtures::level(),
-            settings: fixtures::settings(),
+            settings,
             claim: held,
         };
         run(&self.context, &job).await
@@ -225,4 +234,51 @@ async fn the_reads_end_at_the_first_answer_of_another_machine() {
     let (count, failures) = confirmed(lab.run(confirm(), None).await);
     assert_eq!(count, 1);
     assert!(failures[0].contains(other), "{failures:?}");
+}
+
+/// S22: in mode ConfirmOnly the machine reads Off before the readings begin. After an off command it may take a moment to go down,
+/// so that the port is asked later.
+#[tokio::test]
+async fn a_machine_that_only_has_to_be_confirmed_has_no_kubelet_that_answers() {
+    let port = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+    let port = port.expect("a port");
+    let number = port.local_addr().expect("an address").port();
+    let lab = Lab::new().await;
+    let mut node = fake::node();
+    node["status"]["addresses"] = json!([{"type": "InternalIP", "address": "127.0.0.1"}]);
+    node["status"]["daemonEndpoints"] = json!({"kubeletEndpoint": {"Port": number}});
+    lab.cluster.put(NODE, 200, node);
+    lab.cluster.put(SYSTEM, 200, system("Off", MACHINE));
+    for (mode, expected) in [(FenceMode::ConfirmOnly, true), (FenceMode::PowerOff, false)] {
+        let settings = Settings {
+            mode,
+            ..fixtures::settings()
+        };
+        let window = Duration::from_millis(20);
+        let order = DeviceOrder::Confirm { window };
+        match lab.run_in(settings, order, None).await {
+            DeviceReply::Confirmed {
+                kubelet_answers, ..
+            } => assert_eq!(kubelet_answers, expected, "{mode:?}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// The pods are listed while the power is read. A device that kept the readings waiting has made the list an old one.
+#[tokio::test]
+async fn a_list_of_pods_that_has_grown_old_is_no_list() {
+    let lab = Lab::new().await;
+    let pods = fake::list("Pod", "7", &[]);
+    lab.cluster.put("GET /api/v1/pods", 200, pods);
+    lab.cluster.put(SYSTEM, 200, system("Off", MACHINE));
+    // Two readings.
+    lab.cluster.delay(SYSTEM, PODS_LIFE / 2);
+    let window = Duration::from_millis(20);
+    match lab.run(DeviceOrder::Confirm { window }, None).await {
+        DeviceReply::Confirmed { pods, .. } => assert_eq!(pods, None),
+        other => panic!("{other:?}"),
+    }
+    let listed = |line: &String| line.starts_with("GET /api/v1/pods");
+    assert!(lab.cluster.requests().iter().any(listed));
 }
