@@ -4,6 +4,7 @@
 //! the layer that is mutated and those below it: a mutant of the core builds without the Kubernetes client.
 
 use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread::sleep;
@@ -179,6 +180,7 @@ impl Workspace {
             .env("CARGO_INCREMENTAL", "1")
             .env("CARGO_PROFILE_DEV_DEBUG", "none")
             .env_remove("UPDATE")
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(errors)
@@ -190,7 +192,10 @@ impl Workspace {
                 return Some(status);
             }
             if started.elapsed() > time_max {
-                child.kill().expect("cargo can be ended");
+                // With the test that it runs, which would go on without it.
+                let group = format!("-{}", child.id());
+                let kill = Command::new("kill").args(["-KILL", "--", &group]).status();
+                kill.expect("cargo can be ended");
                 child.wait().expect("cargo ends");
                 return None;
             }
