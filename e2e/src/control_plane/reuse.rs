@@ -4,12 +4,17 @@
 //! them are killed, and start anew on an empty cluster with fresh logs. Only the store and the API server live on, whose
 //! start is the expensive one; and an API server's memory is a mirror of its store.
 
-use std::{path::PathBuf, sync::atomic::Ordering};
+use std::{path::PathBuf, sync::atomic::Ordering, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 
 use super::{Component, ControlPlane, clients, snapshot::Snapshot};
-use crate::{audit::Request, process::Guard};
+use crate::{audit::Request, eventually::eventually, process::Guard};
+
+/// As whom the controller-manager asks for the tokens of its controllers, which is the first that it does.
+const CONTROLLER_MANAGER: &str = "system:kube-controller-manager";
+/// A busy machine starts it in less.
+const LIMIT: Duration = Duration::from_secs(30);
 
 impl ControlPlane {
     /// What the API server has now.
@@ -49,6 +54,14 @@ impl ControlPlane {
         self.start_controllers().await?;
 
         let audit = self.audit();
+        // What it waits for in a new control plane is there already.
+        eventually("the controller-manager works", LIMIT, async || {
+            self.check()?;
+            let written = audit.requests(|request| request.user.username == CONTROLLER_MANAGER)?;
+            ensure!(!written.is_empty(), "it has written nothing");
+            Ok(())
+        })
+        .await?;
         audit.settled().await?;
         let strays: Vec<_> = audit
             .requests(is_stray)?
@@ -69,7 +82,7 @@ impl ControlPlane {
 fn is_stray(request: &Request) -> bool {
     const CONTROLLERS: [&str; 4] = [
         "system:apiserver",
-        "system:kube-controller-manager",
+        CONTROLLER_MANAGER,
         "system:kube-scheduler",
         "csi-attacher",
     ];

@@ -12,7 +12,8 @@ use e2e::lab::{Kind, LIMIT, has_taint};
 use e2e::machine::Boot;
 use e2e::moment::Moment;
 use e2e::point::Point;
-use e2e::proxy::writes::{OUT_OF_SERVICE, QUARANTINE};
+use e2e::proxy::writes::{self, OUT_OF_SERVICE, QUARANTINE};
+use e2e::proxy::{Action, Fate};
 use e2e::workload::wait_node_ready;
 
 use crate::scene::Scene;
@@ -23,8 +24,12 @@ async fn powered_on_and_ready(point: Point, kind: Kind) -> Result<()> {
         return Ok(());
     };
     let held = scene.strike_and_hold(point).await?;
+    // What the operator sends anew, having waited in vain for the answer, is kept from a machine that is slow to boot.
+    let refuse = Action::Before(Fate::Status(503, None));
+    let sent_anew = scene.proxy.rule(writes::taint().of(&scene.node), refuse);
     scene.rig()?.machine.set_power(true);
     wait_node_ready(scene.lab.control_plane.admin(), &scene.node, "True", LIMIT).await?;
+    sent_anew.remove();
     if point == Point::Detaching {
         // A new boot is not enough while something is attached.
         stays_out_of_service(&scene, Duration::from_secs(3)).await?;

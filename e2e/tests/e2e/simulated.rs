@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use e2e::control_plane::{ControlPlane, Options};
+use e2e::control_plane::Options;
+use e2e::control_plane::pool::{self, Lent};
 use e2e::eventually::eventually;
 use e2e::machine::{Ailment, Boot, Machine};
 use e2e::moment::Moment;
@@ -23,12 +24,12 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A control plane with simulated nodes that have power and are Ready.
 struct Cluster {
-    plane: ControlPlane,
     volumes: Arc<Volumes>,
     workloads: Workloads,
     timeline: Timeline,
     machines: Vec<Arc<dyn Machine>>,
     _fleet: Fleet,
+    plane: Lent,
     _directory: tempfile::TempDir,
 }
 
@@ -39,7 +40,7 @@ impl Cluster {
         fleet: FleetOptions,
         options: Options,
     ) -> Result<Self> {
-        let plane = ControlPlane::start(Options {
+        let plane = pool::take(Options {
             name: name.to_owned(),
             ..options
         })
@@ -136,9 +137,12 @@ impl Cluster {
         self.workloads.delete_pod(pod, Some(0)).await
     }
 
+    /// Fails if two nodes had a volume at once. Otherwise another test may use the control plane after this one.
     async fn check_volumes(&self) -> Result<()> {
         let oracle = VolumeOracle::new(&self.volumes);
-        Ok(oracle.check_with(&self.plane.array()).await?)
+        oracle.check_with(&self.plane.array()).await?;
+        self.plane.give_back_at_end();
+        Ok(())
     }
 }
 

@@ -14,7 +14,10 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use e2e::{
-    control_plane::{ControlPlane, Options},
+    control_plane::{
+        Options,
+        pool::{self, Lent},
+    },
     lab::{Kind, available_to_test},
     machine::{Machine, Power},
     real::RealMachine,
@@ -34,7 +37,7 @@ struct Lab {
     volumes: Arc<Volumes>,
     client: Client,
     workloads: Workloads,
-    plane: ControlPlane,
+    plane: Lent,
 }
 
 impl Lab {
@@ -43,7 +46,7 @@ impl Lab {
         if !available_to_test(Kind::Real, test)? {
             return Ok(None);
         }
-        let plane = ControlPlane::start(Options::named(test)).await?;
+        let plane = pool::take(Options::named(test)).await?;
         let volumes = Volumes::new(plane.files().directory().join("volumes"))?;
         let machine = |number: usize| {
             RealMachine::new(
@@ -98,11 +101,13 @@ impl Lab {
         self.last_write(volume)?.context("no write")
     }
 
-    /// Fails if two nodes had a volume at once.
+    /// Fails if two nodes had a volume at once. Otherwise another test may use the control plane after this one.
     async fn check_volumes(&self) -> Result<()> {
         let array = self.plane.array();
         self.volumes.journal().read_array(&array).await?;
-        Ok(VolumeOracle::new(&self.volumes).check()?)
+        VolumeOracle::new(&self.volumes).check()?;
+        self.plane.give_back_at_end();
+        Ok(())
     }
 
     fn last_write(&self, volume: &str) -> Result<Option<Write>> {
