@@ -10,10 +10,13 @@
 //! * The memory of controllers (what is attached where, backoffs, the health of nodes), of the external-attacher and of
 //!   the storage array, with its faults: they are killed and started anew.
 //! * Processes of the last test, above all an operator: killed before the objects are deleted, see [`Guard`]. What one had
-//!   sent and still lands is found in the audit log, and ends the control plane.
+//!   sent, and lands between that and the first word of the new controller-manager, is found in the audit log and ends the
+//!   control plane.
 //! * The audit log: read from where this use began.
 //! * Files, volumes, tokens: each use has a directory of its own.
-//! * The API server: mirrors the store by watching it. Resource versions go on where they were.
+//! * The memory of the API server, which lives on: a mirror of the store, that it keeps by watching it. What it has built
+//!   upon that (CustomResourceDefinitions, RBAC, admission policies) has not changed, or see above. Resource versions go on
+//!   where they were.
 //!
 //! A control plane is given back only by a test that came to its verdict, and never after somebody laid hands on one of
 //! its components. The others are killed when their test ends; so are, with the process, those that wait here.

@@ -2,7 +2,8 @@
 //!
 //! [`Lab::start`] brings everything up but the operator; [`Lab::operator`] starts it with exactly the rights of `deploy/`.
 //! A test then breaks something, waits for what must follow, and ends with [`Lab::verdict`]: no volume was written by
-//! two machines, and the API server's audit log shows no write of the operator that its protocol does not know.
+//! two machines, and the API server's audit log shows no write of the operator that its protocol does not know. A lab that
+//! passed hands its control plane on to another: see [`pool`].
 
 mod ask;
 mod availability;
