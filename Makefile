@@ -4,7 +4,7 @@
 
 CARGO ?= cargo
 # e2e tests at the same time. Each has a cluster of 1 GiB to itself, and leaves its API server to the next test when all went well.
-E2E_THREADS ?= 5
+E2E_THREADS ?= 10
 # Further arguments of `lab` and `bench-failover`: make lab ARGS="--kind real", make bench-failover ARGS="--runs 3 --verbose".
 ARGS ?=
 

@@ -203,6 +203,11 @@ pub struct Trigger {
     #[schemars(schema_with = "crd::time")]
     pub unhealthy_since_time: Option<Timestamp>,
 
+    /// When it will have held for the policy's duration: the node is not claimed before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::time")]
+    pub due_time: Option<Timestamp>,
+
     /// Who asked; must be set for `Manual`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]

@@ -9,7 +9,7 @@
 use super::observed::NodeView;
 use super::stage::Stage;
 use crate::api::conditions::{SUCCEEDED, find};
-use crate::api::fence::NodeFence;
+use crate::api::fence::{NodeFence, Trigger, TriggerType};
 use crate::api::policy::NodeFencingPolicySpec;
 use jiff::Timestamp;
 use std::time::Duration;
@@ -45,6 +45,22 @@ impl Since {
     pub fn over(self, wait: Duration) -> Duration {
         self.seen + wait.saturating_sub(self.age)
     }
+}
+
+/// An incident is opened this long before its policy's wait is over: by the end of it the record is there and the devices have been
+/// asked, or are about to answer. Short, because a machine that read Off then is claimed without another look.
+pub const AHEAD: Duration = Duration::from_secs(1);
+
+/// The moment (time since boot) before which the node is not claimed. Whatever the clocks say, it is no further away than [`AHEAD`]; where
+/// nobody wrote it down (an older CustomResourceDefinition drops the field), it is that far.
+pub fn not_before(trigger: &Trigger, now: Now) -> Duration {
+    if trigger.type_ != TriggerType::NodeCondition {
+        return now.boot;
+    }
+    let ahead = trigger.due_time.map_or(AHEAD, |due| {
+        Duration::try_from(due.duration_since(now.wall)).unwrap_or_default()
+    });
+    now.boot + ahead.min(AHEAD)
 }
 
 /// What began the present life of a node.

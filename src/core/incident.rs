@@ -3,8 +3,9 @@
 //! [`Memory`] lives in this process only. After a crash it is empty, and the incident begins again from what the Node
 //! and the NodeFence say: claim anew, quiesce anew, prove anew (S3).
 
-use super::observed::{LeaseView, PodView};
+use super::observed::{LeaseView, NodeView, PodView};
 use super::proof::{DeviceReadings, IdentityRule, Require, Verification};
+use super::quiesce::{startable, stuck, tolerating};
 use super::reading::{PowerState, Reading};
 use super::stage::Stage;
 use super::taint::NodePatch;
@@ -12,7 +13,8 @@ use crate::api::fence_status::AttemptResult;
 use crate::api::settings::{
     ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
 };
-use std::collections::BTreeMap;
+use jiff::Timestamp;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// A device of a level, resolved for this node.
@@ -41,6 +43,31 @@ pub struct Level {
     pub timeout: Duration,
     /// The devices that serve this node; a level without any is passed over.
     pub devices: Vec<Device>,
+}
+
+/// The node condition that began the incident.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Trigger {
+    /// Its type, such as `Ready`.
+    pub kind: String,
+    /// Its status, such as `Unknown`.
+    pub status: String,
+    /// Since when it has had that status: its `lastTransitionTime`.
+    pub since: Option<Timestamp>,
+}
+
+impl Trigger {
+    /// Does the node show it still, without a break?
+    pub fn holds(&self, node: &NodeView) -> bool {
+        node.condition(&self.kind).is_some_and(|now| {
+            let is_same = |since| {
+                now.transition
+                    .parse()
+                    .is_ok_and(|now: Timestamp| now == since)
+            };
+            now.status == self.status && self.since.is_none_or(is_same)
+        })
+    }
 }
 
 /// A human's word on the incident.
@@ -87,6 +114,10 @@ pub struct Settings {
     pub human: bool,
     /// Made for an `out-of-service` of ours whose own NodeFence is lost: it only ever releases.
     pub adopted: bool,
+    /// The node is not claimed before this moment (time since boot): the policy's wait is over then.
+    pub not_before: Duration,
+    /// The condition that has to hold until then; none: a human or another system asked.
+    pub condition: Option<Trigger>,
     /// How far to go.
     pub mode: FenceMode,
     /// What to do with the proof.
@@ -211,6 +242,8 @@ impl Sight {
 pub struct Memory {
     /// Stage shown last, and since when.
     pub stage: Option<(Stage, Duration)>,
+    /// The policy's wait was over, and the condition held, when this process last looked.
+    pub is_due: bool,
     /// Our claim.
     pub claim: Option<OwnClaim>,
     /// We are taking the claim away: its absence is our doing.
@@ -225,6 +258,14 @@ pub struct Memory {
     pub quiesced: Option<Duration>,
     /// The devices have passed the check before the claim, so that only the budget is in the way.
     pub checked: bool,
+    /// The node's pods, listed beside the last look at its devices.
+    pub pods_before: Option<Vec<PodView>>,
+    /// UIDs of the pods that the quiesce is about, those that could start or were on their way out; none: they have to be listed.
+    pub listed: Option<BTreeSet<String>>,
+    /// Those among them that could still start when they were last read.
+    pub starting: Vec<PodView>,
+    /// Times that pods came under this claim, and the quiesce began anew.
+    pub requiesced: u32,
     /// Pods that had to go when the node was quiesced.
     pub pods_found: Vec<String>,
     /// Pods left out because they tolerate `out-of-service`.
@@ -249,7 +290,7 @@ pub struct Memory {
     pub attempts: u32,
     /// Answers of the confirm engine.
     pub readings: Option<Vec<DeviceReadings>>,
-    /// The node's pods, listed towards the end of the readings.
+    /// The node's pods, listed before the power was read last.
     pub pods: Option<Vec<PodView>>,
     /// The kubelet's Lease when the readings began.
     pub lease_before: Option<LeaseView>,
@@ -317,6 +358,29 @@ impl Memory {
         self.busy.is_some_and(|busy| busy.commands)
     }
 
+    /// Takes note of a complete list of the node's pods: those that can start have to go before the power is read. One that
+    /// tolerates `out-of-service` stays; if it is deleted later, it is one that has come since.
+    pub fn note_pods(&mut self, pods: &[PodView]) {
+        let concerned = startable(pods).chain(stuck(pods));
+        self.listed = Some(concerned.map(|pod| pod.uid.clone()).collect());
+        self.pods_tolerating = tolerating(pods).map(PodView::full_name).collect();
+        self.pods_found.clear();
+        self.note_starting(pods);
+    }
+
+    /// The pods have to be listed anew.
+    pub fn forget_pods(&mut self) {
+        self.pods_before = None;
+        self.listed = None;
+        self.starting.clear();
+    }
+
+    /// Takes note of which of them still can start, and which are on their way out.
+    pub fn note_starting(&mut self, pods: &[PodView]) {
+        self.pods_found.extend(stuck(pods).map(PodView::full_name));
+        self.starting = startable(pods).cloned().collect();
+    }
+
     /// Forgets everything that was learned under a claim: a new claim begins from nothing. A command that is still on its
     /// way becomes one of unknown outcome, which may land until `late` (time since boot, S23).
     pub fn forget_claim(&mut self, late: Duration) {
@@ -327,6 +391,8 @@ impl Memory {
         self.claim = None;
         self.dropping = false;
         self.quiesced = None;
+        self.forget_pods();
+        self.requiesced = 0;
         self.attempt = None;
         self.readings = None;
         self.kubelet_answered = false;
@@ -449,11 +515,25 @@ pub enum Reply {
     Device(u64, DeviceReply),
 }
 
+/// The node's pods, and when all of them were known.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PodList {
+    /// The pods, complete.
+    pub pods: Vec<PodView>,
+    /// When the list was answered (time since boot).
+    pub answered: Duration,
+}
+
 /// Answer of the devices.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum DeviceReply {
     /// To [`DeviceOrder::Look`].
-    Looked(Vec<Sight>),
+    Looked {
+        /// What each device showed.
+        sights: Vec<Sight>,
+        /// The node's pods, listed meanwhile; none: they have to be listed under the claim.
+        pods: Option<Vec<PodView>>,
+    },
     /// To [`DeviceOrder::Off`], per device.
     Commanded(BTreeMap<String, OffResult>),
     /// To [`DeviceOrder::Confirm`].
@@ -464,7 +544,7 @@ pub enum DeviceReply {
         failures: Vec<String>,
         /// Something answered at the kubelet's port meanwhile.
         kubelet_answers: bool,
-        /// The node's pods, listed meanwhile; none: they have to be listed again.
-        pods: Option<Vec<PodView>>,
+        /// The node's pods, listed meanwhile; none: the list failed.
+        pods: Option<PodList>,
     },
 }

@@ -210,6 +210,8 @@ pub struct Observed {
     pub lease: Seen<LeaseView>,
     /// Quorum LIST of the pods bound to the node, complete.
     pub pods: Seen<Vec<PodView>>,
+    /// Quorum GETs of the pods that could still start when they were last read: those that still exist.
+    pub starting: Seen<Vec<PodView>>,
     /// VolumeAttachments of the node: complete quorum LIST, read only for the last check before a release.
     pub attachments: Seen<Vec<AttachmentView>>,
     /// VolumeAttachments of the node as the cache has them: for words, and to know when the last check is worth its LIST.

@@ -6,6 +6,7 @@
 //! Sources: `pkg/controller/tainteviction`, `pkg/kubelet/lifecycle/predicate.go`, `pkg/controller/podgc` (v1.36).
 
 use super::observed::{OUT_OF_SERVICE, PodView};
+use std::collections::BTreeSet;
 
 /// A toleration of a pod, as stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -44,6 +45,16 @@ impl Toleration {
 pub fn startable(pods: &[PodView]) -> impl Iterator<Item = &PodView> {
     pods.iter()
         .filter(|pod| !pod.deleting && !pod.tolerates_out_of_service && !pod.mirror)
+}
+
+/// Pods that can start, or were perhaps begun to be started since the quiesce: on their way out, but not among those (UIDs) that
+/// it was about.
+pub fn newcomers<'a>(
+    pods: &'a [PodView],
+    known: Option<&'a BTreeSet<String>>,
+) -> impl Iterator<Item = &'a PodView> {
+    let is_known = move |pod: &&PodView| known.is_some_and(|known| known.contains(&pod.uid));
+    startable(pods).chain(stuck(pods).filter(move |pod| !is_known(pod)))
 }
 
 /// Pods whose objects hold on to their volumes and their names, and that nobody will finish on a dead node. What they

@@ -110,7 +110,10 @@ fn back_off(memory: &mut Memory, message: &str, now: Duration) {
 
 fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Duration) {
     match reply {
-        DeviceReply::Looked(sights) => memory.sights = sights,
+        DeviceReply::Looked { sights, pods } => {
+            memory.sights = sights;
+            memory.pods_before = pods;
+        }
         DeviceReply::Commanded(results) => commanded(settings, memory, results, now),
         DeviceReply::Confirmed {
             readings,
@@ -118,8 +121,12 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
             kubelet_answers,
             pods,
         } => {
+            let last = readings.iter().filter_map(|device| device.readings.last());
+            let asked = last.map(|reading| reading.asked).min();
+            memory.pods = pods
+                .filter(|list| asked.is_some_and(|asked| list.answered <= asked))
+                .map(|list| list.pods);
             memory.readings = Some(readings);
-            memory.pods = pods;
             memory.kubelet_answered = kubelet_answers;
             if !failures.is_empty() {
                 memory.last_failure = Some(failures.join("; "));

@@ -1,7 +1,8 @@
 //! From nodes and policies to incidents: sees that a node has been unhealthy long enough, and opens its NodeFence.
 //!
 //! One task for all nodes. A change of a node costs a look at that node; the next deadline is a timer. The decision to
-//! open an incident is confirmed by a quorum read. A node that joined, booted or was fenced a moment ago has to wait, and it is
+//! open an incident is confirmed by a quorum read, and taken a little before the policy's wait is over: the record is written and
+//! the devices are asked by then, and nothing else is done before. A node that joined, booted or was fenced a moment ago has to wait, and it is
 //! said where people look: on the Node and on the policy.
 
 use super::act;
@@ -12,8 +13,9 @@ use super::observe;
 use super::slim::SlimNode;
 use crate::api::fence::NodeFence;
 use crate::api::policy::{NodeFencingPolicy, UnhealthyCondition};
+use crate::api::settings::FenceMode;
 use crate::clock;
-use crate::core::delay::{self, Delay, Delayed, LastFence, Now, Since, Start};
+use crate::core::delay::{self, AHEAD, Delay, Delayed, LastFence, Now, Since, Start};
 use crate::core::incident::Reply;
 use crate::core::observed::{NodeView, QUARANTINE, Ready, Seen};
 use crate::core::release::never_went_down;
@@ -49,8 +51,10 @@ pub struct Detector {
 struct Wanted {
     policy: NodeFencingPolicy,
     condition: UnhealthyCondition,
-    /// When (time since boot).
+    /// When the node is to be claimed (time since boot).
     at: Duration,
+    /// When the incident is to be opened.
+    opens: Duration,
     /// Why not as soon as the condition has held for its duration.
     delay: Option<Delay>,
 }
@@ -110,7 +114,7 @@ impl Detector {
         self.run_due().await;
     }
 
-    /// Opens the incidents whose deadline has come.
+    /// Opens the incidents whose time has come.
     pub async fn run_due(&mut self) {
         let now = clock::since_boot();
         let due: Vec<String> = self
@@ -171,7 +175,7 @@ impl Detector {
     fn schedule(&mut self, node: &NodeView) {
         let wanted = self.wanted(node);
         match &wanted {
-            Some(wanted) => self.due.insert(node.name.clone(), wanted.at),
+            Some(wanted) => self.due.insert(node.name.clone(), wanted.opens),
             None => self.due.remove(&node.name),
         };
         match wanted {
@@ -210,10 +214,17 @@ impl Detector {
             self.last_fences.get(&node.name),
         );
         let delay = delay.filter(|delay| delay.until > held);
+        let at = delay.as_ref().map_or(held, |delay| delay.until);
+        // What mode Observe says of a node is true only when the wait is over.
+        let ahead = match policy.spec.fence.mode {
+            FenceMode::Observe => Duration::ZERO,
+            FenceMode::ConfirmOnly | FenceMode::PowerOff => AHEAD,
+        };
         Some(Wanted {
             policy: policy.clone(),
             condition: condition.clone(),
-            at: delay.as_ref().map_or(held, |delay| delay.until),
+            at,
+            opens: at.saturating_sub(ahead),
             delay,
         })
     }
@@ -288,13 +299,15 @@ impl Detector {
             policy,
             condition,
             at,
+            opens,
             ..
         }) = self.wanted(&node)
         else {
             return true;
         };
-        if at > clock::since_boot() {
-            self.due.insert(name.to_owned(), at);
+        let now = now();
+        if opens > now.boot {
+            self.due.insert(name.to_owned(), opens);
             return true;
         }
         let holds = node
@@ -307,29 +320,32 @@ impl Detector {
             self.tell_of_foreign_taint(&node);
             return true;
         }
-        let fence = new_fence(&node, &policy, &condition);
+        let ahead = SignedDuration::try_from(at.saturating_sub(now.boot)).unwrap_or_default();
+        let due = now.wall.saturating_add(ahead).unwrap_or(now.wall);
+        let fence = new_fence(&node, &policy, &condition, due);
+        let is_written = self.write_incident(&fence).await;
+        if is_written {
+            self.context.delays.over(name);
+        }
+        is_written
+    }
+
+    /// Writes the record of a new incident. `false`: to be tried again.
+    async fn write_incident(&self, fence: &NodeFence) -> bool {
         let fence_name = fence.name_any();
-        match act::create_fence(&self.context, &fence).await {
-            Reply::Done => tracing::info!(
-                fence = fence_name,
-                node = name,
-                policy = policy.name_any(),
-                "incident opened"
-            ),
+        let node = &fence.spec.node_name;
+        match act::create_fence(&self.context, fence).await {
+            Reply::Done => {
+                let policy = fence.spec.policy_name.as_deref().unwrap_or_default();
+                tracing::info!(fence = fence_name, node, policy, "incident opened");
+            }
             // Somebody was faster: the record is there.
-            Reply::Refused(409, _) => {}
+            Reply::Refused(409, _) | Reply::Device(..) => {}
             Reply::Refused(_, reason) | Reply::NotSent(reason) | Reply::Unknown(reason) => {
-                tracing::warn!(
-                    fence = fence_name,
-                    node = name,
-                    reason,
-                    "cannot open the incident"
-                );
+                tracing::warn!(fence = fence_name, node, reason, "cannot open the incident");
                 return false;
             }
-            Reply::Device(..) => {}
         }
-        self.context.delays.over(name);
         true
     }
 
@@ -442,7 +458,8 @@ impl Detector {
     }
 }
 
-fn now() -> Now {
+/// Both clocks.
+pub(super) fn now() -> Now {
     Now {
         boot: clock::since_boot(),
         wall: clock::wall(),

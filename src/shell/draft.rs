@@ -6,17 +6,19 @@ use super::client::MANAGER;
 use crate::api::fence::{NodeFence, NodeFenceSpec, Trigger, TriggerType};
 use crate::api::policy::{NodeFencingPolicy, UnhealthyCondition};
 use crate::core::observed::NodeView;
+use jiff::Timestamp;
 use kube::ResourceExt;
 use sha2::{Digest, Sha256};
 
 /// Characters of the node's name in the name of its NodeFence; a hash of the outage follows.
 const NODE_NAME_CHARACTERS: usize = 40;
 
-/// The record of a new incident: the policy's settings, frozen.
+/// The record of a new incident: the policy's settings, frozen, and when its wait is over.
 pub fn new_fence(
     node: &NodeView,
     policy: &NodeFencingPolicy,
     condition: &UnhealthyCondition,
+    due: Timestamp,
 ) -> NodeFence {
     let since = node
         .condition(&condition.type_)
@@ -26,6 +28,7 @@ pub fn new_fence(
         condition_type: Some(condition.type_.clone()),
         condition_status: Some(condition.status),
         unhealthy_since_time: since,
+        due_time: Some(due),
         requested_by: None,
         reason: None,
     };
@@ -54,6 +57,7 @@ pub fn adopting_fence(node: &NodeView, name: &str) -> NodeFence {
         condition_type: None,
         condition_status: None,
         unhealthy_since_time: None,
+        due_time: None,
         requested_by: Some(MANAGER.to_owned()),
         reason: Some("out-of-service of this operator was found without its NodeFence".to_owned()),
     };

@@ -10,7 +10,7 @@ use crate::api::fence_status::AttemptAction;
 use crate::api::settings::FenceMode;
 use crate::clock::{self, Clock};
 use crate::core::incident::{
-    Attempt, Device, DeviceOrder, DeviceReply, Level, OffResult, OwnClaim, Settings, Sight,
+    Attempt, Device, DeviceOrder, DeviceReply, Level, OffResult, OwnClaim, PodList, Settings, Sight,
 };
 use crate::core::observed::{NodeView, PodView, Ready, Seen};
 use crate::core::proof::DeviceReadings;
@@ -19,8 +19,10 @@ use crate::fence::confirm::{ConfirmPlan, Ended, confirm};
 use crate::fence::{DeviceError, FenceDriver, OffOutcome};
 use futures::future::join_all;
 use std::ops::ControlFlow;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 /// How long one question to a device may take, its turn and its Secret included.
@@ -30,8 +32,10 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(20);
 const CLAIM_LIFE: Duration = Duration::from_secs(1);
 
 /// How long before the end of a window its pods are listed: a consistent LIST takes the API server up to 100 ms, until its cache
-/// has caught up (`k8s.io/apiserver/pkg/storage/cacher`, `progressRequestPeriod`, v1.36).
-const PODS_LEAD: Duration = Duration::from_millis(200);
+/// has caught up (`k8s.io/apiserver/pkg/storage/cacher`, `progressRequestPeriod`, v1.36), and one that is busy longer.
+const PODS_LEAD: Duration = Duration::from_secs(1);
+/// The list beside a look may take so long.
+const PODS_NOW_TIMEOUT: Duration = Duration::from_secs(1);
 /// A list that is older when the readings end is made again.
 const PODS_LIFE: Duration = Duration::from_secs(2);
 
@@ -56,7 +60,8 @@ pub async fn run(context: &Context, job: &Job) -> DeviceReply {
                 .devices
                 .iter()
                 .map(|device| look(context, job, device));
-            DeviceReply::Looked(join_all(sights).await)
+            let (sights, pods) = tokio::join!(join_all(sights), pods_now(context, job));
+            DeviceReply::Looked { sights, pods }
         }
         DeviceOrder::Off(attempt) => {
             // To those that were written down, and to no other.
@@ -66,26 +71,43 @@ pub async fn run(context: &Context, job: &Job) -> DeviceReply {
             DeviceReply::Commanded(join_all(commands).await.into_iter().collect())
         }
         DeviceOrder::Confirm { window } => {
+            let off_seen = Notify::new();
             let confirmations = job
                 .level
                 .devices
                 .iter()
-                .map(|device| read(context, job, device, *window));
-            let (readings, kubelet_answers, pods) = tokio::join!(
-                join_all(confirmations),
+                .map(|device| read(context, job, device, *window, &off_seen));
+            let ((readings, pods), kubelet_answers) = tokio::join!(
+                beside(
+                    join_all(confirmations),
+                    pods(context, job, *window, &off_seen)
+                ),
                 kubelet_answers(context, job),
-                pods(context, job, *window),
             );
             let (readings, failures): (Vec<_>, Vec<_>) = readings.into_iter().unzip();
             DeviceReply::Confirmed {
                 readings,
                 failures: failures.into_iter().flatten().collect(),
                 kubelet_answers,
-                pods: pods.and_then(|(pods, at)| {
-                    let age = clock::since_boot().saturating_sub(at);
-                    (age < PODS_LIFE).then_some(pods)
-                }),
+                pods: pods
+                    .filter(|list| clock::since_boot().saturating_sub(list.answered) < PODS_LIFE),
             }
+        }
+    }
+}
+
+/// The work, and what `other` has come to by its end.
+async fn beside<T, U>(
+    work: impl Future<Output = T>,
+    other: impl Future<Output = U>,
+) -> (T, Option<U>) {
+    let (mut work, mut other) = (pin!(work), pin!(other));
+    let mut found = None;
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => return (done, found),
+            other = &mut other, if found.is_none() => found = Some(other),
         }
     }
 }
@@ -98,7 +120,10 @@ pub fn unanswered(order: &DeviceOrder, devices: &[Device], why: &str) -> DeviceR
         at: clock::since_boot(),
     };
     match order {
-        DeviceOrder::Look => DeviceReply::Looked(devices.iter().map(sight).collect()),
+        DeviceOrder::Look => DeviceReply::Looked {
+            sights: devices.iter().map(sight).collect(),
+            pods: None,
+        },
         DeviceOrder::Off(attempt) => {
             let result = match devices.is_empty() {
                 true => OffResult::NotSent(why.to_owned()),
@@ -128,14 +153,27 @@ async fn kubelet_answers(context: &Context, job: &Job) -> bool {
     }
 }
 
-/// The node's pods, and when they were asked for: towards the end of the window, so that nobody has to wait for them after it.
-async fn pods(context: &Context, job: &Job, window: Duration) -> Option<(Vec<PodView>, Duration)> {
-    sleep(window.saturating_sub(PODS_LEAD)).await;
-    let at = clock::since_boot();
-    match observe::pods(context, &job.settings.node).await {
-        Seen::Present(pods) => Some((pods, at)),
-        _ => None,
+/// The node's pods, in the second half of the window that the first reading of off opens: only a list that is complete before the
+/// power is read last counts.
+async fn pods(context: &Context, job: &Job, window: Duration, off_seen: &Notify) -> PodList {
+    loop {
+        off_seen.notified().await;
+        sleep(window.saturating_sub(PODS_LEAD.min(window / 2))).await;
+        if let Seen::Present(pods) = observe::pods(context, &job.settings.node).await {
+            let answered = clock::since_boot();
+            return PodList { pods, answered };
+        }
     }
+}
+
+/// The node's pods before it is claimed. Nobody waits long for them: they can be listed under the claim too.
+async fn pods_now(context: &Context, job: &Job) -> Option<Vec<PodView>> {
+    if job.claim.is_some() {
+        return None;
+    }
+    let pods = observe::pods(context, &job.settings.node);
+    let pods = timeout(PODS_NOW_TIMEOUT, pods).await.ok()?;
+    pods.present().cloned()
 }
 
 /// The device as the cache has it, and its driver for this node.
@@ -272,6 +310,7 @@ async fn read(
     job: &Job,
     device: &Device,
     window: Duration,
+    off_seen: &Notify,
 ) -> (DeviceReadings, Option<String>) {
     let nothing = |reason: String| {
         let readings = DeviceReadings {
@@ -302,6 +341,9 @@ async fn read(
         deadline: job.level.timeout.max(window + LOOK_TIMEOUT),
     };
     let watch = |reading: &Reading| {
+        if reading.state == PowerState::Off {
+            off_seen.notify_one();
+        }
         // An error names nobody; a machine that answers must be the right one.
         let named = reading.state != PowerState::Unknown || reading.identity.system_uuid.is_some();
         match device.identity.check(&device.name, reading) {

@@ -10,6 +10,7 @@ use crate::api::fence::NodeFence;
 use crate::core::observed::{AttachmentView, LeaseView, NodeView, Observed, PodView, Seen};
 use crate::core::plan::Needs;
 use crate::core::quiesce::tolerating;
+use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{ListParams, ObjectList};
 use kube::{Api, Resource};
@@ -32,23 +33,26 @@ pub struct Reads {
     name: String,
     node: Seen<SlimNode>,
     view: Seen<NodeView>,
+    others: Others,
+}
+
+/// What a round may read besides the Node, each by a request of its own.
+struct Others {
     lease: Seen<LeaseView>,
     pods: Seen<Vec<PodView>>,
+    starting: Seen<Vec<PodView>>,
     attachments: Seen<Vec<AttachmentView>>,
 }
 
 impl Reads {
     /// Reads the Node and, side by side with it, what is foreseen.
     pub async fn begin(context: &Context, name: &str, foreseen: Needs) -> Self {
-        let (node, (lease, pods, attachments)) =
-            tokio::join!(node(context, name), lists(context, name, foreseen));
+        let (node, others) = tokio::join!(node(context, name), others(context, name, &foreseen));
         Self {
             name: name.to_owned(),
             view: seen_map(node.clone(), |node| node.view()),
             node,
-            lease,
-            pods,
-            attachments,
+            others,
         }
     }
 
@@ -60,14 +64,19 @@ impl Reads {
     /// Reads what else is needed.
     pub async fn complete(self, context: &Context, fence: &str, needs: Needs) -> Observed {
         let name = self.name.as_str();
+        let read = &self.others;
         let missing = Needs {
-            lease: needs.lease && self.lease == Seen::NotRead,
-            pods: needs.pods && self.pods == Seen::NotRead,
-            attachments: needs.attachments && self.attachments == Seen::NotRead,
+            lease: needs.lease && read.lease == Seen::NotRead,
+            pods: needs.pods && read.pods == Seen::NotRead,
+            starting: match read.starting {
+                Seen::NotRead => needs.starting,
+                _ => Vec::new(),
+            },
+            attachments: needs.attachments && read.attachments == Seen::NotRead,
             ..needs
         };
-        let ((lease, pods, attachments), kubelet_answers, evidence) = tokio::join!(
-            lists(context, name, missing),
+        let (others, kubelet_answers, evidence) = tokio::join!(
+            others(context, name, &missing),
             async {
                 match self.node.present() {
                     Some(node) if needs.kubelet => kubelet_answers(node).await,
@@ -83,8 +92,7 @@ impl Reads {
                 }
             },
         );
-        let lease = self.lease.or(lease);
-        let pods = self.pods.or(pods);
+        let pods = self.others.pods.or(others.pods);
         let tolerated_volumes = match pods.present() {
             Some(pods) => tolerated_volumes(context, pods).await,
             None => Vec::new(),
@@ -92,9 +100,10 @@ impl Reads {
         let cached = context.caches.attachments_of(name);
         Observed {
             node: self.view,
-            lease,
+            lease: self.others.lease.or(others.lease),
             pods,
-            attachments: self.attachments.or(attachments),
+            starting: self.others.starting.or(others.starting),
+            attachments: self.others.attachments.or(others.attachments),
             attachments_cached: cached.iter().map(|attachment| attachment.view()).collect(),
             tolerated_volumes,
             kubelet_answers,
@@ -106,36 +115,30 @@ impl Reads {
     }
 }
 
-/// The node's Lease, pods and VolumeAttachments, as far as they are wanted.
-async fn lists(
-    context: &Context,
-    name: &str,
-    wanted: Needs,
-) -> (
-    Seen<LeaseView>,
-    Seen<Vec<PodView>>,
-    Seen<Vec<AttachmentView>>,
-) {
-    tokio::join!(
-        async {
-            match wanted.lease {
-                true => lease(context, name).await,
-                false => Seen::NotRead,
-            }
-        },
-        async {
-            match wanted.pods {
-                true => pods(context, name).await,
-                false => Seen::NotRead,
-            }
-        },
-        async {
-            match wanted.attachments {
-                true => attachments(context, name).await,
-                false => Seen::NotRead,
-            }
-        },
-    )
+/// Side by side, as far as they are wanted.
+async fn others(context: &Context, name: &str, wanted: &Needs) -> Others {
+    let (lease, pods, starting, attachments) = tokio::join!(
+        if_wanted(wanted.lease, lease(context, name)),
+        if_wanted(wanted.pods, pods(context, name)),
+        if_wanted(
+            !wanted.starting.is_empty(),
+            same_pods(context, &wanted.starting)
+        ),
+        if_wanted(wanted.attachments, attachments(context, name)),
+    );
+    Others {
+        lease,
+        pods,
+        starting,
+        attachments,
+    }
+}
+
+async fn if_wanted<T>(wanted: bool, read: impl Future<Output = Seen<T>>) -> Seen<T> {
+    match wanted {
+        true => read.await,
+        false => Seen::NotRead,
+    }
 }
 
 /// A missing Lease is one that never moves.
@@ -160,6 +163,27 @@ pub async fn pods(context: &Context, node: &str) -> Seen<Vec<PodView>> {
     let params = ListParams::default().fields(&format!("spec.nodeName={node}"));
     let pods = list(context, &Api::<Pod>::all(context.reads.clone()), &params).await;
     seen_map(pods, |pods: Vec<Pod>| pods.iter().map(pod_view).collect())
+}
+
+/// Quorum GETs of these pods, by name and UID: those that still exist. One of another UID is another pod.
+async fn same_pods(context: &Context, pods: &[PodView]) -> Seen<Vec<PodView>> {
+    let one = |pod: &PodView| {
+        let api = Api::<Pod>::namespaced(context.reads.clone(), &pod.namespace);
+        let (name, uid) = (pod.name.clone(), pod.uid.clone());
+        async move {
+            let pod = seen_map(get(api, &name).await, |pod| pod_view(&pod));
+            match pod {
+                Seen::Present(pod) if pod.uid == uid => Ok(Some(pod)),
+                Seen::Present(_) | Seen::Absent => Ok(None),
+                Seen::Failed(reason) => Err(reason),
+                Seen::NotRead => Err("it was not read".to_owned()),
+            }
+        }
+    };
+    match try_join_all(pods.iter().map(one)).await {
+        Ok(pods) => Seen::Present(pods.into_iter().flatten().collect()),
+        Err(reason) => Seen::Failed(reason),
+    }
 }
 
 async fn attachments(context: &Context, node: &str) -> Seen<Vec<AttachmentView>> {

@@ -1,7 +1,7 @@
 //! Keeps the status of every NodeFencingPolicy: who is protected, who is not, and why a policy does not act.
 //!
-//! Changes are gathered for a second, and a status is written only when it says something new, so that a rolling restart of
-//! a thousand nodes costs a few writes. What a policy would do is assessed in [`crate::core::assess`].
+//! Changes are gathered for a second, and a status is written only when it says something new and not again at once, so that a
+//! rolling restart of a thousand nodes costs a few writes; the gauges do not wait. What a policy would do is assessed in [`crate::core::assess`].
 
 use super::cache::{Caches, Change};
 use super::client::{AskError, ask, patch_params};
@@ -21,7 +21,8 @@ use crate::core::observed::NodeView;
 use kube::api::Patch;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, Client, ResourceExt};
-use std::collections::BTreeSet;
+use serde_json::Value;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -29,6 +30,9 @@ use tokio::time::{Instant, sleep_until};
 
 /// Changes within this time are taken in together.
 const GATHER: Duration = Duration::from_secs(1);
+/// Time between two writes of a policy's status: an incident, which changes it at each of its stages, costs one or two (L7). A
+/// generation that has not been answered yet does not wait.
+const WRITE_PERIOD: Duration = Duration::from_secs(15);
 /// Pause after a write that failed.
 const FAILURE_PAUSE: Duration = Duration::from_secs(10);
 /// `budgetRemaining` grows by the mere passing of time.
@@ -85,6 +89,7 @@ impl PolicyStatuses {
     async fn work(&self, mut changes: mpsc::UnboundedReceiver<Change>) {
         let mut marks = Marks::default();
         let mut undecodable = Undecodable::new(self.events.clone());
+        let mut written = HashMap::new();
         let mut due = Instant::now();
         loop {
             tokio::select! {
@@ -100,10 +105,7 @@ impl PolicyStatuses {
                     }
                     None => return,
                 },
-                () = sleep_until(due) => {
-                    let pause = if self.refresh().await { LOOK_AGAIN } else { FAILURE_PAUSE };
-                    due = Instant::now() + pause;
-                }
+                () = sleep_until(due) => due = Instant::now() + self.refresh(&mut written).await,
             }
         }
     }
@@ -135,8 +137,8 @@ impl PolicyStatuses {
         marks.differs(change, current)
     }
 
-    /// Assesses everything and writes what is new; `false` when a write has failed.
-    async fn refresh(&self) -> bool {
+    /// Assesses everything and writes what is new, unless the policy was `written` a moment ago; says when to look again.
+    async fn refresh(&self, written: &mut HashMap<String, Instant>) -> Duration {
         let policies = self.caches.policies();
         let Assessment {
             statuses,
@@ -148,13 +150,24 @@ impl PolicyStatuses {
         });
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) =
             (rows.collect(), protected.into_iter().collect());
-        let mut all_written = true;
+        written.retain(|_, at| at.elapsed() < WRITE_PERIOD);
+        let mut pause = LOOK_AGAIN;
         for policy in &policies {
-            if let Some(status) = statuses.get(&policy.name_any()) {
-                all_written &= self.write(policy, status).await;
+            let name = policy.name_any();
+            let Some(patch) = statuses
+                .get(&name)
+                .and_then(|status| changes(policy, status))
+            else {
+                continue;
+            };
+            let last = written.get(&name).filter(|_| is_answered(policy));
+            if let Some(last) = last {
+                pause = pause.min(WRITE_PERIOD.saturating_sub(last.elapsed()));
+            } else if !self.write(name, patch, written).await {
+                pause = pause.min(FAILURE_PAUSE);
             }
         }
-        all_written
+        pause
     }
 
     fn assess(&self, policies: &[NodeFencingPolicy]) -> Assessment {
@@ -188,19 +201,20 @@ impl PolicyStatuses {
         })
     }
 
-    async fn write(&self, policy: &NodeFencingPolicy, status: &NodeFencingPolicyStatus) -> bool {
-        let Some(patch) = status_patch(
-            policy.metadata.resource_version.as_deref(),
-            policy.status.as_ref(),
-            status,
-        ) else {
-            return true;
-        };
+    /// `false` when the write has failed.
+    async fn write(
+        &self,
+        name: String,
+        patch: Value,
+        written: &mut HashMap<String, Instant>,
+    ) -> bool {
         let api = Api::<NodeFencingPolicy>::all(self.client.clone());
-        let name = policy.name_any();
         let patch = Patch::Merge(patch);
         let error = match ask(api.patch_status(&name, &patch_params(), &patch)).await {
-            Ok(_) => return true,
+            Ok(_) => {
+                written.insert(name, Instant::now());
+                return true;
+            }
             // Derived from a state that is past, or gone: the cache will tell, and it is derived anew.
             Err(AskError::Refused {
                 code: 404 | 409, ..
@@ -214,6 +228,18 @@ impl PolicyStatuses {
         );
         false
     }
+}
+
+/// What the status says that the stored one does not.
+fn changes(policy: &NodeFencingPolicy, status: &NodeFencingPolicyStatus) -> Option<Value> {
+    let version = policy.metadata.resource_version.as_deref();
+    status_patch(version, policy.status.as_ref(), status)
+}
+
+/// Does the stored status speak of the spec as it is?
+fn is_answered(policy: &NodeFencingPolicy) -> bool {
+    let status = policy.status.as_ref();
+    status.is_some_and(|status| status.observed_generation == policy.metadata.generation)
 }
 
 fn row(policy: &NodeFencingPolicy, status: &NodeFencingPolicyStatus) -> PolicyRow {

@@ -9,13 +9,13 @@ use crate::api::fence::{ApprovalDecision, DesiredState, NodeFence, TriggerType};
 use crate::api::fence_status::NodeFenceStatus;
 use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::{ApprovalMode, FenceLevel, FenceMode, LevelRequirement};
-use crate::core::incident::{Approval, Device, Level, Record, Settings};
+use crate::core::incident::{Approval, Device, Level, Record, Settings, Trigger};
 use crate::core::observed::NodeView;
 use crate::core::proof::{Require, Verification};
 use crate::core::{select, support};
 use std::time::Duration;
 
-/// The settings of the incident, as of now. `node` is the Node as last seen, for labels and identity.
+/// The settings of the incident, as of now, which claims nothing before `not_before` (time since boot). `node` is the Node as last seen, for labels and identity.
 pub fn settings(
     fence: &NodeFence,
     status: &NodeFenceStatus,
@@ -23,6 +23,7 @@ pub fn settings(
     policy: Option<&NodeFencingPolicy>,
     devices: (&Devices, &[FenceDevice]),
     record: &Record,
+    not_before: Duration,
 ) -> Settings {
     let spec = &fence.spec;
     let frozen = &spec.fence;
@@ -40,6 +41,8 @@ pub fn settings(
         boot_id: spec.boot_id.clone().or_else(|| status.boot_id.clone()),
         human,
         adopted: spec.trigger.type_ == TriggerType::External,
+        not_before,
+        condition: condition(fence),
         mode: frozen.mode,
         strategy: spec.recovery.strategy,
         pod_deletion: spec.recovery.pod_deletion,
@@ -66,6 +69,17 @@ pub fn settings(
         },
         record: record.clone(),
     }
+}
+
+/// The node condition for which a policy began the incident.
+fn condition(fence: &NodeFence) -> Option<Trigger> {
+    let trigger = &fence.spec.trigger;
+    (trigger.type_ == TriggerType::NodeCondition).then_some(())?;
+    Some(Trigger {
+        kind: trigger.condition_type.clone()?,
+        status: trigger.condition_status?.as_str().to_owned(),
+        since: trigger.unhealthy_since_time,
+    })
 }
 
 fn resolve_level(

@@ -6,7 +6,7 @@ use node_fencing_operator::api::settings::{
 };
 use node_fencing_operator::core::budget::Hold;
 use node_fencing_operator::core::incident::{
-    Approval, Decision, Device, DeviceOrder, Effect, Level, Settings,
+    Approval, Decision, Device, DeviceOrder, Effect, Level, Settings, Trigger,
 };
 use node_fencing_operator::core::proof::{IdentityRule, Require};
 use std::time::Duration;
@@ -138,6 +138,14 @@ fn seconds(text: &str) -> Result<Duration, String> {
 fn set(settings: &mut Settings, line: &str) -> Result<(), String> {
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     match (word, rest) {
+        ("due", at) => {
+            settings.not_before = seconds(at)?;
+            settings.condition = Some(Trigger {
+                kind: "Ready".to_owned(),
+                status: "Unknown".to_owned(),
+                since: None,
+            });
+        }
         ("mode", "Observe") => settings.mode = FenceMode::Observe,
         ("mode", "ConfirmOnly") => settings.mode = FenceMode::ConfirmOnly,
         ("mode", "PowerOff") => settings.mode = FenceMode::PowerOff,

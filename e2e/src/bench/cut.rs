@@ -47,6 +47,8 @@ pub(super) struct Cut {
     pub claimed: Timestamp,
     /// `out-of-service` was stored.
     pub tainted: Timestamp,
+    /// What the API server took to answer the operator's writes between deadline and taint, one after the other, in milliseconds.
+    pub answering_ms: f64,
     /// The replacement pod was seen Ready.
     pub running: Timestamp,
     /// The operator's writes until [`AFTERMATH`] was over, without Events.
@@ -98,6 +100,7 @@ impl Cut {
                 .first("claim", |write| is_tainted(write, CLAIM))?
                 .answered,
             tainted: tainted.answered,
+            answering_ms: answering_ms(&requests, deadline, tainted.answered),
             running,
             writes: Writes::count(&requests),
             replacement_deletions: deletions_of(lab, &replacement, &now)?,
@@ -196,6 +199,19 @@ fn is_tainted(write: &Request, key: &str) -> bool {
     let taints = write.response_object["spec"]["taints"].as_array();
     let mut taints = taints.into_iter().flatten();
     taints.any(|taint| taint["key"] == key)
+}
+
+/// What the API server took for the writes that lie between: the claim, the evidence, the deletion of the pod, the taint. Each of them
+/// waits for the one before.
+fn answering_ms(requests: &[Request], deadline: Timestamp, tainted: Timestamp) -> f64 {
+    let is_step = |request: &&Request| {
+        let resource = request.object_ref.resource.as_str();
+        request.is_write() && matches!(resource, "nodes" | "nodefences" | "pods")
+    };
+    let lies_between =
+        |request: &&Request| request.received >= deadline && request.answered <= tainted;
+    let steps = requests.iter().filter(is_step).filter(lies_between);
+    steps.map(|step| ms(step.received, step.answered)).sum()
 }
 
 /// How often anybody deleted the replacement, by the audit log. A pod that was deleted comes back under another uid, so

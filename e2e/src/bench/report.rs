@@ -108,6 +108,12 @@ fn figures(sections: &[Section]) -> Table {
         0,
         Cut::overhead_ms,
     );
+    row(
+        "of it the API server's, answering the claim, the evidence, the pod's deletion and the taint",
+        "ms",
+        0,
+        |cut| cut.answering_ms,
+    );
     row("API writes to the Node and the NodeFence", "", 0, |cut| {
         cut.writes.to(&OF_A_FENCE) as f64
     });

@@ -170,3 +170,33 @@ fn the_longer_wait_counts_and_names_its_field() {
     }
     assert_eq!(delay(&policy(300, 300), None, None), None);
 }
+
+#[test]
+fn an_early_incident_claims_when_the_wait_is_over_whatever_the_clocks_say() {
+    let at = |second: i64| Some(wall(second));
+    let rows = [
+        (at(1000), 100_000),
+        (at(998), 100_000),
+        (Timestamp::from_millisecond(1_000_500).ok(), 100_500),
+        (at(999_999), 101_000),
+        (None, 101_000),
+    ];
+    let mut trigger = Trigger {
+        type_: TriggerType::NodeCondition,
+        condition_type: None,
+        condition_status: None,
+        unhealthy_since_time: None,
+        due_time: None,
+        requested_by: None,
+        reason: None,
+    };
+    for (due, expected) in rows {
+        trigger.due_time = due;
+        let moment = not_before(&trigger, now(100, 1000));
+        assert_eq!(moment.as_millis(), expected, "{due:?}");
+    }
+    // A human's incident waits for nothing, whatever it says.
+    trigger.type_ = TriggerType::Manual;
+    trigger.due_time = at(999_999);
+    assert_eq!(not_before(&trigger, now(100, 1000)).as_secs(), 100);
+}

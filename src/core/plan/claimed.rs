@@ -7,9 +7,9 @@ use super::super::incident::{
     Approval, Attempt, Decision, Device, DeviceOrder, Effect, Level, Memory, OffResult, OwnClaim,
     Settings,
 };
-use super::super::observed::{NodeView, Observed, PodView, Ready, Seen};
+use super::super::observed::{NodeView, Observed, Ready, Seen};
 use super::super::proof::DeviceReadings;
-use super::super::quiesce::{name_some, startable, stuck, tolerating};
+use super::super::quiesce::name_some;
 use super::super::stage::Stage;
 use super::super::taint;
 use super::level::{
@@ -230,7 +230,9 @@ fn take_over(
     )
 }
 
-/// Until no pod can start on the node. Also notes the kubelet's Lease, which may not move from here on.
+/// Until no pod can start on the node: all are listed once, beside the look at the devices or under the claim, and those that could
+/// start are read until none can. One that comes meanwhile is found by the list beside the readings. Also notes the kubelet's
+/// Lease, which may not move from here on.
 fn quiesce(m: &mut Memory, o: &Observed, t: &Moment) -> Option<Decision> {
     if m.lease_before.is_none() {
         match &o.lease {
@@ -249,25 +251,38 @@ fn quiesce(m: &mut Memory, o: &Observed, t: &Moment) -> Option<Decision> {
     if m.quiesced.is_some() {
         return None;
     }
-    let Some(pods) = o.pods.present() else {
-        let words = format!(
-            "needs a complete list of the node's pods{}",
-            failed(&o.pods)
-        );
-        return Some(wait(Stage::Quiescing, words).until(poll(m, t.now, Duration::from_secs(1))));
-    };
-    if startable(pods).next().is_some() {
+    match (o.pods.present(), o.starting.present()) {
+        (Some(pods), _) => m.note_pods(pods),
+        (None, Some(pods)) if m.listed.is_some() => m.note_starting(pods),
+        // None of those that were there before the claim can start.
+        (None, None) if m.listed.is_some() && m.starting.is_empty() => {}
+        _ => {
+            let words = match &o.starting {
+                Seen::Failed(_) => {
+                    format!(
+                        "needs the pods that could still start{}",
+                        failed(&o.starting)
+                    )
+                }
+                _ => format!(
+                    "needs a complete list of the node's pods{}",
+                    failed(&o.pods)
+                ),
+            };
+            let wake = poll(m, t.now, Duration::from_secs(1));
+            return Some(wait(Stage::Quiescing, words).until(wake));
+        }
+    }
+    if !m.starting.is_empty() {
         let words = format!(
             "{} pod(s) could still start on the node: {}",
-            startable(pods).count(),
-            name_some(startable(pods))
+            m.starting.len(),
+            name_some(m.starting.iter())
         );
         return Some(wait(Stage::Quiescing, words).until(poll(m, t.now, Duration::from_secs(1))));
     }
     m.quiesced = Some(t.now);
     m.polls = 0;
-    m.pods_found = stuck(pods).map(PodView::full_name).collect();
-    m.pods_tolerating = tolerating(pods).map(PodView::full_name).collect();
     None
 }
 

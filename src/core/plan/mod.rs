@@ -5,19 +5,24 @@
 //! next decides from the same facts. At most one irreversible step comes out of a round.
 
 mod claimed;
+mod ending;
 mod level;
 mod prove;
 mod tainted;
 mod unclaimed;
 
 use super::incident::{Decision, Effect, Memory, Settings};
-use super::observed::{NodeView, Observed, Seen};
+use super::observed::{NodeView, Observed, PodView, Seen};
 use super::stage::Stage;
 use super::taint;
 use std::time::Duration;
 
 /// Writes that fail in a row before a human is called.
 const WRITE_FAILURES_MAX: u32 = 8;
+
+/// Pods that are read one by one; more of them are listed. A quorum GET takes the API server 2 ms, a consistent LIST up to 100 ms, until
+/// its cache has caught up (`k8s.io/apiserver/pkg/storage/cacher`, `progressRequestPeriod`, v1.36).
+const ONE_BY_ONE_MAX: usize = 16;
 
 /// The time of a round, and the randomness it may use: both are given, never taken.
 #[derive(Debug, Clone)]
@@ -29,12 +34,14 @@ pub struct Moment {
 }
 
 /// What a round has to read besides the Node.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Needs {
     /// The kubelet's Lease.
     pub lease: bool,
     /// The node's pods.
     pub pods: bool,
+    /// These of its pods, one by one.
+    pub starting: Vec<PodView>,
     /// All VolumeAttachments, by quorum LIST.
     pub attachments: bool,
     /// Whether something answers at the kubelet's port.
@@ -49,7 +56,14 @@ pub fn foresee(memory: &Memory) -> Needs {
     let claimed = memory.claim.as_ref().is_some_and(|claim| claim.seen);
     match (memory.tainted, claimed) {
         (true, _) => under_taint(memory),
-        (false, true) => under_claim(memory),
+        (false, true) => {
+            let needs = under_claim(memory);
+            Needs {
+                // What a device has answered by now is judged beside the Lease.
+                lease: needs.lease || memory.busy.is_some(),
+                ..needs
+            }
+        }
         (false, false) => Needs::default(),
     }
 }
@@ -76,9 +90,16 @@ fn under_claim(memory: &Memory) -> Needs {
         .as_ref()
         .is_some_and(|attempt| !attempt.results.is_empty());
     let judging = memory.readings.is_some();
+    let quiesced = memory.quiesced.is_some();
+    let many = memory.starting.len() > ONE_BY_ONE_MAX;
+    let starting = match quiesced || many {
+        true => Vec::new(),
+        false => memory.starting.clone(),
+    };
     Needs {
         lease: judging || memory.lease_before.is_none() || commanded,
-        pods: memory.quiesced.is_none() || (judging && memory.pods.is_none()),
+        pods: !quiesced && (memory.listed.is_none() || many) || (judging && memory.pods.is_none()),
+        starting,
         attachments: false,
         // Once a proof: a machine that is down takes its time not to answer.
         kubelet: judging && commanded && !memory.evidence,
@@ -312,9 +333,9 @@ impl Decision {
     }
 }
 
-/// Five times after 20 ms, then slower up to `slowest`: the pace of looking at something that nobody announces.
+/// Ten times after 5 ms, then slower up to `slowest`: the pace of looking at something that nobody announces.
 fn poll(memory: &mut Memory, now: Duration, slowest: Duration) -> Duration {
-    let pause = Duration::from_millis(20) * 2u32.pow(memory.polls.saturating_sub(4).min(10));
+    let pause = Duration::from_millis(5) * 2u32.pow(memory.polls.saturating_sub(9).min(10));
     memory.polls = memory.polls.saturating_add(1);
     now + pause.min(slowest)
 }

@@ -8,7 +8,7 @@ use super::super::incident::{
 };
 use super::super::observed::{NodeView, Observed, PodView, Ready, Seen};
 use super::super::proof::{Case, NotProven, Proof, Verification, judge};
-use super::super::quiesce::{name_some, startable, stuck};
+use super::super::quiesce::{name_some, newcomers, stuck};
 use super::super::stage::Stage;
 use super::super::taint;
 use super::claimed::{abort, drop_claim, failed, try_again};
@@ -20,6 +20,8 @@ use std::time::Duration;
 /// A kubelet renews its Lease every 10 s, a quarter of its `nodeLeaseDurationSeconds`; with two seconds to spare.
 /// Source: `pkg/kubelet/kubelet.go`, `nodeLeaseRenewIntervalFraction` (v1.36).
 const LEASE_RENEWAL_MAX: Duration = Duration::from_secs(12);
+/// Times that the quiesce may begin anew before a human is called.
+const REQUIESCES_MAX: u32 = 5;
 /// `nodeLeaseDurationSeconds` of a kubelet: four renewals (KubeletConfiguration's default).
 const LEASE_DURATION: Duration = Duration::from_secs(40);
 
@@ -135,6 +137,22 @@ fn contradiction(
     in_trouble(m, decision)
 }
 
+/// Pods came to the node since the quiesce, or may have come and gone: they have to be on their way out before the power is read.
+/// Those that are by now, too: was one of them begun to be started before, by a machine that had power for a moment, only
+/// readings after its deletion tell. A node to which pods come again and again is a human's matter.
+fn quiesce_again(m: &mut Memory, words: String, t: &Moment) -> Decision {
+    m.quiesced = None;
+    m.readings = None;
+    m.pods = None;
+    m.requiesced += 1;
+    if m.requiesced > REQUIESCES_MAX {
+        m.last_failure = Some(words.clone());
+        m.alarm = Some("QuiesceStuck");
+    }
+    let decision = wait(Stage::Quiescing, words).until(t.now);
+    in_trouble(m, decision)
+}
+
 /// Evidence, eviction, taint: in this order, each under the same living proof.
 fn use_proof(
     s: &Settings,
@@ -145,25 +163,25 @@ fn use_proof(
     o: &Observed,
     t: &Moment,
 ) -> Decision {
-    if let Some(pods) = o.pods.present() {
-        m.pods = Some(pods.clone());
-    }
     let Some(pods) = &m.pods else {
-        let words = format!(
-            "proven down; needs a complete list of the node's pods{}",
-            failed(&o.pods)
-        );
-        return wait(Stage::Tainting, words).until(poll(m, t.now, Duration::from_secs(1)));
+        // What came and went since the quiesce no list shows that is made now: only readings after the list can tell.
+        let Some(pods) = o.pods.present() else {
+            let words = format!(
+                "proven down; needs a complete list of the node's pods{}",
+                failed(&o.pods)
+            );
+            return wait(Stage::Tainting, words).until(poll(m, t.now, Duration::from_secs(1)));
+        };
+        m.note_pods(pods);
+        let words =
+            "the node's pods could not be listed before the power was read last: it is read again";
+        return quiesce_again(m, words.to_owned(), t);
     };
-    if startable(pods).next().is_some() {
-        let words = format!(
-            "proven down, but pods came to the node meanwhile: {}",
-            name_some(startable(pods))
-        );
-        m.quiesced = None;
-        m.readings = None;
-        m.pods = None;
-        return wait(Stage::Quiescing, words).until(t.now);
+    let came = name_some(newcomers(pods, m.listed.as_ref()));
+    if !came.is_empty() {
+        m.forget_pods();
+        let words = format!("proven down, but pods came to the node meanwhile: {came}");
+        return quiesce_again(m, words, t);
     }
     let pods: Vec<PodView> = stuck(pods).cloned().collect();
     m.failures = 0;

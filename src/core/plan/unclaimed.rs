@@ -7,11 +7,11 @@ use super::super::budget::Hold;
 use super::super::incident::{
     Approval, Decision, DeviceOrder, Effect, Level, Memory, OwnClaim, Settings, Sight,
 };
-use super::super::observed::{NodeView, Observed, QUARANTINE, Ready};
+use super::super::observed::{NodeView, Observed, Ready};
 use super::super::reading::PowerState;
-use super::super::release::booted_anew;
 use super::super::stage::Stage;
 use super::super::taint;
+use super::ending::ended;
 use super::level::{
     DEVICE_FAILED, Failure, ROUND_PAUSE_MAX, answer, current_level, fail, in_trouble, judge_level,
     names, note_devices, order, state_word,
@@ -35,6 +35,7 @@ pub(super) fn step(
     if let Some(end) = ended(s, m, node) {
         return end;
     }
+    m.is_due |= t.now >= s.not_before;
     // A claim that was written and is not there: its write failed, or has not landed yet. The next one has another nonce.
     if m.claim.is_some() {
         m.forget_claim(t.now + s.late_effect);
@@ -86,75 +87,6 @@ pub(super) fn foreign_taint(s: &Settings, m: &mut Memory, node: &NodeView, t: &M
         node.name
     );
     wait(Stage::Held, words).until(again)
-}
-
-/// Reasons to end before anything was written.
-fn ended(s: &Settings, m: &mut Memory, node: &NodeView) -> Option<Decision> {
-    let boot_changed = s
-        .boot_id
-        .as_deref()
-        .is_some_and(|boot| booted_anew(node, Some(boot)));
-    if let Some((stage, words)) = &m.ending {
-        return Some(close(*stage, words.clone()));
-    }
-    if m.releasing
-        || (s.record.tainted && boot_changed)
-        || (s.record.evidence && node.taint(QUARANTINE).is_some())
-    {
-        let words = "the machine was proven down, its pods and volumes are free, `out-of-service` is gone again".to_owned();
-        return Some(close(Stage::Recovered, words));
-    }
-    let removed = m.claim.as_ref().is_some_and(|claim| claim.seen) && !m.dropping;
-    if m.tainted || removed || s.record.tainted {
-        let words = format!(
-            "somebody else removed our taints from Node {}: the incident ends, nothing is set again",
-            node.name
-        );
-        return Some(close(Stage::Aborted, words));
-    }
-    if s.adopted {
-        let words = format!(
-            "the `out-of-service` of Node {} that this NodeFence was made for is gone",
-            node.name
-        );
-        return Some(close(Stage::Aborted, words));
-    }
-    if s.released {
-        return Some(close(
-            Stage::Aborted,
-            "released by `spec.desiredState: Released`".to_owned(),
-        ));
-    }
-    if let Approval::Denied(user, reason) = &s.approval {
-        return Some(close(Stage::Aborted, format!("denied by {user}: {reason}")));
-    }
-    if node.ready() == Ready::True {
-        return Some(match s.human {
-            true => close(
-                Stage::Aborted,
-                format!(
-                    "Node {} is Ready: a Ready node is never fenced; cut its power or wait for NotReady, then ask again",
-                    node.name
-                ),
-            ),
-            false => close(
-                Stage::SelfRecovered,
-                format!("Node {} is Ready again", node.name),
-            ),
-        });
-    }
-    if boot_changed {
-        return Some(close(
-            Stage::Aborted,
-            format!(
-                "Node {} has booted anew: its boot ID is {}",
-                node.name, node.boot_id
-            ),
-        ));
-    }
-    s.stop
-        .as_ref()
-        .map(|reason| close(Stage::Aborted, reason.clone()))
 }
 
 /// Reasons to wait before anything is written.
@@ -271,30 +203,22 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
         let asks = look(m, &level);
         return in_trouble(m, asks);
     }
-    let sights = std::mem::take(&mut m.sights);
     m.checked = false;
-    match usable(&level, &sights, s.mode) {
-        Ok(()) => {
-            // The failures count on: a device that answers once and never proves anything has failed too. A contradiction
-            // is shown until a proof has settled it.
-            if m.contradictions == 0 {
-                m.last_failure = None;
-                m.alarm = None;
-            }
-            m.checked = true;
-            match &o.hold {
-                Some(hold) => held_by_budget(hold),
-                None => claim(s, m, node, &level, t),
-            }
-        }
+    match usable(&level, &m.sights, s.mode) {
+        Ok(()) => seen_through(s, m, node, &level, o, t),
         Err(Unusable::StillOn(words)) => {
-            m.retry_at = Some(t.now + LOOK_PERIOD);
+            m.sights.clear();
+            let again = next_try(s, t.now + LOOK_PERIOD, t.now);
+            m.retry_at = Some(again);
             m.last_failure = Some(words.clone());
-            m.alarm = Some("StillOn");
-            in_trouble(m, wait(Stage::Checking, words).until(t.now + LOOK_PERIOD))
+            // Before the policy's wait is over nobody needs to know.
+            m.alarm = (t.now >= s.not_before).then_some("StillOn");
+            in_trouble(m, wait(Stage::Checking, words).until(again))
         }
         Err(Unusable::Failed(failure)) => {
+            m.sights.clear();
             fail(s, m, failure.words.clone(), t.now);
+            m.retry_at = m.retry_at.map(|at| next_try(s, at, t.now));
             // Another machine at the device's address is never a passing fault.
             if failure.reason != DEVICE_FAILED {
                 m.alarm = Some(failure.reason);
@@ -302,6 +226,42 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
             let pause = m.retry_at.unwrap_or(t.now);
             in_trouble(m, wait(Stage::Checking, failure.words).until(pause))
         }
+    }
+}
+
+/// The devices can see it through: the claim, as soon as the budget and the policy's wait allow it.
+fn seen_through(
+    s: &Settings,
+    m: &mut Memory,
+    node: &NodeView,
+    level: &Level,
+    o: &Observed,
+    t: &Moment,
+) -> Decision {
+    // The failures count on: a device that answers once and never proves anything has failed too. A contradiction is shown until a
+    // proof has settled it.
+    if m.contradictions == 0 {
+        m.last_failure = None;
+        m.alarm = None;
+    }
+    if o.hold.is_none() && t.now < s.not_before {
+        let words = "the devices can see it through; waits for the end of the policy's wait";
+        return wait(Stage::Checking, words.to_owned()).until(s.not_before);
+    }
+    m.sights.clear();
+    m.checked = true;
+    match &o.hold {
+        Some(hold) => held_by_budget(hold),
+        None => claim(s, m, node, level, t),
+    }
+}
+
+/// A try before the policy's wait is over is an early one: the next is made when it is over at the latest.
+fn next_try(s: &Settings, at: Duration, now: Duration) -> Duration {
+    if now < s.not_before {
+        at.min(s.not_before)
+    } else {
+        at
     }
 }
 
@@ -333,6 +293,10 @@ fn claim(s: &Settings, m: &mut Memory, node: &NodeView, level: &Level, t: &Momen
         boot_id: node.boot_id.clone(),
         seen: false,
     });
+    match m.pods_before.take() {
+        Some(pods) => m.note_pods(&pods),
+        None => m.forget_pods(),
+    }
     note_devices(s, m);
     act(
         Effect::Claim(taint::claim(node, &value)),

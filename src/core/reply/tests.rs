@@ -1,8 +1,8 @@
 //! What each outcome teaches, and what it must not.
 
 use super::*;
-use crate::core::fixtures::settings;
-use crate::core::incident::{Attempt, OwnClaim};
+use crate::core::fixtures::{off_readings, settings};
+use crate::core::incident::{Attempt, OwnClaim, PodList};
 use crate::core::observed::LeaseView;
 use std::collections::BTreeMap;
 
@@ -143,7 +143,10 @@ fn failed_writes_are_tried_again_ever_more_slowly() {
 
 #[test]
 fn only_the_answer_to_the_last_order_is_listened_to() {
-    let sights = || DeviceReply::Looked(Vec::new());
+    let sights = || DeviceReply::Looked {
+        sights: Vec::new(),
+        pods: None,
+    };
     let accepted = || commanded(OffResult::Accepted);
     let readings = || DeviceReply::Confirmed {
         readings: Vec::new(),
@@ -211,4 +214,40 @@ fn a_claim_that_is_forgotten_takes_everything_with_it_that_was_learned_under_it(
         ..Memory::default()
     };
     assert_eq!(memory, expected);
+}
+
+/// A pod that came and was deleted again before the power was read last was begun by nobody: the machine was off after it.
+#[test]
+fn only_pods_that_were_listed_before_the_last_reading_count() {
+    let last_asked = Duration::from_secs(13);
+    let pods_after = |answered: Duration, readings| {
+        let mut memory = memory();
+        memory.begin(false);
+        let reply = DeviceReply::Confirmed {
+            readings,
+            failures: Vec::new(),
+            kubelet_answers: false,
+            pods: Some(PodList {
+                pods: Vec::new(),
+                answered,
+            }),
+        };
+        learn(
+            &settings(),
+            &mut memory,
+            Asked::Device,
+            Reply::Device(1, reply),
+            NOW,
+        );
+        memory.pods
+    };
+    let moment = Duration::from_millis(1);
+    assert_eq!(pods_after(last_asked, off_readings()), Some(Vec::new()));
+    assert_eq!(pods_after(last_asked + moment, off_readings()), None);
+    assert_eq!(pods_after(last_asked, Vec::new()), None);
+    // One device was read last long before the other.
+    let mut two = off_readings();
+    two.extend(off_readings());
+    two[1].readings.truncate(1);
+    assert_eq!(pods_after(last_asked, two), None);
 }

@@ -8,10 +8,12 @@ mod round;
 mod tell;
 
 use super::context::Context;
+use super::detect::now;
 use super::observe;
 use crate::api::fence::NodeFence;
 use crate::api::fence_status::NodeFenceStatus;
 use crate::clock;
+use crate::core::delay;
 use crate::core::incident::{DeviceReply, Memory, Record};
 use crate::core::observed::Seen;
 use crate::core::record;
@@ -26,6 +28,8 @@ use tokio::task::JoinHandle;
 const STEPS_MAX: usize = 32;
 /// A stage that has lasted this long is written down though the protocol does not ask for it.
 const STAGE_WRITE_AFTER: Duration = Duration::from_secs(2);
+/// A pause that is waited out within the loop: the queue would take longer than that to come round again.
+const SHORT: Duration = Duration::from_millis(10);
 /// Pause that gives others their turn.
 const AGAIN: Duration = Duration::from_millis(1);
 /// Longest time between two looks at an open incident, whatever the core says.
@@ -44,6 +48,8 @@ type Shared = Arc<tokio::sync::Mutex<Incident>>;
 pub struct Incident {
     memory: Memory,
     record: Record,
+    /// The node is not claimed before (time since boot).
+    not_before: Duration,
     /// The record as it should be.
     status: NodeFenceStatus,
     stored: Stored,
@@ -89,10 +95,12 @@ impl Incidents {
 
     fn begin(&self, fence: NodeFence) -> Shared {
         let (name, uid) = (fence.name_any(), fence.uid().unwrap_or_default());
+        let not_before = delay::not_before(&fence.spec.trigger, now());
         let stored = Stored::from(fence);
         let incident = Arc::new(tokio::sync::Mutex::new(Incident {
             memory: Memory::default(),
             record: record::read(&stored.status, clock::wall()),
+            not_before,
             status: stored.status.clone(),
             stored,
             job: None,
@@ -161,6 +169,7 @@ pub async fn run(
         };
         match round.step().await {
             Next::Again => {}
+            Next::Wait(pause) if pause <= SHORT => tokio::time::sleep(pause).await,
             Next::Wait(pause) => return Some(pause.min(LOOK_AGAIN_MAX)),
             Next::Ended => {
                 drop(incident);

@@ -44,6 +44,7 @@ impl Round<'_> {
             policy.as_ref(),
             (&self.context.devices, &devices),
             &self.incident.record,
+            self.incident.not_before,
         );
         self.listen(&settings, answers);
         let needs = plan::needs(&settings, &self.incident.memory, reads.node());

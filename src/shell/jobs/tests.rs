@@ -272,8 +272,9 @@ async fn a_list_of_pods_that_has_grown_old_is_no_list() {
     let pods = fake::list("Pod", "7", &[]);
     lab.cluster.put("GET /api/v1/pods", 200, pods);
     lab.cluster.put(SYSTEM, 200, system("Off", MACHINE));
-    // Two readings.
-    lab.cluster.delay(SYSTEM, PODS_LIFE / 2);
+    // The list is made after the first of two readings.
+    lab.cluster
+        .delay(SYSTEM, PODS_LIFE + Duration::from_millis(100));
     let window = Duration::from_millis(20);
     match lab.run(DeviceOrder::Confirm { window }, None).await {
         DeviceReply::Confirmed { pods, .. } => assert_eq!(pods, None),

@@ -16,6 +16,7 @@ const CLAIM: &str = "GET /api/v1/namespaces/default/persistentvolumeclaims/data"
 const EVERYTHING: Needs = Needs {
     lease: true,
     pods: true,
+    starting: Vec::new(),
     attachments: true,
     kubelet: true,
     record: true,
@@ -81,7 +82,7 @@ async fn observed(cluster: &Cluster, needs: Needs) -> Observed {
 
 /// A round's reads, all of them foreseen.
 async fn read(context: &Context, needs: Needs) -> Observed {
-    let reads = Reads::begin(context, "worker-1", needs).await;
+    let reads = Reads::begin(context, "worker-1", needs.clone()).await;
     reads.complete(context, "fence", needs).await
 }
 
@@ -112,6 +113,43 @@ async fn everything_is_read_from_the_quorum() {
     // With a resourceVersion, even 0, the API server may answer from its cache.
     let cached = |line: &String| line.contains("resourceVersion");
     assert!(!requests.iter().any(cached), "{requests:?}");
+}
+
+/// A pod that could still start when it was listed.
+fn startable(name: &str) -> PodView {
+    let pod = serde_json::from_value(pod(name, json!([]))).expect("a pod");
+    pod_view(&pod)
+}
+
+#[tokio::test]
+async fn pods_that_could_start_are_read_by_name_and_uid() {
+    let of = |name: &str| format!("GET /api/v1/namespaces/default/pods/{name}");
+    let needs = Needs {
+        starting: ["stays", "leaves", "gone", "anew"].map(startable).to_vec(),
+        ..Needs::default()
+    };
+    let cluster = cluster().await;
+    let mut leaves = pod("leaves", json!([]));
+    leaves["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let mut anew = pod("anew", json!([]));
+    anew["metadata"]["uid"] = json!("another");
+    cluster.put(&of("stays"), 200, pod("stays", json!([])));
+    cluster.put(&of("leaves"), 200, leaves);
+    cluster.put(&of("gone"), 404, failure(404, "NotFound").1);
+    cluster.put(&of("anew"), 200, anew);
+    let found = observed(&cluster, needs.clone()).await;
+    let pods = found.starting.present().expect("pods");
+    let named: Vec<_> = pods
+        .iter()
+        .map(|pod| (pod.name.as_str(), pod.deleting))
+        .collect();
+    assert_eq!(named, [("stays", false), ("leaves", true)]);
+    assert_eq!(found.pods, Seen::NotRead);
+
+    let (status, body) = failure(500, "etcd is slow");
+    cluster.put(&of("stays"), status, body);
+    let found = observed(&cluster, needs).await.starting;
+    assert!(matches!(found, Seen::Failed(_)), "{found:?}");
 }
 
 #[tokio::test]
@@ -277,7 +315,7 @@ async fn a_cluster_that_went_back_in_time_is_noticed_by_the_next_list() {
     };
     for (version, frozen) in [("120", false), ("120", false), ("90", true), ("130", true)] {
         cluster.put(PODS, 200, fake::list("Pod", version, &[]));
-        let observed = read(&context, needs).await;
+        let observed = read(&context, needs.clone()).await;
         assert_eq!(observed.frozen.is_some(), frozen, "{version}");
     }
 }

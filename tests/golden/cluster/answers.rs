@@ -3,7 +3,7 @@
 use super::{MACHINE, WALL, World};
 use node_fencing_operator::api::settings::FenceMode;
 use node_fencing_operator::core::incident::{
-    Device, DeviceOrder, DeviceReply, Level, OffResult, Reply, Sight,
+    Device, DeviceOrder, DeviceReply, Level, OffResult, PodList, Reply, Sight,
 };
 use node_fencing_operator::core::proof::DeviceReadings;
 use node_fencing_operator::core::reading::{Identity, PowerState, Reading};
@@ -159,7 +159,10 @@ impl World {
                         at: self.now,
                     })
                 };
-                DeviceReply::Looked(answered.map(sight).collect::<Result<_, String>>()?)
+                DeviceReply::Looked {
+                    sights: answered.map(sight).collect::<Result<_, String>>()?,
+                    pods: (!self.pods_unreadable).then(|| self.pods.clone()),
+                }
             }
             DeviceOrder::Off(_) => {
                 let result = |(device, answer): (&Device, &Answer)| {
@@ -182,12 +185,20 @@ impl World {
                         readings: answer.readings(self.now)?,
                     })
                 };
+                let readings: Vec<_> = answered.map(read).collect::<Result<_, String>>()?;
+                // Listed right before the power was read last.
+                let last = readings.iter().filter_map(|device| device.readings.last());
+                let answered = last.map(|reading| reading.asked).min();
+                let list = || PodList {
+                    pods: self.pods.clone(),
+                    answered: answered.unwrap_or(self.now),
+                };
                 DeviceReply::Confirmed {
-                    readings: answered.map(read).collect::<Result<_, String>>()?,
+                    readings,
                     failures: Vec::new(),
                     kubelet_answers: self.kubelet_answers
                         && self.settings.mode == FenceMode::ConfirmOnly,
-                    pods: (!self.pods_unreadable).then(|| self.pods.clone()),
+                    pods: (!self.pods_unreadable).then(list),
                 }
             }
         })

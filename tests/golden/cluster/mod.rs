@@ -78,6 +78,8 @@ impl World {
             boot_id: Some("boot-1".to_owned()),
             human: false,
             adopted: false,
+            not_before: Duration::ZERO,
+            condition: None,
             mode: FenceMode::ConfirmOnly,
             strategy: RecoveryStrategy::OutOfServiceTaint,
             pod_deletion: PodDeletion::Expedited,
@@ -172,6 +174,11 @@ impl World {
             },
             pods: read(needs.pods, self.pods_unreadable)
                 .unwrap_or(Seen::Present(self.pods.clone())),
+            starting: match needs.starting.is_empty() {
+                true => Seen::NotRead,
+                false => read(true, self.pods_unreadable)
+                    .unwrap_or_else(|| Seen::Present(self.still_there(&needs.starting))),
+            },
             attachments: match needs.attachments {
                 true => Seen::Present(self.volumes.clone()),
                 false => Seen::NotRead,
@@ -208,6 +215,12 @@ impl World {
             self.nonces += 1;
         }
         decision
+    }
+
+    /// Those of these pods that still exist, as they are now.
+    fn still_there(&self, pods: &[PodView]) -> Vec<PodView> {
+        let is_one_of = |now: &&PodView| pods.iter().any(|pod| pod.uid == now.uid);
+        self.pods.iter().filter(is_one_of).cloned().collect()
     }
 
     /// The process dies, and another one begins with what the NodeFence says.

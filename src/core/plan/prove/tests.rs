@@ -4,6 +4,7 @@ use super::*;
 use crate::core::fixtures::{claimed, drained, lease, off_readings, settings};
 use crate::core::incident::OwnClaim;
 use crate::core::proof::IdentityRule;
+use std::collections::BTreeSet;
 
 const CLAIM_VALUE: &str = "fence-n1";
 
@@ -11,6 +12,20 @@ fn confirm_only() -> Settings {
     Settings {
         mode: FenceMode::ConfirmOnly,
         ..settings()
+    }
+}
+
+fn pod(name: &str, deleting: bool) -> PodView {
+    PodView {
+        namespace: "default".to_owned(),
+        name: name.to_owned(),
+        uid: format!("uid-{name}"),
+        deleting,
+        finished: false,
+        finalizers: false,
+        mirror: false,
+        tolerates_out_of_service: false,
+        claims: Vec::new(),
     }
 }
 
@@ -24,26 +39,16 @@ fn decided_at(settings: &Settings, seconds: u64) -> Effect {
             seen: true,
         }),
         quiesced: Some(Duration::from_secs(10)),
+        listed: Some(BTreeSet::from(["uid-db-0".to_owned()])),
         lease_before: Some(lease()),
         readings: Some(off_readings()),
+        pods: Some(vec![pod("db-0", true)]),
         evidence: true,
         ..Memory::default()
-    };
-    let pod = PodView {
-        namespace: "default".to_owned(),
-        name: "db-0".to_owned(),
-        uid: "uid-db-0".to_owned(),
-        deleting: true,
-        finished: false,
-        finalizers: false,
-        mirror: false,
-        tolerates_out_of_service: false,
-        claims: Vec::new(),
     };
     let observed = Observed {
         node: Seen::Present(claimed(CLAIM_VALUE)),
         lease: Seen::Present(lease()),
-        pods: Seen::Present(vec![pod]),
         ..drained()
     };
     let moment = Moment {
@@ -74,4 +79,37 @@ fn readings_that_were_taken_for_another_identity_are_taken_anew() {
     settings.levels[0].devices[0].identity = IdentityRule::NotPinned;
     let effect = decided_at(&settings, 14);
     assert!(matches!(effect, Effect::Device { .. }), "{effect:?}");
+}
+
+/// S2: what one pod says is no word on the others, whatever is remembered of an earlier try.
+#[test]
+fn pods_that_were_read_one_by_one_are_no_list() {
+    let mut memory = Memory {
+        claim: Some(OwnClaim {
+            value: CLAIM_VALUE.to_owned(),
+            uid: "uid-1".to_owned(),
+            boot_id: "boot-1".to_owned(),
+            seen: true,
+        }),
+        lease_before: Some(lease()),
+        starting: vec![pod("db-0", false)],
+        ..Memory::default()
+    };
+    let mut quiesced = |listed: Option<BTreeSet<String>>| {
+        memory.listed = listed;
+        let observed = Observed {
+            node: Seen::Present(claimed(CLAIM_VALUE)),
+            pods: Seen::NotRead,
+            starting: Seen::Present(Vec::new()),
+            ..drained()
+        };
+        let moment = Moment {
+            now: Duration::from_secs(10),
+            nonce: "n2".to_owned(),
+        };
+        crate::core::plan::step(&confirm_only(), &mut memory, &observed, &moment);
+        memory.quiesced.is_some()
+    };
+    assert!(!quiesced(None));
+    assert!(quiesced(Some(BTreeSet::new())));
 }

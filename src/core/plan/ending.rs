@@ -1,0 +1,90 @@
+//! Nothing of ours is on the Node: is there a reason to end the incident?
+//!
+//! The node came back, a human or the policy took the request away, or what was to be done is done. It is asked first, and of
+//! whoever finds the incident: the process that has begun it, or one that knows nothing but the record.
+
+use super::super::incident::{Approval, Decision, Memory, Settings};
+use super::super::observed::{NodeView, QUARANTINE, Ready};
+use super::super::release::booted_anew;
+use super::super::stage::Stage;
+use super::close;
+
+/// Reasons to end before anything was written.
+pub(super) fn ended(s: &Settings, m: &mut Memory, node: &NodeView) -> Option<Decision> {
+    let boot_changed = s
+        .boot_id
+        .as_deref()
+        .is_some_and(|boot| booted_anew(node, Some(boot)));
+    if let Some((stage, words)) = &m.ending {
+        return Some(close(*stage, words.clone()));
+    }
+    if m.releasing
+        || (s.record.tainted && boot_changed)
+        || (s.record.evidence && node.taint(QUARANTINE).is_some())
+    {
+        let words = "the machine was proven down, its pods and volumes are free, `out-of-service` is gone again".to_owned();
+        return Some(close(Stage::Recovered, words));
+    }
+    let removed = m.claim.as_ref().is_some_and(|claim| claim.seen) && !m.dropping;
+    if m.tainted || removed || s.record.tainted {
+        let words = format!(
+            "somebody else removed our taints from Node {}: the incident ends, nothing is set again",
+            node.name
+        );
+        return Some(close(Stage::Aborted, words));
+    }
+    if s.adopted {
+        let words = format!(
+            "the `out-of-service` of Node {} that this NodeFence was made for is gone",
+            node.name
+        );
+        return Some(close(Stage::Aborted, words));
+    }
+    if s.released {
+        return Some(close(
+            Stage::Aborted,
+            "released by `spec.desiredState: Released`".to_owned(),
+        ));
+    }
+    if let Approval::Denied(user, reason) = &s.approval {
+        return Some(close(Stage::Aborted, format!("denied by {user}: {reason}")));
+    }
+    if node.ready() == Ready::True {
+        return Some(match s.human {
+            true => close(
+                Stage::Aborted,
+                format!(
+                    "Node {} is Ready: a Ready node is never fenced; cut its power or wait for NotReady, then ask again",
+                    node.name
+                ),
+            ),
+            false => close(
+                Stage::SelfRecovered,
+                format!("Node {} is Ready again", node.name),
+            ),
+        });
+    }
+    if boot_changed {
+        return Some(close(
+            Stage::Aborted,
+            format!(
+                "Node {} has booted anew: its boot ID is {}",
+                node.name, node.boot_id
+            ),
+        ));
+    }
+    if let Some(reason) = &s.stop {
+        return Some(close(Stage::Aborted, reason.clone()));
+    }
+    no_longer_holds(s, m, node)
+}
+
+/// The incident was opened a little early: until the policy's wait is over its condition has to hold, without a break.
+fn no_longer_holds(s: &Settings, m: &Memory, node: &NodeView) -> Option<Decision> {
+    let condition = s.condition.as_ref().filter(|_| !m.is_due)?;
+    let words = format!(
+        "Node {} was not {}={} for as long as the policy asks for",
+        node.name, condition.kind, condition.status
+    );
+    (!condition.holds(node)).then(|| close(Stage::Aborted, words))
+}
