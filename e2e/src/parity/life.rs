@@ -22,11 +22,16 @@ pub(super) async fn deleted(stage: &Stage<'_>) -> Result<String> {
     let (gone, _) = tokio::try_join!(gone, stage.workloads.delete_pod(&player.name, None))?;
     let last = player.last_write(stage, &boot_id).await?;
     let detached = detached(stage, &player.volume).await?;
-    Ok(evidence::in_order([
-        (last.at, "last write"),
-        (gone, "pod gone"),
-        (detached, "volume detached"),
-    ]))
+    // Of the last two either may be first: attach/detach needs no pod that is gone, only one whose containers have ended.
+    Ok(if last.at < gone.min(detached) {
+        "last write, then pod gone and volume detached".to_owned()
+    } else {
+        evidence::in_order([
+            (last.at, "last write"),
+            (gone, "pod gone"),
+            (detached, "volume detached"),
+        ])
+    })
 }
 
 /// `kubectl delete pod --force` while the node lives: the API server forgets the pod at once, the node does not.

@@ -86,7 +86,7 @@ const SCENES: &[(&str, &str, Scene)] = &[
     }),
     (
         "a graceful deletion",
-        "last write, pod gone, volume detached",
+        "last write, then pod gone and volume detached",
         |stage| Box::pin(life::deleted(stage)),
     ),
     (
