@@ -51,6 +51,8 @@ pub(super) struct Cut {
     pub answering_ms: f64,
     /// The replacement pod was seen Ready.
     pub running: Timestamp,
+    /// The operator's writes while the NodeFence was open, to whatever object, without Events and the deletions of pods.
+    pub writes_while_open: usize,
     /// The operator's writes until [`AFTERMATH`] was over, without Events.
     pub writes: Writes,
     /// How often anybody deleted the replacement pod.
@@ -102,6 +104,7 @@ impl Cut {
             tainted: tainted.answered,
             answering_ms: answering_ms(&requests, deadline, tainted.answered),
             running,
+            writes_while_open: writes_while_open(&requests),
             writes: Writes::count(&requests),
             replacement_deletions: deletions_of(lab, &replacement, &now)?,
             resident_bytes,
@@ -199,6 +202,19 @@ fn is_tainted(write: &Request, key: &str) -> bool {
     let taints = write.response_object["spec"]["taints"].as_array();
     let mut taints = taints.into_iter().flatten();
     taints.any(|taint| taint["key"] == key)
+}
+
+/// From the first to the last write of a NodeFence, those two included.
+fn writes_while_open(requests: &[Request]) -> usize {
+    let mut writes: Vec<_> = requests.iter().collect();
+    writes.retain(|request| {
+        request.is_write() && !matches!(request.object_ref.resource.as_str(), "events" | "pods")
+    });
+    writes.sort_by_key(|write| write.received);
+    let is_record = |write: &&Request| write.object_ref.resource == "nodefences";
+    let first = writes.iter().position(is_record);
+    let last = writes.iter().rposition(is_record);
+    first.zip(last).map_or(0, |(first, last)| last + 1 - first)
 }
 
 /// What the API server took for the writes that lie between: the claim, the evidence, the deletion of the pod, the taint. Each of them
