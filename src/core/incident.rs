@@ -47,19 +47,19 @@ pub struct Level {
 
 /// The node condition that began the incident.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Trigger {
+pub struct HeldCondition {
     /// Its type, such as `Ready`.
-    pub kind: String,
+    pub type_: String,
     /// Its status, such as `Unknown`.
     pub status: String,
     /// Since when it has had that status: its `lastTransitionTime`.
     pub since: Option<Timestamp>,
 }
 
-impl Trigger {
+impl HeldCondition {
     /// Does the node show it still, without a break?
     pub fn holds(&self, node: &NodeView) -> bool {
-        node.condition(&self.kind).is_some_and(|now| {
+        node.condition(&self.type_).is_some_and(|now| {
             let is_same = |since| {
                 now.transition
                     .parse()
@@ -93,6 +93,8 @@ pub struct Record {
     pub tainted: bool,
     /// An off command was intended and its outcome never written: its effect may still land (S23).
     pub unresolved: bool,
+    /// The policy's wait was over: nothing is written into the record before.
+    pub due: bool,
     /// Attempts so far.
     pub attempts: u32,
     /// How long a human's word had been waited for.
@@ -117,7 +119,7 @@ pub struct Settings {
     /// The node is not claimed before this moment (time since boot): the policy's wait is over then.
     pub not_before: Duration,
     /// The condition that has to hold until then; none: a human or another system asked.
-    pub condition: Option<Trigger>,
+    pub condition: Option<HeldCondition>,
     /// How far to go.
     pub mode: FenceMode,
     /// What to do with the proof.
@@ -242,7 +244,7 @@ impl Sight {
 pub struct Memory {
     /// Stage shown last, and since when.
     pub stage: Option<(Stage, Duration)>,
-    /// The policy's wait was over, and the condition held, when this process last looked.
+    /// The policy's wait is over, and the condition held until then.
     pub is_due: bool,
     /// Our claim.
     pub claim: Option<OwnClaim>,
@@ -292,6 +294,8 @@ pub struct Memory {
     pub readings: Option<Vec<DeviceReadings>>,
     /// The node's pods, listed before the power was read last.
     pub pods: Option<Vec<PodView>>,
+    /// A deletion of them failed: a new list has to tell which are left.
+    pub relist: bool,
     /// The kubelet's Lease when the readings began.
     pub lease_before: Option<LeaseView>,
     /// Device work that is under way; an answer to an older order is not listened to.
@@ -397,6 +401,7 @@ impl Memory {
         self.readings = None;
         self.kubelet_answered = false;
         self.pods = None;
+        self.relist = false;
         self.devices_claimed.clear();
         self.lease_before = None;
         self.evidence = false;
@@ -544,7 +549,7 @@ pub enum DeviceReply {
         failures: Vec<String>,
         /// Something answered at the kubelet's port meanwhile.
         kubelet_answers: bool,
-        /// The node's pods, listed meanwhile; none: the list failed.
-        pods: Option<PodList>,
+        /// The node's pods, listed meanwhile, oldest first.
+        pods: Vec<PodList>,
     },
 }

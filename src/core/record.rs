@@ -29,6 +29,7 @@ const NOTE_CHARACTERS: usize = 1024;
 pub fn read(status: &NodeFenceStatus, wall_now: Timestamp) -> Record {
     let off = |attempt: &&AttemptRecord| attempt.action == AttemptAction::PowerOff;
     Record {
+        due: find(&status.conditions, SUCCEEDED).is_some(),
         evidence: status.evidence.is_some(),
         tainted: status.taint_applied_time.is_some(),
         unresolved: status

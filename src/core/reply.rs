@@ -2,7 +2,10 @@
 //!
 //! A reply never decides anything: it updates the memory, and the next round looks again before the next step.
 
-use super::incident::{DeviceReply, Effect, Memory, OffResult, Reply, Settings};
+use super::incident::{DeviceReply, Effect, Memory, OffResult, PodList, Reply, Settings};
+use super::observed::PodView;
+use super::proof::DeviceReadings;
+use super::reading::PowerState;
 use std::time::Duration;
 
 /// What an effect was, once it has been handed out: enough to learn from its reply.
@@ -94,10 +97,7 @@ fn not_written(memory: &mut Memory, asked: Asked, message: &str, now: Duration) 
 
 fn failed(memory: &mut Memory, asked: Asked, message: &str, now: Duration) {
     back_off(memory, message, now);
-    // Which pods are left, only a new list tells.
-    if asked == Asked::Evict {
-        memory.pods = None;
-    }
+    memory.relist |= asked == Asked::Evict;
 }
 
 /// 50 ms, doubled with each failure in a row, 10 s at most: a write is never repeated as it was, only decided again.
@@ -121,11 +121,8 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
             kubelet_answers,
             pods,
         } => {
-            let last = readings.iter().filter_map(|device| device.readings.last());
-            let asked = last.map(|reading| reading.asked).min();
-            memory.pods = pods
-                .filter(|list| asked.is_some_and(|asked| list.answered <= asked))
-                .map(|list| list.pods);
+            memory.pods = in_time(&readings, pods);
+            memory.relist = false;
             memory.readings = Some(readings);
             memory.kubelet_answered = kubelet_answers;
             if !failures.is_empty() {
@@ -133,6 +130,17 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
             }
         }
     }
+}
+
+/// The newest list that was answered before the power was read last, by every device that reads off: of a pod that came and was
+/// deleted again before such a list, the last reading tells that no machine runs it.
+fn in_time(readings: &[DeviceReadings], lists: Vec<PodList>) -> Option<Vec<PodView>> {
+    let last = readings.iter().filter_map(|device| device.readings.last());
+    let off = last.filter(|reading| reading.state == PowerState::Off);
+    let asked = off.map(|reading| reading.asked).min()?;
+    let mut lists = lists.into_iter().rev();
+    let list = lists.find(|list| list.answered <= asked)?;
+    Some(list.pods)
 }
 
 /// A command of unknown outcome may land until the late-effect window has passed (S23).

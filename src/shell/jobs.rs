@@ -18,8 +18,8 @@ use crate::core::reading::{PowerState, Reading};
 use crate::fence::confirm::{ConfirmPlan, Ended, confirm};
 use crate::fence::{DeviceError, FenceDriver, OffOutcome};
 use futures::future::join_all;
+use std::convert::Infallible;
 use std::ops::ControlFlow;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -31,13 +31,10 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(20);
 /// A command leaves this long after the question for the claim at the latest (F12), on a clock that counts suspend.
 const CLAIM_LIFE: Duration = Duration::from_secs(1);
 
-/// How long before the end of a window its pods are listed: a consistent LIST takes the API server up to 100 ms, until its cache
-/// has caught up (`k8s.io/apiserver/pkg/storage/cacher`, `progressRequestPeriod`, v1.36), and one that is busy longer.
-const PODS_LEAD: Duration = Duration::from_secs(1);
+/// Pause after a list that failed.
+const LIST_PAUSE: Duration = Duration::from_millis(100);
 /// The list beside a look may take so long.
 const PODS_NOW_TIMEOUT: Duration = Duration::from_secs(1);
-/// A list that is older when the readings end is made again.
-const PODS_LIFE: Duration = Duration::from_secs(2);
 
 /// An order, and all that it needs.
 pub struct Job {
@@ -77,37 +74,22 @@ pub async fn run(context: &Context, job: &Job) -> DeviceReply {
                 .devices
                 .iter()
                 .map(|device| read(context, job, device, *window, &off_seen));
-            let ((readings, pods), kubelet_answers) = tokio::join!(
-                beside(
-                    join_all(confirmations),
-                    pods(context, job, *window, &off_seen)
-                ),
-                kubelet_answers(context, job),
-            );
+            let mut lists = Vec::new();
+            let readings = async {
+                tokio::select! {
+                    biased;
+                    readings = join_all(confirmations) => readings,
+                    never = list_pods(context, job, &off_seen, &mut lists) => match never {},
+                }
+            };
+            let (readings, kubelet_answers) = tokio::join!(readings, kubelet_answers(context, job));
             let (readings, failures): (Vec<_>, Vec<_>) = readings.into_iter().unzip();
             DeviceReply::Confirmed {
                 readings,
                 failures: failures.into_iter().flatten().collect(),
                 kubelet_answers,
-                pods: pods
-                    .filter(|list| clock::since_boot().saturating_sub(list.answered) < PODS_LIFE),
+                pods: lists,
             }
-        }
-    }
-}
-
-/// The work, and what `other` has come to by its end.
-async fn beside<T, U>(
-    work: impl Future<Output = T>,
-    other: impl Future<Output = U>,
-) -> (T, Option<U>) {
-    let (mut work, mut other) = (pin!(work), pin!(other));
-    let mut found = None;
-    loop {
-        tokio::select! {
-            biased;
-            done = &mut work => return (done, found),
-            other = &mut other, if found.is_none() => found = Some(other),
         }
     }
 }
@@ -136,7 +118,7 @@ pub fn unanswered(order: &DeviceOrder, devices: &[Device], why: &str) -> DeviceR
             readings: Vec::new(),
             failures: vec![why.to_owned()],
             kubelet_answers: false,
-            pods: None,
+            pods: Vec::new(),
         },
     }
 }
@@ -153,15 +135,25 @@ async fn kubelet_answers(context: &Context, job: &Job) -> bool {
     }
 }
 
-/// The node's pods, in the second half of the window that the first reading of off opens: only a list that is complete before the
-/// power is read last counts.
-async fn pods(context: &Context, job: &Job, window: Duration, off_seen: &Notify) -> PodList {
+/// Lists the node's pods after each reading of off, for as long as the readings last: of a list that was complete before the
+/// power was read last there is then one, however slow the device or the API server.
+async fn list_pods(
+    context: &Context,
+    job: &Job,
+    off_seen: &Notify,
+    lists: &mut Vec<PodList>,
+) -> Infallible {
     loop {
         off_seen.notified().await;
-        sleep(window.saturating_sub(PODS_LEAD.min(window / 2))).await;
-        if let Seen::Present(pods) = observe::pods(context, &job.settings.node).await {
-            let answered = clock::since_boot();
-            return PodList { pods, answered };
+        match observe::pods(context, &job.settings.node).await {
+            Seen::Present(pods) => lists.push(PodList {
+                pods,
+                answered: clock::since_boot(),
+            }),
+            _ => {
+                sleep(LIST_PAUSE).await;
+                off_seen.notify_one();
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::api::fence::{ApprovalDecision, DesiredState, NodeFence, TriggerType};
 use crate::api::fence_status::NodeFenceStatus;
 use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::{ApprovalMode, FenceLevel, FenceMode, LevelRequirement};
-use crate::core::incident::{Approval, Device, Level, Record, Settings, Trigger};
+use crate::core::incident::{Approval, Device, HeldCondition, Level, Record, Settings};
 use crate::core::observed::NodeView;
 use crate::core::proof::{Require, Verification};
 use crate::core::{select, support};
@@ -72,11 +72,11 @@ pub fn settings(
 }
 
 /// The node condition for which a policy began the incident.
-fn condition(fence: &NodeFence) -> Option<Trigger> {
+fn condition(fence: &NodeFence) -> Option<HeldCondition> {
     let trigger = &fence.spec.trigger;
     (trigger.type_ == TriggerType::NodeCondition).then_some(())?;
-    Some(Trigger {
-        kind: trigger.condition_type.clone()?,
+    Some(HeldCondition {
+        type_: trigger.condition_type.clone()?,
         status: trigger.condition_status?.as_str().to_owned(),
         since: trigger.unhealthy_since_time,
     })

@@ -6,7 +6,7 @@ use node_fencing_operator::api::settings::{
 };
 use node_fencing_operator::core::budget::Hold;
 use node_fencing_operator::core::incident::{
-    Approval, Decision, Device, DeviceOrder, Effect, Level, Settings, Trigger,
+    Approval, Decision, Device, DeviceOrder, Effect, HeldCondition, Level, Settings,
 };
 use node_fencing_operator::core::proof::{IdentityRule, Require};
 use std::time::Duration;
@@ -140,8 +140,8 @@ fn set(settings: &mut Settings, line: &str) -> Result<(), String> {
     match (word, rest) {
         ("due", at) => {
             settings.not_before = seconds(at)?;
-            settings.condition = Some(Trigger {
-                kind: "Ready".to_owned(),
+            settings.condition = Some(HeldCondition {
+                type_: "Ready".to_owned(),
                 status: "Unknown".to_owned(),
                 since: None,
             });

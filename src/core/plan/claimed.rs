@@ -31,6 +31,7 @@ pub(super) fn step(
     o: &Observed,
     t: &Moment,
 ) -> Decision {
+    m.is_due = true;
     if let Some((stage, words)) = why_abort(s, m, node) {
         return abort(m, node, claim, stage, words);
     }

@@ -7,10 +7,10 @@ use super::super::incident::{Approval, Decision, Memory, Settings};
 use super::super::observed::{NodeView, QUARANTINE, Ready};
 use super::super::release::booted_anew;
 use super::super::stage::Stage;
-use super::close;
+use super::{Moment, close};
 
 /// Reasons to end before anything was written.
-pub(super) fn ended(s: &Settings, m: &mut Memory, node: &NodeView) -> Option<Decision> {
+pub(super) fn ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Option<Decision> {
     let boot_changed = s
         .boot_id
         .as_deref()
@@ -76,15 +76,19 @@ pub(super) fn ended(s: &Settings, m: &mut Memory, node: &NodeView) -> Option<Dec
     if let Some(reason) = &s.stop {
         return Some(close(Stage::Aborted, reason.clone()));
     }
-    no_longer_holds(s, m, node)
+    no_longer_holds(s, m, node, t)
 }
 
 /// The incident was opened a little early: until the policy's wait is over its condition has to hold, without a break.
-fn no_longer_holds(s: &Settings, m: &Memory, node: &NodeView) -> Option<Decision> {
+fn no_longer_holds(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Option<Decision> {
     let condition = s.condition.as_ref().filter(|_| !m.is_due)?;
+    if condition.holds(node) {
+        m.is_due = t.now >= s.not_before;
+        return None;
+    }
     let words = format!(
-        "Node {} was not {}={} for as long as the policy asks for",
-        node.name, condition.kind, condition.status
+        "Node {} is not {}={} any more, before `unhealthyConditions[].durationSeconds` were over: nothing was touched",
+        node.name, condition.type_, condition.status
     );
-    (!condition.holds(node)).then(|| close(Stage::Aborted, words))
+    Some(close(Stage::Aborted, words))
 }

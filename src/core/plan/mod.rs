@@ -98,7 +98,8 @@ fn under_claim(memory: &Memory) -> Needs {
     };
     Needs {
         lease: judging || memory.lease_before.is_none() || commanded,
-        pods: !quiesced && (memory.listed.is_none() || many) || (judging && memory.pods.is_none()),
+        pods: !quiesced && (memory.listed.is_none() || many)
+            || (judging && (memory.pods.is_none() || memory.relist)),
         starting,
         attachments: false,
         // Once a proof: a machine that is down takes its time not to answer.
@@ -168,6 +169,10 @@ pub fn step(
         decision.deadline = time_limit(settings, decision.stage).map(|limit| since + limit);
     }
     overdue(&mut decision, moment.now);
+    // A node that comes back within the policy's wait is nobody's matter.
+    if moment.now < settings.not_before {
+        decision.escalation = None;
+    }
     if let Some(words) = &settings.unheard
         && decision.escalation.is_none()
         && !decision.stage.is_ended()
@@ -191,6 +196,7 @@ fn decide(
 ) -> Decision {
     if !memory.record_read {
         memory.record_read = true;
+        memory.is_due = settings.record.due;
         // An off of the process before us may still be on its way (S23).
         if settings.record.unresolved {
             memory.unresolved_until = Some(moment.now + settings.late_effect);

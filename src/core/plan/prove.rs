@@ -140,13 +140,18 @@ fn contradiction(
 /// Pods came to the node since the quiesce, or may have come and gone: they have to be on their way out before the power is read.
 /// Those that are by now, too: was one of them begun to be started before, by a machine that had power for a moment, only
 /// readings after its deletion tell. A node to which pods come again and again is a human's matter.
-fn quiesce_again(m: &mut Memory, words: String, t: &Moment) -> Decision {
+fn quiesce_again(s: &Settings, m: &mut Memory, words: String, t: &Moment) -> Decision {
     m.quiesced = None;
     m.readings = None;
     m.pods = None;
+    m.relist = false;
+    m.evicted = false;
     m.requiesced += 1;
     if m.requiesced > REQUIESCES_MAX {
-        m.last_failure = Some(words.clone());
+        m.last_failure = Some(format!(
+            "{words} (for the {}th time); find out who binds pods to Node {} in spite of its taints, or why they cannot be listed in time",
+            m.requiesced, s.node
+        ));
         m.alarm = Some("QuiesceStuck");
     }
     let decision = wait(Stage::Quiescing, words).until(t.now);
@@ -163,6 +168,18 @@ fn use_proof(
     o: &Observed,
     t: &Moment,
 ) -> Decision {
+    // What came since the power was read last met the claim, so a new list has nothing to say about the proof.
+    if let (true, Some(pods)) = (m.relist, o.pods.present()) {
+        m.pods = Some(pods.clone());
+        m.relist = false;
+    }
+    if m.relist {
+        let words = format!(
+            "a deletion failed; needs a list of the pods that are left{}",
+            failed(&o.pods)
+        );
+        return wait(Stage::Tainting, words).until(poll(m, t.now, Duration::from_secs(1)));
+    }
     let Some(pods) = &m.pods else {
         // What came and went since the quiesce no list shows that is made now: only readings after the list can tell.
         let Some(pods) = o.pods.present() else {
@@ -175,13 +192,15 @@ fn use_proof(
         m.note_pods(pods);
         let words =
             "the node's pods could not be listed before the power was read last: it is read again";
-        return quiesce_again(m, words.to_owned(), t);
+        return quiesce_again(s, m, words.to_owned(), t);
     };
     let came = name_some(newcomers(pods, m.listed.as_ref()));
     if !came.is_empty() {
         m.forget_pods();
-        let words = format!("proven down, but pods came to the node meanwhile: {came}");
-        return quiesce_again(m, words, t);
+        let words = format!(
+            "pods were bound to the node, or deleted, since it was quiesced: {came}; the power is read again"
+        );
+        return quiesce_again(s, m, words, t);
     }
     let pods: Vec<PodView> = stuck(pods).cloned().collect();
     m.failures = 0;

@@ -32,10 +32,9 @@ pub(super) fn step(
     o: &Observed,
     t: &Moment,
 ) -> Decision {
-    if let Some(end) = ended(s, m, node) {
+    if let Some(end) = ended(s, m, node, t) {
         return end;
     }
-    m.is_due |= t.now >= s.not_before;
     // A claim that was written and is not there: its write failed, or has not landed yet. The next one has another nonce.
     if m.claim.is_some() {
         m.forget_claim(t.now + s.late_effect);
@@ -79,7 +78,7 @@ pub(super) fn foreign_taint(s: &Settings, m: &mut Memory, node: &NodeView, t: &M
             .escalated("ClaimRemoved", words)
             .until(again);
     }
-    if let Some(end) = ended(s, m, node) {
+    if let Some(end) = ended(s, m, node, t) {
         return end;
     }
     let words = format!(
@@ -211,8 +210,7 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
             let again = next_try(s, t.now + LOOK_PERIOD, t.now);
             m.retry_at = Some(again);
             m.last_failure = Some(words.clone());
-            // Before the policy's wait is over nobody needs to know.
-            m.alarm = (t.now >= s.not_before).then_some("StillOn");
+            m.alarm = Some("StillOn");
             in_trouble(m, wait(Stage::Checking, words).until(again))
         }
         Err(Unusable::Failed(failure)) => {
@@ -245,8 +243,12 @@ fn seen_through(
         m.alarm = None;
     }
     if o.hold.is_none() && t.now < s.not_before {
-        let words = "the devices can see it through; waits for the end of the policy's wait";
-        return wait(Stage::Checking, words.to_owned()).until(s.not_before);
+        let words = format!(
+            "{} can see it through; Node {} is claimed when the policy's `durationSeconds` are over",
+            names(level),
+            node.name
+        );
+        return wait(Stage::Checking, words).until(s.not_before);
     }
     m.sights.clear();
     m.checked = true;

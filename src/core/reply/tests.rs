@@ -99,6 +99,8 @@ fn a_write_that_was_not_answered_teaches_nothing_but_to_wait() {
                 claim: memory().claim.filter(|_| !gone),
                 write_failures: 1,
                 write_retry_at: Some(NOW + Duration::from_millis(50)),
+                // Some pods may be gone.
+                relist: asked == Asked::Evict,
                 ..memory()
             };
             assert_eq!(learned(asked, reply), expected, "{asked:?}");
@@ -152,7 +154,7 @@ fn only_the_answer_to_the_last_order_is_listened_to() {
         readings: Vec::new(),
         failures: Vec::new(),
         kubelet_answers: false,
-        pods: None,
+        pods: Vec::new(),
     };
     for reply in [sights(), accepted(), readings()] {
         let deaf = answered(2, reply);
@@ -220,17 +222,18 @@ fn a_claim_that_is_forgotten_takes_everything_with_it_that_was_learned_under_it(
 #[test]
 fn only_pods_that_were_listed_before_the_last_reading_count() {
     let last_asked = Duration::from_secs(13);
-    let pods_after = |answered: Duration, readings| {
+    let list = |name: &str, answered: Duration| PodList {
+        pods: vec![pod(name)],
+        answered,
+    };
+    let counts = |readings, pods| {
         let mut memory = memory();
         memory.begin(false);
         let reply = DeviceReply::Confirmed {
             readings,
             failures: Vec::new(),
             kubelet_answers: false,
-            pods: Some(PodList {
-                pods: Vec::new(),
-                answered,
-            }),
+            pods,
         };
         learn(
             &settings(),
@@ -239,15 +242,41 @@ fn only_pods_that_were_listed_before_the_last_reading_count() {
             Reply::Device(1, reply),
             NOW,
         );
-        memory.pods
+        memory.pods.map(|pods| pods[0].name.clone())
     };
     let moment = Duration::from_millis(1);
-    assert_eq!(pods_after(last_asked, off_readings()), Some(Vec::new()));
-    assert_eq!(pods_after(last_asked + moment, off_readings()), None);
-    assert_eq!(pods_after(last_asked, Vec::new()), None);
+    let in_time = || list("in-time", last_asked);
+    let late = || list("late", last_asked + moment);
+    let old = || list("old", last_asked - moment);
+    let found = |name: &str| Some(name.to_owned());
+    assert_eq!(counts(off_readings(), vec![in_time()]), found("in-time"));
+    assert_eq!(
+        counts(off_readings(), vec![old(), in_time(), late()]),
+        found("in-time")
+    );
+    assert_eq!(counts(off_readings(), vec![late()]), None);
+    assert_eq!(counts(off_readings(), Vec::new()), None);
+    assert_eq!(counts(Vec::new(), vec![in_time()]), None);
     // One device was read last long before the other.
     let mut two = off_readings();
     two.extend(off_readings());
     two[1].readings.truncate(1);
-    assert_eq!(pods_after(last_asked, two), None);
+    assert_eq!(counts(two.clone(), vec![in_time()]), None);
+    // One that does not read off proves nothing, and so asks for nothing.
+    two[1].readings[0].state = PowerState::Unknown;
+    assert_eq!(counts(two, vec![in_time()]), found("in-time"));
+}
+
+fn pod(name: &str) -> PodView {
+    PodView {
+        namespace: "default".to_owned(),
+        name: name.to_owned(),
+        uid: format!("uid-{name}"),
+        deleting: true,
+        finished: false,
+        finalizers: false,
+        mirror: false,
+        tolerates_out_of_service: false,
+        claims: Vec::new(),
+    }
 }

@@ -198,7 +198,7 @@ impl World {
                     failures: Vec::new(),
                     kubelet_answers: self.kubelet_answers
                         && self.settings.mode == FenceMode::ConfirmOnly,
-                    pods: (!self.pods_unreadable).then(list),
+                    pods: (!self.pods_unreadable).then(list).into_iter().collect(),
                 }
             }
         })

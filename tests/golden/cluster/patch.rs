@@ -17,6 +17,8 @@ use std::time::Duration;
 /// What becomes of the next write, instead of being done.
 #[derive(Debug, Clone)]
 pub(super) enum Fate {
+    /// Done and answered, as without this.
+    Done,
     /// Refused with this status and message.
     Refused(u16, String),
     /// Done, and the answer is lost.
@@ -68,9 +70,11 @@ impl World {
         };
         let reply = match (fate, done) {
             (Some(Fate::Refused(status, words)), _) => Reply::Refused(status, words),
-            (Some(_), _) => Reply::Unknown("no answer within 5 s".to_owned()),
-            (None, Ok(())) => Reply::Done,
-            (None, Err((status, words))) => Reply::Refused(status, words),
+            (Some(Fate::AnswerLost | Fate::OnItsWay), _) => {
+                Reply::Unknown("no answer within 5 s".to_owned())
+            }
+            (None | Some(Fate::Done), Ok(())) => Reply::Done,
+            (None | Some(Fate::Done), Err((status, words))) => Reply::Refused(status, words),
         };
         match &reply {
             Reply::Refused(status, words) => {
@@ -150,6 +154,7 @@ impl World {
     /// `refused STATUS WORDS`, `loses its answer`, `stays on its way`: the next one, or the one after those said before.
     pub fn next_write(&mut self, text: &str) -> Result<(), String> {
         self.fate.push(match text {
+            "is done" => Fate::Done,
             "loses its answer" => Fate::AnswerLost,
             "stays on its way" => Fate::OnItsWay,
             _ => {
