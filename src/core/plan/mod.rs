@@ -194,14 +194,7 @@ fn decide(
     observed: &Observed,
     moment: &Moment,
 ) -> Decision {
-    if !memory.record_read {
-        memory.record_read = true;
-        memory.is_due = settings.record.due;
-        // An off of the process before us may still be on its way (S23).
-        if settings.record.unresolved {
-            memory.unresolved_until = Some(moment.now + settings.late_effect);
-        }
-    }
+    read_record(settings, memory, moment.now);
     if let Some(frozen) = &observed.frozen {
         return wait(Stage::Held, format!("nothing is done: {frozen}"))
             .escalated("ClusterWentBack", frozen.clone());
@@ -266,6 +259,19 @@ fn decide(
         }
         Standing::Tainted(claim) => tainted::step(settings, memory, node, claim, observed, moment),
         Standing::ForeignTaint => unclaimed::foreign_taint(settings, memory, node, moment),
+    }
+}
+
+/// Once: what the process before us has left.
+fn read_record(settings: &Settings, memory: &mut Memory, now: Duration) {
+    if memory.record_read {
+        return;
+    }
+    memory.record_read = true;
+    memory.is_due = settings.record.due;
+    // An off of the process before us may still be on its way (S23).
+    if settings.record.unresolved {
+        memory.unresolved_until = Some(now + settings.late_effect);
     }
 }
 

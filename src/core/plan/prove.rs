@@ -158,16 +158,8 @@ fn quiesce_again(s: &Settings, m: &mut Memory, words: String, t: &Moment) -> Dec
     in_trouble(m, decision)
 }
 
-/// Evidence, eviction, taint: in this order, each under the same living proof.
-fn use_proof(
-    s: &Settings,
-    m: &mut Memory,
-    node: &NodeView,
-    lease_renew_time: String,
-    proof: Proof,
-    o: &Observed,
-    t: &Moment,
-) -> Decision {
+/// What has to be done first if a pod has come since the node was quiesced, or may have.
+fn not_quiet(s: &Settings, m: &mut Memory, o: &Observed, t: &Moment) -> Option<Decision> {
     // What came since the power was read last met the claim, so a new list has nothing to say about the proof.
     if let (true, Some(pods)) = (m.relist, o.pods.present()) {
         m.pods = Some(pods.clone());
@@ -178,7 +170,7 @@ fn use_proof(
             "a deletion failed; needs a list of the pods that are left{}",
             failed(&o.pods)
         );
-        return wait(Stage::Tainting, words).until(poll(m, t.now, Duration::from_secs(1)));
+        return Some(wait(Stage::Tainting, words).until(poll(m, t.now, Duration::from_secs(1))));
     }
     let Some(pods) = &m.pods else {
         // What came and went since the quiesce no list shows that is made now: only readings after the list can tell.
@@ -187,22 +179,43 @@ fn use_proof(
                 "proven down; needs a complete list of the node's pods{}",
                 failed(&o.pods)
             );
-            return wait(Stage::Tainting, words).until(poll(m, t.now, Duration::from_secs(1)));
+            return Some(wait(Stage::Tainting, words).until(poll(
+                m,
+                t.now,
+                Duration::from_secs(1),
+            )));
         };
         m.note_pods(pods);
         let words =
             "the node's pods could not be listed before the power was read last: it is read again";
-        return quiesce_again(s, m, words.to_owned(), t);
+        return Some(quiesce_again(s, m, words.to_owned(), t));
     };
     let came = name_some(newcomers(pods, m.listed.as_ref()));
-    if !came.is_empty() {
-        m.forget_pods();
-        let words = format!(
-            "pods were bound to the node, or deleted, since it was quiesced: {came}; the power is read again"
-        );
-        return quiesce_again(s, m, words, t);
+    if came.is_empty() {
+        return None;
     }
-    let pods: Vec<PodView> = stuck(pods).cloned().collect();
+    m.forget_pods();
+    let words = format!(
+        "pods were bound to the node, or deleted, since it was quiesced: {came}; the power is read again"
+    );
+    Some(quiesce_again(s, m, words, t))
+}
+
+/// Evidence, eviction, taint: in this order, each under the same living proof.
+fn use_proof(
+    s: &Settings,
+    m: &mut Memory,
+    node: &NodeView,
+    lease_renew_time: String,
+    proof: Proof,
+    o: &Observed,
+    t: &Moment,
+) -> Decision {
+    if let Some(decision) = not_quiet(s, m, o, t) {
+        return decision;
+    }
+    let listed = m.pods.as_deref().unwrap_or_default();
+    let pods: Vec<PodView> = stuck(listed).cloned().collect();
     m.failures = 0;
     m.rounds = 0;
     m.last_failure = None;
