@@ -1,8 +1,10 @@
 //! A plain incident for unit tests: one node, one device, a policy that asks for nothing special. Each test changes the one
 //! thing that it is about.
 
-use super::incident::{Approval, Device, Level, Record, Settings};
-use super::observed::{CLAIM, ConditionView, LeaseView, NodeView, Observed, Seen, TaintView};
+use super::incident::{Approval, Device, Level, OwnClaim, Record, Settings};
+use super::observed::{
+    CLAIM, ConditionView, LeaseView, NodeView, Observed, PodView, Seen, TaintView,
+};
 use super::proof::{Case, DeviceReadings, IdentityRule, Proof, Require, Verification, judge};
 use super::reading::{Identity, PowerState, Reading};
 use crate::api::settings::{
@@ -121,6 +123,31 @@ pub fn claimed(claim: &str) -> NodeView {
     NodeView {
         taints: vec![taint(CLAIM, claim, "NoExecute")],
         ..node()
+    }
+}
+
+/// A pod of the node that is being deleted.
+pub fn pod(name: &str) -> PodView {
+    PodView {
+        namespace: "default".to_owned(),
+        name: name.to_owned(),
+        uid: format!("uid-{name}"),
+        deleting: true,
+        finished: false,
+        finalizers: false,
+        mirror: false,
+        tolerates_out_of_service: false,
+        claims: Vec::new(),
+    }
+}
+
+/// This claim of ours on the Node, which the API server has shown.
+pub fn own_claim(value: &str) -> OwnClaim {
+    OwnClaim {
+        value: value.to_owned(),
+        uid: "uid-1".to_owned(),
+        boot_id: "boot-1".to_owned(),
+        seen: true,
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! One task for all nodes. A change of a node costs a look at that node; the next deadline is a timer. The decision to
 //! open an incident is confirmed by a quorum read, and taken a little before the policy's wait is over: the record is written and
-//! the devices are asked by then, and nothing else is done before. A node that joined, booted or was fenced a moment ago has to wait, and it is
-//! said where people look: on the Node and on the policy.
+//! the devices are asked by then, and nothing else is done before. A node that joined, booted or was fenced a moment ago has
+//! to wait, and it is said where people look: on the Node and on the policy.
 
 use super::act;
 use super::context::Context;

@@ -1,7 +1,7 @@
 //! The release gate, one hindrance at a time.
 
 use super::*;
-use crate::core::fixtures::{self, drained};
+use crate::core::fixtures::{self, drained, pod};
 use crate::core::observed::{ConditionView, Seen};
 
 fn node(boot_id: &str, ready: &str) -> NodeView {
@@ -13,20 +13,6 @@ fn node(boot_id: &str, ready: &str) -> NodeView {
         }],
         boot_id: boot_id.to_owned(),
         ..fixtures::node()
-    }
-}
-
-fn pod(name: &str) -> PodView {
-    PodView {
-        namespace: "default".to_owned(),
-        name: name.to_owned(),
-        uid: format!("uid-{name}"),
-        deleting: true,
-        finished: false,
-        finalizers: false,
-        mirror: false,
-        tolerates_out_of_service: false,
-        claims: Vec::new(),
     }
 }
 

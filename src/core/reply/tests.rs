@@ -1,8 +1,8 @@
 //! What each outcome teaches, and what it must not.
 
 use super::*;
-use crate::core::fixtures::{off_readings, settings};
-use crate::core::incident::{Attempt, OwnClaim, PodList};
+use crate::core::fixtures::{off_readings, own_claim, pod, settings};
+use crate::core::incident::{Attempt, PodList};
 use crate::core::observed::LeaseView;
 use std::collections::BTreeMap;
 
@@ -12,12 +12,7 @@ const LATE_EFFECT: Duration = Duration::from_secs(60);
 /// Under a claim, quiesced, with a command written down.
 fn memory() -> Memory {
     Memory {
-        claim: Some(OwnClaim {
-            value: "fence-n1".to_owned(),
-            uid: "uid-1".to_owned(),
-            boot_id: "boot-1".to_owned(),
-            seen: true,
-        }),
+        claim: Some(own_claim("fence-n1")),
         quiesced: Some(Duration::ZERO),
         lease_before: Some(LeaseView {
             renew_time: "renewal-1".to_owned(),
@@ -265,18 +260,4 @@ fn only_pods_that_were_listed_before_the_last_reading_count() {
     // One that does not read off proves nothing, and so asks for nothing.
     two[1].readings[0].state = PowerState::Unknown;
     assert_eq!(counts(two, vec![in_time()]), found("in-time"));
-}
-
-fn pod(name: &str) -> PodView {
-    PodView {
-        namespace: "default".to_owned(),
-        name: name.to_owned(),
-        uid: format!("uid-{name}"),
-        deleting: true,
-        finished: false,
-        finalizers: false,
-        mirror: false,
-        tolerates_out_of_service: false,
-        claims: Vec::new(),
-    }
 }

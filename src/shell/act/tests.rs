@@ -1,6 +1,7 @@
 //! What is sent, once or not at all, and what its answer means.
 
 use super::*;
+use crate::core::fixtures;
 use crate::shell::fake::{self, Cluster, failure};
 use serde_json::json;
 
@@ -25,19 +26,8 @@ fn patch(valid_until: Option<Duration>) -> NodePatch {
 }
 
 fn eviction(valid_until: Duration) -> Eviction {
-    let pod = PodView {
-        namespace: "default".to_owned(),
-        name: "db-0".to_owned(),
-        uid: "uid-db-0".to_owned(),
-        deleting: true,
-        finished: false,
-        finalizers: false,
-        mirror: false,
-        tolerates_out_of_service: false,
-        claims: Vec::new(),
-    };
     Eviction {
-        pods: vec![pod],
+        pods: vec![fixtures::pod("db-0")],
         valid_until,
     }
 }

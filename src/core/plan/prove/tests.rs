@@ -1,8 +1,7 @@
 //! What may follow from a proof dies with it.
 
 use super::*;
-use crate::core::fixtures::{claimed, drained, lease, off_readings, settings};
-use crate::core::incident::OwnClaim;
+use crate::core::fixtures::{claimed, drained, lease, off_readings, own_claim, pod, settings};
 use crate::core::proof::IdentityRule;
 use std::collections::BTreeSet;
 
@@ -15,34 +14,15 @@ fn confirm_only() -> Settings {
     }
 }
 
-fn pod(name: &str, deleting: bool) -> PodView {
-    PodView {
-        namespace: "default".to_owned(),
-        name: name.to_owned(),
-        uid: format!("uid-{name}"),
-        deleting,
-        finished: false,
-        finalizers: false,
-        mirror: false,
-        tolerates_out_of_service: false,
-        claims: Vec::new(),
-    }
-}
-
 /// Claimed, quiesced at 10 s, read Off until 13 s, the evidence stored, and one pod of the node still there.
 fn decided_at(settings: &Settings, seconds: u64) -> Effect {
     let mut memory = Memory {
-        claim: Some(OwnClaim {
-            value: CLAIM_VALUE.to_owned(),
-            uid: "uid-1".to_owned(),
-            boot_id: "boot-1".to_owned(),
-            seen: true,
-        }),
+        claim: Some(own_claim(CLAIM_VALUE)),
         quiesced: Some(Duration::from_secs(10)),
         listed: Some(BTreeSet::from(["uid-db-0".to_owned()])),
         lease_before: Some(lease()),
         readings: Some(off_readings()),
-        pods: Some(vec![pod("db-0", true)]),
+        pods: Some(vec![pod("db-0")]),
         evidence: true,
         ..Memory::default()
     };
@@ -84,15 +64,14 @@ fn readings_that_were_taken_for_another_identity_are_taken_anew() {
 /// S2: what one pod says is no word on the others, whatever is remembered of an earlier try.
 #[test]
 fn pods_that_were_read_one_by_one_are_no_list() {
+    let startable = PodView {
+        deleting: false,
+        ..pod("db-0")
+    };
     let mut memory = Memory {
-        claim: Some(OwnClaim {
-            value: CLAIM_VALUE.to_owned(),
-            uid: "uid-1".to_owned(),
-            boot_id: "boot-1".to_owned(),
-            seen: true,
-        }),
+        claim: Some(own_claim(CLAIM_VALUE)),
         lease_before: Some(lease()),
-        starting: vec![pod("db-0", false)],
+        starting: vec![startable],
         ..Memory::default()
     };
     let mut quiesced = |listed: Option<BTreeSet<String>>| {
