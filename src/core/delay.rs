@@ -47,12 +47,12 @@ impl Since {
     }
 }
 
-/// An incident is opened this long before its policy's wait is over: by the end of it the record is there and the devices have been
-/// asked, or are about to answer. Short, because a machine that read Off then is claimed without another look.
+/// How long before the end of its policy's wait an incident is opened. Time enough to write the record and ask the devices; short,
+/// because a machine that read Off then is claimed without another look.
 pub const AHEAD: Duration = Duration::from_secs(1);
 
-/// The moment (time since boot) before which the node is not claimed. Whatever the clocks say, it is no further away than [`AHEAD`]; where
-/// nobody wrote it down (an older CustomResourceDefinition drops the field), it is that far.
+/// When (time since boot) the node may be claimed. At most [`AHEAD`] away, whatever the clocks say; exactly that where nobody wrote
+/// it down, because an older CustomResourceDefinition drops the field.
 pub fn not_before(trigger: &Trigger, now: Now) -> Duration {
     if trigger.type_ != TriggerType::NodeCondition {
         return now.boot;

@@ -19,6 +19,8 @@ pub struct NodePatch {
     pub node: String,
     /// The operations, in the order of RFC 6902.
     pub operations: Value,
+    /// Not to be sent before this moment (time since boot); zero: at once.
+    pub valid_from: Duration,
     /// Not to be sent after this moment (time since boot); none: it is safe at any time.
     pub valid_until: Option<Duration>,
 }
@@ -33,8 +35,8 @@ pub fn claim_fence(value: &str) -> Option<&str> {
     value.rsplit_once('-').map(|(fence, _)| fence)
 }
 
-/// Puts our claim on the node, in place of the claim that stands there, if any.
-pub fn claim(node: &NodeView, value: &str) -> NodePatch {
+/// Puts our claim on the node, in place of the claim that stands there, if any; not before `valid_from` (time since boot).
+pub fn claim(node: &NodeView, value: &str, valid_from: Duration) -> NodePatch {
     let element = json!({"key": CLAIM, "value": value, "effect": "NoExecute"});
     let mut operations = vec![test_uid(node)];
     match node.taint(CLAIM) {
@@ -46,7 +48,10 @@ pub fn claim(node: &NodeView, value: &str) -> NodePatch {
         }
         None => operations.extend(append(node, element)),
     }
-    patch(node, operations, None)
+    NodePatch {
+        valid_from,
+        ..patch(node, operations, None)
+    }
 }
 
 /// Sets `out-of-service` under our claim. Consumes the proof: one proof, one taint, and not after it has died.
@@ -127,6 +132,7 @@ fn patch(node: &NodeView, operations: Vec<Value>, valid_until: Option<Duration>)
     NodePatch {
         node: node.name.clone(),
         operations: Value::Array(operations),
+        valid_from: Duration::ZERO,
         valid_until,
     }
 }

@@ -1,7 +1,7 @@
 //! The guarded writes: one request each, never repeated, its outcome reported as it was.
 //!
-//! A write that may not be safe for ever says until when; that is looked at right before the request leaves. An outcome that
-//! is not known stays unknown: whoever decides next reads again (S20, F19 to F21).
+//! A write that may not be safe for ever says until when, one that was decided on early is held back until
+//! then; the former is looked at right before the request leaves. An outcome that is not known stays unknown: whoever decides next reads again (S20, F19 to F21).
 
 use super::client::{AskError, MANAGER, ask, patch_params};
 use super::context::Context;
@@ -20,6 +20,11 @@ use std::time::Duration;
 
 /// Sends a JSON Patch of a Node.
 pub async fn patch_node(context: &Context, patch: NodePatch) -> Reply {
+    let early = patch.valid_from.saturating_sub(clock::since_boot());
+    // A sleep of nothing takes a millisecond.
+    if !early.is_zero() {
+        tokio::time::sleep(early).await;
+    }
     if let Some(reply) = expired(patch.valid_until) {
         return reply;
     }

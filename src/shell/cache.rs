@@ -161,6 +161,13 @@ impl Caches {
         device.0.as_ref().ok().cloned()
     }
 
+    /// Is there a NodeFence of this name that has not ended?
+    pub fn has_open_fence(&self, name: &str) -> bool {
+        let fence = self.fences.get(&reflector::ObjectRef::new(name));
+        let is_open = |fence: &Result<NodeFence, _>| fence.as_ref().is_ok_and(|it| !it.is_ended());
+        fence.is_some_and(|guard| is_open(&guard.0))
+    }
+
     /// The driver of the FenceDevice, as the metrics name it.
     pub fn driver_of(&self, device: &str) -> String {
         let device = self.device(device);

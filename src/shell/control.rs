@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Incidents whose loops run at the same time. A loop waits for the API server only, never for a device.
+/// Incidents whose loops run at the same time. A loop waits for the API server and for moments, never for a device.
 const LOOPS_MAX: u16 = 64;
 /// The detector comes round at least this often, which is what liveness asks of it.
 const LOOK_AGAIN: Duration = Duration::from_secs(20);

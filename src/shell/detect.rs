@@ -53,10 +53,18 @@ struct Wanted {
     condition: UnhealthyCondition,
     /// When the node is to be claimed (time since boot).
     at: Duration,
-    /// When the incident is to be opened.
-    opens: Duration,
     /// Why not as soon as the condition has held for its duration.
     delay: Option<Delay>,
+}
+
+impl Wanted {
+    /// When the incident is to be opened (time since boot). What mode Observe says of a node is true only when the wait is over.
+    fn opens(&self) -> Duration {
+        match self.policy.spec.fence.mode {
+            FenceMode::Observe => self.at,
+            FenceMode::ConfirmOnly | FenceMode::PowerOff => self.at.saturating_sub(AHEAD),
+        }
+    }
 }
 
 impl Detector {
@@ -175,7 +183,7 @@ impl Detector {
     fn schedule(&mut self, node: &NodeView) {
         let wanted = self.wanted(node);
         match &wanted {
-            Some(wanted) => self.due.insert(node.name.clone(), wanted.opens),
+            Some(wanted) => self.due.insert(node.name.clone(), wanted.opens()),
             None => self.due.remove(&node.name),
         };
         match wanted {
@@ -215,16 +223,10 @@ impl Detector {
         );
         let delay = delay.filter(|delay| delay.until > held);
         let at = delay.as_ref().map_or(held, |delay| delay.until);
-        // What mode Observe says of a node is true only when the wait is over.
-        let ahead = match policy.spec.fence.mode {
-            FenceMode::Observe => Duration::ZERO,
-            FenceMode::ConfirmOnly | FenceMode::PowerOff => AHEAD,
-        };
         Some(Wanted {
             policy: policy.clone(),
             condition: condition.clone(),
             at,
-            opens: at.saturating_sub(ahead),
             delay,
         })
     }
@@ -295,21 +297,20 @@ impl Detector {
             }
             Seen::NotRead => return false,
         };
-        let Some(Wanted {
-            policy,
-            condition,
-            at,
-            opens,
-            ..
-        }) = self.wanted(&node)
-        else {
+        let Some(wanted) = self.wanted(&node) else {
             return true;
         };
         let now = now();
-        if opens > now.boot {
-            self.due.insert(name.to_owned(), opens);
+        if wanted.opens() > now.boot {
+            self.due.insert(name.to_owned(), wanted.opens());
             return true;
         }
+        let Wanted {
+            policy,
+            condition,
+            at,
+            ..
+        } = wanted;
         let holds = node
             .condition(&condition.type_)
             .is_some_and(|now| now.status == condition.status.as_str());
@@ -378,7 +379,12 @@ impl Detector {
             .claim()
             .and_then(taint::claim_fence)
             .map(str::to_owned);
-        if cached.taint(QUARANTINE).is_none() && owner.is_none() {
+        // An open NodeFence looks after its claim. When one ends, every node is looked at again.
+        let caches = &self.context.caches;
+        let is_orphaned = owner
+            .as_deref()
+            .is_some_and(|owner| !caches.has_open_fence(owner));
+        if cached.taint(QUARANTINE).is_none() && !is_orphaned {
             return;
         }
         let Seen::Present(node) = observe::node(&self.context, &cached.name).await else {

@@ -1,8 +1,9 @@
 //! From a FenceDevice to the driver for one node: its address, its Secret, its turn.
 //!
-//! The Secret and the CA are read by name at each use and never kept, so that a rotated password counts at once. An address that
-//! credentials may not go to is refused before the Secret is even read (S16). BMCs do one thing at a time, so whoever
-//! talks to one takes a [`Devices::turn`] first and keeps it to the end of the session.
+//! The Secret and the CA are read by name at each use (or up to a second earlier, beside a claim, see [`super::early`]) and not
+//! kept, so that a rotated password counts at once. An address that credentials may not go to is refused before the Secret is even
+//! read (S16). BMCs do one thing at a time, so whoever talks to one takes a [`Devices::turn`] first and keeps it to the end of
+//! the session.
 
 use super::client::ask;
 use super::lockout::{Guarded, Refusals};

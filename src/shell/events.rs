@@ -28,6 +28,8 @@ const MESSAGE_BYTES_MAX: usize = 1024;
 const WORD_BYTES_MAX: usize = 128;
 /// Longest part of an Event's name that comes from the object, so that the whole stays below 253 characters.
 const NAME_BYTES_MAX: usize = 200;
+/// An Event waits this long: the writes that it tells of, and those that follow them at once, are in more of a hurry.
+const LAG: Duration = Duration::from_millis(250);
 /// Events that wait; more are dropped and counted.
 const QUEUE_MAX: usize = 1024;
 /// How long the API server may take over one Event.
@@ -74,10 +76,19 @@ pub fn node_reference(name: &str) -> ObjectReference {
     }
 }
 
+/// What is to be told.
+struct HandedIn {
+    /// When it was.
+    at: Timestamp,
+    /// Not to be sent before (time since boot).
+    due: Duration,
+    note: Note,
+}
+
 /// Where Events are handed in. Cheap to clone.
 #[derive(Clone)]
 pub struct Events {
-    queue: mpsc::Sender<(Timestamp, Note)>,
+    queue: mpsc::Sender<HandedIn>,
     metrics: Arc<Metrics>,
 }
 
@@ -102,8 +113,13 @@ impl Events {
 
     /// Tells. Never waits: when the queue is full, the Event is dropped and counted.
     pub fn publish(&self, note: Note) {
-        if let Err(error) = self.queue.try_send((clock::wall(), note)) {
-            let (reason, (_, note)) = match error {
+        let handed_in = HandedIn {
+            at: clock::wall(),
+            due: clock::since_boot() + LAG,
+            note,
+        };
+        if let Err(error) = self.queue.try_send(handed_in) {
+            let (reason, HandedIn { note, .. }) = match error {
                 mpsc::error::TrySendError::Full(lost) => ("QueueFull", lost),
                 mpsc::error::TrySendError::Closed(lost) => ("Stopped", lost),
             };
@@ -124,7 +140,7 @@ fn dropped(metrics: &Metrics, reason: &'static str, note: &Note, why: &str) {
 
 /// Empties the queue into the API server.
 pub struct Publisher {
-    queue: mpsc::Receiver<(Timestamp, Note)>,
+    queue: mpsc::Receiver<HandedIn>,
     client: Client,
     instance: String,
     metrics: Arc<Metrics>,
@@ -139,7 +155,8 @@ impl Publisher {
             tokio::time::sleep(EFFECTS_END).await;
         };
         let work = async {
-            while let Some((at, note)) = self.queue.recv().await {
+            while let Some(HandedIn { at, due, note }) = self.queue.recv().await {
+                tokio::time::sleep(due.saturating_sub(clock::since_boot())).await;
                 self.tell(at, &note).await;
             }
         };

@@ -4,6 +4,7 @@
 //! nothing but one thing: right before an off command leaves, the claim is read once more, and without it nothing is sent.
 
 use super::context::Context;
+use super::early::EarlyDrivers;
 use super::{observe, resolve};
 use crate::api::device::FenceDevice;
 use crate::api::fence_status::AttemptAction;
@@ -46,6 +47,8 @@ pub struct Job {
     pub settings: Settings,
     /// The claim under which a command may be sent.
     pub claim: Option<OwnClaim>,
+    /// Drivers that were made beside the claim.
+    pub early: Option<EarlyDrivers>,
 }
 
 /// Carries the order out. Dropping the future ends all device work at once.
@@ -176,6 +179,10 @@ async fn driver(
 ) -> Result<(FenceDevice, Arc<dyn FenceDriver>), String> {
     let device = context.caches.device(name);
     let device = device.ok_or_else(|| "it was deleted".to_owned())?;
+    let early = job.early.as_ref();
+    if let Some(driver) = early.and_then(|early| early.driver(&device, clock::since_boot())) {
+        return Ok((device, driver));
+    }
     let driver = context
         .devices
         .driver(&device, &job.settings.node)

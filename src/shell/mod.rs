@@ -27,6 +27,7 @@ pub mod control;
 pub mod detect;
 pub mod devices;
 pub mod draft;
+pub mod early;
 pub mod events;
 #[cfg(test)]
 mod fake;

@@ -7,6 +7,7 @@ use super::client::{AskError, ask};
 use super::context::Context;
 use super::slim::{SlimAttachment, SlimLease, SlimNode, pod_view};
 use crate::api::fence::NodeFence;
+use crate::clock;
 use crate::core::observed::{AttachmentView, LeaseView, NodeView, Observed, PodView, Seen};
 use crate::core::plan::Needs;
 use crate::core::quiesce::tolerating;
@@ -30,6 +31,8 @@ pub async fn node(context: &Context, name: &str) -> Seen<SlimNode> {
 
 /// The reads of a round. What can be foreseen is read at once with the Node, the rest when the Node says that it is needed.
 pub struct Reads {
+    /// When they were asked for (time since boot).
+    pub asked: Duration,
     name: String,
     node: Seen<SlimNode>,
     view: Seen<NodeView>,
@@ -47,8 +50,10 @@ struct Others {
 impl Reads {
     /// Reads the Node and, side by side with it, what is foreseen.
     pub async fn begin(context: &Context, name: &str, foreseen: Needs) -> Self {
+        let asked = clock::since_boot();
         let (node, others) = tokio::join!(node(context, name), others(context, name, &foreseen));
         Self {
+            asked,
             name: name.to_owned(),
             view: seen_map(node.clone(), |node| node.view()),
             node,

@@ -1,7 +1,7 @@
 //! Keeps the status of every NodeFencingPolicy: who is protected, who is not, and why a policy does not act.
 //!
-//! Changes are gathered for a second, and a status is written only when it says something new and not again at once, so that a
-//! rolling restart of a thousand nodes costs a few writes; the gauges do not wait. What a policy would do is assessed in [`crate::core::assess`].
+//! Changes are gathered for a second, and a status is written only when it says something new, and not again at once: a rolling
+//! restart of a thousand nodes costs a few writes. The gauges do not wait. [`crate::core::assess`] says what a policy would do.
 
 use super::cache::{Caches, Change};
 use super::client::{AskError, ask, patch_params};

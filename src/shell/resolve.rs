@@ -15,7 +15,8 @@ use crate::core::proof::{Require, Verification};
 use crate::core::{select, support};
 use std::time::Duration;
 
-/// The settings of the incident, as of now, which claims nothing before `not_before` (time since boot). `node` is the Node as last seen, for labels and identity.
+/// The settings of the incident, as of now. `node` is the Node as last seen, for labels and identity; nothing is claimed before
+/// `not_before` (time since boot).
 pub fn settings(
     fence: &NodeFence,
     status: &NodeFenceStatus,

@@ -142,6 +142,18 @@ fn human_releases(world: &mut World) {
     world.settings.released = true;
 }
 
+/// L1: the claim is written when the policy's wait is over; neither before nor, for want of a look, after.
+#[test]
+fn the_claim_comes_when_the_wait_is_over() {
+    for millis in [1, 15, 500, 900] {
+        let mut fence = Fence::of(FenceMode::ConfirmOnly);
+        let due = fence.world.now + LOOK_TIME + Duration::from_millis(millis);
+        fence.world.settings.not_before = due;
+        fence.until("claim");
+        assert_eq!(fence.world.now, due);
+    }
+}
+
 /// L1: the claim, the intent, the evidence and the taint follow at once; only the deletion of the pods has to be noticed.
 #[test]
 fn nothing_but_its_device_and_its_pods_keeps_a_fence_from_the_taint() {

@@ -12,6 +12,7 @@ use super::super::proof::DeviceReadings;
 use super::super::quiesce::name_some;
 use super::super::stage::Stage;
 use super::super::taint;
+use super::ending::broken;
 use super::level::{
     current_level, fail, in_trouble, judge_level, lost_device, names, note_devices, order,
 };
@@ -20,6 +21,8 @@ use super::{Moment, act, poll, wait};
 use crate::api::settings::FenceMode;
 use std::time::Duration;
 
+/// From the end of the policy's wait to the first look under the claim.
+const FIRST_LOOK_MAX: Duration = Duration::from_secs(1);
 /// How long another process is left alone with a claim that it has taken from this one.
 const RIVAL_PAUSE: Duration = Duration::from_secs(30);
 
@@ -31,7 +34,6 @@ pub(super) fn step(
     o: &Observed,
     t: &Moment,
 ) -> Decision {
-    m.is_due = true;
     if let Some((stage, words)) = why_abort(s, m, node) {
         return abort(m, node, claim, stage, words);
     }
@@ -39,6 +41,12 @@ pub(super) fn step(
         Some(held) if held.value == claim => held.seen = true,
         _ => return take_over(s, m, node, claim, o, t),
     }
+    // The claim was decided on a moment before it was due. Later, nobody can tell whether the condition broke before or after.
+    m.is_due |= t.now > s.not_before + FIRST_LOOK_MAX;
+    if let Some(words) = broken(s, m, node) {
+        return abort(m, node, claim, Stage::Aborted, words);
+    }
+    m.is_due = true;
     // A removal that got no answer may still land: nothing else is built on this claim.
     if m.dropping {
         let words = m.last_failure.clone().unwrap_or_default();
@@ -214,6 +222,8 @@ fn take_over(
         return wait(Stage::Held, words);
     }
     m.rival_until = None;
+    // The claim that stands was due when it was written.
+    m.is_due = true;
     m.forget_claim(t.now + s.late_effect);
     let value = taint::claim_value(&s.fence, &t.nonce);
     m.claim = Some(OwnClaim {
@@ -225,7 +235,7 @@ fn take_over(
     note_devices(s, m);
     let words = format!("takes over claim {claim} of Node {}", node.name);
     act(
-        Effect::Claim(taint::claim(node, &value)),
+        Effect::Claim(taint::claim(node, &value, Duration::ZERO)),
         Stage::Claiming,
         words,
     )

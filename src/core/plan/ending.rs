@@ -81,14 +81,24 @@ pub(super) fn ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -
 
 /// The incident was opened a little early: until the policy's wait is over its condition has to hold, without a break.
 fn no_longer_holds(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Option<Decision> {
-    let condition = s.condition.as_ref().filter(|_| !m.is_due)?;
-    if condition.holds(node) {
-        m.is_due = t.now >= s.not_before;
-        return None;
+    if let Some(words) = broken(s, m, node) {
+        return Some(close(
+            Stage::Aborted,
+            format!("{words}: nothing was touched"),
+        ));
     }
-    let words = format!(
-        "Node {} is not {}={} any more, before `unhealthyConditions[].durationSeconds` were over: nothing was touched",
+    m.is_due |= t.now >= s.not_before;
+    None
+}
+
+/// Why the node does not have to be fenced after all, if its condition has broken before the policy's wait was over.
+pub(super) fn broken(s: &Settings, m: &Memory, node: &NodeView) -> Option<String> {
+    let condition = s
+        .condition
+        .as_ref()
+        .filter(|it| !m.is_due && !it.holds(node))?;
+    Some(format!(
+        "Node {} is not {}={} any more, before `unhealthyConditions[].durationSeconds` were over",
         node.name, condition.type_, condition.status
-    );
-    Some(close(Stage::Aborted, words))
+    ))
 }

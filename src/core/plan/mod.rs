@@ -24,6 +24,9 @@ const WRITE_FAILURES_MAX: u32 = 8;
 /// its cache has caught up (`k8s.io/apiserver/pkg/storage/cacher`, `progressRequestPeriod`, v1.36).
 const ONE_BY_ONE_MAX: usize = 16;
 
+/// Polls before the pace slows down.
+const QUICK_POLLS: u32 = 20;
+
 /// The time of a round, and the randomness it may use: both are given, never taken.
 #[derive(Debug, Clone)]
 pub struct Moment {
@@ -179,7 +182,10 @@ pub fn step(
     {
         decision.escalation = Some(("Unsupported", words.clone()));
     }
-    if let Some(message) = &memory.denied {
+    // What was refused before the end is in nobody's way any more.
+    if let Some(message) = &memory.denied
+        && !decision.stage.is_ended()
+    {
         let words = format!(
             "the API server refuses a write of the operator: {message}; grant it, or correct the admission policy"
         );
@@ -345,9 +351,10 @@ impl Decision {
     }
 }
 
-/// Ten times after 5 ms, then slower up to `slowest`: the pace of looking at something that nobody announces.
+/// After 2 ms each at first, then slower up to `slowest`: the pace of looking at something that nobody announces.
 fn poll(memory: &mut Memory, now: Duration, slowest: Duration) -> Duration {
-    let pause = Duration::from_millis(5) * 2u32.pow(memory.polls.saturating_sub(9).min(10));
+    let pause =
+        Duration::from_millis(2) * 2u32.pow(memory.polls.saturating_sub(QUICK_POLLS - 1).min(10));
     memory.polls = memory.polls.saturating_add(1);
     now + pause.min(slowest)
 }

@@ -22,6 +22,8 @@ use std::time::Duration;
 
 /// An answer is good for the claim this long.
 const SIGHT_LIFE: Duration = Duration::from_secs(5);
+/// The claim is decided on this much earlier than it is sent: the Node, and the Secrets for the readings, have been read by then.
+const CLAIM_AHEAD: Duration = Duration::from_millis(50);
 /// Pause between two looks at a machine that is not off (ConfirmOnly).
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
 
@@ -242,13 +244,14 @@ fn seen_through(
         m.last_failure = None;
         m.alarm = None;
     }
-    if o.hold.is_none() && t.now < s.not_before {
+    let decide_at = s.not_before.saturating_sub(CLAIM_AHEAD);
+    if o.hold.is_none() && t.now < decide_at {
         let words = format!(
             "{} can see it through; Node {} is claimed when the policy's `durationSeconds` are over",
             names(level),
             node.name
         );
-        return wait(Stage::Checking, words).until(s.not_before);
+        return wait(Stage::Checking, words).until(decide_at);
     }
     m.sights.clear();
     m.checked = true;
@@ -300,11 +303,8 @@ fn claim(s: &Settings, m: &mut Memory, node: &NodeView, level: &Level, t: &Momen
         None => m.forget_pods(),
     }
     note_devices(s, m);
-    act(
-        Effect::Claim(taint::claim(node, &value)),
-        Stage::Claiming,
-        words,
-    )
+    let patch = taint::claim(node, &value, s.not_before);
+    act(Effect::Claim(patch), Stage::Claiming, words)
 }
 
 /// Why the level's devices do not allow a claim.

@@ -32,7 +32,7 @@ fn claim_json(nonce: &str) -> Value {
 
 #[test]
 fn a_claim_on_a_node_without_taints_tests_that_there_are_none() {
-    let patch = claim(&node(Vec::new()), "fence-n1");
+    let patch = claim(&node(Vec::new()), "fence-n1", Duration::ZERO);
     let expected = json!([
         test_uid_json(),
         {"op": "test", "path": "/spec/taints", "value": null},
@@ -43,7 +43,7 @@ fn a_claim_on_a_node_without_taints_tests_that_there_are_none() {
 
 #[test]
 fn a_claim_beside_other_taints_never_replaces_the_list() {
-    let patch = claim(&node(vec![other()]), "fence-n1");
+    let patch = claim(&node(vec![other()]), "fence-n1", Duration::ZERO);
     let expected = json!([
         test_uid_json(),
         {"op": "add", "path": "/spec/taints/-", "value": claim_json("n1")},
@@ -55,7 +55,7 @@ fn a_claim_beside_other_taints_never_replaces_the_list() {
 fn a_take_over_tests_the_claim_it_replaces() {
     let mut old = ours();
     old.time_added = Some("2026-01-01T00:00:00Z".to_owned());
-    let patch = claim(&node(vec![other(), old]), "fence-n2");
+    let patch = claim(&node(vec![other(), old]), "fence-n2", Duration::ZERO);
     let stood = json!({"key": CLAIM, "value": "fence-n1", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"});
     let expected = json!([
         test_uid_json(),
@@ -85,7 +85,7 @@ fn out_of_service_tests_the_claim_of_its_proof_and_dies_with_it() {
 fn only_out_of_service_is_a_matter_of_time() {
     let node = node(vec![ours(), out_of_service_taint()]);
     let patches = [
-        Some(claim(&node, "fence-n2")),
+        Some(claim(&node, "fence-n2", Duration::ZERO)),
         drop_claim(&node, "fence-n1"),
         release(&node, "fence-n1", None),
     ];
@@ -156,9 +156,12 @@ fn what_others_write_meanwhile_refuses_us_nothing() {
     let table = [
         (
             node(vec![other()]),
-            Some(claim(&node(vec![other()]), "fence-n1")),
+            Some(claim(&node(vec![other()]), "fence-n1", Duration::ZERO)),
         ),
-        (claimed.clone(), Some(claim(&claimed, "fence-n2"))),
+        (
+            claimed.clone(),
+            Some(claim(&claimed, "fence-n2", Duration::ZERO)),
+        ),
         (claimed.clone(), out_of_service(&claimed, proof("fence-n1"))),
         (tainted.clone(), release(&tainted, "fence-n1", None)),
         (

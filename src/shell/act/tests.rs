@@ -19,6 +19,7 @@ fn past_and_future() -> [Duration; 2] {
 
 fn patch(valid_until: Option<Duration>) -> NodePatch {
     NodePatch {
+        valid_from: Duration::ZERO,
         node: "worker-1".to_owned(),
         operations: json!([{"op": "test", "path": "/metadata/uid", "value": "uid-1"}]),
         valid_until,
@@ -30,6 +31,20 @@ fn eviction(valid_until: Duration) -> Eviction {
         pods: vec![fixtures::pod("db-0")],
         valid_until,
     }
+}
+
+/// L1: the claim is decided on a moment before the policy's wait is over.
+#[tokio::test]
+async fn a_patch_is_not_sent_before_its_time() {
+    let cluster = Cluster::new().await;
+    cluster.put(PATCH, 200, fake::node());
+    let valid_from = clock::since_boot() + Duration::from_millis(50);
+    let early = NodePatch {
+        valid_from,
+        ..patch(None)
+    };
+    assert_eq!(patch_node(&cluster.context(), early).await, Reply::Done);
+    assert!(clock::since_boot() >= valid_from);
 }
 
 #[tokio::test]

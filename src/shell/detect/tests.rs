@@ -41,7 +41,7 @@ fn fence(ended: bool) -> Value {
     })
 }
 
-/// A detector whose cache has this Node, and the policy if there is one.
+/// A detector whose cache has this Node, the policy if there is one, and these NodeFences.
 struct Lab {
     cluster: Cluster,
     detector: Detector,
@@ -49,12 +49,12 @@ struct Lab {
 }
 
 impl Lab {
-    async fn new(cached: Value, policy: Option<Value>) -> Self {
+    async fn new(cached: Value, policy: Option<Value>, fences: Vec<Value>) -> Self {
         let cluster = Cluster::new().await;
         let policies: Vec<Value> = policy.into_iter().collect();
         for (path, kind, items) in [
             ("/api/v1/nodes", "Node", vec![cached]),
-            (FENCES, "NodeFence", Vec::new()),
+            (FENCES, "NodeFence", fences),
             (
                 "/apis/nodefencing.io/v1alpha1/nodefencingpolicies",
                 "NodeFencingPolicy",
@@ -120,7 +120,7 @@ async fn an_incident_is_opened_only_if_the_node_still_is_unhealthy() {
         ((200, down()), true, 0),
     ];
     for ((status, live), went_back, opened) in table {
-        let mut lab = Lab::new(down(), Some(policy())).await;
+        let mut lab = Lab::new(down(), Some(policy()), vec![]).await;
         lab.cluster.put(NODE, status, live.clone());
         if went_back {
             lab.goes_back();
@@ -152,7 +152,7 @@ async fn only_what_no_open_incident_looks_after_is_tidied_up() {
         (node("True", false, true), gone(), false, (0, 0)),
     ];
     for (live, (status, fence), went_back, writes) in table {
-        let mut lab = Lab::new(live.clone(), None).await;
+        let mut lab = Lab::new(live.clone(), None, vec![]).await;
         lab.cluster.put(NODE, 200, live.clone());
         lab.cluster
             .put(&format!("GET {FENCES}/fence"), status, fence.clone());
@@ -160,5 +160,20 @@ async fn only_what_no_open_incident_looks_after_is_tidied_up() {
             lab.goes_back();
         }
         assert_eq!(lab.writes().await, writes, "{live} {fence} {went_back}");
+    }
+}
+
+/// A claim that an open incident looks after costs no reads; one whose record has ended is tidied up.
+#[tokio::test]
+async fn the_cache_tells_whose_claim_is_looked_after() {
+    for (ended, writes) in [(false, (0, 0)), (true, (0, 1))] {
+        let claimed = node("True", true, false);
+        let mut lab = Lab::new(claimed.clone(), None, vec![fence(ended)]).await;
+        lab.cluster.put(NODE, 200, claimed);
+        lab.cluster
+            .put(&format!("GET {FENCES}/fence"), 200, fence(ended));
+        assert_eq!(lab.writes().await, writes, "ended: {ended}");
+        let is_read = lab.cluster.requests().contains(&NODE.to_owned());
+        assert_eq!(is_read, ended);
     }
 }

@@ -4,18 +4,21 @@ use super::{LOOK_AGAIN_MAX, Next, Round, STAGE_WRITE_AFTER, Stored};
 use crate::api::fence_status::NodeFenceStatus;
 use crate::clock;
 use crate::core::incident::{
-    Attempt, Decision, DeviceOrder, DeviceReply, Effect, Evidence, Reply, Settings,
+    Attempt, Decision, DeviceOrder, DeviceReply, Effect, Eviction, Evidence, Reply, Settings,
 };
 use crate::core::record;
 use crate::core::reply::{Asked, learn};
 use crate::core::stage::Stage;
 use crate::core::taint::NodePatch;
 use crate::shell::act;
+use crate::shell::early::EarlyDrivers;
 use crate::shell::jobs::{self, Job};
 use crate::shell::merge::status_patch;
 use futures::FutureExt;
+use futures::future::{Either, join, select};
 use kube::ResourceExt;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -34,11 +37,11 @@ impl Round<'_> {
                 level,
                 number,
             } => return self.hand_out(settings, order, level, number),
-            Effect::Claim(patch) => act::patch_node(self.context, patch).await,
+            Effect::Claim(patch) => self.claim(settings, patch).await,
             Effect::DropClaim(patch) => self.drop_claim(patch).await,
             Effect::Taint(patch) => self.taint(patch).await,
             Effect::Release(patch) => self.release(patch).await,
-            Effect::Evict(eviction) => act::evict(self.context, eviction).await,
+            Effect::Evict(eviction) => self.evict(eviction).await,
             Effect::Bind { uid, boot_id } => {
                 let mut bound = self.incident.status.clone();
                 bound.node_uid = Some(uid);
@@ -62,6 +65,22 @@ impl Round<'_> {
             clock::since_boot(),
         );
         Next::Again
+    }
+
+    /// Claims the node, and meanwhile makes the drivers that the readings will need. Nobody waits for them.
+    async fn claim(&mut self, settings: &Settings, patch: NodePatch) -> Reply {
+        let claimed = act::patch_node(self.context, patch);
+        let Some(level) = settings.levels.get(self.incident.memory.level) else {
+            return claimed.await;
+        };
+        let early = EarlyDrivers::of(self.context, level, &settings.node);
+        match select(pin!(claimed), pin!(early)).await {
+            Either::Left((reply, _)) => reply,
+            Either::Right((early, claimed)) => {
+                self.incident.early = Some(early);
+                claimed.await
+            }
+        }
     }
 
     async fn drop_claim(&self, patch: NodePatch) -> Reply {
@@ -107,6 +126,15 @@ impl Round<'_> {
         let reply = self.write(proven).await;
         if reply == Reply::Done {
             self.measure_fence();
+        }
+        reply
+    }
+
+    /// The taint comes next, and rests on what is read meanwhile: unlike this deletion it tests the Node itself.
+    async fn evict(&mut self, eviction: Eviction) -> Reply {
+        let (reply, reads) = join(act::evict(self.context, eviction), self.read()).await;
+        if reply == Reply::Done {
+            self.incident.ahead = Some(reads);
         }
         reply
     }
@@ -182,6 +210,7 @@ impl Round<'_> {
             level,
             settings: settings.clone(),
             claim: self.incident.memory.claim.clone(),
+            early: self.incident.early.take(),
         };
         let context = self.context.clone();
         if let Some(old) = self.incident.job.take() {

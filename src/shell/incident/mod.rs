@@ -9,7 +9,8 @@ mod tell;
 
 use super::context::Context;
 use super::detect::now;
-use super::observe;
+use super::early::EarlyDrivers;
+use super::observe::{self, Reads};
 use crate::api::fence::NodeFence;
 use crate::api::fence_status::NodeFenceStatus;
 use crate::clock;
@@ -55,6 +56,10 @@ pub struct Incident {
     stored: Stored,
     job: Option<JoinHandle<()>>,
     answers: Arc<Mutex<Vec<(u64, DeviceReply)>>>,
+    /// What was read beside the last write, for the round after it.
+    ahead: Option<Reads>,
+    /// Drivers that were made beside the claim.
+    early: Option<EarlyDrivers>,
     told: Option<(Stage, Option<&'static str>)>,
 }
 
@@ -105,6 +110,8 @@ impl Incidents {
             stored,
             job: None,
             answers: Arc::default(),
+            ahead: None,
+            early: None,
             told: None,
         }));
         self.0

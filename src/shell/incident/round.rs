@@ -14,10 +14,14 @@ use crate::core::reply::{Asked, learn};
 use crate::core::stage::Stage;
 use crate::core::taint;
 use crate::shell::context::Applicant;
-use crate::shell::{observe, resolve};
+use crate::shell::observe::{self, Reads};
+use crate::shell::resolve;
 use kube::ResourceExt;
 use std::sync::PoisonError;
 use std::time::Duration;
+
+/// What was read beside a write is good for the next round this long after it was asked for.
+const READ_AHEAD_LIFE: Duration = Duration::from_millis(100);
 
 impl Round<'_> {
     /// One round.
@@ -33,8 +37,10 @@ impl Round<'_> {
         };
         // Taken before anything is read: what is judged is a Node that was read after the last reading.
         let answers = self.answers();
-        let foreseen = plan::foresee(&self.incident.memory);
-        let reads = observe::Reads::begin(self.context, &self.fence.spec.node_name, foreseen).await;
+        let reads = match self.read_ahead(&answers, clock::since_boot()) {
+            Some(reads) => reads,
+            None => self.read().await,
+        };
         let policy = self.policy();
         let devices = self.context.caches.devices();
         let settings = resolve::settings(
@@ -71,6 +77,26 @@ impl Round<'_> {
             admitted.get_or_insert(clock::wall());
         }
         self.carry_out(&settings, decision, moment.now).await
+    }
+
+    /// Reads the Node, and what else the next decision is known to need. Borrows nothing of the round, so that a write may go on
+    /// beside it.
+    pub(super) fn read(&self) -> impl Future<Output = Reads> + use<> {
+        let foreseen = plan::foresee(&self.incident.memory);
+        let (context, node) = (self.context.clone(), self.fence.spec.node_name.clone());
+        async move { Reads::begin(&context, &node, foreseen).await }
+    }
+
+    /// What was read beside the last write, if that was just now and no device has answered since.
+    pub(super) fn read_ahead(
+        &mut self,
+        answers: &[(u64, DeviceReply)],
+        now: Duration,
+    ) -> Option<Reads> {
+        let reads = self.incident.ahead.take()?;
+        let age = now.saturating_sub(reads.asked);
+        let is_fresh = age <= READ_AHEAD_LIFE && answers.is_empty();
+        is_fresh.then_some(reads)
     }
 
     /// A write was refused for its version. The record of a process that took the incident over is its own; anything else that
@@ -146,13 +172,7 @@ impl Round<'_> {
             }
             return;
         }
-        observed.rival = owner.is_some_and(|owner| {
-            self.context
-                .caches
-                .fences()
-                .iter()
-                .any(|fence| fence.name_any() == owner && !fence.is_ended())
-        });
+        observed.rival = owner.is_some_and(|owner| self.context.caches.has_open_fence(owner));
         // Neither takes a place in a budget: the one does nothing, the other nothing yet.
         if settings.mode == FenceMode::Observe || settings.approval == Approval::Awaited {
             return;

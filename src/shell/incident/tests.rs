@@ -112,6 +112,42 @@ async fn what_was_known_is_forgotten_once_another_process_has_written_the_record
     }
 }
 
+/// S2: what is done rests on a Node that was read just before, and after the last answer of a device.
+#[tokio::test]
+async fn what_was_read_beside_a_write_is_used_at_once_or_not_at_all() {
+    let cluster = cluster(fake::node()).await;
+    let (context, fence) = (cluster.context(), fence("7"));
+    let incident = Incidents::default().begin(fence.clone());
+    let mut incident = incident.lock().await;
+    let mut round = Round {
+        context: &context,
+        fence: &fence,
+        incident: &mut incident,
+    };
+    let pods = None;
+    let answer = (
+        1,
+        DeviceReply::Looked {
+            sights: vec![],
+            pods,
+        },
+    );
+    let late = Duration::from_millis(200);
+    let table = [
+        (Duration::ZERO, vec![], true),
+        (late, vec![], false),
+        (Duration::ZERO, vec![answer], false),
+    ];
+    for (later, answers, is_used) in table {
+        let reads = round.read().await;
+        let now = reads.asked + later;
+        round.incident.ahead = Some(reads);
+        let used = round.read_ahead(&answers, now).is_some();
+        assert_eq!(used, is_used, "{later:?}, {} answers", answers.len());
+        assert!(round.read_ahead(&[], now).is_none(), "it is used twice");
+    }
+}
+
 /// S13: the claim is of a process before this one, which runs on the very node that is to go down.
 #[tokio::test]
 async fn no_claim_is_taken_over_from_the_node_that_is_to_go_down() {

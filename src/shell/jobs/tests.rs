@@ -84,6 +84,7 @@ impl Lab {
             seen: true,
         });
         let job = Job {
+            early: None,
             order,
             level: fixtures::level(),
             settings,
@@ -122,6 +123,39 @@ impl Lab {
             .filter(matters)
             .collect()
     }
+}
+
+/// The first session after the quiesce finds its Secret read.
+#[tokio::test]
+async fn a_driver_that_was_made_beside_the_claim_is_used_for_a_second() {
+    let lab = Lab::new().await;
+    let device = lab.context.caches.device("bmc").expect("the device");
+    let made = EarlyDrivers::of(&lab.context, &fixtures::level(), "worker-1").await;
+    let now = clock::since_boot();
+    assert!(made.driver(&device, now).is_some());
+    assert!(
+        made.driver(&device, now + Duration::from_millis(1001))
+            .is_none()
+    );
+    let mut corrected = device.clone();
+    corrected.metadata.generation = Some(2);
+    assert!(made.driver(&corrected, now).is_none());
+    let job = |early| Job {
+        order: DeviceOrder::Look,
+        level: fixtures::level(),
+        settings: fixtures::settings(),
+        claim: None,
+        early,
+    };
+    let secrets_read = || {
+        let requests = lab.cluster.requests();
+        let of_secrets = |line: &&String| line.contains("secrets/bmc");
+        requests.iter().filter(of_secrets).count()
+    };
+    run(&lab.context, &job(Some(made))).await;
+    assert_eq!(secrets_read(), 1);
+    run(&lab.context, &job(None)).await;
+    assert_eq!(secrets_read(), 2);
 }
 
 #[tokio::test]

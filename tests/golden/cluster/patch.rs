@@ -92,6 +92,7 @@ impl World {
             | Effect::DropClaim(patch)
             | Effect::Taint(patch)
             | Effect::Release(patch) => {
+                self.now = self.now.max(patch.valid_from);
                 self.patch(&patch)?;
             }
             Effect::Bind { uid, boot_id } => {
