@@ -303,7 +303,10 @@ impl Workloads {
         match tokio::time::timeout(timeout, await_condition(pods.clone(), name, condition)).await {
             Ok(pod) => pod.with_context(|| format!("failed to watch pod {name}")),
             Err(_) => {
-                let pod = pods.get_opt(name).await?;
+                let mut pod = pods.get_opt(name).await?;
+                if let Some(pod) = &mut pod {
+                    pod.metadata.managed_fields = None;
+                }
                 let status = pod.map(|pod| json!({"metadata": pod.metadata, "status": pod.status}));
                 bail!(
                     "pod {name} should {what} within {timeout:?}, but is {:#}",

@@ -30,7 +30,7 @@ use crate::control_plane::pool::{self, Lent};
 use crate::machine::{Machine, Power};
 use crate::operator::{self, Operator};
 use crate::proxy::Proxy;
-use crate::real::RealMachine;
+use crate::real::{RealMachine, Room};
 use crate::simulated::{Fleet, FleetOptions, MachineSpec};
 use crate::volume::Volumes;
 use crate::workload::{Workloads, wait_node_ready};
@@ -111,6 +111,8 @@ pub struct Rig {
 pub struct Lab {
     /// Machines and BMCs: `node-1` is the first.
     pub rigs: Vec<Rig>,
+    // After the machines: given back when they are dark.
+    _room: Option<Room>,
     _fleet: Option<Fleet>,
     /// Workloads in namespace `work`.
     pub workloads: Workloads,
@@ -128,6 +130,10 @@ static LABS: AtomicU8 = AtomicU8::new(1);
 impl Lab {
     /// Starts everything but the operator; all nodes are Ready, all devices exist.
     pub async fn start(setup: Setup) -> Result<Self> {
+        let room = match setup.kind {
+            Kind::Real => Some(Room::wait_for(setup.machines).await?),
+            Kind::Simulated => None,
+        };
         let control_plane = if setup.shares_control_plane {
             pool::take(setup.control_plane.clone()).await?
         } else {
@@ -162,6 +168,7 @@ impl Lab {
         }
         let this = Self {
             rigs,
+            _room: room,
             _fleet: fleet,
             workloads,
             volumes,

@@ -14,6 +14,7 @@ mod files;
 mod groups;
 mod host;
 mod processes;
+mod room;
 mod status;
 mod uplink;
 
@@ -31,7 +32,7 @@ use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 
 use self::{boot::Running, cable::Cable, groups::Groups, uplink::Uplink};
-pub use self::{host::available, processes::Usage};
+pub use self::{host::available, processes::Usage, room::Room};
 use crate::{
     control_plane::ControlPlane,
     csi,
@@ -44,6 +45,9 @@ use crate::{
 
 /// How long after the first pod runs the network plugin comes, on a boot whose pods are to run before the node is Ready.
 const LATE_NETWORK: Duration = Duration::from_secs(3);
+
+/// What a kubelet says that got no inotify instance (see [`Room`]).
+const NO_INOTIFY: &str = "couldn't initialize inotify: too many open files";
 
 /// A machine with a real kubelet. Dropping it cuts its power.
 pub struct RealMachine {
@@ -189,10 +193,24 @@ impl RealMachine {
             return Ok(());
         };
         running.cut()?;
+        self.warn_if_starved(state.boots);
         let (node, boot) = (self.name.clone(), state.boot_id.clone());
         let journal = self.volumes.journal();
         journal.record(Moment::now(), Happening::PowerOff { node, boot });
         Ok(remove(&self.init_file())?)
+    }
+
+    /// Says so if the kubelet of this boot ran without its plugins: what its node did then is no finding.
+    fn warn_if_starved(&self, boot: u32) {
+        let log = self.boot_logs(boot).join("kubelet.log");
+        if fs::read_to_string(&log).is_ok_and(|log| log.contains(NO_INOTIFY)) {
+            eprintln!(
+                "lab: the kubelet of {} ran without its plugins, and so without volumes: {NO_INOTIFY} \
+                 (raise fs.inotify.max_user_instances, or run fewer at a time); see {}",
+                self.name,
+                log.display()
+            );
+        }
     }
 
     /// PID 1, in namespaces of its own. If `unshare` is killed, the kernel kills PID 1.

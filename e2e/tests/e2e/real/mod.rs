@@ -20,7 +20,7 @@ use e2e::{
     },
     lab::{Kind, available_to_test},
     machine::{Machine, Power},
-    real::RealMachine,
+    real::{RealMachine, Room},
     volume::{Volumes, Write, oracle::VolumeOracle},
     workload::{Workloads, ready_status},
 };
@@ -34,6 +34,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// A control plane and its real machines, without power.
 struct Lab {
     machines: Vec<Arc<RealMachine>>,
+    _room: Room,
     volumes: Arc<Volumes>,
     client: Client,
     workloads: Workloads,
@@ -46,6 +47,7 @@ impl Lab {
         if !available_to_test(Kind::Real, test)? {
             return Ok(None);
         }
+        let room = Room::wait_for(machines).await?;
         let plane = pool::take(Options::named(test)).await?;
         let volumes = Volumes::new(plane.files().directory().join("volumes"))?;
         let machine = |number: usize| {
@@ -61,6 +63,7 @@ impl Lab {
         let workloads = Workloads::create(client.clone(), "work").await?;
         Ok(Some(Self {
             machines,
+            _room: room,
             volumes,
             client,
             workloads,
