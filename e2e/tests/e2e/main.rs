@@ -1,6 +1,7 @@
 //! End-to-end tests: the operator as a black box on a real control plane. One binary, because links are slow.
 
 mod admission;
+mod agreement;
 mod api;
 mod audit;
 mod control_plane;

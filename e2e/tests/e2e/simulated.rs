@@ -9,7 +9,6 @@ use e2e::control_plane::pool::{self, Lent};
 use e2e::eventually::eventually;
 use e2e::machine::{Ailment, Boot, Machine};
 use e2e::moment::Moment;
-use e2e::parity;
 use e2e::simulated::{Fleet, FleetOptions, MachineSpec};
 use e2e::timeline::{Entry, Timeline, What};
 use e2e::volume::Volumes;
@@ -23,13 +22,17 @@ use serde_json::json;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A control plane with simulated nodes that have power and are Ready.
-struct Cluster {
-    volumes: Arc<Volumes>,
-    workloads: Workloads,
-    timeline: Timeline,
+pub struct Cluster {
+    /// Their volumes.
+    pub volumes: Arc<Volumes>,
+    /// Workloads in namespace `work`.
+    pub workloads: Workloads,
+    /// What happened, for whoever has to find out why.
+    pub timeline: Timeline,
     machines: Vec<Arc<dyn Machine>>,
     _fleet: Fleet,
-    plane: Lent,
+    /// The control plane.
+    pub plane: Lent,
     _directory: tempfile::TempDir,
 }
 
@@ -67,12 +70,14 @@ impl Cluster {
         })
     }
 
-    async fn of(name: &str, nodes: &[&str]) -> Result<Self> {
+    /// Nodes of these names, on a control plane called so.
+    pub async fn of(name: &str, nodes: &[&str]) -> Result<Self> {
         let specs = nodes.iter().map(|node| MachineSpec::new(*node)).collect();
         Self::start(name, specs, FleetOptions::default(), Options::default()).await
     }
 
-    fn machine(&self, name: &str) -> Result<&dyn Machine> {
+    /// The machine of this name.
+    pub fn machine(&self, name: &str) -> Result<&dyn Machine> {
         let machine = self.machines.iter().find(|machine| machine.name() == name);
         Ok(machine
             .with_context(|| format!("no machine {name}"))?
@@ -138,29 +143,12 @@ impl Cluster {
     }
 
     /// Fails if two nodes had a volume at once. Otherwise another test may use the control plane after this one.
-    async fn check_volumes(&self) -> Result<()> {
+    pub async fn check_volumes(&self) -> Result<()> {
         let oracle = VolumeOracle::new(&self.volumes);
         oracle.check_with(&self.plane.array()).await?;
         self.plane.give_back_at_end();
         Ok(())
     }
-}
-
-/// The same questions as those to real nodes in [`crate::real`].
-#[tokio::test(flavor = "multi_thread")]
-async fn nodes_answer_as_real_ones_do() -> Result<()> {
-    let cluster = Cluster::of("parity-simulated", &["sim-1"]).await?;
-    let stage = parity::Stage {
-        plane: &cluster.plane,
-        volumes: &cluster.volumes,
-        workloads: &cluster.workloads,
-        machine: cluster.machine("sim-1")?,
-    };
-    let answers = parity::ask(&stage).await;
-    let answers = answers.inspect_err(|_| eprintln!("{}", cluster.timeline))?;
-    answers.iter().for_each(|answer| eprintln!("{answer}"));
-    assert_eq!(answers, parity::expected(), "{}", cluster.timeline);
-    cluster.check_volumes().await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,6 @@ mod address;
 mod boots;
 mod host;
 mod machine;
-mod parity;
 
 use std::{
     collections::BTreeMap,
@@ -32,18 +31,23 @@ use tokio::time::sleep;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A control plane and its real machines, without power.
-struct Lab {
-    machines: Vec<Arc<RealMachine>>,
+pub struct Lab {
+    /// The machines: `node-1` is the first.
+    pub machines: Vec<Arc<RealMachine>>,
+    // After the machines: given back when they are dark.
     _room: Room,
-    volumes: Arc<Volumes>,
+    /// Their volumes.
+    pub volumes: Arc<Volumes>,
     client: Client,
-    workloads: Workloads,
-    plane: Lent,
+    /// Workloads in namespace `work`.
+    pub workloads: Workloads,
+    /// The control plane.
+    pub plane: Lent,
 }
 
 impl Lab {
     /// `None` where real machines cannot be.
-    async fn start(test: &str, machines: usize) -> Result<Option<Self>> {
+    pub async fn start(test: &str, machines: usize) -> Result<Option<Self>> {
         if !available_to_test(Kind::Real, test)? {
             return Ok(None);
         }
@@ -105,7 +109,7 @@ impl Lab {
     }
 
     /// Fails if two nodes had a volume at once. Otherwise another test may use the control plane after this one.
-    async fn check_volumes(&self) -> Result<()> {
+    pub async fn check_volumes(&self) -> Result<()> {
         let array = self.plane.array();
         self.volumes.journal().read_array(&array).await?;
         VolumeOracle::new(&self.volumes).check()?;
