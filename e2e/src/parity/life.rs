@@ -23,6 +23,7 @@ pub(super) async fn deleted(stage: &Stage<'_>) -> Result<String> {
     let last = player.last_write(stage, &boot_id).await?;
     let detached = detached(stage, &player.volume).await?;
     // Of the last two either may be first: attach/detach needs no pod that is gone, only one whose containers have ended.
+    // Source: `DetermineVolumeAction`, `pkg/controller/volume/attachdetach/util`, and `IsPodTerminated`, `pkg/volume/util` (v1.36).
     Ok(if last.at < gone.min(detached) {
         "last write, then pod gone and volume detached".to_owned()
     } else {
