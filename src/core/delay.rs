@@ -63,6 +63,41 @@ pub fn not_before(trigger: &Trigger, now: Now) -> Duration {
     now.boot + ahead.min(AHEAD)
 }
 
+/// The node condition that began the incident.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct HeldCondition {
+    /// Its type, such as `Ready`.
+    pub type_: String,
+    /// Its status, such as `Unknown`.
+    pub status: String,
+    /// Since when it has had that status: its `lastTransitionTime`.
+    pub since: Option<Timestamp>,
+}
+
+impl HeldCondition {
+    /// The condition for which a policy began the incident; none: a human or another system asked.
+    pub fn of(trigger: &Trigger) -> Option<Self> {
+        (trigger.type_ == TriggerType::NodeCondition).then_some(())?;
+        Some(Self {
+            type_: trigger.condition_type.clone()?,
+            status: trigger.condition_status?.as_str().to_owned(),
+            since: trigger.unhealthy_since_time,
+        })
+    }
+
+    /// Does the node show it still, without a break?
+    pub fn holds(&self, node: &NodeView) -> bool {
+        node.condition(&self.type_).is_some_and(|now| {
+            let is_same = |since| {
+                now.transition
+                    .parse()
+                    .is_ok_and(|now: Timestamp| now == since)
+            };
+            now.status == self.status && self.since.is_none_or(is_same)
+        })
+    }
+}
+
 /// What began the present life of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Beginning {

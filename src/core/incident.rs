@@ -3,9 +3,10 @@
 //! [`Memory`] lives in this process only. After a crash it is empty, and the incident begins again from what the Node
 //! and the NodeFence say: claim anew, quiesce anew, prove anew (S3).
 
-use super::observed::{LeaseView, NodeView, PodView};
+use super::delay::HeldCondition;
+use super::observed::{LeaseView, PodView};
 use super::proof::{DeviceReadings, IdentityRule, Require, Verification};
-use super::quiesce::{startable, stuck, tolerating};
+use super::quiesce::Quiesce;
 use super::reading::{PowerState, Reading};
 use super::stage::Stage;
 use super::taint::NodePatch;
@@ -13,8 +14,7 @@ use crate::api::fence_status::AttemptResult;
 use crate::api::settings::{
     ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
 };
-use jiff::Timestamp;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A device of a level, resolved for this node.
@@ -43,31 +43,6 @@ pub struct Level {
     pub timeout: Duration,
     /// The devices that serve this node; a level without any is passed over.
     pub devices: Vec<Device>,
-}
-
-/// The node condition that began the incident.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct HeldCondition {
-    /// Its type, such as `Ready`.
-    pub type_: String,
-    /// Its status, such as `Unknown`.
-    pub status: String,
-    /// Since when it has had that status: its `lastTransitionTime`.
-    pub since: Option<Timestamp>,
-}
-
-impl HeldCondition {
-    /// Does the node show it still, without a break?
-    pub fn holds(&self, node: &NodeView) -> bool {
-        node.condition(&self.type_).is_some_and(|now| {
-            let is_same = |since| {
-                now.transition
-                    .parse()
-                    .is_ok_and(|now: Timestamp| now == since)
-            };
-            now.status == self.status && self.since.is_none_or(is_same)
-        })
-    }
 }
 
 /// A human's word on the incident.
@@ -256,22 +231,10 @@ pub struct Memory {
     pub devices_claimed: BTreeMap<String, Vec<String>>,
     /// How the incident ends once the claim is gone; none: it goes on from the beginning.
     pub ending: Option<(Stage, String)>,
-    /// Since when no pod can start on the node.
-    pub quiesced: Option<Duration>,
+    /// Whether a pod can still start on the node.
+    pub quiesce: Quiesce,
     /// The devices have passed the check before the claim, so that only the budget is in the way.
     pub checked: bool,
-    /// The node's pods, listed beside the last look at its devices.
-    pub pods_before: Option<Vec<PodView>>,
-    /// UIDs of the pods that the quiesce is about, those that could start or were on their way out; none: they have to be listed.
-    pub listed: Option<BTreeSet<String>>,
-    /// Those among them that could still start when they were last read.
-    pub starting: Vec<PodView>,
-    /// Times that pods came under this claim, and the quiesce began anew.
-    pub requiesced: u32,
-    /// Pods that had to go when the node was quiesced.
-    pub pods_found: Vec<String>,
-    /// Pods left out because they tolerate `out-of-service`.
-    pub pods_tolerating: Vec<String>,
     /// Level that is tried now: index into the settings' levels.
     pub level: usize,
     /// Tries of this level that failed.
@@ -362,29 +325,6 @@ impl Memory {
         self.busy.is_some_and(|busy| busy.commands)
     }
 
-    /// Takes note of a complete list of the node's pods: those that can start have to go before the power is read. One that
-    /// tolerates `out-of-service` stays; if it is deleted later, it is one that has come since.
-    pub fn note_pods(&mut self, pods: &[PodView]) {
-        let concerned = startable(pods).chain(stuck(pods));
-        self.listed = Some(concerned.map(|pod| pod.uid.clone()).collect());
-        self.pods_tolerating = tolerating(pods).map(PodView::full_name).collect();
-        self.pods_found.clear();
-        self.note_starting(pods);
-    }
-
-    /// The pods have to be listed anew.
-    pub fn forget_pods(&mut self) {
-        self.pods_before = None;
-        self.listed = None;
-        self.starting.clear();
-    }
-
-    /// Takes note of which of them still can start, and which are on their way out.
-    pub fn note_starting(&mut self, pods: &[PodView]) {
-        self.pods_found.extend(stuck(pods).map(PodView::full_name));
-        self.starting = startable(pods).cloned().collect();
-    }
-
     /// Forgets everything that was learned under a claim: a new claim begins from nothing. A command that is still on its
     /// way becomes one of unknown outcome, which may land until `late` (time since boot, S23).
     pub fn forget_claim(&mut self, late: Duration) {
@@ -394,9 +334,7 @@ impl Memory {
         self.busy = None;
         self.claim = None;
         self.dropping = false;
-        self.quiesced = None;
-        self.forget_pods();
-        self.requiesced = 0;
+        self.quiesce = Quiesce::default();
         self.attempt = None;
         self.readings = None;
         self.kubelet_answered = false;

@@ -7,6 +7,51 @@
 
 use super::observed::{OUT_OF_SERVICE, PodView};
 use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// How far the node has come to a standstill under this claim.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Quiesce {
+    /// Since when no pod can start on the node (time since boot).
+    pub since: Option<Duration>,
+    /// The node's pods, listed beside the last look at its devices, before the claim.
+    pub listed_before: Option<Vec<PodView>>,
+    /// UIDs of the pods that it is about, those that could start or were on their way out; none: they have to be listed.
+    pub listed: Option<BTreeSet<String>>,
+    /// Those among them that could still start when they were last read.
+    pub starting: Vec<PodView>,
+    /// Pods that had to go.
+    pub found: Vec<String>,
+    /// Pods left out because they tolerate `out-of-service`.
+    pub tolerating: Vec<String>,
+    /// Times that pods came, and it began anew.
+    pub begun_anew: u32,
+}
+
+impl Quiesce {
+    /// Takes note of a complete list of the node's pods: those that can start have to go before the power is read. One that
+    /// tolerates `out-of-service` stays; if it is deleted later, it is one that has come since.
+    pub fn note_list(&mut self, pods: &[PodView]) {
+        let concerned = startable(pods).chain(stuck(pods));
+        self.listed = Some(concerned.map(|pod| pod.uid.clone()).collect());
+        self.tolerating = tolerating(pods).map(PodView::full_name).collect();
+        self.found.clear();
+        self.note_starting(pods);
+    }
+
+    /// Takes note of which of them still can start, and which are on their way out.
+    pub fn note_starting(&mut self, pods: &[PodView]) {
+        self.found.extend(stuck(pods).map(PodView::full_name));
+        self.starting = startable(pods).cloned().collect();
+    }
+
+    /// The pods have to be listed anew.
+    pub fn forget_list(&mut self) {
+        self.listed_before = None;
+        self.listed = None;
+        self.starting.clear();
+    }
+}
 
 /// A toleration of a pod, as stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]

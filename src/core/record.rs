@@ -218,15 +218,22 @@ pub fn evidence(
         node_boot_id: evidence.boot_id.clone(),
         lease_renew_time: evidence.lease_renew_time.parse().ok(),
         quiesced_time: memory
-            .quiesced
+            .quiesce
+            .since
             .and_then(|at| wall(at, now, wall_now))
             .unwrap_or(wall_now),
         proven_time: wall_now,
         readings: readings.take(32).collect(),
     });
     status.confirmed_down_time = Some(wall_now);
-    status.pod_count = u32::try_from(memory.pods_found.len()).ok();
-    status.tolerating_pods = memory.pods_tolerating.iter().take(100).cloned().collect();
+    status.pod_count = u32::try_from(memory.quiesce.found.len()).ok();
+    status.tolerating_pods = memory
+        .quiesce
+        .tolerating
+        .iter()
+        .take(100)
+        .cloned()
+        .collect();
     let words = "off, read by its device again and again, and no sign of life since the claim";
     let generation = status.observed_generation;
     set_condition(

@@ -112,7 +112,7 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
     match reply {
         DeviceReply::Looked { sights, pods } => {
             memory.sights = sights;
-            memory.pods_before = pods;
+            memory.quiesce.listed_before = pods;
         }
         DeviceReply::Commanded(results) => commanded(settings, memory, results, now),
         DeviceReply::Confirmed {

@@ -1,13 +1,15 @@
 //! An API server for unit tests: a function from request to answer behind a real socket, so that the real client with its
 //! retries and time limits is in the test.
 
+use super::brakes::Brakes;
 use super::cache::Caches;
 use super::client::Clients;
-use super::context::{Board, Brakes, Context, Delays, Revision};
+use super::context::{Board, Context, Delays};
 use super::devices::Devices;
 use super::events::Events;
 use super::health::Health;
 use super::metrics::Metrics;
+use super::revision::Revision;
 use crate::clock::Clock;
 use crate::fence::address::AddressRules;
 use bytes::Bytes;

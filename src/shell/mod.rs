@@ -20,6 +20,7 @@
 //! | [`merge`], [`marks`] | small helpers: status patches, "has it changed?" |
 
 pub mod act;
+pub mod brakes;
 pub mod cache;
 pub mod client;
 pub mod context;
@@ -44,6 +45,7 @@ pub mod policy_status;
 pub mod preflight;
 pub mod probe;
 pub mod resolve;
+pub mod revision;
 pub mod run;
 pub mod server;
 pub mod slim;

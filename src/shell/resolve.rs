@@ -9,7 +9,8 @@ use crate::api::fence::{ApprovalDecision, DesiredState, NodeFence, TriggerType};
 use crate::api::fence_status::NodeFenceStatus;
 use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::{ApprovalMode, FenceLevel, FenceMode, LevelRequirement};
-use crate::core::incident::{Approval, Device, HeldCondition, Level, Record, Settings};
+use crate::core::delay::HeldCondition;
+use crate::core::incident::{Approval, Device, Level, Record, Settings};
 use crate::core::observed::NodeView;
 use crate::core::proof::{Require, Verification};
 use crate::core::{select, support};
@@ -43,7 +44,7 @@ pub fn settings(
         human,
         adopted: spec.trigger.type_ == TriggerType::External,
         not_before,
-        condition: condition(fence),
+        condition: HeldCondition::of(&spec.trigger),
         mode: frozen.mode,
         strategy: spec.recovery.strategy,
         pod_deletion: spec.recovery.pod_deletion,
@@ -70,17 +71,6 @@ pub fn settings(
         },
         record: record.clone(),
     }
-}
-
-/// The node condition for which a policy began the incident.
-fn condition(fence: &NodeFence) -> Option<HeldCondition> {
-    let trigger = &fence.spec.trigger;
-    (trigger.type_ == TriggerType::NodeCondition).then_some(())?;
-    Some(HeldCondition {
-        type_: trigger.condition_type.clone()?,
-        status: trigger.condition_status?.as_str().to_owned(),
-        since: trigger.unhealthy_since_time,
-    })
 }
 
 fn resolve_level(

@@ -1,8 +1,9 @@
 //! The life of the operator: connect, check, serve, work, end.
 
+use super::brakes::Brakes;
 use super::cache::{Caches, Change};
 use super::client::{self, Clients};
-use super::context::{Board, Brakes, Context, Delays, Revision};
+use super::context::{Board, Context, Delays};
 use super::control;
 use super::devices::Devices;
 use super::events::Events;
@@ -12,6 +13,7 @@ use super::metrics::{self, Metrics, Snapshot};
 use super::policy_status::PolicyStatuses;
 use super::preflight;
 use super::probe::Prober;
+use super::revision::Revision;
 use super::server::{self, Server, Site};
 use super::stop::{PROCESS_END, Stop};
 use crate::args::Settings;

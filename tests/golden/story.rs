@@ -5,8 +5,9 @@ use node_fencing_operator::api::settings::{
     ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
 };
 use node_fencing_operator::core::budget::Hold;
+use node_fencing_operator::core::delay::HeldCondition;
 use node_fencing_operator::core::incident::{
-    Approval, Decision, Device, DeviceOrder, Effect, HeldCondition, Level, Settings,
+    Approval, Decision, Device, DeviceOrder, Effect, Level, Settings,
 };
 use node_fencing_operator::core::proof::{IdentityRule, Require};
 use std::time::Duration;

@@ -259,14 +259,14 @@ fn quiesce(m: &mut Memory, o: &Observed, t: &Moment) -> Option<Decision> {
             }
         }
     }
-    if m.quiesced.is_some() {
+    if m.quiesce.since.is_some() {
         return None;
     }
     match (o.pods.present(), o.starting.present()) {
-        (Some(pods), _) => m.note_pods(pods),
-        (None, Some(pods)) if m.listed.is_some() => m.note_starting(pods),
+        (Some(pods), _) => m.quiesce.note_list(pods),
+        (None, Some(pods)) if m.quiesce.listed.is_some() => m.quiesce.note_starting(pods),
         // None of those that were there before the claim can start.
-        (None, None) if m.listed.is_some() && m.starting.is_empty() => {}
+        (None, None) if m.quiesce.listed.is_some() && m.quiesce.starting.is_empty() => {}
         _ => {
             let words = match &o.starting {
                 Seen::Failed(_) => {
@@ -284,15 +284,15 @@ fn quiesce(m: &mut Memory, o: &Observed, t: &Moment) -> Option<Decision> {
             return Some(wait(Stage::Quiescing, words).until(wake));
         }
     }
-    if !m.starting.is_empty() {
+    if !m.quiesce.starting.is_empty() {
         let words = format!(
             "{} pod(s) could still start on the node: {}",
-            m.starting.len(),
-            name_some(m.starting.iter())
+            m.quiesce.starting.len(),
+            name_some(m.quiesce.starting.iter())
         );
         return Some(wait(Stage::Quiescing, words).until(poll(m, t.now, Duration::from_secs(1))));
     }
-    m.quiesced = Some(t.now);
+    m.quiesce.since = Some(t.now);
     m.polls = 0;
     None
 }
@@ -386,7 +386,7 @@ pub(super) fn try_again(s: &Settings, m: &mut Memory, words: String, t: &Moment)
 }
 
 pub(super) fn busy_stage(m: &Memory) -> Stage {
-    match (&m.attempt, m.quiesced) {
+    match (&m.attempt, m.quiesce.since) {
         (_, None) => Stage::Quiescing,
         (Some(attempt), _) if attempt.results.is_empty() => Stage::Fencing,
         _ => Stage::Verifying,

@@ -93,15 +93,15 @@ fn under_claim(memory: &Memory) -> Needs {
         .as_ref()
         .is_some_and(|attempt| !attempt.results.is_empty());
     let judging = memory.readings.is_some();
-    let quiesced = memory.quiesced.is_some();
-    let many = memory.starting.len() > ONE_BY_ONE_MAX;
+    let quiesced = memory.quiesce.since.is_some();
+    let many = memory.quiesce.starting.len() > ONE_BY_ONE_MAX;
     let starting = match quiesced || many {
         true => Vec::new(),
-        false => memory.starting.clone(),
+        false => memory.quiesce.starting.clone(),
     };
     Needs {
         lease: judging || memory.lease_before.is_none() || commanded,
-        pods: !quiesced && (memory.listed.is_none() || many)
+        pods: !quiesced && (memory.quiesce.listed.is_none() || many)
             || (judging && (memory.pods.is_none() || memory.relist)),
         starting,
         attachments: false,

@@ -48,7 +48,8 @@ pub(super) fn prove(
         let confirm = DeviceOrder::Confirm { window };
         return act(order(m, confirm), Stage::Verifying, words);
     };
-    let (Some(held), Some(quiesced), Some(lease_before)) = (&m.claim, m.quiesced, &m.lease_before)
+    let (Some(held), Some(quiesced), Some(lease_before)) =
+        (&m.claim, m.quiesce.since, &m.lease_before)
     else {
         return wait(Stage::Verifying, "the claim was lost".to_owned()).until(t.now);
     };
@@ -142,16 +143,16 @@ fn contradiction(
 /// Those that are by now, too: was one of them begun to be started before, by a machine that had power for a moment, only
 /// readings after its deletion tell. A node to which pods come again and again is a human's matter.
 fn quiesce_again(s: &Settings, m: &mut Memory, words: String, t: &Moment) -> Decision {
-    m.quiesced = None;
+    m.quiesce.since = None;
     m.readings = None;
     m.pods = None;
     m.relist = false;
     m.evicted = false;
-    m.requiesced += 1;
-    if m.requiesced > REQUIESCES_MAX {
+    m.quiesce.begun_anew += 1;
+    if m.quiesce.begun_anew > REQUIESCES_MAX {
         m.last_failure = Some(format!(
             "{words} (for the {}th time); find out who binds pods to Node {} in spite of its taints, or why they cannot be listed in time",
-            m.requiesced, s.node
+            m.quiesce.begun_anew, s.node
         ));
         m.alarm = Some("QuiesceStuck");
     }
@@ -186,16 +187,16 @@ fn not_quiet(s: &Settings, m: &mut Memory, o: &Observed, t: &Moment) -> Option<D
                 Duration::from_secs(1),
             )));
         };
-        m.note_pods(pods);
+        m.quiesce.note_list(pods);
         let words =
             "the node's pods could not be listed before the power was read last: it is read again";
         return Some(quiesce_again(s, m, words.to_owned(), t));
     };
-    let came = name_some(newcomers(pods, m.listed.as_ref()));
+    let came = name_some(newcomers(pods, m.quiesce.listed.as_ref()));
     if came.is_empty() {
         return None;
     }
-    m.forget_pods();
+    m.quiesce.forget_list();
     let words = format!(
         "pods were bound to the node, or deleted, since it was quiesced: {came}; the power is read again"
     );

@@ -298,9 +298,9 @@ fn claim(s: &Settings, m: &mut Memory, node: &NodeView, level: &Level, t: &Momen
         boot_id: node.boot_id.clone(),
         seen: false,
     });
-    match m.pods_before.take() {
-        Some(pods) => m.note_pods(&pods),
-        None => m.forget_pods(),
+    match m.quiesce.listed_before.take() {
+        Some(pods) => m.quiesce.note_list(&pods),
+        None => m.quiesce.forget_list(),
     }
     note_devices(s, m);
     let patch = taint::claim(node, &value, s.not_before);

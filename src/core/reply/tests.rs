@@ -4,6 +4,7 @@ use super::*;
 use crate::core::fixtures::{off_readings, own_claim, pod, settings};
 use crate::core::incident::{Attempt, PodList};
 use crate::core::observed::LeaseView;
+use crate::core::quiesce::Quiesce;
 use std::collections::BTreeMap;
 
 const NOW: Duration = Duration::from_secs(100);
@@ -13,7 +14,10 @@ const LATE_EFFECT: Duration = Duration::from_secs(60);
 fn memory() -> Memory {
     Memory {
         claim: Some(own_claim("fence-n1")),
-        quiesced: Some(Duration::ZERO),
+        quiesce: Quiesce {
+            since: Some(Duration::ZERO),
+            ..Quiesce::default()
+        },
         lease_before: Some(LeaseView {
             renew_time: "renewal-1".to_owned(),
         }),

@@ -13,7 +13,7 @@ use crate::core::record;
 use crate::core::reply::{Asked, learn};
 use crate::core::stage::Stage;
 use crate::core::taint;
-use crate::shell::context::Applicant;
+use crate::shell::brakes::Applicant;
 use crate::shell::observe::{self, Reads};
 use crate::shell::resolve;
 use kube::ResourceExt;

@@ -33,7 +33,7 @@ impl Round<'_> {
             now,
             wall,
         );
-        if incident.memory.tainted || incident.memory.quiesced.is_some() {
+        if incident.memory.tainted || incident.memory.quiesce.since.is_some() {
             record::volumes(&mut incident.status, &observed.attachments_cached, wall);
         }
         let escalation = decision.escalation.as_ref().map(|(reason, _)| *reason);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::core::fixtures::{claimed, drained, lease, off_readings, own_claim, pod, settings};
 use crate::core::proof::IdentityRule;
+use crate::core::quiesce::Quiesce;
 use std::collections::BTreeSet;
 
 const CLAIM_VALUE: &str = "fence-n1";
@@ -18,8 +19,11 @@ fn confirm_only() -> Settings {
 fn decided_at(settings: &Settings, seconds: u64) -> Effect {
     let mut memory = Memory {
         claim: Some(own_claim(CLAIM_VALUE)),
-        quiesced: Some(Duration::from_secs(10)),
-        listed: Some(BTreeSet::from(["uid-db-0".to_owned()])),
+        quiesce: Quiesce {
+            since: Some(Duration::from_secs(10)),
+            listed: Some(BTreeSet::from(["uid-db-0".to_owned()])),
+            ..Quiesce::default()
+        },
         lease_before: Some(lease()),
         readings: Some(off_readings()),
         pods: Some(vec![pod("db-0")]),
@@ -71,11 +75,14 @@ fn pods_that_were_read_one_by_one_are_no_list() {
     let mut memory = Memory {
         claim: Some(own_claim(CLAIM_VALUE)),
         lease_before: Some(lease()),
-        starting: vec![startable],
+        quiesce: Quiesce {
+            starting: vec![startable],
+            ..Quiesce::default()
+        },
         ..Memory::default()
     };
     let mut quiesced = |listed: Option<BTreeSet<String>>| {
-        memory.listed = listed;
+        memory.quiesce.listed = listed;
         let observed = Observed {
             node: Seen::Present(claimed(CLAIM_VALUE)),
             pods: Seen::NotRead,
@@ -87,7 +94,7 @@ fn pods_that_were_read_one_by_one_are_no_list() {
             nonce: "n2".to_owned(),
         };
         crate::core::plan::step(&confirm_only(), &mut memory, &observed, &moment);
-        memory.quiesced.is_some()
+        memory.quiesce.since.is_some()
     };
     assert!(!quiesced(None));
     assert!(quiesced(Some(BTreeSet::new())));

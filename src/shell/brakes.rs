@@ -1,0 +1,278 @@
+//! Who may act: the budget's answer for all incidents of this process, judged under one lock.
+//!
+//! The core says what a budget allows ([`crate::core::budget`]); what is remembered here is who has been let through, so that two
+//! incidents that look at the same moment do not both take the last place.
+
+use super::context::Context;
+use crate::api::fence::NodeFence;
+use crate::api::policy::NodeFencingPolicy;
+use crate::api::settings::FenceMode;
+use crate::clock;
+use crate::core::budget::{self, Cluster, Hold, Open};
+use crate::core::observed::NodeView;
+use crate::core::select;
+use kube::ResourceExt;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Which incidents have been admitted.
+#[derive(Default)]
+pub struct Brakes(Mutex<Admissions>);
+
+#[derive(Default)]
+struct Admissions {
+    /// NodeFences that may act.
+    admitted: BTreeSet<String>,
+    /// NodeFences that nothing but the budget keeps from acting.
+    waiting: BTreeSet<String>,
+    /// Policy and first admission of each NodeFence of the last hour, by name.
+    times: BTreeMap<String, (String, Duration)>,
+}
+
+/// Whom the budget is asked for.
+pub struct Applicant<'a> {
+    /// The incident.
+    pub fence: &'a NodeFence,
+    /// Its policy; a human's NodeFence may have none.
+    pub policy: Option<&'a NodeFencingPolicy>,
+    /// A human wants it, or has approved it.
+    pub approved: bool,
+}
+
+impl Brakes {
+    /// What would hold the incident if it wanted to act now.
+    pub fn look(&self, context: &Context, applicant: &Applicant<'_>) -> Result<(), Hold> {
+        let admissions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        admissions.judge(context, applicant)
+    }
+
+    /// Takes a place for the incident, which it keeps until [`Self::end`], or says what holds it.
+    pub fn admit(&self, context: &Context, applicant: &Applicant<'_>) -> Result<(), Hold> {
+        let mut admissions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        admissions.judge(context, applicant)?;
+        let (name, now) = (applicant.fence.name_any(), clock::since_boot());
+        let policy = applicant.fence.spec.policy_name.clone();
+        let is_recent = |at: Duration| now.saturating_sub(at) < budget::HOUR;
+        admissions.times.retain(|_, (_, at)| is_recent(*at));
+        let times = &mut admissions.times;
+        times
+            .entry(name.clone())
+            .or_insert((policy.unwrap_or_default(), now));
+        admissions.waiting.remove(&name);
+        admissions.admitted.insert(name);
+        Ok(())
+    }
+
+    /// Whether the budget is all that keeps the incident from acting.
+    pub fn waits(&self, fence: &str, waits: bool) {
+        let mut admissions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if waits {
+            admissions.waiting.insert(fence.to_owned());
+        } else {
+            admissions.waiting.remove(fence);
+        }
+    }
+
+    /// An incident that holds a claim on its Node was admitted by the process before us.
+    pub fn readmit(&self, fence: &str) {
+        let mut admissions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        admissions.admitted.insert(fence.to_owned());
+    }
+
+    /// The incident has ended, or given its claim back: its place is free.
+    pub fn end(&self, fence: &str) {
+        let mut admissions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        admissions.admitted.remove(fence);
+        admissions.waiting.remove(fence);
+    }
+}
+
+impl Admissions {
+    fn judge(&self, context: &Context, applicant: &Applicant<'_>) -> Result<(), Hold> {
+        let (fence, policy) = (applicant.fence, applicant.policy);
+        let mine = self.open(fence);
+        if self.admitted.contains(&mine.fence) {
+            return Ok(());
+        }
+        let nodes: Vec<NodeView> = context
+            .caches
+            .nodes
+            .state()
+            .iter()
+            .map(|node| node.view())
+            .collect();
+        let selected = |policy: &NodeFencingPolicy| {
+            let selector = &policy.spec.node_selector;
+            nodes
+                .iter()
+                .filter(|node| select::matches(selector, &node.labels))
+                .map(|node| node.name.clone())
+                .collect()
+        };
+        let selected: Vec<String> = policy.map(selected).unwrap_or_default();
+        let fences = context.caches.fences();
+        let open = fences.iter().filter(|fence| !fence.is_ended());
+        let open: Vec<Open> = open.map(|fence| self.open(fence)).collect();
+        let times = self.times_of(&mine.policy, &fences);
+        let cluster = Cluster {
+            nodes: &nodes,
+            selected: &selected,
+            open: &open,
+            admissions: &times,
+            own_node: context.own_node.as_deref(),
+        };
+        let budget = policy.map(|policy| policy.spec.budget.clone());
+        let mode = policy.map_or(FenceMode::PowerOff, |policy| policy.spec.fence.mode);
+        budget::admit(
+            &mine,
+            mode,
+            applicant.approved || policy.is_none(),
+            &budget.unwrap_or_default(),
+            &cluster,
+            clock::since_boot(),
+        )
+    }
+
+    /// When incidents of the policy were admitted: by this process, or by one before it that wrote it down.
+    fn times_of(&self, policy: &str, fences: &[NodeFence]) -> Vec<Duration> {
+        let (now, wall_now) = (clock::since_boot(), clock::wall());
+        let ours = self.times.values().filter(|(of, _)| of == policy);
+        let written = fences.iter().filter_map(|fence| {
+            let is_other = !self.times.contains_key(&fence.name_any());
+            let at = fence.status.as_ref()?.approved_time?;
+            let age = Duration::try_from(wall_now.duration_since(at)).ok()?;
+            (is_other && fence.spec.policy_name.as_deref() == Some(policy))
+                .then(|| now.checked_sub(age))?
+        });
+        ours.map(|(_, at)| *at).chain(written).collect()
+    }
+
+    /// A NodeFence as the budget sees it.
+    fn open(&self, fence: &NodeFence) -> Open {
+        let name = fence.name_any();
+        let created = fence.metadata.creation_timestamp.as_ref();
+        Open {
+            admitted: self.admitted.contains(&name) || was_admitted(fence),
+            waits: self.waiting.contains(&name),
+            node: fence.spec.node_name.clone(),
+            policy: fence.spec.policy_name.clone().unwrap_or_default(),
+            created: created.map(|time| time.0.to_string()).unwrap_or_default(),
+            fence: name,
+        }
+    }
+}
+
+/// Admitted by a process before us: it has claimed the node, or more.
+fn was_admitted(fence: &NodeFence) -> bool {
+    let status = fence.status.as_ref();
+    status.is_some_and(|status| status.claim.is_some() || status.taint_applied_time.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::fake::{self, Cluster};
+    use serde_json::{Value, json};
+    use std::sync::Arc;
+    use tokio::task::JoinSet;
+
+    /// A NodeFence of policy `prod`, each of a node of its own.
+    fn fence(name: &str, status: Value) -> Value {
+        json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence",
+            "metadata": {"name": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {
+                "nodeName": format!("node-of-{name}"), "policyName": "prod",
+                "trigger": {"type": "NodeCondition"},
+                "fence": {"mode": "PowerOff"}, "recovery": {}, "release": {}, "powerOn": {},
+            },
+            "status": status,
+        })
+    }
+
+    /// The brakes of a process that has just begun and whose cache has these NodeFences.
+    struct Lab {
+        context: Arc<Context>,
+        _watches: JoinSet<()>,
+    }
+
+    impl Lab {
+        async fn new(fences: &[Value]) -> Self {
+            let cluster = Cluster::new().await;
+            let list = fake::list("NodeFence", "7", fences);
+            cluster.put("GET /apis/nodefencing.io/v1alpha1/nodefences", 200, list);
+            let (context, watches) = cluster.watching();
+            let fences = &context.caches.fences;
+            fences.wait_until_ready().await.expect("the NodeFences");
+            Self {
+                context,
+                _watches: watches,
+            }
+        }
+
+        /// Why the incident of this name is held, if it is: to look, or to take a place.
+        fn judged(&self, name: &str, takes: bool) -> Option<&'static str> {
+            let budget = json!({"maxConcurrent": 1, "maxPerHour": 3, "minHealthy": 0});
+            let spec = json!({"nodeSelector": {}, "budget": budget, "fence": {"mode": "PowerOff"}});
+            let spec = serde_json::from_value(spec).expect("a spec");
+            let policy = NodeFencingPolicy::new("prod", spec);
+            let fence = serde_json::from_value(fence(name, json!({}))).expect("a NodeFence");
+            let applicant = Applicant {
+                fence: &fence,
+                policy: Some(&policy),
+                approved: false,
+            };
+            let (brakes, context) = (&self.context.brakes, &self.context);
+            let judged = match takes {
+                true => brakes.admit(context, &applicant),
+                false => brakes.look(context, &applicant),
+            };
+            judged.err().map(|hold| hold.reason)
+        }
+    }
+
+    /// S13: both have looked before either acts.
+    #[tokio::test]
+    async fn two_incidents_cannot_both_take_the_last_place() {
+        let lab = Lab::new(&[fence("a", json!({})), fence("b", json!({}))]).await;
+        assert_eq!([lab.judged("a", false), lab.judged("b", false)], [None; 2]);
+        assert_eq!(lab.judged("a", true), None);
+        assert_eq!(lab.judged("b", true), Some("MaxConcurrent"));
+        // Its own place holds nobody.
+        assert_eq!(lab.judged("a", true), None);
+        lab.context.brakes.end("a");
+        assert_eq!(lab.judged("b", true), None);
+    }
+
+    /// S13: what a process before this one has begun goes on, and counts.
+    #[tokio::test]
+    async fn what_was_admitted_before_a_restart_counts() {
+        let ago = |hours: i64| clock::wall() - jiff::SignedDuration::from_hours(hours);
+        let ended = |hours: i64| {
+            let succeeded = json!({
+                "type": "Succeeded", "status": "True", "reason": "Recovered", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            });
+            json!({"conditions": [succeeded], "approvedTime": ago(hours).to_string()})
+        };
+        let claimed = json!({"claim": "a-n1"});
+        let tainted = json!({"taintAppliedTime": ago(0).to_string()});
+        let table = [
+            (vec![json!({})], None),
+            (vec![claimed], Some("MaxConcurrent")),
+            (vec![tainted], Some("MaxConcurrent")),
+            (vec![ended(0), ended(0)], None),
+            (vec![ended(0), ended(0), ended(0)], Some("MaxPerHour")),
+            (vec![ended(0), ended(0), ended(2)], None),
+        ];
+        for (before, held) in table {
+            let numbered = before.iter().enumerate();
+            let fences: Vec<Value> = numbered
+                .map(|(number, status)| fence(&format!("a{number}"), status.clone()))
+                .collect();
+            let lab = Lab::new(&fences).await;
+            assert_eq!(lab.judged("b", false), held, "{before:?}");
+        }
+    }
+}

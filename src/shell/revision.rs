@@ -1,0 +1,83 @@
+//! Has the cluster gone back in time?
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The newest resourceVersion seen. A quorum LIST that is older means that etcd was restored from a backup (S18); the
+/// numbers are comparable since Kubernetes 1.35 by contract (KEP-5504) and before by implementation.
+#[derive(Default)]
+pub struct Revision(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    newest: u64,
+    /// Why every destructive step is frozen.
+    frozen: Option<String>,
+}
+
+impl Revision {
+    /// The newest resourceVersion so far: to be asked before a LIST is sent, because answers may overtake each other.
+    pub fn newest(&self) -> u64 {
+        self.lock().newest
+    }
+
+    /// Takes note of the resourceVersion of an object that a watch has shown. It may be an old one, but it has been.
+    pub fn saw(&self, resource_version: Option<&str>) {
+        let number = resource_version.and_then(|text| text.parse::<u64>().ok());
+        let mut state = self.lock();
+        state.newest = state.newest.max(number.unwrap_or_default());
+    }
+
+    /// Takes note of the resourceVersion of a quorum LIST that was sent when `newest` was the newest.
+    pub fn note(&self, newest: u64, resource_version: Option<&str>) {
+        let Some(number) = resource_version.and_then(|text| text.parse::<u64>().ok()) else {
+            return;
+        };
+        let mut state = self.lock();
+        if number < newest && state.frozen.is_none() {
+            let words = format!(
+                "the cluster's resourceVersion went back from {newest} to {number}: etcd was restored to an older state; \
+                 check what runs where, then restart the operator to go on"
+            );
+            tracing::error!(%words, "frozen");
+            state.frozen = Some(words);
+        }
+        state.newest = state.newest.max(number);
+    }
+
+    /// Why every destructive step is frozen, if it is.
+    pub fn frozen(&self) -> Option<String> {
+        self.lock().frozen.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S18: a quorum LIST older than what was seen before it was sent means that etcd was restored.
+    #[test]
+    fn a_cluster_that_went_back_is_frozen() {
+        let revision = Revision::default();
+        revision.saw(Some("120"));
+        revision.saw(Some("90"));
+        revision.note(revision.newest(), Some("121"));
+        assert_eq!(revision.frozen(), None);
+        revision.note(revision.newest(), Some("100"));
+        let words = revision.frozen().unwrap_or_default();
+        assert!(words.contains("121") && words.contains("100"), "{words}");
+    }
+
+    /// Answers may overtake each other: what was seen after a LIST was sent says nothing about it.
+    #[test]
+    fn an_answer_that_was_overtaken_freezes_nothing() {
+        let revision = Revision::default();
+        let newest = revision.newest();
+        revision.saw(Some("120"));
+        revision.note(newest, Some("119"));
+        assert_eq!(revision.frozen(), None);
+    }
+}
