@@ -60,7 +60,8 @@ Examples:
   In a cluster, everything comes from the pod (see deploy/deployment.yaml):
       node-fencing-operator
 
-  From a workstation, against the cluster of a kubeconfig, as whoever that file says:
+  From a workstation, against the cluster of a kubeconfig, as whoever that file says (with deploy/admission.yaml applied,
+  nobody but the operator's service account may claim a node, so that anybody else can only observe):
       node-fencing-operator --kubeconfig ~/.kube/lab.yaml --http-bind 127.0.0.1:8080 --log-format text
 
   Keep credentials away from the cluster's own networks:

@@ -88,7 +88,7 @@ pub async fn run() -> Result<()> {
     );
     println!();
     println!(
-        "  The record of the incident (kubectl get nodefence {} -o yaml has all of it):",
+        "  The record of the incident, in short (NodeFence {}):",
         name(&fence)
     );
     println!("    stage    {}", stage(&fence));

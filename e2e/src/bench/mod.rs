@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 
 use self::cut::Cut;
-use self::report::{Load, Section};
+use self::report::{Cores, Section};
 use crate::lab::{Kind, LIMIT, Lab, Setup, available, has_taint};
 use crate::proxy::writes::QUARANTINE;
 use crate::workload::{Template, node_of, ready_status};
@@ -43,7 +43,7 @@ pub struct Plan {
 /// Measures, and prints one block of Markdown; progress goes to standard error.
 pub async fn failover(plan: &Plan) -> Result<()> {
     ensure!(plan.runs > 0, "no runs, no figures");
-    let before = Load::now();
+    let before = Cores::now();
     let mut sections = Vec::new();
     for kind in &plan.kinds {
         available(*kind)

@@ -26,19 +26,43 @@ pub(super) struct Section {
     pub cuts: Vec<Cut>,
 }
 
-/// How busy the machine is: the load average of the last minute.
-pub(super) struct Load(String);
+/// What the cores have done since the machine started, in ticks of the kernel.
+pub(super) struct Cores {
+    busy: f64,
+    idle: f64,
+    /// Wanted, and given to others by the hypervisor.
+    stolen: f64,
+}
 
-impl Load {
-    /// The one of now.
+impl Cores {
+    /// Until now. Source: proc_stat(5).
     pub(super) fn now() -> Self {
-        let averages = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-        Self(averages.split(' ').next().unwrap_or_default().to_owned())
+        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+        let all = text.lines().next().unwrap_or_default();
+        let ticks: Vec<f64> = all.split_whitespace().flat_map(str::parse).collect();
+        let sum = |fields: &[usize]| fields.iter().filter_map(|field| ticks.get(*field)).sum();
+        Self {
+            busy: sum(&[0, 1, 2, 5, 6]),
+            idle: sum(&[3, 4]),
+            stolen: sum(&[7]),
+        }
+    }
+
+    /// How busy they were since, and how much was taken from them: figures of a machine that is shared are not those of a quiet one.
+    fn since(&self, before: &Self) -> String {
+        let (busy, idle) = (self.busy - before.busy, self.idle - before.idle);
+        let stolen = self.stolen - before.stolen;
+        let wanted = busy + stolen;
+        format!(
+            "busy {:.0} % of the time, {:.0} % of what they wanted was given to others by the hypervisor",
+            100.0 * wanted / (wanted + idle),
+            100.0 * stolen / wanted
+        )
     }
 }
 
 /// All of it.
-pub(super) fn render(sections: &[Section], runs: usize, before: &Load) -> Result<String> {
+pub(super) fn render(sections: &[Section], runs: usize, before: &Cores) -> Result<String> {
     let binary = operator::binary()?;
     let profile = binary.parent().and_then(|parent| parent.file_name());
     let profile = profile.unwrap_or_default().to_string_lossy().into_owned();
@@ -47,9 +71,8 @@ pub(super) fn render(sections: &[Section], runs: usize, before: &Load) -> Result
     writeln!(
         text,
         "{runs} power cuts of each kind of node, two nodes, Kubernetes {KUBERNETES_VERSION}, {profile} build of the operator; {cores} \
-         cores for all of it, load average {} before and {} after. Median (minimum to maximum).\n",
-        before.0,
-        Load::now().0
+         cores for all of it, {}. Median (minimum to maximum).\n",
+        Cores::now().since(before)
     )?;
     writeln!(text, "{}", figures(sections))?;
     write!(text, "{}", writes(sections))?;
@@ -115,7 +138,7 @@ fn figures(sections: &[Section]) -> Table {
         |cut| cut.answering_ms,
     );
     row(
-        "API writes while the NodeFence is open, but Events and the pods' deletions",
+        "API writes while the NodeFence is open, except Events and the pods' deletions",
         "",
         0,
         |cut| cut.writes_while_open as f64,
@@ -123,9 +146,12 @@ fn figures(sections: &[Section]) -> Table {
     row("API writes to the Node and the NodeFence", "", 0, |cut| {
         cut.writes.to(&OF_A_FENCE) as f64
     });
-    row("other API writes, but the pods' deletions", "", 0, |cut| {
-        (cut.writes.all() - cut.writes.to(&OF_A_FENCE) - cut.writes.to(&["pods"])) as f64
-    });
+    row(
+        "other API writes, except the pods' deletions",
+        "",
+        0,
+        |cut| (cut.writes.all() - cut.writes.to(&OF_A_FENCE) - cut.writes.to(&["pods"])) as f64,
+    );
     row(
         "deletions of the replacement pod, by anybody",
         "",
