@@ -9,7 +9,6 @@ use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::FenceMode;
 use crate::clock;
 use crate::core::budget::{self, Cluster, Hold, Open};
-use crate::core::observed::NodeView;
 use crate::core::select;
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,13 +94,7 @@ impl Admissions {
         if self.admitted.contains(&mine.fence) {
             return Ok(());
         }
-        let nodes: Vec<NodeView> = context
-            .caches
-            .nodes
-            .state()
-            .iter()
-            .map(|node| node.view())
-            .collect();
+        let nodes = context.caches.node_views();
         let selected = |policy: &NodeFencingPolicy| {
             let selector = &policy.spec.node_selector;
             nodes

@@ -9,6 +9,7 @@ use crate::api::device::FenceDevice;
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::clock;
+use crate::core::observed::NodeView;
 use futures::{Stream, StreamExt, TryStreamExt};
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::{self, Store};
@@ -143,6 +144,12 @@ impl Caches {
     /// The Node, as the cache has it.
     pub fn node(&self, name: &str) -> Option<Arc<SlimNode>> {
         self.nodes.get(&reflector::ObjectRef::new(name))
+    }
+
+    /// All Nodes, as the core sees them.
+    pub fn node_views(&self) -> Vec<NodeView> {
+        let nodes = self.nodes.state();
+        nodes.iter().map(|node| node.view()).collect()
     }
 
     /// All NodeFences that can be decoded.

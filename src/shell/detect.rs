@@ -114,8 +114,7 @@ impl Detector {
 
     /// Policies or NodeFences have changed: every deadline may be another.
     pub async fn all_changed(&mut self) {
-        for node in self.context.caches.nodes.state() {
-            let view = node.view();
+        for view in self.context.caches.node_views() {
             self.tidy(&view).await;
             self.schedule(&view);
         }

@@ -6,14 +6,14 @@
 //! | [`preflight`], [`health`], [`server`] | what must hold before the work; `/livez`, `/readyz`, `/metrics` |
 //! | [`client`] | the two clients, and the one way to ask the API server something |
 //! | [`cache`], [`slim`], [`undecodable`] | the watches, cut down to what is used, and objects that cannot be read |
-//! | [`context`] | what all loops share; who may act; whether etcd went back in time |
+//! | [`context`], [`brakes`], [`revision`] | what all loops share; who may act; whether etcd went back in time |
 //! | [`control`] | which loop a change wakes |
 //! | [`detect`], [`draft`] | from nodes and policies to NodeFences; stray taints of ours |
 //! | [`incident`] | the loop of one NodeFence: read, ask [`crate::core`], do one thing |
 //! | [`resolve`] | from API objects to the settings that the core knows |
 //! | [`observe`], [`act`] | the quorum reads of a round, and its guarded writes |
 //! | [`jobs`] | device work, beside the loops |
-//! | [`devices`], [`lockout`] | from a FenceDevice to a driver, one talk at a time; no account is locked by our guesses |
+//! | [`devices`], [`early`], [`lockout`] | from a FenceDevice to a driver, one talk at a time; drivers made beside a claim; no account is locked by our guesses |
 //! | [`probe`] | looks at devices in peace time, and the status of FenceDevices |
 //! | [`policy_status`] | the status of NodeFencingPolicies |
 //! | [`events`], [`metrics`] | what people get to know |

@@ -17,7 +17,6 @@ use crate::api::device::FenceDevice;
 use crate::api::policy::{NodeFencingPolicy, NodeFencingPolicyStatus};
 use crate::clock::Clock;
 use crate::core::assess::{Assessment, World, assess};
-use crate::core::observed::NodeView;
 use kube::api::Patch;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, Client, ResourceExt};
@@ -176,13 +175,7 @@ impl PolicyStatuses {
             .iter()
             .filter_map(|guard| guard.0.as_ref().ok())
             .collect();
-        let nodes: Vec<NodeView> = self
-            .caches
-            .nodes
-            .state()
-            .iter()
-            .map(|node| node.view())
-            .collect();
+        let nodes = self.caches.node_views();
         let attachments = self.caches.attachments.state();
         let attachers: BTreeSet<&String> = attachments
             .iter()

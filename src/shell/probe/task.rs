@@ -169,14 +169,7 @@ impl Task {
             .iter()
             .filter_map(|guard| guard.0.as_ref().ok())
             .collect();
-        let nodes: Vec<NodeView> = self
-            .prober
-            .caches
-            .nodes
-            .state()
-            .iter()
-            .map(|node| node.view())
-            .collect();
+        let nodes = self.prober.caches.node_views();
         for device in self.prober.devices.survey(&devices, &nodes) {
             self.writer.mark(&device, now, Duration::ZERO);
         }
