@@ -55,9 +55,12 @@ pub fn lab_directory() -> PathBuf {
     workspace().join("target/lab")
 }
 
-/// The root of the repository.
+/// The root of the repository. What cargo says when it starts us comes first: a checkout may have been copied, with all that was
+/// built in it.
 pub fn workspace() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    let started = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let package = started.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let root = package.parent();
     root.expect("the lab's package is a folder of the workspace")
         .to_owned()
 }

@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use rustix::fs::{FlockOperation, flock};
 
-use crate::toolchain::lab_directory;
+use crate::toolchain::{lab_directory, workspace};
 
 /// The packages that hold containerd, its shim, ctr and runc.
 const PACKAGES: [&str; 2] = ["containerd", "runc"];
@@ -39,9 +39,7 @@ fn probe() -> Result<()> {
 
 /// A file of `e2e/real-node/`.
 pub(super) fn script(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("real-node")
-        .join(name)
+    workspace().join("e2e/real-node").join(name)
 }
 
 /// The `PATH` of a real machine, with the container runtime in front.

@@ -11,14 +11,14 @@ use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest, Sha256};
 
-use crate::toolchain::lab_directory;
+use crate::toolchain::{lab_directory, workspace};
 
 /// Written last: without it, an environment is the rest of an installation that was cut short.
 const STAMP: &str = "installed";
 
 /// The folder with our part: the requirements and the program that starts the emulator.
 pub(super) fn sources() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("sushy")
+    workspace().join("e2e/sushy")
 }
 
 /// The Python with sushy-tools. Blocks. Installs it first if that has not been done, which takes some seconds and says so.

@@ -1,6 +1,7 @@
 //! End-to-end tests: the operator as a black box on a real control plane. One binary, because links are slow.
 
 mod admission;
+mod again;
 mod agreement;
 mod api;
 mod audit;
@@ -28,7 +29,6 @@ mod proxy;
 mod rack_power;
 mod real;
 mod release_modes;
-mod reuse;
 mod scene;
 mod simulated;
 mod storm;

@@ -1,8 +1,8 @@
 //! The claim stands and no pod can start: read the power, judge the readings, and while the proof lives write the evidence,
 //! delete the stuck pods and set the taint.
 //!
-//! A round does one of these; the next one judges anew, so that whatever is done rests on a Node and a Lease read just before (for
-//! the taint, beside the deletion of the pods).
+//! A round does one of these; the next one judges anew, so that whatever is done rests on a Node and a Lease read just before, or
+//! beside the write before it.
 
 use super::super::incident::{
     Decision, DeviceOrder, Effect, Eviction, Evidence, Level, Memory, Settings,

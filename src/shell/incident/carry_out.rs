@@ -119,19 +119,22 @@ impl Round<'_> {
         self.write(intended).await
     }
 
-    async fn store_evidence(&mut self, evidence: &Evidence, now: Duration) -> Reply {
+    /// What comes next rests on what is read meanwhile.
+    pub(super) async fn store_evidence(&mut self, evidence: &Evidence, now: Duration) -> Reply {
         let mut proven = self.incident.status.clone();
         let memory = &self.incident.memory;
         record::evidence(&mut proven, evidence, memory, now, clock::wall());
-        let reply = self.write(proven).await;
+        let reads = self.read();
+        let (reply, reads) = join(self.write(proven), reads).await;
         if reply == Reply::Done {
+            self.incident.ahead = Some(reads);
             self.measure_fence();
         }
         reply
     }
 
-    /// The taint comes next, and rests on what is read meanwhile: unlike this deletion it tests the Node itself.
-    async fn evict(&mut self, eviction: Eviction) -> Reply {
+    /// As with the evidence: the taint rests on what is read meanwhile.
+    pub(super) async fn evict(&mut self, eviction: Eviction) -> Reply {
         let (reply, reads) = join(act::evict(self.context, eviction), self.read()).await;
         if reply == Reply::Done {
             self.incident.ahead = Some(reads);

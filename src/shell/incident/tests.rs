@@ -1,6 +1,8 @@
 //! What a loop sends: under which version it writes its record, what it leaves alone, and that no device keeps it.
 
 use super::*;
+use crate::core::fixtures;
+use crate::core::incident::{Eviction, Evidence};
 use crate::shell::fake::{self, Cluster, failure};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -145,6 +147,50 @@ async fn what_was_read_beside_a_write_is_used_at_once_or_not_at_all() {
         let used = round.read_ahead(&answers, now).is_some();
         assert_eq!(used, is_used, "{later:?}, {} answers", answers.len());
         assert!(round.read_ahead(&[], now).is_none(), "it is used twice");
+    }
+}
+
+/// S2: beside the evidence and the deletion of the pods the next step's Node is read; after a write that was refused, it is read anew.
+#[tokio::test]
+async fn only_what_was_read_beside_a_write_that_succeeded_is_used() {
+    let delete = "DELETE /api/v1/namespaces/default/pods/db-0";
+    let (pod, no_pod) = (
+        json!({"metadata": {"name": "db-0"}}),
+        failure(409, "another uid"),
+    );
+    for succeeds in [true, false] {
+        let cluster = cluster(fake::node()).await;
+        cluster.put(delete, no_pod.0, no_pod.1.clone());
+        if succeeds {
+            cluster.put(PATCH_FENCE, 200, fence_object("8", json!({})));
+            cluster.put(delete, 200, pod.clone());
+        }
+        let (context, fence) = (cluster.context(), fence("7"));
+        let incident = Incidents::default().begin(fence.clone());
+        let mut incident = incident.lock().await;
+        let mut round = Round {
+            context: &context,
+            fence: &fence,
+            incident: &mut incident,
+        };
+        let now = clock::since_boot();
+        let evidence = Evidence {
+            claim: "fence-n1".to_owned(),
+            node_uid: "uid-1".to_owned(),
+            boot_id: "boot-1".to_owned(),
+            lease_renew_time: String::new(),
+            readings: fixtures::off_readings(),
+        };
+        round.store_evidence(&evidence, now).await;
+        let is_used = round.read_ahead(&[], clock::since_boot()).is_some();
+        assert_eq!(is_used, succeeds, "evidence");
+        let eviction = Eviction {
+            pods: vec![fixtures::pod("db-0")],
+            valid_until: now + Duration::from_secs(10),
+        };
+        round.evict(eviction).await;
+        let is_used = round.read_ahead(&[], clock::since_boot()).is_some();
+        assert_eq!(is_used, succeeds, "eviction");
     }
 }
 
