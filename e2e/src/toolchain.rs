@@ -55,11 +55,12 @@ pub fn lab_directory() -> PathBuf {
     workspace().join("target/lab")
 }
 
-/// The root of the repository. What cargo says when it starts us comes first: a checkout may have been copied, with all that was
-/// built in it.
+/// The root of the repository. What cargo says when it starts us comes first, because a checkout may have been copied with all that
+/// was built in it; unless it has started another package, which runs us.
 pub fn workspace() -> PathBuf {
     let started = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
-    let package = started.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let package = started.filter(|package| package.join("control-plane/go.mod").is_file());
+    let package = package.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     let root = package.parent();
     root.expect("the lab's package is a folder of the workspace")
         .to_owned()

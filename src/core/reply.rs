@@ -1,6 +1,6 @@
 //! What is learned from the outcome of an effect.
 //!
-//! A reply never decides anything: it updates the memory, and the next round looks again before the next step.
+//! A reply never decides anything: it updates the memory, and the next round looks before the next step.
 
 use super::incident::{DeviceReply, Effect, Memory, OffResult, PodList, Reply, Settings};
 use super::observed::PodView;

@@ -2,10 +2,8 @@
 //!
 //! What the API server stored is timed by its audit log, to the microsecond, and not by when somebody saw it: a write that
 //! begins a stage by when the API server received it, a write that ends one by when it had answered. So the operator's own
-//! time comes out rather too long than too short. `Running elsewhere` alone is timed by a watch.
-//!
-//! Between deadline and taint the operator waits for two others: for the proof's window, and for Kubernetes, which evicts the
-//! pods of a claimed node. Neither is its own time; everything else is, the API server's answers to it and a BMC's included.
+//! time comes out rather too long than too short: all that lies between deadline and taint but the proof's window, the wait
+//! for Kubernetes to evict the claimed node's pod included. `Running elsewhere` alone is timed by a watch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -29,7 +27,8 @@ const POLICY_WAIT: Duration = Duration::from_secs(10);
 /// `readPeriodSeconds` times one less than `consecutiveOffReads`: the time that the proof takes by its definition.
 const STABILITY_WINDOW: Duration = Duration::from_secs(1);
 
-/// Who evicts the pods of a node with a `NoExecute` taint, in the controller manager.
+/// Who evicts the pods of a node with a `NoExecute` taint. Source: `newTaintEvictionController` in
+/// `cmd/kube-controller-manager/app/core.go` (v1.36).
 const TAINT_EVICTION: &str = "system:serviceaccount:kube-system:node-controller";
 
 /// After the quarantine is lifted, the status of devices and policies follows: it counts too.
@@ -53,7 +52,7 @@ pub(super) struct Cut {
     pub claimed: Timestamp,
     /// `out-of-service` was stored.
     pub tainted: Timestamp,
-    /// What Kubernetes took to evict the pods of the claimed node, in milliseconds.
+    /// What Kubernetes took to evict the pod of the claimed node, in milliseconds.
     pub evicting_ms: f64,
     /// What the API server took to answer the operator's writes between deadline and taint, one after the other, in milliseconds.
     pub answering_ms: f64,
@@ -109,7 +108,7 @@ impl Cut {
             deadline,
             claimed: claimed.answered,
             tainted: tainted.answered,
-            evicting_ms: evicting_ms(lab, claimed.answered, tainted.received)?,
+            evicting_ms: evicting_ms(lab, claimed)?,
             answering_ms: answering_ms(&requests, deadline, tainted.answered),
             running,
             writes_while_open: writes_while_open(&requests),
@@ -121,13 +120,8 @@ impl Cut {
     }
 
     /// From the policy's deadline to the taint, without the time that the proof takes by its definition.
-    pub(super) fn to_taint_ms(&self) -> f64 {
+    pub(super) fn overhead_ms(&self) -> f64 {
         ms(self.deadline, self.tainted) - STABILITY_WINDOW.as_secs_f64() * 1000.0
-    }
-
-    /// What of [`Self::to_taint_ms`] is not Kubernetes' eviction.
-    pub(super) fn own_ms(&self) -> f64 {
-        self.to_taint_ms() - self.evicting_ms
     }
 
     /// From the power cut to the replacement.
@@ -230,17 +224,16 @@ fn writes_while_open(requests: &[Request]) -> usize {
     first.zip(last).map_or(0, |(first, last)| last + 1 - first)
 }
 
-/// Until the last pod's deletion by the controller that acts on `NoExecute` taints was stored. It deletes each pod once, by name.
-/// Source: `pkg/controller/tainteviction/taint_eviction.go` (v1.36).
-fn evicting_ms(lab: &Lab, claimed: Timestamp, tainted: Timestamp) -> Result<f64> {
+/// From the claim's answer to that of the first deletion of the pod by the controller that acts on `NoExecute` taints.
+fn evicting_ms(lab: &Lab, claim: &Request) -> Result<f64> {
     let deletions = lab.control_plane.audit().writes_to("pods")?;
-    let evictions = deletions.iter().filter(|write| {
-        let is_between = write.received >= claimed && write.answered <= tainted;
+    let evicted = deletions.iter().find(|write| {
         let is_deletion = write.verb == "delete" && write.succeeded();
-        is_deletion && is_between && write.user.username == TAINT_EVICTION
+        let is_later = write.object_ref.name == POD && write.received >= claim.received;
+        is_deletion && is_later && write.user.username == TAINT_EVICTION
     });
-    let last = evictions.map(|write| write.answered).max();
-    Ok(last.map_or(0.0, |last| ms(claimed, last)))
+    let evicted = evicted.context("the audit log shows no eviction of the pod")?;
+    Ok(ms(claim.answered, evicted.answered))
 }
 
 /// What the API server took for the writes that lie between: the claim, the evidence, the deletion of the pod, the taint. Each of them

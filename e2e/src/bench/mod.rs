@@ -4,7 +4,7 @@
 //! of the machine that it is on, waits until it runs on the other, turns the dark machine on again and waits until it takes
 //! pods again. The first cut is made before the operator starts, so that the table says what Kubernetes does alone.
 //!
-//! What is measured and how is [`cut`]; [`trace`] is for whoever wants to make the operator faster; [`report`] prints a
+//! What is measured and how is [`cut`], under what conditions [`awake`]; [`trace`] is for whoever wants to make the operator faster; [`report`] prints a
 //! block of Markdown, made to be pasted into the README as it is.
 
 mod awake;
@@ -45,7 +45,7 @@ pub struct Plan {
 /// Measures, and prints one block of Markdown; progress goes to standard error.
 pub async fn failover(plan: &Plan) -> Result<()> {
     ensure!(plan.runs > 0, "no runs, no figures");
-    let _awake = Awake::every_core()?;
+    let awake = Awake::every_core()?;
     let before = Cores::now();
     let mut sections = Vec::new();
     for kind in &plan.kinds {
@@ -55,6 +55,7 @@ pub async fn failover(plan: &Plan) -> Result<()> {
         let section = measure(plan, *kind).await;
         sections.push(section.with_context(|| format!("{kind:?} nodes"))?);
     }
+    awake.check()?;
     print!("{}", report::render(&sections, plan.runs, &before)?);
     Ok(())
 }
@@ -78,11 +79,10 @@ async fn measure(plan: &Plan, kind: Kind) -> Result<Section> {
             .await
             .with_context(|| format!("run {number}"))?;
         eprintln!(
-            "{kind:?} nodes, run {number} of {}: {:.2} s to Running elsewhere, {:.0} ms from deadline to taint without the window, {:.0} ms of them Kubernetes' eviction",
+            "{kind:?} nodes, run {number} of {}: {:.2} s to Running elsewhere, {:.0} ms of them the operator's own",
             plan.runs,
             cut.total_seconds(),
-            cut.to_taint_ms(),
-            cut.evicting_ms
+            cut.overhead_ms()
         );
         if plan.verbose {
             eprintln!("{}", cut.trace);

@@ -26,7 +26,7 @@ pub(super) struct Section {
     pub cuts: Vec<Cut>,
 }
 
-/// What the cores have done since the machine started, in ticks of the kernel.
+/// What the cores have done since the machine started, in ticks of the kernel. They are never idle, see [`super::awake`].
 pub(super) struct Cores {
     busy: f64,
     /// Wanted, and given to others by the hypervisor.
@@ -50,7 +50,7 @@ impl Cores {
     fn since(&self, before: &Self) -> String {
         let (busy, stolen) = (self.busy - before.busy, self.stolen - before.stolen);
         format!(
-            "{:.0} % of what they wanted was given to others by the hypervisor",
+            "the hypervisor gave {:.0} % of their time to others",
             100.0 * stolen / (busy + stolen)
         )
     }
@@ -121,20 +121,19 @@ fn figures(sections: &[Section]) -> Table {
         table.words(name, sections.iter().map(cell));
     };
     row(
-        "deadline to taint, less the 1 s window",
+        "operator's own: deadline to taint, less the 1 s window",
         "ms",
         0,
-        Cut::to_taint_ms,
+        Cut::overhead_ms,
     );
     row(
-        "of it Kubernetes', evicting the pods of the claimed node",
+        "of it from the claim until Kubernetes has evicted the pod",
         "ms",
         0,
         |cut| cut.evicting_ms,
     );
-    row("the rest, the operator's own", "ms", 0, Cut::own_ms);
     row(
-        "of that the API server's, answering the claim, the evidence, the pod's deletion and the taint",
+        "of it the API server's, answering the claim, the evidence, the pod's deletion and the taint",
         "ms",
         0,
         |cut| cut.answering_ms,

@@ -23,6 +23,7 @@ use super::{
     rules::{Action, Deed, Fate, Rules, Spoil},
 };
 use crate::https::{Body, Call, Client, Cut, Journal, Leaf, Passage, Site, body_of};
+use crate::moment::Moment;
 
 /// How long a client that is not answered is kept waiting. Longer than any client's patience.
 const SILENCE: Duration = Duration::from_mins(10);
@@ -67,6 +68,23 @@ impl Forwarder {
         let seen = Seen::of(&call);
         let deed = self.rules.find(&seen);
         let index = self.log.push(Record::new(seen));
+        let outcome = self.deal(call, deed, index).await;
+        self.log.amend(index, |record| {
+            record.status = outcome
+                .as_ref()
+                .ok()
+                .map(|response| response.status().as_u16());
+            record.ended = Some(Moment::now());
+        });
+        outcome
+    }
+
+    async fn deal(
+        &self,
+        call: Call,
+        deed: Option<Deed>,
+        index: usize,
+    ) -> Result<Response<Body>, Cut> {
         let response = match deed {
             None => self.forward(call, index).await?.map(stream_of),
             Some(Deed::HoldBefore(gate)) => match gate.pass().await {
@@ -96,8 +114,6 @@ impl Forwarder {
                 spoiled(Response::from_parts(head, body), spoil)
             }
         };
-        let status = response.status().as_u16();
-        self.log.amend(index, |record| record.status = Some(status));
         Ok(response)
     }
 

@@ -14,6 +14,8 @@ pub struct Record {
     pub upstream_status: Option<u16>,
     /// The status that the client was sent; `None` if it was not answered (yet).
     pub status: Option<u16>,
+    /// When the client was answered or cut off; `None` if it was not (yet), or has given up.
+    pub ended: Option<Moment>,
 }
 
 impl Record {
@@ -23,6 +25,7 @@ impl Record {
             seen,
             upstream_status: None,
             status: None,
+            ended: None,
         }
     }
 }

@@ -1,6 +1,4 @@
 //! A control plane that one test has finished with is as good as new for the next, or is not used again.
-//!
-//! It takes long, and so its name begins with an `a` (see `agreement.rs`).
 
 use std::{path::PathBuf, time::Duration};
 

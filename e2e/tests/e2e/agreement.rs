@@ -1,6 +1,4 @@
 //! Real and simulated nodes answer the same questions in the same words.
-//!
-//! These tests take longest. The harness starts tests in the order of their names, and so the module's begins with an `a`.
 
 use anyhow::Result;
 use e2e::parity::{Stage, ask, expected};

@@ -192,7 +192,7 @@ async fn went_well(lab: &Lab, victim: &Victim, fence: &DynamicObject) -> Result<
     lab.silent_after_proof(fence).await
 }
 
-/// Between a write that failed and the next to the same Node or record, the Node was read anew; and what had been
+/// Between the end of a write that failed and the next to the same Node or record, the Node was read anew; and what had been
 /// committed was not written again.
 fn was_decided_again(log: &[Record], victim: &Victim, fault: Action) -> Result<()> {
     let mine: Vec<usize> = (0..log.len())
@@ -217,10 +217,16 @@ fn was_decided_again(log: &[Record], victim: &Victim, fault: Action) -> Result<(
         if same(&log[*before].seen) != same(&log[*after].seen) {
             continue; // another pod of the same node
         }
+        // What was read beside it, before it had failed, does not count.
+        let failed = &log[*before];
+        let is_anew = |record: &Record| match failed.ended {
+            Some(ended) => record.at > ended,
+            None => (record.at.wall - failed.at.wall).get_seconds() >= 1,
+        };
         ensure!(
             log[*before..*after]
                 .iter()
-                .any(|record| reads.matches(&record.seen)),
+                .any(|record| reads.matches(&record.seen) && is_anew(record)),
             "it was sent again without a look at the Node"
         );
     }

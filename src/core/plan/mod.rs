@@ -1,6 +1,6 @@
 //! From what was seen to the one next step, and the words that explain it.
 //!
-//! [`step`] is called again after every effect, with everything read anew. It derives where the incident stands from the
+//! [`step`] is called again after every effect, with everything read anew, or read beside the write that the effect was. It derives where the incident stands from the
 //! Node itself (which of our taints it carries), so that a crash, a lost reply or a rival changes nothing: whoever looks
 //! next decides from the same facts. At most one irreversible step comes out of a round.
 
@@ -69,6 +69,12 @@ pub fn foresee(memory: &Memory) -> Needs {
         }
         (false, false) => Needs::default(),
     }
+}
+
+/// Are pods deleted by force next, once the evidence is stored? Their deletion may rest on what was read beside the evidence: they are on
+/// their way out, and quiet pods do not start whatever their node does. A taint may not, the kubelet's Lease is no part of its test.
+pub fn evicts_next(settings: &Settings, memory: &Memory) -> bool {
+    !prove::to_evict(settings, memory).is_empty()
 }
 
 /// What to read for the next [`step`], given the Node; `None`: it does not exist, or cannot be read.

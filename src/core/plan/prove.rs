@@ -1,8 +1,8 @@
 //! The claim stands and no pod can start: read the power, judge the readings, and while the proof lives write the evidence,
 //! delete the stuck pods and set the taint.
 //!
-//! A round does one of these; the next one judges anew, so that whatever is done rests on a Node and a Lease read just before, or
-//! beside the write before it.
+//! A round does one of these; the next one judges anew, so that whatever is done rests on a Node and a Lease read just before (for
+//! the deletion beside the evidence, for the taint beside the deletion).
 
 use super::super::incident::{
     Decision, DeviceOrder, Effect, Eviction, Evidence, Level, Memory, Settings,
@@ -216,8 +216,6 @@ fn use_proof(
     if let Some(decision) = not_quiet(s, m, o, t) {
         return decision;
     }
-    let listed = m.pods.as_deref().unwrap_or_default();
-    let pods: Vec<PodView> = stuck(listed).cloned().collect();
     m.failures = 0;
     m.rounds = 0;
     m.last_failure = None;
@@ -242,7 +240,8 @@ fn use_proof(
             "the machine is proven down; `recovery.strategy: None` wants nothing more".to_owned();
         return abort(m, node, proof.claim(), Stage::Recovered, words);
     }
-    if s.pod_deletion == PodDeletion::Expedited && !m.evicted && !pods.is_empty() {
+    let pods = to_evict(s, m);
+    if !pods.is_empty() {
         let words = format!(
             "deletes {} stuck pod(s): {}",
             pods.len(),
@@ -262,6 +261,15 @@ fn use_proof(
         ),
         None => wait(Stage::Tainting, "the claim was lost".to_owned()).until(t.now),
     }
+}
+
+/// The pods that are still to be deleted by force before the taint.
+pub(super) fn to_evict(s: &Settings, m: &Memory) -> Vec<PodView> {
+    let is_wanted = s.strategy != RecoveryStrategy::None
+        && s.pod_deletion == PodDeletion::Expedited
+        && !m.evicted;
+    let listed = m.pods.as_deref().filter(|_| is_wanted);
+    stuck(listed.unwrap_or_default()).cloned().collect()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use crate::clock;
 use crate::core::incident::{
     Attempt, Decision, DeviceOrder, DeviceReply, Effect, Eviction, Evidence, Reply, Settings,
 };
+use crate::core::plan::evicts_next;
 use crate::core::record;
 use crate::core::reply::{Asked, learn};
 use crate::core::stage::Stage;
@@ -14,6 +15,7 @@ use crate::shell::act;
 use crate::shell::early::EarlyDrivers;
 use crate::shell::jobs::{self, Job};
 use crate::shell::merge::status_patch;
+use crate::shell::observe::Reads;
 use futures::FutureExt;
 use futures::future::{Either, join, select};
 use kube::ResourceExt;
@@ -49,7 +51,7 @@ impl Round<'_> {
                 self.write(bound).await
             }
             Effect::RecordIntent(attempt) => self.record_intent(settings, &attempt).await,
-            Effect::StoreEvidence(evidence) => self.store_evidence(&evidence, now).await,
+            Effect::StoreEvidence(evidence) => self.store_evidence(settings, &evidence, now).await,
             Effect::Close => return self.close(settings, decision.stage).await,
         };
         if let Reply::Refused(_, reason) | Reply::NotSent(reason) | Reply::Unknown(reason) = &reply
@@ -119,27 +121,39 @@ impl Round<'_> {
         self.write(intended).await
     }
 
-    /// What comes next rests on what is read meanwhile.
-    pub(super) async fn store_evidence(&mut self, evidence: &Evidence, now: Duration) -> Reply {
+    /// A deletion that comes next rests on what is read meanwhile, see [`evicts_next`].
+    pub(super) async fn store_evidence(
+        &mut self,
+        settings: &Settings,
+        evidence: &Evidence,
+        now: Duration,
+    ) -> Reply {
         let mut proven = self.incident.status.clone();
         let memory = &self.incident.memory;
         record::evidence(&mut proven, evidence, memory, now, clock::wall());
         let reads = self.read();
         let (reply, reads) = join(self.write(proven), reads).await;
+        if evicts_next(settings, &self.incident.memory) {
+            self.keep_ahead(&reply, reads);
+        }
         if reply == Reply::Done {
-            self.incident.ahead = Some(reads);
             self.measure_fence();
         }
         reply
     }
 
-    /// As with the evidence: the taint rests on what is read meanwhile.
+    /// The taint comes next, and rests on what is read meanwhile: unlike this deletion it tests the Node itself.
     pub(super) async fn evict(&mut self, eviction: Eviction) -> Reply {
         let (reply, reads) = join(act::evict(self.context, eviction), self.read()).await;
-        if reply == Reply::Done {
+        self.keep_ahead(&reply, reads);
+        reply
+    }
+
+    /// What was read beside a write is for the next round; after a write that failed that one reads anew.
+    fn keep_ahead(&mut self, reply: &Reply, reads: Reads) {
+        if *reply == Reply::Done {
             self.incident.ahead = Some(reads);
         }
-        reply
     }
 
     async fn wait(&mut self, wake: Option<Duration>, now: Duration) -> Next {

@@ -1,8 +1,9 @@
 //! What a loop sends: under which version it writes its record, what it leaves alone, and that no device keeps it.
 
 use super::*;
+use crate::api::settings::PodDeletion;
 use crate::core::fixtures;
-use crate::core::incident::{Eviction, Evidence};
+use crate::core::incident::{Eviction, Evidence, Settings};
 use crate::shell::fake::{self, Cluster, failure};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -150,21 +151,26 @@ async fn what_was_read_beside_a_write_is_used_at_once_or_not_at_all() {
     }
 }
 
-/// S2: beside the evidence and the deletion of the pods the next step's Node is read; after a write that was refused, it is read anew.
+/// S2: beside the evidence the Node is read for the deletion of the pods, but not for a taint; beside the deletion it is read for the
+/// taint. After a write that failed it is read anew.
 #[tokio::test]
-async fn only_what_was_read_beside_a_write_that_succeeded_is_used() {
-    let delete = "DELETE /api/v1/namespaces/default/pods/db-0";
-    let (pod, no_pod) = (
-        json!({"metadata": {"name": "db-0"}}),
-        failure(409, "another uid"),
-    );
-    for succeeds in [true, false] {
+async fn only_what_was_read_beside_a_write_that_succeeded_is_kept() {
+    let table = [
+        (PodDeletion::Expedited, 200, [true, true]),
+        (PodDeletion::PodGC, 200, [false, true]),
+        (PodDeletion::Expedited, 409, [false, false]),
+    ];
+    for (pod_deletion, code, kept) in table {
         let cluster = cluster(fake::node()).await;
-        cluster.put(delete, no_pod.0, no_pod.1.clone());
-        if succeeds {
-            cluster.put(PATCH_FENCE, 200, fence_object("8", json!({})));
-            cluster.put(delete, 200, pod.clone());
-        }
+        let refused = failure(409, "another version").1;
+        let answer = |object: Value| match code {
+            200 => object,
+            _ => refused.clone(),
+        };
+        cluster.put(PATCH_FENCE, code, answer(fence_object("8", json!({}))));
+        let pod = json!({"metadata": {"name": "db-0"}});
+        let delete = "DELETE /api/v1/namespaces/default/pods/db-0";
+        cluster.put(delete, code, answer(pod));
         let (context, fence) = (cluster.context(), fence("7"));
         let incident = Incidents::default().begin(fence.clone());
         let mut incident = incident.lock().await;
@@ -173,7 +179,12 @@ async fn only_what_was_read_beside_a_write_that_succeeded_is_used() {
             fence: &fence,
             incident: &mut incident,
         };
-        let now = clock::since_boot();
+        let stuck = fixtures::pod("db-0");
+        round.incident.memory.pods = Some(vec![stuck.clone()]);
+        let settings = Settings {
+            pod_deletion,
+            ..fixtures::settings()
+        };
         let evidence = Evidence {
             claim: "fence-n1".to_owned(),
             node_uid: "uid-1".to_owned(),
@@ -181,16 +192,20 @@ async fn only_what_was_read_beside_a_write_that_succeeded_is_used() {
             lease_renew_time: String::new(),
             readings: fixtures::off_readings(),
         };
-        round.store_evidence(&evidence, now).await;
-        let is_used = round.read_ahead(&[], clock::since_boot()).is_some();
-        assert_eq!(is_used, succeeds, "evidence");
+        let now = clock::since_boot();
+        round.store_evidence(&settings, &evidence, now).await;
+        let beside_evidence = round.incident.ahead.take().is_some();
         let eviction = Eviction {
-            pods: vec![fixtures::pod("db-0")],
-            valid_until: now + Duration::from_secs(10),
+            pods: vec![stuck],
+            valid_until: now + Duration::from_secs(60),
         };
         round.evict(eviction).await;
-        let is_used = round.read_ahead(&[], clock::since_boot()).is_some();
-        assert_eq!(is_used, succeeds, "eviction");
+        let beside_deletion = round.incident.ahead.take().is_some();
+        assert_eq!(
+            [beside_evidence, beside_deletion],
+            kept,
+            "{pod_deletion:?} {code}"
+        );
     }
 }
 
