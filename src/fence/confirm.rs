@@ -7,7 +7,7 @@
 //!
 //! Dropping the future ends everything at once.
 
-use super::{Advice, DeviceError, FenceDriver};
+use super::{Advice, DeviceError, FenceDriver, FenceSession};
 use crate::clock::Clock;
 
 use crate::core::reading::{Identity, PowerState, Reading};
@@ -36,7 +36,7 @@ pub struct ConfirmPlan {
 /// What was read, and why it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confirmation {
-    /// When the session of the last reading was opened: time since boot. Nothing sent before it counts.
+    /// When the session of the last reading was opened or handed over: time since boot. Nothing sent before it counts.
     pub opened: Duration,
     /// Everything that was read, in order, at most [`READINGS_MAX`]. A failed call stands among them as
     /// [`PowerState::Unknown`], its raw text being the error's reason.
@@ -68,10 +68,12 @@ const BACKOFF_MIN: Duration = Duration::from_millis(500);
 /// Longest pause after errors, unless the device asks for a longer one.
 const BACKOFF_MAX: Duration = Duration::from_secs(8);
 
-/// Reads until there is a run of off as the plan asks for, or until something ends it. Every reading is shown to `watch` as it
-/// arrives; a break from there ends the reads, for a claim that was lost or an identity that is wrong.
+/// Reads until there is a run of off as the plan asks for, or until something ends it, in `session` and, after an error, in new ones.
+/// Every reading is shown to `watch` as it arrives; a break from there ends the reads, for a claim that was lost or an identity that
+/// is wrong.
 pub async fn confirm(
     driver: &dyn FenceDriver,
+    mut session: Box<dyn FenceSession>,
     plan: &ConfirmPlan,
     clock: Clock,
     mut watch: impl FnMut(&Reading) -> ControlFlow<String> + Send,
@@ -82,7 +84,6 @@ pub async fn confirm(
             .saturating_sub(clock.since_boot().saturating_sub(started))
     };
     let mut opened = started;
-    let mut session = driver.open();
     let mut readings = VecDeque::new();
     let mut run = Run::default();
     let ended = loop {

@@ -78,6 +78,17 @@ impl Client {
         self.sent
     }
 
+    /// Opens a connection for the next request, unless one is open.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when there is none to be had.
+    pub async fn open(&mut self) -> Result<(), DeviceError> {
+        if self.idle.is_none() {
+            self.idle = Some(self.connect().await?);
+        }
+        Ok(())
+    }
+
     /// Asks for a resource.
     ///
     /// # Errors

@@ -303,7 +303,7 @@ async fn still_claimed(context: &Context, job: &Job) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads in a new session until there is a run of Off, or until time is up.
+/// Reads in a session of its own until there is a run of Off, or until time is up.
 async fn read(
     context: &Context,
     job: &Job,
@@ -350,7 +350,10 @@ async fn read(
             _ => ControlFlow::Continue(()),
         }
     };
-    let confirmation = confirm(driver.as_ref(), &plan, Clock::SYSTEM, watch).await;
+    let early = job.early.as_ref();
+    let connected = early.and_then(|early| early.session(&object, clock::since_boot()));
+    let session = connected.unwrap_or_else(|| driver.open());
+    let confirmation = confirm(driver.as_ref(), session, &plan, Clock::SYSTEM, watch).await;
     let failure = match confirmation.ended {
         Ended::Stable => None,
         Ended::Deadline(error) => Some(error.map_or_else(

@@ -146,6 +146,18 @@ struct GuardedSession {
 }
 
 impl FenceSession for GuardedSession {
+    fn connect(&mut self) -> BoxFuture<'_, Result<(), DeviceError>> {
+        async {
+            self.gate.enter()?;
+            // Nobody may have logged in: only a refusal is news.
+            match self.session.connect().await {
+                Ok(()) => Ok(()),
+                refused => self.gate.leave(refused),
+            }
+        }
+        .boxed()
+    }
+
     fn observe(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
         async {
             self.gate.enter()?;
@@ -212,6 +224,9 @@ mod tests {
     }
 
     impl FenceSession for Refusing {
+        fn connect(&mut self) -> BoxFuture<'_, Result<(), DeviceError>> {
+            self.refuse()
+        }
         fn observe(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
             self.refuse()
         }

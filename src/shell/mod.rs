@@ -13,7 +13,7 @@
 //! | [`resolve`] | from API objects to the settings that the core knows |
 //! | [`observe`], [`act`] | the quorum reads of a round, and its guarded writes |
 //! | [`jobs`] | device work, beside the loops |
-//! | [`devices`], [`early`], [`lockout`] | from a FenceDevice to a driver, one talk at a time; drivers made beside a claim; no account is locked by our guesses |
+//! | [`devices`], [`early`], [`lockout`] | from a FenceDevice to a driver, one talk at a time; drivers made and connected beside a claim; no account is locked by our guesses |
 //! | [`probe`] | looks at devices in peace time, and the status of FenceDevices |
 //! | [`policy_status`] | the status of NodeFencingPolicies |
 //! | [`events`], [`metrics`] | what people get to know |

@@ -3,7 +3,8 @@
 use crate::bmc::{Act, Bmc, Request, reply};
 use crate::device::{driver, service, system};
 use node_fencing_operator::clock::Clock;
-use node_fencing_operator::core::reading::PowerState;
+use node_fencing_operator::core::reading::{PowerState, Reading};
+use node_fencing_operator::fence::FenceDriver;
 use node_fencing_operator::fence::confirm::{ConfirmPlan, Confirmation, Ended, confirm};
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -16,10 +17,9 @@ const PLAN: ConfirmPlan = ConfirmPlan {
 };
 
 async fn confirmed(bmc: &Bmc, plan: &ConfirmPlan) -> Confirmation {
-    confirm(&driver(bmc), plan, Clock::SYSTEM, |_| {
-        ControlFlow::Continue(())
-    })
-    .await
+    let driver = driver(bmc);
+    let watch = |_: &Reading| ControlFlow::Continue(());
+    confirm(&driver, driver.open(), plan, Clock::SYSTEM, watch).await
 }
 
 /// A system whose power state, request by request, is the next of these; the last one stays. `!` is a reset.
@@ -123,6 +123,26 @@ async fn an_error_starts_a_new_session_and_counts_as_unknown() {
     );
 }
 
+/// The way is found before it is time to read: what is asked then is the state, and at once.
+#[tokio::test]
+async fn a_connected_session_asks_for_the_state_first() {
+    let bmc = Bmc::plain(service("Off")).await;
+    let driver = driver(&bmc);
+    let mut session = driver.open();
+    session.connect().await.expect("a way");
+    let is_about_the_machine = |request: &Request| request.path.ends_with("/Systems/1");
+    assert!(!bmc.requests().iter().any(is_about_the_machine));
+    let before = bmc.requests().len();
+    let watch = |_: &Reading| ControlFlow::Break("seen enough".to_owned());
+    confirm(&driver, session, &PLAN, Clock::SYSTEM, watch).await;
+    let requests = bmc.requests();
+    assert!(is_about_the_machine(&requests[before]), "{requests:?}");
+    assert!(
+        requests.iter().all(|request| request.connection == 0),
+        "{requests:?}"
+    );
+}
+
 #[tokio::test]
 async fn an_error_that_leaves_the_connection_whole_still_starts_a_new_session() {
     let bmc = Bmc::plain(|request| match request.earlier {
@@ -158,7 +178,9 @@ async fn flapping_never_satisfies_the_window() {
             _ => ControlFlow::Continue(()),
         }
     };
-    let confirmation = confirm(&driver(&bmc), &PLAN, Clock::SYSTEM, stop_at_twelfth).await;
+    let driver = driver(&bmc);
+    let session = driver.open();
+    let confirmation = confirm(&driver, session, &PLAN, Clock::SYSTEM, stop_at_twelfth).await;
     assert_eq!(confirmation.ended, Ended::Stopped("seen enough".to_owned()));
 }
 
@@ -219,7 +241,9 @@ async fn the_watcher_sees_every_reading_and_can_stop_the_reads() {
             ControlFlow::Continue(())
         }
     };
-    let confirmation = confirm(&driver(&bmc), &PLAN, Clock::SYSTEM, stop_at_second).await;
+    let driver = driver(&bmc);
+    let session = driver.open();
+    let confirmation = confirm(&driver, session, &PLAN, Clock::SYSTEM, stop_at_second).await;
     assert_eq!(confirmation.ended, Ended::Stopped("claim lost".to_owned()));
     assert_eq!(confirmation.readings.len(), 2);
 }

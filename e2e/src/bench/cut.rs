@@ -1,9 +1,8 @@
 //! One power cut with the operator, measured.
 //!
-//! What the API server stored is timed by its audit log, to the microsecond, and not by when somebody saw it: a write that
-//! begins a stage by when the API server received it, a write that ends one by when it had answered. So the operator's own
-//! time comes out rather too long than too short: all that lies between deadline and taint but the proof's window, the wait
-//! for Kubernetes to evict the claimed node's pod included. `Running elsewhere` alone is timed by a watch.
+//! What the API server stored is timed by its audit log, to the microsecond, and not by when somebody saw it: a write is there when
+//! it has been answered. The operator's own time is all that lies between deadline and taint but the proof's window, the wait for
+//! Kubernetes to evict the claimed node's pod and all answers of the API server included. `Running elsewhere` alone is timed by a watch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -44,7 +43,7 @@ pub(super) fn policy() -> Value {
 pub(super) struct Cut {
     /// The power was cut.
     pub cut: Timestamp,
-    /// The node controller's write of `Ready=Unknown` reached the API server.
+    /// The node controller's write of `Ready=Unknown` was stored.
     pub unknown: Timestamp,
     /// The policy's condition has held long enough.
     pub deadline: Timestamp,
@@ -93,7 +92,7 @@ impl Cut {
             .control_plane
             .audit()
             .became_unknown(&node, cut)?
-            .received;
+            .answered;
         let deadline = unknown + POLICY_WAIT;
         let claimed = of_node.first("claim", |write| is_tainted(write, CLAIM))?;
         let tainted = of_node.first("out-of-service", |write| is_tainted(write, OUT_OF_SERVICE))?;

@@ -28,7 +28,7 @@ pub(super) struct Trace {
 /// The times that a trace is made from.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
-    /// `Ready=Unknown` reached the API server.
+    /// `Ready=Unknown` was stored.
     pub unknown: Timestamp,
     /// The policy's condition has held long enough.
     pub deadline: Timestamp,
@@ -55,7 +55,7 @@ impl Trace {
         } = times;
         let wanted = |at: Timestamp| at >= deadline - BEFORE && at <= tainted + AFTER;
         let mut requests = vec![
-            Line::mark(deadline, unknown, "Ready=Unknown reaches the API server"),
+            Line::mark(deadline, unknown, "Ready=Unknown is stored"),
             Line::mark(deadline, deadline, "the policy's deadline"),
             Line::mark(deadline, tainted, "out-of-service is stored"),
         ];

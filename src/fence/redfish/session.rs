@@ -28,6 +28,15 @@ pub struct Session {
 }
 
 impl FenceSession for Session {
+    fn connect(&mut self) -> BoxFuture<'_, Result<(), DeviceError>> {
+        let limit = self.limit(self.driver.call_timeout);
+        let way = async {
+            self.http.open().await?;
+            self.locate().await.map(drop)
+        };
+        limit.on(way).boxed()
+    }
+
     fn observe(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
         let limit = self.limit(self.driver.call_timeout);
         async move { limit.on(self.read()).await.map(|(reading, _)| reading) }.boxed()

@@ -125,7 +125,29 @@ impl Lab {
     }
 }
 
-/// The first session after the quiesce finds its Secret read.
+/// Nobody is kept waiting by a session that is connected early, and it keeps nobody waiting.
+#[tokio::test]
+async fn no_session_is_connected_while_somebody_else_talks_to_the_device() {
+    let lab = Lab::new().await;
+    let device = lab.context.caches.device("bmc").expect("the device");
+    let level = fixtures::level();
+    let made = || EarlyDrivers::of(&lab.context, &level, "worker-1");
+    let first = made().await;
+    let driver = first
+        .driver(&device, clock::since_boot())
+        .expect("a driver");
+    let turn = lab.context.devices.turn(&device, driver.as_ref()).await;
+    let second = made().await;
+    drop(turn);
+    let third = made().await;
+    let connected = [first, second, third].map(|made| {
+        let session = made.session(&device, clock::since_boot());
+        session.is_some()
+    });
+    assert_eq!(connected, [true, false, true]);
+}
+
+/// The first reading after the quiesce finds its Secret read, and a connection.
 #[tokio::test]
 async fn a_driver_that_was_made_beside_the_claim_is_used_for_a_second() {
     let lab = Lab::new().await;
@@ -140,6 +162,16 @@ async fn a_driver_that_was_made_beside_the_claim_is_used_for_a_second() {
     let mut corrected = device.clone();
     corrected.metadata.generation = Some(2);
     assert!(made.driver(&corrected, now).is_none());
+    assert!(made.is_over(now + Duration::from_millis(1001)) && !made.is_over(now));
+    let late = now + Duration::from_millis(1001);
+    let taken = [
+        (&corrected, now),
+        (&device, late),
+        (&device, now),
+        (&device, now),
+    ];
+    let taken = taken.map(|(device, at)| made.session(device, at).is_some());
+    assert_eq!(taken, [false, false, true, false]);
     let job = |early| Job {
         order: DeviceOrder::Look,
         level: fixtures::level(),
