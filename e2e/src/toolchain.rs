@@ -6,6 +6,7 @@
 //! temporary directory under a file lock, so that labs which start together build once and nobody sees half a program.
 
 use std::{
+    env,
     fs::{self, File},
     io::{IsTerminal, Write},
     os::unix::fs::MetadataExt,
@@ -55,12 +56,12 @@ pub fn lab_directory() -> PathBuf {
     workspace().join("target/lab")
 }
 
-/// The root of the repository. What cargo says when it starts us comes first, because a checkout may have been copied with all that
-/// was built in it; unless it has started another package, which runs us.
+/// The root of the repository. What cargo says when it starts this package comes first, because a checkout may have been copied with
+/// all that was built in it.
 pub fn workspace() -> PathBuf {
-    let started = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
-    let package = started.filter(|package| package.join("control-plane/go.mod").is_file());
-    let package = package.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let is_ours = env::var("CARGO_PKG_NAME").is_ok_and(|name| name == env!("CARGO_PKG_NAME"));
+    let started = env::var_os("CARGO_MANIFEST_DIR").filter(|_| is_ours);
+    let package = started.map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
     let root = package.parent();
     root.expect("the lab's package is a folder of the workspace")
         .to_owned()

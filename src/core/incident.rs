@@ -380,7 +380,7 @@ pub enum DeviceOrder {
     Look,
     /// Off, by this attempt; the claim is read again right before each command goes out (F12).
     Off(Attempt),
-    /// Readings in a new session until they could prove it, over this window at least, or time is up.
+    /// Readings in a session of its own until they could prove it, over this window at least, or time is up.
     Confirm {
         /// First answer to last question.
         window: Duration,

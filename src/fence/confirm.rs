@@ -36,8 +36,6 @@ pub struct ConfirmPlan {
 /// What was read, and why it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confirmation {
-    /// When the session of the last reading was opened or handed over: time since boot. Nothing sent before it counts.
-    pub opened: Duration,
     /// Everything that was read, in order, at most [`READINGS_MAX`]. A failed call stands among them as
     /// [`PowerState::Unknown`], its raw text being the error's reason.
     pub readings: Vec<Reading>,
@@ -83,7 +81,6 @@ pub async fn confirm(
         plan.deadline
             .saturating_sub(clock.since_boot().saturating_sub(started))
     };
-    let mut opened = started;
     let mut readings = VecDeque::new();
     let mut run = Run::default();
     let ended = loop {
@@ -119,12 +116,10 @@ pub async fn confirm(
         }
         sleep(pause).await;
         if run.last_error.is_some() {
-            opened = clock.since_boot();
             session = driver.open();
         }
     };
     Confirmation {
-        opened,
         readings: readings.into(),
         ended,
     }

@@ -55,11 +55,10 @@ pub trait FenceDriver: fmt::Debug + Send + Sync {
 
 /// A conversation with a fence device. Nothing learned in another session is used in it.
 pub trait FenceSession: fmt::Debug + Send {
-    /// Finds the way to the machine, so that the next call need not: its address, a connection, which machine of the device it is.
-    /// Asks nothing about the machine itself, and success says nothing about the login.
+    /// Opens the connection that the next call would open: its address, TLS. Asks nothing and sends no credentials.
     ///
     /// # Errors
-    /// [`DeviceError`]; the next call tries all of it again.
+    /// [`DeviceError`]; the next call tries again.
     fn connect(&mut self) -> BoxFuture<'_, Result<(), DeviceError>>;
 
     /// Reads the power state, live.

@@ -1,22 +1,27 @@
-//! Drivers that are made, and sessions that are connected, beside a claim, so that the first reading after the quiesce is asked for at once.
+//! Drivers that are made beside a claim, and in mode ConfirmOnly their connections, so that the first reading after the quiesce is asked for
+//! at once.
 //!
 //! To read a Secret and a CA takes the API server several milliseconds, a TLS handshake takes a BMC some more, between a policy's
-//! deadline and the taint. Only the way is made early: nothing is asked about the machine before its time has come. All of it dies
-//! with the first work for a device, or unused with the incident.
+//! deadline and the taint. Only the way is made early: nothing is asked of a device before its time has come. A connection has the
+//! device's turn, and is closed with it after a second; all of it dies with the first work for a device, or with the incident.
 
 use super::context::Context;
 use super::resolve;
 use crate::api::device::FenceDevice;
+use crate::api::settings::FenceMode;
 use crate::clock;
 use crate::core::incident::Level;
 use crate::fence::{FenceDriver, FenceSession};
-use futures::future::join_all;
+use futures::future::{join_all, pending};
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::OwnedMutexGuard;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
-/// A rotated password counts at once: what is older than this is read again.
+/// A rotated password counts at once, and no connection is kept from others: what is older than this is made again.
 const LIFE: Duration = Duration::from_secs(1);
 
 /// Drivers of a level's devices, by name; one that could not be made is left out, and why is said when it is needed.
@@ -30,22 +35,41 @@ struct Made {
     /// Of the FenceDevice, see [`resolve::version`].
     version: String,
     driver: Arc<dyn FenceDriver>,
-    /// Connected, and nothing was asked in it; until it is taken.
-    session: Mutex<Option<Box<dyn FenceSession>>>,
+    connection: Option<Connection>,
+}
+
+/// A session in which nothing was asked, and the device's turn.
+pub type Connected = (Box<dyn FenceSession>, OwnedMutexGuard<()>);
+
+/// A connection, and the task that opens and closes it.
+struct Connection {
+    state: Arc<Mutex<State>>,
+    task: AbortHandle,
+}
+
+enum State {
+    Opening,
+    Open(Connected),
+    /// Given away, too old, or not to be had.
+    Closed,
 }
 
 impl EarlyDrivers {
-    /// Makes what the devices of this level need for this node.
-    pub async fn of(context: &Context, level: &Level, node: &str) -> Self {
+    /// Makes the drivers of this level for this node. Does not wait for connections.
+    pub async fn of(context: &Context, mode: FenceMode, level: &Level, node: &str) -> Self {
         let asked = clock::since_boot();
         let made = level.devices.iter().map(|device| async {
             let device = context.caches.device(&device.name)?;
             let driver = context.devices.driver(&device, node).await.ok()?;
-            let session = connected(context, &device, driver.as_ref()).await;
+            // In mode PowerOff the off command comes before the readings, and sends its own session on its way.
+            let connection = match mode {
+                FenceMode::ConfirmOnly => Connection::begin(context, &device, driver.as_ref()),
+                FenceMode::PowerOff | FenceMode::Observe => None,
+            };
             let made = Made {
                 version: resolve::version(&device),
                 driver,
-                session: Mutex::new(session),
+                connection,
             };
             Some((device.name_any(), made))
         });
@@ -60,35 +84,90 @@ impl EarlyDrivers {
         self.made(device, now).map(|made| Arc::clone(&made.driver))
     }
 
-    /// A session of that driver, under the same conditions, and once.
-    pub fn session(&self, device: &FenceDevice, now: Duration) -> Option<Box<dyn FenceSession>> {
-        let session = &self.made(device, now)?.session;
-        session
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
+    /// What is connected by that driver, under the same conditions, and once. Whatever is not given away here is closed.
+    pub fn connected(&self, device: &FenceDevice, now: Duration) -> Option<Connected> {
+        let connected = self
+            .made
+            .get(&device.name_any())
+            .and_then(|made| made.connection.as_ref()?.end());
+        self.made(device, now).and(connected)
     }
 
-    /// Is none of it of use any more `now` (time since boot)?
-    pub fn is_over(&self, now: Duration) -> bool {
-        now.saturating_sub(self.asked) > LIFE
+    /// Is a connection open, and not given away yet?
+    #[cfg(test)]
+    pub fn is_connected(&self) -> bool {
+        let is_open = |connection: &Connection| {
+            let state = connection
+                .state
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            matches!(*state, State::Open(_))
+        };
+        let mut connections = self.made.values().flat_map(|made| &made.connection);
+        connections.any(is_open)
+    }
+
+    /// Closes all connections.
+    pub fn disconnect(&self) {
+        let connections = self.made.values().flat_map(|made| &made.connection);
+        connections.for_each(|connection| drop(connection.end()));
     }
 
     fn made(&self, device: &FenceDevice, now: Duration) -> Option<&Made> {
         let made = self.made.get(&device.name_any())?;
-        let is_fresh = !self.is_over(now) && made.version == resolve::version(device);
+        let age = now.saturating_sub(self.asked);
+        let is_fresh = age <= LIFE && made.version == resolve::version(device);
         is_fresh.then_some(made)
     }
 }
 
-/// Unless somebody else talks to the device, or it cannot be reached: why is said when it is needed.
-async fn connected(
-    context: &Context,
-    device: &FenceDevice,
-    driver: &dyn FenceDriver,
-) -> Option<Box<dyn FenceSession>> {
-    let _turn = context.devices.turn_now(device, driver)?;
-    let mut session = driver.open();
-    session.connect().await.ok()?;
-    Some(session)
+impl Connection {
+    /// Unless somebody else talks to the device; one that cannot be reached says why when it is asked.
+    fn begin(context: &Context, device: &FenceDevice, driver: &dyn FenceDriver) -> Option<Self> {
+        let turn = context.devices.turn_now(device, driver)?;
+        let state = Arc::new(Mutex::new(State::Opening));
+        let (mut session, shared) = (driver.open(), Arc::clone(&state));
+        let task = tokio::spawn(async move {
+            let open = async {
+                if session.connect().await.is_ok() {
+                    offer(&shared, (session, turn));
+                    pending::<()>().await;
+                }
+            };
+            // Nothing to wait for, or long enough.
+            let _ = timeout(LIFE, open).await;
+            drop(close(&shared));
+        });
+        Some(Self {
+            state,
+            task: task.abort_handle(),
+        })
+    }
+
+    /// Closes it, but for what it gives away.
+    fn end(&self) -> Option<Connected> {
+        self.task.abort();
+        close(&self.state)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        drop(self.end());
+    }
+}
+
+fn offer(state: &Mutex<State>, connected: Connected) {
+    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    if matches!(*state, State::Opening) {
+        *state = State::Open(connected);
+    }
+}
+
+fn close(state: &Mutex<State>) -> Option<Connected> {
+    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    match std::mem::replace(&mut *state, State::Closed) {
+        State::Open(connected) => Some(connected),
+        State::Opening | State::Closed => None,
+    }
 }

@@ -47,12 +47,16 @@ pub struct Job {
     pub settings: Settings,
     /// The claim under which a command may be sent.
     pub claim: Option<OwnClaim>,
-    /// Drivers that were made beside the claim.
+    /// What was made beside the claim.
     pub early: Option<EarlyDrivers>,
 }
 
 /// Carries the order out. Dropping the future ends all device work at once.
 pub async fn run(context: &Context, job: &Job) -> DeviceReply {
+    if !matches!(job.order, DeviceOrder::Confirm { .. }) {
+        // It has the turn that this needs.
+        job.early.iter().for_each(EarlyDrivers::disconnect);
+    }
     match &job.order {
         DeviceOrder::Look => {
             let sights = job
@@ -327,10 +331,18 @@ async fn read(
         Ok(found) => found,
         Err(reason) => return nothing(reason),
     };
-    let turn = context.devices.turn(&object, driver.as_ref());
-    let Ok(_turn) = timeout(job.level.timeout, turn).await else {
-        let limit = job.level.timeout.as_secs();
-        return nothing(format!("another call to it has not ended within {limit} s"));
+    let early = job.early.as_ref();
+    let connected = early.and_then(|early| early.connected(&object, clock::since_boot()));
+    let (session, _turn) = match connected {
+        Some(connected) => connected,
+        None => {
+            let turn = context.devices.turn(&object, driver.as_ref());
+            let Ok(turn) = timeout(job.level.timeout, turn).await else {
+                let limit = job.level.timeout.as_secs();
+                return nothing(format!("another call to it has not ended within {limit} s"));
+            };
+            (driver.open(), turn)
+        }
     };
     let plan = ConfirmPlan {
         reads: u32::try_from(job.settings.verification.off_reads_min).unwrap_or(u32::MAX),
@@ -350,9 +362,6 @@ async fn read(
             _ => ControlFlow::Continue(()),
         }
     };
-    let early = job.early.as_ref();
-    let connected = early.and_then(|early| early.session(&object, clock::since_boot()));
-    let session = connected.unwrap_or_else(|| driver.open());
     let confirmation = confirm(driver.as_ref(), session, &plan, Clock::SYSTEM, watch).await;
     let failure = match confirmation.ended {
         Ended::Stable => None,

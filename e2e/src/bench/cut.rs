@@ -1,8 +1,9 @@
 //! One power cut with the operator, measured.
 //!
 //! What the API server stored is timed by its audit log, to the microsecond, and not by when somebody saw it: a write is there when
-//! it has been answered. The operator's own time is all that lies between deadline and taint but the proof's window, the wait for
-//! Kubernetes to evict the claimed node's pod and all answers of the API server included. `Running elsewhere` alone is timed by a watch.
+//! it has been answered. The operator's own time is all that lies between deadline and taint but the proof's window: it includes the
+//! wait for Kubernetes to evict the claimed node's pod, and all answers of the API server. `Running elsewhere` alone is timed by a
+//! watch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -108,7 +109,7 @@ impl Cut {
             claimed: claimed.answered,
             tainted: tainted.answered,
             evicting_ms: evicting_ms(lab, claimed)?,
-            answering_ms: answering_ms(&requests, deadline, tainted.answered),
+            answering_ms: answering_ms(&requests, claimed.received, tainted.answered),
             running,
             writes_while_open: writes_while_open(&requests),
             writes: Writes::count(&requests),
@@ -237,13 +238,13 @@ fn evicting_ms(lab: &Lab, claim: &Request) -> Result<f64> {
 
 /// What the API server took for the writes that lie between: the claim, the evidence, the deletion of the pod, the taint. Each of them
 /// waits for the one before.
-fn answering_ms(requests: &[Request], deadline: Timestamp, tainted: Timestamp) -> f64 {
+fn answering_ms(requests: &[Request], claimed: Timestamp, tainted: Timestamp) -> f64 {
     let is_step = |request: &&Request| {
         let resource = request.object_ref.resource.as_str();
         request.is_write() && matches!(resource, "nodes" | "nodefences" | "pods")
     };
     let lies_between =
-        |request: &&Request| request.received >= deadline && request.answered <= tainted;
+        |request: &&Request| request.received >= claimed && request.answered <= tainted;
     let steps = requests.iter().filter(is_step).filter(lies_between);
     steps.map(|step| ms(step.received, step.answered)).sum()
 }

@@ -192,6 +192,9 @@ async fn went_well(lab: &Lab, victim: &Victim, fence: &DynamicObject) -> Result<
     lab.silent_after_proof(fence).await
 }
 
+/// No client waits for an answer less than this; what is read beside a write is read at once.
+const GIVEN_UP_NS: u64 = 1_000_000_000;
+
 /// Between the end of a write that failed and the next to the same Node or record, the Node was read anew; and what had been
 /// committed was not written again.
 fn was_decided_again(log: &[Record], victim: &Victim, fault: Action) -> Result<()> {
@@ -221,7 +224,7 @@ fn was_decided_again(log: &[Record], victim: &Victim, fault: Action) -> Result<(
         let failed = &log[*before];
         let is_anew = |record: &Record| match failed.ended {
             Some(ended) => record.at > ended,
-            None => (record.at.wall - failed.at.wall).get_seconds() >= 1,
+            None => record.at.monotonic_ns > failed.at.monotonic_ns + GIVEN_UP_NS,
         };
         ensure!(
             log[*before..*after]

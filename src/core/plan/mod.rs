@@ -1,8 +1,8 @@
 //! From what was seen to the one next step, and the words that explain it.
 //!
-//! [`step`] is called again after every effect, with everything read anew, or read beside the write that the effect was. It derives where the incident stands from the
-//! Node itself (which of our taints it carries), so that a crash, a lost reply or a rival changes nothing: whoever looks
-//! next decides from the same facts. At most one irreversible step comes out of a round.
+//! [`step`] is called again after every effect, with everything read anew, or beside the write that the effect was. It derives
+//! where the incident stands from the Node itself (which of our taints it carries), so that a crash, a lost reply or a rival changes
+//! nothing: whoever looks next decides from the same facts. At most one irreversible step comes out of a round.
 
 mod claimed;
 mod ending;
@@ -71,8 +71,9 @@ pub fn foresee(memory: &Memory) -> Needs {
     }
 }
 
-/// Are pods deleted by force next, once the evidence is stored? Their deletion may rest on what was read beside the evidence: they are on
-/// their way out, and quiet pods do not start whatever their node does. A taint may not, the kubelet's Lease is no part of its test.
+/// Are pods deleted by force next, once the evidence is stored? Their deletion may rest on what is read beside the evidence: they are on
+/// their way out, and quiet pods do not start whatever becomes of their node. A taint never rests on a Node that was read before its
+/// evidence was stored.
 pub fn evicts_next(settings: &Settings, memory: &Memory) -> bool {
     !prove::to_evict(settings, memory).is_empty()
 }

@@ -30,11 +30,7 @@ pub struct Session {
 impl FenceSession for Session {
     fn connect(&mut self) -> BoxFuture<'_, Result<(), DeviceError>> {
         let limit = self.limit(self.driver.call_timeout);
-        let way = async {
-            self.http.open().await?;
-            self.locate().await.map(drop)
-        };
-        limit.on(way).boxed()
+        limit.on(self.http.open()).boxed()
     }
 
     fn observe(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {

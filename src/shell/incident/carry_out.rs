@@ -17,7 +17,7 @@ use crate::shell::jobs::{self, Job};
 use crate::shell::merge::status_patch;
 use crate::shell::observe::Reads;
 use futures::FutureExt;
-use futures::future::{Either, join, select};
+use futures::future::{Either, OptionFuture, join, select};
 use kube::ResourceExt;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -69,13 +69,14 @@ impl Round<'_> {
         Next::Again
     }
 
-    /// Claims the node, and meanwhile makes the drivers that the readings will need. Nobody waits for them.
+    /// Claims the node, and meanwhile makes the drivers that come next. Nobody waits for them.
     async fn claim(&mut self, settings: &Settings, patch: NodePatch) -> Reply {
+        self.incident.early = None;
         let claimed = act::patch_node(self.context, patch);
         let Some(level) = settings.levels.get(self.incident.memory.level) else {
             return claimed.await;
         };
-        let early = EarlyDrivers::of(self.context, level, &settings.node);
+        let early = EarlyDrivers::of(self.context, settings.mode, level, &settings.node);
         match select(pin!(claimed), pin!(early)).await {
             Either::Left((reply, _)) => reply,
             Either::Right((early, claimed)) => {
@@ -131,11 +132,9 @@ impl Round<'_> {
         let mut proven = self.incident.status.clone();
         let memory = &self.incident.memory;
         record::evidence(&mut proven, evidence, memory, now, clock::wall());
-        let reads = self.read();
-        let (reply, reads) = join(self.write(proven), reads).await;
-        if evicts_next(settings, &self.incident.memory) {
-            self.keep_ahead(&reply, reads);
-        }
+        let reads = evicts_next(settings, &self.incident.memory).then(|| self.read());
+        let (reply, reads) = join(self.write(proven), OptionFuture::from(reads)).await;
+        self.keep_ahead(&reply, reads);
         if reply == Reply::Done {
             self.measure_fence();
         }
@@ -145,15 +144,13 @@ impl Round<'_> {
     /// The taint comes next, and rests on what is read meanwhile: unlike this deletion it tests the Node itself.
     pub(super) async fn evict(&mut self, eviction: Eviction) -> Reply {
         let (reply, reads) = join(act::evict(self.context, eviction), self.read()).await;
-        self.keep_ahead(&reply, reads);
+        self.keep_ahead(&reply, Some(reads));
         reply
     }
 
     /// What was read beside a write is for the next round; after a write that failed that one reads anew.
-    fn keep_ahead(&mut self, reply: &Reply, reads: Reads) {
-        if *reply == Reply::Done {
-            self.incident.ahead = Some(reads);
-        }
+    fn keep_ahead(&mut self, reply: &Reply, reads: Option<Reads>) {
+        self.incident.ahead = reads.filter(|_| *reply == Reply::Done);
     }
 
     async fn wait(&mut self, wake: Option<Duration>, now: Duration) -> Next {

@@ -58,7 +58,7 @@ pub struct Incident {
     answers: Arc<Mutex<Vec<(u64, DeviceReply)>>>,
     /// What was read beside the last write, for the round after it.
     ahead: Option<Reads>,
-    /// Drivers that were made beside the claim.
+    /// What was made beside the claim.
     early: Option<EarlyDrivers>,
     told: Option<(Stage, Option<&'static str>)>,
 }

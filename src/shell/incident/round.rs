@@ -35,9 +35,6 @@ impl Round<'_> {
             tracing::error!(fence = %self.fence.name_any(), "the system gives no random bytes: no claim can be told apart from another; tries again");
             return Next::Wait(Duration::from_secs(1));
         };
-        // Where the quiesce takes long, no connection is kept open for it.
-        let now = clock::since_boot();
-        self.incident.early.take_if(|early| early.is_over(now));
         // Taken before anything is read: what is judged is a Node that was read after the last reading.
         let answers = self.answers();
         let reads = match self.read_ahead(&answers, clock::since_boot()) {

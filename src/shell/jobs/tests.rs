@@ -1,5 +1,7 @@
 //! The last look before a command leaves: the machine, then the claim, then the command, and without either nothing.
 
+mod early;
+
 use super::*;
 use crate::core::fixtures::{self, MACHINE};
 use crate::shell::fake::{self, Cluster, failure};
@@ -93,6 +95,17 @@ impl Lab {
         run(&self.context, &job).await
     }
 
+    async fn run_early(&self, order: DeviceOrder, early: Option<EarlyDrivers>) -> DeviceReply {
+        let job = Job {
+            early,
+            order,
+            level: fixtures::level(),
+            settings: fixtures::settings(),
+            claim: None,
+        };
+        run(&self.context, &job).await
+    }
+
     /// An off command under this claim.
     async fn off(&self, claim: Option<&str>) -> OffResult {
         let result = self.command("bmc", claim).await;
@@ -123,71 +136,6 @@ impl Lab {
             .filter(matters)
             .collect()
     }
-}
-
-/// Nobody is kept waiting by a session that is connected early, and it keeps nobody waiting.
-#[tokio::test]
-async fn no_session_is_connected_while_somebody_else_talks_to_the_device() {
-    let lab = Lab::new().await;
-    let device = lab.context.caches.device("bmc").expect("the device");
-    let level = fixtures::level();
-    let made = || EarlyDrivers::of(&lab.context, &level, "worker-1");
-    let first = made().await;
-    let driver = first
-        .driver(&device, clock::since_boot())
-        .expect("a driver");
-    let turn = lab.context.devices.turn(&device, driver.as_ref()).await;
-    let second = made().await;
-    drop(turn);
-    let third = made().await;
-    let connected = [first, second, third].map(|made| {
-        let session = made.session(&device, clock::since_boot());
-        session.is_some()
-    });
-    assert_eq!(connected, [true, false, true]);
-}
-
-/// The first reading after the quiesce finds its Secret read, and a connection.
-#[tokio::test]
-async fn a_driver_that_was_made_beside_the_claim_is_used_for_a_second() {
-    let lab = Lab::new().await;
-    let device = lab.context.caches.device("bmc").expect("the device");
-    let made = EarlyDrivers::of(&lab.context, &fixtures::level(), "worker-1").await;
-    let now = clock::since_boot();
-    assert!(made.driver(&device, now).is_some());
-    assert!(
-        made.driver(&device, now + Duration::from_millis(1001))
-            .is_none()
-    );
-    let mut corrected = device.clone();
-    corrected.metadata.generation = Some(2);
-    assert!(made.driver(&corrected, now).is_none());
-    assert!(made.is_over(now + Duration::from_millis(1001)) && !made.is_over(now));
-    let late = now + Duration::from_millis(1001);
-    let taken = [
-        (&corrected, now),
-        (&device, late),
-        (&device, now),
-        (&device, now),
-    ];
-    let taken = taken.map(|(device, at)| made.session(device, at).is_some());
-    assert_eq!(taken, [false, false, true, false]);
-    let job = |early| Job {
-        order: DeviceOrder::Look,
-        level: fixtures::level(),
-        settings: fixtures::settings(),
-        claim: None,
-        early,
-    };
-    let secrets_read = || {
-        let requests = lab.cluster.requests();
-        let of_secrets = |line: &&String| line.contains("secrets/bmc");
-        requests.iter().filter(of_secrets).count()
-    };
-    run(&lab.context, &job(Some(made))).await;
-    assert_eq!(secrets_read(), 1);
-    run(&lab.context, &job(None)).await;
-    assert_eq!(secrets_read(), 2);
 }
 
 #[tokio::test]

@@ -1,0 +1,109 @@
+//! What is made beside a claim: used by the first readings for a second, and in nobody's way.
+
+use super::*;
+
+async fn early(lab: &Lab, mode: FenceMode) -> EarlyDrivers {
+    EarlyDrivers::of(&lab.context, mode, &fixtures::level(), "worker-1").await
+}
+
+/// Waits until this holds, or fails.
+async fn until(mut holds: impl FnMut() -> bool) {
+    let polls = async {
+        while !holds() {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), polls)
+        .await
+        .expect("in time");
+}
+
+/// The first reading after the quiesce finds its Secret read.
+#[tokio::test]
+async fn a_driver_that_was_made_beside_the_claim_is_used_for_a_second() {
+    let lab = Lab::new().await;
+    let device = lab.context.caches.device("bmc").expect("the device");
+    let made = early(&lab, FenceMode::PowerOff).await;
+    let now = clock::since_boot();
+    assert!(made.driver(&device, now).is_some());
+    let late = now + Duration::from_millis(1001);
+    assert!(made.driver(&device, late).is_none());
+    let mut corrected = device.clone();
+    corrected.metadata.generation = Some(2);
+    assert!(made.driver(&corrected, now).is_none());
+    let secrets_read = || {
+        let requests = lab.cluster.requests();
+        let of_secrets = |line: &&String| line.contains("secrets/bmc");
+        requests.iter().filter(of_secrets).count()
+    };
+    lab.run_early(DeviceOrder::Look, Some(made)).await;
+    assert_eq!(secrets_read(), 1);
+    lab.run_early(DeviceOrder::Look, None).await;
+    assert_eq!(secrets_read(), 2);
+}
+
+/// And a connection, in which nothing was asked. It has the device's turn, and keeps it from others for a second at most.
+#[tokio::test]
+async fn a_connection_that_was_opened_beside_the_claim_is_given_away_once() {
+    let lab = Lab::new().await;
+    let device = lab.context.caches.device("bmc").expect("the device");
+    let powered_off = early(&lab, FenceMode::PowerOff).await;
+    let driver = powered_off.driver(&device, clock::since_boot());
+    let driver = driver.expect("a driver");
+    let is_free = || {
+        lab.context
+            .devices
+            .turn_now(&device, driver.as_ref())
+            .is_some()
+    };
+    assert!(is_free());
+
+    let made = early(&lab, FenceMode::ConfirmOnly).await;
+    until(|| made.is_connected()).await;
+    assert!(!is_free());
+    assert_eq!(lab.requests(), [""; 0]);
+    let connected = made.connected(&device, clock::since_boot());
+    assert!(connected.is_some() && !is_free());
+    assert!(made.connected(&device, clock::since_boot()).is_none());
+    drop(connected);
+    assert!(is_free());
+
+    let made = early(&lab, FenceMode::ConfirmOnly).await;
+    until(|| made.is_connected()).await;
+    let late = clock::since_boot() + Duration::from_millis(1001);
+    assert!(made.connected(&device, late).is_none() && is_free());
+
+    let unused = early(&lab, FenceMode::ConfirmOnly).await;
+    until(|| unused.is_connected()).await;
+    until(is_free).await;
+    assert!(!unused.is_connected());
+
+    let _turn = lab.context.devices.turn(&device, driver.as_ref()).await;
+    let second = early(&lab, FenceMode::ConfirmOnly).await;
+    assert!(second.driver(&device, clock::since_boot()).is_some());
+    assert!(second.connected(&device, clock::since_boot()).is_none());
+}
+
+/// Whatever is ordered, the connection's turn is in nobody's way.
+#[tokio::test]
+async fn no_order_waits_for_a_connection_of_its_own() {
+    let lab = Lab::new().await;
+    lab.cluster.put(SYSTEM, 200, system("Off", MACHINE));
+    let window = Duration::from_millis(20);
+    for order in [DeviceOrder::Look, DeviceOrder::Confirm { window }] {
+        let made = early(&lab, FenceMode::ConfirmOnly).await;
+        until(|| made.is_connected()).await;
+        let begun = clock::since_boot();
+        let reply = lab.run_early(order, Some(made)).await;
+        let read = match reply {
+            DeviceReply::Looked { sights, .. } => sights[0].reading.clone(),
+            DeviceReply::Confirmed { readings, .. } => Ok(readings[0].readings[0].clone()),
+            other => panic!("{other:?}"),
+        };
+        let asked = read.expect("a reading").asked.saturating_sub(begun);
+        assert!(
+            asked < Duration::from_millis(900),
+            "it waited until the connection was closed: {asked:?}"
+        );
+    }
+}
