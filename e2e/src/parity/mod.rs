@@ -96,7 +96,7 @@ const SCENES: &[(&str, &str, Scene)] = &[
     ),
     (
         "a partition, then healed",
-        "Ready=Unknown while writing; Ready again, never interrupted",
+        "Ready=Unknown while writing; Ready again, the same container",
         |stage| Box::pin(life::partitioned(stage)),
     ),
     (
