@@ -1,4 +1,4 @@
-//! Drives the reads for a proof: off, and off again, in a session opened for nothing else.
+//! Drives the reads for a proof: off, and off again, in a session that is for nothing else.
 //!
 //! The engine collects; it does not judge. It ends early only because the readings it has cannot fail the rule for being
 //! too few or too close together; whether they are a proof is decided by the core alone, over the same readings. A reading that

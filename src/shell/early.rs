@@ -1,5 +1,5 @@
-//! Drivers that are made beside a claim, and in mode ConfirmOnly their connections, so that the first reading after the quiesce is asked for
-//! at once.
+//! Drivers that are made beside a claim, and in mode ConfirmOnly their connections, so that the first reading after the quiesce
+//! is asked for at once.
 //!
 //! To read a Secret and a CA takes the API server several milliseconds, a TLS handshake takes a BMC some more, between a policy's
 //! deadline and the taint. Only the way is made early: nothing is asked of a device before its time has come. A connection has the
@@ -61,7 +61,7 @@ impl EarlyDrivers {
         let made = level.devices.iter().map(|device| async {
             let device = context.caches.device(&device.name)?;
             let driver = context.devices.driver(&device, node).await.ok()?;
-            // In mode PowerOff the off command comes before the readings, and sends its own session on its way.
+            // In mode PowerOff the off command comes before the readings, in a session of its own.
             let connection = match mode {
                 FenceMode::ConfirmOnly => Connection::begin(context, &device, driver.as_ref()),
                 FenceMode::PowerOff | FenceMode::Observe => None,

@@ -12,6 +12,9 @@ use anyhow::{Context, Result};
 use crate::process::{Guard, Process, Spec};
 use crate::toolchain::lab_directory;
 
+/// What each of them does, for `sh`.
+const SPIN: &str = "while :; do :; done";
+
 /// One process a core, until this is dropped.
 pub(super) struct Awake {
     spinners: Vec<Process>,
@@ -40,5 +43,3 @@ impl Awake {
         checked.context("the cores were not kept awake")
     }
 }
-
-const SPIN: &str = "while :; do :; done";

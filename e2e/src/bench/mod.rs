@@ -4,8 +4,8 @@
 //! of the machine that it is on, waits until it runs on the other, turns the dark machine on again and waits until it takes
 //! pods again. The first cut is made before the operator starts, so that the table says what Kubernetes does alone.
 //!
-//! What is measured and how is [`cut`], under what condition [`awake`]; [`trace`] is for whoever wants to make the operator faster; [`report`] prints a
-//! block of Markdown, made to be pasted into the README as it is.
+//! What is measured and how is [`cut`], under what condition [`awake`]; [`trace`] is for whoever wants to make the operator faster;
+//! [`report`] prints a block of Markdown, made to be pasted into the README as it is.
 
 mod awake;
 mod cut;

@@ -85,7 +85,7 @@ impl Forwarder {
         deed: Option<Deed>,
         index: usize,
     ) -> Result<Response<Body>, Cut> {
-        let response = match deed {
+        Ok(match deed {
             None => self.forward(call, index).await?.map(stream_of),
             Some(Deed::HoldBefore(gate)) => match gate.pass().await {
                 Passage::Discard => return Err(Cut::Close),
@@ -113,8 +113,7 @@ impl Forwarder {
                 let body = body.collect().await.map_err(|_| Cut::Close)?.to_bytes();
                 spoiled(Response::from_parts(head, body), spoil)
             }
-        };
-        Ok(response)
+        })
     }
 
     async fn forward(&self, call: Call, index: usize) -> Result<Response<Incoming>, Cut> {
