@@ -210,7 +210,7 @@ async fn a_node_that_needs_a_daemonset_is_not_ready_before_that_runs() -> Result
     let machine = cluster.machine("sim-1")?;
     cluster
         .workloads
-        .daemon_set("network", &Template::default())
+        .daemon_set("network", &Template::network_plugin())
         .await?;
     cluster.wait_running("the DaemonSet's pod", 1).await?;
 
