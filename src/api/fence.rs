@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::conditions::{ConditionStatus, SUCCEEDED, find};
 use super::crd;
@@ -104,6 +105,12 @@ pub use super::fence_status::{
         "`manualConfirmation` may not be changed once set",
         ".manualConfirmation",
     ),
+    json!({
+        "rule": "!has(self.manualConfirmation) || !has(self.nodeUID) || self.manualConfirmation.nodeUID == self.nodeUID",
+        "messageExpression": "'`manualConfirmation.nodeUID` must be ' + self.nodeUID + ', the Node that this NodeFence is about, was ' \
+                              + self.manualConfirmation.nodeUID",
+        "fieldPath": ".manualConfirmation",
+    }),
     rule_at(
         "oldSelf.desiredState != 'Released' || self.desiredState == 'Released'",
         "`desiredState` may not be changed back from 'Released'",
@@ -266,12 +273,16 @@ pub enum ApprovalDecision {
     Denied,
 }
 
-/// A human's word that the machine is off.
+/// A human's word that the machine is off. It counts for 15 minutes, unless a device reads On or the Node is Ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManualConfirmation {
     /// What the human confirms, word for word.
     pub statement: ManualStatement,
+    /// Uid of the Node whose machine was looked at: it must be the one that this NodeFence is about.
+    #[serde(rename = "nodeUID")]
+    #[schemars(length(min = 1, max = 64))]
+    pub node_uid: String,
     /// Who confirms it.
     #[schemars(length(min = 1, max = 253))]
     pub user: String,

@@ -40,7 +40,7 @@ pub fn settings() -> Settings {
         approval_timeout: Duration::from_secs(3600),
         approval_on_timeout: ApprovalTimeout::Wait,
         unsupported: None,
-        unheard: None,
+        word: None,
         released: false,
         stop: None,
         record: Record::default(),
@@ -59,6 +59,7 @@ pub fn level() -> Level {
             name: "bmc".to_owned(),
             version: "uid-bmc/1".to_owned(),
             identity: IdentityRule::Is(MACHINE.to_owned()),
+            manual: false,
         }],
     }
 }
@@ -193,6 +194,7 @@ pub fn proof(claim: &str) -> Proof {
         kubelet_answers: false,
         quiesced: Duration::from_secs(10),
         devices: &off_readings(),
+        others: &[],
         require: Require::All,
         verification: &verification(),
     };

@@ -10,6 +10,7 @@ use super::quiesce::Quiesce;
 use super::reading::{PowerState, Reading};
 use super::stage::Stage;
 use super::taint::NodePatch;
+use super::word::Word;
 use crate::api::fence_status::AttemptResult;
 use crate::api::settings::{
     ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
@@ -26,6 +27,8 @@ pub struct Device {
     pub version: String,
     /// Who must answer there.
     pub identity: IdentityRule,
+    /// A human answers for it, see [`super::word`].
+    pub manual: bool,
 }
 
 /// One way to fence the node: AND or OR over its devices. Levels are tried one after the other (Pacemaker's topology).
@@ -45,7 +48,14 @@ pub struct Level {
     pub devices: Vec<Device>,
 }
 
-/// A human's word on the incident.
+impl Level {
+    /// Does it rest on a human's word alone?
+    pub fn is_manual(&self) -> bool {
+        self.devices.iter().all(|device| device.manual) && !self.devices.is_empty()
+    }
+}
+
+/// A human's answer to the incident.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Approval {
     /// The policy asks for none, and nobody gave one.
@@ -123,14 +133,23 @@ pub struct Settings {
     pub approval_on_timeout: ApprovalTimeout,
     /// What the NodeFence asks for that this version cannot do: it is held.
     pub unsupported: Option<String>,
-    /// What the NodeFence says that this version does not listen to: it goes on without, and says so.
-    pub unheard: Option<String>,
+    /// A human's word that the machine is off.
+    pub word: Option<Word>,
     /// `desiredState: Released`.
     pub released: bool,
     /// Stop before the taint, for this reason (policy gone, narrowed).
     pub stop: Option<String>,
     /// What the record says.
     pub record: Record,
+}
+
+impl Settings {
+    /// The node's devices that are not of this level: where they answer, they may not speak against it.
+    pub fn witnesses<'a>(&'a self, level: &'a Level) -> impl Iterator<Item = &'a Device> {
+        let is_own = |device: &&Device| level.devices.iter().any(|own| own.name == device.name);
+        let all = self.levels.iter().flat_map(|level| &level.devices);
+        all.filter(move |device| !device.manual && !is_own(device))
+    }
 }
 
 /// Our claim on the Node, as this process wrote it.
@@ -235,6 +254,8 @@ pub struct Memory {
     pub quiesce: Quiesce,
     /// The devices have passed the check before the claim, so that only the budget is in the way.
     pub checked: bool,
+    /// The level of a human's word has had its turn.
+    pub word_heeded: bool,
     /// Level that is tried now: index into the settings' levels.
     pub level: usize,
     /// Tries of this level that failed.
@@ -245,6 +266,8 @@ pub struct Memory {
     pub retry_at: Option<Duration>,
     /// Why the last try failed.
     pub last_failure: Option<String>,
+    /// Why each level failed last, by the level's name.
+    pub level_failures: BTreeMap<String, String>,
     /// The last try's failure calls for a human, for this reason, until a try succeeds.
     pub alarm: Option<&'static str>,
     /// Answers to the last question, all devices of the level.
@@ -269,6 +292,8 @@ pub struct Memory {
     pub evidence: bool,
     /// The stuck pods have been deleted.
     pub evicted: bool,
+    /// What the devices of the other levels showed while these were read.
+    pub others: Vec<DeviceReadings>,
     /// Something answered at the kubelet's port while the device's readings were taken (mode ConfirmOnly).
     pub kubelet_answered: bool,
     /// Contradictions met (S22).
@@ -337,6 +362,7 @@ impl Memory {
         self.quiesce = Quiesce::default();
         self.attempt = None;
         self.readings = None;
+        self.others.clear();
         self.kubelet_answered = false;
         self.pods = None;
         self.relist = false;
@@ -485,6 +511,8 @@ pub enum DeviceReply {
         readings: Vec<DeviceReadings>,
         /// Why it ended without an Off run, per device.
         failures: Vec<String>,
+        /// What the devices of the node's other levels showed meanwhile, as far as they answered.
+        others: Vec<DeviceReadings>,
         /// Something answered at the kubelet's port meanwhile.
         kubelet_answers: bool,
         /// The node's pods, listed meanwhile, oldest first.

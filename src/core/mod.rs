@@ -24,3 +24,4 @@ pub mod select;
 pub mod stage;
 pub mod support;
 pub mod taint;
+pub mod word;

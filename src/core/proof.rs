@@ -4,6 +4,10 @@
 //! Deserialize. It names the claim under which it was won, and it dies 15 seconds after its last reading was asked for.
 //! Deleting pods by force borrows one, setting the taint consumes one; the type system carries the rule from here.
 
+mod refusal;
+
+pub use refusal::NotProven;
+
 use super::observed::{LeaseView, NodeView, Ready};
 use super::reading::{PowerState, Reading};
 use std::time::Duration;
@@ -109,12 +113,23 @@ pub struct Case<'a> {
     pub quiesced: Duration,
     /// The level's devices.
     pub devices: &'a [DeviceReadings],
+    /// One reading of each device of the other levels, as far as they answered once the level's own read off.
+    pub others: &'a [DeviceReadings],
     /// How many of them must be off.
     pub require: Require,
     /// The policy's demands.
     pub verification: &'a Verification,
     /// Something answers at the kubelet's port.
     pub kubelet_answers: bool,
+}
+
+impl Case<'_> {
+    /// The level's devices, for people.
+    fn devices(&self) -> String {
+        let devices = self.devices.iter();
+        let names: Vec<&str> = devices.map(|device| device.device.as_str()).collect();
+        format!("FenceDevice {}", names.join(", "))
+    }
 }
 
 /// The machine is down, under this claim, until the proof dies.
@@ -136,125 +151,62 @@ impl Proof {
     }
 }
 
-/// Why there is no proof, in words for people.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum NotProven {
-    /// The Node no longer is the one that was claimed, or shows life.
-    #[error("{0}")]
-    Alive(String),
-    /// The kubelet's Lease moved although the device reads Off (S22).
-    #[error(
-        "the kubelet's Lease was renewed ({before} -> {now}) while the device reads Off: the device lies or is wired to another machine"
-    )]
-    LeaseMoved {
-        /// renewTime when the readings began.
-        before: String,
-        /// renewTime now.
-        now: String,
-    },
-    /// The kubelet answers although the device reads Off (S22).
-    #[error(
-        "the kubelet's port answers although the device reads Off: the device lies or is wired to another machine"
-    )]
-    KubeletAnswers,
-    /// Another machine answers at the device's address.
-    #[error(
-        "FenceDevice {device}: the machine that answers has system UUID {found}, pinned for this node is {expected}; correct the device's address or `systemID`"
-    )]
-    WrongMachine {
-        /// FenceDevice name.
-        device: String,
-        /// The UUID that was pinned.
-        expected: String,
-        /// The UUID that answered.
-        found: String,
-    },
-    /// Nobody knows which machine should answer.
-    #[error(
-        "FenceDevice {device}: no system UUID was pinned while the node was Ready, and `identityCheck` is Required; set it to BestEffort to accept the Node's own `systemUUID`"
-    )]
-    IdentityNotPinned {
-        /// FenceDevice name.
-        device: String,
-    },
-    /// Whoever answers cannot be told apart from another machine.
-    #[error("FenceDevice {device}: {why}")]
-    IdentityRefused {
-        /// FenceDevice name.
-        device: String,
-        /// Why, and the way out.
-        why: String,
-    },
-    /// A device has not read Off often and long enough.
-    #[error(
-        "FenceDevice {device}: {off} consecutive Off readings over {span_ms} ms, {needed} over {window_ms} ms are needed; last reading: {last}"
-    )]
-    NotOffLongEnough {
-        /// FenceDevice name.
-        device: String,
-        /// Off readings at the end.
-        off: usize,
-        /// What they span, in milliseconds.
-        span_ms: u128,
-        /// How many are needed.
-        needed: usize,
-        /// What they must span, in milliseconds.
-        window_ms: u128,
-        /// The last reading, word for word.
-        last: String,
-    },
-    /// The readings are too old.
-    #[error(
-        "the last Off reading of FenceDevice {device} is {age_ms} ms old, a proof lives {} ms",
-        PROOF_LIFE.as_millis()
-    )]
-    Stale {
-        /// FenceDevice name.
-        device: String,
-        /// Its age in milliseconds.
-        age_ms: u128,
-    },
-    /// The level has no device.
-    #[error("no device has been read")]
-    NoDevice,
-}
-
-impl NotProven {
-    /// Life beside a device that reads Off (S22): it stops the fence, everything else is tried again.
-    pub fn is_contradiction(&self) -> bool {
-        matches!(self, Self::LeaseMoved { .. } | Self::KubeletAnswers)
-    }
-}
-
 /// Judges the case at `now` (time since boot).
 pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
     no_life(case)?;
-    let mut last_asked = Vec::new();
+    let mut runs = Vec::new();
     let mut refusal = NotProven::NoDevice;
     for device in case.devices {
         if case.require == Require::Any && reads_on(device) {
             return device_is_off(device, case, now).and(Err(NotProven::NoDevice));
         }
         match (device_is_off(device, case, now), case.require) {
-            (Ok(asked), _) => last_asked.push(asked),
+            (Ok(run), _) => runs.push(run),
             (Err(reason), Require::All) => return Err(reason),
             (Err(reason), Require::Any) => refusal = reason,
         }
     }
-    let oldest = match case.require {
-        Require::All => last_asked.iter().min(),
-        Require::Any => last_asked.iter().max(),
+    let until = match case.require {
+        Require::All => runs.iter().map(|run| run.until).min(),
+        Require::Any => runs.iter().map(|run| run.until).max(),
     };
-    let Some(asked) = oldest else {
+    let Some(until) = until else {
         return Err(refusal);
     };
+    if case.require == Require::All {
+        off_together(case, &runs, until)?;
+    }
     lease_unmoved(case)?;
     if case.kubelet_answers {
-        return Err(NotProven::KubeletAnswers);
+        let devices = case.devices();
+        return Err(NotProven::KubeletAnswers { devices });
     }
+    nothing_else_reads_on(case)?;
     Ok(Proof {
         claim: case.claim.to_owned(),
-        valid_until: *asked + PROOF_LIFE,
+        valid_until: until + PROOF_LIFE,
+    })
+}
+
+/// A run of Off readings of one device.
+struct OffRun {
+    /// When the first of them was answered.
+    since: Duration,
+    /// When the last of them was asked for.
+    until: Duration,
+}
+
+/// All devices were off during the same window: of two supplies that are off one after the other, one always feeds the machine.
+fn off_together(case: &Case<'_>, runs: &[OffRun], until: Duration) -> Result<(), NotProven> {
+    let since = runs.iter().map(|run| run.since).max().unwrap_or(until);
+    let together = until.saturating_sub(since);
+    if since <= until && together >= case.verification.window {
+        return Ok(());
+    }
+    Err(NotProven::NotOffTogether {
+        devices: case.devices(),
+        together_ms: together.as_millis(),
+        window_ms: case.verification.window.as_millis(),
     })
 }
 
@@ -265,7 +217,25 @@ fn lease_unmoved(case: &Case<'_>) -> Result<(), NotProven> {
         return Ok(());
     }
     let [before, now] = [case.lease_before, case.lease_now].map(|lease| lease.renew_time.clone());
-    Err(NotProven::LeaseMoved { before, now })
+    let devices = case.devices();
+    Err(NotProven::LeaseMoved {
+        devices,
+        before,
+        now,
+    })
+}
+
+/// No device of another level says that the machine has power: an outlet that feeds another machine is off as well.
+fn nothing_else_reads_on(case: &Case<'_>) -> Result<(), NotProven> {
+    let Some(other) = case.others.iter().find(|other| reads_on(other)) else {
+        return Ok(());
+    };
+    let raw = other.readings.last().map(|reading| reading.raw.clone());
+    Err(NotProven::OtherReadsOn {
+        devices: case.devices(),
+        other: other.device.clone(),
+        raw: raw.unwrap_or_default(),
+    })
 }
 
 /// No sign of life on the Node since the claim: same Node, same boot, not Ready, and our claim still stands.
@@ -299,13 +269,12 @@ fn no_life(case: &Case<'_>) -> Result<(), NotProven> {
     }
 }
 
-/// The device's last run of Off readings, all after quiesce, all by the right machine, long enough and fresh. Returns
-/// when the last of them was asked for.
+/// The device's last run of Off readings, all after quiesce, all by the right machine, long enough and fresh.
 fn device_is_off(
     device: &DeviceReadings,
     case: &Case<'_>,
     now: Duration,
-) -> Result<Duration, NotProven> {
+) -> Result<OffRun, NotProven> {
     let name = || device.device.clone();
     let run: Vec<&Reading> = device
         .readings
@@ -316,22 +285,24 @@ fn device_is_off(
     for reading in &run {
         device.identity.check(&device.device, reading)?;
     }
-    let (newest, oldest) = (run.first(), run.last());
-    let span = match (newest, oldest) {
-        (Some(newest), Some(oldest)) => newest.asked.saturating_sub(oldest.answered),
-        _ => Duration::ZERO,
-    };
+    let off_run = run.first().zip(run.last()).map(|(newest, oldest)| OffRun {
+        since: oldest.answered,
+        until: newest.asked,
+    });
+    let span = off_run
+        .as_ref()
+        .map_or(Duration::ZERO, |run| run.until.saturating_sub(run.since));
     let off_reads_min = case.verification.off_reads_min.max(2);
-    match newest {
-        Some(newest) if run.len() >= off_reads_min && span >= case.verification.window => {
-            let age = now.saturating_sub(newest.asked);
-            if now < newest.asked || age > PROOF_LIFE {
+    match off_run {
+        Some(off_run) if run.len() >= off_reads_min && span >= case.verification.window => {
+            let age = now.saturating_sub(off_run.until);
+            if now < off_run.until || age > PROOF_LIFE {
                 return Err(NotProven::Stale {
                     device: name(),
                     age_ms: age.as_millis(),
                 });
             }
-            Ok(newest.asked)
+            Ok(off_run)
         }
         _ => Err(NotProven::NotOffLongEnough {
             device: name(),

@@ -118,9 +118,11 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
         DeviceReply::Confirmed {
             readings,
             failures,
+            others,
             kubelet_answers,
             pods,
         } => {
+            memory.others = others;
             memory.pods = in_time(&readings, pods);
             memory.relist = false;
             memory.readings = Some(readings);

@@ -28,15 +28,6 @@ pub fn unsupported_fence(spec: &NodeFenceSpec) -> Option<String> {
     )
 }
 
-/// What this NodeFence says that is not listened to yet. It cannot be taken back, and the rest still holds.
-pub fn unheard(spec: &NodeFenceSpec) -> Option<String> {
-    let field = spec.manual_confirmation.as_ref().map(|_| {
-        "`manualConfirmation` (its devices go on being asked; if none can answer any more, see to the pods and volumes by hand \
-         and set `desiredState: Released`)"
-    });
-    named(field.into_iter().collect(), "so it proves nothing")
-}
-
 /// Of the settings that policies and NodeFences share.
 fn settings(
     power_on: &PowerOnSettings,
@@ -142,19 +133,5 @@ mod tests {
                 "{words}"
             );
         }
-    }
-
-    #[test]
-    fn a_confirmation_is_not_taken_for_a_proof_and_it_is_said() {
-        let confirmation = json!({"manualConfirmation": {
-            "statement": "IVerifiedTheNodeIsPoweredOff", "user": "alice", "reason": "cable in my hand",
-            "time": "2026-11-21T01:02:00Z",
-        }});
-        assert_eq!(unheard(&fence(json!({}))), None);
-        let words = unheard(&fence(confirmation)).expect("unheard");
-        assert!(
-            words.contains("`manualConfirmation`") && words.contains("Released"),
-            "{words}"
-        );
     }
 }

@@ -1,4 +1,4 @@
-//! Drives the reads for a proof: off, and off again, in a session that is for nothing else.
+//! Drives the reads for a proof: off, and off again, in a session that is for nothing else, all devices of a level side by side.
 //!
 //! The engine collects; it does not judge. It ends early only because the readings it has cannot fail the rule for being
 //! too few or too close together; whether they are a proof is decided by the core alone, over the same readings. A reading that
@@ -7,9 +7,12 @@
 //!
 //! Dropping the future ends everything at once.
 
+mod together;
+
+pub use together::Together;
+
 use super::{Advice, DeviceError, FenceDriver, FenceSession};
 use crate::clock::Clock;
-
 use crate::core::reading::{Identity, PowerState, Reading};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -48,6 +51,8 @@ pub struct Confirmation {
 pub enum Ended {
     /// The last readings are a run of off as long as was asked for: worth a judgement.
     Stable,
+    /// The level's other devices have settled it, and this one had its say.
+    Settled,
     /// Time is up. The error is that of the last call, when that failed.
     Deadline(Option<DeviceError>),
     /// The observer asked to stop, for the reason it gave.
@@ -56,8 +61,6 @@ pub enum Ended {
     Failed(DeviceError),
 }
 
-/// Readings of off without which nothing is ever stable, whatever the plan says.
-const READS_MIN: u32 = 2;
 /// Pause after a reading that was not off, where the plan's period is not shorter: the sooner the first off is seen, the
 /// sooner its run is complete.
 const POLL_PERIOD: Duration = Duration::from_secs(1);
@@ -66,67 +69,48 @@ const BACKOFF_MIN: Duration = Duration::from_millis(500);
 /// Longest pause after errors, unless the device asks for a longer one.
 const BACKOFF_MAX: Duration = Duration::from_secs(8);
 
-/// Reads until there is a run of off as the plan asks for, or until something ends it, in `session` and, after an error, in new ones.
-/// Every reading is shown to `watch` as it arrives; a break from there ends the reads, for a claim that was lost or an identity that
-/// is wrong.
+/// Reads the level's device with this index until there is a run of off as the plan asks for, at the same time as the others', or until
+/// something ends it, in `session` and, after an error, in new ones. Every reading is shown to `watch` as it arrives; a break from
+/// there ends the reads, for a claim that was lost or an identity that is wrong.
 pub async fn confirm(
+    level: &Together,
+    index: usize,
     driver: &dyn FenceDriver,
-    mut session: Box<dyn FenceSession>,
-    plan: &ConfirmPlan,
-    clock: Clock,
-    mut watch: impl FnMut(&Reading) -> ControlFlow<String> + Send,
+    session: Box<dyn FenceSession>,
+    watch: impl FnMut(&Reading) -> ControlFlow<String> + Send,
 ) -> Confirmation {
-    let started = clock.since_boot();
-    let time_left = || {
-        plan.deadline
-            .saturating_sub(clock.since_boot().saturating_sub(started))
+    let mut reads = Reads::default();
+    let ended = tokio::select! {
+        biased;
+        () = level.settled() => None,
+        ended = reads.go(level, index, driver, session, watch) => Some(ended),
     };
-    let mut readings = VecDeque::new();
-    let mut run = Run::default();
-    let ended = loop {
-        let asked = clock.since_boot();
-        let Ok(answer) = timeout(time_left(), session.observe()).await else {
-            break Ended::Deadline(run.last_error);
-        };
-        let (reading, error) = match answer {
-            Ok(reading) => (reading, None),
-            Err(error) => (no_answer(&error, asked, clock), Some(error)),
-        };
-        run.count(&reading, error);
-        let watched = watch(&reading);
-        if readings.len() == READINGS_MAX {
-            readings.pop_front();
-        }
-        readings.push_back(reading);
-        if let ControlFlow::Break(why) = watched {
-            break Ended::Stopped(why);
-        }
-        if let Some(error) = run
-            .last_error
-            .take_if(|error| error.advice() == Advice::Human)
-        {
-            break Ended::Failed(error);
-        }
-        if run.satisfies(plan) {
-            break Ended::Stable;
-        }
-        let pause = run.pause(plan.period);
-        if pause >= time_left() {
-            break Ended::Deadline(run.last_error);
-        }
-        sleep(pause).await;
-        if run.last_error.is_some() {
-            session = driver.open();
-        }
+    if ended.is_some() {
+        level.leave(index);
+    }
+    let settled = match reads.run.satisfies(&level.plan) {
+        true => Ended::Stable,
+        false => Ended::Settled,
     };
     Confirmation {
-        readings: readings.into(),
-        ended,
+        readings: reads.readings.into(),
+        ended: ended.unwrap_or(settled),
     }
 }
 
-/// How the reads go, since the last one that broke the run.
+/// The reads of one device.
 #[derive(Default)]
+struct Reads {
+    readings: VecDeque<Reading>,
+    run: Run,
+    /// Consecutive errors.
+    errors: u32,
+    /// The error of the last call, when that failed.
+    last_error: Option<DeviceError>,
+}
+
+/// How the readings go, since the last one that broke the run.
+#[derive(Debug, Clone, Copy, Default)]
 struct Run {
     /// Consecutive readings of off.
     offs: u32,
@@ -134,30 +118,76 @@ struct Run {
     since: Duration,
     /// When the last of them was asked for.
     until: Duration,
-    /// Consecutive errors.
-    errors: u32,
-    last_error: Option<DeviceError>,
+    /// The last reading says that the machine is not off.
+    reads_on: bool,
 }
 
-impl Run {
-    fn count(&mut self, reading: &Reading, error: Option<DeviceError>) {
-        let off = reading.state == PowerState::Off && reading.faults.is_empty();
-        if off && self.offs == 0 {
-            self.since = reading.answered;
-        }
-        self.until = reading.asked;
-        self.offs = if off { self.offs.saturating_add(1) } else { 0 };
-        self.errors = if error.is_some() {
-            self.errors.saturating_add(1)
-        } else {
-            0
+impl Reads {
+    /// Reads until something but the level ends it.
+    async fn go(
+        &mut self,
+        level: &Together,
+        index: usize,
+        driver: &dyn FenceDriver,
+        mut session: Box<dyn FenceSession>,
+        mut watch: impl FnMut(&Reading) -> ControlFlow<String> + Send,
+    ) -> Ended {
+        let (plan, clock) = (&level.plan, level.clock);
+        let started = clock.since_boot();
+        let time_left = || {
+            let gone = clock.since_boot().saturating_sub(started);
+            plan.deadline.saturating_sub(gone)
         };
-        self.last_error = error;
+        loop {
+            let asked = clock.since_boot();
+            let Ok(answer) = timeout(time_left(), session.observe()).await else {
+                return Ended::Deadline(self.last_error.take());
+            };
+            let watched = self.take_in(answer, asked, clock, &mut watch);
+            if let ControlFlow::Break(why) = watched {
+                return Ended::Stopped(why);
+            }
+            if let Some(error) = self
+                .last_error
+                .take_if(|error| error.advice() == Advice::Human)
+            {
+                return Ended::Failed(error);
+            }
+            level.note(index, self.run);
+            let pause = self.pause(plan.period);
+            if pause >= time_left() {
+                return Ended::Deadline(self.last_error.take());
+            }
+            sleep(pause).await;
+            if self.last_error.is_some() {
+                session = driver.open();
+            }
+        }
     }
 
-    fn satisfies(&self, plan: &ConfirmPlan) -> bool {
-        self.offs >= plan.reads.max(READS_MIN)
-            && self.until.saturating_sub(self.since) >= plan.window
+    fn take_in(
+        &mut self,
+        answer: Result<Reading, DeviceError>,
+        asked: Duration,
+        clock: Clock,
+        watch: &mut impl FnMut(&Reading) -> ControlFlow<String>,
+    ) -> ControlFlow<String> {
+        let (reading, error) = match answer {
+            Ok(reading) => (reading, None),
+            Err(error) => (no_answer(&error, asked, clock), Some(error)),
+        };
+        self.run.count(&reading);
+        self.errors = match error {
+            Some(_) => self.errors.saturating_add(1),
+            None => 0,
+        };
+        self.last_error = error;
+        let watched = watch(&reading);
+        if self.readings.len() == READINGS_MAX {
+            self.readings.pop_front();
+        }
+        self.readings.push_back(reading);
+        watched
     }
 
     /// Time until the next question.
@@ -167,9 +197,21 @@ impl Run {
                 let backoff = BACKOFF_MIN.saturating_mul(1 << self.errors.saturating_sub(1).min(8));
                 error.retry_after().unwrap_or(backoff.min(BACKOFF_MAX))
             }
-            None if self.offs == 0 => period.min(POLL_PERIOD),
+            None if self.run.offs == 0 => period.min(POLL_PERIOD),
             None => period,
         }
+    }
+}
+
+impl Run {
+    fn count(&mut self, reading: &Reading) {
+        let off = reading.state == PowerState::Off && reading.faults.is_empty();
+        if off && self.offs == 0 {
+            self.since = reading.answered;
+        }
+        self.until = reading.asked;
+        self.offs = if off { self.offs.saturating_add(1) } else { 0 };
+        self.reads_on = matches!(reading.state, PowerState::On | PowerState::Transitional);
     }
 }
 

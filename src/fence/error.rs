@@ -131,6 +131,12 @@ pub enum DeviceError {
         /// What the API server, or the network on the way to it, said; never anything of a Secret's values.
         problem: String,
     },
+    /// Only a human can answer for this device, and nobody has, or not for this machine.
+    #[error("{words}")]
+    HumanNeeded {
+        /// What is wanted, or what is wrong with the word that was given.
+        words: String,
+    },
     /// The settings of the device cannot be used.
     #[error("`{field}` cannot be used: {problem}")]
     Settings {
@@ -170,6 +176,7 @@ impl DeviceError {
             | Self::AmbiguousSystem { .. }
             | Self::Credentials(_)
             | Self::Unsupported { .. }
+            | Self::HumanNeeded { .. }
             | Self::Settings { .. } => Advice::Human,
         }
     }
@@ -192,6 +199,7 @@ impl DeviceError {
             Self::Credentials(_) => "CredentialsInvalid",
             Self::Unsupported { .. } => "Unsupported",
             Self::Cluster { .. } => "ClusterUnavailable",
+            Self::HumanNeeded { .. } => "HumanNeeded",
             Self::Settings { .. } => "SettingsInvalid",
         }
     }

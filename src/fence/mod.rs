@@ -31,6 +31,7 @@ pub mod confirm;
 pub mod credentials;
 pub mod error;
 pub mod http;
+pub mod manual;
 pub mod redfish;
 pub mod tls;
 

@@ -7,6 +7,7 @@
 
 use super::client::ask;
 use super::lockout::{Guarded, Refusals};
+use super::serialized::Serialized;
 use crate::api::device::{FenceDevice, TlsSettings, TlsVerification};
 use crate::api::drivers::RedfishDriver;
 use crate::clock::Clock;
@@ -16,6 +17,7 @@ use crate::core::proof::IdentityRule;
 use crate::core::select;
 use crate::fence::address::{Address, AddressRules};
 use crate::fence::credentials::{Credentials, CredentialsError};
+use crate::fence::manual::Manual;
 use crate::fence::redfish::{self, Redfish, RedfishSettings};
 use crate::fence::tls::CertificateCheck;
 use crate::fence::{DeviceError, FenceDriver};
@@ -86,11 +88,30 @@ impl Devices {
     /// # Errors
     /// [`DeviceError`], with nothing sent to any device.
     pub async fn access(&self, device: &FenceDevice, node: &str) -> Result<Access, DeviceError> {
-        match &device.spec.redfish {
-            Some(redfish) => self.redfish(device, redfish, node).await,
-            None => Err(DeviceError::Unsupported {
+        let spec = &device.spec;
+        let access = match (&spec.redfish, &spec.manual) {
+            (Some(redfish), _) => self.redfish(device, redfish, node).await,
+            (None, Some(_)) => Ok(self.human()),
+            (None, None) => Err(DeviceError::Unsupported {
                 driver: device.spec.driver_name(),
             }),
+        }?;
+        let Some(group) = &device.spec.serialization_group else {
+            return Ok(access);
+        };
+        let group = self.turn_named(format!("group {group}"));
+        Ok(Access {
+            driver: Arc::new(Serialized::new(access.driver, group)),
+            ..access
+        })
+    }
+
+    /// Without a NodeFence nobody has been asked for a word.
+    fn human(&self) -> Access {
+        let words = "no NodeFence asks for anybody's word".to_owned();
+        Access {
+            driver: Arc::new(Manual::new(Err(words), self.clock)),
+            trimmed_keys: Vec::new(),
         }
     }
 
@@ -218,33 +239,25 @@ impl Devices {
     }
 
     /// Waits until nobody else talks to the device, and keeps everybody else away until the guard is dropped.
-    pub async fn turn(
-        &self,
-        device: &FenceDevice,
-        driver: &dyn FenceDriver,
-    ) -> OwnedMutexGuard<()> {
-        self.turn_of(device, driver).lock_owned().await
+    pub async fn turn(&self, driver: &dyn FenceDriver) -> OwnedMutexGuard<()> {
+        self.turn_of(driver).lock_owned().await
     }
 
     /// The turn, if it is free now.
-    pub fn turn_now(
-        &self,
-        device: &FenceDevice,
-        driver: &dyn FenceDriver,
-    ) -> Option<OwnedMutexGuard<()>> {
-        self.turn_of(device, driver).try_lock_owned().ok()
+    pub fn turn_now(&self, driver: &dyn FenceDriver) -> Option<OwnedMutexGuard<()>> {
+        self.turn_of(driver).try_lock_owned().ok()
     }
 
-    fn turn_of(&self, device: &FenceDevice, driver: &dyn FenceDriver) -> Arc<Turn<()>> {
-        let key = match &device.spec.serialization_group {
-            Some(group) => format!("group {group}"),
-            None => format!("target {}", driver.target()),
-        };
+    fn turn_of(&self, driver: &dyn FenceDriver) -> Arc<Turn<()>> {
+        self.turn_named(format!("target {}", driver.target()))
+    }
+
+    fn turn_named(&self, name: String) -> Arc<Turn<()>> {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         if turns.len() >= TURNS_KEPT {
             turns.retain(|_, turn| Arc::strong_count(turn) > 1);
         }
-        Arc::clone(turns.entry(key).or_default())
+        Arc::clone(turns.entry(name).or_default())
     }
 
     /// Compares all devices with each other, and returns the devices for which the outcome has changed. Until this has been

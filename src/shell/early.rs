@@ -7,7 +7,6 @@
 
 use super::context::Context;
 use super::resolve;
-use crate::api::device::FenceDevice;
 use crate::api::settings::FenceMode;
 use crate::clock;
 use crate::core::incident::Level;
@@ -63,7 +62,7 @@ impl EarlyDrivers {
             let driver = context.devices.driver(&device, node).await.ok()?;
             // In mode PowerOff the off command comes before the readings, in a session of its own.
             let connection = match mode {
-                FenceMode::ConfirmOnly => Connection::begin(context, &device, driver.as_ref()),
+                FenceMode::ConfirmOnly => Connection::begin(context, driver.as_ref()),
                 FenceMode::PowerOff | FenceMode::Observe => None,
             };
             let made = Made {
@@ -79,18 +78,17 @@ impl EarlyDrivers {
         }
     }
 
-    /// The driver of this device, unless it is too old `now` (time since boot), or the FenceDevice has changed since.
-    pub fn driver(&self, device: &FenceDevice, now: Duration) -> Option<Arc<dyn FenceDriver>> {
-        self.made(device, now).map(|made| Arc::clone(&made.driver))
+    /// The driver of this version of a FenceDevice, unless it is too old `now` (time since boot).
+    pub fn driver(&self, name: &str, version: &str, now: Duration) -> Option<Arc<dyn FenceDriver>> {
+        self.made(name, version, now)
+            .map(|made| Arc::clone(&made.driver))
     }
 
     /// What is connected by that driver, under the same conditions, and once. Whatever is not given away here is closed.
-    pub fn connected(&self, device: &FenceDevice, now: Duration) -> Option<Connected> {
-        let connected = self
-            .made
-            .get(&device.name_any())
-            .and_then(|made| made.connection.as_ref()?.end());
-        self.made(device, now).and(connected)
+    pub fn connected(&self, name: &str, version: &str, now: Duration) -> Option<Connected> {
+        let made = self.made.get(name);
+        let connected = made.and_then(|made| made.connection.as_ref()?.end());
+        self.made(name, version, now).and(connected)
     }
 
     /// Is a connection open, and not given away yet?
@@ -113,18 +111,18 @@ impl EarlyDrivers {
         connections.for_each(|connection| drop(connection.end()));
     }
 
-    fn made(&self, device: &FenceDevice, now: Duration) -> Option<&Made> {
-        let made = self.made.get(&device.name_any())?;
+    fn made(&self, name: &str, version: &str, now: Duration) -> Option<&Made> {
+        let made = self.made.get(name)?;
         let age = now.saturating_sub(self.asked);
-        let is_fresh = age <= LIFE && made.version == resolve::version(device);
+        let is_fresh = age <= LIFE && made.version == version;
         is_fresh.then_some(made)
     }
 }
 
 impl Connection {
     /// Unless somebody else talks to the device; one that cannot be reached says why when it is asked.
-    fn begin(context: &Context, device: &FenceDevice, driver: &dyn FenceDriver) -> Option<Self> {
-        let turn = context.devices.turn_now(device, driver)?;
+    fn begin(context: &Context, driver: &dyn FenceDriver) -> Option<Self> {
+        let turn = context.devices.turn_now(driver)?;
         let state = Arc::new(Mutex::new(State::Opening));
         let (mut session, shared) = (driver.open(), Arc::clone(&state));
         let task = tokio::spawn(async move {

@@ -3,28 +3,25 @@
 //! A job carries out one order of the core with all devices of a level, side by side, and reports what they said. It decides
 //! nothing but one thing: right before an off command leaves, the claim is read once more, and without it nothing is sent.
 
+mod readings;
+
 use super::context::Context;
 use super::early::EarlyDrivers;
 use super::{observe, resolve};
-use crate::api::device::FenceDevice;
 use crate::api::fence_status::AttemptAction;
-use crate::api::settings::FenceMode;
 use crate::clock::{self, Clock};
 use crate::core::incident::{
-    Attempt, Device, DeviceOrder, DeviceReply, Level, OffResult, OwnClaim, PodList, Settings, Sight,
+    Attempt, Device, DeviceOrder, DeviceReply, Level, OffResult, OwnClaim, Settings, Sight,
 };
 use crate::core::observed::{NodeView, PodView, Ready, Seen};
-use crate::core::proof::DeviceReadings;
-use crate::core::reading::{PowerState, Reading};
-use crate::fence::confirm::{ConfirmPlan, Ended, confirm};
-use crate::fence::{DeviceError, FenceDriver, OffOutcome};
+use crate::core::word;
+use crate::fence::manual::Manual;
+use crate::fence::{FenceDriver, OffOutcome};
 use futures::future::join_all;
-use std::convert::Infallible;
-use std::ops::ControlFlow;
+use kube::ResourceExt;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Notify;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 /// How long one question to a device may take, its turn and its Secret included.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(20);
@@ -32,8 +29,6 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(20);
 /// A command leaves this long after the question for the claim at the latest (F12), on a clock that counts suspend.
 const CLAIM_LIFE: Duration = Duration::from_secs(1);
 
-/// Pause after a list that failed.
-const LIST_PAUSE: Duration = Duration::from_millis(100);
 /// The list beside a look may take so long.
 const PODS_NOW_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -59,10 +54,12 @@ pub async fn run(context: &Context, job: &Job) -> DeviceReply {
     }
     match &job.order {
         DeviceOrder::Look => {
-            let sights = job
-                .level
-                .devices
-                .iter()
+            let devices = job.level.devices.iter();
+            // What answers may speak against a human's word.
+            let witnesses = job.settings.witnesses(&job.level);
+            let witnesses = witnesses.filter(|_| job.level.is_manual());
+            let sights = devices
+                .chain(witnesses)
                 .map(|device| look(context, job, device));
             let (sights, pods) = tokio::join!(join_all(sights), pods_now(context, job));
             DeviceReply::Looked { sights, pods }
@@ -74,30 +71,7 @@ pub async fn run(context: &Context, job: &Job) -> DeviceReply {
             let commands = devices.map(|device| off(context, job, device, attempt));
             DeviceReply::Commanded(join_all(commands).await.into_iter().collect())
         }
-        DeviceOrder::Confirm { window } => {
-            let off_seen = Notify::new();
-            let confirmations = job
-                .level
-                .devices
-                .iter()
-                .map(|device| read(context, job, device, *window, &off_seen));
-            let mut lists = Vec::new();
-            let readings = async {
-                tokio::select! {
-                    biased;
-                    readings = join_all(confirmations) => readings,
-                    never = list_pods(context, job, &off_seen, &mut lists) => match never {},
-                }
-            };
-            let (readings, kubelet_answers) = tokio::join!(readings, kubelet_answers(context, job));
-            let (readings, failures): (Vec<_>, Vec<_>) = readings.into_iter().unzip();
-            DeviceReply::Confirmed {
-                readings,
-                failures: failures.into_iter().flatten().collect(),
-                kubelet_answers,
-                pods: lists,
-            }
-        }
+        DeviceOrder::Confirm { window } => readings::of_level(context, job, *window).await,
     }
 }
 
@@ -124,44 +98,10 @@ pub fn unanswered(order: &DeviceOrder, devices: &[Device], why: &str) -> DeviceR
         DeviceOrder::Confirm { .. } => DeviceReply::Confirmed {
             readings: Vec::new(),
             failures: vec![why.to_owned()],
+            others: Vec::new(),
             kubelet_answers: false,
             pods: Vec::new(),
         },
-    }
-}
-
-/// In mode ConfirmOnly the machine read Off before this began, so its kubelet must not answer any more (S22). After an off command
-/// that is looked at when the readings are judged: the machine may take a moment to go down.
-async fn kubelet_answers(context: &Context, job: &Job) -> bool {
-    if job.settings.mode != FenceMode::ConfirmOnly {
-        return false;
-    }
-    match observe::node(context, &job.settings.node).await {
-        Seen::Present(node) => observe::kubelet_answers(&node).await,
-        _ => false,
-    }
-}
-
-/// Lists the node's pods after each reading of off, for as long as the readings last: of a list that was complete before the
-/// power was read last there is then one, however slow the device or the API server.
-async fn list_pods(
-    context: &Context,
-    job: &Job,
-    off_seen: &Notify,
-    lists: &mut Vec<PodList>,
-) -> Infallible {
-    loop {
-        off_seen.notified().await;
-        match observe::pods(context, &job.settings.node).await {
-            Seen::Present(pods) => lists.push(PodList {
-                pods,
-                answered: clock::since_boot(),
-            }),
-            _ => {
-                sleep(LIST_PAUSE).await;
-                off_seen.notify_one();
-            }
-        }
     }
 }
 
@@ -175,30 +115,38 @@ async fn pods_now(context: &Context, job: &Job) -> Option<Vec<PodView>> {
     pods.present().cloned()
 }
 
-/// The device as the cache has it, and its driver for this node.
+/// The device's version as the cache has it, and its driver for this node.
 async fn driver(
     context: &Context,
     job: &Job,
-    name: &str,
-) -> Result<(FenceDevice, Arc<dyn FenceDriver>), String> {
-    let device = context.caches.device(name);
+    device: &Device,
+) -> Result<(String, Arc<dyn FenceDriver>), String> {
+    if device.manual {
+        let word = word::heard(&job.settings, clock::since_boot());
+        let driver = Manual::new(word, Clock::SYSTEM);
+        return Ok((device.version.clone(), Arc::new(driver)));
+    }
+    let device = context.caches.device(&device.name);
     let device = device.ok_or_else(|| "it was deleted".to_owned())?;
+    let version = resolve::version(&device);
     let early = job.early.as_ref();
-    if let Some(driver) = early.and_then(|early| early.driver(&device, clock::since_boot())) {
-        return Ok((device, driver));
+    if let Some(driver) =
+        early.and_then(|early| early.driver(&device.name_any(), &version, clock::since_boot()))
+    {
+        return Ok((version, driver));
     }
     let driver = context
         .devices
         .driver(&device, &job.settings.node)
         .await
         .map_err(|error| error.to_string())?;
-    Ok((device, driver))
+    Ok((version, driver))
 }
 
 async fn look(context: &Context, job: &Job, device: &Device) -> Sight {
     let question = async {
-        let (object, driver) = driver(context, job, &device.name).await?;
-        let _turn = context.devices.turn(&object, driver.as_ref()).await;
+        let (_, driver) = driver(context, job, device).await?;
+        let _turn = context.devices.turn(driver.as_ref()).await;
         let answer = driver.open().observe().await;
         answer.map_err(|error| error.to_string())
     };
@@ -243,11 +191,11 @@ async fn off(
 
 /// Everything that can be done before the command is done before it; then the claim is read again, and the command leaves.
 async fn command(context: &Context, job: &Job, device: &Device) -> OffResult {
-    let (object, driver) = match driver(context, job, &device.name).await {
+    let (_, driver) = match driver(context, job, device).await {
         Ok(found) => found,
         Err(reason) => return OffResult::NotSent(reason),
     };
-    let _turn = context.devices.turn(&object, driver.as_ref()).await;
+    let _turn = context.devices.turn(driver.as_ref()).await;
     let mut session = driver.open();
     let reading = match session.prepare_off().await {
         Ok(reading) => reading,
@@ -305,83 +253,6 @@ async fn still_claimed(context: &Context, job: &Job) -> Result<(), String> {
         return Err("the Node is Ready again".to_owned());
     }
     Ok(())
-}
-
-/// Reads in a session of its own until there is a run of Off, or until time is up.
-async fn read(
-    context: &Context,
-    job: &Job,
-    device: &Device,
-    window: Duration,
-    off_seen: &Notify,
-) -> (DeviceReadings, Option<String>) {
-    let nothing = |reason: String| {
-        let readings = DeviceReadings {
-            device: device.name.clone(),
-            version: device.version.clone(),
-            identity: device.identity.clone(),
-            readings: Vec::new(),
-        };
-        (
-            readings,
-            Some(format!("FenceDevice {}: {reason}", device.name)),
-        )
-    };
-    let (object, driver) = match driver(context, job, &device.name).await {
-        Ok(found) => found,
-        Err(reason) => return nothing(reason),
-    };
-    let early = job.early.as_ref();
-    let connected = early.and_then(|early| early.connected(&object, clock::since_boot()));
-    let (session, _turn) = match connected {
-        Some(connected) => connected,
-        None => {
-            let turn = context.devices.turn(&object, driver.as_ref());
-            let Ok(turn) = timeout(job.level.timeout, turn).await else {
-                let limit = job.level.timeout.as_secs();
-                return nothing(format!("another call to it has not ended within {limit} s"));
-            };
-            (driver.open(), turn)
-        }
-    };
-    let plan = ConfirmPlan {
-        reads: u32::try_from(job.settings.verification.off_reads_min).unwrap_or(u32::MAX),
-        period: job.settings.read_period,
-        window,
-        // A window that the core had to lengthen is not cut off by a level's short limit.
-        deadline: job.level.timeout.max(window + LOOK_TIMEOUT),
-    };
-    let watch = |reading: &Reading| {
-        if reading.state == PowerState::Off {
-            off_seen.notify_one();
-        }
-        // An error names nobody; a machine that answers must be the right one.
-        let named = reading.state != PowerState::Unknown || reading.identity.system_uuid.is_some();
-        match device.identity.check(&device.name, reading) {
-            Err(wrong) if named => ControlFlow::Break(wrong.to_string()),
-            _ => ControlFlow::Continue(()),
-        }
-    };
-    let confirmation = confirm(driver.as_ref(), session, &plan, Clock::SYSTEM, watch).await;
-    let failure = match confirmation.ended {
-        Ended::Stable => None,
-        Ended::Deadline(error) => Some(error.map_or_else(
-            || "not off in time".to_owned(),
-            |error: DeviceError| error.to_string(),
-        )),
-        Ended::Stopped(reason) => Some(reason),
-        Ended::Failed(error) => Some(error.to_string()),
-    };
-    let readings = DeviceReadings {
-        device: device.name.clone(),
-        version: resolve::version(&object),
-        identity: device.identity.clone(),
-        readings: confirmation.readings,
-    };
-    (
-        readings,
-        failure.map(|reason| format!("FenceDevice {}: {reason}", device.name)),
-    )
 }
 
 #[cfg(test)]

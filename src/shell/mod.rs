@@ -47,6 +47,7 @@ pub mod probe;
 pub mod resolve;
 pub mod revision;
 pub mod run;
+pub mod serialized;
 pub mod server;
 pub mod slim;
 pub mod stop;

@@ -9,15 +9,44 @@ use crate::api::fence::{ApprovalDecision, DesiredState, NodeFence, TriggerType};
 use crate::api::fence_status::NodeFenceStatus;
 use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::{ApprovalMode, FenceLevel, FenceMode, LevelRequirement};
-use crate::core::delay::HeldCondition;
+use crate::core::delay::{HeldCondition, Now, Since};
 use crate::core::incident::{Approval, Device, Level, Record, Settings};
 use crate::core::observed::NodeView;
-use crate::core::proof::{Require, Verification};
-use crate::core::{select, support};
+use crate::core::proof::{IdentityRule, Require, Verification};
+use crate::core::word::Word;
+use crate::core::{delay, select, support};
 use std::time::Duration;
 
-/// The settings of the incident, as of now. `node` is the Node as last seen, for labels and identity; nothing is claimed before
-/// `not_before` (time since boot).
+/// Name of the level of a human's word, where the NodeFence has none with driver `manual`.
+const BY_HAND: &str = "manualConfirmation";
+
+/// Moments of an incident that are told by the wall clock, and asked for once.
+#[derive(Debug, Clone, Copy)]
+pub struct Moments {
+    /// The node is not claimed before (time since boot).
+    pub not_before: Duration,
+    /// When a human gave the word, if anybody has.
+    pub word_given: Option<Since>,
+}
+
+impl Moments {
+    /// Of a NodeFence that this process hears of now.
+    pub fn of(fence: &NodeFence, now: Now) -> Self {
+        Self {
+            not_before: delay::not_before(&fence.spec.trigger, now),
+            word_given: None,
+        }
+    }
+
+    /// Notes the word when it is heard of first.
+    pub fn listen(&mut self, fence: &NodeFence, now: Now) {
+        let given = fence.spec.manual_confirmation.as_ref();
+        let heard = || given.map(|word| Since::at(word.time, now));
+        self.word_given = self.word_given.or_else(heard);
+    }
+}
+
+/// The settings of the incident, as of now. `node` is the Node as last seen, for labels and identity.
 pub fn settings(
     fence: &NodeFence,
     status: &NodeFenceStatus,
@@ -25,7 +54,7 @@ pub fn settings(
     policy: Option<&NodeFencingPolicy>,
     devices: (&Devices, &[FenceDevice]),
     record: &Record,
-    not_before: Duration,
+    moments: Moments,
 ) -> Settings {
     let spec = &fence.spec;
     let frozen = &spec.fence;
@@ -36,6 +65,11 @@ pub fn settings(
         .levels
         .iter()
         .map(|level| resolve_level(level, node, devices));
+    let mut levels: Vec<Level> = levels.collect();
+    let word = word(fence, moments);
+    if word.is_some() && !levels.iter().any(Level::is_manual) {
+        levels.push(by_hand(fence));
+    }
     Settings {
         fence: fence.metadata.name.clone().unwrap_or_default(),
         node: spec.node_name.clone(),
@@ -43,7 +77,7 @@ pub fn settings(
         boot_id: spec.boot_id.clone().or_else(|| status.boot_id.clone()),
         human,
         adopted: spec.trigger.type_ == TriggerType::External,
-        not_before,
+        not_before: moments.not_before,
         condition: HeldCondition::of(&spec.trigger),
         mode: frozen.mode,
         strategy: spec.recovery.strategy,
@@ -57,12 +91,12 @@ pub fn settings(
         },
         read_period: period,
         late_effect: Duration::from_secs(frozen.verification.late_effect_seconds.into()),
-        levels: levels.collect(),
+        levels,
         approval: approval(fence),
         approval_timeout: Duration::from_secs(frozen.approval.timeout_seconds.into()),
         approval_on_timeout: frozen.approval.on_timeout,
         unsupported: support::unsupported_fence(spec),
-        unheard: support::unheard(spec),
+        word,
         released: spec.desired_state == DesiredState::Released,
         stop: if human || spec.trigger.type_ == TriggerType::External {
             None
@@ -92,7 +126,11 @@ fn resolve_level(
             .map(|device| Device {
                 name: device.metadata.name.clone().unwrap_or_default(),
                 version: version(device),
-                identity: all.identity_rule(device, node),
+                identity: match device.spec.manual {
+                    Some(_) => IdentityRule::Skip,
+                    None => all.identity_rule(device, node),
+                },
+                manual: device.spec.manual.is_some(),
             })
     });
     let mut devices: Vec<Device> = serving.into_iter().flatten().collect();
@@ -107,6 +145,34 @@ fn resolve_level(
         retry_period: Duration::from_secs(level.retry_period_seconds.into()),
         timeout: Duration::from_secs(level.timeout_seconds.into()),
         devices,
+    }
+}
+
+/// What a human has said of the machine.
+fn word(fence: &NodeFence, moments: Moments) -> Option<Word> {
+    let said = fence.spec.manual_confirmation.as_ref()?;
+    Some(Word {
+        user: said.user.clone(),
+        reason: said.reason.clone(),
+        node_uid: said.node_uid.clone(),
+        given: moments.word_given?,
+    })
+}
+
+/// A human's word needs no FenceDevice: at three in the morning nobody should have to write one first.
+fn by_hand(fence: &NodeFence) -> Level {
+    Level {
+        name: BY_HAND.to_owned(),
+        require: Require::All,
+        attempts_max: 1,
+        retry_period: Duration::from_secs(5),
+        timeout: Duration::from_secs(60),
+        devices: vec![Device {
+            name: BY_HAND.to_owned(),
+            version: fence.metadata.uid.clone().unwrap_or_default(),
+            identity: IdentityRule::Skip,
+            manual: true,
+        }],
     }
 }
 

@@ -3,9 +3,10 @@
 use crate::bmc::{Act, Bmc, Request, reply};
 use crate::device::{driver, service, system};
 use node_fencing_operator::clock::Clock;
+use node_fencing_operator::core::proof::Require;
 use node_fencing_operator::core::reading::{PowerState, Reading};
 use node_fencing_operator::fence::FenceDriver;
-use node_fencing_operator::fence::confirm::{ConfirmPlan, Confirmation, Ended, confirm};
+use node_fencing_operator::fence::confirm::{ConfirmPlan, Confirmation, Ended, Together, confirm};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -19,7 +20,12 @@ const PLAN: ConfirmPlan = ConfirmPlan {
 async fn confirmed(bmc: &Bmc, plan: &ConfirmPlan) -> Confirmation {
     let driver = driver(bmc);
     let watch = |_: &Reading| ControlFlow::Continue(());
-    confirm(&driver, driver.open(), plan, Clock::SYSTEM, watch).await
+    confirm(&alone(*plan), 0, &driver, driver.open(), watch).await
+}
+
+/// A level of one device.
+fn alone(plan: ConfirmPlan) -> Together {
+    Together::new(Require::All, 1, plan, Clock::SYSTEM)
 }
 
 /// A system whose power state, request by request, is the next of these; the last one stays. `!` is a reset.
@@ -134,7 +140,7 @@ async fn a_connected_session_reads_on_its_connection() {
     session.connect().await.expect("a connection");
     assert!(bmc.requests().is_empty());
     let watch = |_: &Reading| ControlFlow::Break("seen enough".to_owned());
-    confirm(&driver, session, &PLAN, Clock::SYSTEM, watch).await;
+    confirm(&alone(PLAN), 0, &driver, session, watch).await;
     let requests = bmc.requests();
     assert!(!requests.is_empty());
     assert!(
@@ -180,7 +186,7 @@ async fn flapping_never_satisfies_the_window() {
     };
     let driver = driver(&bmc);
     let session = driver.open();
-    let confirmation = confirm(&driver, session, &PLAN, Clock::SYSTEM, stop_at_twelfth).await;
+    let confirmation = confirm(&alone(PLAN), 0, &driver, session, stop_at_twelfth).await;
     assert_eq!(confirmation.ended, Ended::Stopped("seen enough".to_owned()));
 }
 
@@ -243,7 +249,7 @@ async fn the_watcher_sees_every_reading_and_can_stop_the_reads() {
     };
     let driver = driver(&bmc);
     let session = driver.open();
-    let confirmation = confirm(&driver, session, &PLAN, Clock::SYSTEM, stop_at_second).await;
+    let confirmation = confirm(&alone(PLAN), 0, &driver, session, stop_at_second).await;
     assert_eq!(confirmation.ended, Ended::Stopped("claim lost".to_owned()));
     assert_eq!(confirmation.readings.len(), 2);
 }

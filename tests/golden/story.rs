@@ -281,7 +281,11 @@ fn happen(world: &mut World, event: &str) -> Result<(), String> {
             let user = user.replace("by ", "");
             world.settings.approval = Approval::Denied(user, why.to_owned());
         }
-        "confirmed" => world.settings.unheard = Some("this version does not implement `manualConfirmation` yet, so it proves nothing".to_owned()),
+        "confirmed" => {
+            let user_and_uid = rest.strip_prefix("by ").ok_or("nobody")?;
+            let (user, node_uid) = user_and_uid.split_once(" of ").unwrap_or((user_and_uid, "uid-1"));
+            world.confirmed(user, node_uid);
+        }
         "released" => world.settings.released = true,
         "policy" => world.settings.stop = Some(format!("NodeFencingPolicy prod {rest}")),
         "devices" => {

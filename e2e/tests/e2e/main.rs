@@ -16,6 +16,7 @@ mod detach_stuck;
 mod devices;
 mod failed_writes;
 mod hands_off;
+mod human_word;
 mod hung_kubelet;
 mod interop;
 mod lying_bmc;

@@ -14,7 +14,8 @@ use super::super::stage::Stage;
 use super::super::taint;
 use super::ending::broken;
 use super::level::{
-    current_level, fail, in_trouble, judge_level, lost_device, names, note_devices, order,
+    current_level, fail, heed_word, in_trouble, judge_level, lost_device, names, note_devices,
+    order,
 };
 use super::prove::prove;
 use super::{Moment, act, poll, wait};
@@ -55,6 +56,7 @@ pub(super) fn step(
     if let Some(decision) = quiesce(m, o, t) {
         return decision;
     }
+    heed_word(s, m, t.now);
     let Some(level) = current_level(s, m) else {
         let words = "no FenceDevice of any level serves the node any more".to_owned();
         return abort(m, node, claim, Stage::Aborted, words);
@@ -77,6 +79,7 @@ pub(super) fn step(
         return try_again(s, m, words, t);
     }
     if s.mode == FenceMode::PowerOff
+        && !level.is_manual()
         && let Some(decision) = power_off(s, m, &level, t)
     {
         return decision;
@@ -131,19 +134,17 @@ fn why_abort(s: &Settings, m: &Memory, node: &NodeView) -> Option<(Stage, String
 }
 
 /// S22: life after an off command means a device that lies or is wired to another machine.
-fn after_off(m: &Memory) -> &'static str {
-    let accepted = |attempt: &Attempt| {
-        attempt
-            .results
-            .values()
-            .any(|result| *result == OffResult::Accepted)
-    };
-    match m.attempt.as_ref().is_some_and(accepted) {
-        true => {
-            ", although its device accepted an off command: check the wiring and the identity of the device"
-        }
-        false => "",
+fn after_off(m: &Memory) -> String {
+    let results = m.attempt.iter().flat_map(|attempt| &attempt.results);
+    let accepted = results.filter(|(_, result)| **result == OffResult::Accepted);
+    let accepted: Vec<&str> = accepted.map(|(device, _)| device.as_str()).collect();
+    if accepted.is_empty() {
+        return String::new();
     }
+    format!(
+        ", although FenceDevice {} accepted an off command: check its wiring and its identity",
+        accepted.join(", ")
+    )
 }
 
 /// Takes our claim away, once no command of ours is on its way any more.

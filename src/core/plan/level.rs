@@ -5,12 +5,27 @@ use super::super::incident::{
 };
 use super::super::proof::{NotProven, Require};
 use super::super::reading::{PowerState, Reading};
+use super::super::word::heard;
 use std::time::Duration;
 
 /// Escalation: every level has been tried in vain.
 pub(super) const DEVICE_FAILED: &str = "DeviceFailed";
 /// Longest pause between two rounds over all levels.
 pub(super) const ROUND_PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// A human's word is given: the level that rests on it has its turn at once, once.
+pub(super) fn heed_word(s: &Settings, m: &mut Memory, now: Duration) {
+    if m.word_heeded || m.busy.is_some() || heard(s, now).is_err() {
+        return;
+    }
+    if let Some(index) = s.levels.iter().position(Level::is_manual) {
+        m.word_heeded = true;
+        m.retry_at = None;
+        m.failures = 0;
+        m.level = index;
+        m.sights.clear();
+    }
+}
 
 /// Device work with the level that is tried now.
 pub(super) fn order(m: &mut Memory, order: DeviceOrder) -> Effect {
@@ -79,11 +94,12 @@ pub(super) fn lost_device(m: &Memory, level: &Level) -> Option<String> {
 /// A try has failed: again after a pause, then the next level, then a longer pause and all of them again. From then on a
 /// human is called.
 pub(super) fn fail(s: &Settings, m: &mut Memory, words: String, now: Duration) {
-    m.last_failure = Some(words);
     m.failures += 1;
     let Some(level) = current_level(s, m) else {
+        m.last_failure = Some(words);
         return;
     };
+    m.level_failures.insert(level.name.clone(), words);
     let mut pause = level.retry_period;
     if m.failures >= level.attempts_max {
         m.failures = 0;
@@ -106,8 +122,33 @@ pub(super) fn fail(s: &Settings, m: &mut Memory, words: String, now: Duration) {
         }
     }
     m.alarm = (m.rounds > 0).then_some(DEVICE_FAILED);
+    m.last_failure = Some(why_all(s, m));
     let pause = pause * 2u32.pow(m.rounds.saturating_sub(1).min(4));
     m.retry_at = Some(now + pause.min(ROUND_PAUSE_MAX.max(level.retry_period)));
+}
+
+/// Why each of the levels failed last, in their order, and the last way out once all of them have.
+fn why_all(s: &Settings, m: &Memory) -> String {
+    let failed = s.levels.iter().filter_map(|level| {
+        let words = m.level_failures.get(&level.name)?;
+        Some((&level.name, words))
+    });
+    let failed: Vec<_> = failed.collect();
+    let mut words: Vec<String> = match *failed {
+        [(_, words)] => vec![words.clone()],
+        _ => {
+            let all = failed
+                .iter()
+                .map(|(name, words)| format!("level {name}: {words}"));
+            all.collect()
+        }
+    };
+    if m.rounds > 0 && s.word.is_none() {
+        let way_out =
+            "if you know that the machine has no power, confirm it by `spec.manualConfirmation`";
+        words.push(way_out.to_owned());
+    }
+    words.join("; ")
 }
 
 /// A device that did not answer, or not for this machine.
@@ -162,6 +203,9 @@ pub(super) fn judge_level<E>(
 }
 
 pub(super) fn names(level: &Level) -> String {
+    if level.is_manual() {
+        return "a human's word".to_owned();
+    }
     let names: Vec<&str> = level
         .devices
         .iter()

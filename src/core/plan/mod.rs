@@ -15,6 +15,7 @@ use super::incident::{Decision, Effect, Memory, Settings};
 use super::observed::{NodeView, Observed, PodView, Seen};
 use super::stage::Stage;
 use super::taint;
+use super::word::heard;
 use std::time::Duration;
 
 /// Writes that fail in a row before a human is called.
@@ -183,11 +184,11 @@ pub fn step(
     if moment.now < settings.not_before {
         decision.escalation = None;
     }
-    if let Some(words) = &settings.unheard
+    if let Some(words) = word_refused(settings, memory, moment.now)
         && decision.escalation.is_none()
         && !decision.stage.is_ended()
     {
-        decision.escalation = Some(("Unsupported", words.clone()));
+        decision.escalation = Some(("ConfirmationRefused", words));
     }
     // What was refused before the end is in nobody's way any more.
     if let Some(message) = &memory.denied
@@ -199,6 +200,13 @@ pub fn step(
         decision.escalation = Some(("AdmissionDenied", words));
     }
     decision
+}
+
+/// Why a human's word that was given counts for nothing, while one is of use.
+fn word_refused(settings: &Settings, memory: &Memory, now: Duration) -> Option<String> {
+    let is_proven = memory.evidence || memory.tainted || settings.record.evidence;
+    settings.word.as_ref().filter(|_| !is_proven)?;
+    heard(settings, now).err()
 }
 
 fn decide(

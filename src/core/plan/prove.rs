@@ -67,6 +67,7 @@ pub(super) fn prove(
         lease_now,
         quiesced,
         devices: &readings,
+        others: &m.others,
         require: level.require,
         verification: &verification,
         kubelet_answers: o.kubelet_answers || m.kubelet_answered,

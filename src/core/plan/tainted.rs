@@ -242,6 +242,14 @@ fn watch_power(
     let settled = m.reoff_settles_at.is_none_or(|at| t.now >= at);
     // Once everything has detached, a machine that is powered on again is the recovery that a release may wait for.
     let came_back = m.drained.is_none() && is_on(m);
+    if came_back && level.is_manual() {
+        // Nobody is asked to cut it by hand where a device can.
+        if let Some(index) = s.levels.iter().position(|level| reads_on(m, level)) {
+            m.level = index;
+            m.sights.clear();
+        }
+        return None;
+    }
     if s.mode == FenceMode::PowerOff
         && settled
         && m.reoffs < REOFFS_MAX
@@ -311,6 +319,13 @@ fn turn_off_again(m: &mut Memory, level: &Level, attempt: Attempt, t: &Moment) -
 fn asked_or_failed(sight: &Sight) -> Duration {
     let reading = sight.reading.as_ref();
     reading.map_or(sight.at, |reading| reading.asked)
+}
+
+/// Does a device of this level read On?
+fn reads_on(m: &Memory, level: &Level) -> bool {
+    let is_own = |sight: &&Sight| level.devices.iter().any(|own| own.name == sight.device);
+    let mut sights = m.sights.iter().filter(is_own);
+    sights.any(|sight| sight.state() == PowerState::On)
 }
 
 /// Does a device read On?

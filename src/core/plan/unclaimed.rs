@@ -5,7 +5,7 @@
 
 use super::super::budget::Hold;
 use super::super::incident::{
-    Approval, Decision, DeviceOrder, Effect, Level, Memory, OwnClaim, Settings, Sight,
+    Approval, Decision, Device, DeviceOrder, Effect, Level, Memory, OwnClaim, Settings, Sight,
 };
 use super::super::observed::{NodeView, Observed, Ready};
 use super::super::reading::PowerState;
@@ -13,8 +13,8 @@ use super::super::stage::Stage;
 use super::super::taint;
 use super::ending::ended;
 use super::level::{
-    DEVICE_FAILED, Failure, ROUND_PAUSE_MAX, answer, current_level, fail, in_trouble, judge_level,
-    names, note_devices, order, state_word,
+    DEVICE_FAILED, Failure, ROUND_PAUSE_MAX, answer, current_level, fail, heed_word, in_trouble,
+    judge_level, names, note_devices, order, state_word,
 };
 use super::{Moment, act, close, wait};
 use crate::api::settings::{ApprovalTimeout, FenceMode};
@@ -174,6 +174,7 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
     if let (Some(hold), true) = (&o.hold, m.checked) {
         return held_by_budget(hold);
     }
+    heed_word(s, m, t.now);
     let Some(level) = current_level(s, m) else {
         let words = format!(
             "no FenceDevice of any level serves Node {}; create one, or correct `fence.levels[].deviceSelector`",
@@ -205,7 +206,7 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
         return in_trouble(m, asks);
     }
     m.checked = false;
-    match usable(&level, &m.sights, s.mode) {
+    match usable(s, &level, &m.sights) {
         Ok(()) => seen_through(s, m, node, &level, o, t),
         Err(Unusable::StillOn(words)) => {
             m.sights.clear();
@@ -316,10 +317,16 @@ enum Unusable {
 }
 
 /// Do the answers allow a claim? In ConfirmOnly the machine has to read Off already.
-fn usable(level: &Level, sights: &[Sight], mode: FenceMode) -> Result<(), Unusable> {
+fn usable(s: &Settings, level: &Level, sights: &[Sight]) -> Result<(), Unusable> {
+    if let (true, Some(words)) = (level.is_manual(), refuted(s, level, sights)) {
+        return Err(Unusable::Failed(Failure {
+            reason: "ConfirmationRefused",
+            words,
+        }));
+    }
     judge_level(level, |device| {
         let reading = answer(device, sights).map_err(Unusable::Failed)?;
-        match (mode, reading.state) {
+        match (s.mode, reading.state) {
             (FenceMode::ConfirmOnly, PowerState::Off) | (FenceMode::PowerOff, _) => Ok(()),
             _ => Err(Unusable::StillOn(format!(
                 "FenceDevice {} reads {} ({}): mode ConfirmOnly never turns a machine off; it is looked at again every {} s",
@@ -330,6 +337,19 @@ fn usable(level: &Level, sights: &[Sight], mode: FenceMode) -> Result<(), Unusab
             ))),
         }
     })
+}
+
+/// A human's word counts only where no device says that the machine is on (S21).
+fn refuted(s: &Settings, level: &Level, sights: &[Sight]) -> Option<String> {
+    let reads_on = |device: &Device| {
+        let reading = answer(device, sights).ok()?;
+        let is_on = matches!(reading.state, PowerState::On | PowerState::Transitional);
+        is_on.then(|| (device.name.clone(), reading.raw.clone()))
+    };
+    let (name, raw) = s.witnesses(level).find_map(reads_on)?;
+    Some(format!(
+        "the confirmation is refused while a device says that the machine is on: FenceDevice {name} reads {raw}; cut the machine's power, or correct the device if it is wired to another machine"
+    ))
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ struct Good {
     node: NodeView,
     lease_now: LeaseView,
     devices: Vec<DeviceReadings>,
+    others: Vec<DeviceReadings>,
     require: Require,
     verification: Verification,
     now: Duration,
@@ -74,6 +75,7 @@ fn good() -> Good {
             renew_time: "renewal-1".to_owned(),
         },
         devices: vec![device("bmc")],
+        others: Vec::new(),
         require: Require::All,
         verification: Verification {
             off_reads_min: 2,
@@ -97,6 +99,7 @@ fn judged(change: impl FnOnce(&mut Good)) -> Result<Proof, NotProven> {
         lease_now: &good.lease_now,
         quiesced: seconds(10.0),
         devices: &good.devices,
+        others: &good.others,
         require: good.require,
         verification: &good.verification,
         kubelet_answers: false,
@@ -245,6 +248,51 @@ fn all_devices_or_any_one() {
         judged(|good| good.devices.clear()),
         Err(NotProven::NoDevice)
     ));
+}
+
+#[test]
+fn a_device_of_another_level_that_reads_on_contradicts() {
+    let other = |state: PowerState, uuid: &str| {
+        judged(|good| {
+            let mut other = device("pdu");
+            other.readings.truncate(1);
+            other.readings[0].state = state;
+            other.readings[0].identity.system_uuid = Some(uuid.to_owned());
+            good.others.push(other);
+        })
+    };
+    for state in [PowerState::On, PowerState::Transitional] {
+        let outcome = other(state, MACHINE).expect_err("no proof");
+        assert!(outcome.is_contradiction(), "{outcome}");
+        assert!(other(state, "99999999-2222-4333-8444-555555555555").is_ok());
+    }
+    for state in [PowerState::Off, PowerState::Unknown] {
+        assert!(other(state, MACHINE).is_ok());
+    }
+}
+
+#[test]
+fn two_supplies_that_were_off_one_after_the_other_prove_nothing() {
+    let second_supply = |first: f64, last: f64, require: Require| {
+        judged(move |good| {
+            good.devices.push(DeviceReadings {
+                readings: vec![off(first), off(last)],
+                ..device("pdu")
+            });
+            good.require = require;
+            good.now = seconds(last + 0.5);
+        })
+    };
+    for (first, last) in [(13.5, 15.0), (12.5, 15.0)] {
+        let outcome = second_supply(first, last, Require::All);
+        assert!(
+            matches!(&outcome, Err(NotProven::NotOffTogether { devices, .. }) if devices == "FenceDevice bmc, pdu"),
+            "{outcome:?}"
+        );
+    }
+    // From the answer at 11.9 s to the question at 13 s.
+    assert!(second_supply(11.8, 15.0, Require::All).is_ok());
+    assert!(second_supply(13.5, 15.0, Require::Any).is_ok());
 }
 
 #[test]

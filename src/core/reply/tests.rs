@@ -152,6 +152,7 @@ fn only_the_answer_to_the_last_order_is_listened_to() {
     let readings = || DeviceReply::Confirmed {
         readings: Vec::new(),
         failures: Vec::new(),
+        others: Vec::new(),
         kubelet_answers: false,
         pods: Vec::new(),
     };
@@ -231,6 +232,7 @@ fn only_pods_that_were_listed_before_the_last_reading_count() {
         let reply = DeviceReply::Confirmed {
             readings,
             failures: Vec::new(),
+            others: Vec::new(),
             kubelet_answers: false,
             pods,
         };

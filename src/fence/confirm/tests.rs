@@ -12,7 +12,7 @@ fn a_fault_bit_starts_the_run_again() {
     };
     let mut run = Run::default();
     for (faults, offs) in [(&[][..], 1), (&[], 2), (&["PowerFault"], 0), (&[], 1)] {
-        run.count(&off(faults), None);
+        run.count(&off(faults));
         assert_eq!(run.offs, offs);
     }
 }

@@ -216,10 +216,10 @@ async fn settings_that_cannot_be_used_name_the_field() {
 async fn a_driver_of_a_later_version_is_said_to_be_one() {
     let cluster = Cluster::new().await;
     let error = cluster
-        .error(&device("bmc", json!({"nodeName": "w1", "manual": {}})))
+        .error(&device("bmc", json!({"nodeName": "w1", "aws": {}})))
         .await;
     assert_eq!(error.reason(), "Unsupported");
-    assert!(error.to_string().contains("`manual`"), "{error}");
+    assert!(error.to_string().contains("`aws`"), "{error}");
 }
 
 #[tokio::test]
@@ -235,18 +235,13 @@ async fn a_device_is_talked_to_by_one_at_a_time() {
     };
     let one = plain();
     let driver = driver_of(&one).await;
-    let turn = cluster.devices.turn(&one, driver.as_ref()).await;
-    assert!(cluster.devices.turn_now(&one, driver.as_ref()).is_none());
+    let turn = cluster.devices.turn(driver.as_ref()).await;
+    assert!(cluster.devices.turn_now(driver.as_ref()).is_none());
     let other = with_redfish(json!({"address": "https://10.0.0.2"}));
     let other_driver = driver_of(&other).await;
-    assert!(
-        cluster
-            .devices
-            .turn_now(&other, other_driver.as_ref())
-            .is_some()
-    );
+    assert!(cluster.devices.turn_now(other_driver.as_ref()).is_some());
     drop(turn);
-    assert!(cluster.devices.turn_now(&one, driver.as_ref()).is_some());
+    assert!(cluster.devices.turn_now(driver.as_ref()).is_some());
 }
 
 #[tokio::test]
@@ -259,14 +254,22 @@ async fn devices_of_a_group_take_turns() {
         device
     };
     let (one, other) = (in_group("https://10.0.0.1"), in_group("https://10.0.0.2"));
-    let driver = cluster.devices.driver(&one, "w1").await.expect("a driver");
-    let _turn = cluster.devices.turn(&one, driver.as_ref()).await;
-    let driver = cluster
-        .devices
-        .driver(&other, "w2")
-        .await
-        .expect("a driver");
-    assert!(cluster.devices.turn_now(&other, driver.as_ref()).is_none());
+    let driver_of = async |device, node: &str| {
+        let driver = cluster.devices.driver(device, node).await;
+        driver.expect("a driver")
+    };
+    let (driver, other_driver) = (driver_of(&one, "w1").await, driver_of(&other, "w2").await);
+    // Both may be in a session, as two supplies of a machine are while they are read off together.
+    let _turn = cluster.devices.turn(driver.as_ref()).await;
+    assert!(cluster.devices.turn_now(other_driver.as_ref()).is_some());
+    let group = cluster.devices.turn_named("group rack7".to_owned());
+    let busy = Arc::clone(&group).lock_owned().await;
+    let mut session = other_driver.open();
+    let mut call = session.connect();
+    assert!(futures::poll!(&mut call).is_pending());
+    drop(busy);
+    assert!(call.await.is_err(), "there is nothing at its address");
+    assert!(group.try_lock().is_ok());
 }
 
 #[tokio::test]

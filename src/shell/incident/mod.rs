@@ -11,10 +11,10 @@ use super::context::Context;
 use super::detect::now;
 use super::early::EarlyDrivers;
 use super::observe::{self, Reads};
+use super::resolve::Moments;
 use crate::api::fence::NodeFence;
 use crate::api::fence_status::NodeFenceStatus;
 use crate::clock;
-use crate::core::delay;
 use crate::core::incident::{DeviceReply, Memory, Record};
 use crate::core::observed::Seen;
 use crate::core::record;
@@ -49,8 +49,7 @@ type Shared = Arc<tokio::sync::Mutex<Incident>>;
 pub struct Incident {
     memory: Memory,
     record: Record,
-    /// The node is not claimed before (time since boot).
-    not_before: Duration,
+    moments: Moments,
     /// The record as it should be.
     status: NodeFenceStatus,
     stored: Stored,
@@ -100,12 +99,12 @@ impl Incidents {
 
     fn begin(&self, fence: NodeFence) -> Shared {
         let (name, uid) = (fence.name_any(), fence.uid().unwrap_or_default());
-        let not_before = delay::not_before(&fence.spec.trigger, now());
+        let moments = Moments::of(&fence, now());
         let stored = Stored::from(fence);
         let incident = Arc::new(tokio::sync::Mutex::new(Incident {
             memory: Memory::default(),
             record: record::read(&stored.status, clock::wall()),
-            not_before,
+            moments,
             status: stored.status.clone(),
             stored,
             job: None,

@@ -14,6 +14,7 @@ use crate::core::reply::{Asked, learn};
 use crate::core::stage::Stage;
 use crate::core::taint;
 use crate::shell::brakes::Applicant;
+use crate::shell::detect::now;
 use crate::shell::observe::{self, Reads};
 use crate::shell::resolve;
 use kube::ResourceExt;
@@ -42,6 +43,7 @@ impl Round<'_> {
             None => self.read().await,
         };
         let policy = self.policy();
+        self.incident.moments.listen(self.fence, now());
         let devices = self.context.caches.devices();
         let settings = resolve::settings(
             self.fence,
@@ -50,7 +52,7 @@ impl Round<'_> {
             policy.as_ref(),
             (&self.context.devices, &devices),
             &self.incident.record,
-            self.incident.not_before,
+            self.incident.moments,
         );
         self.listen(&settings, answers);
         let needs = plan::needs(&settings, &self.incident.memory, reads.node());

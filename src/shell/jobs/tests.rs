@@ -3,7 +3,9 @@
 mod early;
 
 use super::*;
+use crate::api::settings::FenceMode;
 use crate::core::fixtures::{self, MACHINE};
+use crate::core::reading::PowerState;
 use crate::shell::fake::{self, Cluster, failure};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -49,7 +51,12 @@ impl Lab {
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "bmc"},
             "data": {"username": "cm9vdA==", "password": "c2VjcmV0"},
         });
-        let devices = fake::list("FenceDevice", "7", &[device]);
+        let mut second = device.clone();
+        second["metadata"]["name"] = json!("bmc-2");
+        // Another system of the same service: each has a turn of its own.
+        second["spec"]["redfish"]["systemID"] = json!("2");
+        cluster.put("GET /redfish/v1/Systems/2", 200, system("On", MACHINE));
+        let devices = fake::list("FenceDevice", "7", &[device, second]);
         cluster.put(
             "GET /apis/nodefencing.io/v1alpha1/fencedevices",
             200,
@@ -305,4 +312,64 @@ async fn the_pods_are_listed_before_the_power_is_read_last() {
             "{last:?} {pods:?}"
         );
     }
+}
+
+/// S22: the outlet that was switched off may be another machine's.
+#[tokio::test]
+async fn the_devices_of_other_levels_are_asked_once_the_level_reads_off() {
+    let lab = Lab::new().await;
+    lab.cluster.put(SYSTEM, 200, system("Off", MACHINE));
+    let mut settings = fixtures::settings();
+    let mut other = fixtures::level();
+    other.name = "other".to_owned();
+    for name in ["bmc-2", "gone"] {
+        other.devices[0].name = name.to_owned();
+        settings.levels.push(other.clone());
+    }
+    let confirm = DeviceOrder::Confirm {
+        window: Duration::from_millis(20),
+    };
+    match lab.run_in(settings, confirm, None).await {
+        DeviceReply::Confirmed { others, .. } => {
+            let asked: Vec<&str> = others.iter().map(|other| other.device.as_str()).collect();
+            assert_eq!(asked, ["bmc-2"], "one that was deleted says nothing");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_human_s_word_is_looked_at_beside_every_device_of_the_node() {
+    let lab = Lab::new().await;
+    let mut level = fixtures::level();
+    level.devices[0].name = "manualConfirmation".to_owned();
+    level.devices[0].manual = true;
+    let job = Job {
+        early: None,
+        order: DeviceOrder::Look,
+        level: level.clone(),
+        settings: fixtures::settings(),
+        claim: None,
+    };
+    let states = async |job: &Job| match run(&lab.context, job).await {
+        DeviceReply::Looked { sights, .. } => sights.iter().map(Sight::state).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(states(&job).await, [PowerState::Unknown, PowerState::On]);
+    let now = crate::shell::detect::now();
+    let word = word::Word {
+        user: "alice".to_owned(),
+        reason: "seen dark".to_owned(),
+        node_uid: "uid-1".to_owned(),
+        given: crate::core::delay::Since::at(now.wall, now),
+    };
+    let confirmed = Job {
+        settings: Settings {
+            word: Some(word),
+            ..fixtures::settings()
+        },
+        ..job
+    };
+    assert_eq!(states(&confirmed).await, [PowerState::Off, PowerState::On]);
+    assert_eq!(lab.requests(), [SYSTEM, SYSTEM], "nobody else was asked");
 }

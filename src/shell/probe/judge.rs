@@ -141,6 +141,7 @@ fn reachable(outcome: &Result<Probe, DeviceError>) -> Part {
         DeviceError::Credentials(_)
         | DeviceError::Settings { .. }
         | DeviceError::Unsupported { .. }
+        | DeviceError::HumanNeeded { .. }
         | DeviceError::Cluster { .. } => part(Unknown, error.reason(), error.to_string()),
         DeviceError::AuthFailed { .. }
         | DeviceError::PermissionDenied { .. }
@@ -182,6 +183,9 @@ fn ready(finding: &Finding, duplicate: bool, identity: Option<&Part>) -> Part {
         .filter(|identity| identity.status == False || identity.reason == NOT_PINNED || duplicate);
     match (&finding.outcome, refused) {
         (_, Some(identity)) if duplicate => part(False, identity.reason, identity.words.clone()),
+        (Err(error @ DeviceError::HumanNeeded { .. }), _) => {
+            part(Unknown, error.reason(), error.to_string())
+        }
         (Err(error), _) => part(False, error.reason(), error.to_string()),
         (_, Some(identity)) => part(False, identity.reason, identity.words.clone()),
         (Ok(probe), None) => match &probe.off_denied {

@@ -138,7 +138,7 @@ impl Prober {
             }
         };
         let driver = access.driver;
-        let _turn = self.devices.turn_now(device, driver.as_ref())?;
+        let _turn = self.devices.turn_now(driver.as_ref())?;
         let limit = Duration::from_secs(device.spec.probe.timeout_seconds.into()) + GRACE;
         let begun = self.clock.since_boot();
         let mut session = driver.open();

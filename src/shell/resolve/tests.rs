@@ -69,7 +69,10 @@ async fn a_fence_that_runs_keeps_its_own_mode_and_two_readings_at_least() {
             Some(&policy),
             devices,
             &record,
-            Duration::ZERO,
+            Moments {
+                not_before: Duration::ZERO,
+                word_given: None,
+            },
         )
     };
     for (asked, read) in [(0, 2), (1, 2), (2, 2), (5, 5)] {

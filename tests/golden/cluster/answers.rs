@@ -141,6 +141,28 @@ impl World {
         Ok(())
     }
 
+    fn read(&self, device: &Device, answer: &Answer) -> Result<DeviceReadings, String> {
+        Ok(DeviceReadings {
+            device: device.name.clone(),
+            version: device.version.clone(),
+            identity: device.identity.clone(),
+            readings: answer.readings(self.now)?,
+        })
+    }
+
+    /// What devices of other levels have said before those of the level had all answered.
+    fn others(&self, pending: &Pending) -> Result<Vec<DeviceReadings>, String> {
+        let said = self.witnesses(pending).into_iter();
+        said.map(|(device, answer)| self.read(device, answer))
+            .collect()
+    }
+
+    fn witnesses<'a>(&'a self, pending: &'a Pending) -> Vec<(&'a Device, &'a Answer)> {
+        let witnesses = self.settings.witnesses(&pending.level);
+        let said = |device: &'a Device| Some((device, pending.answers.get(&device.name)?));
+        witnesses.filter_map(said).collect()
+    }
+
     fn reply(&mut self, pending: &Pending) -> Result<DeviceReply, String> {
         let answered = pending.level.devices.iter().filter_map(|device| {
             let answer = pending.answers.get(&device.name)?;
@@ -159,8 +181,12 @@ impl World {
                         at: self.now,
                     })
                 };
+                let witnesses = self.witnesses(pending);
                 DeviceReply::Looked {
-                    sights: answered.map(sight).collect::<Result<_, String>>()?,
+                    sights: answered
+                        .chain(witnesses)
+                        .map(sight)
+                        .collect::<Result<_, String>>()?,
                     pods: (!self.pods_unreadable).then(|| self.pods.clone()),
                 }
             }
@@ -177,15 +203,8 @@ impl World {
                 DeviceReply::Commanded(results)
             }
             DeviceOrder::Confirm { .. } => {
-                let read = |(device, answer): (&Device, &Answer)| {
-                    Ok(DeviceReadings {
-                        device: device.name.clone(),
-                        version: device.version.clone(),
-                        identity: device.identity.clone(),
-                        readings: answer.readings(self.now)?,
-                    })
-                };
-                let readings: Vec<_> = answered.map(read).collect::<Result<_, String>>()?;
+                let readings = answered.map(|(device, answer)| self.read(device, answer));
+                let readings: Vec<_> = readings.collect::<Result<_, String>>()?;
                 // Listed right before the power was read last.
                 let last = readings.iter().filter_map(|device| device.readings.last());
                 let answered = last.map(|reading| reading.asked).min();
@@ -196,6 +215,7 @@ impl World {
                 DeviceReply::Confirmed {
                     readings,
                     failures: Vec::new(),
+                    others: self.others(pending)?,
                     kubelet_answers: self.kubelet_answers
                         && self.settings.mode == FenceMode::ConfirmOnly,
                     pods: (!self.pods_unreadable).then(list).into_iter().collect(),

@@ -16,6 +16,7 @@ use node_fencing_operator::api::settings::{
     ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
 };
 use node_fencing_operator::core::budget::Hold;
+use node_fencing_operator::core::delay::{Now, Since};
 use node_fencing_operator::core::incident::{
     Approval, Decision, Device, Effect, Level, Memory, Record, Settings,
 };
@@ -27,6 +28,7 @@ use node_fencing_operator::core::proof::{IdentityRule, Require, Verification};
 use node_fencing_operator::core::record;
 use node_fencing_operator::core::stage::Stage;
 use node_fencing_operator::core::taint::NodePatch;
+use node_fencing_operator::core::word::Word;
 use std::time::Duration;
 
 /// System UUID of the machine that the node runs on.
@@ -97,7 +99,7 @@ impl World {
             approval_timeout: Duration::from_secs(3600),
             approval_on_timeout: ApprovalTimeout::Wait,
             unsupported: None,
-            unheard: None,
+            word: None,
             released: false,
             stop: None,
             record: Record::default(),
@@ -134,7 +136,35 @@ impl World {
             name: name.to_owned(),
             version: "uid/1".to_owned(),
             identity: IdentityRule::Is(MACHINE.to_owned()),
+            manual: false,
         }
+    }
+
+    /// A human gives a word now, about the Node with this UID.
+    pub fn confirmed(&mut self, user: &str, node_uid: &str) {
+        const BY_HAND: &str = "manualConfirmation";
+        let heard = Now {
+            boot: self.now,
+            wall: WALL,
+        };
+        self.settings.word = Some(Word {
+            user: user.to_owned(),
+            reason: "seen dark".to_owned(),
+            node_uid: node_uid.to_owned(),
+            given: Since::at(WALL, heard),
+        });
+        self.settings.levels.push(Level {
+            name: BY_HAND.to_owned(),
+            require: Require::All,
+            attempts_max: 1,
+            retry_period: Duration::from_secs(5),
+            timeout: Duration::from_secs(60),
+            devices: vec![Device {
+                identity: IdentityRule::Skip,
+                manual: true,
+                ..Self::device(BY_HAND)
+            }],
+        });
     }
 
     /// Does a level of the settings name this device?

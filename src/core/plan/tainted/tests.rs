@@ -16,6 +16,7 @@ fn settings(mode: FenceMode) -> Settings {
         name: "bmc".to_owned(),
         version: "uid/1".to_owned(),
         identity: IdentityRule::Skip,
+        manual: false,
     };
     Settings {
         fence: "node-1-abcd".to_owned(),

@@ -1,6 +1,8 @@
 //! What is made beside a claim: used by the first readings for a second, and in nobody's way.
 
 use super::*;
+use crate::api::settings::FenceMode;
+use tokio::time::sleep;
 
 async fn early(lab: &Lab, mode: FenceMode) -> EarlyDrivers {
     EarlyDrivers::of(&lab.context, mode, &fixtures::level(), "worker-1").await
@@ -25,12 +27,21 @@ async fn a_driver_that_was_made_beside_the_claim_is_used_for_a_second() {
     let device = lab.context.caches.device("bmc").expect("the device");
     let made = early(&lab, FenceMode::PowerOff).await;
     let now = clock::since_boot();
-    assert!(made.driver(&device, now).is_some());
+    assert!(
+        made.driver("bmc", &resolve::version(&device), now)
+            .is_some()
+    );
     let late = now + Duration::from_millis(1001);
-    assert!(made.driver(&device, late).is_none());
+    assert!(
+        made.driver("bmc", &resolve::version(&device), late)
+            .is_none()
+    );
     let mut corrected = device.clone();
     corrected.metadata.generation = Some(2);
-    assert!(made.driver(&corrected, now).is_none());
+    assert!(
+        made.driver("bmc", &resolve::version(&corrected), now)
+            .is_none()
+    );
     let secrets_read = || {
         let requests = lab.cluster.requests();
         let of_secrets = |line: &&String| line.contains("secrets/bmc");
@@ -48,40 +59,50 @@ async fn a_connection_that_was_opened_beside_the_claim_is_given_away_once() {
     let lab = Lab::new().await;
     let device = lab.context.caches.device("bmc").expect("the device");
     let powered_off = early(&lab, FenceMode::PowerOff).await;
-    let driver = powered_off.driver(&device, clock::since_boot());
+    let driver = powered_off.driver("bmc", &resolve::version(&device), clock::since_boot());
     let driver = driver.expect("a driver");
-    let is_free = || {
-        lab.context
-            .devices
-            .turn_now(&device, driver.as_ref())
-            .is_some()
-    };
+    let is_free = || lab.context.devices.turn_now(driver.as_ref()).is_some();
     assert!(is_free());
 
     let made = early(&lab, FenceMode::ConfirmOnly).await;
     until(|| made.is_connected()).await;
     assert!(!is_free());
     assert_eq!(lab.requests(), [""; 0]);
-    let connected = made.connected(&device, clock::since_boot());
+    let connected = made.connected("bmc", &resolve::version(&device), clock::since_boot());
     assert!(connected.is_some() && !is_free());
-    assert!(made.connected(&device, clock::since_boot()).is_none());
+    assert!(
+        made.connected("bmc", &resolve::version(&device), clock::since_boot())
+            .is_none()
+    );
     drop(connected);
     assert!(is_free());
 
     let made = early(&lab, FenceMode::ConfirmOnly).await;
     until(|| made.is_connected()).await;
     let late = clock::since_boot() + Duration::from_millis(1001);
-    assert!(made.connected(&device, late).is_none() && is_free());
+    assert!(
+        made.connected("bmc", &resolve::version(&device), late)
+            .is_none()
+            && is_free()
+    );
 
     let unused = early(&lab, FenceMode::ConfirmOnly).await;
     until(|| unused.is_connected()).await;
     until(is_free).await;
     assert!(!unused.is_connected());
 
-    let _turn = lab.context.devices.turn(&device, driver.as_ref()).await;
+    let _turn = lab.context.devices.turn(driver.as_ref()).await;
     let second = early(&lab, FenceMode::ConfirmOnly).await;
-    assert!(second.driver(&device, clock::since_boot()).is_some());
-    assert!(second.connected(&device, clock::since_boot()).is_none());
+    assert!(
+        second
+            .driver("bmc", &resolve::version(&device), clock::since_boot())
+            .is_some()
+    );
+    assert!(
+        second
+            .connected("bmc", &resolve::version(&device), clock::since_boot())
+            .is_none()
+    );
 }
 
 /// Whatever is ordered, the connection's turn is in nobody's way.

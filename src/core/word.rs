@@ -1,0 +1,127 @@
+//! A human's word that the machine is off (`spec.manualConfirmation` of a NodeFence): what it counts for, and for how long.
+//!
+//! It stands in for the reading of a device where no device can answer any more, a dark rack above all. It is about one Node,
+//! by its UID, and power comes back without asking whoever gave the word, so it dies. It is one reading among others: the quiesce,
+//! the kubelet's Lease and every device that does answer may still speak against it.
+
+use super::delay::Since;
+use super::incident::Settings;
+use std::time::Duration;
+
+/// A word counts this long: long enough to claim, to quiesce and to see the volumes off.
+pub const WORD_LIFE: Duration = Duration::from_secs(15 * 60);
+
+/// What a human has said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Word {
+    /// Who.
+    pub user: String,
+    /// How it was verified.
+    pub reason: String,
+    /// UID of the Node that it is about.
+    pub node_uid: String,
+    /// When.
+    pub given: Since,
+}
+
+/// A word that counts now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heard {
+    /// Who gave it.
+    pub user: String,
+    /// It counts until then (time since boot).
+    pub valid_until: Duration,
+}
+
+/// The word that counts at `now` (time since boot); otherwise why there is none, and the way out.
+pub fn heard(settings: &Settings, now: Duration) -> Result<Heard, String> {
+    let fence = &settings.fence;
+    let node_uid = settings.node_uid.as_deref().unwrap_or_default();
+    let Some(word) = &settings.word else {
+        return Err(format!(
+            "nobody has confirmed that the machine is off; look at it, cut its power, and set `spec.manualConfirmation` of NodeFence {fence}, for Node UID {node_uid}"
+        ));
+    };
+    let user = &word.user;
+    if word.node_uid != node_uid {
+        return Err(format!(
+            "the word of {user} is about Node UID {}, NodeFence {fence} is about Node UID {node_uid}: it confirms nothing; create another NodeFence and confirm that one",
+            word.node_uid
+        ));
+    }
+    let valid_until = word.given.over(WORD_LIFE);
+    if now >= valid_until {
+        return Err(format!(
+            "the word of {user} is more than {} minutes old: power may have come back; look again, create another NodeFence and confirm that one",
+            WORD_LIFE.as_secs() / 60
+        ));
+    }
+    Ok(Heard {
+        user: user.clone(),
+        valid_until,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::delay::Now;
+    use crate::core::fixtures;
+    use jiff::{SignedDuration, Timestamp};
+
+    /// What is heard at so many seconds of a word that was given so many seconds before 100 s.
+    fn at(now: u64, age: i64, node_uid: &str) -> Result<Heard, String> {
+        let first_heard = Now {
+            boot: Duration::from_secs(100),
+            wall: Timestamp::UNIX_EPOCH,
+        };
+        let word = Word {
+            user: "alice".to_owned(),
+            reason: "seen dark".to_owned(),
+            node_uid: node_uid.to_owned(),
+            given: Since::at(
+                Timestamp::UNIX_EPOCH - SignedDuration::from_secs(age),
+                first_heard,
+            ),
+        };
+        let settings = Settings {
+            word: Some(word),
+            ..fixtures::settings()
+        };
+        heard(&settings, Duration::from_secs(now))
+    }
+
+    #[test]
+    fn a_word_counts_for_a_quarter_of_an_hour_and_no_clock_makes_it_longer() {
+        assert!(at(100, 0, "uid-1").is_ok());
+        assert!(at(999, 0, "uid-1").is_ok());
+        assert!(at(1000, 0, "uid-1").is_err());
+        assert!(at(100, 899, "uid-1").is_ok());
+        let expired = at(100, 900, "uid-1").expect_err("too old");
+        assert!(
+            expired.contains("alice") && expired.contains("15 minutes"),
+            "{expired}"
+        );
+        // A wall clock that is behind, or a time in the future.
+        assert!(at(999, -86_400, "uid-1").is_ok());
+        assert!(at(1000, -86_400, "uid-1").is_err());
+    }
+
+    #[test]
+    fn a_word_about_another_node_names_both() {
+        let other = at(100, 0, "uid-2").expect_err("another Node");
+        assert!(
+            other.contains("uid-1") && other.contains("uid-2"),
+            "{other}"
+        );
+    }
+
+    #[test]
+    fn whoever_waits_for_a_word_is_told_where_to_give_it() {
+        let nobody = heard(&fixtures::settings(), Duration::ZERO).expect_err("nobody");
+        assert!(
+            nobody.contains("`spec.manualConfirmation` of NodeFence fence"),
+            "{nobody}"
+        );
+    }
+}

@@ -1,0 +1,98 @@
+//! Driver `manual`: a human looks at the machine, and the word counts as the reading.
+//!
+//! There is nothing to connect to and nothing to command. What makes a word count is the core's matter ([`crate::core::word`]);
+//! this only gives it the shape of a device's answers, so that a level of it is judged like every other.
+
+use super::{DeviceError, FenceDriver, FenceSession, OffOutcome, Probe};
+use crate::clock::Clock;
+use crate::core::reading::{Identity, PowerState, Reading};
+use crate::core::word::Heard;
+use crate::fence::error::printable;
+use futures::FutureExt;
+use futures::future::{BoxFuture, ready};
+
+/// Characters of a reading's raw text.
+const RAW_CHARACTERS: usize = 64;
+
+/// A human's word as a device.
+#[derive(Debug, Clone)]
+pub struct Manual {
+    word: Result<Heard, String>,
+    clock: Clock,
+}
+
+impl Manual {
+    /// The word, or why there is none.
+    #[must_use]
+    pub fn new(word: Result<Heard, String>, clock: Clock) -> Self {
+        Self { word, clock }
+    }
+
+    fn reading(&self) -> Result<Reading, DeviceError> {
+        let now = self.clock.since_boot();
+        let heard = self
+            .word
+            .as_ref()
+            .map_err(|words| DeviceError::HumanNeeded {
+                words: words.clone(),
+            })?;
+        if now >= heard.valid_until {
+            return Err(DeviceError::HumanNeeded {
+                words: format!("the word of {} has expired", heard.user),
+            });
+        }
+        Ok(Reading {
+            state: PowerState::Off,
+            raw: printable(&format!("confirmed by {}", heard.user), RAW_CHARACTERS - 1),
+            identity: Identity::default(),
+            faults: Vec::new(),
+            asked: now,
+            answered: now,
+            wall: self.clock.wall(),
+        })
+    }
+}
+
+impl FenceDriver for Manual {
+    fn name(&self) -> &'static str {
+        "manual"
+    }
+
+    fn target(&self) -> String {
+        "a human".to_owned()
+    }
+
+    fn open(&self) -> Box<dyn FenceSession> {
+        Box::new(self.clone())
+    }
+}
+
+impl FenceSession for Manual {
+    fn connect(&mut self) -> BoxFuture<'_, Result<(), DeviceError>> {
+        ready(Ok(())).boxed()
+    }
+
+    fn observe(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+        ready(self.reading()).boxed()
+    }
+
+    fn prepare_off(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+        ready(self.reading()).boxed()
+    }
+
+    /// Nothing is sent to anybody: whoever gave the word has cut the power.
+    fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
+        let outcome = self
+            .reading()
+            .map(|reading| OffOutcome::AlreadyOff { said: reading.raw });
+        ready(outcome).boxed()
+    }
+
+    fn probe(&mut self) -> BoxFuture<'_, Result<Probe, DeviceError>> {
+        let words = "there is nothing to probe: in an outage a human looks at the machine and confirms by `spec.manualConfirmation` of the NodeFence";
+        let error = DeviceError::HumanNeeded {
+            words: words.to_owned(),
+        };
+        ready(Err(error)).boxed()
+    }
+}

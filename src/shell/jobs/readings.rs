@@ -1,0 +1,217 @@
+//! The reads for a proof: all devices of a level until they are off together, and beside them everything that could speak against it.
+//!
+//! That is the kubelet's port, pods that come meanwhile, and the devices of the node's other levels: where they answer, none of them
+//! may say that the machine is on. None of this is judged here.
+
+use super::{Job, LOOK_TIMEOUT, driver, look};
+use crate::api::settings::FenceMode;
+use crate::clock::{self, Clock};
+use crate::core::incident::{Device, DeviceReply, PodList};
+use crate::core::observed::Seen;
+use crate::core::proof::DeviceReadings;
+use crate::core::reading::{PowerState, Reading};
+use crate::fence::DeviceError;
+use crate::fence::confirm::{ConfirmPlan, Ended, Together, confirm};
+use crate::shell::context::Context;
+use crate::shell::observe;
+use futures::future::{join, join_all};
+use std::convert::Infallible;
+use std::ops::ControlFlow;
+use std::pin::pin;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+
+/// Pause after a list that failed.
+const LIST_PAUSE: Duration = Duration::from_millis(100);
+/// The other levels' devices are waited for this long after the level's own have been read: a fifth of a proof's life.
+const OTHERS_GRACE: Duration = Duration::from_secs(3);
+
+/// What the readings set off as they arrive.
+#[derive(Default)]
+struct OffSeen {
+    /// Each reading of off.
+    each: Notify,
+    /// The first one.
+    first: Notify,
+}
+
+/// Reads all devices of the job's level, over this window at least.
+pub async fn of_level(context: &Context, job: &Job, window: Duration) -> DeviceReply {
+    let off_seen = OffSeen::default();
+    let plan = ConfirmPlan {
+        reads: u32::try_from(job.settings.verification.off_reads_min).unwrap_or(u32::MAX),
+        period: job.settings.read_period,
+        window,
+        // A window that the core had to lengthen is not cut off by a level's short limit.
+        deadline: job.level.timeout.max(window + LOOK_TIMEOUT),
+    };
+    let devices = &job.level.devices;
+    let level = &Together::new(job.level.require, devices.len(), plan, Clock::SYSTEM);
+    let devices = devices.iter().enumerate();
+    let reads =
+        devices.map(|(index, device)| read(context, job, (index, device), level, &off_seen));
+    let mut lists = Vec::new();
+    let readings = async {
+        tokio::select! {
+            biased;
+            readings = join_all(reads) => readings,
+            never = list_pods(context, job, &off_seen.each, &mut lists) => match never {},
+        }
+    };
+    let beside = others(context, job, &off_seen.first);
+    let readings = with_grace(readings, beside);
+    let ((readings, others), kubelet_answers) = join(readings, kubelet_answers(context, job)).await;
+    let (readings, failures): (Vec<_>, Vec<_>) = readings.into_iter().unzip();
+    DeviceReply::Confirmed {
+        readings,
+        failures: failures.into_iter().flatten().collect(),
+        others,
+        kubelet_answers,
+        pods: lists,
+    }
+}
+
+/// Both, where the second may take a little longer than the first and no more.
+async fn with_grace<A, B: Default>(
+    first: impl Future<Output = A>,
+    second: impl Future<Output = B>,
+) -> (A, B) {
+    let (mut first, mut second) = (pin!(first), pin!(second));
+    tokio::select! {
+        a = &mut first => {
+            let b = timeout(OTHERS_GRACE, second).await;
+            (a, b.unwrap_or_default())
+        }
+        b = &mut second => (first.await, b),
+    }
+}
+
+/// One look at each device of the other levels, as soon as the machine is said to be off. One that does not answer in time has said
+/// nothing, and is left out.
+async fn others(context: &Context, job: &Job, off_seen: &Notify) -> Vec<DeviceReadings> {
+    let others: Vec<&Device> = job.settings.witnesses(&job.level).collect();
+    if others.is_empty() {
+        return Vec::new();
+    }
+    off_seen.notified().await;
+    let readings = others.into_iter().map(|device| async move {
+        let reading = look(context, job, device).await.reading.ok()?;
+        Some(DeviceReadings {
+            device: device.name.clone(),
+            version: device.version.clone(),
+            identity: device.identity.clone(),
+            readings: vec![reading],
+        })
+    });
+    join_all(readings).await.into_iter().flatten().collect()
+}
+
+/// In mode ConfirmOnly the machine read Off before this began, so its kubelet must not answer any more (S22). After an off command
+/// that is looked at when the readings are judged: the machine may take a moment to go down.
+async fn kubelet_answers(context: &Context, job: &Job) -> bool {
+    if job.settings.mode != FenceMode::ConfirmOnly {
+        return false;
+    }
+    match observe::node(context, &job.settings.node).await {
+        Seen::Present(node) => observe::kubelet_answers(&node).await,
+        _ => false,
+    }
+}
+
+/// Lists the node's pods after each reading of off, for as long as the readings last: of a list that was complete before the
+/// power was read last there is then one, however slow the device or the API server.
+async fn list_pods(
+    context: &Context,
+    job: &Job,
+    off_seen: &Notify,
+    lists: &mut Vec<PodList>,
+) -> Infallible {
+    loop {
+        off_seen.notified().await;
+        match observe::pods(context, &job.settings.node).await {
+            Seen::Present(pods) => lists.push(PodList {
+                pods,
+                answered: clock::since_boot(),
+            }),
+            _ => {
+                sleep(LIST_PAUSE).await;
+                off_seen.notify_one();
+            }
+        }
+    }
+}
+
+/// Reads in a session of its own until the level is settled, or until time is up.
+async fn read(
+    context: &Context,
+    job: &Job,
+    (index, device): (usize, &Device),
+    level: &Together,
+    off_seen: &OffSeen,
+) -> (DeviceReadings, Option<String>) {
+    let nothing = |reason: String| {
+        // The others need not wait for it.
+        level.leave(index);
+        let readings = DeviceReadings {
+            device: device.name.clone(),
+            version: device.version.clone(),
+            identity: device.identity.clone(),
+            readings: Vec::new(),
+        };
+        (
+            readings,
+            Some(format!("FenceDevice {}: {reason}", device.name)),
+        )
+    };
+    let (version, driver) = match driver(context, job, device).await {
+        Ok(found) => found,
+        Err(reason) => return nothing(reason),
+    };
+    let early = job.early.as_ref();
+    let connected =
+        early.and_then(|early| early.connected(&device.name, &version, clock::since_boot()));
+    let (session, _turn) = match connected {
+        Some(connected) => connected,
+        None => {
+            let turn = context.devices.turn(driver.as_ref());
+            let Ok(turn) = timeout(job.level.timeout, turn).await else {
+                let limit = job.level.timeout.as_secs();
+                return nothing(format!("another call to it has not ended within {limit} s"));
+            };
+            (driver.open(), turn)
+        }
+    };
+    let watch = |reading: &Reading| {
+        if reading.state == PowerState::Off {
+            off_seen.each.notify_one();
+            off_seen.first.notify_one();
+        }
+        // An error names nobody; a machine that answers must be the right one.
+        let named = reading.state != PowerState::Unknown || reading.identity.system_uuid.is_some();
+        match device.identity.check(&device.name, reading) {
+            Err(wrong) if named => ControlFlow::Break(wrong.to_string()),
+            _ => ControlFlow::Continue(()),
+        }
+    };
+    let confirmation = confirm(level, index, driver.as_ref(), session, watch).await;
+    let failure = match confirmation.ended {
+        Ended::Stable | Ended::Settled => None,
+        Ended::Deadline(error) => Some(error.map_or_else(
+            || "not off in time".to_owned(),
+            |error: DeviceError| error.to_string(),
+        )),
+        Ended::Stopped(reason) => Some(reason),
+        Ended::Failed(error) => Some(error.to_string()),
+    };
+    let readings = DeviceReadings {
+        device: device.name.clone(),
+        version,
+        identity: device.identity.clone(),
+        readings: confirmation.readings,
+    };
+    (
+        readings,
+        failure.map(|reason| format!("FenceDevice {}: {reason}", device.name)),
+    )
+}

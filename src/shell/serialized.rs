@@ -1,0 +1,107 @@
+//! Devices of one chassis act one at a time (`spec.serializationGroup`).
+//!
+//! A chassis manager or a PDU does one thing at once however many machines hang on it. A [`super::devices::Devices::turn`] is held for
+//! a whole session, which would let the devices of one level wait for each other for ever when they have to be read off together; so
+//! the group is held for a single call. Between the preparation of an off command and the command it is not let go: the claim is
+//! read in between, and what was read must not grow old while somebody else acts (F12).
+
+use crate::core::reading::Reading;
+use crate::fence::{DeviceError, FenceDriver, FenceSession, OffOutcome, Probe};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use std::sync::Arc;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+
+/// A driver whose calls wait for those of its group.
+#[derive(Debug)]
+pub struct Serialized {
+    driver: Arc<dyn FenceDriver>,
+    group: Arc<Mutex<()>>,
+}
+
+#[derive(Debug)]
+struct SerializedSession {
+    session: Box<dyn FenceSession>,
+    group: Arc<Mutex<()>>,
+    /// Kept from a preparation to its command.
+    prepared: Option<OwnedMutexGuard<()>>,
+}
+
+impl Serialized {
+    /// `group` is shared by all devices of the group.
+    pub fn new(driver: Arc<dyn FenceDriver>, group: Arc<Mutex<()>>) -> Self {
+        Self { driver, group }
+    }
+}
+
+impl FenceDriver for Serialized {
+    fn name(&self) -> &'static str {
+        self.driver.name()
+    }
+
+    fn target(&self) -> String {
+        self.driver.target()
+    }
+
+    fn open(&self) -> Box<dyn FenceSession> {
+        Box::new(SerializedSession {
+            session: self.driver.open(),
+            group: Arc::clone(&self.group),
+            prepared: None,
+        })
+    }
+}
+
+impl SerializedSession {
+    /// The group, from a preparation that went before or anew.
+    async fn turn(&mut self) -> OwnedMutexGuard<()> {
+        match self.prepared.take() {
+            Some(turn) => turn,
+            None => Arc::clone(&self.group).lock_owned().await,
+        }
+    }
+}
+
+impl FenceSession for SerializedSession {
+    fn connect(&mut self) -> BoxFuture<'_, Result<(), DeviceError>> {
+        async {
+            let _turn = self.turn().await;
+            self.session.connect().await
+        }
+        .boxed()
+    }
+
+    fn observe(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+        async {
+            let _turn = self.turn().await;
+            self.session.observe().await
+        }
+        .boxed()
+    }
+
+    fn prepare_off(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+        async {
+            let turn = self.turn().await;
+            let prepared = self.session.prepare_off().await?;
+            self.prepared = Some(turn);
+            Ok(prepared)
+        }
+        .boxed()
+    }
+
+    fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
+        async {
+            let _turn = self.turn().await;
+            self.session.force_off().await
+        }
+        .boxed()
+    }
+
+    fn probe(&mut self) -> BoxFuture<'_, Result<Probe, DeviceError>> {
+        async {
+            let _turn = self.turn().await;
+            self.session.probe().await
+        }
+        .boxed()
+    }
+}
