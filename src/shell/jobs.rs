@@ -54,14 +54,17 @@ pub async fn run(context: &Context, job: &Job) -> DeviceReply {
     }
     match &job.order {
         DeviceOrder::Look => {
-            let devices = job.level.devices.iter();
-            // What answers may speak against a human's word.
-            let witnesses = job.settings.witnesses(&job.level);
-            let witnesses = witnesses.filter(|_| job.level.is_manual());
-            let sights = devices
-                .chain(witnesses)
-                .map(|device| look(context, job, device));
-            let (sights, pods) = tokio::join!(join_all(sights), pods_now(context, job));
+            let sights = async {
+                // First, and to the end: what answers may speak against a human's word, and the word does not grow old.
+                let mut sights = match job.level.is_manual() {
+                    true => readings::witnesses(context, job).await,
+                    false => Vec::new(),
+                };
+                let devices = job.level.devices.iter();
+                sights.extend(join_all(devices.map(|device| look(context, job, device))).await);
+                sights
+            };
+            let (sights, pods) = tokio::join!(sights, pods_now(context, job));
             DeviceReply::Looked { sights, pods }
         }
         DeviceOrder::Off(attempt) => {

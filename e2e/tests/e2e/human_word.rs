@@ -83,7 +83,12 @@ async fn word_is_refused_while_a_device_reads_on() -> Result<()> {
     });
     let fence = called(&outage, "StillOn", node).await?;
     confirm(&outage, &fence).await?;
-    let refused = called(&outage, "ConfirmationRefused", &format!("{node}-bmc reads On")).await?;
+    let refused = called(
+        &outage,
+        "ConfirmationRefused",
+        &format!("{node}-bmc reads On"),
+    )
+    .await?;
     lab.wait_told(&refused, "ConfirmationRefused").await?;
     lab.hands_off().await?;
     machine.ail(Ailment::default());

@@ -6,7 +6,7 @@
 use super::{Job, LOOK_TIMEOUT, driver, look};
 use crate::api::settings::FenceMode;
 use crate::clock::{self, Clock};
-use crate::core::incident::{Device, DeviceReply, PodList};
+use crate::core::incident::{Device, DeviceReply, PodList, Sight};
 use crate::core::observed::Seen;
 use crate::core::proof::DeviceReadings;
 use crate::core::reading::{PowerState, Reading};
@@ -24,6 +24,8 @@ use tokio::time::{sleep, timeout};
 
 /// Pause after a list that failed.
 const LIST_PAUSE: Duration = Duration::from_millis(100);
+/// One look at a device of another level may take so long: what answers in half a second each way has answered by then.
+const WITNESS_TIMEOUT: Duration = Duration::from_secs(8);
 /// The other levels' devices are waited for this long after the level's own have been read: a fifth of a proof's life.
 const OTHERS_GRACE: Duration = Duration::from_secs(3);
 
@@ -59,8 +61,27 @@ pub async fn of_level(context: &Context, job: &Job, window: Duration) -> DeviceR
             never = list_pods(context, job, &off_seen.each, &mut lists) => match never {},
         }
     };
-    let beside = others(context, job, &off_seen.first);
-    let readings = with_grace(readings, beside);
+    let readings = async {
+        if job.level.is_manual() {
+            // A word does not grow old, and is weaker than any device that answers: these are waited for.
+            let others = others(context, job).await;
+            return (readings.await, others);
+        }
+        let beside = async {
+            off_seen.first.notified().await;
+            others(context, job).await
+        };
+        let (mut readings, mut beside) = (pin!(readings), pin!(beside));
+        tokio::select! {
+            readings = &mut readings => {
+                let is_needed = readings.iter().any(|(device, _)| reads_off(device));
+                let grace = if is_needed { OTHERS_GRACE } else { Duration::ZERO };
+                let others = timeout(grace, beside).await;
+                (readings, others.unwrap_or_default())
+            }
+            others = &mut beside => (readings.await, others),
+        }
+    };
     let ((readings, others), kubelet_answers) = join(readings, kubelet_answers(context, job)).await;
     let (readings, failures): (Vec<_>, Vec<_>) = readings.into_iter().unzip();
     DeviceReply::Confirmed {
@@ -72,39 +93,40 @@ pub async fn of_level(context: &Context, job: &Job, window: Duration) -> DeviceR
     }
 }
 
-/// Both, where the second may take a little longer than the first and no more.
-async fn with_grace<A, B: Default>(
-    first: impl Future<Output = A>,
-    second: impl Future<Output = B>,
-) -> (A, B) {
-    let (mut first, mut second) = (pin!(first), pin!(second));
-    tokio::select! {
-        a = &mut first => {
-            let b = timeout(OTHERS_GRACE, second).await;
-            (a, b.unwrap_or_default())
-        }
-        b = &mut second => (first.await, b),
-    }
+fn reads_off(device: &DeviceReadings) -> bool {
+    let last = device.readings.last();
+    last.is_some_and(|last| last.state == PowerState::Off)
 }
 
-/// One look at each device of the other levels, as soon as the machine is said to be off. One that does not answer in time has said
-/// nothing, and is left out.
-async fn others(context: &Context, job: &Job, off_seen: &Notify) -> Vec<DeviceReadings> {
-    let others: Vec<&Device> = job.settings.witnesses(&job.level).collect();
-    if others.is_empty() {
-        return Vec::new();
-    }
-    off_seen.notified().await;
-    let readings = others.into_iter().map(|device| async move {
-        let reading = look(context, job, device).await.reading.ok()?;
+/// What the devices of the other levels say. One that does not answer has said nothing, and is left out.
+async fn others(context: &Context, job: &Job) -> Vec<DeviceReadings> {
+    let sights = witnesses(context, job).await.into_iter();
+    let said = sights.zip(job.settings.witnesses(&job.level));
+    let readings = said.filter_map(|(sight, device)| {
         Some(DeviceReadings {
             device: device.name.clone(),
             version: device.version.clone(),
             identity: device.identity.clone(),
-            readings: vec![reading],
+            readings: vec![sight.reading.ok()?],
         })
     });
-    join_all(readings).await.into_iter().flatten().collect()
+    readings.collect()
+}
+
+/// One look at each device of the other levels, in their order.
+pub(super) async fn witnesses(context: &Context, job: &Job) -> Vec<Sight> {
+    let witnesses = job.settings.witnesses(&job.level);
+    let looks = witnesses.map(|device| async move {
+        let look = look(context, job, device);
+        timeout(WITNESS_TIMEOUT, look)
+            .await
+            .unwrap_or_else(|_| Sight {
+                device: device.name.clone(),
+                reading: Err(format!("no answer within {} s", WITNESS_TIMEOUT.as_secs())),
+                at: clock::since_boot(),
+            })
+    });
+    join_all(looks).await
 }
 
 /// In mode ConfirmOnly the machine read Off before this began, so its kubelet must not answer any more (S22). After an off command

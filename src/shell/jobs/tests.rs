@@ -355,7 +355,7 @@ async fn a_human_s_word_is_looked_at_beside_every_device_of_the_node() {
         DeviceReply::Looked { sights, .. } => sights.iter().map(Sight::state).collect::<Vec<_>>(),
         other => panic!("{other:?}"),
     };
-    assert_eq!(states(&job).await, [PowerState::Unknown, PowerState::On]);
+    assert_eq!(states(&job).await, [PowerState::On, PowerState::Unknown]);
     let now = crate::shell::detect::now();
     let word = word::Word {
         user: "alice".to_owned(),
@@ -370,6 +370,6 @@ async fn a_human_s_word_is_looked_at_beside_every_device_of_the_node() {
         },
         ..job
     };
-    assert_eq!(states(&confirmed).await, [PowerState::Off, PowerState::On]);
+    assert_eq!(states(&confirmed).await, [PowerState::On, PowerState::Off]);
     assert_eq!(lab.requests(), [SYSTEM, SYSTEM], "nobody else was asked");
 }
