@@ -105,3 +105,37 @@ impl FenceSession for SerializedSession {
         .boxed()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::core::word::Heard;
+    use crate::fence::manual::Manual;
+    use futures::poll;
+    use std::time::Duration;
+
+    /// A device of this group that answers at once.
+    fn device(group: &Arc<Mutex<()>>) -> Box<dyn FenceSession> {
+        let heard = Heard {
+            user: "alice".to_owned(),
+            valid_until: Duration::MAX,
+        };
+        let driver = Arc::new(Manual::new(Ok(heard), Clock::SYSTEM));
+        Serialized::new(driver, Arc::clone(group)).open()
+    }
+
+    #[tokio::test]
+    async fn nobody_acts_between_a_preparation_and_its_command() {
+        let group = Arc::default();
+        let (mut one, mut other) = (device(&group), device(&group));
+        one.prepare_off().await.expect("prepared");
+        assert!(poll!(&mut other.observe()).is_pending());
+        one.force_off().await.expect("commanded");
+        other.observe().await.expect("its turn");
+        one.prepare_off().await.expect("prepared");
+        // Given up: without its claim nothing is commanded.
+        drop(one);
+        other.observe().await.expect("its turn");
+    }
+}
