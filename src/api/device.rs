@@ -19,7 +19,7 @@ use super::selector::LabelSelector;
 use super::{conditions, crd};
 
 pub use super::drivers::{
-    AwsDriver, AzureDriver, BareMetalHostDriver, CaReference, FenceAgentDriver,
+    AwsDriver, AzureDriver, BareMetalHostDriver, CaKind, CaReference, FenceAgentDriver,
     FenceAgentParameter, GcpDriver, GrpcDriver, IpmiDriver, IpmiPrivilege, ManualDriver,
     OpenstackDriver, RedfishDriver, TlsSettings, TlsVerification, VsphereDriver, WebhookDriver,
 };

@@ -76,7 +76,7 @@ pub struct TlsSettings {
     /// `None` checks nothing: whoever answers gets the password.
     pub verification: TlsVerification,
 
-    /// ConfigMap in the operator's namespace with the CA certificates; without it those of the operator's system count.
+    /// ConfigMap or Secret in the operator's namespace with the CA certificates; without it those of the operator's system count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_ref: Option<CaReference>,
 
@@ -108,11 +108,15 @@ pub enum TlsVerification {
     None,
 }
 
-/// A key of a ConfigMap in the operator's namespace.
+/// A key of a ConfigMap or a Secret in the operator's namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CaReference {
-    /// Name of the ConfigMap.
+    /// What holds the certificates. A Secret is what cert-manager writes.
+    #[serde(default)]
+    pub kind: CaKind,
+
+    /// Its name.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
 
@@ -120,6 +124,16 @@ pub struct CaReference {
     #[serde(default = "ca_crt")]
     #[schemars(length(min = 1, max = 253))]
     pub key: String,
+}
+
+/// What holds CA certificates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum CaKind {
+    /// A ConfigMap, as trust-manager writes it.
+    #[default]
+    ConfigMap,
+    /// A Secret, as cert-manager writes it.
+    Secret,
 }
 
 fn ca_crt() -> String {

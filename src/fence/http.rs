@@ -16,12 +16,13 @@ use super::error::{DeviceError, printable};
 use bytes::Bytes;
 use connect::{Connection, describe, unreachable};
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, RETRY_AFTER,
-    USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, LOCATION,
+    RETRY_AFTER, USER_AGENT,
 };
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
+use jiff::Timestamp;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +39,8 @@ pub struct Reply {
     pub status: StatusCode,
     /// The pause that the device asks for.
     pub retry_after: Option<Duration>,
+    /// Where the device says to look next, word for word. It is never followed without a look.
+    pub location: Option<String>,
     /// Its body. The status stands even where the body is unusable: a command that was accepted stays accepted.
     pub body: Result<Bytes, DeviceError>,
 }
@@ -49,6 +52,7 @@ pub struct Client {
     resolved: Option<SocketAddr>,
     idle: Option<Connection>,
     sent: bool,
+    expiry: Option<Timestamp>,
 }
 
 /// How a request failed.
@@ -68,6 +72,7 @@ impl Client {
             resolved: None,
             idle: None,
             sent: false,
+            expiry: None,
         }
     }
 
@@ -76,6 +81,12 @@ impl Client {
     #[must_use]
     pub fn sent(&self) -> bool {
         self.sent
+    }
+
+    /// When the certificates expire that the device presented last.
+    #[must_use]
+    pub fn expiry(&self) -> Option<Timestamp> {
+        self.expiry
     }
 
     /// Opens a connection for the next request, unless one is open.
@@ -154,6 +165,8 @@ impl Client {
         };
         let (head, incoming) = answer.into_parts();
         let retry_after = retry_after(&head.headers);
+        let location = head.headers.get(LOCATION);
+        let location = location.and_then(|location| location.to_str().ok().map(str::to_owned));
         let body = read_body(endpoint, &head.headers, incoming).await;
         if body.is_ok() {
             self.idle = Some(connection);
@@ -161,6 +174,7 @@ impl Client {
         Ok(Reply {
             status: head.status,
             retry_after,
+            location,
             body,
         })
     }
@@ -202,6 +216,7 @@ impl Client {
     async fn connect(&mut self) -> Result<Connection, DeviceError> {
         let (connection, address) = Connection::open(&self.target, self.resolved).await?;
         self.resolved = Some(address);
+        self.expiry = connection.expiry;
         Ok(connection)
     }
 }

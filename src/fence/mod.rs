@@ -39,6 +39,7 @@ pub use error::{Advice, DeviceError};
 
 use crate::core::reading::Reading;
 use futures::future::BoxFuture;
+use jiff::Timestamp;
 use std::fmt;
 
 /// A configured fence device for one node.
@@ -117,6 +118,8 @@ pub struct Probe {
     pub firmware: Option<String>,
     /// What the machine does when power returns: `AlwaysOn`, `AlwaysOff`, `LastState`.
     pub power_restore_policy: Option<String>,
+    /// When the device's certificate expires, where that would end the connection.
+    pub certificate_expiry: Option<Timestamp>,
     /// What stands in the way of a hard power-off; none when the device offers it.
     pub off_denied: Option<DeviceError>,
 }

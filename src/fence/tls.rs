@@ -130,6 +130,15 @@ pub enum BundleError {
     NoSystemRoots,
 }
 
+/// The moment from which a chain of certificates, as the device presents it, is refused: the first end of validity in it.
+#[must_use]
+pub fn expiry(chain: &[CertificateDer<'_>]) -> Option<Timestamp> {
+    let ends = chain
+        .iter()
+        .filter_map(|certificate| validity::not_after(certificate));
+    ends.min()
+}
+
 /// The system's certificates, read once: they are large, and every device shares them.
 static SYSTEM_ROOTS: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
     let mut roots = RootCertStore::empty();

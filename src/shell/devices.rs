@@ -9,7 +9,7 @@ use super::client::ask;
 use super::lockout::{Guarded, Refusals};
 use super::serialized::Serialized;
 use crate::api::device::{FenceDevice, TlsSettings, TlsVerification};
-use crate::api::drivers::RedfishDriver;
+use crate::api::drivers::{CaKind, CaReference, RedfishDriver};
 use crate::clock::Clock;
 use crate::core::identity::{self, Wire};
 use crate::core::observed::NodeView;
@@ -202,23 +202,34 @@ impl Devices {
             field: "redfish.tls.caRef",
             problem,
         };
-        let (name, key) = (&reference.name, &reference.key);
-        let map: Option<ConfigMap> = self.read("ConfigMap", name).await?;
-        let map = map.ok_or_else(|| {
-            invalid(format!(
-                "ConfigMap `{name}` does not exist in namespace `{}`; create it with the CA's certificates in key `{key}`",
-                self.namespace
-            ))
-        })?;
-        let text = map.data.unwrap_or_default().remove(key);
-        let bytes = || Some(map.binary_data.unwrap_or_default().remove(key)?.0);
-        let bundle = text.map(String::into_bytes).or_else(bytes);
-        let missing = || {
-            invalid(format!(
-                "ConfigMap `{name}` has no key `{key}`; put the CA's certificates there"
-            ))
+        let CaReference { kind, name, key } = reference;
+        let (kind, value) = match kind {
+            CaKind::ConfigMap => {
+                let map: Option<ConfigMap> = self.read("ConfigMap", name).await?;
+                let value = map.map(|map| {
+                    let text = map.data.unwrap_or_default().remove(key);
+                    let bytes = || Some(map.binary_data.unwrap_or_default().remove(key)?.0);
+                    text.map(String::into_bytes).or_else(bytes)
+                });
+                ("ConfigMap", value)
+            }
+            CaKind::Secret => {
+                let secret: Option<Secret> = self.read("Secret", name).await?;
+                let value =
+                    secret.map(|secret| Some(secret.data.unwrap_or_default().remove(key)?.0));
+                ("Secret", value)
+            }
         };
-        bundle.map(Some).ok_or_else(missing)
+        match value {
+            Some(Some(bundle)) => Ok(Some(bundle)),
+            Some(None) => Err(invalid(format!(
+                "{kind} `{name}` has no key `{key}`; put the CA's certificates there"
+            ))),
+            None => Err(invalid(format!(
+                "{kind} `{name}` does not exist in namespace `{}`; create it with the CA's certificates in key `{key}`",
+                self.namespace
+            ))),
+        }
     }
 
     /// Quorum GET by name.

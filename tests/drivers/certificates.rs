@@ -2,9 +2,9 @@
 
 use crate::bmc::{Bmc, Certificate, reply};
 use crate::device::{observe, service, settings, settings_of, verdict_of};
-use node_fencing_operator::fence::DeviceError;
 use node_fencing_operator::fence::redfish::{Redfish, RedfishSettings};
 use node_fencing_operator::fence::tls::{CertificateCheck, Fingerprint};
+use node_fencing_operator::fence::{DeviceError, FenceDriver};
 use std::time::Duration;
 
 /// What an off machine behind this certificate is read as, and the message of the error.
@@ -197,4 +197,26 @@ async fn a_ca_bundle_is_judged_with_index_and_date() {
         assert_eq!(error.reason(), "SettingsInvalid");
         assert!(error.to_string().contains(expected), "{error}");
     }
+}
+
+/// A probe tells when the device will be lost, and only where the date counts.
+#[tokio::test]
+async fn a_probe_tells_when_the_certificate_expires() {
+    let certificate = Certificate::valid_until(2091);
+    let expiry = async |verification: CertificateCheck| {
+        let bmc = Bmc::tls(&certificate, service("\"Off\"")).await;
+        let driver = Redfish::new(RedfishSettings {
+            verification,
+            ..settings_of(&bmc)
+        });
+        let probe = driver.unwrap().open().probe().await.unwrap();
+        probe.certificate_expiry.map(|expiry| expiry.to_string())
+    };
+    let trusted = full(&certificate.issuer_pem);
+    assert_eq!(
+        expiry(trusted).await.as_deref(),
+        Some("2091-01-01T00:00:00Z")
+    );
+    let pin = CertificateCheck::Pinned(Fingerprint::of(&certificate.der));
+    assert_eq!(expiry(pin).await, None);
 }

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
 use rustls::pki_types::ServerName;
 use std::fmt;
 use std::net::SocketAddr;
@@ -55,6 +56,8 @@ impl fmt::Debug for Target {
 pub struct Connection {
     /// Takes requests.
     pub sender: http1::SendRequest<Full<Bytes>>,
+    /// When the certificates that the device presented expire.
+    pub expiry: Option<Timestamp>,
     task: AbortHandle,
 }
 
@@ -78,7 +81,7 @@ impl Connection {
         };
         let (stream, address) = connect_any(&target.address, &candidates).await?;
         let Some(connector) = &target.tls else {
-            return Ok((Self::begin(&target.address, stream).await?, address));
+            return Ok((Self::begin(&target.address, stream, None).await?, address));
         };
         let host = &target.address.host;
         let name = ServerName::try_from(host.clone()).map_err(|error| DeviceError::Settings {
@@ -87,10 +90,16 @@ impl Connection {
         })?;
         let stream = connector.connect(name, stream).await;
         let stream = stream.map_err(|error| handshake_error(&target.address, &error))?;
-        Ok((Self::begin(&target.address, stream).await?, address))
+        let chain = stream.get_ref().1.peer_certificates();
+        let expiry = chain.and_then(tls::expiry);
+        Ok((Self::begin(&target.address, stream, expiry).await?, address))
     }
 
-    async fn begin<S>(endpoint: &Address, stream: S) -> Result<Self, DeviceError>
+    async fn begin<S>(
+        endpoint: &Address,
+        stream: S,
+        expiry: Option<Timestamp>,
+    ) -> Result<Self, DeviceError>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
@@ -104,7 +113,11 @@ impl Connection {
             handshake.map_err(|error| unreachable(endpoint, describe(&error)))?;
         // What goes wrong on the connection is reported by the request it happens to.
         let task = tokio::spawn(async move { drop(connection.await) }).abort_handle();
-        Ok(Self { sender, task })
+        Ok(Self {
+            sender,
+            expiry,
+            task,
+        })
     }
 }
 /// The addresses of the device that credentials may be sent to; at least one.

@@ -5,7 +5,9 @@
 //! its task and even "already off" are hearsay.
 
 mod parse;
+mod said;
 mod session;
+mod task;
 
 use super::address::{Address, AddressRules};
 use super::credentials::Credentials;
@@ -49,6 +51,8 @@ pub struct Redfish {
     target: Arc<Target>,
     /// Path of the system, where the settings name it.
     system: Option<String>,
+    /// An expired certificate ends the connection.
+    dates_count: bool,
     call_timeout: Duration,
     command_timeout: Duration,
     clock: Clock,
@@ -93,6 +97,7 @@ impl Redfish {
                 credentials,
                 rules,
             }),
+            dates_count: matches!(verification, CertificateCheck::Full { .. }),
             system: system.map_err(|problem| invalid("redfish.systemID", problem))?,
             call_timeout: settings.call_timeout,
             command_timeout: settings.command_timeout,

@@ -214,23 +214,6 @@ pub fn local_path(path: &str) -> Result<String, String> {
     ))
 }
 
-/// What a device says about a command that it did not carry out: the first message id, or the first message.
-#[must_use]
-pub fn said(body: &[u8]) -> String {
-    let document = json(body).unwrap_or_default();
-    let first = document
-        .pointer("/error/@Message.ExtendedInfo/0")
-        .or(document.pointer("/@Message.ExtendedInfo/0"));
-    let texts = [
-        first.and_then(|message| message.get("MessageId")),
-        first.and_then(|message| message.get("Message")),
-        document.pointer("/error/code"),
-        document.pointer("/error/message"),
-    ];
-    let text = texts.into_iter().flatten().find_map(Value::as_str);
-    text.map_or_else(|| "no reason given".to_owned(), |text| printable(text, 120))
-}
-
 /// A text field that says something.
 fn word(document: &Value, name: &str) -> Option<String> {
     let text = document.get(name)?.as_str()?.trim();

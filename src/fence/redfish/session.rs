@@ -1,6 +1,8 @@
 //! A conversation with a Redfish service: one call at a time, each within its own time.
 
 use super::parse::{self, Allowable, FORCE_OFF, Reset, System};
+use super::said::said as said_in;
+use super::task::{self, TaskState};
 use super::{Redfish, SYSTEMS};
 use crate::core::reading::Reading;
 use crate::fence::error::printable;
@@ -11,8 +13,10 @@ use futures::future::{BoxFuture, FutureExt};
 use http::StatusCode;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
+/// Pause between two looks at a Task.
+const TASK_PERIOD: Duration = Duration::from_millis(500);
 /// Systems named in an error, at most.
 const SYSTEMS_LISTED_MAX: usize = 16;
 
@@ -25,6 +29,8 @@ pub struct Session {
     system: Option<String>,
     /// Path that takes the power-off, once it is known to take it.
     off_target: Option<String>,
+    /// Path of the Task that the command became.
+    task: Option<String>,
 }
 
 impl FenceSession for Session {
@@ -50,6 +56,7 @@ impl FenceSession for Session {
                 Err(late @ DeviceError::Timeout { .. }) if self.http.sent() => {
                     Ok(OffOutcome::Unknown(late))
                 }
+                Ok(OffOutcome::Accepted) => Ok(self.follow().await),
                 outcome => outcome,
             }
         }
@@ -69,6 +76,7 @@ impl Session {
             http: Client::new(Arc::clone(&driver.target)),
             system: driver.system.clone(),
             off_target: None,
+            task: None,
             driver,
         }
     }
@@ -106,15 +114,64 @@ impl Session {
             .ok_or_else(|| self.refused("nothing was prepared in this session".to_owned()))?;
         let body = Bytes::from(format!(r#"{{"ResetType":"{FORCE_OFF}"}}"#));
         match self.http.post(&path, body).await {
-            Ok(reply) => self.outcome(&path, &reply),
+            Ok(reply) => {
+                self.task = self.task_of(&reply);
+                self.outcome(&path, &reply)
+            }
             Err(error) if self.http.sent() => Ok(OffOutcome::Unknown(error)),
             Err(error) => Err(error),
         }
     }
 
+    /// The Task that the command became, if it did.
+    fn task_of(&self, reply: &Reply) -> Option<String> {
+        if reply.status != StatusCode::ACCEPTED {
+            return None;
+        }
+        let body = reply.body.as_deref().ok();
+        let body = body.and_then(|body| parse::json(body).ok());
+        let authority = self.driver.target.address.authority();
+        task::path(body.as_ref(), reply.location.as_deref(), &authority)
+    }
+
+    /// Waits for the Task to end, as long again as for the command. Only a failure that the device states counts: whatever else
+    /// happens on the way, the command was accepted.
+    async fn follow(&mut self) -> OffOutcome {
+        let Some(path) = self.task.take() else {
+            return OffOutcome::Accepted;
+        };
+        let limit = self.driver.command_timeout;
+        match timeout(limit, self.ended(&path)).await {
+            Ok(Some(words)) => OffOutcome::Unknown(self.refused(words)),
+            Ok(None) | Err(_) => OffOutcome::Accepted,
+        }
+    }
+
+    /// How the Task has failed, once it has ended.
+    async fn ended(&mut self, path: &str) -> Option<String> {
+        loop {
+            let reply = self.http.get(path).await.ok()?;
+            // A monitor answers 202 until the Task has ended, and then for the command.
+            let is_running = reply.status == StatusCode::ACCEPTED;
+            if !is_running && reply.status != StatusCode::OK {
+                return None;
+            }
+            let state = match reply.body.as_deref().map(parse::json) {
+                Ok(Ok(document)) if !is_running => task::state(&document),
+                _ if is_running => TaskState::Running,
+                _ => TaskState::Ended,
+            };
+            match state {
+                TaskState::Failed(words) => return Some(words),
+                TaskState::Ended => return None,
+                TaskState::Running => sleep(TASK_PERIOD).await,
+            }
+        }
+    }
+
     /// What the answer to the command says about the command.
     fn outcome(&self, path: &str, reply: &Reply) -> Result<OffOutcome, DeviceError> {
-        let said = || parse::said(reply.body.as_deref().unwrap_or_default());
+        let said = || said_in(reply.body.as_deref().unwrap_or_default());
         match reply.status {
             StatusCode::OK | StatusCode::ACCEPTED | StatusCode::NO_CONTENT => {
                 Ok(OffOutcome::Accepted)
@@ -152,6 +209,7 @@ impl Session {
             model: system.model,
             firmware: system.firmware,
             power_restore_policy: system.power_restore_policy,
+            certificate_expiry: self.http.expiry().filter(|_| self.driver.dates_count),
             off_denied,
         })
     }

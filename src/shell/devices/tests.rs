@@ -212,6 +212,35 @@ async fn settings_that_cannot_be_used_name_the_field() {
     assert!(error.to_string().contains("has no key `ca.crt`"), "{error}");
 }
 
+/// cert-manager writes its CA into a Secret.
+#[tokio::test]
+async fn a_ca_may_stand_in_a_secret() {
+    let cluster = Cluster::new().await;
+    cluster.put_secret("1", "p");
+    let device = |key: &str| {
+        let reference = json!({"kind": "Secret", "name": "ca", "key": key});
+        let tls = json!({"verification": "Full", "caRef": reference});
+        with_redfish(json!({"address": "https://10.0.0.1", "tls": tls}))
+    };
+    let error = cluster.error(&device("ca.crt")).await;
+    assert!(
+        error.to_string().contains("Secret `ca` does not exist"),
+        "{error}"
+    );
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "ca"}, "data": {"ca.crt": "bm90IFBFTQ=="}});
+    cluster.put("secrets", "ca", secret);
+    let error = cluster.error(&device("other")).await;
+    assert!(
+        error.to_string().contains("Secret `ca` has no key `other`"),
+        "{error}"
+    );
+    let error = cluster.error(&device("ca.crt")).await;
+    assert!(
+        error.to_string().contains("`redfish.tls.caRef`"),
+        "read, and not PEM: {error}"
+    );
+}
+
 #[tokio::test]
 async fn a_driver_of_a_later_version_is_said_to_be_one() {
     let cluster = Cluster::new().await;

@@ -11,10 +11,12 @@ use crate::core::identity::{self, DUPLICATE_TARGET, Verdict};
 use crate::core::observed::NodeView;
 use crate::core::reading::Identity;
 use crate::fence::{DeviceError, Probe};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 /// Identity is required, and none has been pinned yet.
 pub const NOT_PINNED: &str = "IdentityNotPinned";
+/// A certificate that expires sooner than this is warned of.
+const EXPIRY_WARNED: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// Nothing is known yet.
 pub const PENDING: &str = "Pending";
 
@@ -193,7 +195,21 @@ fn ready(finding: &Finding, duplicate: bool, identity: Option<&Part>) -> Part {
                 let words = format!("{denied}; mode ConfirmOnly works");
                 part(False, POWER_OFF_DENIED, words)
             }
-            None => part(True, "Probed", "a fence would work"),
+            None => lasting(probe, finding.at),
         },
+    }
+}
+
+/// A fence would work, and for how long still.
+fn lasting(probe: &Probe, now: Timestamp) -> Part {
+    let soon = |expiry: &Timestamp| expiry.duration_since(now) < EXPIRY_WARNED;
+    match probe.certificate_expiry.filter(soon) {
+        Some(expiry) => {
+            let words = format!(
+                "a fence would work until {expiry}, when the certificate of the device expires: renew it there, and in `redfish.tls.caRef` if it is its own CA"
+            );
+            part(True, "CertificateExpires", words)
+        }
+        None => part(True, "Probed", "a fence would work"),
     }
 }

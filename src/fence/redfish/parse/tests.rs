@@ -61,7 +61,7 @@ proptest! {
 
     #[test]
     fn no_bytes_panic_and_none_are_off(bytes: Vec<u8>) {
-        let _ = said(&bytes);
+        let _ = crate::fence::redfish::said::said(&bytes);
         if let Ok(document) = json(&bytes) {
             ask_everything(&document);
             prop_assert_eq!(reads_off(&document), says_off(&document));
@@ -72,7 +72,7 @@ proptest! {
     fn no_document_panics_and_off_is_never_invented(document in any_json()) {
         ask_everything(&document);
         let text = document.to_string();
-        let _ = said(text.as_bytes());
+        let _ = crate::fence::redfish::said::said(text.as_bytes());
         prop_assert_eq!(json(text.as_bytes()), Ok(document.clone()));
         prop_assert_eq!(reads_off(&document), says_off(&document));
     }

@@ -55,6 +55,7 @@ fn answer(uuid: &str) -> Result<Probe, DeviceError> {
         model: Some("R1".to_owned()),
         firmware: None,
         power_restore_policy: None,
+        certificate_expiry: None,
         off_denied: None,
     })
 }
@@ -352,4 +353,18 @@ fn times_alone_are_written_now_and_then() {
     assert!(!worth_writing(Some(&old), &status(299, "redfish"), after));
     assert!(worth_writing(Some(&old), &status(300, "redfish"), after));
     assert!(worth_writing(Some(&old), &status(1, "ipmi"), after));
+}
+
+#[test]
+fn a_certificate_that_expires_within_30_days_is_warned_of() {
+    let day = jiff::SignedDuration::from_hours(24);
+    let after_days = |days: i32| {
+        let mut probe = answer(OURS).expect("an answer");
+        probe.certificate_expiry = Some(wall(100) + day * days);
+        after(&of_w1(), &found(node("w1", OURS, "True"), Ok(probe)))
+    };
+    assert_eq!(shown(&after_days(31), READY), "True/Probed");
+    let warned = after_days(29);
+    assert_eq!(shown(&warned, READY), "True/CertificateExpires");
+    assert!(message(&warned, READY).contains("1970-01-30"));
 }

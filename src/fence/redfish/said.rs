@@ -1,0 +1,166 @@
+//! What a service says about a command that it did not carry out, as a sentence.
+//!
+//! A Redfish error holds messages of a registry (DSP0266 §8.6): an id, arguments, and often but not always the text that a person can
+//! read. Where the text is missing it is made from the id, for those of the Base registry (DSP2065) and of vendors that a power-off
+//! meets. Nothing follows from any of it: only a power state that is read counts.
+
+use super::parse::json;
+use crate::fence::error::printable;
+use serde_json::Value;
+
+/// Longest sentence in characters.
+const CHARACTERS_MAX: usize = 200;
+
+/// The first message of an error's body, with its id.
+#[must_use]
+pub fn said(body: &[u8]) -> String {
+    let document = json(body).unwrap_or_default();
+    sentence(&document)
+}
+
+/// The same of a document that was read already: of an error, or of a Task.
+#[must_use]
+pub fn sentence(document: &Value) -> String {
+    let messages = [
+        "/error/@Message.ExtendedInfo/0",
+        "/@Message.ExtendedInfo/0",
+        "/Messages/0",
+    ];
+    let first = messages.iter().find_map(|at| document.pointer(at));
+    let of_message = |name| first.and_then(|message| message.get(name)).and_then(text);
+    let of_error = |name| document.pointer(name).and_then(text);
+    let id = of_message("MessageId").or(of_error("/error/code"));
+    let own_words = of_message("Message").or(of_error("/error/message"));
+    let known = || registry(id.as_deref()?, first?.get("MessageArgs"));
+    let words = own_words.or_else(known);
+    let sentence = match (words, id) {
+        (Some(words), Some(id)) => format!("{words} ({id})"),
+        (Some(one), None) | (None, Some(one)) => one,
+        (None, None) => return "no reason given".to_owned(),
+    };
+    printable(&sentence, CHARACTERS_MAX)
+}
+
+/// A text that says something.
+fn text(value: &Value) -> Option<String> {
+    let text = value.as_str()?.trim();
+    (!text.is_empty()).then(|| printable(text, CHARACTERS_MAX))
+}
+
+/// What a message of a registry says. Ids look like `Base.1.18.ActionNotSupported` or `IDRAC.2.8.PSU501`.
+fn registry(id: &str, arguments: Option<&Value>) -> Option<String> {
+    let sentence = match id.rsplit('.').next()? {
+        "AccessDenied" => "access to %1 was denied",
+        "ActionNotSupported" => "the action %1 is not supported",
+        "ActionParameterMissing" => "the action %1 lacks the parameter %2",
+        "ActionParameterNotSupported" => "the action %2 does not take the parameter %1",
+        "ActionParameterValueFormatError" | "ActionParameterValueError" => {
+            "the value %1 of the parameter %2 is malformed"
+        }
+        "ActionParameterValueNotInList" => "the value %1 is not among those of the parameter %2",
+        "GeneralError" => "something failed inside the service",
+        "InsufficientPrivilege" => "the account's privilege does not suffice",
+        "InternalError" => "something failed inside the service, and it may still run",
+        "NoValidSession" => "no session is valid",
+        "PreconditionFailed" => "the resource was changed meanwhile",
+        "ResourceInUse" => "the resource is in use",
+        "ResourceMissingAtURI" => "there is no resource at %1",
+        "ResourceNotFound" => "there is no %1 named %2",
+        "ResourceInStandby" => "the resource is in standby",
+        "ServiceInUnknownState" => "the service has to be restarted",
+        "ServiceShuttingDown" => "the service is shutting down",
+        "ServiceTemporarilyUnavailable" => "the service is busy, for %1 seconds more",
+        "SessionLimitExceeded" => "too many sessions are open",
+        // iLO: a reset that the machine's power state does not allow.
+        "InvalidOperationForSystemState" => "the machine's power state does not allow it",
+        // iDRAC: the server is already off.
+        "PSU501" => "the machine is off already",
+        // iDRAC: too many sessions, for about 20 minutes.
+        "RAC0218" => "too many sessions are open",
+        _ => return None,
+    };
+    let argument = |index: usize| {
+        let argument = arguments?.get(index)?;
+        let word = argument.as_str().map(str::to_owned);
+        Some(printable(&word.unwrap_or_else(|| argument.to_string()), 40))
+    };
+    let filled =
+        [("%1", 0), ("%2", 1)]
+            .into_iter()
+            .fold(sentence.to_owned(), |sentence, (place, index)| {
+                sentence.replace(
+                    place,
+                    &argument(index).unwrap_or_else(|| "of it".to_owned()),
+                )
+            });
+    Some(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn error(message: Value) -> String {
+        said(json!({"error": {"code": "Base.1.8.GeneralError", "message": "See ExtendedInfo.", "@Message.ExtendedInfo": [message]}}).to_string().as_bytes())
+    }
+
+    #[test]
+    fn the_service_s_own_words_come_first_and_its_id_is_kept() {
+        let message =
+            json!({"MessageId": "IDRAC.2.8.PSU501", "Message": "Server is already powered OFF."});
+        assert_eq!(
+            error(message),
+            "Server is already powered OFF. (IDRAC.2.8.PSU501)"
+        );
+    }
+
+    #[test]
+    fn an_id_without_words_gets_some() {
+        let bare = |id: &str, arguments: Value| {
+            said(json!({"error": {"@Message.ExtendedInfo": [{"MessageId": id, "MessageArgs": arguments}]}}).to_string().as_bytes())
+        };
+        for (id, arguments, words) in [
+            (
+                "iLO.2.15.InvalidOperationForSystemState",
+                json!([]),
+                "the machine's power state does not allow it",
+            ),
+            (
+                "Base.1.18.ActionParameterValueNotInList",
+                json!(["ForceOff", "ResetType"]),
+                "the value ForceOff is not among those of the parameter ResetType",
+            ),
+            (
+                "Base.1.18.ActionNotSupported",
+                Value::Null,
+                "the action of it is not supported",
+            ),
+            (
+                "Base.1.18.ServiceTemporarilyUnavailable",
+                json!([30]),
+                "the service is busy, for 30 seconds more",
+            ),
+        ] {
+            assert_eq!(bare(id, arguments), format!("{words} ({id})"));
+        }
+        assert_eq!(
+            bare("Vendor.1.0.Whatever", json!([])),
+            "Vendor.1.0.Whatever"
+        );
+    }
+
+    #[test]
+    fn a_body_that_says_nothing_is_said_to() {
+        for body in [
+            "",
+            "{}",
+            "[]",
+            "<html>",
+            r#"{"error": 5}"#,
+            r#"{"error": {"message": " "}}"#,
+        ] {
+            assert_eq!(said(body.as_bytes()), "no reason given", "{body}");
+        }
+    }
+}
