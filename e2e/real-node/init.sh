@@ -5,7 +5,7 @@
 # kernel takes every process and mount with it. Whatever lies in $MACHINE/disk survives, as a disk does; /run does not.
 #
 # The lab sets: NODE LABELS ADDRESS HOST_ADDRESS HOST_DEVICE HOST_NETWORK MACHINE BOOT_LOGS BIN VOLUMES ATTACHMENTS DRIVER
-# IMAGE KUBECONFIG NETWORK KUBELET_DELAY PATH.
+# IMAGE KUBECONFIG NETWORK KUBELET_DELAY PATH LD_LIBRARY_PATH.
 set -eu
 
 # /proc still is the host's here, so this is the process ID by which the host can pull the plug.

@@ -9,6 +9,7 @@ pub mod bench;
 pub mod bmc;
 pub mod control_plane;
 pub mod csi;
+pub mod debian;
 pub mod demo;
 pub mod eventually;
 pub mod https;

@@ -104,7 +104,6 @@ impl RealMachine {
             ("NODE", name.to_owned()),
             ("LABELS", labels.collect::<Vec<_>>().join(",")),
             ("MACHINE", text(&directory)),
-            ("PATH", host::search_path()?),
             ("BIN", text(toolchain.directory())),
             ("IMAGE", text(&image(toolchain)?)),
             ("KUBECONFIG", text(&kubeconfig)),
@@ -112,6 +111,7 @@ impl RealMachine {
             ("ATTACHMENTS", text(control_plane.array().socket())),
             ("DRIVER", csi::DRIVER.to_owned()),
         ];
+        environment.extend(host::runtime()?.environment());
         environment.extend(uplink.environment());
         let url: http::Uri = control_plane.url().parse()?;
         let port = url.port_u16().context("the API server's URL has no port")?;

@@ -1,0 +1,166 @@
+//! Programs out of Debian packages, unpacked below `target/lab` and not installed: no root is needed, no service starts, and
+//! the host is left as it was.
+//!
+//! apt says which packages the host lacks for the ones that are wanted. All of them are unpacked side by side, so a
+//! program finds its libraries there; only the child gets to see them.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::Command,
+    time::Instant,
+};
+
+use anyhow::{Context, Result, ensure};
+use rustix::fs::{FlockOperation, flock};
+use sha2::{Digest, Sha256};
+
+use crate::toolchain::lab_directory;
+
+/// Packages that have been unpacked into a directory of their own.
+#[derive(Debug, Clone)]
+pub struct Packages {
+    directory: PathBuf,
+}
+
+impl Packages {
+    /// Unpacks these packages and what they need, into a directory called like `name`, if that has not been done yet. Blocks:
+    /// some seconds the first time, and says so.
+    pub fn unpack(name: &str, packages: &[&str]) -> Result<Self> {
+        let directory = lab_directory().join(format!("{name}-{}", key(packages)?));
+        fs::create_dir_all(lab_directory())?;
+        let lock = File::create(lab_directory().join(format!("{name}.lock")))
+            .context("failed to create a lock file")?;
+        // Several labs may start at once; the lock goes with the file descriptor.
+        flock(&lock, FlockOperation::LockExclusive)?;
+        if !directory.exists() {
+            // In a step of its own: what was cut short is not taken for the whole.
+            let fresh = directory.with_extension("new");
+            let names = packages.join(", ");
+            let begin = Instant::now();
+            eprintln!("lab: fetching {names} from Debian's archive (about 5 s)");
+            fill(&fresh, packages).with_context(|| format!("failed to fetch {names}"))?;
+            fs::rename(&fresh, &directory)?;
+            let seconds = begin.elapsed().as_secs_f64();
+            eprintln!("lab: fetched {names} in {seconds:.1} s");
+        }
+        Ok(Self { directory })
+    }
+
+    /// The root under which the packages' files lie, as they would below `/`.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// What a child needs in its environment to find the programs and libraries, before those of the host.
+    pub fn environment(&self) -> [(&'static str, String); 2] {
+        let root = self.directory.display();
+        let path = std::env::var("PATH").unwrap_or_default();
+        let programs = format!("{root}/usr/bin:{root}/usr/sbin:{path}:/usr/sbin:/sbin");
+        let triplet = format!("{}-linux-gnu", std::env::consts::ARCH);
+        let libraries = format!("{root}/usr/lib/{triplet}:{root}/lib/{triplet}");
+        [("PATH", programs), ("LD_LIBRARY_PATH", libraries)]
+    }
+
+    /// A command that runs a program of the packages.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.envs(self.environment());
+        command
+    }
+}
+
+/// Changes when the packages are to be fetched again: other packages, or another Debian.
+fn key(packages: &[&str]) -> Result<String> {
+    let mut hash = Sha256::new();
+    hash.update(packages.join(" "));
+    hash.update(std::env::consts::ARCH);
+    let release = fs::read("/etc/os-release").context("this host does not say what it is")?;
+    hash.update(release);
+    let digest = hash.finalize();
+    Ok(digest
+        .iter()
+        .take(10)
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
+}
+
+fn fill(directory: &Path, packages: &[&str]) -> Result<()> {
+    if directory.exists() {
+        fs::remove_dir_all(directory)?;
+    }
+    fs::create_dir_all(directory)?;
+    if download(directory, packages).is_err() {
+        // A fresh machine has no package lists, an old one has lists of packages that are gone.
+        run(Command::new("apt-get").args(["update", "-qq"]))?;
+        download(directory, packages)?;
+    }
+    for entry in fs::read_dir(directory)? {
+        let package = entry?.path();
+        let mut extract = Command::new("dpkg-deb");
+        run(extract.arg("--extract").args([&package, directory]))?;
+        fs::remove_file(&package)?;
+    }
+    Ok(())
+}
+
+fn download(directory: &Path, packages: &[&str]) -> Result<()> {
+    let mut simulate = Command::new("apt-get");
+    simulate.args(["install", "--simulate", "--no-install-recommends", "-qq"]);
+    let plan = run(simulate.args(packages))?;
+    let mut names: Vec<&str> = missing(&plan).collect();
+    // Those that the host has are fetched all the same: a lab that finds them there needs not ask where.
+    names.extend(packages);
+    names.sort_unstable();
+    names.dedup();
+    let mut download = Command::new("apt-get");
+    download.args(["download", "-qq"]).args(names);
+    run(download.current_dir(directory)).map(drop)
+}
+
+/// The packages that apt would install anew. Not those that it would only bring up to date, such as the C library: a
+/// second one of these beside the host's helps nobody.
+fn missing(plan: &str) -> impl Iterator<Item = &str> {
+    plan.lines().filter_map(|line| {
+        let mut words = line.strip_prefix("Inst ")?.split_whitespace();
+        let name = words.next()?;
+        words
+            .next()
+            .is_some_and(|next| next.starts_with('('))
+            .then_some(name)
+    })
+}
+
+/// Standard output of a command that must succeed.
+fn run(command: &mut Command) -> Result<String> {
+    let output = command
+        .output()
+        .with_context(|| format!("failed to run {command:?}"))?;
+    ensure!(
+        output.status.success(),
+        "{command:?} failed: {}",
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_host_lacks_is_fetched_beside_what_is_wanted() {
+        let plan = "Inst libfreeipmi17 (1.6.10-1+b1 Debian:12.15/oldstable [amd64])\n\
+            Inst libc6 [2.36-9+deb12u9] (2.36-9+deb12u13 Debian:12.15/oldstable [amd64])\n\
+            Conf libfreeipmi17 (1.6.10-1+b1 Debian:12.15/oldstable [amd64])\n";
+        assert_eq!(missing(plan).collect::<Vec<_>>(), ["libfreeipmi17"]);
+    }
+
+    #[test]
+    fn a_program_runs_with_libraries_that_the_host_lacks() -> Result<()> {
+        let packages = Packages::unpack("freeipmi", &["freeipmi-tools"])?;
+        let said = run(packages.command("ipmipower").arg("--version"))?;
+        ensure!(said.starts_with("ipmipower - "), "{said}");
+        Ok(())
+    }
+}
