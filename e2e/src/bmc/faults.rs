@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::actuator::Effect;
+
 /// What is wrong with a BMC, or particular to it. Changed at any time with `Bmc::faults`.
 #[derive(Debug, Clone, Default)]
 pub struct BmcFaults {
@@ -130,18 +132,6 @@ pub enum Accepted {
     Task(Duration),
     /// 202 with a Task that ends in an exception after this time; the reset has no effect.
     FailingTask(Duration),
-}
-
-/// What an accepted reset does to the machine.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Effect {
-    /// What it says, before it is answered.
-    #[default]
-    AtOnce,
-    /// What it says, this long after.
-    After(Duration),
-    /// Nothing.
-    Ignored,
 }
 
 /// Which requests a fault or a hold is about.

@@ -30,7 +30,7 @@ mod tests;
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     time::Duration,
 };
 
@@ -38,13 +38,12 @@ use anyhow::Result;
 
 use self::service::{Service, Stage};
 pub use self::{
-    faults::{
-        Accepted, Advertise, BmcFaults, Certificate, Effect, Nonsense, Reading, Reply, Which,
-    },
+    faults::{Accepted, Advertise, BmcFaults, Certificate, Nonsense, Reading, Reply, Which},
     log::{Auth, Entry, PowerCommand, SentHeaders},
     plug::Plug,
 };
 pub use crate::{
+    actuator::Effect,
     https::{Hold, Line},
     pki::Authority as BmcCa,
 };
@@ -183,9 +182,7 @@ impl Bmc {
     /// Changes the state of the line to it. `Line::Dark` is a loss of the BMC's own power: what it had accepted and not
     /// yet done is never done. (The machine's power is another matter: switch that off too for a rack without power.)
     pub fn set_line(&self, line: Line) -> Result<()> {
-        self.service
-            .is_dark
-            .store(line == Line::Dark, Ordering::Relaxed);
+        self.service.actuator.set_dark(line == Line::Dark);
         self.server.set_line(line)
     }
 

@@ -13,15 +13,12 @@ use serde_json::{Value, json};
 
 use super::{
     answer::{Answer, error_for},
-    faults::{Accepted, BmcFaults, Effect},
+    faults::{Accepted, BmcFaults},
     model,
     request::Asked,
     service::Service,
 };
-use crate::machine::Power;
-
-/// How long a machine stays dark in a restart or a power cycle.
-const RESTART_DARK: Duration = Duration::from_millis(100);
+use crate::{actuator::Action, machine::Power};
 
 /// The state of a long-running reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,11 +48,11 @@ impl Service {
 
         match faults.accepted {
             Accepted::NoContent => {
-                self.take_effect(machine, reset_type, faults).await;
+                self.take_effect(machine, &reset_type, faults).await;
                 Answer::text(204, "")
             }
             Accepted::Message => {
-                self.take_effect(machine, reset_type, faults).await;
+                self.take_effect(machine, &reset_type, faults).await;
                 Answer::error(
                     200,
                     "Base.1.18.Success",
@@ -119,67 +116,17 @@ impl Service {
         }
     }
 
-    async fn take_effect(
-        self: &Arc<Self>,
-        machine: Arc<dyn Power>,
-        reset_type: String,
-        faults: &BmcFaults,
-    ) {
-        match faults.effect {
-            Effect::Ignored => {}
-            Effect::AtOnce => {
-                self.clone()
-                    .work(machine, reset_type, faults.restores_after)
-                    .await
-            }
-            Effect::After(delay) => {
-                let later = self.clone();
-                let restores_after = faults.restores_after;
-                tokio::spawn(async move {
-                    tokio::time::sleep(delay).await;
-                    later.work(machine, reset_type, restores_after).await;
-                });
-            }
-        }
-    }
-
-    /// Does to the machine what the reset type says.
-    async fn work(
-        self: Arc<Self>,
-        machine: Arc<dyn Power>,
-        reset_type: String,
-        restores_after: Option<Duration>,
-    ) {
-        match reset_type.as_str() {
-            "On" | "ForceOn" => self.switch(&machine, true).await,
-            "ForceOff" => {
-                self.switch(&machine, false).await;
-                if let Some(delay) = restores_after {
-                    tokio::spawn(async move {
-                        tokio::time::sleep(delay).await;
-                        self.switch(&machine, true).await;
-                    });
-                }
-            }
-            "ForceRestart" | "PowerCycle" => {
-                self.switch(&machine, false).await;
-                tokio::time::sleep(RESTART_DARK).await;
-                self.switch(&machine, true).await;
-            }
-            // Soft ones and NMI are up to an operating system, and nobody in the machine listens.
-            _ => {}
-        }
-    }
-
-    async fn switch(&self, machine: &Arc<dyn Power>, on: bool) {
-        // A BMC without power does not get round to what it had accepted.
-        if self.is_dark.load(Ordering::Relaxed) {
-            return;
-        }
-        let machine = machine.clone();
-        // Cutting the power of a real machine kills processes and waits for them.
-        let done = tokio::task::spawn_blocking(move || machine.set_power(on)).await;
-        debug_assert!(done.is_ok(), "switching a machine must not panic");
+    async fn take_effect(&self, machine: Arc<dyn Power>, reset_type: &str, faults: &BmcFaults) {
+        let action = match reset_type {
+            "On" | "ForceOn" => Action::On,
+            "ForceOff" => Action::Off,
+            "ForceRestart" | "PowerCycle" => Action::Restart,
+            // Soft ones and NMI.
+            _ => Action::Nothing,
+        };
+        let (effect, restores_after) = (faults.effect, faults.restores_after);
+        let actuator = &self.actuator;
+        actuator.act(machine, action, effect, restores_after).await;
     }
 
     fn start_task(
@@ -200,7 +147,9 @@ impl Service {
         tokio::spawn(async move {
             tokio::time::sleep(takes).await;
             if end == Task::Completed {
-                service.take_effect(machine, reset_type, &faults_then).await;
+                service
+                    .take_effect(machine, &reset_type, &faults_then)
+                    .await;
             }
             service
                 .tasks

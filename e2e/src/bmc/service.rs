@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+        atomic::{AtomicU32, AtomicUsize, Ordering},
     },
     time::Instant,
 };
@@ -28,6 +28,7 @@ use super::{
     reset::Task,
 };
 use crate::{
+    actuator::Actuator,
     https::{Body, Call, Cut, Gate, Journal, Leaf, Passage, Site},
     machine::Power,
     moment::Moment,
@@ -49,7 +50,7 @@ pub(super) struct Service {
     pub(super) log: Journal<Entry>,
     pub(super) holds: Mutex<Vec<(Which, Stage, Gate)>>,
     pub(super) tasks: Mutex<Vec<Task>>,
-    pub(super) is_dark: AtomicBool,
+    pub(super) actuator: Arc<Actuator>,
     pub(super) empty_reads_left: AtomicU32,
     decoys: Mutex<BTreeMap<String, Arc<Plug>>>,
     wrong_passwords: AtomicU32,
@@ -82,7 +83,7 @@ impl Service {
             log: Journal::new(),
             holds: Mutex::default(),
             tasks: Mutex::default(),
-            is_dark: AtomicBool::new(false),
+            actuator: Arc::default(),
             empty_reads_left: AtomicU32::new(0),
             decoys: Mutex::default(),
             wrong_passwords: AtomicU32::new(0),

@@ -44,6 +44,14 @@ impl<T: Clone + fmt::Debug> Journal<T> {
         self.changed.send_replace(());
     }
 
+    /// One entry, as it is now.
+    pub(crate) fn entry(&self, index: usize) -> T {
+        self.entries
+            .lock()
+            .expect("no panic while a journal is changed")[index]
+            .clone()
+    }
+
     /// All entries.
     pub(crate) fn entries(&self) -> Vec<T> {
         self.entries
