@@ -1,6 +1,11 @@
 //! The BMC against clients that none of us wrote, and against a client of the test's for what these do not show.
 
+mod client;
 mod judges;
+mod login;
+mod network;
+mod nonsense;
+mod power;
 
 use std::{
     net::IpAddr,
@@ -14,6 +19,7 @@ use super::*;
 use crate::bmc::Plug;
 
 const UUID: &str = "4c4c4544-0042-3510-8054-b4c04f4e4e31";
+const SOON: Duration = Duration::from_secs(5);
 
 struct Bench {
     bmc: IpmiBmc,
