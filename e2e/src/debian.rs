@@ -5,17 +5,14 @@
 //! program finds its libraries there; only the child gets to see them.
 
 use std::{
-    fs::{self, File},
+    fs,
     path::{Path, PathBuf},
     process::Command,
-    time::Instant,
 };
 
-use anyhow::{Context, Result, ensure};
-use rustix::fs::{FlockOperation, flock};
-use sha2::{Digest, Sha256};
+use anyhow::{Context, Result};
 
-use crate::toolchain::lab_directory;
+use crate::fetch::{self, run};
 
 /// Packages that have been unpacked into a directory of their own.
 #[derive(Debug, Clone)]
@@ -27,23 +24,16 @@ impl Packages {
     /// Unpacks these packages and what they need, into a directory called like `name`, if that has not been done yet. Blocks:
     /// some seconds the first time, and says so.
     pub fn unpack(name: &str, packages: &[&str]) -> Result<Self> {
-        let directory = lab_directory().join(format!("{name}-{}", key(packages)?));
-        fs::create_dir_all(lab_directory())?;
-        let lock = File::create(lab_directory().join(format!("{name}.lock")))
-            .context("failed to create a lock file")?;
-        // Several labs may start at once; the lock goes with the file descriptor.
-        flock(&lock, FlockOperation::LockExclusive)?;
-        if !directory.exists() {
-            // In a step of its own: what was cut short is not taken for the whole.
-            let fresh = directory.with_extension("new");
-            let names = packages.join(", ");
-            let begin = Instant::now();
-            eprintln!("lab: fetching {names} from Debian's archive (about 5 s)");
-            fill(&fresh, packages).with_context(|| format!("failed to fetch {names}"))?;
-            fs::rename(&fresh, &directory)?;
-            let seconds = begin.elapsed().as_secs_f64();
-            eprintln!("lab: fetched {names} in {seconds:.1} s");
-        }
+        let names = packages.join(" ");
+        let release = fs::read("/etc/os-release").context("this host does not say what it is")?;
+        let ingredients = [
+            names.as_bytes(),
+            std::env::consts::ARCH.as_bytes(),
+            &release,
+        ];
+        let what = format!("{names} from Debian's archive");
+        let fill = |directory: &Path| fill(directory, packages);
+        let directory = fetch::once(name, &ingredients, &what, fill)?;
         Ok(Self { directory })
     }
 
@@ -70,26 +60,7 @@ impl Packages {
     }
 }
 
-/// Changes when the packages are to be fetched again: other packages, or another Debian.
-fn key(packages: &[&str]) -> Result<String> {
-    let mut hash = Sha256::new();
-    hash.update(packages.join(" "));
-    hash.update(std::env::consts::ARCH);
-    let release = fs::read("/etc/os-release").context("this host does not say what it is")?;
-    hash.update(release);
-    let digest = hash.finalize();
-    Ok(digest
-        .iter()
-        .take(10)
-        .map(|byte| format!("{byte:02x}"))
-        .collect())
-}
-
 fn fill(directory: &Path, packages: &[&str]) -> Result<()> {
-    if directory.exists() {
-        fs::remove_dir_all(directory)?;
-    }
-    fs::create_dir_all(directory)?;
     if download(directory, packages).is_err() {
         // A fresh machine has no package lists, an old one has lists of packages that are gone.
         run(Command::new("apt-get").args(["update", "-qq"]))?;
@@ -131,21 +102,10 @@ fn missing(plan: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Standard output of a command that must succeed.
-fn run(command: &mut Command) -> Result<String> {
-    let output = command
-        .output()
-        .with_context(|| format!("failed to run {command:?}"))?;
-    ensure!(
-        output.status.success(),
-        "{command:?} failed: {}",
-        String::from_utf8_lossy(&output.stderr).trim()
-    );
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
 #[cfg(test)]
 mod tests {
+    use anyhow::ensure;
+
     use super::*;
 
     #[test]

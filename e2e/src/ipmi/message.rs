@@ -52,6 +52,18 @@ impl Request {
         })
     }
 
+    /// A request with this sequence number, from the address that remote consoles have.
+    pub(super) fn encode(sequence: u8, net_fn: u8, command: u8, data: &[u8]) -> Vec<u8> {
+        const CONSOLE: u8 = 0x81;
+        let mut message = vec![BMC, net_fn << 2];
+        message.push(checksum(&message));
+        let mut body = vec![CONSOLE, sequence << 2, command];
+        body.extend(data);
+        body.push(checksum(&body));
+        message.extend(body);
+        message
+    }
+
     /// The response with this completion code and data.
     pub(super) fn answer(&self, completion: u8, data: impl Into<Vec<u8>>) -> Response {
         Response {

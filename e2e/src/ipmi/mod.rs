@@ -22,6 +22,7 @@ mod answer;
 mod command;
 mod crypto;
 mod faults;
+mod knock;
 mod log;
 mod login;
 mod message;
@@ -42,6 +43,7 @@ use std::{
 use anyhow::{Result, ensure};
 use tokio::task::JoinHandle;
 
+pub(crate) use self::knock::{free_address, speaks};
 pub use self::{
     account::{Account, Privilege},
     crypto::Suite,

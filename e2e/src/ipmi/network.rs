@@ -44,14 +44,7 @@ pub(super) struct Wire {
 impl Wire {
     /// On the preferred port or, if that is taken or not allowed, on a free one.
     pub(super) fn new(address: IpAddr, preferred: u16) -> Result<Self> {
-        let (socket, port) = match bind((address, preferred).into()) {
-            Ok(socket) => (socket, None),
-            Err(_) => {
-                let port = Port::reserve()?;
-                let socket = bind((address, port.number()).into())?;
-                (socket, Some(port))
-            }
-        };
+        let (socket, port) = bind_or_else(address, preferred)?;
         Ok(Self {
             address: socket.local_addr()?,
             socket,
@@ -185,6 +178,16 @@ impl Wire {
             self.send(&old, to, source).await;
         }
     }
+}
+
+/// A socket on the preferred port or, if that is taken or not allowed, on a free one.
+pub(super) fn bind_or_else(address: IpAddr, preferred: u16) -> Result<(UdpSocket, Option<Port>)> {
+    if let Ok(socket) = bind((address, preferred).into()) {
+        return Ok((socket, None));
+    }
+    let port = Port::reserve()?;
+    let socket = bind((address, port.number()).into())?;
+    Ok((socket, Some(port)))
 }
 
 fn bind(address: SocketAddr) -> Result<UdpSocket> {

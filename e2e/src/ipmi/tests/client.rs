@@ -10,7 +10,7 @@ use super::super::{
     IpmiBmc, Suite,
     crypto::Keys,
     login::Exchange,
-    message::checksum,
+    message::{Request, checksum},
     wire::{self, Packet, Plus, Reader, Seal, payload},
 };
 
@@ -168,7 +168,7 @@ impl Session {
         wire::seal(
             &self.keys,
             seal,
-            &request(self.request, net_fn, command, data),
+            &Request::encode(self.request, net_fn, command, data),
         )
     }
 
@@ -239,16 +239,6 @@ pub fn open_request(algorithms: [u8; 3]) -> Vec<u8> {
 pub fn session_id(opened: &[u8]) -> Result<u32> {
     ensure!(opened[1] == 0, "status {:#04x} of Open Session", opened[1]);
     Ok(u32::from_le_bytes(opened[8..12].try_into()?))
-}
-
-/// A request outside of sessions, or inside of one.
-pub fn request(number: u8, net_fn: u8, command: u8, data: &[u8]) -> Vec<u8> {
-    let mut head = vec![0x20, net_fn << 2];
-    head.push(checksum(&head));
-    let mut body = vec![0x81, number << 2, command];
-    body.extend(data);
-    body.push(checksum(&body));
-    [head, body].concat()
 }
 
 /// A response, if it is whole.

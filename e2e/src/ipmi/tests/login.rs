@@ -3,8 +3,11 @@
 use anyhow::{Result, ensure};
 
 use super::{
-    super::wire::{self, payload},
-    client::{Client, OPERATOR, QUIET, open_request, parsed, request, response, session_id},
+    super::{
+        message::Request,
+        wire::{self, payload},
+    },
+    client::{Client, OPERATOR, QUIET, open_request, parsed, response, session_id},
     *,
 };
 
@@ -155,7 +158,7 @@ async fn a_packet_of_a_session_counts_once_and_whole() -> Result<()> {
             in_clear: true,
             ..wire::Seal::default()
         },
-        &request(1, 0, 1, &[]),
+        &Request::encode(1, 0, 1, &[]),
     );
     session.sequence = 100;
     let far = session.next(0, 1, &[]);
@@ -204,7 +207,7 @@ async fn suites_and_versions_are_told_before_a_session() -> Result<()> {
     let Bench { bmc, .. } = bench();
     let client = Client::new(&bmc).await?;
     let ask = async |number, command, data: &[u8]| -> Result<Vec<u8>> {
-        let asked = wire::plain(payload::MESSAGE, &request(number, 6, command, data));
+        let asked = wire::plain(payload::MESSAGE, &Request::encode(number, 6, command, data));
         let answer = client.ask(&asked).await?;
         let answer = response(parsed(&answer)?.payload)?;
         ensure!((answer.request, answer.code) == (number, 0), "{answer:?}");
@@ -235,7 +238,10 @@ async fn suites_and_versions_are_told_before_a_session() -> Result<()> {
         (28, &[0x40, 9, 0, 16][..], 0x81)
     );
     let refused = client
-        .ask(&wire::plain(payload::MESSAGE, &request(6, 0, 2, &[0])))
+        .ask(&wire::plain(
+            payload::MESSAGE,
+            &Request::encode(6, 0, 2, &[0]),
+        ))
         .await?;
     assert_eq!(
         response(parsed(&refused)?.payload)?.code,

@@ -4,25 +4,18 @@
 //! OpenStack's Ironic is tested with. Its answers and delays are its own: a reset is answered with 204, and the machine
 //! stays on for up to 11 seconds more. One thing is replaced, its idea of power: see `e2e/sushy/emulator.py`.
 
-mod install;
-
 use std::{
     net::{IpAddr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use bytes::Bytes;
 use http_body_util::Full;
 use serde_json::json;
 use tempfile::TempDir;
-use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
-    net::{UnixListener, UnixStream},
-    task::JoinHandle,
-};
 
 use crate::{
     bmc::{BmcCa, Credentials},
@@ -31,7 +24,10 @@ use crate::{
     moment::Moment,
     pki::write_private,
     ports::Port,
+    power_socket::PowerSocket,
     process::{Guard, Process, Spec},
+    pypi,
+    toolchain::workspace,
 };
 
 /// How long it may take until the emulator answers. It is up in a second; a laden machine takes longer.
@@ -44,9 +40,8 @@ pub struct Sushy {
     credentials: Credentials,
     ca_pem: String,
     fingerprint: String,
-    switched: Arc<Mutex<Vec<(Moment, bool)>>>,
     process: Process,
-    socket: JoinHandle<()>,
+    socket: PowerSocket,
     _port: Option<Port>,
     _scratch: TempDir,
 }
@@ -62,7 +57,8 @@ impl Sushy {
         guard: &Arc<Guard>,
         logs: &Path,
     ) -> Result<Self> {
-        let python = tokio::task::spawn_blocking(install::python).await??;
+        let python = || pypi::python("sushy", &sources().join("requirements.txt"));
+        let python = tokio::task::spawn_blocking(python).await??;
         let scratch = tempfile::Builder::new()
             .prefix("nodefencing-sushy-")
             .tempdir()?;
@@ -71,10 +67,7 @@ impl Sushy {
         let identity = ca.serving(&[address.ip()], &[])?;
         let (certificate, key) = identity.write(scratch.path(), "sushy")?;
 
-        let switched = Arc::new(Mutex::default());
-        let path = scratch.path().join("power.sock");
-        let listener = UnixListener::bind(&path)?;
-        let socket = tokio::spawn(serve_power(listener, power.clone(), Arc::clone(&switched)));
+        let socket = PowerSocket::open(scratch.path(), power.clone())?;
 
         let settings = json!({
             "address": address.ip(),
@@ -82,7 +75,7 @@ impl Sushy {
             "certificate": certificate,
             "key": key,
             "directory": scratch.path(),
-            "socket": path,
+            "socket": socket.path(),
             "uuid": power.system_uuid(),
             "name": power.name(),
             "username": credentials.username,
@@ -91,7 +84,7 @@ impl Sushy {
         let file = scratch.path().join("settings.json");
         write_private(&file, &settings.to_string())?;
         let log = logs.join(format!("sushy-{}.log", power.name()));
-        let arguments: [PathBuf; 2] = [install::sources().join("emulator.py"), file];
+        let arguments: [PathBuf; 2] = [sources().join("emulator.py"), file];
         let process = Spec::new("sushy", python, &log)
             .args(arguments)
             // Neither byte code beside our sources nor a log that comes late.
@@ -104,7 +97,6 @@ impl Sushy {
             credentials,
             ca_pem: ca.pem(),
             fingerprint: Leaf::new(&identity)?.fingerprint().to_owned(),
-            switched,
             process,
             socket,
             _port: port,
@@ -169,10 +161,7 @@ impl Sushy {
 
     /// What it did to the machine: when, and whether on or off.
     pub fn switched(&self) -> Vec<(Moment, bool)> {
-        self.switched
-            .lock()
-            .expect("no panic while a switch is noted")
-            .clone()
+        self.socket.switched()
     }
 
     /// Its process, whose log holds every request that it received.
@@ -181,10 +170,9 @@ impl Sushy {
     }
 }
 
-impl Drop for Sushy {
-    fn drop(&mut self) {
-        self.socket.abort();
-    }
+/// The folder with our part: the requirements and the program that starts the emulator.
+fn sources() -> PathBuf {
+    workspace().join("e2e/sushy")
 }
 
 /// An address that the emulator can bind. The port is given back in between; only a stranger to the lab could take it.
@@ -195,50 +183,4 @@ fn free(address: IpAddr) -> Result<(SocketAddr, Option<Port>)> {
     }
     let port = Port::reserve()?;
     Ok((SocketAddr::new(address, port.number()), Some(port)))
-}
-
-/// Answers `read` with the machine's state, and does `On` and `Off`. One line a connection.
-async fn serve_power(
-    listener: UnixListener,
-    power: Arc<dyn Power>,
-    switched: Arc<Mutex<Vec<(Moment, bool)>>>,
-) {
-    while let Ok((stream, _)) = listener.accept().await {
-        let (power, switched) = (power.clone(), Arc::clone(&switched));
-        tokio::spawn(async move {
-            if let Err(error) = answer(stream, power, &switched).await {
-                tracing::warn!(%error, "the emulator's request for power failed");
-            }
-        });
-    }
-}
-
-async fn answer(
-    stream: UnixStream,
-    power: Arc<dyn Power>,
-    switched: &Mutex<Vec<(Moment, bool)>>,
-) -> Result<()> {
-    let mut stream = BufReader::new(stream);
-    let mut line = String::new();
-    stream.read_line(&mut line).await?;
-    let on = match line.trim() {
-        "read" => None,
-        "On" => Some(true),
-        "Off" => Some(false),
-        other => anyhow::bail!("`{other}` is no request"),
-    };
-    if let Some(on) = on {
-        switched
-            .lock()
-            .expect("no panic while a switch is noted")
-            .push((Moment::now(), on));
-        let power = power.clone();
-        // Cutting the power of a real machine kills processes and waits for them.
-        tokio::task::spawn_blocking(move || power.set_power(on))
-            .await
-            .context("failed to switch the machine")?;
-    }
-    let state = if power.is_on() { "On\n" } else { "Off\n" };
-    stream.get_mut().write_all(state.as_bytes()).await?;
-    Ok(())
 }
