@@ -99,8 +99,8 @@ impl Service {
         let accepted = || self.suites(faults).into_iter().map(Suite::id).collect();
         let listed = faults.lists_suites.clone().unwrap_or_else(accepted);
         let records: Vec<u8> = listed.into_iter().flat_map(record).collect();
-        let pages = records.chunks(RECORDS_BYTES);
-        let page = pages.skip(usize::from(index & 0x3F)).next();
+        let mut pages = records.chunks(RECORDS_BYTES);
+        let page = pages.nth(usize::from(index & 0x3F));
         Done::with([&[CHANNEL], page.unwrap_or_default()].concat())
     }
 

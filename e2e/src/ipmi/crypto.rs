@@ -111,7 +111,7 @@ impl Keys {
     pub(super) fn encrypt(&self, iv: [u8; BLOCK], data: &[u8], bad_padding: bool) -> Vec<u8> {
         let mut plain = data.to_vec();
         let mut pad = 0;
-        while (plain.len() + 1) % BLOCK != 0 {
+        while !(plain.len() + 1).is_multiple_of(BLOCK) {
             pad += 1;
             plain.push(if bad_padding { 0xA5 } else { pad });
         }
@@ -134,7 +134,7 @@ impl Keys {
 
     pub(super) fn decrypt(&self, payload: &[u8]) -> Result<Vec<u8>> {
         ensure!(
-            payload.len() >= 2 * BLOCK && payload.len() % BLOCK == 0,
+            payload.len() >= 2 * BLOCK && payload.len().is_multiple_of(BLOCK),
             "{} encrypted bytes are not whole blocks",
             payload.len()
         );

@@ -201,7 +201,7 @@ pub(super) fn seal(keys: &Keys, seal: Seal, message: &[u8]) -> Vec<u8> {
     signed.extend(payload);
     if signs {
         let mut pad = 0;
-        while (signed.len() + 2) % 4 != 0 {
+        while !(signed.len() + 2).is_multiple_of(4) {
             signed.push(0xFF);
             pad += 1;
         }

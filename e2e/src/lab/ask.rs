@@ -1,7 +1,5 @@
 //! What a test asks of a lab besides the verdict: what was told, what was written to whom, who may take pods.
 
-use std::net::{IpAddr, Ipv4Addr};
-
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::events::v1::Event;
@@ -12,9 +10,7 @@ use serde_json::json;
 use super::{LIMIT, Lab, condition, resource};
 use crate::audit::Request;
 use crate::eventually::eventually;
-use crate::machine::Power;
 use crate::proxy::writes::OUT_OF_SERVICE;
-use crate::sushy::Sushy;
 use crate::workload::node_of;
 
 impl Lab {
@@ -95,30 +91,6 @@ impl Lab {
             .await?;
         let here = pods.items.into_iter().filter(|pod| node_of(pod) == node);
         Ok(here.map(|pod| pod.name_any()).collect())
-    }
-
-    /// Puts sushy-tools' emulator before the machine of this number, and points its FenceDevice there. To be done before
-    /// the operator starts: afterwards it would be another device's identity that was pinned.
-    pub async fn sushy(&self, number: usize) -> Result<Sushy> {
-        let rig = self.rig(number);
-        let IpAddr::V4(address) = rig.bmc.address().ip() else {
-            anyhow::bail!("the lab's BMCs have addresses of 127.0.0.0/8");
-        };
-        // The lab's own BMCs count up from 1 in the last byte.
-        let [a, b, c, d] = address.octets();
-        let address = Ipv4Addr::new(a, b, c, d + 100).into();
-        let power: std::sync::Arc<dyn Power> = rig.machine.clone();
-        let sushy = Sushy::start(
-            address,
-            power,
-            rig.bmc.credentials().clone(),
-            &self.ca,
-            self.control_plane.guard(),
-            self.control_plane.files().directory(),
-        )
-        .await?;
-        self.device(rig, &sushy.url()).await?;
-        Ok(sushy)
     }
 }
 

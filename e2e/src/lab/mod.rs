@@ -7,6 +7,7 @@
 
 mod ask;
 mod availability;
+mod bmcs;
 mod objects;
 mod read;
 mod verdict;
@@ -181,7 +182,7 @@ impl Lab {
         }
         this.credentials().await?;
         for rig in &this.rigs {
-            this.device(rig, &rig.bmc.url()).await?;
+            this.device(rig, objects::redfish(&rig.bmc.url())).await?;
         }
         Ok(this)
     }

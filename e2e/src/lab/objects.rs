@@ -1,5 +1,7 @@
 //! The objects that a lab needs of its API server: policies, FenceDevices, and what these refer to.
 
+use std::net::SocketAddr;
+
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{
@@ -9,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::{Lab, Rig};
 use crate::bmc::Credentials;
+use crate::ipmi::Suite;
 use crate::operator::NAMESPACE;
 
 /// Name of the Secret with the BMCs' credentials.
@@ -75,16 +78,32 @@ impl Lab {
         Ok(())
     }
 
-    pub(super) async fn device(&self, rig: &Rig, url: &str) -> Result<()> {
+    /// Applies the FenceDevice of a machine, with this driver in place of any other.
+    pub(super) async fn device(&self, rig: &Rig, driver: Value) -> Result<()> {
         let name = format!("{}-bmc", rig.machine.name());
-        let spec = json!({
+        let mut spec = json!({
             "nodeName": rig.machine.name(),
-            "redfish": {"address": url, "tls": {"verification": "Full", "caRef": {"name": CA, "key": "ca.crt"}}},
             "credentialsRef": {"name": SECRET},
             "probe": {"periodSeconds": 30},
         });
+        merge(&mut spec, &driver);
         self.apply("FenceDevice", &name, spec).await.map(drop)
     }
+}
+
+/// The part of a FenceDevice that names a Redfish BMC with a certificate of the lab's authority.
+pub(super) fn redfish(url: &str) -> Value {
+    let tls = json!({"verification": "Full", "caRef": {"name": CA, "key": "ca.crt"}});
+    json!({"redfish": {"address": url, "tls": tls}})
+}
+
+/// The part of a FenceDevice that names an IPMI BMC.
+pub(super) fn ipmi(address: SocketAddr, suite: Suite) -> Value {
+    json!({"ipmi": {
+        "address": address.ip(),
+        "port": address.port(),
+        "cipherSuite": suite.id(),
+    }})
 }
 
 /// Merges `changes` over `base`, as a JSON merge patch does.

@@ -192,7 +192,7 @@ async fn a_port_is_closed_silent_and_open_again() -> Result<()> {
     let mut session = Session::operator(&bmc).await?;
     bmc.set_line(Line::Refused)?;
     let client = Client::new(&bmc).await?;
-    let error = client.open().await.err().expect("a closed port");
+    let error = client.open().await.expect_err("a closed port");
     let kind = error
         .downcast_ref::<std::io::Error>()
         .map(std::io::Error::kind);

@@ -36,7 +36,7 @@ async fn a_packet_is_not_believed() -> Result<()> {
         (Nonsense::Raw(b"garbage".to_vec()), "RMCP version 0x67"),
     ] {
         let (session, datagram) = spoiled(what.clone()).await?;
-        let error = session.open(&datagram).err().expect("an error");
+        let error = session.open(&datagram).expect_err("an error");
         ensure!(format!("{error:#}") == why, "{what:?}: {error:#}");
     }
     Ok(())

@@ -1,0 +1,69 @@
+//! Other BMCs before the machines than the lab's own Redfish ones. Each is put there before the operator starts: afterwards
+//! it would be another device's identity that was pinned.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use anyhow::Result;
+
+use super::objects::{ipmi, redfish};
+use super::{Lab, Rig};
+use crate::ipmi::{IpmiBmc, Settings, Suite};
+use crate::ipmi_peers::{Brand, IpmiPeer};
+use crate::machine::Power;
+use crate::sushy::Sushy;
+
+impl Lab {
+    /// Puts sushy-tools' emulator before the machine of this number, and points its FenceDevice there.
+    pub async fn sushy(&self, number: usize) -> Result<Sushy> {
+        let rig = self.rig(number);
+        let IpAddr::V4(address) = rig.bmc.address().ip() else {
+            anyhow::bail!("the lab's BMCs have addresses of 127.0.0.0/8");
+        };
+        // The lab's own BMCs count up from 1 in the last byte.
+        let [a, b, c, d] = address.octets();
+        let address = Ipv4Addr::new(a, b, c, d + 100).into();
+        let sushy = Sushy::start(
+            address,
+            power(rig),
+            rig.bmc.credentials().clone(),
+            &self.ca,
+            self.control_plane.guard(),
+            self.control_plane.files().directory(),
+        )
+        .await?;
+        self.device(rig, redfish(&sushy.url())).await?;
+        Ok(sushy)
+    }
+
+    /// Puts the lab's own IPMI BMC, with this suite alone, before the machine of this number, and points its FenceDevice
+    /// there. It shares the address of the Redfish BMC, as they do in life.
+    pub async fn ipmi(&self, number: usize, suite: Suite) -> Result<IpmiBmc> {
+        let rig = self.rig(number);
+        let settings = Settings::with_suite(suite);
+        let bmc = IpmiBmc::start(rig.bmc.address().ip(), power(rig), settings)?;
+        self.device(rig, ipmi(bmc.address(), suite)).await?;
+        Ok(bmc)
+    }
+
+    /// Puts an IPMI BMC that none of us wrote before the machine of this number, and points its FenceDevice there, with
+    /// suite 3: the only one that they know.
+    pub async fn ipmi_peer(&self, number: usize, brand: Brand) -> Result<IpmiPeer> {
+        let rig = self.rig(number);
+        let peer = IpmiPeer::start(
+            brand,
+            rig.bmc.address().ip(),
+            power(rig),
+            rig.bmc.credentials().clone(),
+            self.control_plane.guard(),
+            self.control_plane.files().directory(),
+        )
+        .await?;
+        self.device(rig, ipmi(peer.address(), Suite::Three)).await?;
+        Ok(peer)
+    }
+}
+
+fn power(rig: &Rig) -> Arc<dyn Power> {
+    rig.machine.clone()
+}
