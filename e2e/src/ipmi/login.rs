@@ -131,6 +131,17 @@ impl Asked {
         }
     }
 
+    /// Whether it is the same message sent once more. Some clients change the tag when they ask again.
+    pub(super) fn repeats(&self, before: &Self) -> bool {
+        let mut before = before.clone();
+        match &mut before {
+            Self::Open(open) => open.tag = self.tag(),
+            Self::Rakp1(rakp) => rakp.tag = self.tag(),
+            Self::Rakp3(rakp) => rakp.tag = self.tag(),
+        }
+        *self == before
+    }
+
     /// The BMC's number of the session that it is about.
     pub(super) fn session(&self) -> Option<u32> {
         match self {
@@ -156,6 +167,16 @@ pub(super) fn opened(open: &Open, session: u32, suite: Suite, privilege: u8) -> 
         payload.extend([number, 0, 0, 8, algorithm, 0, 0, 0]);
     }
     payload
+}
+
+/// The session that an answer opens.
+pub(super) fn opened_session(asked: &Asked, answer: &[u8]) -> Option<u32> {
+    let mut reader = Reader(
+        answer
+            .get(8..)
+            .filter(|_| matches!(asked, Asked::Open(_)))?,
+    );
+    reader.number().ok()
 }
 
 /// What both sides know after RAKP message 2, and compute their codes over.

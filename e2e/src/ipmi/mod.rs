@@ -228,6 +228,13 @@ impl IpmiBmc {
         self.service.sessions_log.entries()
     }
 
+    /// What belonged to one of them, from its opening to its end.
+    pub fn log_of(&self, session: &Session) -> Vec<Entry> {
+        let mut log = self.log();
+        log.retain(|entry| entry.session == Some(session.id));
+        log
+    }
+
     /// Datagrams that were lost by [`Path::lost`].
     pub fn lost(&self) -> u64 {
         self.wire.lost()

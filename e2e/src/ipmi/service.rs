@@ -185,6 +185,9 @@ impl Service {
                     journal: &self.sessions_log,
                 };
                 let payload = self.with_sessions(|sessions| sessions.login(asked, &terms))?;
+                if let Some(id) = login::opened_session(asked, &payload) {
+                    self.log.amend(index, |entry| entry.session = Some(id));
+                }
                 Some(Answer::Login(asked.answer_type(), payload))
             }
             Heard::Message(request, way, who) => {

@@ -142,11 +142,14 @@ impl Sessions {
     pub(super) fn login(&mut self, asked: &Asked, terms: &Terms) -> Option<Vec<u8>> {
         // A message that comes once more gets the answer that it got: it is the answer that was lost.
         let before = self.slots.iter_mut().find(|slot| {
-            slot.last.0 == *asked && (slot.from == terms.from || asked.session() == Some(slot.id))
+            asked.repeats(&slot.last.0)
+                && (slot.from == terms.from || asked.session() == Some(slot.id))
         });
         if let Some(slot) = before {
             slot.last_heard = Instant::now();
-            return Some(slot.last.1.clone());
+            let mut answer = slot.last.1.clone();
+            answer[0] = asked.tag();
+            return Some(answer);
         }
         let answer = match asked {
             Asked::Open(open) => Some(self.open(open, terms)),

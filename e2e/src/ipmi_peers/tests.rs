@@ -4,7 +4,10 @@
 use std::{process::Output, time::Instant};
 
 use super::*;
-use crate::{bmc::Plug, debian::Packages};
+use crate::{
+    bmc::Plug,
+    debian::{self, Packages},
+};
 
 const UUID: &str = "9b3c7c1e-5f0a-4f05-8a0d-2f6d5c0b7a11";
 
@@ -110,6 +113,9 @@ impl Bench {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ipmi_sim_switches_a_machine_of_the_lab() -> Result<()> {
+    if !debian::available_to_test("ipmi_sim_switches_a_machine_of_the_lab")? {
+        return Ok(());
+    }
     let bench = bench(Brand::IpmiSim, [127, 81, 1, 1]).await?;
     bench.reads_and_switches().await?;
     bench.fails("3", "wrong", "RAKP 2 HMAC is invalid").await?;
@@ -123,6 +129,9 @@ async fn ipmi_sim_switches_a_machine_of_the_lab() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pyghmi_switches_a_machine_of_the_lab() -> Result<()> {
+    if !debian::available_to_test("pyghmi_switches_a_machine_of_the_lab")? {
+        return Ok(());
+    }
     let bench = bench(Brand::Pyghmi, [127, 81, 1, 2]).await?;
     bench.reads_and_switches().await?;
     bench.fails("3", "wrong", "RAKP 2 HMAC is invalid").await?;
