@@ -50,33 +50,26 @@ struct Login<'a> {
     user: &'a str,
     password: &'a str,
     level: &'a str,
+    /// When to ask again. On loopback nothing is lost, and nobody is to be asked twice for being slow.
+    again_seconds: u32,
 }
 
 const RIGHT: Login = Login {
     user: "fence",
     password: "s3cret-Bmc",
     level: "OPERATOR",
+    again_seconds: 20,
 };
 
 async fn ipmitool(bmc: &IpmiBmc, login: &Login<'_>, suite: u8, asked: &[&str]) -> Result<Verdict> {
     let address = bmc.address();
-    let words = [
-        "-I",
-        "lanplus",
-        "-N",
-        "1",
-        "-R",
-        "2",
-        "-L",
-        login.level,
-        "-U",
-        login.user,
-    ];
+    let words = ["-I", "lanplus", "-L", login.level, "-U", login.user];
     let mut command: tokio::process::Command =
         packages("ipmitool").await?.command("ipmitool").into();
     command
         .args(words)
         .args(["-C", &suite.to_string()])
+        .args(["-N", &login.again_seconds.to_string(), "-R", "4"])
         .args([
             "-H",
             &address.ip().to_string(),
@@ -105,12 +98,8 @@ async fn ipmipower(bmc: &IpmiBmc, login: &Login<'_>, suite: u8, asked: &str) -> 
             &address.to_string(),
         ])
         .args(["-u", login.user, "-p", login.password, "-l", &level])
-        .args([
-            "--session-timeout",
-            "8000",
-            "--retransmission-timeout",
-            "500",
-        ])
+        .args(["--session-timeout", "60000", "--retransmission-timeout"])
+        .arg((login.again_seconds * 1000).to_string())
         .arg(asked);
     let verdict = Verdict::new(command.output().await?);
     // It names the host before everything that it says.
@@ -329,17 +318,24 @@ async fn both_judges_ask_again_when_any_answer_is_lost() -> Result<()> {
         let lost = steps.map(|which| Reply::new(which, Nonsense::Silence).times(1));
         bmc.faults(|faults| faults.replies = lost.map(Reply::after_effect).to_vec());
     };
+    let hurried = Login {
+        again_seconds: 1,
+        ..RIGHT
+    };
     lose();
-    let verdict = ipmitool(&bmc, &RIGHT, 17, &["power", "off"]).await?;
+    let verdict = ipmitool(&bmc, &hurried, 17, &["power", "off"]).await?;
     // It also says what it missed.
     ensure!(verdict.code == Some(0), "{}", verdict.said);
     ensure!(!plug.is_on());
     plug.set_power(true);
     lose();
-    ipmipower(&bmc, &RIGHT, 17, "--off").await?.is(0, "ok")?;
+    let verdict = ipmipower(&bmc, &hurried, 17, "--off").await?;
+    verdict.is(0, "ok")?;
     ensure!(!plug.is_on());
-    let offs = bmc.power_commands();
-    let sent: Vec<_> = offs.iter().map(|it| (it.control, it.code)).collect();
-    assert_eq!(sent, [(0, None), (0, Some(0)), (0, None), (0, Some(0))]);
+    let faults_left = bmc.service.faults().replies;
+    ensure!(faults_left.iter().all(|reply| reply.times == Some(0)));
+    let answered = bmc.power_commands().into_iter().map(|it| it.code.is_some());
+    let answered: Vec<_> = answered.collect();
+    ensure!(answered.starts_with(&[false, true]), "{answered:?}");
     Ok(())
 }

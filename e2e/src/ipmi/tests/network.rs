@@ -10,6 +10,7 @@ use super::{
     client::{Client, QUIET, Session, open_request, session_id},
     *,
 };
+use crate::eventually::eventually;
 
 fn network(bmc: &IpmiBmc, network: Network) {
     bmc.faults(|faults| faults.network = network);
@@ -98,7 +99,7 @@ async fn datagrams_come_twice_damaged_and_out_of_order() -> Result<()> {
 
     let late = Path {
         late: 1.0,
-        late_by: QUIET,
+        late_by: Duration::from_millis(800),
         ..Path::default()
     };
     network(
@@ -108,9 +109,14 @@ async fn datagrams_come_twice_damaged_and_out_of_order() -> Result<()> {
             ..Network::default()
         },
     );
+    let asked = bmc.log().len();
     let first = session.next(0, 1, &[]);
     session.send(&first).await?;
-    tokio::time::sleep(QUIET / 3).await;
+    eventually("the first request", SOON, async || {
+        ensure!(bmc.log().len() > asked);
+        Ok(())
+    })
+    .await?;
     bmc.heal()?;
     session.raise(3).await?;
     let overtaken = session.receive(SOON).await?;

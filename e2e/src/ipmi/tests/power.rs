@@ -4,6 +4,9 @@ use anyhow::{Result, ensure};
 
 use super::{client::Session, *};
 
+/// Longer than a laden machine needs to look at what is so before.
+const LATER: Duration = Duration::from_millis(800);
+
 #[tokio::test]
 async fn the_power_bit_says_what_it_is_told_to() -> Result<()> {
     let Bench { bmc, plug } = bench();
@@ -46,7 +49,7 @@ async fn an_accepted_command_takes_effect_now_later_or_never() -> Result<()> {
     assert_eq!(session.control(0).await?, 0);
     ensure!(plug.is_on());
 
-    bmc.faults(|faults| faults.effect = Effect::After(Duration::from_millis(100)));
+    bmc.faults(|faults| faults.effect = Effect::After(LATER));
     assert_eq!(session.control(0).await?, 0);
     ensure!(plug.is_on() && plug.wait_until(false, SOON).await);
 
@@ -57,7 +60,7 @@ async fn an_accepted_command_takes_effect_now_later_or_never() -> Result<()> {
     assert_eq!(session.control(1).await?, 0);
     ensure!(plug.is_on());
 
-    bmc.faults(|faults| faults.restores_after = Some(Duration::from_millis(100)));
+    bmc.faults(|faults| faults.restores_after = Some(LATER));
     assert_eq!(session.control(0).await?, 0);
     ensure!(!plug.is_on() && plug.wait_until(true, SOON).await);
     assert_eq!(session.control(3).await?, 0);
@@ -116,10 +119,10 @@ async fn a_command_is_held_before_or_after_its_effect() -> Result<()> {
 async fn a_bmc_without_power_forgets_what_it_was_about_to_do() -> Result<()> {
     let Bench { bmc, plug } = bench();
     let mut session = Session::operator(&bmc).await?;
-    bmc.faults(|faults| faults.effect = Effect::After(Duration::from_millis(100)));
+    bmc.faults(|faults| faults.effect = Effect::After(LATER));
     assert_eq!(session.control(0).await?, 0);
     bmc.set_line(Line::Dark)?;
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    tokio::time::sleep(LATER * 2).await;
     ensure!(plug.is_on());
     ensure!(
         bmc.sessions()[0]
