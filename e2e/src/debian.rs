@@ -2,7 +2,8 @@
 //! the host is left as it was.
 //!
 //! apt says which packages the host lacks for the ones that are wanted. All of them are unpacked side by side, so a
-//! program finds its libraries there; only the child gets to see them.
+//! program finds its libraries there; only the child gets to see them. What the host has is not fetched, so that a copy of the
+//! directory is of no use to a host that has less: remove it there.
 
 use std::{
     fs,

@@ -263,7 +263,7 @@ impl Sessions {
             return Some(login::head(rakp.tag, status::INVALID_SESSION, 0, console));
         };
         if rakp.status != status::DONE {
-            // The console did not believe RAKP message 2. Nobody waits for an answer (section 13.23).
+            // The console did not believe RAKP message 2. Nobody waits for an answer.
             self.close(rakp.session, End::GivenUp(rakp.status), terms.journal);
             return None;
         }

@@ -1,5 +1,6 @@
 //! The BMC against clients that none of us wrote, and against a client of the test's for what these do not show.
 
+mod captures;
 mod client;
 mod judges;
 mod login;

@@ -1,4 +1,4 @@
-//! Which sequence numbers of a session have been used up (IPMI 2.0, section 6.12.13).
+//! Which sequence numbers of a session have been used up (IPMI 2.0, section 6.12.14).
 
 /// How far a sequence number may be ahead of the highest one so far.
 const AHEAD: u32 = 15;
