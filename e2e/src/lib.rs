@@ -4,7 +4,7 @@
 //! the real one; its machines are either real kubelets in namespaces or simulated nodes; its volumes are files that
 //! every running container writes to, so that a wrong decision of the operator is seen as a wrong write.
 
-pub mod actuator;
+mod actuator;
 pub mod audit;
 pub mod bench;
 pub mod bmc;
