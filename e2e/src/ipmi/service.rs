@@ -101,25 +101,23 @@ impl Service {
         self.pass_hold(index, Stage::Arrival).await?;
 
         let reply = self.take_reply(index);
-        let replaces = |reply: &&Reply| !reply.after_effect && !reply.what.is_made_of_the_answer();
-        let answer = match reply.as_ref().filter(replaces) {
-            Some(reply) => self.instead(&heard, &reply.what),
-            None => {
-                let answer = self.answer(&heard, index, from, &faults).await;
-                match &reply {
-                    Some(reply) if !reply.what.is_made_of_the_answer() => {
-                        self.instead(&heard, &reply.what)
-                    }
-                    _ => answer,
-                }
-            }
+        let what = reply.as_ref().map(|reply| &reply.what);
+        let instead = what.filter(|what| !what.is_made_of_the_answer());
+        let takes_effect = instead.is_none() || reply.as_ref().is_some_and(|it| it.after_effect);
+        let right = match takes_effect {
+            true => self.answer(&heard, index, from, &faults).await,
+            false => None,
+        };
+        let answer = match instead {
+            Some(what) => self.instead(&heard, what),
+            None => right,
         };
 
         self.pass_hold(index, Stage::Answer).await?;
         let answer = answer?;
         let outcome = answer.outcome();
         self.log.amend(index, |entry| entry.outcome = Some(outcome));
-        Some(answer.encode(reply.as_ref().map(|reply| &reply.what)))
+        Some(answer.encode(what))
     }
 
     /// Reads a datagram and enters it in the log. What is not understood or not believed ends here.
