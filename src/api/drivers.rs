@@ -165,12 +165,21 @@ pub struct IpmiDriver {
     #[schemars(range(min = 1, max = 65_535))]
     pub port: u16,
 
-    /// Cipher suite of the session. 17 is safe; 3 is for old BMCs.
+    /// Cipher suite of the session, and no other is ever used: 17 (HMAC-SHA256, AES), or 3 (HMAC-SHA1, AES) for old BMCs.
     #[serde(default = "ipmi_cipher_suite")]
-    #[schemars(range(min = 0, max = 17))]
+    #[schemars(
+        range(min = 0, max = 255),
+        extend("x-kubernetes-validations" = [
+            rule("self != 0", "must not be 0, which lets everybody in without a password: use 17, or 3 for old BMCs"),
+            rule(
+                "self == 0 || self == 3 || self == 17",
+                "must be 17, or 3 for old BMCs: the others do not both authenticate and encrypt, or are not supported",
+            ),
+        ])
+    )]
     pub cipher_suite: u32,
 
-    /// Privilege level that is asked for when a power command is sent.
+    /// Privilege level that is asked for when a power command is sent; to read, it is always User.
     #[serde(default)]
     pub privilege: IpmiPrivilege,
 }

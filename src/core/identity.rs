@@ -10,7 +10,7 @@
 
 use super::observed::{NodeView, Ready};
 use super::proof::IdentityRule;
-use super::reading::{Identity, same_system, smbios_order, usable_uuid};
+use super::reading::{Identity, orderless, same_system, usable_uuid};
 use crate::api::device::{FenceDevice, IdentityCheck, PinnedSystem};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -198,8 +198,7 @@ pub fn duplicates(wires: &[Wire]) -> BTreeMap<(String, String), String> {
     let by_target = |wire: &Wire| wire.target.clone();
     let by_uuid = |wire: &Wire| {
         let bytes = usable_uuid(wire.uuid.as_deref()?)?;
-        // One key for both byte orders.
-        Some(bytes.min(smbios_order(bytes)))
+        Some(orderless(bytes))
     };
     let mut blocked = BTreeMap::new();
     let way_out = "one system serves one node: correct the address or `systemID` of the wrong one";

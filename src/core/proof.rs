@@ -9,7 +9,7 @@ mod refusal;
 pub use refusal::NotProven;
 
 use super::observed::{LeaseView, NodeView, Ready};
-use super::reading::{PowerState, Reading};
+use super::reading::{Identity, PowerState, Reading};
 use std::time::Duration;
 
 /// A proof dies this long after its last reading was asked for.
@@ -33,8 +33,8 @@ pub enum IdentityRule {
 
 impl IdentityRule {
     /// Is this the machine? The error says what was expected, what was found and what to do.
-    pub fn check(&self, device: &str, reading: &Reading) -> Result<(), NotProven> {
-        let found = reading.identity.system_uuid.clone();
+    pub fn check(&self, device: &str, identity: &Identity) -> Result<(), NotProven> {
+        let found = identity.system_uuid.clone();
         let (expected, silent_is_fine) = match self {
             Self::Skip => return Ok(()),
             Self::NotPinned => {
@@ -53,7 +53,7 @@ impl IdentityRule {
         };
         match found {
             None if silent_is_fine => Ok(()),
-            Some(_) if reading.identity.is_system(expected) => Ok(()),
+            Some(_) if identity.is_system(expected) => Ok(()),
             found => Err(NotProven::WrongMachine {
                 device: device.to_owned(),
                 expected: expected.clone(),
@@ -283,7 +283,7 @@ fn device_is_off(
         .take_while(|reading| is_off(reading, case.quiesced))
         .collect();
     for reading in &run {
-        device.identity.check(&device.device, reading)?;
+        device.identity.check(&device.device, &reading.identity)?;
     }
     let off_run = run.first().zip(run.last()).map(|(newest, oldest)| OffRun {
         since: oldest.answered,
@@ -322,7 +322,10 @@ fn device_is_off(
 fn reads_on(device: &DeviceReadings) -> bool {
     device.readings.last().is_some_and(|last| {
         matches!(last.state, PowerState::On | PowerState::Transitional)
-            && device.identity.check(&device.device, last).is_ok()
+            && device
+                .identity
+                .check(&device.device, &last.identity)
+                .is_ok()
     })
 }
 

@@ -12,7 +12,7 @@ pub use crate::api::device::PowerState;
 /// Who the device says it is: compared with the value that was pinned while the node was Ready (S5).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
-    /// SMBIOS system UUID as the device prints it; byte order differs between vendors, see [`Identity::is_system`].
+    /// SMBIOS system UUID as the device gives it; byte order differs between vendors, see [`Identity::is_system`].
     pub system_uuid: Option<String>,
     /// Serial number of the system, for the record.
     pub serial_number: Option<String>,
@@ -25,9 +25,9 @@ impl Identity {
         self.system_uuid.as_deref().and_then(usable_uuid).is_some()
     }
 
-    /// Is this the system with UUID `expected`? Compared as 16 bytes, in the order of RFC 4122 and in SMBIOS order (the first
-    /// three fields little-endian): both are found, and firmware updates change one into the other (go-hal issue 57). An
-    /// unusable UUID on either side is nobody's.
+    /// Is this the system with UUID `expected`? Compared as 16 bytes in any of the orders that are found: of RFC 4122, of SMBIOS
+    /// (the first three fields little-endian), and of IPMI (v2.0 §20.8, all bytes backwards). Firmware updates change one into the
+    /// other (go-hal issue 57). An unusable UUID on either side is nobody's.
     #[must_use]
     pub fn is_system(&self, expected: &str) -> bool {
         let found = self.system_uuid.as_deref();
@@ -38,7 +38,7 @@ impl Identity {
 /// Do two UUIDs name one system, in whichever byte order each is printed? Unusable ones never do.
 pub fn same_system(one: &str, other: &str) -> bool {
     match (usable_uuid(one), usable_uuid(other)) {
-        (Some(one), Some(other)) => one == other || smbios_order(one) == other,
+        (Some(one), Some(other)) => orderless(one) == orderless(other),
         _ => false,
     }
 }
@@ -57,8 +57,7 @@ pub fn usable_uuid(text: &str) -> Option<[u8; 16]> {
         return None;
     }
     let uuid = u128::from_str_radix(&digits, 16).ok()?.to_be_bytes();
-    let shared =
-        uuid == [0; 16] || uuid == [0xff; 16] || uuid == FACTORY || smbios_order(uuid) == FACTORY;
+    let shared = uuid == [0; 16] || uuid == [0xff; 16] || orderless(uuid) == orderless(FACTORY);
     (!shared).then_some(uuid)
 }
 
@@ -66,6 +65,24 @@ pub fn usable_uuid(text: &str) -> Option<[u8; 16]> {
 pub fn smbios_order([a, b, c, d, e, f, g, h, rest @ ..]: [u8; 16]) -> [u8; 16] {
     let [i, j, k, l, m, n, o, p] = rest;
     [d, c, b, a, f, e, h, g, i, j, k, l, m, n, o, p]
+}
+
+/// The same bytes for a UUID in whichever order it arrived: the least of all. Backwards and SMBIOS order together lead to eight
+/// orders, some of which nobody uses; that no two machines have the same UUID holds for all of them.
+pub fn orderless(uuid: [u8; 16]) -> [u8; 16] {
+    let backwards = |mut uuid: [u8; 16]| {
+        uuid.reverse();
+        uuid
+    };
+    let tail_order = |uuid| backwards(smbios_order(backwards(uuid)));
+    let orders = [
+        uuid,
+        smbios_order(uuid),
+        tail_order(uuid),
+        tail_order(smbios_order(uuid)),
+    ];
+    let both = orders.map(|one| one.min(backwards(one)));
+    both.into_iter().min().unwrap_or(uuid)
 }
 
 /// One answer of a fence device.
@@ -107,10 +124,10 @@ mod tests {
         assert!(identity.is_system("44454c4c-4200-1035-8052-b4c04f4a4d32"));
         assert!(identity.is_system(" 4c4c4544004235108052b4c04f4a4d32\n"));
         assert!(!identity.is_system("44454c4c-4200-1035-8052-b4c04f4a4d33"));
-        assert!(
-            !identity.is_system("4c4c4544-0042-3510-5280-b4c04f4a4d32"),
-            "only the first three fields change order"
-        );
+        // As IPMI prescribes, of either of them.
+        assert!(identity.is_system("324d4a4f-c0b4-5280-1035-420044454c4c"));
+        assert!(identity.is_system("324d4a4f-c0b4-5280-3510-00424c4c4544"));
+        assert!(!identity.is_system("4c4c4544-0042-3510-8052-4d4ac04fb432"));
     }
 
     #[test]
@@ -143,8 +160,14 @@ mod tests {
             prop_assert_eq!(smbios_order(smbios_order(bytes)), bytes);
             prop_assert!(identity.is_system(&text(bytes)));
             prop_assert!(identity.is_system(&text(smbios_order(bytes))));
-            let same = other == bytes || other == smbios_order(bytes);
-            prop_assert_eq!(identity.is_system(&text(other)), same);
+            let mut backwards = bytes;
+            backwards.reverse();
+            prop_assert!(identity.is_system(&text(backwards)));
+            prop_assert!(identity.is_system(&text(smbios_order(backwards))));
+            prop_assert!(!identity.is_system(&text(other)) || orderless(other) == orderless(bytes));
+            let mut sorted = [bytes, orderless(bytes)];
+            sorted.iter_mut().for_each(|one| one.sort_unstable());
+            prop_assert_eq!(sorted[0], sorted[1], "only the order changes");
         }
 
         #[test]

@@ -7,7 +7,10 @@
 //! In an address for a fleet only `${node.name}` is expanded, and only in the host: labels and annotations can be written by a
 //! kubelet and never choose an address.
 
-use super::cidr::Cidr;
+mod rules;
+
+pub use rules::AddressRules;
+
 use super::error::printable;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -50,7 +53,7 @@ pub enum AddressError {
 
 /// ` (loopback)`, if the address is one that no device has.
 fn what(address: Ipv4Addr) -> String {
-    builtin_denial(address.into()).map_or_else(String::new, |rule| format!(" ({rule})"))
+    rules::builtin_denial(address.into()).map_or_else(String::new, |rule| format!(" ({rule})"))
 }
 
 impl AddressError {
@@ -64,14 +67,14 @@ impl AddressError {
     }
 }
 
-/// Where a device listens: `https://host[:port]`, an IPv6 host in brackets.
+/// Where a device listens: written `https://host[:port]`, an IPv6 host in brackets, or as host and port apart.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Address {
-    /// No TLS (`http://`).
+    /// It was written as `http://`, without TLS.
     pub plaintext: bool,
     /// DNS name in lower case, or IP address without brackets.
     pub host: String,
-    /// TCP port.
+    /// Port of TCP, or of UDP where the driver uses that.
     pub port: u16,
 }
 
@@ -83,35 +86,34 @@ const LABEL_CHARACTERS_MAX: usize = 63;
 const NODE_NAME: &str = "${node.name}";
 
 impl Address {
-    /// Expands `${node.name}` in the host of `template` and reads the result.
+    /// Expands `${node.name}` in the host of `template`, a URL, and reads the result.
     ///
     /// # Errors
     /// [`AddressError::Invalid`] names the rule.
     pub fn expand(template: &str, node_name: &str) -> Result<Self, AddressError> {
-        let refuse = |rule: &str| Err(invalid(template, rule));
-        let rest = template.replace(NODE_NAME, "");
-        if rest.contains("${") || rest.contains('$') {
-            return refuse(
-                "only ${node.name} is expanded; labels and annotations never choose an address",
-            );
+        Self::parse(&expanded(template, node_name)?)
+    }
+
+    /// Expands `${node.name}` in `template`, a host without scheme and port, and reads the result.
+    ///
+    /// # Errors
+    /// [`AddressError::Invalid`] names the rule.
+    pub fn expand_host(template: &str, port: u16, node_name: &str) -> Result<Self, AddressError> {
+        let text = expanded(template, node_name)?;
+        let bare = text
+            .strip_prefix('[')
+            .and_then(|rest| rest.strip_suffix(']'))
+            .filter(|host| host.parse::<Ipv6Addr>().is_ok());
+        let host = bare.unwrap_or(&text).to_ascii_lowercase();
+        if host.contains(['/', '@', '?', '#'])
+            || host.contains(':') && host.parse::<Ipv6Addr>().is_err()
+        {
+            return Err(invalid(
+                &text,
+                "it must be a host name or an IP address alone, without scheme, user information, port or path",
+            ));
         }
-        if template.contains(NODE_NAME) {
-            if !is_dns_name(node_name) {
-                return refuse(
-                    "the node's name is not a DNS name, so it is not put into an address",
-                );
-            }
-            let authority = template
-                .split_once("://")
-                .map_or(template, |(_, rest)| rest);
-            let after_host = authority
-                .find([':', '/', '?', '#'])
-                .and_then(|at| authority.get(at..));
-            if after_host.is_some_and(|rest| rest.contains(NODE_NAME)) {
-                return refuse("${node.name} may stand in the host only");
-            }
-        }
-        Self::parse(&template.replace(NODE_NAME, node_name))
+        Self::of_host(&text, false, host, port)
     }
 
     /// Reads `http[s]://host[:port][/]`.
@@ -151,7 +153,11 @@ impl Address {
                 return refuse("an IPv6 host must stand in brackets, as in https://[2001:db8::1]");
             }
         };
-        let host = host.to_ascii_lowercase();
+        Self::of_host(text, plaintext, host.to_ascii_lowercase(), port)
+    }
+
+    /// `text` is what the user has written, for the message.
+    fn of_host(text: &str, plaintext: bool, host: String, port: u16) -> Result<Self, AddressError> {
         if host.parse::<IpAddr>().is_ok() || is_dns_name(&host) && !is_numeric_form(&host) {
             return Ok(Self {
                 plaintext,
@@ -162,11 +168,12 @@ impl Address {
         if let Some(address) = inet_aton(&host) {
             return Err(AddressError::Disguised { host, address });
         }
-        refuse(if is_numeric_form(&host) {
+        let rule = if is_numeric_form(&host) {
             "an IPv4 address must be four decimal numbers without leading zeros; other forms hide where they go"
         } else {
             "its host must be an IP address or a DNS name of at most 253 characters, each label of at most 63"
-        })
+        };
+        Err(invalid(text, rule))
     }
 
     /// The IP address, where the host is one.
@@ -203,89 +210,30 @@ impl fmt::Display for Address {
     }
 }
 
-/// Which IP addresses may be fence devices.
-#[derive(Debug, Clone, Default)]
-pub struct AddressRules {
-    allowed: Vec<Cidr>,
-    denied: Vec<(Cidr, String)>,
-}
-
-impl AddressRules {
-    /// The built-in denials, `denied` ranges by name (such as "the cluster's service range"), and `allowed` ranges, which
-    /// override every denial (`--allow-device-cidr`).
-    #[must_use]
-    pub fn new(allowed: Vec<Cidr>, denied: Vec<(Cidr, String)>) -> Self {
-        Self { allowed, denied }
+/// The text with the node's name in place of `${node.name}`, which may stand in the host only.
+fn expanded(template: &str, node_name: &str) -> Result<String, AddressError> {
+    let refuse = |rule: &str| Err(invalid(template, rule));
+    let rest = template.replace(NODE_NAME, "");
+    if rest.contains("${") || rest.contains('$') {
+        return refuse(
+            "only ${node.name} is expanded; labels and annotations never choose an address",
+        );
     }
-
-    /// May credentials go to this address?
-    ///
-    /// # Errors
-    /// [`AddressError::NotAllowed`] names the rule that forbids it.
-    pub fn judge(&self, host: &str, address: IpAddr) -> Result<(), AddressError> {
-        // An IPv4 address in IPv6 clothes goes where the IPv4 address goes.
-        let meant = embedded_ipv4(address);
-        if self.allowed.iter().any(|cidr| cidr.contains(meant)) {
-            return Ok(());
+    if template.contains(NODE_NAME) {
+        if !is_dns_name(node_name) {
+            return refuse("the node's name is not a DNS name, so it is not put into an address");
         }
-        let own = self
-            .denied
-            .iter()
-            .find(|(cidr, _)| cidr.contains(meant))
-            .map(|(_, name)| name.as_str());
-        match builtin_denial(meant).or(own) {
-            Some(rule) => Err(AddressError::NotAllowed {
-                host: host.to_owned(),
-                address,
-                rule: rule.to_owned(),
-            }),
-            None => Ok(()),
+        let authority = template
+            .split_once("://")
+            .map_or(template, |(_, rest)| rest);
+        let after_host = authority
+            .find([':', '/', '?', '#'])
+            .and_then(|at| authority.get(at..));
+        if after_host.is_some_and(|rest| rest.contains(NODE_NAME)) {
+            return refuse("${node.name} may stand in the host only");
         }
     }
-}
-
-/// What is never a BMC, whatever the cluster.
-fn builtin_denial(address: IpAddr) -> Option<&'static str> {
-    const METADATA: &str = "a cloud's metadata service";
-    let rule = match address {
-        IpAddr::V4(v4) => match v4.octets() {
-            [169, 254, 169, 254] | [100, 100, 100, 200] | [168, 63, 129, 16] => METADATA,
-            [0, ..] => "the unspecified address",
-            [127, ..] => "loopback",
-            [169, 254, ..] => "link-local",
-            [224..=239, ..] => "multicast",
-            [240..=255, ..] => "a reserved or broadcast address",
-            _ => return None,
-        },
-        IpAddr::V6(v6) => match v6.segments() {
-            [0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x0254] => METADATA,
-            [0, 0, 0, 0, 0, 0, 0, 0] => "the unspecified address",
-            [0, 0, 0, 0, 0, 0, 0, 1] => "loopback",
-            [0xfe80..=0xfebf, ..] => "link-local",
-            [0xff00..=0xffff, ..] => "multicast",
-            _ => return None,
-        },
-    };
-    Some(rule)
-}
-
-/// The IPv4 address inside a mapped (`::ffff:0:0/96`), compatible (`::/96`), NAT64 (`64:ff9b::/96`) or 6to4 (`2002::/16`)
-/// address; any other address as it is.
-fn embedded_ipv4(address: IpAddr) -> IpAddr {
-    let IpAddr::V6(v6) = address else {
-        return address;
-    };
-    let (high, low) = match v6.segments() {
-        // The unspecified and the loopback address are themselves.
-        [0, 0, 0, 0, 0, 0, 0, 0 | 1] => return address,
-        [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
-        | [0x0064, 0xff9b, 0, 0, 0, 0, high, low]
-        | [0x2002, high, low, ..] => (high, low),
-        _ => return address,
-    };
-    let [_, _, _, _, _, _, _, _, _, _, _, _, a, b, c, d] =
-        Ipv6Addr::new(0, 0, 0, 0, 0, 0, high, low).octets();
-    IpAddr::from([a, b, c, d])
+    Ok(template.replace(NODE_NAME, node_name))
 }
 
 /// Host and port text; none when a bare IPv6 address makes the colon ambiguous.

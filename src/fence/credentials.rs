@@ -18,6 +18,11 @@ use zeroize::Zeroizing;
 /// Longest value in bytes.
 pub const VALUE_BYTES_MAX: usize = 4096;
 
+/// Longest user name of IPMI 2.0 in bytes (v2.0 rev 1.1, §22.28).
+const IPMI_USER_BYTES_MAX: usize = 16;
+/// Longest password of IPMI 2.0 in bytes (§22.30).
+const IPMI_PASSWORD_BYTES_MAX: usize = 20;
+
 /// Annotation of a Secret: the hosts that its values may be sent to, separated by commas. An entry is a host name, `*.` and
 /// a domain, an IP address or a range of them.
 pub const ALLOWED_HOSTS_ANNOTATION: &str = "nodefencing.io/allowed-hosts";
@@ -168,6 +173,39 @@ impl Credentials {
         value.set_sensitive(true);
         Ok(value)
     }
+
+    /// User and password for IPMI 2.0, which has room for 16 and 20 bytes. A longer value is refused and never cut: a BMC that was
+    /// given a longer password keeps an unknown part of it.
+    ///
+    /// # Errors
+    /// [`CredentialsError::Value`] when one of them is longer.
+    pub fn ipmi(&self) -> Result<IpmiLogin<'_>, CredentialsError> {
+        let check = |key, value: &str, bytes_max: usize| {
+            if value.len() <= bytes_max {
+                return Ok(());
+            }
+            Err(CredentialsError::Value {
+                secret: self.secret.clone(),
+                key,
+                problem: format!("IPMI 2.0 allows {bytes_max} bytes, was {}", value.len()),
+            })
+        };
+        check("username", &self.username, IPMI_USER_BYTES_MAX)?;
+        check("password", &self.password, IPMI_PASSWORD_BYTES_MAX)?;
+        Ok(IpmiLogin {
+            user: self.username.as_bytes(),
+            password: self.password.as_bytes(),
+        })
+    }
+}
+
+/// What IPMI authenticates a session with. Not shown by `Debug`, because it has none.
+#[derive(Clone, Copy)]
+pub struct IpmiLogin<'a> {
+    /// The user's name.
+    pub user: &'a [u8],
+    /// The user's password.
+    pub password: &'a [u8],
 }
 
 /// One value: present, short enough, text on one line.

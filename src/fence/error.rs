@@ -31,23 +31,65 @@ pub enum DeviceError {
         /// The time allowed.
         waited: Duration,
     },
-    /// The device refused user or password (HTTP 401).
+    /// The device refused user or password.
     #[error(
-        "{endpoint} refused the user or the password (401); correct the Secret named by `credentialsRef`, or unlock the account on the device"
+        "{endpoint} refused the user or the password ({said}); correct the Secret named by `credentialsRef`, or unlock the account on the device"
     )]
     AuthFailed {
         /// Host and port.
         endpoint: String,
+        /// How it said so.
+        said: String,
     },
-    /// The account may not do this (HTTP 403).
+    /// The device knows no such user. Only devices that speak IPMI tell this from a wrong password.
     #[error(
-        "{endpoint} denied {request} to this account (403); give it the Operator role on the device"
+        "{endpoint} knows no user of this name that may log in ({said}); correct `username` in the Secret named by `credentialsRef`, or enable the user for IPMI over LAN on the device"
+    )]
+    UnknownUser {
+        /// Host and port.
+        endpoint: String,
+        /// How it said so.
+        said: String,
+    },
+    /// The device began the login and then fell silent.
+    #[error(
+        "{endpoint} opened a session and did not answer the login that followed within {waited:?}; many BMCs are silent to a user whom they do not know: check `username` in the Secret named by `credentialsRef`, and that the user is enabled for IPMI over LAN"
+    )]
+    LoginUnanswered {
+        /// Host and port.
+        endpoint: String,
+        /// The time allowed.
+        waited: Duration,
+    },
+    /// The device offers no login that is safe.
+    #[error("{endpoint} offers no login that can be used: {problem}")]
+    NoSecureLogin {
+        /// Host and port.
+        endpoint: String,
+        /// What it offers, and the way out.
+        problem: String,
+    },
+    /// All sessions of the device are taken.
+    #[error(
+        "{endpoint} has no session left ({said}); it is asked again later; if this lasts, end forgotten sessions on the device, or restart its BMC"
+    )]
+    SessionsExhausted {
+        /// Host and port.
+        endpoint: String,
+        /// How it said so.
+        said: String,
+    },
+    /// The account may not do this.
+    #[error(
+        "{endpoint} denied {request} to this account ({said}); give it the Operator role on the device"
     )]
     PermissionDenied {
         /// Host and port.
         endpoint: String,
-        /// Method and path.
+        /// What was asked for.
         request: String,
+        /// How it said so.
+        said: String,
     },
     /// What was asked for is not there (HTTP 404). Never a proof of anything.
     #[error(
@@ -59,23 +101,21 @@ pub enum DeviceError {
         /// The path that was asked for.
         path: String,
     },
-    /// The device has no time now (HTTP 429, 5xx).
-    #[error(
-        "{endpoint} answered {status} to {request}: busy or restarting; it is asked again later"
-    )]
+    /// The device has no time now.
+    #[error("{endpoint} answered {said} to {request}: busy or restarting; it is asked again later")]
     Busy {
         /// Host and port.
         endpoint: String,
-        /// Method and path.
+        /// What was asked for.
         request: String,
-        /// The HTTP status.
-        status: u16,
+        /// The status, or the completion code and its name.
+        said: String,
         /// How long the device asks us to wait, at most [`super::http::RETRY_AFTER_MAX`].
         retry_after: Option<Duration>,
     },
     /// The answer cannot be understood, or breaks a limit or a rule of the protocol.
     #[error(
-        "{endpoint} gave an answer that cannot be used: {problem}; check that the address is the Redfish service of a BMC"
+        "{endpoint} gave an answer that cannot be used: {problem}; check that the address is that of a BMC"
     )]
     Protocol {
         /// Host and port.
@@ -95,9 +135,7 @@ pub enum DeviceError {
     #[error(transparent)]
     AddressNotAllowed(#[from] AddressError),
     /// The device cannot or will not do what we need, and nothing else is done instead.
-    #[error(
-        "{endpoint} refused the power-off: {problem}; no weaker reset type is ever tried instead"
-    )]
+    #[error("{endpoint} refused the power-off: {problem}; nothing weaker is ever tried instead")]
     Refused {
         /// Host and port.
         endpoint: String,
@@ -117,7 +155,7 @@ pub enum DeviceError {
     Credentials(#[from] CredentialsError),
     /// This version has no such driver.
     #[error(
-        "driver `{driver}` is not supported by this version of the operator; use `redfish`, or upgrade to a version that has it"
+        "driver `{driver}` is not supported by this version of the operator; use `redfish` or `ipmi`, or upgrade to a version that has it"
     )]
     Unsupported {
         /// Name of the driver, as in the API.
@@ -163,12 +201,18 @@ impl DeviceError {
     #[must_use]
     pub fn advice(&self) -> Advice {
         match self {
-            Self::Unreachable { .. } | Self::Timeout { .. } | Self::Protocol { .. } => {
-                Advice::Retry
-            }
+            Self::Unreachable { .. }
+            | Self::Timeout { .. }
+            | Self::LoginUnanswered { .. }
+            | Self::Protocol { .. } => Advice::Retry,
             // A BMC that has just restarted knows its systems only after a while.
-            Self::Busy { .. } | Self::NotFound { .. } | Self::Cluster { .. } => Advice::Wait,
+            Self::Busy { .. }
+            | Self::SessionsExhausted { .. }
+            | Self::NotFound { .. }
+            | Self::Cluster { .. } => Advice::Wait,
             Self::AuthFailed { .. }
+            | Self::UnknownUser { .. }
+            | Self::NoSecureLogin { .. }
             | Self::PermissionDenied { .. }
             | Self::TlsIdentity { .. }
             | Self::AddressNotAllowed(_)
@@ -188,6 +232,10 @@ impl DeviceError {
             Self::Unreachable { .. } => "Unreachable",
             Self::Timeout { .. } => "Timeout",
             Self::AuthFailed { .. } => "AuthFailed",
+            Self::UnknownUser { .. } => "UnknownUser",
+            Self::LoginUnanswered { .. } => "LoginUnanswered",
+            Self::NoSecureLogin { .. } => "NoSecureLogin",
+            Self::SessionsExhausted { .. } => "SessionsExhausted",
             Self::PermissionDenied { .. } => "PermissionDenied",
             Self::NotFound { .. } => "NotFound",
             Self::Busy { .. } => "Busy",

@@ -13,8 +13,9 @@ pub use connect::Target;
 
 use super::address::Address;
 use super::error::{DeviceError, printable};
+use super::resolve::unreachable;
 use bytes::Bytes;
-use connect::{Connection, describe, unreachable};
+use connect::{Connection, describe};
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, LOCATION,
     RETRY_AFTER, USER_AGENT,

@@ -76,8 +76,8 @@ impl FenceSession for Manual {
         ready(self.reading()).boxed()
     }
 
-    fn prepare_off(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
-        ready(self.reading()).boxed()
+    fn prepare_off(&mut self) -> BoxFuture<'_, Result<Identity, DeviceError>> {
+        ready(self.reading().map(|reading| reading.identity)).boxed()
     }
 
     /// Nothing is sent to anybody: whoever gave the word has cut the power.

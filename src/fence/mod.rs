@@ -31,20 +31,23 @@ pub mod confirm;
 pub mod credentials;
 pub mod error;
 pub mod http;
+pub mod ipmi;
+pub mod limit;
 pub mod manual;
 pub mod redfish;
+pub mod resolve;
 pub mod tls;
 
 pub use error::{Advice, DeviceError};
 
-use crate::core::reading::Reading;
+use crate::core::reading::{Identity, Reading};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use std::fmt;
 
 /// A configured fence device for one node.
 pub trait FenceDriver: fmt::Debug + Send + Sync {
-    /// Name of the driver as in the API: `redfish`.
+    /// Name of the driver as in the API, such as `redfish`.
     fn name(&self) -> &'static str;
 
     /// Which machine this is, as far as the settings say: host, port and system. Two devices with the same target serve
@@ -70,11 +73,11 @@ pub trait FenceSession: fmt::Debug + Send {
     fn observe(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>>;
 
     /// Does all that a power-off needs but the command itself: login, the system, whether a hard off is allowed. The
-    /// caller judges the identity in the reading, checks its claim once more, and calls [`FenceSession::force_off`].
+    /// caller judges who answered, checks its claim once more, and calls [`FenceSession::force_off`].
     ///
     /// # Errors
     /// [`DeviceError::Refused`] when the device offers no hard power-off.
-    fn prepare_off(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>>;
+    fn prepare_off(&mut self) -> BoxFuture<'_, Result<Identity, DeviceError>>;
 
     /// Sends one hard power-off to the machine that this session prepared; never a soft one, never twice.
     ///

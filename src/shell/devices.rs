@@ -9,7 +9,7 @@ use super::client::ask;
 use super::lockout::{Guarded, Refusals};
 use super::serialized::Serialized;
 use crate::api::device::{FenceDevice, TlsSettings, TlsVerification};
-use crate::api::drivers::{CaKind, CaReference, RedfishDriver};
+use crate::api::drivers::{CaKind, CaReference, IpmiDriver, RedfishDriver};
 use crate::clock::Clock;
 use crate::core::identity::{self, Wire};
 use crate::core::observed::NodeView;
@@ -17,6 +17,7 @@ use crate::core::proof::IdentityRule;
 use crate::core::select;
 use crate::fence::address::{Address, AddressRules};
 use crate::fence::credentials::{Credentials, CredentialsError};
+use crate::fence::ipmi::{self, Ipmi, IpmiSettings};
 use crate::fence::manual::Manual;
 use crate::fence::redfish::{self, Redfish, RedfishSettings};
 use crate::fence::tls::CertificateCheck;
@@ -89,10 +90,11 @@ impl Devices {
     /// [`DeviceError`], with nothing sent to any device.
     pub async fn access(&self, device: &FenceDevice, node: &str) -> Result<Access, DeviceError> {
         let spec = &device.spec;
-        let access = match (&spec.redfish, &spec.manual) {
-            (Some(redfish), _) => self.redfish(device, redfish, node).await,
-            (None, Some(_)) => Ok(self.human()),
-            (None, None) => Err(DeviceError::Unsupported {
+        let access = match (&spec.redfish, &spec.ipmi, &spec.manual) {
+            (Some(redfish), ..) => self.redfish(device, redfish, node).await,
+            (None, Some(ipmi), _) => self.ipmi(device, ipmi, node).await,
+            (None, None, Some(_)) => Ok(self.human()),
+            (None, None, None) => Err(DeviceError::Unsupported {
                 driver: device.spec.driver_name(),
             }),
         }?;
@@ -122,9 +124,7 @@ impl Devices {
         node: &str,
     ) -> Result<Access, DeviceError> {
         let address = Address::expand(&redfish.address, node)?;
-        if let Some(literal) = address.literal() {
-            self.rules.judge(&address.host, literal)?;
-        }
+        self.judge(&address)?;
         let (credentials, verification) =
             tokio::join!(self.credentials(device), self.verification(&redfish.tls));
         let (secret, credentials) = credentials?;
@@ -139,12 +139,52 @@ impl Devices {
             command_timeout: COMMAND_TIMEOUT,
             clock: self.clock,
         })?;
+        Ok(self.guarded(Arc::new(driver), secret, trimmed_keys))
+    }
+
+    async fn ipmi(
+        &self,
+        device: &FenceDevice,
+        ipmi: &IpmiDriver,
+        node: &str,
+    ) -> Result<Access, DeviceError> {
+        let address = Address::expand_host(&ipmi.address, ipmi.port, node)?;
+        self.judge(&address)?;
+        let (secret, credentials) = self.credentials(device).await?;
+        let trimmed_keys = credentials.trimmed_keys().to_vec();
+        let driver = Ipmi::new(IpmiSettings {
+            address,
+            cipher_suite: ipmi.cipher_suite,
+            privilege: ipmi.privilege,
+            credentials: Arc::new(credentials),
+            rules: Arc::clone(&self.rules),
+            call_timeout: Duration::from_secs(device.spec.probe.timeout_seconds.into()),
+            command_timeout: COMMAND_TIMEOUT,
+            clock: self.clock,
+        })?;
+        Ok(self.guarded(Arc::new(driver), secret, trimmed_keys))
+    }
+
+    /// An address that is no name is judged before the Secret is even read.
+    fn judge(&self, address: &Address) -> Result<(), DeviceError> {
+        match address.literal() {
+            Some(literal) => Ok(self.rules.judge(&address.host, literal)?),
+            None => Ok(()),
+        }
+    }
+
+    fn guarded(
+        &self,
+        driver: Arc<dyn FenceDriver>,
+        secret: (String, String),
+        trimmed_keys: Vec<&'static str>,
+    ) -> Access {
         let refusals = Arc::clone(&self.refusals);
-        let driver = Guarded::new(Arc::new(driver), secret, refusals, self.clock);
-        Ok(Access {
+        let driver = Guarded::new(driver, secret, refusals, self.clock);
+        Access {
             driver: Arc::new(driver),
             trimmed_keys,
-        })
+        }
     }
 
     /// The Secret's name and version, and its content. What the Secret held is wiped from memory afterwards.
@@ -353,6 +393,10 @@ fn wires(devices: &[&FenceDevice], nodes: &[NodeView]) -> Vec<Wire> {
 
 /// [`FenceDriver::target`], without reading a Secret; none when the settings name none.
 fn target(device: &FenceDevice, node: &str) -> Option<String> {
+    if let Some(ipmi) = &device.spec.ipmi {
+        let address = Address::expand_host(&ipmi.address, ipmi.port, node).ok()?;
+        return Some(ipmi::target(&address));
+    }
     let redfish = device.spec.redfish.as_ref()?;
     let address = Address::expand(&redfish.address, node).ok()?;
     redfish::target(&address, redfish.system_id.as_deref()).ok()

@@ -200,11 +200,11 @@ async fn command(context: &Context, job: &Job, device: &Device) -> OffResult {
     };
     let _turn = context.devices.turn(driver.as_ref()).await;
     let mut session = driver.open();
-    let reading = match session.prepare_off().await {
-        Ok(reading) => reading,
+    let identity = match session.prepare_off().await {
+        Ok(identity) => identity,
         Err(error) => return OffResult::NotSent(error.to_string()),
     };
-    if let Err(wrong) = device.identity.check(&device.name, &reading) {
+    if let Err(wrong) = device.identity.check(&device.name, &identity) {
         return OffResult::NotSent(wrong.to_string());
     }
     let looked = clock::since_boot();

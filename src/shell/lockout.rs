@@ -5,7 +5,7 @@
 //! a fence. A Secret that was written again begins anew at once, which is what a human does after an alert.
 
 use crate::clock::Clock;
-use crate::core::reading::Reading;
+use crate::core::reading::{Identity, Reading};
 use crate::fence::{DeviceError, FenceDriver, FenceSession, OffOutcome, Probe};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -123,6 +123,10 @@ impl Gate {
         let host = self.account.target.split('/').next();
         Err(DeviceError::AuthFailed {
             endpoint: host.unwrap_or_default().to_owned(),
+            said: format!(
+                "{REFUSALS_MAX} times within {} minutes, so nothing more is sent now",
+                WINDOW.as_secs() / 60
+            ),
         })
     }
 
@@ -130,7 +134,8 @@ impl Gate {
     fn leave<T>(&self, outcome: Result<T, DeviceError>) -> Result<T, DeviceError> {
         match &outcome {
             Ok(_) => self.refusals.forget(&self.account),
-            Err(DeviceError::AuthFailed { .. }) => {
+            // An unknown user today may be a known one with another Secret; some devices lock the address and not the account.
+            Err(DeviceError::AuthFailed { .. } | DeviceError::UnknownUser { .. }) => {
                 self.refusals.note(&self.account, self.clock.since_boot());
             }
             Err(_) => {}
@@ -159,7 +164,7 @@ impl FenceSession for GuardedSession {
         .boxed()
     }
 
-    fn prepare_off(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+    fn prepare_off(&mut self) -> BoxFuture<'_, Result<Identity, DeviceError>> {
         async {
             self.gate.enter()?;
             self.gate.leave(self.session.prepare_off().await)
@@ -212,7 +217,8 @@ mod tests {
         fn refuse<T: Send + 'static>(&self) -> BoxFuture<'static, Result<T, DeviceError>> {
             self.0.fetch_add(1, Ordering::Relaxed);
             let endpoint = "bmc:443".to_owned();
-            async { Err(DeviceError::AuthFailed { endpoint }) }.boxed()
+            let said = "401".to_owned();
+            async { Err(DeviceError::AuthFailed { endpoint, said }) }.boxed()
         }
     }
 
@@ -223,7 +229,7 @@ mod tests {
         fn observe(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
             self.refuse()
         }
-        fn prepare_off(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+        fn prepare_off(&mut self) -> BoxFuture<'_, Result<Identity, DeviceError>> {
             self.refuse()
         }
         fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {

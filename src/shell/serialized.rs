@@ -5,7 +5,7 @@
 //! the group is held for a single call. Between the preparation of an off command and the command it is not let go: the claim is
 //! read in between, and what was read must not grow old while somebody else acts (F12).
 
-use crate::core::reading::Reading;
+use crate::core::reading::{Identity, Reading};
 use crate::fence::{DeviceError, FenceDriver, FenceSession, OffOutcome, Probe};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -79,7 +79,7 @@ impl FenceSession for SerializedSession {
         .boxed()
     }
 
-    fn prepare_off(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+    fn prepare_off(&mut self) -> BoxFuture<'_, Result<Identity, DeviceError>> {
         async {
             let turn = self.turn().await;
             let prepared = self.session.prepare_off().await?;

@@ -11,6 +11,7 @@ mod bodies;
 mod certificates;
 mod confirm;
 mod device;
+mod ipmi;
 mod levels;
 mod power_off;
 mod reads;

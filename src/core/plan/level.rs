@@ -180,7 +180,7 @@ pub(super) fn answer<'a>(device: &Device, sights: &'a [Sight]) -> Result<&'a Rea
     };
     device
         .identity
-        .check(&device.name, reading)
+        .check(&device.name, &reading.identity)
         .map_err(wrong)?;
     Ok(reading)
 }

@@ -5,6 +5,7 @@ use crate::fence::DeviceError;
 use crate::fence::address::{Address, AddressRules};
 use crate::fence::credentials::Credentials;
 use crate::fence::error::printable;
+use crate::fence::resolve::{self, unreachable};
 use crate::fence::tls;
 use bytes::Bytes;
 use http_body_util::Full;
@@ -25,8 +26,6 @@ use tokio_rustls::TlsConnector;
 const HEAD_BYTES_MAX: usize = 32 << 10;
 /// Most header fields of an answer.
 const HEADERS_MAX: usize = 100;
-/// Addresses of one host that are tried.
-const ADDRESSES_MAX: usize = 4;
 /// Time for one address of several to answer a connection request.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(3);
 
@@ -77,7 +76,7 @@ impl Connection {
         target.credentials.basic()?;
         let candidates = match resolved {
             Some(address) => vec![address],
-            None => resolve(target).await?,
+            None => resolve::addresses(&target.address, &target.credentials, &target.rules).await?,
         };
         let (stream, address) = connect_any(&target.address, &candidates).await?;
         let Some(connector) = &target.tls else {
@@ -120,41 +119,6 @@ impl Connection {
         })
     }
 }
-/// The addresses of the device that credentials may be sent to; at least one.
-async fn resolve(target: &Target) -> Result<Vec<SocketAddr>, DeviceError> {
-    let address = &target.address;
-    let found: Vec<SocketAddr> = match address.literal() {
-        Some(ip) => vec![SocketAddr::new(ip, address.port)],
-        None => match tokio::net::lookup_host((address.host.as_str(), address.port)).await {
-            Ok(found) => found.take(ADDRESSES_MAX).collect(),
-            Err(error) => {
-                return Err(unreachable(
-                    address,
-                    format!("its name cannot be resolved ({error})"),
-                ));
-            }
-        },
-    };
-    let mut denial = None;
-    let mut allowed = Vec::new();
-    for candidate in found {
-        let ip = candidate.ip();
-        let judged = target
-            .rules
-            .judge(&address.host, ip)
-            .map_err(DeviceError::from);
-        match judged.and_then(|()| Ok(target.credentials.judge_host(&address.host, ip)?)) {
-            Ok(()) => allowed.push(candidate),
-            Err(error) => denial = Some(error),
-        }
-    }
-    match (allowed.is_empty(), denial) {
-        (false, _) => Ok(allowed),
-        (true, Some(error)) => Err(error),
-        (true, None) => Err(unreachable(address, "its name has no address".to_owned())),
-    }
-}
-
 /// A connection to the first address that takes one.
 async fn connect_any(
     endpoint: &Address,
@@ -197,14 +161,6 @@ fn handshake_error(endpoint: &Address, error: &std::io::Error) -> DeviceError {
             endpoint,
             format!("the connection broke during the TLS handshake ({error})"),
         ),
-    }
-}
-
-/// The network's failure, as an error.
-pub fn unreachable(endpoint: &Address, problem: String) -> DeviceError {
-    DeviceError::Unreachable {
-        endpoint: endpoint.to_string(),
-        problem,
     }
 }
 

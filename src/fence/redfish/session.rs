@@ -4,9 +4,10 @@ use super::parse::{self, Allowable, FORCE_OFF, Reset, System};
 use super::said::said as said_in;
 use super::task::{self, TaskState};
 use super::{Redfish, SYSTEMS};
-use crate::core::reading::Reading;
+use crate::core::reading::{Identity, Reading};
 use crate::fence::error::printable;
 use crate::fence::http::{Client, Reply};
+use crate::fence::limit::Limit;
 use crate::fence::{DeviceError, FenceSession, OffOutcome, Probe};
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
@@ -44,7 +45,7 @@ impl FenceSession for Session {
         async move { limit.on(self.read()).await.map(|(reading, _)| reading) }.boxed()
     }
 
-    fn prepare_off(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+    fn prepare_off(&mut self) -> BoxFuture<'_, Result<Identity, DeviceError>> {
         let limit = self.limit(self.driver.call_timeout);
         async move { limit.on(self.prepare()).await }.boxed()
     }
@@ -101,11 +102,11 @@ impl Session {
         Ok((reading, system))
     }
 
-    async fn prepare(&mut self) -> Result<Reading, DeviceError> {
+    async fn prepare(&mut self) -> Result<Identity, DeviceError> {
         self.off_target = None;
         let (reading, system) = self.read().await?;
         self.off_target = Some(self.off_path(system.reset).await?);
-        Ok(reading)
+        Ok(reading.identity)
     }
 
     async fn command(&mut self) -> Result<OffOutcome, DeviceError> {
@@ -280,8 +281,15 @@ impl Session {
         let endpoint = self.endpoint();
         let request = format!("{method} {}", printable(path, 120));
         match status {
-            StatusCode::UNAUTHORIZED => DeviceError::AuthFailed { endpoint },
-            StatusCode::FORBIDDEN => DeviceError::PermissionDenied { endpoint, request },
+            StatusCode::UNAUTHORIZED => DeviceError::AuthFailed {
+                endpoint,
+                said: status.as_u16().to_string(),
+            },
+            StatusCode::FORBIDDEN => DeviceError::PermissionDenied {
+                endpoint,
+                request,
+                said: status.as_u16().to_string(),
+            },
             StatusCode::NOT_FOUND => DeviceError::NotFound {
                 endpoint,
                 path: printable(path, 120),
@@ -289,13 +297,13 @@ impl Session {
             StatusCode::TOO_MANY_REQUESTS => DeviceError::Busy {
                 endpoint,
                 request,
-                status: status.as_u16(),
+                said: status.as_u16().to_string(),
                 retry_after,
             },
             _ if status.is_server_error() => DeviceError::Busy {
                 endpoint,
                 request,
-                status: status.as_u16(),
+                said: status.as_u16().to_string(),
                 retry_after,
             },
             _ if status.is_redirection() => {
@@ -335,24 +343,5 @@ impl Session {
 
     fn endpoint(&self) -> String {
         self.driver.target.address.to_string()
-    }
-}
-
-/// The time for one call.
-struct Limit {
-    endpoint: String,
-    time: Duration,
-}
-
-impl Limit {
-    async fn on<T>(
-        self,
-        call: impl Future<Output = Result<T, DeviceError>>,
-    ) -> Result<T, DeviceError> {
-        let late = DeviceError::Timeout {
-            endpoint: self.endpoint,
-            waited: self.time,
-        };
-        timeout(self.time, call).await.unwrap_or(Err(late))
     }
 }

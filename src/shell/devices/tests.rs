@@ -1,3 +1,5 @@
+mod ipmi;
+
 use super::*;
 use crate::shell::fake::{Fake, failure};
 use serde_json::{Value, json};

@@ -211,7 +211,7 @@ async fn read(
         }
         // An error names nobody; a machine that answers must be the right one.
         let named = reading.state != PowerState::Unknown || reading.identity.system_uuid.is_some();
-        match device.identity.check(&device.name, reading) {
+        match device.identity.check(&device.name, &reading.identity) {
             Err(wrong) if named => ControlFlow::Break(wrong.to_string()),
             _ => ControlFlow::Continue(()),
         }

@@ -146,6 +146,10 @@ fn reachable(outcome: &Result<Probe, DeviceError>) -> Part {
         | DeviceError::HumanNeeded { .. }
         | DeviceError::Cluster { .. } => part(Unknown, error.reason(), error.to_string()),
         DeviceError::AuthFailed { .. }
+        | DeviceError::UnknownUser { .. }
+        | DeviceError::LoginUnanswered { .. }
+        | DeviceError::NoSecureLogin { .. }
+        | DeviceError::SessionsExhausted { .. }
         | DeviceError::PermissionDenied { .. }
         | DeviceError::NotFound { .. }
         | DeviceError::Busy { .. }
@@ -169,6 +173,7 @@ fn credentials(finding: &Finding) -> Part {
         }
         Err(
             error @ (DeviceError::AuthFailed { .. }
+            | DeviceError::UnknownUser { .. }
             | DeviceError::PermissionDenied { .. }
             | DeviceError::Credentials(_)),
         ) => part(False, error.reason(), error.to_string()),

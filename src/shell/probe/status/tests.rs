@@ -209,6 +209,7 @@ fn errors_show_in_the_condition_that_they_are_about() {
     let denied = DeviceError::PermissionDenied {
         endpoint: endpoint(),
         request: "GET /".to_owned(),
+        said: "403".to_owned(),
     };
     let cluster = DeviceError::Cluster {
         object: "Secret".to_owned(),
@@ -218,12 +219,12 @@ fn errors_show_in_the_condition_that_they_are_about() {
         endpoint: endpoint(),
         problem: "HTML".to_owned(),
     };
-    // error, Reachable, CredentialsValid, reason of Ready
     let table = [
         (silence(), "False", "Unknown", "Timeout"),
         (
             DeviceError::AuthFailed {
                 endpoint: endpoint(),
+                said: "401".to_owned(),
             },
             "True",
             "False",
@@ -235,27 +236,58 @@ fn errors_show_in_the_condition_that_they_are_about() {
         (garbage, "True", "Unknown", "ProtocolError"),
         (cluster, "Unknown", "Unknown", "ClusterUnavailable"),
         (
-            DeviceError::Unsupported { driver: "ipmi" },
+            DeviceError::Unsupported { driver: "aws" },
             "Unknown",
             "Unknown",
             "Unsupported",
         ),
     ];
-    for (error, reachable, credentials, reason) in table {
-        let words = error.to_string();
-        let status = after(&of_w1(), &found(node("w1", OURS, "True"), Err(error)));
-        let starts = |kind: &str, expected: &str| shown(&status, kind).starts_with(expected);
-        assert!(
-            starts(REACHABLE, reachable),
-            "{reason}: {}",
-            shown(&status, REACHABLE)
-        );
-        assert!(starts(CREDENTIALS_VALID, credentials), "{reason}");
-        assert!(starts(IDENTITY_VERIFIED, "Unknown"), "{reason}");
-        assert_eq!(shown(&status, READY), format!("False/{reason}"));
-        assert_eq!(message(&status, READY), words);
-        assert_eq!(status.power_state, Some(PowerState::Unknown));
-    }
+    table.into_iter().for_each(assert_shown);
+}
+
+#[test]
+fn errors_of_a_login_show_where_somebody_looks_for_them() {
+    let (endpoint, said) = (|| "bmc:623".to_owned(), || "0x0d".to_owned());
+    let user = DeviceError::UnknownUser {
+        endpoint: endpoint(),
+        said: said(),
+    };
+    let unanswered = DeviceError::LoginUnanswered {
+        endpoint: endpoint(),
+        waited: Duration::from_secs(15),
+    };
+    let unsafe_login = DeviceError::NoSecureLogin {
+        endpoint: endpoint(),
+        problem: said(),
+    };
+    let exhausted = DeviceError::SessionsExhausted {
+        endpoint: endpoint(),
+        said: said(),
+    };
+    let table = [
+        (user, "True", "False", "UnknownUser"),
+        (unanswered, "True", "Unknown", "LoginUnanswered"),
+        (unsafe_login, "True", "Unknown", "NoSecureLogin"),
+        (exhausted, "True", "Unknown", "SessionsExhausted"),
+    ];
+    table.into_iter().for_each(assert_shown);
+}
+
+/// An error, how `Reachable` and `CredentialsValid` begin with it, and the reason of `Ready`.
+fn assert_shown((error, reachable, credentials, reason): (DeviceError, &str, &str, &str)) {
+    let words = error.to_string();
+    let status = after(&of_w1(), &found(node("w1", OURS, "True"), Err(error)));
+    let starts = |kind: &str, expected: &str| shown(&status, kind).starts_with(expected);
+    assert!(
+        starts(REACHABLE, reachable),
+        "{reason}: {}",
+        shown(&status, REACHABLE)
+    );
+    assert!(starts(CREDENTIALS_VALID, credentials), "{reason}");
+    assert!(starts(IDENTITY_VERIFIED, "Unknown"), "{reason}");
+    assert_eq!(shown(&status, READY), format!("False/{reason}"));
+    assert_eq!(message(&status, READY), words);
+    assert_eq!(status.power_state, Some(PowerState::Unknown));
 }
 
 #[test]

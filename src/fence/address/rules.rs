@@ -1,0 +1,90 @@
+//! Which IP addresses credentials may be sent to: the second judgement, on the address that a connection really goes to.
+
+use super::AddressError;
+use crate::fence::cidr::Cidr;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// Which IP addresses may be fence devices.
+#[derive(Debug, Clone, Default)]
+pub struct AddressRules {
+    allowed: Vec<Cidr>,
+    denied: Vec<(Cidr, String)>,
+}
+
+impl AddressRules {
+    /// The built-in denials, `denied` ranges by name (such as "the cluster's service range"), and `allowed` ranges, which
+    /// override every denial (`--allow-device-cidr`).
+    #[must_use]
+    pub fn new(allowed: Vec<Cidr>, denied: Vec<(Cidr, String)>) -> Self {
+        Self { allowed, denied }
+    }
+
+    /// May credentials go to this address?
+    ///
+    /// # Errors
+    /// [`AddressError::NotAllowed`] names the rule that forbids it.
+    pub fn judge(&self, host: &str, address: IpAddr) -> Result<(), AddressError> {
+        // An IPv4 address in IPv6 clothes goes where the IPv4 address goes.
+        let meant = embedded_ipv4(address);
+        if self.allowed.iter().any(|cidr| cidr.contains(meant)) {
+            return Ok(());
+        }
+        let own = self
+            .denied
+            .iter()
+            .find(|(cidr, _)| cidr.contains(meant))
+            .map(|(_, name)| name.as_str());
+        match builtin_denial(meant).or(own) {
+            Some(rule) => Err(AddressError::NotAllowed {
+                host: host.to_owned(),
+                address,
+                rule: rule.to_owned(),
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What is never a BMC, whatever the cluster.
+pub(super) fn builtin_denial(address: IpAddr) -> Option<&'static str> {
+    const METADATA: &str = "a cloud's metadata service";
+    let rule = match address {
+        IpAddr::V4(v4) => match v4.octets() {
+            [169, 254, 169, 254] | [100, 100, 100, 200] | [168, 63, 129, 16] => METADATA,
+            [0, ..] => "the unspecified address",
+            [127, ..] => "loopback",
+            [169, 254, ..] => "link-local",
+            [224..=239, ..] => "multicast",
+            [240..=255, ..] => "a reserved or broadcast address",
+            _ => return None,
+        },
+        IpAddr::V6(v6) => match v6.segments() {
+            [0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x0254] => METADATA,
+            [0, 0, 0, 0, 0, 0, 0, 0] => "the unspecified address",
+            [0, 0, 0, 0, 0, 0, 0, 1] => "loopback",
+            [0xfe80..=0xfebf, ..] => "link-local",
+            [0xff00..=0xffff, ..] => "multicast",
+            _ => return None,
+        },
+    };
+    Some(rule)
+}
+
+/// The IPv4 address inside a mapped (`::ffff:0:0/96`), compatible (`::/96`), NAT64 (`64:ff9b::/96`) or 6to4 (`2002::/16`)
+/// address; any other address as it is.
+fn embedded_ipv4(address: IpAddr) -> IpAddr {
+    let IpAddr::V6(v6) = address else {
+        return address;
+    };
+    let (high, low) = match v6.segments() {
+        // The unspecified and the loopback address are themselves.
+        [0, 0, 0, 0, 0, 0, 0, 0 | 1] => return address,
+        [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
+        | [0x0064, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => (high, low),
+        _ => return address,
+    };
+    let [_, _, _, _, _, _, _, _, _, _, _, _, a, b, c, d] =
+        Ipv6Addr::new(0, 0, 0, 0, 0, 0, high, low).octets();
+    IpAddr::from([a, b, c, d])
+}

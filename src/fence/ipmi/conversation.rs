@@ -1,0 +1,324 @@
+//! A conversation with a BMC: one call at a time, each within its own time.
+//!
+//! Round trips: 4 for the first reading (Open Session, RAKP 1 and 3, Get Chassis Status), 1 for each further one; 5 until a power-off is
+//! taken (the same three, Set Session Privilege Level, Chassis Control). A session begins with the privilege User, which is enough to
+//! read.
+
+mod probe;
+
+use super::codec::Malformed;
+use super::codec::command::{self, ChassisStatus, Completion};
+use super::codec::lan::Request;
+use super::codec::rakp::Privilege;
+use super::link::{Link, LinkError};
+use super::session::{Done, Standing};
+use super::{Ipmi, words};
+use crate::core::reading::{Identity, PowerState, Reading};
+use crate::fence::limit::Limit;
+use crate::fence::resolve::unreachable;
+use crate::fence::{DeviceError, FenceSession, OffOutcome, Probe};
+use futures::future::{BoxFuture, FutureExt};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Time that a BMC has at least before a reading is asked for again.
+const READ_PATIENCE: Duration = Duration::ZERO;
+/// The same for what changes something: some BMCs answer only when the power has gone.
+const COMMAND_PATIENCE: Duration = Duration::from_secs(1);
+
+/// A conversation with the BMC.
+#[derive(Debug)]
+pub struct Conversation {
+    driver: Ipmi,
+    link: Option<Link>,
+    /// Where the first link has led: a name is resolved once in the life of a conversation.
+    address: Option<SocketAddr>,
+    /// The session has the privilege that a power-off needs.
+    prepared: bool,
+}
+
+impl FenceSession for Conversation {
+    fn connect(&mut self) -> BoxFuture<'_, Result<(), DeviceError>> {
+        let limit = self.limit(self.driver.call_timeout);
+        limit
+            .on(async move { self.link().await.map(|_| ()) })
+            .boxed()
+    }
+
+    fn observe(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+        async move {
+            let limit = self.limit(self.driver.call_timeout);
+            let outcome = limit.on(self.read()).await;
+            self.conclude(outcome).map(|(reading, _)| reading)
+        }
+        .boxed()
+    }
+
+    fn prepare_off(&mut self) -> BoxFuture<'_, Result<Identity, DeviceError>> {
+        async move {
+            let limit = self.limit(self.driver.call_timeout);
+            let outcome = limit.on(self.prepare()).await;
+            self.conclude(outcome)
+        }
+        .boxed()
+    }
+
+    fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
+        async move {
+            let limit = self.limit(self.driver.command_timeout);
+            let outcome = limit.on(self.power_down()).await;
+            let session = self.link.as_ref().and_then(Link::session);
+            let is_open_question = session.is_some_and(|session| session.may_be_delivered());
+            match self.conclude(outcome) {
+                Err(error) if is_open_question => Ok(OffOutcome::Unknown(error)),
+                outcome => outcome,
+            }
+        }
+        .boxed()
+    }
+
+    fn probe(&mut self) -> BoxFuture<'_, Result<Probe, DeviceError>> {
+        async move {
+            let limit = self.limit(self.driver.call_timeout);
+            let outcome = limit.on(self.look()).await;
+            self.conclude(outcome)
+        }
+        .boxed()
+    }
+}
+
+impl Conversation {
+    /// A conversation without a socket.
+    pub fn new(driver: Ipmi) -> Self {
+        Self {
+            driver,
+            link: None,
+            address: None,
+            prepared: false,
+        }
+    }
+
+    async fn link(&mut self) -> Result<&mut Link, DeviceError> {
+        let link = match self.link.take() {
+            Some(link) => link,
+            None => {
+                let (link, address) = Link::open(&self.driver, self.address).await?;
+                self.address = Some(address);
+                link
+            }
+        };
+        Ok(self.link.insert(link))
+    }
+
+    /// A session that is open, with this privilege at least, and who answers in it.
+    async fn log_in(&mut self, privilege: Privilege) -> Result<Identity, DeviceError> {
+        let link = self.link().await?;
+        let peer = link.session().and_then(|session| session.peer());
+        match peer {
+            Some((guid, granted)) if granted >= privilege => return Ok(identity(guid)),
+            // Closed before the next one is opened, because there may be no room for both. The next one gets a socket of its own:
+            // some BMCs tell sessions apart by the client's port.
+            Some(_) => {
+                let closed = link.run(|session, now| session.close(now)).await;
+                closed.map_err(|error| self.link_error(error))?;
+                self.link = None;
+            }
+            None => {}
+        }
+        let link = self.link().await?;
+        let opened = link
+            .run(|session, now| session.log_in(privilege, now))
+            .await;
+        let peer = link.session().and_then(|session| session.peer());
+        match opened {
+            Ok(_) => Ok(peer.map(|(guid, _)| identity(guid)).unwrap_or_default()),
+            Err(error) => Err(self.link_error(error)),
+        }
+    }
+
+    /// A command in the session, and what became of it.
+    async fn command(
+        &mut self,
+        request: Request,
+        patience: Duration,
+    ) -> Result<(Completion, Vec<u8>), DeviceError> {
+        let link = self.link().await?;
+        let done = link
+            .run(|session, now| session.command(request, patience, now))
+            .await;
+        self.answered(done)
+    }
+
+    fn answered(
+        &self,
+        done: Result<Done, LinkError>,
+    ) -> Result<(Completion, Vec<u8>), DeviceError> {
+        match done {
+            Ok(Done::Answered(completion, data)) => Ok((completion, data)),
+            Ok(Done::LoggedIn | Done::Closed) => {
+                Err(self.protocol("it answered something else".to_owned()))
+            }
+            Err(error) => Err(self.link_error(error)),
+        }
+    }
+
+    async fn read(&mut self) -> Result<(Reading, ChassisStatus), DeviceError> {
+        const REQUEST: &str = "Get Chassis Status";
+        let identity = self.log_in(Privilege::User).await?;
+        let asked = self.driver.clock.since_boot();
+        let (completion, data) = self
+            .command(command::get_chassis_status(), READ_PATIENCE)
+            .await?;
+        let answered = self.driver.clock.since_boot();
+        if completion != Completion::DONE {
+            return Err(words::not_done(self.endpoint(), REQUEST, completion));
+        }
+        let status = ChassisStatus::decode(&data).map_err(|error| self.malformed(error))?;
+        let reading = Reading {
+            state: if status.is_on() {
+                PowerState::On
+            } else {
+                PowerState::Off
+            },
+            raw: format!(
+                "chassis status {:#04x}, power {}",
+                status.0,
+                if status.is_on() { "on" } else { "off" }
+            ),
+            identity,
+            faults: status.faults().into_iter().map(str::to_owned).collect(),
+            asked,
+            answered,
+            wall: self.driver.clock.wall(),
+        };
+        Ok((reading, status))
+    }
+
+    async fn prepare(&mut self) -> Result<Identity, DeviceError> {
+        self.prepared = false;
+        let privilege = self.driver.privilege;
+        let identity = self.log_in(privilege).await?;
+        self.raise(privilege).await?;
+        self.prepared = true;
+        Ok(identity)
+    }
+
+    /// Set Session Privilege Level.
+    async fn raise(&mut self, privilege: Privilege) -> Result<(), DeviceError> {
+        let request = format!("the privilege {}", privilege.word());
+        let (completion, data) = self
+            .command(command::set_session_privilege(privilege), READ_PATIENCE)
+            .await?;
+        let denied = |said: String| DeviceError::PermissionDenied {
+            endpoint: self.endpoint(),
+            request: request.clone(),
+            said,
+        };
+        match (completion, data.first()) {
+            (Completion::DONE, Some(granted)) if *granted >= privilege.number() => Ok(()),
+            (Completion::DONE, Some(granted)) => {
+                Err(denied(format!("it granted level {granted} instead")))
+            }
+            (Completion::LEVEL_NOT_AVAILABLE, _) => Err(denied(
+                "0x80, the requested level is not available for this user".to_owned(),
+            )),
+            (Completion::LEVEL_TOO_HIGH, _) => Err(denied(
+                "0x81, the requested level exceeds the limit of the channel or of the user"
+                    .to_owned(),
+            )),
+            (completion, _) => Err(words::not_done(self.endpoint(), &request, completion)),
+        }
+    }
+
+    async fn power_down(&mut self) -> Result<OffOutcome, DeviceError> {
+        if !std::mem::take(&mut self.prepared) {
+            return Err(self.refused("nothing was prepared in this session".to_owned()));
+        }
+        let (completion, _) = self
+            .command(command::power_down(), COMMAND_PATIENCE)
+            .await?;
+        let said = completion.to_string();
+        match completion {
+            Completion::DONE => Ok(OffOutcome::Accepted),
+            Completion::NOT_IN_THIS_STATE => Ok(OffOutcome::AlreadyOff { said }),
+            completion if completion.leaves_open() => {
+                let problem = format!("the power-off ended with {completion}");
+                Ok(OffOutcome::Unknown(self.protocol(problem)))
+            }
+            Completion::NO_PRIVILEGE => Err(words::not_done(
+                self.endpoint(),
+                "the power-off",
+                completion,
+            )),
+            _ => Err(self.refused(said)),
+        }
+    }
+
+    /// Says more of a call whose time is up, and after any error leaves the session: what comes next begins a new one.
+    fn conclude<T>(&mut self, outcome: Result<T, DeviceError>) -> Result<T, DeviceError> {
+        let error = match outcome {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        self.prepared = false;
+        let session = self.link.as_ref().and_then(Link::session);
+        let standing = session.map_or(Standing::Unsent, |session| session.standing());
+        self.link = None;
+        Err(match error {
+            DeviceError::Timeout { endpoint, waited } => {
+                words::late(endpoint, self.driver.suite, waited, standing)
+            }
+            error => error,
+        })
+    }
+
+    fn link_error(&self, error: LinkError) -> DeviceError {
+        match error {
+            LinkError::Network(error) => unreachable(&self.driver.address, error.to_string()),
+            LinkError::Session(failure) => {
+                words::failure(self.endpoint(), self.driver.suite, failure)
+            }
+        }
+    }
+
+    fn malformed(&self, error: Malformed) -> DeviceError {
+        self.protocol(error.to_string())
+    }
+
+    fn protocol(&self, problem: String) -> DeviceError {
+        DeviceError::Protocol {
+            endpoint: self.endpoint(),
+            problem,
+        }
+    }
+
+    fn refused(&self, problem: String) -> DeviceError {
+        DeviceError::Refused {
+            endpoint: self.endpoint(),
+            problem,
+        }
+    }
+
+    fn limit(&self, time: Duration) -> Limit {
+        Limit {
+            endpoint: self.endpoint(),
+            time,
+        }
+    }
+
+    fn endpoint(&self) -> String {
+        self.driver.address.to_string()
+    }
+}
+
+/// The BMC's GUID as a UUID, byte by byte as it arrived: in which order is for [`Identity::is_system`] to see. A BMC without one
+/// sends zeros (§22.14).
+fn identity(guid: [u8; 16]) -> Identity {
+    let digits = format!("{:032x}", u128::from_be_bytes(guid));
+    let groups = [0..8, 8..12, 12..16, 16..20, 20..32].map(|range| digits.get(range));
+    let text = groups.into_iter().flatten().collect::<Vec<_>>().join("-");
+    Identity {
+        system_uuid: (guid != [0; 16]).then_some(text),
+        serial_number: None,
+    }
+}

@@ -1,0 +1,96 @@
+//! The look at a BMC in peace time: everything that a fence would need, and a word about each thing that is missing.
+
+use super::super::codec::command::{
+    self, AuthenticationCapabilities, Completion, SUITE_ANSWERS_MAX, SUITE_BYTES_PER_ANSWER,
+};
+use super::super::codec::lan::Request;
+use super::super::words;
+use super::Conversation;
+use crate::fence::{DeviceError, Probe};
+
+impl Conversation {
+    pub(super) async fn look(&mut self) -> Result<Probe, DeviceError> {
+        self.look_at_suites().await?;
+        let privilege = self.driver.privilege;
+        let raised = match self.log_in(privilege).await {
+            Ok(_) => self.raise(privilege).await,
+            Err(error) => Err(error),
+        };
+        let off_denied = match raised {
+            Ok(()) => None,
+            // Enough to read with, which is what mode ConfirmOnly does.
+            Err(denied @ DeviceError::PermissionDenied { .. }) => Some(denied),
+            Err(error) => return Err(error),
+        };
+        let (reading, status) = self.read().await?;
+        Ok(Probe {
+            reading,
+            vendor: None,
+            model: None,
+            firmware: None,
+            power_restore_policy: status.power_restore_policy().map(str::to_owned),
+            off_denied,
+        })
+    }
+
+    /// What the BMC says before any login: whether there is a login that can be used.
+    async fn look_at_suites(&mut self) -> Result<(), DeviceError> {
+        let no_login = |problem: String| DeviceError::NoSecureLogin {
+            endpoint: self.driver.address.to_string(),
+            problem,
+        };
+        let (ipmi_1_5_only, bmc_key) = (
+            no_login(words::IPMI_1_5_ONLY.to_owned()),
+            no_login(words::BMC_KEY.to_owned()),
+        );
+        let request = command::get_authentication_capabilities(self.driver.privilege);
+        let (completion, data) = self.plain_command(request).await?;
+        if completion == Completion::DONE {
+            let found = AuthenticationCapabilities::decode(&data);
+            let found = found.map_err(|error| self.malformed(error))?;
+            if !found.ipmi_2_0 {
+                return Err(ipmi_1_5_only);
+            }
+            if found.bmc_key_set {
+                return Err(bmc_key);
+            }
+        }
+        let mut list = Vec::new();
+        for index in 0..SUITE_ANSWERS_MAX {
+            let request = command::get_cipher_suites(index);
+            let (completion, data) = self.plain_command(request).await?;
+            // The command is newer than IPMI 2.0 itself: without it the login tells.
+            if completion != Completion::DONE {
+                return Ok(());
+            }
+            let piece =
+                command::cipher_suite_bytes(&data).map_err(|error| self.malformed(error))?;
+            list.extend_from_slice(piece);
+            if piece.len() < SUITE_BYTES_PER_ANSWER {
+                break;
+            }
+        }
+        let suites = command::cipher_suites(&list).map_err(|error| self.malformed(error))?;
+        let offered: Vec<u8> = suites.into_iter().map(|(number, _)| number).collect();
+        let suite = self.driver.suite;
+        if offered.is_empty() || offered.contains(&suite.number()) {
+            return Ok(());
+        }
+        Err(DeviceError::NoSecureLogin {
+            endpoint: self.endpoint(),
+            problem: words::suite_not_offered(suite, &offered),
+        })
+    }
+
+    /// A command outside of the session.
+    async fn plain_command(
+        &mut self,
+        request: Request,
+    ) -> Result<(Completion, Vec<u8>), DeviceError> {
+        let link = self.link().await?;
+        let done = link
+            .run(|session, now| session.plain_command(request, now))
+            .await;
+        self.answered(done)
+    }
+}

@@ -1,0 +1,59 @@
+//! From the host in a device's settings to the addresses that its credentials may be sent to.
+//!
+//! Every driver comes by here before it opens anything, and stays with the address it was given: a name that resolves to
+//! something else a moment later changes nothing (S16).
+
+use super::DeviceError;
+use super::address::{Address, AddressRules};
+use super::credentials::Credentials;
+use std::net::SocketAddr;
+
+/// Addresses of one host that are looked at.
+const ADDRESSES_MAX: usize = 4;
+
+/// The addresses of the device that these credentials may be sent to; at least one.
+///
+/// # Errors
+/// The name cannot be resolved, or none of its addresses is allowed.
+pub async fn addresses(
+    address: &Address,
+    credentials: &Credentials,
+    rules: &AddressRules,
+) -> Result<Vec<SocketAddr>, DeviceError> {
+    let found: Vec<SocketAddr> = match address.literal() {
+        Some(ip) => vec![SocketAddr::new(ip, address.port)],
+        None => match tokio::net::lookup_host((address.host.as_str(), address.port)).await {
+            Ok(found) => found.take(ADDRESSES_MAX).collect(),
+            Err(error) => {
+                return Err(unreachable(
+                    address,
+                    format!("its name cannot be resolved ({error})"),
+                ));
+            }
+        },
+    };
+    let mut denial = None;
+    let mut allowed = Vec::new();
+    for candidate in found {
+        let ip = candidate.ip();
+        let judged = rules.judge(&address.host, ip).map_err(DeviceError::from);
+        match judged.and_then(|()| Ok(credentials.judge_host(&address.host, ip)?)) {
+            Ok(()) => allowed.push(candidate),
+            Err(error) => denial = Some(error),
+        }
+    }
+    match (allowed.is_empty(), denial) {
+        (false, _) => Ok(allowed),
+        (true, Some(error)) => Err(error),
+        (true, None) => Err(unreachable(address, "its name has no address".to_owned())),
+    }
+}
+
+/// The network's failure, as an error.
+#[must_use]
+pub fn unreachable(endpoint: &Address, problem: String) -> DeviceError {
+    DeviceError::Unreachable {
+        endpoint: endpoint.to_string(),
+        problem,
+    }
+}

@@ -1,0 +1,240 @@
+//! Logging in: whom the BMC lets in, what it may choose, and that each refusal is told from the others with its way out.
+
+use super::*;
+use e2e::ipmi::{Nonsense, Privilege, Reply, UnknownUser, Which};
+use node_fencing_operator::fence::Advice;
+
+#[tokio::test]
+async fn a_wrong_password_frees_its_slot_and_is_told_from_an_unknown_user() {
+    let bench = bench();
+    let user = bench.bmc.credentials().username.clone();
+    let with = |user: &str, password: &str| {
+        Ipmi::new(IpmiSettings {
+            credentials: credentials(user, password, &[]),
+            ..bench.settings()
+        })
+        .unwrap()
+    };
+    let error = with(&user, "wrong").open().observe().await.unwrap_err();
+    assert_eq!(
+        (error.reason(), error.advice()),
+        ("AuthFailed", Advice::Human)
+    );
+    let given_up = |entry: &e2e::ipmi::Entry| matches!(entry.asked, Asked::Rakp3 { status: 0x0f });
+    bench.bmc.wait_for(ENDLESS, given_up).await.unwrap();
+    let sessions = bench.bmc.sessions();
+    let freed = |end: &End| matches!(end, End::GivenUp(0x0f));
+    assert!(
+        matches!(sessions.as_slice(), [only] if only.ended.as_ref().is_some_and(|(_, end)| freed(end))),
+        "{sessions:?}"
+    );
+
+    let error = with("nobody", "wrong").open().observe().await.unwrap_err();
+    assert_eq!(
+        (error.reason(), error.advice()),
+        ("UnknownUser", Advice::Human)
+    );
+    assert!(error.to_string().contains("0x0d"), "{error}");
+}
+
+#[tokio::test]
+async fn a_bmc_that_is_silent_to_an_unknown_user_is_said_to_be_that() {
+    let bench = bench();
+    bench
+        .bmc
+        .faults(|faults| faults.unknown_user = UnknownUser::Silence);
+    let driver = Ipmi::new(IpmiSettings {
+        credentials: credentials("nobody", "wrong", &[]),
+        call_timeout: SHORT,
+        ..bench.settings()
+    });
+    let error = driver.unwrap().open().observe().await.unwrap_err();
+    assert_eq!(error.reason(), "LoginUnanswered");
+    assert!(error.to_string().contains("`username`"), "{error}");
+}
+
+#[tokio::test]
+async fn a_locked_account_is_not_hammered() {
+    let bench = bench();
+    bench
+        .bmc
+        .faults(|faults| faults.lock_account_after = Some(0));
+    let error = bench.read().await.unwrap_err();
+    assert_eq!(
+        (error.reason(), error.advice()),
+        ("AuthFailed", Advice::Human)
+    );
+    let log = bench.bmc.log();
+    let proofs = log
+        .iter()
+        .filter(|entry| matches!(entry.asked, Asked::Rakp3 { status: 0 }));
+    assert_eq!(proofs.count(), 2);
+}
+
+#[tokio::test]
+async fn a_full_table_of_sessions_is_retried_and_reported_as_that() {
+    let bench = bench();
+    bench.bmc.faults(|faults| faults.session_table_full = true);
+    let error = bench.read().await.unwrap_err();
+    assert_eq!(
+        (error.reason(), error.advice()),
+        ("SessionsExhausted", Advice::Wait)
+    );
+    bench.bmc.heal().unwrap();
+    bench.bmc.faults(|faults| {
+        let full = Reply::new(Which::Open, Nonsense::Status(0x01)).times(2);
+        faults.replies.push(full);
+    });
+    assert!(bench.read().await.is_ok());
+}
+
+#[tokio::test]
+async fn a_bmc_with_one_session_serves_call_after_call() {
+    let bench = bench_with(Settings {
+        sessions_max: 1,
+        ..Settings::default()
+    });
+    let driver = bench.driver();
+    for _ in 0..3 {
+        // As User and as Operator, which are two sessions, one after the other.
+        let mut session = driver.open();
+        session.observe().await.unwrap();
+        session.prepare_off().await.unwrap();
+        session.probe().await.unwrap();
+    }
+    bench.assert_closed(6).await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_leaves_no_session_behind() {
+    let bench = bench();
+    for which in [Which::Rakp3, Which::CHASSIS_STATUS] {
+        let hold = bench.bmc.hold_answer(which);
+        let mut session = bench.driver().open();
+        let call = tokio::time::timeout(Duration::from_millis(200), session.observe()).await;
+        assert!(call.is_err(), "{which:?}");
+        drop(session);
+        drop(hold);
+    }
+    let begun = Instant::now();
+    while bench
+        .bmc
+        .sessions()
+        .iter()
+        .any(|session| session.ended.is_none())
+    {
+        assert!(begun.elapsed() < ENDLESS, "{:?}", bench.bmc.sessions());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_user_without_the_right_to_switch_can_read() {
+    let account = Account {
+        privilege: Privilege::User,
+        ..Account::default()
+    };
+    let bench = bench_with(Settings {
+        accounts: vec![account],
+        ..Settings::default()
+    });
+    assert!(bench.read().await.is_ok());
+    let error = bench.power_off().await.unwrap_err();
+    assert_eq!(
+        (error.reason(), error.advice()),
+        ("PermissionDenied", Advice::Human)
+    );
+    assert!(error.to_string().contains("Operator role"), "{error}");
+    assert!(bench.bmc.power_commands().is_empty());
+    let probe = bench.driver().open().probe().await.unwrap();
+    let denied = probe.off_denied.unwrap();
+    assert_eq!(denied.reason(), "PermissionDenied");
+}
+
+#[tokio::test]
+async fn another_suite_than_asked_for_is_refused_by_name() {
+    // The BMC does not have it.
+    let bench = bench_with(Settings::with_suite(Suite::Three));
+    let error = bench.read().await.unwrap_err();
+    assert_eq!(
+        (error.reason(), error.advice()),
+        ("NoSecureLogin", Advice::Human)
+    );
+    assert!(
+        error.to_string().contains("`ipmi.cipherSuite: 3`"),
+        "{error}"
+    );
+    // The BMC takes another one.
+    for suite in [Suite::Zero, Suite::Three] {
+        let bench = super::bench();
+        bench
+            .bmc
+            .faults(|faults| faults.answers_suite = Some(suite));
+        let error = bench.read().await.unwrap_err();
+        assert_eq!(error.reason(), "NoSecureLogin", "{suite:?}");
+        let asked = bench.bmc.log();
+        assert!(
+            asked
+                .iter()
+                .all(|entry| matches!(entry.asked, Asked::Open(_))),
+            "{asked:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_suite_that_authenticates_or_encrypts_nothing_is_refused_by_name() {
+    let bench = bench();
+    for (number, word) in [
+        (0, "lets everybody in"),
+        (1, "encrypt"),
+        (8, "not one"),
+        (15, "encrypt"),
+    ] {
+        let settings = IpmiSettings {
+            cipher_suite: number,
+            ..bench.settings()
+        };
+        let error = Ipmi::new(settings).unwrap_err();
+        assert_eq!(error.reason(), "SettingsInvalid");
+        assert!(error.to_string().contains("`ipmi.cipherSuite`"), "{error}");
+        assert!(error.to_string().contains(word), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_password_or_user_that_ipmi_has_no_room_for_is_refused_with_its_length() {
+    let bench = bench();
+    for (user, password, expected) in [
+        (
+            "admin",
+            "123456789012345678901234",
+            "IPMI 2.0 allows 20 bytes, was 24",
+        ),
+        (
+            "12345678901234567",
+            "secret",
+            "IPMI 2.0 allows 16 bytes, was 17",
+        ),
+    ] {
+        let settings = IpmiSettings {
+            credentials: credentials(user, password, &[]),
+            ..bench.settings()
+        };
+        let error = Ipmi::new(settings).unwrap_err();
+        assert_eq!(error.reason(), "CredentialsInvalid");
+        assert!(error.to_string().contains(expected), "{error}");
+        assert!(!error.to_string().contains(password), "{error}");
+    }
+    let longest = bench_with(Settings {
+        accounts: vec![Account {
+            credentials: e2e::bmc::Credentials {
+                username: "1234567890123456".to_owned(),
+                password: "12345678901234567890".to_owned(),
+            },
+            ..Account::default()
+        }],
+        ..Settings::default()
+    });
+    assert!(longest.read().await.is_ok());
+}

@@ -1,0 +1,160 @@
+//! The IPMI driver against the lab's BMC, which is another reading of the same specification, judged by `ipmitool` and FreeIPMI.
+
+mod confirm;
+mod login;
+mod network;
+mod off;
+mod probe;
+mod reads;
+
+use e2e::bmc::Plug;
+use e2e::ipmi::{Account, Asked, End, IpmiBmc, Settings, Suite};
+use node_fencing_operator::api::drivers::IpmiPrivilege;
+use node_fencing_operator::clock::Clock;
+use node_fencing_operator::core::reading::Reading;
+use node_fencing_operator::fence::address::{Address, AddressRules};
+use node_fencing_operator::fence::credentials::Credentials;
+use node_fencing_operator::fence::ipmi::{Ipmi, IpmiSettings};
+use node_fencing_operator::fence::{DeviceError, FenceDriver, OffOutcome};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+const UUID: &str = "4c4c4544-0042-3510-8054-b4c04f4e4e31";
+/// Longer than anything takes on the busiest machine.
+const ENDLESS: Duration = Duration::from_secs(60);
+/// Time for what must not take any, where a deadline is waited for.
+const SHORT: Duration = Duration::from_millis(1500);
+
+/// A BMC and its machine, which runs.
+struct Bench {
+    bmc: IpmiBmc,
+    plug: Arc<Plug>,
+}
+
+fn bench() -> Bench {
+    bench_with(Settings::default())
+}
+
+fn bench_with(settings: Settings) -> Bench {
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    let address: IpAddr = [127, 83, 0, NEXT.fetch_add(1, Ordering::Relaxed)].into();
+    let plug = Arc::new(Plug::new("node-1", UUID));
+    let bmc = IpmiBmc::start(address, plug.clone(), settings).unwrap();
+    Bench { bmc, plug }
+}
+
+fn credentials(user: &str, password: &str, annotations: &[(&str, &str)]) -> Arc<Credentials> {
+    let texts = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+        let owned = pairs
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        owned.collect()
+    };
+    let data = texts(&[("username", user), ("password", password)])
+        .into_iter()
+        .map(|(key, value)| (key, value.into_bytes()))
+        .collect();
+    Arc::new(Credentials::from_secret("bmc", &data, &texts(annotations)).unwrap())
+}
+
+impl Bench {
+    /// Settings for this BMC, which a test may change.
+    fn settings(&self) -> IpmiSettings {
+        let address = self.bmc.address();
+        let user = self.bmc.credentials();
+        IpmiSettings {
+            address: Address::expand_host(&address.ip().to_string(), address.port(), "n").unwrap(),
+            cipher_suite: 17,
+            privilege: IpmiPrivilege::Operator,
+            credentials: credentials(&user.username, &user.password, &[]),
+            rules: Arc::new(AddressRules::new(
+                vec!["127.0.0.0/8".parse().unwrap()],
+                Vec::new(),
+            )),
+            call_timeout: Duration::from_secs(15),
+            command_timeout: Duration::from_secs(5),
+            clock: Clock::SYSTEM,
+        }
+    }
+
+    fn driver(&self) -> Ipmi {
+        Ipmi::new(self.settings()).unwrap()
+    }
+
+    /// For a BMC that is silent or busy for ever.
+    fn impatient(&self) -> Ipmi {
+        let settings = IpmiSettings {
+            call_timeout: SHORT,
+            command_timeout: SHORT,
+            ..self.settings()
+        };
+        Ipmi::new(settings).unwrap()
+    }
+
+    async fn read(&self) -> Result<Reading, DeviceError> {
+        self.driver().open().observe().await
+    }
+
+    async fn power_off(&self) -> Result<OffOutcome, DeviceError> {
+        power_off(&self.driver()).await
+    }
+
+    /// Every session is closed, and by us: what is dropped closes itself a moment later.
+    async fn assert_closed(&self, sessions: usize) {
+        let begun = Instant::now();
+        loop {
+            let all = self.bmc.sessions();
+            let closed = all
+                .iter()
+                .filter(|session| matches!(session.ended, Some((_, End::Closed))));
+            if closed.count() == sessions && all.len() == sessions {
+                return;
+            }
+            assert!(begun.elapsed() < ENDLESS, "{all:?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Datagrams that were received, without those that close a session.
+    fn round_trips(&self) -> usize {
+        let log = self.bmc.log();
+        let is_close = |asked: &Asked| {
+            matches!(
+                asked,
+                Asked::Command {
+                    net_fn: 0x06,
+                    command: 0x3c,
+                    ..
+                }
+            )
+        };
+        log.iter().filter(|entry| !is_close(&entry.asked)).count()
+    }
+}
+
+async fn power_off(driver: &Ipmi) -> Result<OffOutcome, DeviceError> {
+    let mut session = driver.open();
+    session.prepare_off().await?;
+    session.force_off().await
+}
+
+/// What the driver makes of it: `Off(..)` or the reason of the error, in which no secret stands.
+async fn verdict(driver: &Ipmi) -> String {
+    match driver.open().observe().await {
+        Ok(reading) => {
+            assert!(reading.asked <= reading.answered);
+            format!("{:?}({})", reading.state, reading.raw)
+        }
+        Err(error) => {
+            let shown = format!("{error} {error:?} {driver:?}");
+            assert!(
+                !shown.contains(&Account::default().credentials.password),
+                "{shown}"
+            );
+            error.reason().to_owned()
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The look in peace time: what a fence would need, and a word about each thing that is missing.
+
+use super::*;
+use e2e::ipmi::RestorePolicy;
+use node_fencing_operator::core::reading::PowerState;
+use node_fencing_operator::fence::Advice;
+
+#[tokio::test]
+async fn a_probe_tells_power_identity_and_restore_policy_and_changes_nothing() {
+    for (policy, expected) in [
+        (RestorePolicy::StaysOff, Some("AlwaysOff")),
+        (RestorePolicy::Previous, Some("LastState")),
+        (RestorePolicy::PowersUp, Some("AlwaysOn")),
+        (RestorePolicy::Unknown, None),
+    ] {
+        let bench = bench();
+        bench.bmc.faults(|faults| faults.restore_policy = policy);
+        let probe = bench.driver().open().probe().await.unwrap();
+        assert_eq!(probe.reading.state, PowerState::On);
+        assert!(probe.reading.identity.is_system(UUID));
+        assert_eq!(probe.power_restore_policy.as_deref(), expected);
+        assert_eq!(probe.off_denied, None);
+        assert!(bench.bmc.power_commands().is_empty());
+        bench.assert_closed(1).await;
+    }
+}
+
+#[tokio::test]
+async fn a_bmc_of_ipmi_1_5_is_refused_by_name_before_any_login() {
+    let bench = bench();
+    bench.bmc.faults(|faults| faults.says_1_5_only = true);
+    let error = bench.driver().open().probe().await.unwrap_err();
+    assert_eq!(
+        (error.reason(), error.advice()),
+        ("NoSecureLogin", Advice::Human)
+    );
+    assert!(error.to_string().contains("IPMI 1.5 only"), "{error}");
+    assert!(bench.bmc.sessions().is_empty());
+}
+
+#[tokio::test]
+async fn a_list_without_the_suite_names_those_that_are_offered() {
+    let bench = bench();
+    // More than one answer can hold.
+    let listed: Vec<u8> = (0..=14).collect();
+    bench
+        .bmc
+        .faults(|faults| faults.lists_suites = Some(listed));
+    let error = bench.driver().open().probe().await.unwrap_err();
+    assert_eq!(error.reason(), "NoSecureLogin");
+    let words = error.to_string();
+    assert!(
+        words.contains("13, 14") && words.contains("`ipmi.cipherSuite: 3`"),
+        "{words}"
+    );
+    assert!(bench.bmc.sessions().is_empty());
+}
+
+#[tokio::test]
+async fn suite_0_beside_the_right_one_is_left_alone() {
+    let bench = bench();
+    bench.bmc.faults(|faults| faults.offers_suite_zero = true);
+    assert!(bench.driver().open().probe().await.is_ok());
+    let suites: Vec<u8> = bench.bmc.sessions().iter().map(|one| one.suite).collect();
+    assert_eq!(suites, [17]);
+}

@@ -1,0 +1,174 @@
+//! Reading the power: what counts as off, who answers, and how often the BMC is asked for it.
+
+use super::*;
+use e2e::ipmi::{GuidForm, Nonsense, PowerBit, Reply, Which};
+use e2e::machine::Power;
+use node_fencing_operator::core::reading::PowerState;
+
+#[tokio::test]
+async fn a_status_takes_four_round_trips_and_a_further_one_takes_one() {
+    for (suite, number) in [(Suite::Seventeen, 17), (Suite::Three, 3)] {
+        let bench = bench_with(Settings::with_suite(suite));
+        let driver = Ipmi::new(IpmiSettings {
+            cipher_suite: number,
+            ..bench.settings()
+        });
+        let mut session = driver.unwrap().open();
+        let reading = session.observe().await.unwrap();
+        assert_eq!(reading.state, PowerState::On);
+        assert_eq!(bench.round_trips(), 4, "{:?}", bench.bmc.log());
+        bench.plug.set_power(false);
+        let reading = session.observe().await.unwrap();
+        assert_eq!(reading.state, PowerState::Off);
+        assert_eq!(reading.raw, "chassis status 0x00, power off");
+        assert_eq!(bench.round_trips(), 5);
+        drop(session);
+        bench.assert_closed(1).await;
+    }
+}
+
+#[tokio::test]
+async fn the_guid_of_the_login_is_the_machine_in_every_byte_order() {
+    for form in [GuidForm::Smbios, GuidForm::Rfc4122, GuidForm::Reversed] {
+        let bench = bench();
+        bench.bmc.faults(|faults| faults.guid_in_rakp = form);
+        let identity = bench.driver().open().prepare_off().await.unwrap();
+        assert!(identity.is_system(UUID), "{form:?}: {identity:?}");
+        assert!(!identity.is_system("4c4c4544-0042-3510-8054-b4c04f4e4e32"));
+    }
+    let bench = bench();
+    bench
+        .bmc
+        .faults(|faults| faults.guid_in_rakp = GuidForm::Zeros);
+    let reading = bench.read().await.unwrap();
+    assert_eq!(reading.identity.system_uuid, None);
+    bench
+        .bmc
+        .faults(|faults| faults.guid_in_rakp = GuidForm::Ones);
+    let reading = bench.read().await.unwrap();
+    assert!(!reading.identity.usable());
+}
+
+#[tokio::test]
+async fn off_with_a_fault_or_an_interlock_says_so() {
+    let bench = bench();
+    bench.plug.set_power(false);
+    for (bits, expected) in [
+        (0x10, vec!["power control fault"]),
+        (0x08, vec!["power fault"]),
+        (0x04, vec!["interlock"]),
+        (
+            0x1c,
+            vec!["power control fault", "power fault", "interlock"],
+        ),
+        (0x02, vec![]),
+    ] {
+        bench.bmc.faults(|faults| faults.power_bits = bits);
+        let reading = bench.read().await.unwrap();
+        assert_eq!(reading.faults, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_status_that_is_refused_or_short_is_no_reading() {
+    for (what, expected) in [
+        (Nonsense::Code(0xc1), "ProtocolError"),
+        (Nonsense::Code(0xd4), "PermissionDenied"),
+        (Nonsense::Code(0xd5), "ProtocolError"),
+        (Nonsense::Code(0xff), "ProtocolError"),
+        (Nonsense::ShortData(0), "ProtocolError"),
+        (Nonsense::ShortData(2), "ProtocolError"),
+    ] {
+        let bench = bench();
+        bench.bmc.faults(|faults| {
+            faults.power = PowerBit::Says(false);
+            faults
+                .replies
+                .push(Reply::new(Which::CHASSIS_STATUS, what.clone()));
+        });
+        assert_eq!(verdict(&bench.driver()).await, expected, "{what:?}");
+        bench.assert_closed(1).await;
+    }
+}
+
+#[tokio::test]
+async fn nonsense_in_place_of_an_answer_is_dropped_and_the_answer_asked_for_again() {
+    let answers = [
+        Nonsense::Silence,
+        Nonsense::Raw(Vec::new()),
+        Nonsense::Raw(b"<html>".to_vec()),
+        Nonsense::Raw(vec![0xff; 2000]),
+        Nonsense::Truncated(3),
+        Nonsense::Truncated(20),
+        Nonsense::Padded(1),
+        Nonsense::OtherRequest,
+        Nonsense::OtherCommand,
+        Nonsense::BadChecksum,
+        Nonsense::BadCode,
+        Nonsense::BadPadding,
+        Nonsense::OtherSession,
+        Nonsense::OldSequence,
+        Nonsense::InClear,
+        Nonsense::Unsigned,
+    ];
+    let requests = [Which::CHASSIS_STATUS, Which::SET_PRIVILEGE, Which::PowerOff];
+    let cases = answers
+        .iter()
+        .flat_map(|what| requests.map(|which| (which, what.clone())));
+    futures::future::join_all(cases.map(|(which, what)| works_though(which, what))).await;
+}
+
+/// One such answer to such a request.
+async fn works_though(which: Which, what: Nonsense) {
+    let bench = bench();
+    bench.bmc.faults(|faults| {
+        let reply = Reply::new(which, what.clone()).times(1);
+        faults.replies.push(reply.after_effect());
+    });
+    let mut session = bench.driver().open();
+    session.prepare_off().await.unwrap();
+    let outcome = session.force_off().await;
+    assert_eq!(outcome, Ok(OffOutcome::Accepted), "{what:?}");
+    let reading = session.observe().await.unwrap();
+    assert_eq!(reading.state, PowerState::Off, "{what:?}");
+    drop(session);
+    bench.assert_closed(1).await;
+}
+
+#[tokio::test]
+async fn a_bmc_that_only_talks_nonsense_is_never_read_as_off() {
+    for what in [
+        Nonsense::Raw(b"<html>".to_vec()),
+        Nonsense::Truncated(20),
+        Nonsense::BadCode,
+        Nonsense::InClear,
+    ] {
+        let bench = bench();
+        bench.bmc.faults(|faults| {
+            faults.power = PowerBit::Says(false);
+            faults.replies.push(Reply::new(Which::Any, what.clone()));
+        });
+        let found = verdict(&bench.impatient()).await;
+        assert!(
+            ["Timeout", "LoginUnanswered", "AuthFailed"].contains(&found.as_str()),
+            "{what:?}: {found}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_busy_node_is_asked_again_within_the_deadline() {
+    let bench = bench();
+    bench.bmc.faults(|faults| {
+        let busy = Reply::new(Which::CHASSIS_STATUS, Nonsense::Code(0xc0)).times(3);
+        faults.replies.push(busy);
+    });
+    assert_eq!(bench.read().await.unwrap().state, PowerState::On);
+    assert_eq!(bench.round_trips(), 7);
+
+    let busy = Reply::new(Which::CHASSIS_STATUS, Nonsense::Code(0xc0));
+    bench.bmc.faults(|faults| faults.replies.push(busy));
+    let error = bench.impatient().open().observe().await.unwrap_err();
+    assert_eq!(error.reason(), "Busy");
+    assert!(error.to_string().contains("0xc0, node busy"), "{error}");
+}
