@@ -182,6 +182,8 @@ fn every_struct_fills_in_its_own_defaults() {
         json!({"redfish": {"address": "https://a"}}),
         json!({"redfish": {"address": "https://a", "tls": {"caRef": {"name": "a"}}}}),
         json!({"ipmi": {"address": "a"}}),
+        json!({"pdu": {"address": "a", "model": "APCRackPDU2", "outlets": [1]}}),
+        json!({"pdu": {"address": "a", "model": "APCRackPDU2", "outlets": [1], "snmp": {}}}),
         json!({"webhook": {"url": "https://a"}}),
         json!({"grpc": {"endpoint": "a"}}),
         json!({"probe": {}}),
@@ -198,6 +200,10 @@ fn drivers_are_named_after_their_fields() {
     for (driver, parameters) in [
         ("redfish", json!({"address": "https://a"})),
         ("ipmi", json!({"address": "a"})),
+        (
+            "pdu",
+            json!({"address": "a", "model": "APCRackPDU2", "outlets": [1]}),
+        ),
         ("aws", json!({})),
         ("gcp", json!({})),
         ("azure", json!({})),

@@ -33,6 +33,7 @@ pub mod proxy;
 mod pypi;
 pub mod real;
 pub mod simulated;
+pub mod snmpd;
 pub mod sushy;
 pub mod taints;
 pub mod timeline;

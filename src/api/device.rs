@@ -23,6 +23,7 @@ pub use super::drivers::{
     FenceAgentParameter, GcpDriver, GrpcDriver, IpmiDriver, IpmiPrivilege, ManualDriver,
     OpenstackDriver, RedfishDriver, TlsSettings, TlsVerification, VsphereDriver, WebhookDriver,
 };
+pub use super::pdu::PduDriver;
 
 /// How to reach the power of one machine, or of a fleet.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -81,13 +82,21 @@ pub use super::drivers::{
         "(has(self.redfish) ? 1 : 0) + (has(self.ipmi) ? 1 : 0) + (has(self.aws) ? 1 : 0) + (has(self.gcp) ? 1 : 0) \
          + (has(self.azure) ? 1 : 0) + (has(self.openstack) ? 1 : 0) + (has(self.vsphere) ? 1 : 0) \
          + (has(self.bareMetalHost) ? 1 : 0) + (has(self.fenceAgent) ? 1 : 0) + (has(self.webhook) ? 1 : 0) \
-         + (has(self.grpc) ? 1 : 0) + (has(self.manual) ? 1 : 0) == 1",
-        "must set exactly one driver: redfish, ipmi, aws, gcp, azure, openstack, vsphere, bareMetalHost, fenceAgent, \
+         + (has(self.grpc) ? 1 : 0) + (has(self.manual) ? 1 : 0) + (has(self.pdu) ? 1 : 0) == 1",
+        "must set exactly one driver: redfish, ipmi, pdu, aws, gcp, azure, openstack, vsphere, bareMetalHost, fenceAgent, \
          webhook, grpc, manual",
     ),
     rule("has(self.nodeName) == has(oldSelf.nodeName)", "`nodeName` may not be added or removed"),
     rule("!has(self.redfish) || has(self.credentialsRef)", "`credentialsRef` must be set for driver `redfish`"),
     rule("!has(self.ipmi) || has(self.credentialsRef)", "`credentialsRef` must be set for driver `ipmi`"),
+    rule("!has(self.pdu) || has(self.credentialsRef)", "`credentialsRef` must be set for driver `pdu`"),
+    rule_at(
+        "!has(self.pdu) || self.identityCheck == 'Skip'",
+        "`identityCheck` must be 'Skip' for driver `pdu`: an outlet cannot name its machine. Verify the wiring once, with the \
+         node drained: switch the outlets off, and see that this machine is dark",
+        ".identityCheck",
+    ),
+    rule("!has(self.pdu) || has(self.nodeName)", "`nodeName` must be set for driver `pdu`: outlets belong to one machine"),
     rule_at(
         "!has(self.nodeSelector) || !has(self.redfish) || self.redfish.address.contains('${node.name}')",
         "`redfish.address` must contain '${node.name}' when `nodeSelector` is used: each node has its own device",
@@ -121,6 +130,10 @@ pub struct FenceDeviceSpec {
     /// Driver `ipmi`: a BMC with IPMI 2.0 over LAN.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ipmi: Option<IpmiDriver>,
+
+    /// Driver `pdu`: the outlets of a switched PDU, over SNMP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pdu: Option<PduDriver>,
 
     /// Driver `aws`: EC2 instances, found by the Node's provider ID.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -162,7 +175,8 @@ pub struct FenceDeviceSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manual: Option<ManualDriver>,
 
-    /// Secret in the operator's namespace with the keys `username` and `password`.
+    /// Secret in the operator's namespace with the keys `username` and `password`; for driver `pdu` those that `pdu.snmp.version`
+    /// names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials_ref: Option<SecretReference>,
 
@@ -188,6 +202,7 @@ impl FenceDeviceSpec {
         let set = [
             (self.redfish.is_some(), "redfish"),
             (self.ipmi.is_some(), "ipmi"),
+            (self.pdu.is_some(), "pdu"),
             (self.aws.is_some(), "aws"),
             (self.gcp.is_some(), "gcp"),
             (self.azure.is_some(), "azure"),

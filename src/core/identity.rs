@@ -186,8 +186,8 @@ pub struct Wire {
     pub device: String,
     /// Node name.
     pub node: String,
-    /// Host, port and system that the settings name; none when they cannot be read.
-    pub target: Option<String>,
+    /// Host, port and system that the settings name, or each outlet; none when they cannot be read.
+    pub targets: Vec<String>,
     /// System UUID pinned for exactly this Node.
     pub uuid: Option<String>,
 }
@@ -195,19 +195,19 @@ pub struct Wire {
 /// Every (device, node) that must not be used, because another node resolves to the same system, and why. Two devices of
 /// *one* node on one system are no harm.
 pub fn duplicates(wires: &[Wire]) -> BTreeMap<(String, String), String> {
-    let by_target = |wire: &Wire| wire.target.clone();
+    let by_target = |wire: &Wire| wire.targets.clone();
     let by_uuid = |wire: &Wire| {
-        let bytes = usable_uuid(wire.uuid.as_deref()?)?;
-        Some(orderless(bytes))
+        let bytes = wire.uuid.as_deref().and_then(usable_uuid);
+        bytes.map(orderless).into_iter().collect()
     };
     let mut blocked = BTreeMap::new();
-    let way_out = "one system serves one node: correct the address or `systemID` of the wrong one";
-    note_shared(wires, by_uuid, &mut blocked, |wire, others| {
+    let way_out =
+        "one system serves one node: correct the address, `systemID` or `outlets` of the wrong one";
+    note_shared(wires, by_uuid, &mut blocked, |wire, _, others| {
         let uuid = wire.uuid.as_deref().unwrap_or_default();
         format!("system UUID {uuid} is pinned for {others} too; {way_out}")
     });
-    note_shared(wires, by_target, &mut blocked, |wire, others| {
-        let target = wire.target.as_deref().unwrap_or_default();
+    note_shared(wires, by_target, &mut blocked, |_, target, others| {
         format!("{target} serves {others} too; {way_out}")
     });
     blocked
@@ -218,17 +218,17 @@ const OTHERS_NAMED_MAX: usize = 5;
 
 fn note_shared<K: Ord>(
     wires: &[Wire],
-    key: impl Fn(&Wire) -> Option<K>,
+    keys: impl Fn(&Wire) -> Vec<K>,
     blocked: &mut BTreeMap<(String, String), String>,
-    words: impl Fn(&Wire, &str) -> String,
+    words: impl Fn(&Wire, &K, &str) -> String,
 ) {
     let mut users: BTreeMap<K, Vec<&Wire>> = BTreeMap::new();
     for wire in wires {
-        if let Some(key) = key(wire) {
+        for key in keys(wire) {
             users.entry(key).or_default().push(wire);
         }
     }
-    for group in users.values().filter(|group| group.len() > 1) {
+    for (key, group) in users.iter().filter(|(_, group)| group.len() > 1) {
         let nodes: BTreeSet<&str> = group.iter().map(|wire| wire.node.as_str()).collect();
         if nodes.len() < 2 {
             continue;
@@ -241,7 +241,7 @@ fn note_shared<K: Ord>(
                 .map(|other| format!("Node {} (FenceDevice {})", other.node, other.device))
                 .collect();
             let place = (wire.device.clone(), wire.node.clone());
-            blocked.insert(place, words(wire, &others.join(", ")));
+            blocked.insert(place, words(wire, key, &others.join(", ")));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! User and password of a device, out of a Secret.
+//! User and password of a device, or whatever else opens it, out of a Secret.
 //!
 //! A Secret written by hand holds surprises: a trailing newline, a missing key, a byte that no header can carry. Each is
 //! found here, before a connection is opened, and named in words that hold nothing of the value. The values are wiped from
@@ -32,13 +32,15 @@ pub const ALLOWED_HOSTS_ANNOTATION: &str = "nodefencing.io/allowed-hosts";
 pub enum CredentialsError {
     /// There is no such Secret.
     #[error(
-        "Secret `{secret}` does not exist in namespace `{namespace}`; create it there with the keys `username` and `password`, or correct `credentialsRef`"
+        "Secret `{secret}` does not exist in namespace `{namespace}`; create it there with the keys {keys}, or correct `credentialsRef`"
     )]
     NotFound {
         /// Name of the Secret.
         secret: String,
         /// The operator's namespace.
         namespace: String,
+        /// The keys that it must have.
+        keys: String,
     },
     /// A key is not there.
     #[error("Secret `{secret}` has no key `{key}` (it has: {present}); add it")]
@@ -82,11 +84,13 @@ pub enum CredentialsError {
     },
 }
 
-/// User and password of one device.
+/// The keys of a Secret with a user and a password, as a BareMetalHost has them.
+pub const LOGIN: [&str; 2] = ["username", "password"];
+
+/// What opens one device: the values of the keys that its driver asks for.
 pub struct Credentials {
     secret: String,
-    username: Zeroizing<String>,
-    password: Zeroizing<String>,
+    values: Vec<(&'static str, Zeroizing<String>)>,
     allowed_hosts: Option<Vec<HostPattern>>,
     trimmed_keys: Vec<&'static str>,
 }
@@ -110,19 +114,48 @@ impl Credentials {
         data: &BTreeMap<String, Vec<u8>>,
         annotations: &BTreeMap<String, String>,
     ) -> Result<Self, CredentialsError> {
+        Self::with_keys(secret, &LOGIN, data, annotations)
+    }
+
+    /// Reads the keys that a driver asks for, and the annotation.
+    ///
+    /// # Errors
+    /// [`CredentialsError`], the first problem found.
+    pub fn with_keys(
+        secret: &str,
+        keys: &[&'static str],
+        data: &BTreeMap<String, Vec<u8>>,
+        annotations: &BTreeMap<String, String>,
+    ) -> Result<Self, CredentialsError> {
         let mut trimmed_keys = Vec::new();
-        let mut value = |key| read_value(secret, data, key, &mut trimmed_keys);
-        let (username, password) = (value("username")?, value("password")?);
+        let mut values = Vec::new();
+        for key in keys {
+            values.push((*key, read_value(secret, data, key, &mut trimmed_keys)?));
+        }
         let allowed_hosts = annotations.get(ALLOWED_HOSTS_ANNOTATION);
         Ok(Self {
             secret: secret.to_owned(),
-            username,
-            password,
+            values,
             allowed_hosts: allowed_hosts
                 .map(|list| read_hosts(secret, list))
                 .transpose()?,
             trimmed_keys,
         })
+    }
+
+    /// The value of a key; empty for one that was not asked for.
+    pub(super) fn value(&self, key: &str) -> &str {
+        let found = self.values.iter().find(|(own, _)| *own == key);
+        found.map_or("", |(_, value)| value)
+    }
+
+    /// The value of a key cannot be used, for a reason that holds nothing of it.
+    pub(super) fn refuse(&self, key: &'static str, problem: &str) -> CredentialsError {
+        CredentialsError::Value {
+            secret: self.secret.clone(),
+            key,
+            problem: problem.to_owned(),
+        }
     }
 
     /// Keys whose value had a trailing newline, which was dropped: worth an event, once.
@@ -156,20 +189,15 @@ impl Credentials {
     /// # Errors
     /// [`CredentialsError::Value`] when the user holds a colon, which Basic authentication cannot carry.
     pub fn basic(&self) -> Result<HeaderValue, CredentialsError> {
-        let refuse = |problem: &str| CredentialsError::Value {
-            secret: self.secret.clone(),
-            key: "username",
-            problem: problem.to_owned(),
-        };
-        if self.username.contains(':') {
-            return Err(refuse(
-                "it holds a colon, which Basic authentication cannot carry",
-            ));
+        let (username, password) = (self.value("username"), self.value("password"));
+        if username.contains(':') {
+            let problem = "it holds a colon, which Basic authentication cannot carry";
+            return Err(self.refuse("username", problem));
         }
-        let pair = Zeroizing::new(format!("{}:{}", *self.username, *self.password));
+        let pair = Zeroizing::new(format!("{username}:{password}"));
         let header = Zeroizing::new(format!("Basic {}", STANDARD.encode(pair.as_bytes())));
-        let mut value =
-            HeaderValue::from_str(&header).map_err(|_| refuse("it cannot be put into a header"))?;
+        let mut value = HeaderValue::from_str(&header)
+            .map_err(|_| self.refuse("username", "it cannot be put into a header"))?;
         value.set_sensitive(true);
         Ok(value)
     }
@@ -180,21 +208,16 @@ impl Credentials {
     /// # Errors
     /// [`CredentialsError::Value`] when one of them is longer.
     pub fn ipmi(&self) -> Result<IpmiLogin<'_>, CredentialsError> {
-        let check = |key, value: &str, bytes_max: usize| {
-            if value.len() <= bytes_max {
-                return Ok(());
+        let checked = |key, bytes_max: usize| match self.value(key).as_bytes() {
+            value if value.len() <= bytes_max => Ok(value),
+            value => {
+                let problem = format!("IPMI 2.0 allows {bytes_max} bytes, was {}", value.len());
+                Err(self.refuse(key, &problem))
             }
-            Err(CredentialsError::Value {
-                secret: self.secret.clone(),
-                key,
-                problem: format!("IPMI 2.0 allows {bytes_max} bytes, was {}", value.len()),
-            })
         };
-        check("username", &self.username, IPMI_USER_BYTES_MAX)?;
-        check("password", &self.password, IPMI_PASSWORD_BYTES_MAX)?;
         Ok(IpmiLogin {
-            user: self.username.as_bytes(),
-            password: self.password.as_bytes(),
+            user: checked("username", IPMI_USER_BYTES_MAX)?,
+            password: checked("password", IPMI_PASSWORD_BYTES_MAX)?,
         })
     }
 }

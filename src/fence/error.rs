@@ -81,7 +81,7 @@ pub enum DeviceError {
     },
     /// The account may not do this.
     #[error(
-        "{endpoint} denied {request} to this account ({said}); give it the Operator role on the device"
+        "{endpoint} denied {request} to this account ({said}); give it the right on the device (the Operator role of a BMC, write access of a PDU)"
     )]
     PermissionDenied {
         /// Host and port.
@@ -115,7 +115,7 @@ pub enum DeviceError {
     },
     /// The answer cannot be understood, or breaks a limit or a rule of the protocol.
     #[error(
-        "{endpoint} gave an answer that cannot be used: {problem}; check that the address is that of a BMC"
+        "{endpoint} gave an answer that cannot be used: {problem}; check that the address is that of the device"
     )]
     Protocol {
         /// Host and port.
@@ -142,6 +142,20 @@ pub enum DeviceError {
         /// What it said.
         problem: String,
     },
+    /// Some outlets were switched off, and one may not have been.
+    #[error(
+        "{endpoint}: {taken} took the command to switch off, and {failed} may not have: {error}"
+    )]
+    PartlyOff {
+        /// Host and port.
+        endpoint: String,
+        /// The outlets that took the command.
+        taken: String,
+        /// The outlet that ended it.
+        failed: String,
+        /// What happened there.
+        error: Box<DeviceError>,
+    },
     /// Several systems, and the settings do not say which.
     #[error("{endpoint} has {found}; set `redfish.systemID` to the one that is this node")]
     AmbiguousSystem {
@@ -155,7 +169,7 @@ pub enum DeviceError {
     Credentials(#[from] CredentialsError),
     /// This version has no such driver.
     #[error(
-        "driver `{driver}` is not supported by this version of the operator; use `redfish` or `ipmi`, or upgrade to a version that has it"
+        "driver `{driver}` is not supported by this version of the operator; use `redfish`, `ipmi` or `pdu`, or upgrade to a version that has it"
     )]
     Unsupported {
         /// Name of the driver, as in the API.
@@ -201,6 +215,7 @@ impl DeviceError {
     #[must_use]
     pub fn advice(&self) -> Advice {
         match self {
+            Self::PartlyOff { error, .. } => error.advice(),
             Self::Unreachable { .. }
             | Self::Timeout { .. }
             | Self::LoginUnanswered { .. }
@@ -243,6 +258,7 @@ impl DeviceError {
             Self::TlsIdentity { .. } => "TlsIdentity",
             Self::AddressNotAllowed(error) => error.reason(),
             Self::Refused { .. } => "Refused",
+            Self::PartlyOff { .. } => "PartlyOff",
             Self::AmbiguousSystem { .. } => "AmbiguousSystem",
             Self::Credentials(_) => "CredentialsInvalid",
             Self::Unsupported { .. } => "Unsupported",

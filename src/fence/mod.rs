@@ -34,6 +34,7 @@ pub mod http;
 pub mod ipmi;
 pub mod limit;
 pub mod manual;
+pub mod pdu;
 pub mod redfish;
 pub mod resolve;
 pub mod tls;
@@ -50,9 +51,14 @@ pub trait FenceDriver: fmt::Debug + Send + Sync {
     /// Name of the driver as in the API, such as `redfish`.
     fn name(&self) -> &'static str;
 
-    /// Which machine this is, as far as the settings say: host, port and system. Two devices with the same target serve
-    /// the same machine, which the caller must refuse (`DuplicateTarget`). Holds no secret.
+    /// What this controls, as far as the settings say, for people: host, port and system or outlets. Holds no secret.
     fn target(&self) -> String;
+
+    /// What does one thing at a time: calls to drivers with the same endpoint are made one after the other. It is the target,
+    /// unless one device controls several machines.
+    fn endpoint(&self) -> String {
+        self.target()
+    }
 
     /// Begins a session. Nothing is sent before its first call.
     fn open(&self) -> Box<dyn FenceSession>;

@@ -5,36 +5,25 @@
 //! read (S16). BMCs do one thing at a time, so whoever talks to one takes a [`Devices::turn`] first and keeps it to the end of
 //! the session.
 
-use super::client::ask;
-use super::lockout::{Guarded, Refusals};
-use super::serialized::Serialized;
-use crate::api::device::{FenceDevice, TlsSettings, TlsVerification};
-use crate::api::drivers::{CaKind, CaReference, IpmiDriver, RedfishDriver};
+mod access;
+
+pub use access::Access;
+
+use super::lockout::Refusals;
+use crate::api::device::FenceDevice;
 use crate::clock::Clock;
 use crate::core::identity::{self, Wire};
 use crate::core::observed::NodeView;
 use crate::core::proof::IdentityRule;
 use crate::core::select;
-use crate::fence::address::{Address, AddressRules};
-use crate::fence::credentials::{Credentials, CredentialsError};
-use crate::fence::ipmi::{self, Ipmi, IpmiSettings};
-use crate::fence::manual::Manual;
-use crate::fence::redfish::{self, Redfish, RedfishSettings};
-use crate::fence::tls::CertificateCheck;
-use crate::fence::{DeviceError, FenceDriver};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::{Api, Client};
+use crate::fence::FenceDriver;
+use crate::fence::address::AddressRules;
+use kube::Client;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Duration;
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
-use zeroize::Zeroize;
 
 pub use crate::core::identity::rule as identity_rule;
-
-/// A power-off command that is not sent by then is not sent (F12).
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Makes drivers, and knows whose turn it is.
 pub struct Devices {
@@ -50,14 +39,6 @@ pub struct Devices {
 /// Why a (device, node) must not be used: another node resolves to the same system.
 pub type Duplicates = BTreeMap<(String, String), String>;
 
-/// A driver, and what was noticed on the way to it.
-pub struct Access {
-    /// The driver.
-    pub driver: Arc<dyn FenceDriver>,
-    /// Keys of the Secret whose value ended in a newline, which was dropped.
-    pub trimmed_keys: Vec<&'static str>,
-}
-
 impl Devices {
     /// `client` reads Secrets and ConfigMaps in `namespace`, the operator's own.
     pub fn new(client: Client, namespace: String, rules: AddressRules, clock: Clock) -> Self {
@@ -70,223 +51,6 @@ impl Devices {
             refusals: Arc::default(),
             duplicates: RwLock::default(),
         }
-    }
-
-    /// The device's driver for this node. Reads its Secret and its CA; contacts no device.
-    ///
-    /// # Errors
-    /// [`DeviceError`], with nothing sent to any device.
-    pub async fn driver(
-        &self,
-        device: &FenceDevice,
-        node: &str,
-    ) -> Result<Arc<dyn FenceDriver>, DeviceError> {
-        Ok(self.access(device, node).await?.driver)
-    }
-
-    /// As [`Devices::driver`], with what was noticed on the way.
-    ///
-    /// # Errors
-    /// [`DeviceError`], with nothing sent to any device.
-    pub async fn access(&self, device: &FenceDevice, node: &str) -> Result<Access, DeviceError> {
-        let spec = &device.spec;
-        let access = match (&spec.redfish, &spec.ipmi, &spec.manual) {
-            (Some(redfish), ..) => self.redfish(device, redfish, node).await,
-            (None, Some(ipmi), _) => self.ipmi(device, ipmi, node).await,
-            (None, None, Some(_)) => Ok(self.human()),
-            (None, None, None) => Err(DeviceError::Unsupported {
-                driver: device.spec.driver_name(),
-            }),
-        }?;
-        let Some(group) = &device.spec.serialization_group else {
-            return Ok(access);
-        };
-        let group = self.turn_named(format!("group {group}"));
-        Ok(Access {
-            driver: Arc::new(Serialized::new(access.driver, group)),
-            ..access
-        })
-    }
-
-    /// Without a NodeFence nobody has been asked for a word.
-    fn human(&self) -> Access {
-        let words = "no NodeFence asks for anybody's word".to_owned();
-        Access {
-            driver: Arc::new(Manual::new(Err(words), self.clock)),
-            trimmed_keys: Vec::new(),
-        }
-    }
-
-    async fn redfish(
-        &self,
-        device: &FenceDevice,
-        redfish: &RedfishDriver,
-        node: &str,
-    ) -> Result<Access, DeviceError> {
-        let address = Address::expand(&redfish.address, node)?;
-        self.judge(&address)?;
-        let (credentials, verification) =
-            tokio::join!(self.credentials(device), self.verification(&redfish.tls));
-        let (secret, credentials) = credentials?;
-        let trimmed_keys = credentials.trimmed_keys().to_vec();
-        let driver = Redfish::new(RedfishSettings {
-            address,
-            system_id: redfish.system_id.clone(),
-            verification: verification?,
-            credentials: Arc::new(credentials),
-            rules: Arc::clone(&self.rules),
-            call_timeout: Duration::from_secs(device.spec.probe.timeout_seconds.into()),
-            command_timeout: COMMAND_TIMEOUT,
-            clock: self.clock,
-        })?;
-        Ok(self.guarded(Arc::new(driver), secret, trimmed_keys))
-    }
-
-    async fn ipmi(
-        &self,
-        device: &FenceDevice,
-        ipmi: &IpmiDriver,
-        node: &str,
-    ) -> Result<Access, DeviceError> {
-        let address = Address::expand_host(&ipmi.address, ipmi.port, node)?;
-        self.judge(&address)?;
-        let (secret, credentials) = self.credentials(device).await?;
-        let trimmed_keys = credentials.trimmed_keys().to_vec();
-        let driver = Ipmi::new(IpmiSettings {
-            address,
-            cipher_suite: ipmi.cipher_suite,
-            privilege: ipmi.privilege,
-            credentials: Arc::new(credentials),
-            rules: Arc::clone(&self.rules),
-            call_timeout: Duration::from_secs(device.spec.probe.timeout_seconds.into()),
-            command_timeout: COMMAND_TIMEOUT,
-            clock: self.clock,
-        })?;
-        Ok(self.guarded(Arc::new(driver), secret, trimmed_keys))
-    }
-
-    /// An address that is no name is judged before the Secret is even read.
-    fn judge(&self, address: &Address) -> Result<(), DeviceError> {
-        match address.literal() {
-            Some(literal) => Ok(self.rules.judge(&address.host, literal)?),
-            None => Ok(()),
-        }
-    }
-
-    fn guarded(
-        &self,
-        driver: Arc<dyn FenceDriver>,
-        secret: (String, String),
-        trimmed_keys: Vec<&'static str>,
-    ) -> Access {
-        let refusals = Arc::clone(&self.refusals);
-        let driver = Guarded::new(driver, secret, refusals, self.clock);
-        Access {
-            driver: Arc::new(driver),
-            trimmed_keys,
-        }
-    }
-
-    /// The Secret's name and version, and its content. What the Secret held is wiped from memory afterwards.
-    async fn credentials(
-        &self,
-        device: &FenceDevice,
-    ) -> Result<((String, String), Credentials), DeviceError> {
-        let Some(reference) = &device.spec.credentials_ref else {
-            return Err(DeviceError::Settings {
-                field: "credentialsRef",
-                problem:
-                    "it is not set; name a Secret with the keys `username` and `password` there"
-                        .to_owned(),
-            });
-        };
-        let name = &reference.name;
-        let secret: Option<Secret> = self.read("Secret", name).await?;
-        let secret = secret.ok_or_else(|| CredentialsError::NotFound {
-            secret: name.clone(),
-            namespace: self.namespace.clone(),
-        })?;
-        let version = secret.metadata.resource_version.unwrap_or_default();
-        let annotations = secret.metadata.annotations.unwrap_or_default();
-        let entries = secret.data.unwrap_or_default().into_iter();
-        let mut data: BTreeMap<String, Vec<u8>> =
-            entries.map(|(key, value)| (key, value.0)).collect();
-        let credentials = Credentials::from_secret(name, &data, &annotations);
-        data.values_mut().for_each(Zeroize::zeroize);
-        Ok(((name.clone(), version), credentials?))
-    }
-
-    async fn verification(&self, tls: &TlsSettings) -> Result<CertificateCheck, DeviceError> {
-        match tls.verification {
-            TlsVerification::None => Ok(CertificateCheck::None),
-            TlsVerification::Pinned => {
-                let fingerprint = tls.sha256_fingerprint.as_deref().unwrap_or_default();
-                let fingerprint = fingerprint.parse().map_err(|error| DeviceError::Settings {
-                    field: "redfish.tls.sha256Fingerprint",
-                    problem: format!("{error}"),
-                })?;
-                Ok(CertificateCheck::Pinned(fingerprint))
-            }
-            TlsVerification::Full => {
-                let ca_bundle_pem = self.ca_bundle(tls).await?;
-                Ok(CertificateCheck::Full { ca_bundle_pem })
-            }
-        }
-    }
-
-    async fn ca_bundle(&self, tls: &TlsSettings) -> Result<Option<Vec<u8>>, DeviceError> {
-        let Some(reference) = &tls.ca_ref else {
-            return Ok(None);
-        };
-        let invalid = |problem| DeviceError::Settings {
-            field: "redfish.tls.caRef",
-            problem,
-        };
-        let CaReference { kind, name, key } = reference;
-        let (kind, value) = match kind {
-            CaKind::ConfigMap => {
-                let map: Option<ConfigMap> = self.read("ConfigMap", name).await?;
-                let value = map.map(|map| {
-                    let text = map.data.unwrap_or_default().remove(key);
-                    let bytes = || Some(map.binary_data.unwrap_or_default().remove(key)?.0);
-                    text.map(String::into_bytes).or_else(bytes)
-                });
-                ("ConfigMap", value)
-            }
-            CaKind::Secret => {
-                let secret: Option<Secret> = self.read("Secret", name).await?;
-                let value =
-                    secret.map(|secret| Some(secret.data.unwrap_or_default().remove(key)?.0));
-                ("Secret", value)
-            }
-        };
-        match value {
-            Some(Some(bundle)) => Ok(Some(bundle)),
-            Some(None) => Err(invalid(format!(
-                "{kind} `{name}` has no key `{key}`; put the CA's certificates there"
-            ))),
-            None => Err(invalid(format!(
-                "{kind} `{name}` does not exist in namespace `{}`; create it with the CA's certificates in key `{key}`",
-                self.namespace
-            ))),
-        }
-    }
-
-    /// Quorum GET by name.
-    async fn read<K>(&self, kind: &str, name: &str) -> Result<Option<K>, DeviceError>
-    where
-        K: kube::Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + Debug
-            + serde::de::DeserializeOwned,
-    {
-        let api = Api::<K>::namespaced(self.client.clone(), &self.namespace);
-        ask(api.get_opt(name))
-            .await
-            .map_err(|error| DeviceError::Cluster {
-                object: format!("{kind} `{name}` in namespace `{}`", self.namespace),
-                problem: error.to_string(),
-            })
     }
 
     /// Waits until nobody else talks to the device, and keeps everybody else away until the guard is dropped.
@@ -380,7 +144,7 @@ fn wires(devices: &[&FenceDevice], nodes: &[NodeView]) -> Vec<Wire> {
         let wire = |node: &NodeView| Wire {
             device: device.metadata.name.clone().unwrap_or_default(),
             node: node.name.clone(),
-            target: target(device, &node.name),
+            targets: access::targets(device, &node.name),
             uuid: identity::pinned(device, node).map(|pin| pin.uuid.clone()),
         };
         match &device.spec.node_name {
@@ -389,17 +153,6 @@ fn wires(devices: &[&FenceDevice], nodes: &[NodeView]) -> Vec<Wire> {
         }
     }
     wires
-}
-
-/// [`FenceDriver::target`], without reading a Secret; none when the settings name none.
-fn target(device: &FenceDevice, node: &str) -> Option<String> {
-    if let Some(ipmi) = &device.spec.ipmi {
-        let address = Address::expand_host(&ipmi.address, ipmi.port, node).ok()?;
-        return Some(ipmi::target(&address));
-    }
-    let redfish = device.spec.redfish.as_ref()?;
-    let address = Address::expand(&redfish.address, node).ok()?;
-    redfish::target(&address, redfish.system_id.as_deref()).ok()
 }
 
 #[cfg(test)]

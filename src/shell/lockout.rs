@@ -21,8 +21,8 @@ const WINDOW: Duration = Duration::from_secs(600);
 /// Whose refusals count together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Account {
-    /// [`FenceDriver::target`].
-    target: String,
+    /// [`FenceDriver::endpoint`]: an account is locked at its device, whichever machine of it was asked for.
+    endpoint: String,
     /// Name and `resourceVersion` of the Secret: one that was written again is another account.
     secret: (String, String),
 }
@@ -82,7 +82,7 @@ impl Guarded {
         clock: Clock,
     ) -> Self {
         let account = Account {
-            target: driver.target(),
+            endpoint: driver.endpoint(),
             secret,
         };
         let gate = Gate {
@@ -103,6 +103,10 @@ impl FenceDriver for Guarded {
         self.driver.target()
     }
 
+    fn endpoint(&self) -> String {
+        self.driver.endpoint()
+    }
+
     fn open(&self) -> Box<dyn FenceSession> {
         Box::new(GuardedSession {
             session: self.driver.open(),
@@ -120,7 +124,7 @@ impl Gate {
         {
             return Ok(());
         }
-        let host = self.account.target.split('/').next();
+        let host = self.account.endpoint.split('/').next();
         Err(DeviceError::AuthFailed {
             endpoint: host.unwrap_or_default().to_owned(),
             said: format!(
@@ -243,7 +247,7 @@ mod tests {
     fn account(version: &str) -> Account {
         let secret = ("s".to_owned(), version.to_owned());
         Account {
-            target: "bmc:443".to_owned(),
+            endpoint: "bmc:443".to_owned(),
             secret,
         }
     }

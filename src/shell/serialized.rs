@@ -43,6 +43,10 @@ impl FenceDriver for Serialized {
         self.driver.target()
     }
 
+    fn endpoint(&self) -> String {
+        self.driver.endpoint()
+    }
+
     fn open(&self) -> Box<dyn FenceSession> {
         Box::new(SerializedSession {
             session: self.driver.open(),

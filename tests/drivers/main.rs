@@ -6,6 +6,7 @@
     reason = "tests measure how long they wait"
 )]
 
+mod agent;
 mod bmc;
 mod bodies;
 mod certificates;
@@ -13,6 +14,10 @@ mod confirm;
 mod device;
 mod ipmi;
 mod levels;
+mod pdu;
+mod pdu_command;
+mod pdu_network;
+mod pdu_snmpd;
 mod power_off;
 mod reads;
 mod transport;

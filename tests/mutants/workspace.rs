@@ -11,7 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// What the tests need of the sources.
-const PARTS: [&str; 8] = [
+const PARTS: [&str; 9] = [
     "Cargo.toml",
     "Cargo.lock",
     "rust-toolchain.toml",
@@ -20,6 +20,8 @@ const PARTS: [&str; 8] = [
     "deploy",
     "e2e/Cargo.toml",
     "e2e/src",
+    // A script of a peer that the drivers are tested with.
+    "e2e/snmpd",
 ];
 /// A test that runs longer than this hangs.
 const TESTS_TIME_MAX: Duration = Duration::from_secs(300);

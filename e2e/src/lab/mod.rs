@@ -9,6 +9,7 @@ mod ask;
 mod availability;
 mod bmcs;
 mod objects;
+mod outlets;
 mod read;
 mod verdict;
 mod wait;

@@ -174,7 +174,7 @@ fn wire(device: &str, node: &str, target: Option<&str>, uuid: Option<&str>) -> W
     Wire {
         device: device.to_owned(),
         node: node.to_owned(),
-        target: target.map(str::to_owned),
+        targets: target.map(str::to_owned).into_iter().collect(),
         uuid: uuid.map(str::to_owned),
     }
 }

@@ -55,7 +55,7 @@ fn one_trailing_newline_is_left_away_and_reported() {
     for password in ["hunter2\n", "hunter2\r\n"] {
         let credentials = read(&secret(b"admin", password.as_bytes())).unwrap();
         assert_eq!(credentials.trimmed_keys(), ["password"]);
-        assert_eq!(*credentials.password, "hunter2");
+        assert_eq!(credentials.value("password"), "hunter2");
     }
     assert!(
         read(&secret(b"admin", b"hunter2"))
@@ -65,7 +65,9 @@ fn one_trailing_newline_is_left_away_and_reported() {
     );
     // Spaces may belong to a password.
     assert_eq!(
-        *read(&secret(b"admin", b" hunter2 ")).unwrap().password,
+        read(&secret(b"admin", b" hunter2 "))
+            .unwrap()
+            .value("password"),
         " hunter2 "
     );
 }
@@ -187,7 +189,7 @@ proptest! {
         if let Ok(credentials) = read(&secret(&username, &password))
             && let Ok(header) = credentials.basic()
         {
-            let pair = format!("{}:{}", *credentials.username, *credentials.password);
+            let pair = format!("{}:{}", credentials.value("username"), credentials.value("password"));
             prop_assert_eq!(STANDARD.decode(&header.as_bytes()[6..]).unwrap(), pair.as_bytes());
         }
     }

@@ -1,6 +1,8 @@
 mod ipmi;
+mod pdu;
 
 use super::*;
+use crate::fence::DeviceError;
 use crate::shell::fake::{Fake, failure};
 use serde_json::{Value, json};
 

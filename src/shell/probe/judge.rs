@@ -155,6 +155,7 @@ fn reachable(outcome: &Result<Probe, DeviceError>) -> Part {
         | DeviceError::Busy { .. }
         | DeviceError::Protocol { .. }
         | DeviceError::Refused { .. }
+        | DeviceError::PartlyOff { .. }
         | DeviceError::AmbiguousSystem { .. } => part(True, "Answered", "the device answers"),
     }
 }

@@ -28,6 +28,7 @@ impl Conversation {
             vendor: None,
             model: None,
             firmware: None,
+            certificate_expiry: None,
             power_restore_policy: status.power_restore_policy().map(str::to_owned),
             off_denied,
         })

@@ -200,6 +200,7 @@ fn errors_show_in_the_condition_that_they_are_about() {
     let secret = CredentialsError::NotFound {
         secret: "s".to_owned(),
         namespace: "ns".to_owned(),
+        keys: "`username`".to_owned(),
     };
     let loopback = AddressError::NotAllowed {
         host: "localhost".to_owned(),

@@ -1,0 +1,271 @@
+//! The outlets that feed a machine: how each is switched and read, and what their states together mean.
+//!
+//! Off is one number per table, of type INTEGER, from every outlet, with no command waiting. An empty answer, another type, a
+//! missing outlet or a number that the table does not name is not off. Agents in the field read "anything but 1" as off, and
+//! report a machine with two supplies as off when one of them still has power.
+
+use super::snmp::{Binding, Oid, Value};
+use crate::api::pdu::{OutletTable, PduDriver, PduModel};
+use crate::core::reading::PowerState;
+use crate::fence::error::printable;
+
+/// Stands for the outlet in an object identifier of the settings.
+const PLACEHOLDER: &str = "${outlet}";
+/// Longest text of a reading in characters.
+const RAW_CHARACTERS_MAX: usize = 63;
+/// Longest text of one outlet that is kept in it, in characters.
+const WORD_CHARACTERS_MAX: usize = 16;
+/// What the tables of APC are told to switch an outlet off now (`immediateOff`, `outletOff`).
+const APC_OFF_COMMAND: i32 = 2;
+/// What their columns of pending commands hold when there is one, and when there is none.
+const APC_PENDING: i32 = 1;
+const APC_NONE_PENDING: i32 = 2;
+
+/// A table of APC's PowerNet-MIB: three columns, of which an outlet is a row. A delayed or rebooting outlet reads off and comes
+/// back by itself; its pending command says so.
+struct ApcTable {
+    control: &'static str,
+    status: &'static str,
+    pending: &'static str,
+    off: i32,
+    on: i32,
+}
+
+/// `rPDU2OutletSwitchedControlCommand`, `rPDU2OutletSwitchedStatusState`, `rPDU2OutletSwitchedStatusCommandPending`.
+const RPDU2: ApcTable = ApcTable {
+    control: "1.3.6.1.4.1.318.1.1.26.9.2.4.1.5",
+    status: "1.3.6.1.4.1.318.1.1.26.9.2.3.1.5",
+    pending: "1.3.6.1.4.1.318.1.1.26.9.2.3.1.6",
+    off: 1,
+    on: 2,
+};
+/// `rPDUOutletControlOutletCommand`, `rPDUOutletStatusOutletState`, `rPDUOutletStatusCommandPending`.
+const RPDU: ApcTable = ApcTable {
+    control: "1.3.6.1.4.1.318.1.1.12.3.3.1.1.4",
+    status: "1.3.6.1.4.1.318.1.1.12.3.5.1.1.4",
+    pending: "1.3.6.1.4.1.318.1.1.12.3.5.1.1.5",
+    off: 2,
+    on: 1,
+};
+/// `sPDUOutletCtl`, which is read and written, and `sPDUOutletPending`.
+const SPDU: ApcTable = ApcTable {
+    control: "1.3.6.1.4.1.318.1.1.4.4.2.1.3",
+    status: "1.3.6.1.4.1.318.1.1.4.4.2.1.3",
+    pending: "1.3.6.1.4.1.318.1.1.4.4.2.1.2",
+    off: 2,
+    on: 1,
+};
+
+/// An outlet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outlet {
+    /// Its number in the table.
+    pub number: u32,
+    control: Oid,
+    status: Oid,
+    pending: Option<Oid>,
+}
+
+/// Every outlet that feeds the machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outlets {
+    list: Vec<Outlet>,
+    off_command: i32,
+    off: i32,
+    on: i32,
+}
+
+impl Outlets {
+    /// Reads the settings.
+    ///
+    /// # Errors
+    /// The field, and what is wrong with it.
+    pub fn new(driver: &PduDriver) -> Result<Self, (&'static str, String)> {
+        if driver.outlets.is_empty() {
+            let problem = "it is empty; name every outlet that feeds the machine";
+            return Err(("pdu.outlets", problem.to_owned()));
+        }
+        let table = match (driver.model, &driver.generic) {
+            (PduModel::APCRackPDU2, _) => return Self::apc(&RPDU2, &driver.outlets),
+            (PduModel::APCRackPDU, _) => return Self::apc(&RPDU, &driver.outlets),
+            (PduModel::APCMasterSwitch, _) => return Self::apc(&SPDU, &driver.outlets),
+            (PduModel::Generic, Some(table)) => table,
+            (PduModel::Generic, None) => {
+                let problem = "it must be set for model `Generic`";
+                return Err(("pdu.generic", problem.to_owned()));
+            }
+        };
+        Self::generic(table, &driver.outlets)
+    }
+
+    fn apc(table: &ApcTable, numbers: &[u32]) -> Result<Self, (&'static str, String)> {
+        let cell = |column: &str, number: &u32| {
+            Oid::parse(&format!("{column}.{number}")).map_err(|problem| ("pdu.outlets", problem))
+        };
+        let outlet = |number: &u32| {
+            Ok(Outlet {
+                number: *number,
+                control: cell(table.control, number)?,
+                status: cell(table.status, number)?,
+                pending: Some(cell(table.pending, number)?),
+            })
+        };
+        Ok(Self {
+            list: numbers.iter().map(outlet).collect::<Result<_, _>>()?,
+            off_command: APC_OFF_COMMAND,
+            off: table.off,
+            on: table.on,
+        })
+    }
+
+    fn generic(table: &OutletTable, numbers: &[u32]) -> Result<Self, (&'static str, String)> {
+        if table.status_off_value == table.status_on_value {
+            let problem = "`statusOffValue` and `statusOnValue` must differ";
+            return Err(("pdu.generic", problem.to_owned()));
+        }
+        let cell = |field: &'static str, template: &str, number: &u32| {
+            if !template.contains(PLACEHOLDER) {
+                return Err((
+                    field,
+                    format!("`{}` must contain {PLACEHOLDER}", printable(template, 256)),
+                ));
+            }
+            Oid::parse(&template.replace(PLACEHOLDER, &number.to_string()))
+                .map_err(|problem| (field, problem))
+        };
+        let outlet = |number: &u32| {
+            Ok(Outlet {
+                number: *number,
+                control: cell("pdu.generic.controlOID", &table.control_oid, number)?,
+                status: cell("pdu.generic.statusOID", &table.status_oid, number)?,
+                pending: None,
+            })
+        };
+        Ok(Self {
+            list: numbers.iter().map(outlet).collect::<Result<_, _>>()?,
+            off_command: table.control_off_value,
+            off: table.status_off_value,
+            on: table.status_on_value,
+        })
+    }
+
+    /// The outlets, in the order of the settings.
+    pub fn list(&self) -> &[Outlet] {
+        &self.list
+    }
+
+    /// What is to be read: every outlet's state, then every outlet's pending command, all in one question.
+    pub fn question(&self) -> Vec<Binding> {
+        let states = self.list.iter().map(|outlet| &outlet.status);
+        let pending = self
+            .list
+            .iter()
+            .filter_map(|outlet| outlet.pending.as_ref());
+        let ask = |name: &Oid| Binding {
+            name: name.clone(),
+            value: Value::Null,
+        };
+        states.chain(pending).map(ask).collect()
+    }
+
+    /// What switches an outlet off.
+    pub fn off(&self, outlet: &Outlet) -> Vec<Binding> {
+        vec![Binding {
+            name: outlet.control.clone(),
+            value: Value::Integer(self.off_command),
+        }]
+    }
+
+    /// Numbers of the outlets that the agent does not have.
+    pub fn missing(&self, answer: &[Binding]) -> Vec<u32> {
+        let is_missing = |outlet: &&Outlet| {
+            matches!(
+                value(answer, &outlet.status),
+                Some(Value::NoSuchObject | Value::NoSuchInstance)
+            )
+        };
+        let missing = self.list.iter().filter(is_missing);
+        missing.map(|outlet| outlet.number).collect()
+    }
+
+    /// What the states mean together, and the words for the record: those that are not off first.
+    pub fn judge(&self, answer: &[Binding]) -> (PowerState, String) {
+        let mut each: Vec<(u32, PowerState, String)> = self
+            .list
+            .iter()
+            .map(|outlet| {
+                let (state, word) = self.judge_one(outlet, answer);
+                (outlet.number, state, word)
+            })
+            .collect();
+        let has = |wanted: PowerState| each.iter().any(|(_, state, _)| *state == wanted);
+        let state = if has(PowerState::On) {
+            PowerState::On
+        } else if has(PowerState::Unknown) || each.is_empty() {
+            PowerState::Unknown
+        } else if has(PowerState::Transitional) {
+            PowerState::Transitional
+        } else {
+            PowerState::Off
+        };
+        each.sort_by_key(|(_, state, _)| *state == PowerState::Off);
+        let words: Vec<String> = each
+            .iter()
+            .map(|(number, _, word)| format!("{number}: {word}"))
+            .collect();
+        (state, printable(&words.join(", "), RAW_CHARACTERS_MAX))
+    }
+
+    fn judge_one(&self, outlet: &Outlet, answer: &[Binding]) -> (PowerState, String) {
+        let state = value(answer, &outlet.status);
+        let pending = outlet
+            .pending
+            .as_ref()
+            .map(|pending| value(answer, pending));
+        match (state, pending) {
+            (Some(Value::Integer(on)), _) if *on == self.on => (PowerState::On, "on".to_owned()),
+            (Some(Value::Integer(off)), pending) if *off == self.off => match pending {
+                None | Some(Some(Value::Integer(APC_NONE_PENDING))) => {
+                    (PowerState::Off, "off".to_owned())
+                }
+                Some(Some(Value::Integer(APC_PENDING))) => {
+                    (PowerState::Transitional, "off, pending".to_owned())
+                }
+                Some(other) => (
+                    PowerState::Unknown,
+                    format!("off, pending {}", shown(other)),
+                ),
+            },
+            (other, _) => (PowerState::Unknown, shown(other)),
+        }
+    }
+}
+
+/// The value of an object, if the answer has it exactly once.
+fn value<'a>(answer: &'a [Binding], name: &Oid) -> Option<&'a Value> {
+    let mut found = answer.iter().filter(|binding| binding.name == *name);
+    match (found.next(), found.next()) {
+        (Some(binding), None) => Some(&binding.value),
+        _ => None,
+    }
+}
+
+/// A value, for the record.
+fn shown(value: Option<&Value>) -> String {
+    match value {
+        None => "no answer".to_owned(),
+        Some(Value::Null) => "null".to_owned(),
+        Some(Value::Integer(number)) => number.to_string(),
+        Some(Value::Octets(octets)) => {
+            let text = String::from_utf8_lossy(octets);
+            format!("\"{}\"", printable(&text, WORD_CHARACTERS_MAX))
+        }
+        Some(Value::Oid(oid)) => printable(&oid.to_string(), WORD_CHARACTERS_MAX),
+        Some(Value::NoSuchObject) => "noSuchObject".to_owned(),
+        Some(Value::NoSuchInstance) => "noSuchInstance".to_owned(),
+        Some(Value::Other(tag)) => format!("type {tag:#04x}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,213 @@
+use super::*;
+use proptest::prelude::*;
+use serde_json::json;
+
+fn outlets(settings: serde_json::Value) -> Result<Outlets, (&'static str, String)> {
+    let mut whole = json!({"address": "pdu", "model": "Generic", "outlets": [3, 7]});
+    json_patch::merge(&mut whole, &settings);
+    Outlets::new(&serde_json::from_value(whole).unwrap())
+}
+
+fn raritan() -> serde_json::Value {
+    json!({"generic": {
+        "controlOID": "1.3.6.1.4.1.13742.6.4.1.2.1.2.1.${outlet}", "controlOffValue": 0,
+        "statusOID": ".1.3.6.1.4.1.13742.6.4.1.2.1.3.1.${outlet}", "statusOffValue": 8, "statusOnValue": 7,
+    }})
+}
+
+/// The answer to the question, with these values.
+fn answer(outlets: &Outlets, values: &[Value]) -> Vec<Binding> {
+    let question = outlets.question();
+    assert_eq!(question.len(), values.len());
+    let answered = question.into_iter().zip(values);
+    answered
+        .map(|(Binding { name, .. }, value)| Binding {
+            name,
+            value: value.clone(),
+        })
+        .collect()
+}
+
+fn judged(outlets: &Outlets, values: &[Value]) -> (PowerState, String) {
+    outlets.judge(&answer(outlets, values))
+}
+
+#[test]
+fn the_tables_of_apc_are_those_of_its_mib() {
+    for (model, state, pending, control, off) in [
+        (
+            "APCRackPDU2",
+            "26.9.2.3.1.5.3",
+            "26.9.2.3.1.6.3",
+            "26.9.2.4.1.5.3",
+            1,
+        ),
+        (
+            "APCRackPDU",
+            "12.3.5.1.1.4.3",
+            "12.3.5.1.1.5.3",
+            "12.3.3.1.1.4.3",
+            2,
+        ),
+        (
+            "APCMasterSwitch",
+            "4.4.2.1.3.3",
+            "4.4.2.1.2.3",
+            "4.4.2.1.3.3",
+            2,
+        ),
+    ] {
+        let outlets = outlets(json!({"model": model, "outlets": [3]})).unwrap();
+        let name = |binding: &Binding| binding.name.to_string();
+        let asked: Vec<_> = outlets.question().iter().map(name).collect();
+        let apc = |rest: &str| format!("1.3.6.1.4.1.318.1.1.{rest}");
+        assert_eq!(asked, [apc(state), apc(pending)], "{model}");
+        let command = outlets.off(&outlets.list()[0]);
+        assert_eq!(
+            (name(&command[0]), &command[0].value),
+            (apc(control), &Value::Integer(2))
+        );
+        let is_off = |state| {
+            judged(&outlets, &[Value::Integer(state), Value::Integer(2)]).0 == PowerState::Off
+        };
+        assert_eq!(
+            (is_off(off), is_off(3 - off), is_off(0)),
+            (true, false, false),
+            "{model}"
+        );
+    }
+}
+
+#[test]
+fn a_generic_table_puts_the_outlet_into_its_objects() {
+    let outlets = outlets(raritan()).unwrap();
+    let asked: Vec<_> = outlets
+        .question()
+        .iter()
+        .map(|binding| binding.name.to_string())
+        .collect();
+    let object = "1.3.6.1.4.1.13742.6.4.1.2.1.3.1";
+    assert_eq!(asked, [format!("{object}.3"), format!("{object}.7")]);
+    assert_eq!(
+        judged(&outlets, &[Value::Integer(8), Value::Integer(8)]).0,
+        PowerState::Off
+    );
+}
+
+#[test]
+fn settings_that_make_no_table_name_the_field() {
+    for (settings, field) in [
+        (json!({"outlets": []}), "pdu.outlets"),
+        (json!({}), "pdu.generic"),
+        (
+            json!({"generic": {"controlOID": "1.3.6", "statusOID": "1.3.6.${outlet}"}}),
+            "pdu.generic.controlOID",
+        ),
+        (
+            json!({"generic": {"controlOID": "1.3.${outlet}", "statusOID": "1.x.${outlet}"}}),
+            "pdu.generic.statusOID",
+        ),
+        (json!({"generic": {"statusOffValue": 7}}), "pdu.generic"),
+    ] {
+        let mut whole = raritan();
+        json_patch::merge(&mut whole, &settings);
+        if settings == json!({}) {
+            whole = json!({});
+        }
+        assert_eq!(
+            outlets(whole).map_err(|(field, _)| field),
+            Err(field),
+            "{settings}"
+        );
+    }
+}
+
+/// What outlets 3 and 7 of a rack PDU mean in these states, with these commands waiting.
+fn rack_pdu(states: [Value; 2], pending: [i32; 2]) -> (PowerState, String) {
+    let outlets = outlets(json!({"model": "APCRackPDU2"})).unwrap();
+    let values = [&states[..], &pending.map(Value::Integer)].concat();
+    judged(&outlets, &values)
+}
+
+fn text(text: &str) -> Value {
+    Value::Octets(text.as_bytes().to_vec())
+}
+
+#[test]
+fn what_each_answer_means() {
+    use PowerState::{Off, On, Unknown};
+    let (off, on) = (Value::Integer(1), Value::Integer(2));
+    for (first, second, state, raw) in [
+        (&off, off.clone(), Off, "3: off, 7: off"),
+        (&on, on.clone(), On, "3: on, 7: on"),
+        // One supply still has power.
+        (&off, on.clone(), On, "7: on, 3: off"),
+        (&on, text(""), On, "3: on, 7: \"\""),
+        // Nothing that the table does not call off is off.
+        (&off, Value::Integer(3), Unknown, "7: 3, 3: off"),
+        (&off, text(""), Unknown, "7: \"\", 3: off"),
+        (&off, text("1"), Unknown, "7: \"1\", 3: off"),
+        (&off, Value::Null, Unknown, "7: null, 3: off"),
+        (
+            &off,
+            Value::NoSuchObject,
+            Unknown,
+            "7: noSuchObject, 3: off",
+        ),
+        (&off, Value::Other(0x42), Unknown, "7: type 0x42, 3: off"),
+    ] {
+        let found = rack_pdu([first.clone(), second], [2, 2]);
+        assert_eq!(found, (state, raw.to_owned()));
+    }
+}
+
+/// An outlet that is rebooting, or is to be switched on in a while, reads off.
+#[test]
+fn an_outlet_with_a_waiting_command_is_not_off() {
+    use PowerState::{On, Transitional, Unknown};
+    let (off, on) = (Value::Integer(1), Value::Integer(2));
+    for (first, pending, state, raw) in [
+        (&off, [2, 1], Transitional, "7: off, pending, 3: off"),
+        (&off, [3, 1], Unknown, "3: off, pending 3, 7: off, pending"),
+        (&on, [2, 1], On, "3: on, 7: off, pending"),
+    ] {
+        let found = rack_pdu([first.clone(), off.clone()], pending);
+        assert_eq!(found, (state, raw.to_owned()));
+    }
+}
+
+#[test]
+fn an_answer_that_leaves_an_outlet_out_or_names_it_twice_is_not_off() {
+    let outlets = outlets(raritan()).unwrap();
+    let mut answer = answer(&outlets, &[Value::Integer(8), Value::Integer(8)]);
+    let twice = answer[1].clone();
+    answer.push(twice);
+    assert_eq!(outlets.judge(&answer).0, PowerState::Unknown);
+    answer.truncate(1);
+    assert_eq!(outlets.judge(&answer).0, PowerState::Unknown);
+    assert_eq!(outlets.judge(&[]).0, PowerState::Unknown);
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        (0..4_i32).prop_map(Value::Integer),
+        any::<i32>().prop_map(Value::Integer),
+        ".{0,80}".prop_map(|text| Value::Octets(text.into_bytes())),
+        Just(Value::Null),
+        Just(Value::NoSuchInstance),
+        any::<u8>().prop_map(Value::Other),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn off_is_off_at_every_outlet_and_nothing_else(values in prop::collection::vec(value(), 4)) {
+        let outlets = outlets(json!({"model": "APCRackPDU"})).unwrap();
+        let (state, raw) = judged(&outlets, &values);
+        let all_off = values.iter().all(|value| *value == Value::Integer(2));
+        prop_assert_eq!(state == PowerState::Off, all_off);
+        let one_on = values[..2].contains(&Value::Integer(1));
+        prop_assert_eq!(state == PowerState::On, one_on);
+        prop_assert!(raw.chars().count() <= 64 && !raw.contains(char::is_control));
+    }
+}

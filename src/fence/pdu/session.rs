@@ -1,0 +1,301 @@
+//! A conversation with a PDU about the outlets of one machine: one call at a time, each within its own time.
+
+use super::Pdu;
+use super::link::Link;
+use super::outlets::Outlet;
+use super::snmp::{Binding, Kind, Oid, Unit, Value, message};
+use crate::core::reading::{Identity, Reading};
+use crate::fence::error::printable;
+use crate::fence::{DeviceError, FenceSession, OffOutcome, Probe};
+use futures::future::{BoxFuture, FutureExt};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// `sysDescr.0`: what the agent says of itself (RFC 3418).
+const DESCRIPTION: &str = "1.3.6.1.2.1.1.1.0";
+/// Longest description in characters that is kept.
+const DESCRIPTION_CHARACTERS_MAX: usize = 127;
+
+/// A conversation with the PDU.
+#[derive(Debug)]
+pub struct Session {
+    driver: Pdu,
+    link: Option<Link>,
+    /// Were all outlets read, and may they be switched?
+    prepared: bool,
+    /// Outlets that took the command.
+    taken: Vec<u32>,
+    /// The outlet that the command went to last.
+    at: Option<u32>,
+}
+
+impl FenceSession for Session {
+    fn connect(&mut self) -> BoxFuture<'_, Result<(), DeviceError>> {
+        let time = self.driver.call_timeout;
+        async move {
+            let outcome = timeout(time, async { self.link().await.map(drop) }).await;
+            outcome.unwrap_or_else(|_| Err(self.late(time)))
+        }
+        .boxed()
+    }
+
+    fn observe(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+        let time = self.driver.call_timeout;
+        async move {
+            let outcome = timeout(time, self.read(Vec::new())).await;
+            let (reading, _) = outcome.unwrap_or_else(|_| Err(self.late(time)))?;
+            Ok(reading)
+        }
+        .boxed()
+    }
+
+    fn prepare_off(&mut self) -> BoxFuture<'_, Result<Identity, DeviceError>> {
+        let time = self.driver.call_timeout;
+        async move {
+            self.prepared = false;
+            let outcome = timeout(time, self.read(Vec::new())).await;
+            let (reading, answer) = outcome.unwrap_or_else(|_| Err(self.late(time)))?;
+            self.has_all(&answer)?;
+            self.prepared = true;
+            Ok(reading.identity)
+        }
+        .boxed()
+    }
+
+    fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
+        let time = self.driver.command_timeout;
+        async move {
+            self.taken.clear();
+            self.at = None;
+            let outcome = timeout(time, self.command()).await;
+            match outcome.unwrap_or_else(|_| Err(self.late(time))) {
+                Err(error) if self.may_have_switched(&error) => {
+                    Ok(OffOutcome::Unknown(self.partly(error)))
+                }
+                Err(error) => Err(error),
+                Ok(()) => Ok(OffOutcome::Accepted),
+            }
+        }
+        .boxed()
+    }
+
+    fn probe(&mut self) -> BoxFuture<'_, Result<Probe, DeviceError>> {
+        let time = self.driver.call_timeout;
+        async move {
+            let outcome = timeout(time, self.look()).await;
+            outcome.unwrap_or_else(|_| Err(self.late(time)))
+        }
+        .boxed()
+    }
+}
+
+impl Session {
+    /// A session without a socket.
+    pub fn new(driver: Pdu) -> Self {
+        Self {
+            driver,
+            link: None,
+            prepared: false,
+            taken: Vec::new(),
+            at: None,
+        }
+    }
+
+    async fn link(&mut self) -> Result<&mut Link, DeviceError> {
+        let link = match self.link.take() {
+            Some(link) => link,
+            None => {
+                let Pdu {
+                    address,
+                    rules,
+                    credentials,
+                    security,
+                    clock,
+                    ..
+                } = &self.driver;
+                Link::open(address, rules, credentials, security.clone(), *clock).await?
+            }
+        };
+        Ok(self.link.insert(link))
+    }
+
+    /// All outlets, and these objects beside them, in one question.
+    async fn read(&mut self, more: Vec<Binding>) -> Result<(Reading, Vec<Binding>), DeviceError> {
+        let mut question = self.driver.outlets.question();
+        question.extend(more);
+        let clock = self.driver.clock;
+        let link = self.link().await?;
+        let asked = clock.since_boot();
+        let answer = link.ask(Kind::Get, question).await?;
+        let answered = clock.since_boot();
+        let answer = self.readable(answer)?;
+        let (state, raw) = self.driver.outlets.judge(&answer);
+        let reading = Reading {
+            state,
+            raw,
+            // An outlet does not know its machine.
+            identity: Identity::default(),
+            faults: Vec::new(),
+            asked,
+            answered,
+            wall: clock.wall(),
+        };
+        Ok((reading, answer))
+    }
+
+    /// An answer to GET without an error.
+    fn readable(&self, answer: Unit) -> Result<Vec<Binding>, DeviceError> {
+        let endpoint = self.driver.address.to_string();
+        let name = message::error_name(answer.error_status);
+        match answer.error_status {
+            0 => Ok(answer.bindings),
+            // noAccess, authorizationError
+            6 | 16 => Err(DeviceError::PermissionDenied {
+                endpoint,
+                request: "reading the outlets".to_owned(),
+                said: name,
+            }),
+            _ => Err(DeviceError::Protocol {
+                endpoint,
+                problem: format!("reading the outlets ends with {name}"),
+            }),
+        }
+    }
+
+    /// The PDU must have every outlet of the settings.
+    fn has_all(&self, answer: &[Binding]) -> Result<(), DeviceError> {
+        let missing = self.driver.outlets.missing(answer);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(DeviceError::Settings {
+            field: "pdu.outlets",
+            problem: format!(
+                "{} has no {} in the table of `pdu.model`; set the outlets and the model that it has",
+                self.driver.address,
+                named(&missing)
+            ),
+        })
+    }
+
+    /// Switches every outlet off, one after the other, so that a refusal is about one outlet. The same command is sent again
+    /// only while it is unanswered: whether it arrives once or twice, the outlet is off.
+    async fn command(&mut self) -> Result<(), DeviceError> {
+        if !std::mem::take(&mut self.prepared) {
+            return Err(self.refused("nothing was prepared in this session".to_owned()));
+        }
+        let outlets = self.driver.outlets.clone();
+        for outlet in outlets.list() {
+            self.at = Some(outlet.number);
+            let link = self.link().await?;
+            let answer = link.ask(Kind::Set, outlets.off(outlet)).await?;
+            self.switched(outlet, &answer)?;
+            self.taken.push(outlet.number);
+        }
+        Ok(())
+    }
+
+    /// What the answer to a command says.
+    fn switched(&self, outlet: &Outlet, answer: &Unit) -> Result<(), DeviceError> {
+        let endpoint = self.driver.address.to_string();
+        let name = message::error_name(answer.error_status);
+        let number = outlet.number;
+        match answer.error_status {
+            0 => Ok(()),
+            // readOnly, noAccess, authorizationError, notWritable
+            4 | 6 | 16 | 17 => Err(DeviceError::PermissionDenied {
+                endpoint,
+                request: format!("switching outlet {number}"),
+                said: name,
+            }),
+            // tooBig, genErr, commitFailed, undoFailed and what the standard does not know: it may have been switched.
+            1 | 5 | 14 | 15 | ..=-1 | 19.. => Err(DeviceError::Protocol {
+                endpoint,
+                problem: format!("switching outlet {number} ends with {name}"),
+            }),
+            _ => Err(self.refused(format!("switching outlet {number} ends with {name}"))),
+        }
+    }
+
+    /// May any outlet have been switched by a command that ended like this?
+    fn may_have_switched(&self, error: &DeviceError) -> bool {
+        // Said by the agent about the command itself: then it did nothing (RFC 3416, section 4.2.5).
+        let is_definite = matches!(
+            error,
+            DeviceError::Refused { .. }
+                | DeviceError::PermissionDenied { .. }
+                | DeviceError::AuthFailed { .. }
+                | DeviceError::Settings { .. }
+        );
+        let sends = match (self.at, &self.link) {
+            (Some(_), Some(link)) => link.sends(),
+            _ => 0,
+        };
+        // Of a command that was sent twice, one may have been taken and the other refused.
+        let was_taken = if is_definite { sends > 1 } else { sends > 0 };
+        was_taken || !self.taken.is_empty()
+    }
+
+    /// The error, with the outlets that took the command before.
+    fn partly(&self, error: DeviceError) -> DeviceError {
+        match (self.at, self.taken.is_empty()) {
+            (Some(at), false) => DeviceError::PartlyOff {
+                endpoint: self.driver.address.to_string(),
+                taken: named(&self.taken),
+                failed: named(&[at]),
+                error: Box::new(error),
+            },
+            _ => error,
+        }
+    }
+
+    async fn look(&mut self) -> Result<Probe, DeviceError> {
+        let description = Oid::parse(DESCRIPTION).map(|name| Binding {
+            name,
+            value: Value::Null,
+        });
+        let (reading, answer) = self.read(description.into_iter().collect()).await?;
+        self.has_all(&answer)?;
+        let described = answer.last().and_then(|binding| match &binding.value {
+            Value::Octets(octets) => {
+                let text = String::from_utf8_lossy(octets);
+                Some(printable(text.trim(), DESCRIPTION_CHARACTERS_MAX))
+            }
+            _ => None,
+        });
+        Ok(Probe {
+            reading,
+            vendor: None,
+            model: described.filter(|text| !text.is_empty()),
+            firmware: None,
+            certificate_expiry: None,
+            power_restore_policy: None,
+            // Whether the account may write is only known to whoever writes.
+            off_denied: None,
+        })
+    }
+
+    fn late(&self, waited: Duration) -> DeviceError {
+        match &self.link {
+            Some(link) => link.silence(waited),
+            None => DeviceError::Timeout {
+                endpoint: self.driver.address.to_string(),
+                waited,
+            },
+        }
+    }
+
+    fn refused(&self, problem: String) -> DeviceError {
+        DeviceError::Refused {
+            endpoint: self.driver.address.to_string(),
+            problem,
+        }
+    }
+}
+
+/// `outlet 3` or `outlets 3, 7`.
+fn named(numbers: &[u32]) -> String {
+    let list: Vec<String> = numbers.iter().map(u32::to_string).collect();
+    let plural = if numbers.len() == 1 { "" } else { "s" };
+    format!("outlet{plural} {}", list.join(", "))
+}

@@ -1,0 +1,105 @@
+//! PDUs: the keys of their Secrets, outlets that two nodes share, and one thing at a time at each PDU.
+
+use super::*;
+use std::time::Duration;
+
+fn pdu(name: &str, node: &str, outlets: Value, snmp: Value) -> FenceDevice {
+    device(
+        name,
+        json!({
+            "nodeName": node, "identityCheck": "Skip", "credentialsRef": {"name": "pdu"},
+            "pdu": {"address": "10.0.0.9", "model": "APCRackPDU2", "outlets": outlets, "snmp": snmp},
+        }),
+    )
+}
+
+/// A Secret with these keys, all of the same value.
+fn put_secret(cluster: &Cluster, keys: &[&str]) {
+    // "long enough"
+    let data: Value = keys
+        .iter()
+        .map(|key| ((*key).to_owned(), json!("bG9uZyBlbm91Z2g=")))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    let metadata = json!({"name": "pdu", "resourceVersion": "1"});
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data});
+    cluster.put("secrets", "pdu", secret);
+}
+
+#[tokio::test]
+async fn the_version_says_which_keys_the_secret_needs() {
+    let cluster = Cluster::new().await;
+    for (snmp, keys) in [
+        (json!({"version": "V2c"}), &["community"][..]),
+        (json!({"privacy": "None"}), &["username", "authPassword"]),
+        (json!({}), &["username", "authPassword", "privPassword"]),
+    ] {
+        let device = pdu("a", "w1", json!([3, 7]), snmp);
+        put_secret(&cluster, keys);
+        let driver = cluster
+            .devices
+            .driver(&device, "w1")
+            .await
+            .expect("a driver");
+        assert_eq!(driver.name(), "pdu");
+        assert_eq!(driver.target(), "10.0.0.9:161/outlets/3,7");
+        // One key less.
+        let (last, others) = keys.split_last().expect("a key");
+        put_secret(&cluster, others);
+        let error = cluster.error(&device).await;
+        assert_eq!(error.reason(), "CredentialsInvalid");
+        assert!(error.to_string().contains(&format!("`{last}`")), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_nothing_may_be_sent_to_is_refused_before_the_secret_is_read() {
+    let cluster = Cluster::new().await;
+    let mut device = pdu("a", "w1", json!([3]), json!({}));
+    device.spec.pdu.as_mut().expect("a PDU").address = "169.254.169.254".to_owned();
+    assert_eq!(cluster.error(&device).await.reason(), "AddressNotAllowed");
+    assert!(cluster.asked().is_empty());
+}
+
+#[tokio::test]
+async fn two_nodes_may_share_a_pdu_and_no_outlet() {
+    let cluster = Cluster::new().await;
+    let nodes = [node("w1"), node("w2")];
+    let one = pdu("a", "w1", json!([3, 7]), json!({}));
+    let beside = pdu("b", "w2", json!([4, 8]), json!({}));
+    assert!(cluster.devices.survey(&[&one, &beside], &nodes).is_empty());
+    let shares = pdu("b", "w2", json!([7, 8]), json!({}));
+    assert_eq!(cluster.devices.survey(&[&one, &shares], &nodes).len(), 2);
+    let why = cluster.devices.duplicate("a", "w1").expect("refused");
+    for part in ["10.0.0.9:161 outlet 7", "w2", "`outlets`"] {
+        assert!(why.contains(part), "{why}");
+    }
+    // Two devices of one node on one outlet are no harm.
+    let again = pdu("b", "w1", json!([3]), json!({}));
+    cluster.devices.survey(&[&one, &again], &nodes);
+    assert_eq!(cluster.devices.duplicate("a", "w1"), None);
+}
+
+/// Whichever of its machines is asked for; a session may be open beside another one.
+#[tokio::test]
+async fn one_pdu_does_one_thing_at_a_time() {
+    let cluster = Cluster::new().await;
+    put_secret(&cluster, &["community"]);
+    let snmp = json!({"version": "V2c"});
+    let device = pdu("a", "w1", json!([3]), snmp);
+    let driver = cluster.devices.driver(&device, "w1").await;
+    let mut session = driver.expect("a driver").open();
+    let group = cluster
+        .devices
+        .turn_named("endpoint 10.0.0.9:161".to_owned());
+    let busy = group.lock_owned().await;
+    // Its socket is opened only when it is its turn.
+    let moment = Duration::from_millis(50);
+    assert!(
+        tokio::time::timeout(moment, session.connect())
+            .await
+            .is_err()
+    );
+    drop(busy);
+    let _ = session.connect().await;
+}

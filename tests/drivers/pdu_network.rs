@@ -1,0 +1,225 @@
+//! The PDU driver on a network that loses, repeats, delays and forges datagrams.
+
+use crate::agent::{Agent, Answers, OFF, ON, Question, element, int, now, settings};
+use crate::pdu::{switching, verdict};
+use node_fencing_operator::core::reading::PowerState;
+use node_fencing_operator::fence::pdu::{Pdu, PduSettings};
+use node_fencing_operator::fence::{Advice, FenceDriver, OffOutcome};
+use serde_json::json;
+use std::net::UdpSocket;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+#[tokio::test]
+async fn a_closed_udp_port_is_unreachable_at_once() {
+    let free = UdpSocket::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let driver = Pdu::new(settings(free, json!({}), &[("community", "c")])).unwrap();
+    let begin = Instant::now();
+    let error = driver.open().observe().await.unwrap_err();
+    assert_eq!(error.reason(), "Unreachable");
+    assert!(error.to_string().contains("nothing listens"), "{error}");
+    assert!(begin.elapsed() < Duration::from_secs(3));
+}
+
+/// A wrong community is silence, too, and the message says so.
+#[tokio::test]
+async fn a_silent_pdu_ends_at_the_call_s_own_deadline() {
+    let agent = Agent::start(|_| Answers::new()).await;
+    let settings = PduSettings {
+        call_timeout: Duration::from_secs(2),
+        ..agent.settings()
+    };
+    let begin = Instant::now();
+    let error = Pdu::new(settings)
+        .unwrap()
+        .open()
+        .observe()
+        .await
+        .unwrap_err();
+    let took = begin.elapsed();
+    assert!(
+        took >= Duration::from_secs(2) && took < Duration::from_secs(5),
+        "{took:?}"
+    );
+    assert_eq!(
+        (error.reason(), error.advice()),
+        ("Unreachable", Advice::Retry)
+    );
+    assert!(error.to_string().contains("community"), "{error}");
+    // Sent again, the same bytes with the same number.
+    let questions = agent.questions();
+    assert!(questions.len() > 1);
+    assert!(
+        questions
+            .iter()
+            .all(|question| question.datagram == questions[0].datagram)
+    );
+}
+
+#[tokio::test]
+async fn a_third_of_the_datagrams_may_be_lost() {
+    let switching = switching();
+    // Of three datagrams one is lost on the way there, and one on the way back.
+    let agent = Agent::start(move |question| match question.earlier % 3 {
+        0 => Answers::new(),
+        1 => {
+            switching(question);
+            Answers::new()
+        }
+        _ => switching(question),
+    })
+    .await;
+    let driver = agent.driver();
+    let mut session = driver.open();
+    session.prepare_off().await.unwrap();
+    assert_eq!(session.force_off().await, Ok(OffOutcome::Accepted));
+    assert_eq!(session.observe().await.unwrap().state, PowerState::Off);
+    // Each command once, however often it had to be sent.
+    let mut commands: Vec<_> = agent
+        .questions()
+        .into_iter()
+        .filter(|question| question.is_set)
+        .collect();
+    commands.dedup_by_key(|question| question.datagram.clone());
+    assert_eq!(commands.len(), 2);
+}
+
+#[tokio::test]
+async fn duplicates_and_late_answers_to_earlier_questions_are_dropped() {
+    let before: Mutex<Vec<u8>> = Mutex::default();
+    let agent = Agent::start(move |question| {
+        let states = if question.earlier == 0 {
+            [OFF, OFF]
+        } else {
+            [ON, ON]
+        };
+        let answer = question.states(&states);
+        let earlier = std::mem::replace(&mut *before.lock().unwrap(), answer.clone());
+        let datagrams = [earlier.clone(), earlier, answer.clone(), answer];
+        datagrams.map(|datagram| (Duration::ZERO, datagram)).into()
+    })
+    .await;
+    let mut session = agent.driver().open();
+    assert_eq!(session.observe().await.unwrap().state, PowerState::Off);
+    for _ in 0..3 {
+        assert_eq!(session.observe().await.unwrap().state, PowerState::On);
+    }
+    assert_eq!(agent.questions().len(), 4);
+}
+
+#[tokio::test]
+async fn corrupt_and_replayed_datagrams_are_dropped_and_the_question_is_sent_again() {
+    let wrong = |question: &Question| {
+        let right = question.states(&[OFF, OFF]);
+        let mut cut = right.clone();
+        cut.pop();
+        let mut flipped = right.clone();
+        flipped[9] ^= 0x20;
+        let replayed = question.renumbered().states(&[OFF, OFF]);
+        let longer = [right, vec![0]].concat();
+        [
+            Vec::new(),
+            vec![0; 40],
+            vec![0xff; 8000],
+            cut,
+            flipped,
+            replayed,
+            longer,
+            question.datagram.clone(),
+        ]
+    };
+    let agent = Agent::start(move |question| {
+        let mut answers: Answers = wrong(question)
+            .map(|datagram| (Duration::ZERO, datagram))
+            .into();
+        if question.earlier > 0 {
+            answers.push((Duration::ZERO, question.states(&[ON, ON])));
+        }
+        answers
+    })
+    .await;
+    assert_eq!(
+        agent.driver().open().observe().await.unwrap().state,
+        PowerState::On
+    );
+    assert!(agent.questions().len() > 1);
+    // With nothing else, there is no reading.
+    for kind in 0..8 {
+        let read = verdict(move |question| now(wrong(question)[kind].clone())).await;
+        assert_eq!(read, "ProtocolError", "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_from_another_address_is_dropped() {
+    let stranger = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
+    let asker: Arc<Mutex<Option<Vec<u8>>>> = Arc::default();
+    let question = Arc::clone(&asker);
+    let agent = Agent::start(move |asked| {
+        *question.lock().unwrap() = Some(asked.states(&[OFF, OFF]));
+        Answers::new()
+    })
+    .await;
+    // To every port that the asker may have: the kernel hands it to the one that is connected to somebody else only if it is told to.
+    let driver = Pdu::new(PduSettings {
+        call_timeout: Duration::from_secs(2),
+        ..agent.settings()
+    })
+    .unwrap();
+    let forging = tokio::task::spawn_blocking(move || {
+        let end = Instant::now() + Duration::from_millis(1500);
+        while Instant::now() < end {
+            if let Some(forged) = asker.lock().unwrap().clone() {
+                for port in udp_ports() {
+                    let _ = stranger.send_to(&forged, ("127.0.0.1", port));
+                }
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    });
+    let error = driver.open().observe().await.unwrap_err();
+    forging.await.unwrap();
+    assert_eq!(error.reason(), "Unreachable");
+}
+
+#[tokio::test]
+async fn a_pdu_that_takes_half_a_second_each_way_succeeds() {
+    let switching = switching();
+    let agent = Agent::start(move |question| {
+        let answers = switching(question).into_iter();
+        answers
+            .map(|(_, datagram)| (Duration::from_secs(1), datagram))
+            .collect()
+    })
+    .await;
+    let mut session = agent.driver().open();
+    session.prepare_off().await.unwrap();
+    assert_eq!(session.force_off().await, Ok(OffOutcome::Accepted));
+    assert_eq!(session.observe().await.unwrap().state, PowerState::Off);
+}
+
+#[tokio::test]
+async fn huge_and_endless_datagrams_end_by_a_limit() {
+    let huge = |question: &Question| {
+        let padding = element(4, &[b'x'; 60_000]);
+        now(question.answer(&[int(OFF), padding, int(2), int(2)], 0))
+    };
+    assert_eq!(verdict(huge).await, "ProtocolError");
+    let endless = |_: &Question| vec![(Duration::ZERO, vec![0x30, 0]); 5000];
+    let begin = Instant::now();
+    assert_eq!(verdict(endless).await, "ProtocolError");
+    assert!(begin.elapsed() < Duration::from_secs(5));
+}
+
+/// The UDP ports of this host that a socket is bound to, as the kernel lists them.
+fn udp_ports() -> Vec<u16> {
+    let table = std::fs::read_to_string("/proc/net/udp").unwrap();
+    let lines = table.lines().skip(1);
+    let local = lines.filter_map(|line| line.split_whitespace().nth(1)?.rsplit(':').next());
+    local
+        .filter_map(|port| u16::from_str_radix(port, 16).ok())
+        .collect()
+}
