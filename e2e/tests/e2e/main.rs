@@ -19,6 +19,7 @@ mod hands_off;
 mod human_word;
 mod hung_kubelet;
 mod interop;
+mod ipmi;
 mod lying_bmc;
 mod node_deleted;
 mod operator;

@@ -39,14 +39,27 @@ pub struct Outage {
 
 impl Outage {
     /// Two simulated machines and the bystander, `db-0` Running, a policy of this mode for all nodes.
-    pub async fn prepare(name: &str, mode: &str, mut policy: Value) -> Result<Self> {
+    pub async fn prepare(name: &str, mode: &str, policy: Value) -> Result<Self> {
+        let (outage, ()) = Self::by(name, mode, policy, async |_| Ok(())).await?;
+        Ok(outage)
+    }
+
+    /// The same, with other BMCs that are put before the machines first.
+    pub async fn by<T>(
+        name: &str,
+        mode: &str,
+        mut policy: Value,
+        bmcs: impl AsyncFnOnce(&Lab) -> Result<T>,
+    ) -> Result<(Self, T)> {
         let lab = Lab::start(Setup::new(name, BYSTANDER)).await?;
+        let bmcs = bmcs(&lab).await?;
         let bystander = lab.rig(BYSTANDER).machine.name();
         let no_pods = ["taint", "node", bystander, "lab/bystander=:NoSchedule"];
         lab.control_plane.kubectl_text(&no_pods).await?;
         // The bystander waits for nobody.
         policy["budget"] = json!({"maxConcurrent": 2});
-        Self::of(lab, mode, policy).await
+        let outage = Self::of(lab, mode, policy).await?;
+        Ok((outage, bmcs))
     }
 
     /// The same on two machines of this kind, without the bystander. `None` where there are no such machines.

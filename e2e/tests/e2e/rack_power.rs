@@ -3,19 +3,31 @@
 use anyhow::{Result, ensure};
 use e2e::bmc::Line;
 use e2e::lab::{LIMIT, escalation};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::outage::{Outage, POD};
 
-async fn rack_power_loss_waits_for_the_bmc(mode: &str) -> Result<()> {
-    // One try a round: somebody is called after the first round in vain.
+/// One try a round: somebody is called after the first round in vain.
+pub fn impatient() -> Value {
     let levels = json!([{"name": "bmc", "attempts": 1, "retryPeriodSeconds": 1}]);
-    let policy = json!({"fence": {"levels": levels}});
-    let outage = Outage::prepare("rack-power", mode, policy).await?;
-    let Outage { lab, node, .. } = &outage;
+    json!({"fence": {"levels": levels}})
+}
+
+async fn rack_power_loss_waits_for_the_bmc(mode: &str) -> Result<()> {
+    let outage = Outage::prepare("rack-power", mode, impatient()).await?;
+    let bmc = &outage.rig()?.bmc;
+    waits_for_the_bmc(&outage, |line| bmc.set_line(line)).await
+}
+
+/// The story, whatever the BMCs are.
+pub async fn waits_for_the_bmc(
+    outage: &Outage,
+    set_line: impl Fn(Line) -> Result<()>,
+) -> Result<()> {
+    let Outage { lab, node, .. } = outage;
     let rig = outage.rig()?;
 
-    rig.bmc.set_line(Line::Dark)?;
+    set_line(Line::Dark)?;
     rig.machine.set_power(false);
     let names_it = |words: &str| words.contains(&format!("FenceDevice {node}-bmc"));
     let fence = lab
@@ -29,7 +41,7 @@ async fn rack_power_loss_waits_for_the_bmc(mode: &str) -> Result<()> {
     lab.hands_off().await?;
 
     // The BMC's power is back, and the machine stays off, as its restore policy wants it.
-    rig.bmc.set_line(Line::Up)?;
+    set_line(Line::Up)?;
     lab.workloads
         .wait_running_elsewhere(POD, node, LIMIT)
         .await?;

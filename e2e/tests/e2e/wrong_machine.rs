@@ -7,15 +7,34 @@ use serde_json::json;
 use crate::outage::{Outage, POD};
 
 /// A machine that is not of the lab.
-const STRANGER: &str = "d1a2b3c4-0e5f-4a6b-8c7d-9e0f1a2b3c4d";
+pub const STRANGER: &str = "d1a2b3c4-0e5f-4a6b-8c7d-9e0f1a2b3c4d";
 
 async fn wrong_machine_is_refused(mode: &str) -> Result<()> {
     let outage = Outage::prepare("wrong-machine", mode, json!({})).await?;
-    let Outage { lab, node, .. } = &outage;
+    let bmc = &outage.rig()?.bmc;
+    let swap = || bmc.faults(|faults| faults.uuid = Some(json!(STRANGER)));
+    is_refused(&outage, swap, || {
+        let commands = bmc.power_commands();
+        ensure!(
+            commands.is_empty(),
+            "another machine was commanded: {commands:?}"
+        );
+        bmc.heal()
+    })
+    .await
+}
+
+/// The story, whatever the BMCs are: how the cables are swapped, and put right again if nothing was commanded.
+pub async fn is_refused(
+    outage: &Outage,
+    swap: impl Fn(),
+    put_right: impl Fn() -> Result<()>,
+) -> Result<()> {
+    let Outage { lab, node, .. } = outage;
     let rig = outage.rig()?;
 
     // Somebody has swapped two cables since the identity was pinned.
-    rig.bmc.faults(|faults| faults.uuid = Some(json!(STRANGER)));
+    swap();
     rig.machine.set_power(false);
     let own = rig.machine.system_uuid().to_lowercase();
     let names_both = |words: &str| {
@@ -30,14 +49,7 @@ async fn wrong_machine_is_refused(mode: &str) -> Result<()> {
     let told = lab.wait_told(&fence, "IdentityMismatch").await?;
     ensure!(names_both(&told), "the event says `{told}`");
     lab.hands_off().await?;
-    ensure!(
-        rig.bmc.power_commands().is_empty(),
-        "another machine was commanded: {:?}",
-        rig.bmc.power_commands()
-    );
-
-    // The cables are put right.
-    rig.bmc.heal()?;
+    put_right()?;
     lab.workloads
         .wait_running_elsewhere(POD, node, LIMIT)
         .await?;

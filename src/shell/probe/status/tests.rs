@@ -9,6 +9,7 @@ use crate::shell::probe::judge::NOT_PINNED;
 use serde_json::{Value, json};
 use std::time::Duration;
 
+mod expiry;
 mod fleet;
 
 const OURS: &str = "4c4c4544-0035-4a10-8052-b7c04f503433";
@@ -386,18 +387,4 @@ fn times_alone_are_written_now_and_then() {
     assert!(!worth_writing(Some(&old), &status(299, "redfish"), after));
     assert!(worth_writing(Some(&old), &status(300, "redfish"), after));
     assert!(worth_writing(Some(&old), &status(1, "ipmi"), after));
-}
-
-#[test]
-fn a_certificate_that_expires_within_30_days_is_warned_of() {
-    let day = jiff::SignedDuration::from_hours(24);
-    let after_days = |days: i32| {
-        let mut probe = answer(OURS).expect("an answer");
-        probe.certificate_expiry = Some(wall(100) + day * days);
-        after(&of_w1(), &found(node("w1", OURS, "True"), Ok(probe)))
-    };
-    assert_eq!(shown(&after_days(31), READY), "True/Probed");
-    let warned = after_days(29);
-    assert_eq!(shown(&warned, READY), "True/CertificateExpires");
-    assert!(message(&warned, READY).contains("1970-01-30"));
 }
