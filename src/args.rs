@@ -4,14 +4,25 @@
 //! that the rest of the program never sees a bad one. Every complaint is one line that names the flag, the value, the rule and
 //! the way out, because it will be read in the log of a container that does not start.
 
+pub mod probe;
+
 use crate::fence::address::AddressRules;
 use crate::fence::cidr::Cidr;
 use crate::telemetry::{self, LogFormat};
-use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Order {
+    /// Run the operator.
+    Run(Box<Settings>),
+    /// Look once at a device that stands in a file.
+    Probe(Box<probe::Probing>),
+}
 
 /// How the operator is to run: checked, and complete.
 #[derive(Debug, Clone)]
@@ -78,7 +89,9 @@ cluster version, CRDs). The last line of the log says what and why.";
     name = "node-fencing-operator",
     version,
     max_term_width = 100,
-    after_help = EXAMPLES
+    after_help = EXAMPLES,
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true
 )]
 struct Args {
     /// Namespace of the operator; Secrets of fence devices are read there, and nowhere else
@@ -121,6 +134,28 @@ struct Args {
     /// Kubeconfig file [default: KUBECONFIG, else the pod's service account]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Probe(probe::ProbeArgs),
+}
+
+impl Order {
+    /// Reads the command line, program name first, and the environment.
+    ///
+    /// # Errors
+    /// [`Error`], also for `--help` and `--version`.
+    pub fn read(command_line: impl IntoIterator<Item = OsString>) -> Result<Self, Error> {
+        let mut args = Args::try_parse_from(command_line).map_err(|error| from_clap(&error))?;
+        Ok(match args.command.take() {
+            Some(Command::Probe(probe)) => Self::Probe(Box::new(probe.validated()?)),
+            None => Self::Run(Box::new(args.validated()?)),
+        })
+    }
 }
 
 impl Settings {
@@ -248,6 +283,12 @@ fn from_clap(error: &clap::Error) -> Error {
     let text = error.to_string();
     let first = text.lines().next().unwrap_or_default();
     let what = first.strip_prefix("error: ").unwrap_or(first).to_owned();
+    if let (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(missing))) =
+        (error.kind(), error.get(ContextKind::InvalidArg))
+    {
+        let missing = missing.join(", ");
+        return Error::Malformed(format!("{missing} is missing"));
+    }
     match error.get(ContextKind::SuggestedArg) {
         Some(ContextValue::String(flag)) => {
             Error::Malformed(format!("{what}; did you mean {flag}?"))
@@ -257,140 +298,4 @@ fn from_clap(error: &clap::Error) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::net::IpAddr;
-
-    /// Tests run in one process, so they may not depend on its environment: none of the three variables is set by cargo.
-    fn read(flags: &[&str]) -> Result<Settings, Error> {
-        let line = std::iter::once("node-fencing-operator").chain(flags.iter().copied());
-        Settings::read(line.map(OsString::from))
-    }
-
-    fn complaint(flags: &[&str]) -> String {
-        let text = read(flags).expect_err("a bad command line").to_string();
-        assert!(!text.contains('\n'), "more than one line: {text}");
-        text
-    }
-
-    #[test]
-    fn defaults_suit_a_pod() {
-        let settings = read(&[]).expect("defaults");
-        assert_eq!(settings.namespace, "node-fencing-system");
-        assert_eq!(settings.http_bind.to_string(), "0.0.0.0:8080");
-        assert_eq!(settings.log_filter, "info");
-        assert_eq!(settings.node_name, None);
-        assert_eq!(settings.kubeconfig, None);
-    }
-
-    #[test]
-    fn every_flag_is_read() {
-        let settings = read(&[
-            "--namespace=fencing",
-            "--http-bind=[::1]:0",
-            "--log-format=text",
-            "--log-filter=debug",
-            "--node-name=worker-1.example.org",
-            "--pod-name=operator-0",
-            "--allow-device-cidr=127.0.0.0/8",
-            "--deny-device-cidr=10.96.0.0/12",
-            "--deny-device-cidr=fd00:10:96::/112",
-            "--kubeconfig=/tmp/config",
-        ])
-        .expect("all flags");
-        assert_eq!(settings.namespace, "fencing");
-        assert_eq!(settings.http_bind.to_string(), "[::1]:0");
-        assert_eq!(settings.log_format, LogFormat::Text);
-        assert_eq!(settings.node_name.as_deref(), Some("worker-1.example.org"));
-        assert_eq!(settings.pod_name.as_deref(), Some("operator-0"));
-        assert_eq!(settings.kubeconfig, Some(PathBuf::from("/tmp/config")));
-        let judge = |address: &str| {
-            let address: IpAddr = address.parse().expect("address");
-            settings.addresses.judge("bmc", address)
-        };
-        assert!(judge("127.0.0.1").is_ok());
-        assert!(judge("10.0.0.1").is_ok());
-        let denial = judge("10.96.0.1").expect_err("denied").to_string();
-        assert!(
-            denial.contains("10.96.0.0/12 (--deny-device-cidr)"),
-            "{denial}"
-        );
-        assert!(judge("fd00:10:96::a").is_err());
-    }
-
-    #[test]
-    fn an_unknown_flag_gets_a_suggestion_in_one_line() {
-        assert_eq!(
-            complaint(&["--http-bnd=:80"]),
-            "unexpected argument '--http-bnd' found; did you mean --http-bind?; --help lists the flags"
-        );
-        assert!(complaint(&["fence"]).starts_with("unexpected argument 'fence' found"));
-        assert!(complaint(&["--kubeconfig"]).contains("--kubeconfig"));
-    }
-
-    #[test]
-    fn every_complaint_names_flag_value_rule_and_way_out() {
-        let cases: &[(&str, &[&str])] = &[
-            (
-                "--http-bind=8080",
-                &["--http-bind", "`8080`", "0.0.0.0:8080"],
-            ),
-            (
-                "--http-bind=0.0.0.0:65536",
-                &["`0.0.0.0:65536`", "from 0 to 65535"],
-            ),
-            ("--http-bind=0.0.0.0:-1", &["from 0 to 65535"]),
-            (
-                "--http-bind=localhost:80",
-                &["must be an IP address and a port"],
-            ),
-            ("--http-bind=[::1]:http", &["bad port"]),
-            (
-                "--log-format=xml",
-                &["--log-format", "`xml`", "text or json"],
-            ),
-            ("--namespace=", &["--namespace (POD_NAMESPACE)", "``"]),
-            ("--namespace=Kube_System", &["`Kube_System`", "lower-case"]),
-            ("--namespace=a.b", &["`a.b`"]),
-            ("--node-name=", &["--node-name (NODE_NAME)", "leave it out"]),
-            ("--node-name=a\nb", &["`a\\nb`"]),
-            ("--pod-name=-a", &["--pod-name (POD_NAME)", "`-a`"]),
-            (
-                "--allow-device-cidr=10.0.0.0",
-                &["--allow-device-cidr", "`10.0.0.0`", "10.20.0.0/16"],
-            ),
-            (
-                "--deny-device-cidr=10.0.0.1/8",
-                &["--deny-device-cidr", "write 10.0.0.0/8"],
-            ),
-        ];
-        for (flag, parts) in cases {
-            let text = complaint(&[flag]);
-            for part in *parts {
-                assert!(text.contains(part), "{flag}: {text:?} lacks {part:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn help_and_version_are_shown() {
-        let Err(Error::Shown(help)) = read(&["--help"]) else {
-            panic!("--help is an error");
-        };
-        for part in [
-            "Examples:",
-            "--allow-device-cidr",
-            "[env: NODE_NAME",
-            "Exit codes",
-        ] {
-            assert!(help.contains(part), "{part} is missing in:\n{help}");
-        }
-        let Err(Error::Shown(version)) = read(&["--version"]) else {
-            panic!("--version is an error");
-        };
-        assert_eq!(
-            version.trim(),
-            concat!("node-fencing-operator ", env!("CARGO_PKG_VERSION"))
-        );
-    }
-}
+mod tests;

@@ -34,6 +34,7 @@ pub mod args;
 pub mod clock;
 pub mod core;
 pub mod fence;
+pub mod probe_file;
 pub mod shell;
 pub mod telemetry;
 pub mod words;

@@ -1,12 +1,17 @@
 //! The operator's process: arguments, telemetry, run.
 
-use node_fencing_operator::args::{Error, Settings};
-use node_fencing_operator::{shell, telemetry};
+use node_fencing_operator::args::probe::Probing;
+use node_fencing_operator::args::{Error, Order, Settings};
+use node_fencing_operator::{probe_file, shell, telemetry};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match Settings::read(std::env::args_os()) {
-        Ok(settings) => start(settings).unwrap_or_else(|error| {
+    match Order::read(std::env::args_os()) {
+        Ok(Order::Probe(probing)) => probe(&probing).unwrap_or_else(|error| {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }),
+        Ok(Order::Run(settings)) => start(*settings).unwrap_or_else(|error| {
             telemetry::last_words(error.as_ref());
             let of_run = error.downcast_ref::<shell::run::Error>();
             ExitCode::from(of_run.map_or(1, shell::run::Error::exit_code))
@@ -20,6 +25,16 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Nothing but the result is printed.
+fn probe(probing: &Probing) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Runtime::new()?;
+    let result = runtime.block_on(probe_file::run(probing));
+    // A session that is being closed gets its time; whatever else still runs must not hold the process.
+    runtime.shutdown_timeout(std::time::Duration::from_secs(2));
+    Ok(result?)
 }
 
 fn start(settings: Settings) -> Result<ExitCode, Box<dyn std::error::Error>> {

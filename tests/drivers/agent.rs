@@ -8,7 +8,8 @@ use node_fencing_operator::fence::credentials::Credentials;
 use node_fencing_operator::fence::pdu::{Pdu, PduSettings, secret_keys};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::UdpSocket;
@@ -141,9 +142,17 @@ pub struct Agent {
     _tasks: JoinSet<()>,
 }
 
+/// An address that no other test has: a test that forges answers sends them to every port of 127.0.0.1, and the kernel gives a port
+/// that somebody still sends to to whoever asks next.
+pub fn own_address() -> Ipv4Addr {
+    static NEXT: AtomicU16 = AtomicU16::new(1);
+    let [high, low] = NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+    [127, 84, high, low].into()
+}
+
 impl Agent {
     pub async fn start(script: impl Fn(&Question) -> Answers + Send + Sync + 'static) -> Self {
-        let socket = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
+        let socket = Arc::new(UdpSocket::bind((own_address(), 0)).await.unwrap());
         let address = socket.local_addr().unwrap();
         let questions = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&questions);

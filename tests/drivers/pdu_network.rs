@@ -1,6 +1,6 @@
 //! The PDU driver on a network that loses, repeats, delays and forges datagrams.
 
-use crate::agent::{Agent, Answers, OFF, ON, Question, element, int, now, settings};
+use crate::agent::{Agent, Answers, OFF, ON, Question, element, int, now, own_address, settings};
 use crate::pdu::{switching, verdict};
 use node_fencing_operator::core::reading::PowerState;
 use node_fencing_operator::fence::pdu::{Pdu, PduSettings};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 #[tokio::test]
 async fn a_closed_udp_port_is_unreachable_at_once() {
-    let free = UdpSocket::bind("127.0.0.1:0")
+    let free = UdpSocket::bind((own_address(), 0))
         .unwrap()
         .local_addr()
         .unwrap();

@@ -5,6 +5,8 @@
     reason = "tests measure how long they wait"
 )]
 
+mod probe;
+
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

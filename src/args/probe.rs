@@ -1,0 +1,115 @@
+//! The flags of `node-fencing-operator probe`.
+
+use super::{Error, invalid, object_name, ranges};
+use crate::fence::address::AddressRules;
+use clap::Args;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  Would this device do? The FenceDevice and its Secret are in one file:
+      node-fencing-operator probe worker-3.yaml --node-uuid 4c4c4544-0042-3510-8052-b4c04f4a4d32
+
+  The password from a password store, the result for a script:
+      pass bmc/worker-3.yaml | node-fencing-operator probe worker-3.yaml --secret - --output json
+
+  Turn the machine off, hard, and see it proven off (it is the machine's last second; it stays off):
+      node-fencing-operator probe worker-3.yaml --node-uuid 4c4c4544-0042-3510-8052-b4c04f4a4d32 --power-off --yes
+
+Exit codes: 0 the probe is clean, or the machine is proven off; 1 it is not; 2 a file or a flag cannot be used, nothing was sent.";
+
+/// Look once at the FenceDevice of a file, without a cluster
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct ProbeArgs {
+    /// YAML with the FenceDevice, and with its Secret and ConfigMap unless they are elsewhere; - is standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// YAML with the Secret of `credentialsRef`; - is standard input
+    #[arg(long, value_name = "FILE")]
+    secret: Option<PathBuf>,
+
+    /// Node that the device is asked for; needed where the FenceDevice has a `nodeSelector`
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
+
+    /// System UUID that has to answer, the Node's `.status.nodeInfo.systemUUID`
+    #[arg(long, value_name = "UUID")]
+    node_uuid: Option<String>,
+
+    /// Also turn the machine off, hard, and read until it is proven off; needs --yes
+    #[arg(long, requires = "yes")]
+    power_off: bool,
+
+    /// Yes, turn it off
+    #[arg(long, requires = "power_off")]
+    yes: bool,
+
+    /// How the result is printed: text, json
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    output: String,
+
+    /// The device may have an address in this range although a rule denies it (loopback, link-local, ...); repeatable
+    #[arg(long, value_name = "CIDR")]
+    allow_device_cidr: Vec<String>,
+}
+
+/// One look at a device: checked, and complete.
+#[derive(Debug, Clone)]
+pub struct Probing {
+    /// Where the FenceDevice is.
+    pub file: PathBuf,
+    /// Where its Secret is, if elsewhere.
+    pub secret: Option<PathBuf>,
+    /// For which node.
+    pub node: Option<String>,
+    /// Which machine has to answer.
+    pub node_uuid: Option<String>,
+    /// Turn it off, too.
+    pub power_off: bool,
+    /// How the result is printed.
+    pub output: Output,
+    /// Addresses to which credentials may go.
+    pub addresses: AddressRules,
+}
+
+/// How a result is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// For people.
+    Text,
+    /// For scripts.
+    Json,
+}
+
+impl ProbeArgs {
+    pub(super) fn validated(self) -> Result<Probing, Error> {
+        if self.file == self.secret.clone().unwrap_or_default() {
+            let rule = "is FILE already: leave it out, or name another file";
+            return Err(invalid("--secret", &self.file.to_string_lossy(), rule));
+        }
+        if let Some(uuid) = &self.node_uuid
+            && crate::core::reading::usable_uuid(uuid).is_none()
+        {
+            let rule = "must be a UUID that names one machine, as `kubectl get node NAME -o jsonpath={.status.nodeInfo.systemUUID}` prints it";
+            return Err(invalid("--node-uuid", uuid, rule));
+        }
+        let output = match self.output.as_str() {
+            "text" => Output::Text,
+            "json" => Output::Json,
+            _ => return Err(invalid("--output", &self.output, "must be text or json")),
+        };
+        let node = self.node.map(|name| object_name("--node", name));
+        let allowed = ranges("--allow-device-cidr", &self.allow_device_cidr)?;
+        Ok(Probing {
+            file: self.file,
+            secret: self.secret,
+            node: node.transpose()?,
+            node_uuid: self.node_uuid,
+            power_off: self.power_off,
+            output,
+            addresses: AddressRules::new(allowed, Vec::new()),
+        })
+    }
+}

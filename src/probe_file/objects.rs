@@ -1,0 +1,149 @@
+//! The objects of a file, and a client that answers from them as an API server would.
+
+use super::BadInput;
+use crate::api::device::FenceDevice;
+use http::{Request, Response, StatusCode};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use std::convert::Infallible;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The operator's namespace, as far as a file has one: an object of another is not looked at in a cluster either.
+pub const NAMESPACE: &str = "node-fencing-system";
+/// Largest file in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Standard input.
+const STDIN: &str = "-";
+
+/// What the files hold.
+#[derive(Debug)]
+pub struct Objects(Vec<Value>);
+
+impl Objects {
+    /// Reads the objects of the file and of the Secret's file; `-` is standard input.
+    pub fn read(file: &Path, secret: Option<&Path>) -> Result<Self, BadInput> {
+        let mut objects = Vec::new();
+        for file in [Some(file), secret].into_iter().flatten() {
+            let text = text(file)?;
+            let documents: Vec<Value> = serde_saphyr::from_multiple(&text)
+                .map_err(|error| bad(file, &format!("is not YAML: {}", first_line(&error))))?;
+            for document in documents {
+                match document.get("items").and_then(Value::as_array) {
+                    Some(items) => objects.extend(items.iter().cloned()),
+                    None => objects.push(document),
+                }
+            }
+        }
+        Ok(Self(objects))
+    }
+
+    /// The one FenceDevice.
+    pub fn device(&self) -> Result<FenceDevice, BadInput> {
+        let mut devices = self
+            .0
+            .iter()
+            .filter(|object| object["kind"] == "FenceDevice");
+        let (Some(device), None) = (devices.next(), devices.next()) else {
+            let kinds: Vec<_> = self
+                .0
+                .iter()
+                .map(|object| object["kind"].to_string())
+                .collect();
+            return Err(BadInput(format!(
+                "the files must hold exactly one FenceDevice, they hold: {}",
+                kinds.join(", ")
+            )));
+        };
+        serde_json::from_value(device.clone()).map_err(|error| {
+            BadInput(format!("the FenceDevice cannot be read: {error}; `kubectl apply --dry-run=server` says more"))
+        })
+    }
+
+    /// A client that knows these objects, and nothing else.
+    pub fn client(self) -> Client {
+        let objects = Arc::new(self);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let objects = Arc::clone(&objects);
+            async move { Ok::<_, Infallible>(objects.answer(request.uri().path())) }
+        });
+        Client::new(service, NAMESPACE)
+    }
+
+    /// The answer to a GET: `/api/v1/namespaces/NAMESPACE/secrets/NAME`.
+    fn answer(&self, path: &str) -> Response<Body> {
+        let mut parts = path.rsplit('/');
+        let (name, plural) = (
+            parts.next().unwrap_or_default(),
+            parts.next().unwrap_or_default(),
+        );
+        let kind = match plural {
+            "secrets" => "Secret",
+            "configmaps" => "ConfigMap",
+            _ => "",
+        };
+        let found = self
+            .0
+            .iter()
+            .find(|object| object["kind"] == kind && object["metadata"]["name"] == name);
+        let (status, object) = match found {
+            Some(object) => (StatusCode::OK, plain(object)),
+            None => (
+                StatusCode::NOT_FOUND,
+                json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404,
+                    "message": format!("{kind} {name} is not in the files")}),
+            ),
+        };
+        let mut response = Response::new(Body::from(object.to_string().into_bytes()));
+        *response.status_mut() = status;
+        response
+    }
+}
+
+/// What the API server makes of a Secret: `stringData` becomes `data`.
+fn plain(object: &Value) -> Value {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    let mut object = object.clone();
+    let texts = object
+        .as_object_mut()
+        .and_then(|fields| fields.remove("stringData"));
+    for (key, text) in texts
+        .as_ref()
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
+        let text = text.as_str().unwrap_or_default();
+        object["data"][key] = json!(STANDARD.encode(text));
+    }
+    object
+}
+
+fn text(file: &Path) -> Result<String, BadInput> {
+    let mut text = String::new();
+    let read = match file.as_os_str() == STDIN {
+        true => std::io::stdin()
+            .take(FILE_BYTES_MAX)
+            .read_to_string(&mut text),
+        false => std::fs::File::open(file)
+            .and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text)),
+    };
+    match read {
+        Ok(_) => Ok(text),
+        Err(error) => Err(bad(file, &format!("cannot be read: {error}"))),
+    }
+}
+
+fn bad(file: &Path, what: &str) -> BadInput {
+    BadInput(format!("`{}` {what}", file.display()))
+}
+
+/// The parser draws the place in further lines.
+fn first_line(error: &dyn std::error::Error) -> String {
+    let text = error.to_string();
+    let first = text.lines().next().unwrap_or_default();
+    first.strip_prefix("error: ").unwrap_or(first).to_owned()
+}
