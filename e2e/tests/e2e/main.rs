@@ -20,6 +20,7 @@ mod human_word;
 mod hung_kubelet;
 mod interop;
 mod ipmi;
+mod levels;
 mod lying_bmc;
 mod node_deleted;
 mod operator;
