@@ -120,7 +120,7 @@ fn judge_pinned(node: &NodeView, pin: &PinnedSystem, named: &str, found: &Identi
         };
     }
     if node.ready() == Ready::True && same_system(&node.system_uuid, named) {
-        return Verdict::Pin(pin_of(node, named, found));
+        return Verdict::Pin(pin_of(node, found));
     }
     Verdict::Refused(
         MISMATCH,
@@ -161,7 +161,7 @@ fn judge_unpinned(check: IdentityCheck, node: &NodeView, named: &str, found: &Id
         );
     }
     match (node.ready(), check) {
-        (Ready::True, _) => Verdict::Pin(pin_of(node, named, found)),
+        (Ready::True, _) => Verdict::Pin(pin_of(node, found)),
         (_, IdentityCheck::BestEffort) => Verdict::Verified,
         (_, _) => Verdict::NotYet(format!(
             "the device names {named}, which Node {} reports too; it is pinned once the Node is Ready",
@@ -170,11 +170,12 @@ fn judge_unpinned(check: IdentityCheck, node: &NodeView, named: &str, found: &Id
     }
 }
 
-fn pin_of(node: &NodeView, named: &str, found: &Identity) -> PinnedSystem {
+/// The system that the device and the Node both name, as the Node spells it: IPMI has no text of its own, and a human compares texts.
+fn pin_of(node: &NodeView, found: &Identity) -> PinnedSystem {
     PinnedSystem {
         node_name: node.name.clone(),
         node_uid: node.uid.clone(),
-        uuid: named.to_owned(),
+        uuid: node.system_uuid.clone(),
         serial_number: found.serial_number.clone(),
     }
 }

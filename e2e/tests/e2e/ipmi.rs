@@ -1,7 +1,7 @@
 //! Cases 1, 2, 4 and 8 once more, over IPMI: on the lab's own BMC with suite 17, and on OpenIPMI's, which none of us wrote, with suite 3.
 
 use anyhow::{Context, Result, ensure};
-use e2e::ipmi::{IpmiBmc, Suite};
+use e2e::ipmi::{GuidForm, IpmiBmc, Suite};
 use e2e::ipmi_peers::{Brand, IpmiPeer};
 use e2e::lab::{Lab, Setup};
 use serde_json::json;
@@ -123,7 +123,13 @@ async fn rack_power_loss_waits_for_the_bmc_over_ipmi() -> Result<()> {
 async fn wrong_machine_is_refused_over_ipmi() -> Result<()> {
     let (outage, bmcs) = Outage::by("ipmi-wrong", "PowerOff", json!({}), own).await?;
     let bmc = of(&outage.lab, &bmcs, &outage.node)?;
-    let swap = || bmc.faults(|faults| faults.uuid = Some(STRANGER.to_owned()));
+    let swap = || {
+        bmc.faults(|faults| {
+            faults.uuid = Some(STRANGER.to_owned());
+            // In the order of the text, for whoever compares it.
+            faults.guid_in_rakp = GuidForm::Rfc4122;
+        });
+    };
     is_refused(&outage, swap, || {
         ensure!(commands(bmc).is_empty(), "another machine was commanded");
         bmc.heal()

@@ -111,7 +111,7 @@ fn a_mismatch_names_every_uuid_and_the_way_out() {
 }
 
 #[test]
-fn a_pin_holds_what_the_device_said() {
+fn a_pin_holds_the_node_s_spelling_of_what_both_say() {
     let found = Identity {
         system_uuid: Some(OURS_SMBIOS.to_owned()),
         serial_number: Some("SN1".to_owned()),
@@ -120,7 +120,7 @@ fn a_pin_holds_what_the_device_said() {
     let pin = PinnedSystem {
         node_name: "w1".to_owned(),
         node_uid: "u1".to_owned(),
-        uuid: OURS_SMBIOS.to_owned(),
+        uuid: OURS.to_owned(),
         serial_number: Some("SN1".to_owned()),
     };
     assert_eq!(verdict, Verdict::Pin(pin));
