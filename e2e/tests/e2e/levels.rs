@@ -20,7 +20,7 @@ const MACHINES: [usize; 2] = [1, 2];
 fn policy() -> Value {
     let no_tier = json!({"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]});
     let pdus = json!({"matchLabels": {"tier": "pdu"}});
-    let level = |name: &str, selector: &Value| json!({"name": name, "deviceSelector": selector, "attempts": 1, "retryPeriodSeconds": 1});
+    let level = |name: &str, selector: &Value| json!({"name": name, "deviceSelector": selector, "attempts": 1, "retryPeriodSeconds": 1, "timeoutSeconds": 20});
     json!({"fence": {"levels": [level("bmc", &no_tier), level("pdus", &pdus)]}})
 }
 

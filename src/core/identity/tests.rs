@@ -33,7 +33,10 @@ fn device(check: &str, pin: Option<&str>) -> FenceDevice {
     let mut device = FenceDevice::new("bmc", serde_json::from_value(spec).expect("a spec"));
     device.status = Some(FenceDeviceStatus {
         systems: pin
-            .map(|uuid| pin_of(&node(OURS, "True"), uuid, &Identity::default()))
+            .map(|uuid| PinnedSystem {
+                uuid: uuid.to_owned(),
+                ..pin_of(&node(OURS, "True"), &Identity::default())
+            })
             .into_iter()
             .collect(),
         ..FenceDeviceStatus::default()
