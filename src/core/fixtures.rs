@@ -60,6 +60,7 @@ pub fn level() -> Level {
             version: "uid-bmc/1".to_owned(),
             identity: IdentityRule::Is(MACHINE.to_owned()),
             manual: false,
+            outlets: false,
         }],
     }
 }

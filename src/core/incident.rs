@@ -29,6 +29,8 @@ pub struct Device {
     pub identity: IdentityRule,
     /// A human answers for it, see [`super::word`].
     pub manual: bool,
+    /// It reads outlets, and not the machine: one that has power says nothing of a machine that was switched off otherwise.
+    pub outlets: bool,
 }
 
 /// One way to fence the node: AND or OR over its devices. Levels are tried one after the other (Pacemaker's topology).
@@ -148,7 +150,7 @@ impl Settings {
     pub fn witnesses<'a>(&'a self, level: &'a Level) -> impl Iterator<Item = &'a Device> {
         let is_own = |device: &&Device| level.devices.iter().any(|own| own.name == device.name);
         let all = self.levels.iter().flat_map(|level| &level.devices);
-        all.filter(move |device| !device.manual && !is_own(device))
+        all.filter(move |device| !device.manual && !device.outlets && !is_own(device))
     }
 }
 
@@ -256,6 +258,8 @@ pub struct Memory {
     pub checked: bool,
     /// The level of a human's word has had its turn.
     pub word_heeded: bool,
+    /// A device has read On since the word was given, in these words: it counts for nothing any more (S21).
+    pub word_refuted: Option<String>,
     /// Level that is tried now: index into the settings' levels.
     pub level: usize,
     /// Tries of this level that failed.

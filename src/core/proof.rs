@@ -32,6 +32,14 @@ pub enum IdentityRule {
 }
 
 impl IdentityRule {
+    /// Does the device name another machine than this?
+    pub fn is_another(&self, identity: &Identity) -> bool {
+        match (self, &identity.system_uuid) {
+            (Self::Is(uuid) | Self::IsOrSilent(uuid), Some(_)) => !identity.is_system(uuid),
+            _ => false,
+        }
+    }
+
     /// Is this the machine? The error says what was expected, what was found and what to do.
     pub fn check(&self, device: &str, identity: &Identity) -> Result<(), NotProven> {
         let found = identity.system_uuid.clone();
@@ -227,7 +235,7 @@ fn lease_unmoved(case: &Case<'_>) -> Result<(), NotProven> {
 
 /// No device of another level says that the machine has power: an outlet that feeds another machine is off as well.
 fn nothing_else_reads_on(case: &Case<'_>) -> Result<(), NotProven> {
-    let Some(other) = case.others.iter().find(|other| reads_on(other)) else {
+    let Some(other) = case.others.iter().find(|other| speaks_against(other)) else {
         return Ok(());
     };
     let raw = other.readings.last().map(|reading| reading.raw.clone());
@@ -326,6 +334,15 @@ fn reads_on(device: &DeviceReadings) -> bool {
                 .identity
                 .check(&device.device, &last.identity)
                 .is_ok()
+    })
+}
+
+/// A device of another level says that the machine has power. It need not be known for certain to be this machine's: where nothing was
+/// pinned, or two nodes share a system, it counts as well. Only one that names another machine does not.
+fn speaks_against(device: &DeviceReadings) -> bool {
+    device.readings.last().is_some_and(|last| {
+        !matches!(last.state, PowerState::Off | PowerState::Unknown)
+            && !device.identity.is_another(&last.identity)
     })
 }
 

@@ -4,8 +4,8 @@
 
 use super::incident::{DeviceReply, Effect, Memory, OffResult, PodList, Reply, Settings};
 use super::observed::PodView;
-use super::proof::DeviceReadings;
-use super::reading::PowerState;
+use super::proof::{DeviceReadings, Require};
+use super::reading::{PowerState, Reading};
 use std::time::Duration;
 
 /// What an effect was, once it has been handed out: enough to learn from its reply.
@@ -123,7 +123,7 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
             pods,
         } => {
             memory.others = others;
-            memory.pods = in_time(&readings, pods);
+            memory.pods = in_time(settings, memory.level, &readings, pods);
             memory.relist = false;
             memory.readings = Some(readings);
             memory.kubelet_answered = kubelet_answers;
@@ -136,13 +136,46 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
 
 /// The newest list that was answered before the power was read last, by every device that reads off: of a pod that came and was
 /// deleted again before such a list, the last reading tells that no machine runs it.
-fn in_time(readings: &[DeviceReadings], lists: Vec<PodList>) -> Option<Vec<PodView>> {
-    let last = readings.iter().filter_map(|device| device.readings.last());
-    let off = last.filter(|reading| reading.state == PowerState::Off);
-    let asked = off.map(|reading| reading.asked).min()?;
+fn in_time(
+    settings: &Settings,
+    level: usize,
+    readings: &[DeviceReadings],
+    lists: Vec<PodList>,
+) -> Option<Vec<PodView>> {
+    let any = settings
+        .levels
+        .get(level)
+        .is_some_and(|level| level.require == Require::Any);
+    let asked = |device: &DeviceReadings| {
+        let off = device
+            .readings
+            .last()
+            .filter(|last| last.state == PowerState::Off);
+        off.map(|last| last.asked)
+    };
+    // Where one device is enough, the proof rests on the last of those that have read off long enough, and on no other.
+    let asked = match any {
+        true => readings
+            .iter()
+            .filter(|device| is_long(settings, device))
+            .filter_map(asked)
+            .max(),
+        false => readings.iter().filter_map(asked).min(),
+    }?;
     let mut lists = lists.into_iter().rev();
     let list = lists.find(|list| list.answered <= asked)?;
     Some(list.pods)
+}
+
+/// Does the device's last run of Off satisfy the policy?
+fn is_long(settings: &Settings, device: &DeviceReadings) -> bool {
+    let off = |reading: &&Reading| reading.state == PowerState::Off && reading.faults.is_empty();
+    let run: Vec<&Reading> = device.readings.iter().rev().take_while(off).collect();
+    let (Some(newest), Some(oldest)) = (run.first(), run.last()) else {
+        return false;
+    };
+    run.len() >= settings.verification.off_reads_min.max(2)
+        && newest.asked.saturating_sub(oldest.answered) >= settings.verification.window
 }
 
 /// A command of unknown outcome may land until the late-effect window has passed (S23).

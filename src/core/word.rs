@@ -22,6 +22,8 @@ pub struct Word {
     pub node_uid: String,
     /// When.
     pub given: Since,
+    /// It was dated later than it was heard of.
+    pub is_ahead: bool,
 }
 
 /// A word that counts now.
@@ -47,6 +49,11 @@ pub fn heard(settings: &Settings, now: Duration) -> Result<Heard, String> {
         return Err(format!(
             "the word of {user} is about Node UID {}, NodeFence {fence} is about Node UID {node_uid}: it confirms nothing; create another NodeFence and confirm that one",
             word.node_uid
+        ));
+    }
+    if word.is_ahead {
+        return Err(format!(
+            "the word of {user} is dated in the future: it confirms nothing; create another NodeFence and confirm that one with the time of now"
         ));
     }
     let valid_until = word.given.over(WORD_LIFE);
@@ -79,6 +86,7 @@ mod tests {
             user: "alice".to_owned(),
             reason: "seen dark".to_owned(),
             node_uid: node_uid.to_owned(),
+            is_ahead: false,
             given: Since::at(
                 Timestamp::UNIX_EPOCH - SignedDuration::from_secs(age),
                 first_heard,

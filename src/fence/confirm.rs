@@ -120,6 +120,8 @@ struct Run {
     until: Duration,
     /// The last reading says that the machine is not off.
     reads_on: bool,
+    /// The last reading says something of the power.
+    speaks: bool,
 }
 
 impl Reads {
@@ -212,6 +214,7 @@ impl Run {
         self.until = reading.asked;
         self.offs = if off { self.offs.saturating_add(1) } else { 0 };
         self.reads_on = matches!(reading.state, PowerState::On | PowerState::Transitional);
+        self.speaks = reading.state != PowerState::Unknown;
     }
 }
 

@@ -45,12 +45,12 @@ impl Objects {
         let mut devices = self
             .0
             .iter()
-            .filter(|object| object["kind"] == "FenceDevice");
+            .filter(|object| kind_of(object) == "FenceDevice");
         let (Some(device), None) = (devices.next(), devices.next()) else {
             let kinds: Vec<_> = self
                 .0
                 .iter()
-                .map(|object| object["kind"].to_string())
+                .map(|object| kind_of(object).to_owned())
                 .collect();
             return Err(BadInput(format!(
                 "the files must hold exactly one FenceDevice, they hold: {}",
@@ -84,10 +84,10 @@ impl Objects {
             "configmaps" => "ConfigMap",
             _ => "",
         };
-        let found = self
-            .0
-            .iter()
-            .find(|object| object["kind"] == kind && object["metadata"]["name"] == name);
+        let found = self.0.iter().find(|object| {
+            kind_of(object) == kind
+                && object.pointer("/metadata/name").and_then(Value::as_str) == Some(name)
+        });
         let (status, object) = match found {
             Some(object) => (StatusCode::OK, plain(object)),
             None => (
@@ -107,17 +107,16 @@ fn plain(object: &Value) -> Value {
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
     let mut object = object.clone();
-    let texts = object
-        .as_object_mut()
-        .and_then(|fields| fields.remove("stringData"));
-    for (key, text) in texts
-        .as_ref()
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-    {
-        let text = text.as_str().unwrap_or_default();
-        object["data"][key] = json!(STANDARD.encode(text));
+    let Some(fields) = object.as_object_mut() else {
+        return object;
+    };
+    let texts = fields.remove("stringData").unwrap_or_default();
+    let data = fields.entry("data").or_insert_with(|| json!({}));
+    for (key, text) in texts.as_object().into_iter().flatten() {
+        let encoded = STANDARD.encode(text.as_str().unwrap_or_default());
+        if let Some(data) = data.as_object_mut() {
+            data.insert(key.clone(), json!(encoded));
+        }
     }
     object
 }
@@ -146,4 +145,11 @@ fn first_line(error: &dyn std::error::Error) -> String {
     let text = error.to_string();
     let first = text.lines().next().unwrap_or_default();
     first.strip_prefix("error: ").unwrap_or(first).to_owned()
+}
+
+fn kind_of(object: &Value) -> &str {
+    object
+        .get("kind")
+        .and_then(Value::as_str)
+        .unwrap_or("something without a kind")
 }

@@ -15,10 +15,14 @@ use crate::core::observed::NodeView;
 use crate::core::proof::{IdentityRule, Require, Verification};
 use crate::core::word::Word;
 use crate::core::{delay, select, support};
+use jiff::SignedDuration;
 use std::time::Duration;
 
 /// Name of the level of a human's word, where the NodeFence has none with driver `manual`.
 const BY_HAND: &str = "manualConfirmation";
+
+/// A word that is dated further ahead is not believed to be of now: each restart of the operator would make it young again.
+const CLOCKS_APART_MAX: SignedDuration = SignedDuration::from_mins(1);
 
 /// Moments of an incident that are told by the wall clock, and asked for once.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +31,8 @@ pub struct Moments {
     pub not_before: Duration,
     /// When a human gave the word, if anybody has.
     pub word_given: Option<Since>,
+    /// It was dated later than it was heard of.
+    pub word_is_ahead: bool,
 }
 
 impl Moments {
@@ -35,14 +41,17 @@ impl Moments {
         Self {
             not_before: delay::not_before(&fence.spec.trigger, now),
             word_given: None,
+            word_is_ahead: false,
         }
     }
 
     /// Notes the word when it is heard of first.
     pub fn listen(&mut self, fence: &NodeFence, now: Now) {
-        let given = fence.spec.manual_confirmation.as_ref();
-        let heard = || given.map(|word| Since::at(word.time, now));
-        self.word_given = self.word_given.or_else(heard);
+        let (None, Some(word)) = (self.word_given, &fence.spec.manual_confirmation) else {
+            return;
+        };
+        self.word_given = Some(Since::at(word.time, now));
+        self.word_is_ahead = word.time.duration_since(now.wall) > CLOCKS_APART_MAX;
     }
 }
 
@@ -131,10 +140,20 @@ fn resolve_level(
                     None => all.identity_rule(device, node),
                 },
                 manual: device.spec.manual.is_some(),
+                outlets: device.spec.pdu.is_some(),
             })
     });
     let mut devices: Vec<Device> = serving.into_iter().flatten().collect();
     devices.sort_by(|one, other| one.name.cmp(&other.name));
+    // A word beside a device would spare it the question whether it is refuted: it stands in a level of its own, or not at all.
+    let is_mixed =
+        devices.iter().any(|device| device.manual) && !devices.iter().all(|device| device.manual);
+    if is_mixed {
+        match level.require {
+            LevelRequirement::All => devices.clear(),
+            LevelRequirement::Any => devices.retain(|device| !device.manual),
+        }
+    }
     Level {
         name: level.name.clone(),
         require: match level.require {
@@ -156,6 +175,7 @@ fn word(fence: &NodeFence, moments: Moments) -> Option<Word> {
         reason: said.reason.clone(),
         node_uid: said.node_uid.clone(),
         given: moments.word_given?,
+        is_ahead: moments.word_is_ahead,
     })
 }
 
@@ -172,6 +192,7 @@ fn by_hand(fence: &NodeFence) -> Level {
             version: fence.metadata.uid.clone().unwrap_or_default(),
             identity: IdentityRule::Skip,
             manual: true,
+            outlets: false,
         }],
     }
 }

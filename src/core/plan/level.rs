@@ -15,7 +15,9 @@ pub(super) const ROUND_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// A human's word is given: the level that rests on it has its turn at once, once.
 pub(super) fn heed_word(s: &Settings, m: &mut Memory, now: Duration) {
-    if m.word_heeded || m.busy.is_some() || heard(s, now).is_err() {
+    // Readings that have just arrived are judged first: they may contradict, or prove it better.
+    let is_occupied = m.busy.is_some() || m.readings.is_some();
+    if m.word_heeded || m.word_refuted.is_some() || is_occupied || heard(s, now).is_err() {
         return;
     }
     if let Some(index) = s.levels.iter().position(Level::is_manual) {
@@ -51,15 +53,20 @@ pub(super) fn current_level(s: &Settings, m: &mut Memory) -> Option<Level> {
     let index = (0..count)
         .map(|step| (m.level + step) % count)
         .find(|index| {
-            s.levels
-                .get(*index)
-                .is_some_and(|level| !level.devices.is_empty())
+            let level = s.levels.get(*index);
+            level.is_some_and(|level| is_usable(m, level))
         })?;
     if index != m.level {
         m.level = index;
         m.failures = 0;
     }
     s.levels.get(index).cloned()
+}
+
+/// A level has its turn if it serves the node, and not by a word that was refuted.
+fn is_usable(m: &Memory, level: &Level) -> bool {
+    let is_refuted = level.is_manual() && m.word_refuted.is_some();
+    !level.devices.is_empty() && !is_refuted
 }
 
 /// What serves the node when it is claimed is what has to prove it down.
@@ -105,9 +112,8 @@ pub(super) fn fail(s: &Settings, m: &mut Memory, words: String, now: Duration) {
         m.failures = 0;
         let usable: Vec<usize> = (0..s.levels.len())
             .filter(|index| {
-                s.levels
-                    .get(*index)
-                    .is_some_and(|level| !level.devices.is_empty())
+                let level = s.levels.get(*index);
+                level.is_some_and(|level| is_usable(m, level))
             })
             .collect();
         match usable.iter().find(|index| **index > m.level) {

@@ -205,8 +205,10 @@ pub fn step(
 /// Why a human's word that was given counts for nothing, while one is of use.
 fn word_refused(settings: &Settings, memory: &Memory, now: Duration) -> Option<String> {
     let is_proven = memory.evidence || memory.tainted || settings.record.evidence;
+    // A human's NodeFence may name no UID until it is bound to one.
+    settings.node_uid.as_ref()?;
     settings.word.as_ref().filter(|_| !is_proven)?;
-    heard(settings, now).err()
+    memory.word_refuted.clone().or(heard(settings, now).err())
 }
 
 fn decide(

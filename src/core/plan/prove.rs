@@ -37,14 +37,16 @@ pub(super) fn prove(
 ) -> Decision {
     let Some(readings) = m.readings.clone() else {
         // After an off command the Lease counts from here: until then the kubelet was allowed to live.
-        if let (FenceMode::PowerOff, Seen::Present(lease)) = (s.mode, &o.lease) {
+        if let (FenceMode::PowerOff, false, Seen::Present(lease)) =
+            (s.mode, level.is_manual(), &o.lease)
+        {
             m.lease_before = Some(lease.clone());
         }
         let words = format!(
             "reads the power from {} until it is proven off",
             names(level)
         );
-        let window = verification(s, m, node).window;
+        let window = verification(s, m, node, level).window;
         let confirm = DeviceOrder::Confirm { window };
         return act(order(m, confirm), Stage::Verifying, words);
     };
@@ -57,7 +59,7 @@ pub(super) fn prove(
         let words = format!("needs the kubelet's Lease{}", failed(&o.lease));
         return wait(Stage::Verifying, words).until(poll(m, t.now, Duration::from_secs(1)));
     };
-    let verification = verification(s, m, node);
+    let verification = verification(s, m, node, level);
     let case = Case {
         claim: &held.value,
         node_uid: &held.uid,
@@ -83,6 +85,9 @@ pub(super) fn prove(
             .until(t.now)
         }
         Err(reason) if reason.is_contradiction() => {
+            if level.is_manual() {
+                m.word_refuted = Some(format!("the confirmation is refused: {reason}"));
+            }
             contradiction(s, m, node, reason.to_string(), t)
         }
         Err(reason) if s.mode == FenceMode::ConfirmOnly => {
@@ -98,8 +103,10 @@ pub(super) fn prove(
 
 /// What the policy demands, and more where the node has given reason to doubt the device: a live kubelet that reports Ready=False
 /// renews its Lease, and so does one that has contradicted the device before. The readings then span a renewal for certain.
-fn verification(s: &Settings, m: &Memory, node: &NodeView) -> Verification {
+fn verification(s: &Settings, m: &Memory, node: &NodeView, level: &Level) -> Verification {
     let silence = match (m.contradictions, node.ready()) {
+        // Whoever gave the word looked before the node was claimed: since then only a whole Lease tells.
+        _ if level.is_manual() => LEASE_DURATION,
         (0, Ready::False) => LEASE_RENEWAL_MAX,
         (0, _) => Duration::ZERO,
         _ => LEASE_DURATION,

@@ -242,19 +242,19 @@ fn watch_power(
     let settled = m.reoff_settles_at.is_none_or(|at| t.now >= at);
     // Once everything has detached, a machine that is powered on again is the recovery that a release may wait for.
     let came_back = m.drained.is_none() && is_on(m);
-    if came_back && level.is_manual() {
+    let lives = came_back || never_went_down(node, s.boot_id.as_deref());
+    if lives && level.is_manual() {
         // Nobody is asked to cut it by hand where a device can.
-        if let Some(index) = s.levels.iter().position(|level| reads_on(m, level)) {
+        let serves = |level: &&Level| !level.devices.is_empty() && !level.is_manual();
+        let reads_on = s.levels.iter().position(|level| reads_on(m, level));
+        let first = || s.levels.iter().position(|level| serves(&level));
+        if let Some(index) = reads_on.or_else(first) {
             m.level = index;
             m.sights.clear();
         }
         return None;
     }
-    if s.mode == FenceMode::PowerOff
-        && settled
-        && m.reoffs < REOFFS_MAX
-        && (came_back || never_went_down(node, s.boot_id.as_deref()))
-    {
+    if s.mode == FenceMode::PowerOff && settled && m.reoffs < REOFFS_MAX && lives {
         m.reoffs += 1;
         m.attempts += 1;
         let id = format!("{}-{}", t.nonce, s.record.attempts + m.attempts);

@@ -206,7 +206,10 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
         return in_trouble(m, asks);
     }
     m.checked = false;
-    match usable(s, &level, &m.sights) {
+    if let (true, Some(words)) = (level.is_manual(), refuted(s, &level, &m.sights)) {
+        m.word_refuted = Some(words);
+    }
+    match usable(&level, &m.sights, s.mode, m.word_refuted.as_deref()) {
         Ok(()) => seen_through(s, m, node, &level, o, t),
         Err(Unusable::StillOn(words)) => {
             m.sights.clear();
@@ -317,16 +320,21 @@ enum Unusable {
 }
 
 /// Do the answers allow a claim? In ConfirmOnly the machine has to read Off already.
-fn usable(s: &Settings, level: &Level, sights: &[Sight]) -> Result<(), Unusable> {
-    if let (true, Some(words)) = (level.is_manual(), refuted(s, level, sights)) {
+fn usable(
+    level: &Level,
+    sights: &[Sight],
+    mode: FenceMode,
+    word_refuted: Option<&str>,
+) -> Result<(), Unusable> {
+    if let (true, Some(words)) = (level.is_manual(), word_refuted) {
         return Err(Unusable::Failed(Failure {
             reason: "ConfirmationRefused",
-            words,
+            words: words.to_owned(),
         }));
     }
     judge_level(level, |device| {
         let reading = answer(device, sights).map_err(Unusable::Failed)?;
-        match (s.mode, reading.state) {
+        match (mode, reading.state) {
             (FenceMode::ConfirmOnly, PowerState::Off) | (FenceMode::PowerOff, _) => Ok(()),
             _ => Err(Unusable::StillOn(format!(
                 "FenceDevice {} reads {} ({}): mode ConfirmOnly never turns a machine off; it is looked at again every {} s",
@@ -342,13 +350,15 @@ fn usable(s: &Settings, level: &Level, sights: &[Sight]) -> Result<(), Unusable>
 /// A human's word counts only where no device says that the machine is on (S21).
 fn refuted(s: &Settings, level: &Level, sights: &[Sight]) -> Option<String> {
     let reads_on = |device: &Device| {
-        let reading = answer(device, sights).ok()?;
-        let is_on = matches!(reading.state, PowerState::On | PowerState::Transitional);
+        let sight = sights.iter().find(|sight| sight.device == device.name)?;
+        let reading = sight.reading.as_ref().ok()?;
+        let is_on = matches!(reading.state, PowerState::On | PowerState::Transitional)
+            && !device.identity.is_another(&reading.identity);
         is_on.then(|| (device.name.clone(), reading.raw.clone()))
     };
     let (name, raw) = s.witnesses(level).find_map(reads_on)?;
     Some(format!(
-        "the confirmation is refused while a device says that the machine is on: FenceDevice {name} reads {raw}; cut the machine's power, or correct the device if it is wired to another machine"
+        "the confirmation is refused because a device says that the machine is on: FenceDevice {name} reads {raw}; cut the machine's power, or correct the device if it is wired to another machine, and confirm another NodeFence"
     ))
 }
 

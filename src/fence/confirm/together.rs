@@ -108,13 +108,7 @@ impl Together {
             Require::All => self.together(members).then_some(now),
             Require::Any if !members.iter().any(|member| self.is_stable(member)) => None,
             Require::Any if members.iter().any(Member::reads_on) => None,
-            Require::Any
-                if members
-                    .iter()
-                    .any(|member| matches!(member, Member::Silent)) =>
-            {
-                Some(now + GRACE)
-            }
+            Require::Any if members.iter().any(Member::is_silent) => Some(now + GRACE),
             Require::Any => Some(now),
         }
     }
@@ -139,6 +133,15 @@ impl Member {
         match self {
             Self::Reading(run) => Some(run),
             Self::Silent | Self::Gone => None,
+        }
+    }
+
+    /// It may speak yet: it has not, or it failed last.
+    fn is_silent(&self) -> bool {
+        match self {
+            Self::Silent => true,
+            Self::Reading(run) => !run.speaks,
+            Self::Gone => false,
         }
     }
 

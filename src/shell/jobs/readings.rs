@@ -18,14 +18,13 @@ use futures::future::{join, join_all};
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::pin::pin;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 /// Pause after a list that failed.
 const LIST_PAUSE: Duration = Duration::from_millis(100);
-/// One look at a device of another level may take so long: what answers in half a second each way has answered by then.
-const WITNESS_TIMEOUT: Duration = Duration::from_secs(8);
 /// The other levels' devices are waited for this long after the level's own have been read: a fifth of a proof's life.
 const OTHERS_GRACE: Duration = Duration::from_secs(3);
 
@@ -54,6 +53,7 @@ pub async fn of_level(context: &Context, job: &Job, window: Duration) -> DeviceR
     let reads =
         devices.map(|(index, device)| read(context, job, (index, device), level, &off_seen));
     let mut lists = Vec::new();
+    let said = Mutex::default();
     let readings = async {
         tokio::select! {
             biased;
@@ -64,25 +64,27 @@ pub async fn of_level(context: &Context, job: &Job, window: Duration) -> DeviceR
     let readings = async {
         if job.level.is_manual() {
             // A word does not grow old, and is weaker than any device that answers: these are waited for.
-            let others = others(context, job).await;
-            return (readings.await, others);
+            others(context, job, &said).await;
+            return readings.await;
         }
         let beside = async {
             off_seen.first.notified().await;
-            others(context, job).await
+            others(context, job, &said).await;
         };
         let (mut readings, mut beside) = (pin!(readings), pin!(beside));
         tokio::select! {
             readings = &mut readings => {
                 let is_needed = readings.iter().any(|(device, _)| reads_off(device));
                 let grace = if is_needed { OTHERS_GRACE } else { Duration::ZERO };
-                let others = timeout(grace, beside).await;
-                (readings, others.unwrap_or_default())
+                // Whoever has not answered by then has said nothing; whoever has is heard.
+                let _ = timeout(grace, beside).await;
+                readings
             }
-            others = &mut beside => (readings.await, others),
+            () = &mut beside => readings.await,
         }
     };
-    let ((readings, others), kubelet_answers) = join(readings, kubelet_answers(context, job)).await;
+    let (readings, kubelet_answers) = join(readings, kubelet_answers(context, job)).await;
+    let others = said.into_inner().unwrap_or_else(PoisonError::into_inner);
     let (readings, failures): (Vec<_>, Vec<_>) = readings.into_iter().unzip();
     DeviceReply::Confirmed {
         readings,
@@ -98,41 +100,37 @@ fn reads_off(device: &DeviceReadings) -> bool {
     last.is_some_and(|last| last.state == PowerState::Off)
 }
 
-/// What the devices of the other levels say. One that does not answer has said nothing, and is left out.
-async fn others(context: &Context, job: &Job) -> Vec<DeviceReadings> {
-    let sights = witnesses(context, job).await.into_iter();
-    let said = sights.zip(job.settings.witnesses(&job.level));
-    let readings = said.filter_map(|(sight, device)| {
-        Some(DeviceReadings {
+/// One look at each device of the other levels. What one says is noted at once: a device that hangs silences no other.
+async fn others(context: &Context, job: &Job, said: &Mutex<Vec<DeviceReadings>>) {
+    let witnesses = job.settings.witnesses(&job.level);
+    let looks = witnesses.map(|device| async move {
+        let Ok(reading) = look(context, job, device).await.reading else {
+            return;
+        };
+        let readings = DeviceReadings {
             device: device.name.clone(),
             version: device.version.clone(),
             identity: device.identity.clone(),
-            readings: vec![sight.reading.ok()?],
-        })
+            readings: vec![reading],
+        };
+        said.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(readings);
     });
-    readings.collect()
+    join_all(looks).await;
 }
 
 /// One look at each device of the other levels, in their order.
 pub(super) async fn witnesses(context: &Context, job: &Job) -> Vec<Sight> {
     let witnesses = job.settings.witnesses(&job.level);
-    let looks = witnesses.map(|device| async move {
-        let look = look(context, job, device);
-        timeout(WITNESS_TIMEOUT, look)
-            .await
-            .unwrap_or_else(|_| Sight {
-                device: device.name.clone(),
-                reading: Err(format!("no answer within {} s", WITNESS_TIMEOUT.as_secs())),
-                at: clock::since_boot(),
-            })
-    });
-    join_all(looks).await
+    join_all(witnesses.map(|device| look(context, job, device))).await
 }
 
 /// In mode ConfirmOnly the machine read Off before this began, so its kubelet must not answer any more (S22). After an off command
 /// that is looked at when the readings are judged: the machine may take a moment to go down.
 async fn kubelet_answers(context: &Context, job: &Job) -> bool {
-    if job.settings.mode != FenceMode::ConfirmOnly {
+    // Nor was anything commanded by a human's word.
+    if job.settings.mode != FenceMode::ConfirmOnly && !job.level.is_manual() {
         return false;
     }
     match observe::node(context, &job.settings.node).await {

@@ -72,6 +72,7 @@ async fn a_fence_that_runs_keeps_its_own_mode_and_two_readings_at_least() {
             Moments {
                 not_before: Duration::ZERO,
                 word_given: None,
+                word_is_ahead: false,
             },
         )
     };

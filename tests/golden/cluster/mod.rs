@@ -137,6 +137,7 @@ impl World {
             version: "uid/1".to_owned(),
             identity: IdentityRule::Is(MACHINE.to_owned()),
             manual: false,
+            outlets: false,
         }
     }
 
@@ -152,6 +153,7 @@ impl World {
             reason: "seen dark".to_owned(),
             node_uid: node_uid.to_owned(),
             given: Since::at(WALL, heard),
+            is_ahead: false,
         });
         self.settings.levels.push(Level {
             name: BY_HAND.to_owned(),

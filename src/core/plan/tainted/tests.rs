@@ -17,6 +17,7 @@ fn settings(mode: FenceMode) -> Settings {
         version: "uid/1".to_owned(),
         identity: IdentityRule::Skip,
         manual: false,
+        outlets: false,
     };
     Settings {
         fence: "node-1-abcd".to_owned(),
