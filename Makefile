@@ -5,8 +5,6 @@
 CARGO ?= cargo
 # e2e tests at the same time. Each has a cluster of 1 GiB to itself, and leaves its API server to the next test when all went well.
 E2E_THREADS ?= 10
-# Unit tests at the same time. Those of the drivers wait for devices that are slow, lose datagrams or never answer.
-UNIT_THREADS ?= 8
 # Further arguments of `lab` and `bench-failover`: make lab ARGS="--kind real", make bench-failover ARGS="--runs 3 --verbose".
 ARGS ?=
 
@@ -22,8 +20,8 @@ test: unit e2e ## Run every test: format, lints, unit, golden, API, end to end
 unit: ## Format, lints, and the tests that need no cluster
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
-	$(CARGO) test --package node-fencing-operator --quiet -- --test-threads=$(UNIT_THREADS)
-	$(CARGO) test --package e2e --lib --quiet -- --test-threads=$(UNIT_THREADS)
+	$(CARGO) test --package node-fencing-operator --quiet
+	$(CARGO) test --package e2e --lib --quiet
 
 e2e: ## The tests on a real control plane (LAB_REQUIRE_REAL=1: fail where real nodes cannot be had)
 	$(CARGO) build --quiet --package node-fencing-operator --bins
