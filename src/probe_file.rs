@@ -45,6 +45,12 @@ pub async fn run(order: &Probing) -> Result<ExitCode, BadInput> {
     let objects = Objects::read(&order.file, order.secret.as_deref())?;
     let device = objects.device()?;
     let node = node_name(&device, order)?;
+    let is_known = order.node_uuid.is_some() || device.spec.identity_check == IdentityCheck::Skip;
+    if order.power_off && !is_known {
+        return Err(BadInput(
+            "--power-off needs --node-uuid, so that no other machine is turned off (S5); a device that cannot name its machine has `identityCheck: Skip`".to_owned(),
+        ));
+    }
     let devices = Devices::new(
         objects.client(),
         objects::NAMESPACE.to_owned(),

@@ -235,14 +235,18 @@ fn lease_unmoved(case: &Case<'_>) -> Result<(), NotProven> {
 
 /// No device of another level says that the machine has power: an outlet that feeds another machine is off as well.
 fn nothing_else_reads_on(case: &Case<'_>) -> Result<(), NotProven> {
-    let Some(other) = case.others.iter().find(|other| speaks_against(other)) else {
+    let said = case
+        .others
+        .iter()
+        .filter_map(|other| Some((other, other.readings.last()?)));
+    let mut against = said.filter(|(other, last)| speaks_against(&other.identity, last));
+    let Some((other, last)) = against.next() else {
         return Ok(());
     };
-    let raw = other.readings.last().map(|reading| reading.raw.clone());
     Err(NotProven::OtherReadsOn {
         devices: case.devices(),
         other: other.device.clone(),
-        raw: raw.unwrap_or_default(),
+        raw: last.raw.clone(),
     })
 }
 
@@ -337,13 +341,11 @@ fn reads_on(device: &DeviceReadings) -> bool {
     })
 }
 
-/// A device of another level says that the machine has power. It need not be known for certain to be this machine's: where nothing was
-/// pinned, or two nodes share a system, it counts as well. Only one that names another machine does not.
-fn speaks_against(device: &DeviceReadings) -> bool {
-    device.readings.last().is_some_and(|last| {
-        !matches!(last.state, PowerState::Off | PowerState::Unknown)
-            && !device.identity.is_another(&last.identity)
-    })
+/// Does a device beside the level say that the machine has power? It need not be known for certain to be this machine's: where nothing
+/// was pinned, or two nodes share a system, it counts as well. Only one that names another machine does not.
+pub fn speaks_against(identity: &IdentityRule, reading: &Reading) -> bool {
+    !matches!(reading.state, PowerState::Off | PowerState::Unknown)
+        && !identity.is_another(&reading.identity)
 }
 
 /// Off, without a fault bit, and asked for after no pod could start any more.

@@ -16,8 +16,6 @@ pub const WORD_LIFE: Duration = Duration::from_secs(15 * 60);
 pub struct Word {
     /// Who.
     pub user: String,
-    /// How it was verified.
-    pub reason: String,
     /// UID of the Node that it is about.
     pub node_uid: String,
     /// When.
@@ -84,7 +82,6 @@ mod tests {
         };
         let word = Word {
             user: "alice".to_owned(),
-            reason: "seen dark".to_owned(),
             node_uid: node_uid.to_owned(),
             is_ahead: false,
             given: Since::at(

@@ -172,7 +172,6 @@ fn word(fence: &NodeFence, moments: Moments) -> Option<Word> {
     let said = fence.spec.manual_confirmation.as_ref()?;
     Some(Word {
         user: said.user.clone(),
-        reason: said.reason.clone(),
         node_uid: said.node_uid.clone(),
         given: moments.word_given?,
         is_ahead: moments.word_is_ahead,

@@ -178,7 +178,8 @@ fn a_file_or_a_flag_that_cannot_be_used_is_one_line() {
     const FLEET: &str = r#"{"kind": "FenceDevice", "metadata": {"name": "a"}, "spec": {"nodeSelector": {}, "manual": {}}}"#;
     let files = tempfile::tempdir().expect("a directory");
     let file = files.path().join("file.yaml");
-    let table: [(Option<&str>, &[&str], &str); 7] = [
+    const OF_ONE: &str = r#"{"kind": "FenceDevice", "metadata": {"name": "a"}, "spec": {"nodeName": "w", "manual": {}}}"#;
+    let table: [(Option<&str>, &[&str], &str); 8] = [
         (None, &[], "cannot be read"),
         (Some("{"), &[], "is not YAML"),
         (Some("kind: Secret"), &[], "exactly one FenceDevice"),
@@ -190,6 +191,7 @@ fn a_file_or_a_flag_that_cannot_be_used_is_one_line() {
             &["--node-uuid", "00000000-0000-0000-0000-000000000000"],
             "--node-uuid",
         ),
+        (Some(OF_ONE), &["--power-off", "--yes"], "needs --node-uuid"),
     ];
     for (text, flags, says) in table {
         if let Some(text) = text {

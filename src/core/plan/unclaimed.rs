@@ -8,6 +8,7 @@ use super::super::incident::{
     Approval, Decision, Device, DeviceOrder, Effect, Level, Memory, OwnClaim, Settings, Sight,
 };
 use super::super::observed::{NodeView, Observed, Ready};
+use super::super::proof::speaks_against;
 use super::super::reading::PowerState;
 use super::super::stage::Stage;
 use super::super::taint;
@@ -352,9 +353,8 @@ fn refuted(s: &Settings, level: &Level, sights: &[Sight]) -> Option<String> {
     let reads_on = |device: &Device| {
         let sight = sights.iter().find(|sight| sight.device == device.name)?;
         let reading = sight.reading.as_ref().ok()?;
-        let is_on = matches!(reading.state, PowerState::On | PowerState::Transitional)
-            && !device.identity.is_another(&reading.identity);
-        is_on.then(|| (device.name.clone(), reading.raw.clone()))
+        speaks_against(&device.identity, reading)
+            .then(|| (device.name.clone(), reading.raw.clone()))
     };
     let (name, raw) = s.witnesses(level).find_map(reads_on)?;
     Some(format!(

@@ -359,7 +359,6 @@ async fn a_human_s_word_is_looked_at_beside_every_device_of_the_node() {
     let now = crate::shell::detect::now();
     let word = word::Word {
         user: "alice".to_owned(),
-        reason: "seen dark".to_owned(),
         node_uid: "uid-1".to_owned(),
         given: crate::core::delay::Since::at(now.wall, now),
         is_ahead: false,

@@ -150,7 +150,6 @@ impl World {
         };
         self.settings.word = Some(Word {
             user: user.to_owned(),
-            reason: "seen dark".to_owned(),
             node_uid: node_uid.to_owned(),
             given: Since::at(WALL, heard),
             is_ahead: false,
