@@ -7,6 +7,29 @@ use std::path::PathBuf;
 use super::{Files, Options};
 use crate::{process::Spec, toolchain::Toolchain};
 
+/// The controllers that nodes, pods, volumes and workloads depend on, and those that make a namespace usable. Each of the
+/// others would log in with an account of its own and watch what a lab never has: certificate requests, jobs, quotas, services.
+const CONTROLLERS: [&str; 18] = [
+    "daemonset-controller",
+    "deployment-controller",
+    "disruption-controller",
+    "garbage-collector-controller",
+    "namespace-controller",
+    "node-lifecycle-controller",
+    "persistentvolume-attach-detach-controller",
+    "persistentvolume-binder-controller",
+    "persistentvolume-protection-controller",
+    "persistentvolumeclaim-protection-controller",
+    "pod-garbage-collector-controller",
+    "replicaset-controller",
+    "root-ca-certificate-publisher-controller",
+    "serviceaccount-controller",
+    "serviceaccount-token-controller",
+    "statefulset-controller",
+    "taint-eviction-controller",
+    "validatingadmissionpolicy-status-controller",
+];
+
 /// A process of the control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Component {
@@ -148,6 +171,7 @@ fn controller_manager(files: &Files, options: &Options) -> Vec<String> {
             files.kubeconfig("kube-controller-manager").display(),
         ),
         "--leader-elect=false",
+        &flag("controllers", CONTROLLERS.join(",")),
         "--use-service-account-credentials=true",
         // At its start it makes an account and a token for each of its controllers, which the default burst of 30 stretches
         // to over 4 s. The sustained rate stays Kubernetes' own.
