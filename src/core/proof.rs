@@ -32,11 +32,13 @@ pub enum IdentityRule {
 }
 
 impl IdentityRule {
-    /// Does the device name another machine than this?
+    /// Does the device name another machine than this? A UUID that many machines share names none.
     pub fn is_another(&self, identity: &Identity) -> bool {
-        match (self, &identity.system_uuid) {
-            (Self::Is(uuid) | Self::IsOrSilent(uuid), Some(_)) => !identity.is_system(uuid),
-            _ => false,
+        match self {
+            Self::Is(uuid) | Self::IsOrSilent(uuid) => {
+                identity.usable() && !identity.is_system(uuid)
+            }
+            Self::Skip | Self::NotPinned | Self::Refused(_) => false,
         }
     }
 
@@ -330,19 +332,14 @@ fn device_is_off(
     }
 }
 
-/// The right machine's device says last that it is not off: no other way to it can say that it is (S4).
+/// The device says last that the machine is not off: no other way to it can say that it is (S4).
 fn reads_on(device: &DeviceReadings) -> bool {
-    device.readings.last().is_some_and(|last| {
-        matches!(last.state, PowerState::On | PowerState::Transitional)
-            && device
-                .identity
-                .check(&device.device, &last.identity)
-                .is_ok()
-    })
+    let last = device.readings.last();
+    last.is_some_and(|last| speaks_against(&device.identity, last))
 }
 
-/// Does a device beside the level say that the machine has power? It need not be known for certain to be this machine's: where nothing
-/// was pinned, or two nodes share a system, it counts as well. Only one that names another machine does not.
+/// Does a device say that the machine has power? It need not be known for certain to be this machine's: where nothing was pinned, or
+/// two nodes share a system, it counts as well. Only one that names another machine does not.
 pub fn speaks_against(identity: &IdentityRule, reading: &Reading) -> bool {
     !matches!(reading.state, PowerState::Off | PowerState::Unknown)
         && !identity.is_another(&reading.identity)

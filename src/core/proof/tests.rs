@@ -1,5 +1,7 @@
 //! Every refusal of the proof rule, one change to a good case at a time.
 
+mod any_answers;
+
 use super::*;
 use crate::core::observed::{CLAIM, ConditionView, TaintView};
 use crate::core::reading::Identity;
@@ -248,6 +250,36 @@ fn all_devices_or_any_one() {
         judged(|good| good.devices.clear()),
         Err(NotProven::NoDevice)
     ));
+}
+
+/// Whom it speaks of need not be known for certain, as long as it is not somebody else.
+#[test]
+fn a_device_that_reads_on_is_heard_even_where_its_off_would_prove_nothing() {
+    let second_is_on = |rule: IdentityRule, uuid: Option<&str>| {
+        judged(|good| {
+            let mut second = device("second");
+            second.identity = rule;
+            second.readings[1].state = PowerState::On;
+            second.readings[1].identity.system_uuid = uuid.map(str::to_owned);
+            good.devices.push(second);
+            good.require = Require::Any;
+        })
+    };
+    let is = || IdentityRule::Is(MACHINE.to_owned());
+    let shared = "00000000-0000-0000-0000-000000000000";
+    for (rule, uuid) in [
+        (IdentityRule::NotPinned, Some(MACHINE)),
+        (IdentityRule::Refused("shared".to_owned()), Some(MACHINE)),
+        (is(), None),
+        (is(), Some(shared)),
+    ] {
+        assert!(
+            second_is_on(rule.clone(), uuid).is_err(),
+            "{rule:?} {uuid:?}"
+        );
+    }
+    let another = Some("99999999-2222-4333-8444-555555555555");
+    assert!(second_is_on(is(), another).is_ok());
 }
 
 #[test]

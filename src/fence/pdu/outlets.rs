@@ -3,6 +3,11 @@
 //! Off is one number per table, of type INTEGER, from every outlet, with no command waiting. An empty answer, another type, a
 //! missing outlet or a number that the table does not name is not off. Agents in the field read "anything but 1" as off, and
 //! report a machine with two supplies as off when one of them still has power.
+//!
+//! Names, numbers and meanings are those of APC's PowerNet-MIB 4.6.0 (July 2026; the objects of the older two tables are the same in
+//! 3.8.6 of 2006). The example of a generic table, in the API's documentation and in the tests, is `outletSwitchControlTable` of
+//! Raritan's PDU2-MIB (revision 2022-09-21), a row of which is a PDU and an outlet: `switchingOperation` takes off (0), on (1), cycle (2),
+//! and `outletSwitchingState` is a `SensorStateEnumeration`, in which on is 7 and off is 8.
 
 use super::snmp::{Binding, Oid, Value};
 use crate::api::pdu::{OutletTable, PduDriver, PduModel};
@@ -15,9 +20,12 @@ const PLACEHOLDER: &str = "${outlet}";
 const RAW_CHARACTERS_MAX: usize = 63;
 /// Longest text of one outlet that is kept in it, in characters.
 const WORD_CHARACTERS_MAX: usize = 16;
-/// What the tables of APC are told to switch an outlet off now (`immediateOff`, `outletOff`).
+/// What the tables of APC are told to switch an outlet off now: `immediateOff (2)`, in the oldest one `outletOff (2)`. The numbers of
+/// delayed commands and of reboots differ from table to table, and none of them is ever sent.
 const APC_OFF_COMMAND: i32 = 2;
-/// What their columns of pending commands hold when there is one, and when there is none.
+/// What their columns of pending commands hold when there is one, and when there is none: `commandPending (1)`,
+/// `noCommandPending (2)`. Two of the tables have `commandPendingUnknown (3)`, too, of which the MIB says that everything should be shut
+/// down and the PDU power-cycled: that is not off.
 const APC_PENDING: i32 = 1;
 const APC_NONE_PENDING: i32 = 2;
 
@@ -31,7 +39,7 @@ struct ApcTable {
     on: i32,
 }
 
-/// `rPDU2OutletSwitchedControlCommand`, `rPDU2OutletSwitchedStatusState`, `rPDU2OutletSwitchedStatusCommandPending`.
+/// `rPDU2OutletSwitchedControlCommand`, `rPDU2OutletSwitchedStatusState` (off 1, on 2), `rPDU2OutletSwitchedStatusCommandPending`.
 const RPDU2: ApcTable = ApcTable {
     control: "1.3.6.1.4.1.318.1.1.26.9.2.4.1.5",
     status: "1.3.6.1.4.1.318.1.1.26.9.2.3.1.5",
@@ -39,7 +47,8 @@ const RPDU2: ApcTable = ApcTable {
     off: 1,
     on: 2,
 };
-/// `rPDUOutletControlOutletCommand`, `rPDUOutletStatusOutletState`, `rPDUOutletStatusCommandPending`.
+/// `rPDUOutletControlOutletCommand`, `rPDUOutletStatusOutletState` (`outletStatusOn` 1, `outletStatusOff` 2),
+/// `rPDUOutletStatusCommandPending`.
 const RPDU: ApcTable = ApcTable {
     control: "1.3.6.1.4.1.318.1.1.12.3.3.1.1.4",
     status: "1.3.6.1.4.1.318.1.1.12.3.5.1.1.4",
@@ -47,7 +56,7 @@ const RPDU: ApcTable = ApcTable {
     off: 2,
     on: 1,
 };
-/// `sPDUOutletCtl`, which is read and written, and `sPDUOutletPending`.
+/// `sPDUOutletCtl`, which is read and written (`outletOn` 1, `outletOff` 2, `outletUnknown` 4), and `sPDUOutletPending`.
 const SPDU: ApcTable = ApcTable {
     control: "1.3.6.1.4.1.318.1.1.4.4.2.1.3",
     status: "1.3.6.1.4.1.318.1.1.4.4.2.1.3",

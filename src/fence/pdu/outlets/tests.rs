@@ -122,6 +122,41 @@ fn settings_that_make_no_table_name_the_field() {
     }
 }
 
+/// Each number that the MIBs name, and the first that they do not.
+#[test]
+fn each_number_of_the_mibs_means_what_they_say() {
+    use PowerState::{Off, On, Transitional, Unknown};
+    let (none, waiting, unknown) = (2, 1, 3);
+    for (model, meanings) in [
+        ("APCRackPDU2", [Unknown, Off, On, Unknown, Unknown]),
+        ("APCRackPDU", [Unknown, On, Off, Unknown, Unknown]),
+        // Its 4 is `outletUnknown`.
+        ("APCMasterSwitch", [Unknown, On, Off, Unknown, Unknown]),
+    ] {
+        let outlets = outlets(json!({"model": model, "outlets": [3]})).unwrap();
+        for (number, meaning) in (0..).zip(meanings) {
+            let read = |pending| {
+                let values = [Value::Integer(number), Value::Integer(pending)];
+                judged(&outlets, &values).0
+            };
+            assert_eq!(read(none), meaning, "{model} {number}");
+            let with = |otherwise| if meaning == Off { otherwise } else { meaning };
+            assert_eq!(read(waiting), with(Transitional), "{model} {number}");
+            assert_eq!(read(unknown), with(Unknown), "{model} {number}");
+        }
+    }
+    let outlets = outlets(raritan()).unwrap();
+    for number in -1..=30 {
+        let meaning = match number {
+            7 => On,
+            8 => Off,
+            _ => Unknown,
+        };
+        let values = [Value::Integer(number), Value::Integer(number)];
+        assert_eq!(judged(&outlets, &values).0, meaning, "{number}");
+    }
+}
+
 /// What outlets 3 and 7 of a rack PDU mean in these states, with these commands waiting.
 fn rack_pdu(states: [Value; 2], pending: [i32; 2]) -> (PowerState, String) {
     let outlets = outlets(json!({"model": "APCRackPDU2"})).unwrap();
