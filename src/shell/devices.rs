@@ -1,11 +1,12 @@
 //! From a FenceDevice to the driver for one node: its address, its Secret, its turn.
 //!
 //! The Secret and the CA are read by name at each use (or up to a second earlier, beside a claim, see [`super::early`]) and not
-//! kept, so that a rotated password counts at once. An address that credentials may not go to is refused before the Secret is even
+//! kept (but for the keys that SNMPv3 makes of one, see [`keyring`]), so that a rotated password counts at once. An address that credentials may not go to is refused before the Secret is even
 //! read (S16). BMCs do one thing at a time, so whoever talks to one takes a [`Devices::turn`] first and keeps it to the end of
 //! the session.
 
 mod access;
+mod keyring;
 
 pub use access::Access;
 
@@ -18,6 +19,7 @@ use crate::core::proof::IdentityRule;
 use crate::core::select;
 use crate::fence::FenceDriver;
 use crate::fence::address::AddressRules;
+use keyring::Keyring;
 use kube::Client;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -33,6 +35,7 @@ pub struct Devices {
     clock: Clock,
     turns: Mutex<HashMap<String, Arc<Turn<()>>>>,
     refusals: Arc<Refusals>,
+    keyring: Keyring,
     duplicates: RwLock<Option<Duplicates>>,
 }
 
@@ -49,6 +52,7 @@ impl Devices {
             clock,
             turns: Mutex::default(),
             refusals: Arc::default(),
+            keyring: Keyring::default(),
             duplicates: RwLock::default(),
         }
     }
@@ -76,8 +80,9 @@ impl Devices {
     }
 
     /// Compares all devices with each other, and returns the devices for which the outcome has changed. Until this has been
-    /// done once, no device is believed.
+    /// done once, no device is believed. Keys that none of them needs are dropped.
     pub fn survey(&self, devices: &[&FenceDevice], nodes: &[NodeView]) -> BTreeSet<String> {
+        self.keyring.keep_those_of(devices);
         let found = identity::duplicates(&wires(devices, nodes));
         let mut duplicates = self
             .duplicates

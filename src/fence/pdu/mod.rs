@@ -60,6 +60,15 @@ impl Pdu {
     /// # Errors
     /// [`DeviceError::Settings`] names the field; [`DeviceError::Credentials`] when SNMP cannot carry a value.
     pub fn new(settings: PduSettings) -> Result<Self, DeviceError> {
+        let login = Login::new(&settings.driver.snmp, &settings.credentials)?;
+        Self::with_login(settings, login)
+    }
+
+    /// The same, with a login that these credentials have made before.
+    ///
+    /// # Errors
+    /// [`DeviceError::Settings`] names the field.
+    pub fn with_login(settings: PduSettings, login: Login) -> Result<Self, DeviceError> {
         let PduSettings {
             driver,
             credentials,
@@ -73,13 +82,40 @@ impl Pdu {
         Ok(Self {
             address: address(&driver)?,
             outlets,
-            security: Arc::new(security(&driver.snmp, &credentials)?),
+            security: login.0,
             credentials,
             rules,
             call_timeout,
             command_timeout,
             clock,
         })
+    }
+}
+
+/// What opens a PDU, out of a Secret and `pdu.snmp`. The keys of SNMPv3 are hashed out of a mebibyte for each password, which is worth
+/// doing once and not at each look. Wiped from memory with its last clone.
+#[derive(Clone)]
+pub struct Login(Arc<Security>);
+
+impl Login {
+    /// Makes the keys, which takes some milliseconds.
+    ///
+    /// # Errors
+    /// [`DeviceError::Credentials`] when SNMP cannot carry a value.
+    pub fn new(snmp: &SnmpSettings, credentials: &Credentials) -> Result<Self, DeviceError> {
+        Ok(Self(Arc::new(security(snmp, credentials)?)))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn watch(&self) -> std::sync::Weak<impl Sized + use<>> {
+        Arc::downgrade(&self.0)
+    }
+}
+
+/// Shows nothing.
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Login").finish_non_exhaustive()
     }
 }
 

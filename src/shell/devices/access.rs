@@ -95,16 +95,24 @@ impl Devices {
     async fn pdu(&self, device: &FenceDevice, pdu: &PduDriver) -> Result<Access, DeviceError> {
         self.judge(&pdu::address(pdu)?)?;
         let keys = pdu::secret_keys(&pdu.snmp);
-        let (secret, credentials) = self.credentials(device, keys).await?;
+        let found = self.credentials(device, keys).await;
+        let (secret, credentials) = found.inspect_err(|error| {
+            // A Secret that is gone or spoilt opens nothing any more, and what it opened before is no longer needed.
+            if let (DeviceError::Credentials(_), Some(of)) = (error, &device.spec.credentials_ref) {
+                self.keyring.forget(&of.name);
+            }
+        })?;
         let trimmed_keys = credentials.trimmed_keys().to_vec();
-        let driver = Pdu::new(PduSettings {
+        let login = self.keyring.login(&secret, &pdu.snmp, &credentials)?;
+        let settings = PduSettings {
             driver: pdu.clone(),
             credentials: Arc::new(credentials),
             rules: Arc::clone(&self.rules),
             call_timeout: call_timeout(device),
             command_timeout: COMMAND_TIMEOUT,
             clock: self.clock,
-        })?;
+        };
+        let driver = Pdu::with_login(settings, login)?;
         Ok(self.guarded(driver, secret, trimmed_keys))
     }
 

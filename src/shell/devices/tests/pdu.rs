@@ -52,6 +52,28 @@ async fn the_version_says_which_keys_the_secret_needs() {
     }
 }
 
+/// From the Secret to the driver and back: the keyring's own tests say when it keeps what.
+#[tokio::test]
+async fn keys_of_version_3_are_dropped_with_the_device_and_with_the_secret() {
+    let cluster = Cluster::new().await;
+    let keys = ["username", "authPassword", "privPassword"];
+    let device = pdu("a", "w1", json!([3]), json!({}));
+    let kept = || format!("{:?}", cluster.devices.keyring).contains("Login");
+    for by_device in [true, false] {
+        put_secret(&cluster, &keys);
+        cluster.devices.access(&device, "w1").await.expect("access");
+        cluster.devices.survey(&[&device], &[]);
+        assert!(kept());
+        if by_device {
+            cluster.devices.survey(&[], &[]);
+        } else {
+            cluster.objects.lock().expect("lock").clear();
+            assert_eq!(cluster.error(&device).await.reason(), "CredentialsInvalid");
+        }
+        assert!(!kept());
+    }
+}
+
 #[tokio::test]
 async fn an_address_that_nothing_may_be_sent_to_is_refused_before_the_secret_is_read() {
     let cluster = Cluster::new().await;
