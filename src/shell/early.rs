@@ -21,10 +21,12 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 /// A rotated password counts at once, and no connection is kept from others: what is older than this is made again.
-const LIFE: Duration = Duration::from_secs(1);
+pub const LIFE: Duration = Duration::from_secs(1);
 
 /// Drivers of a level's devices, by name; one that could not be made is left out, and why is said when it is needed.
 pub struct EarlyDrivers {
+    /// What is older than this is made again.
+    life: Duration,
     /// When their Secrets were asked for (time since boot).
     asked: Duration,
     made: BTreeMap<String, Made>,
@@ -54,15 +56,21 @@ enum State {
 }
 
 impl EarlyDrivers {
-    /// Makes the drivers of this level for this node. Does not wait for connections.
-    pub async fn of(context: &Context, mode: FenceMode, level: &Level, node: &str) -> Self {
+    /// Makes the drivers of this level for this node, to be used for so long ([`LIFE`]). Does not wait for connections.
+    pub async fn of(
+        context: &Context,
+        mode: FenceMode,
+        level: &Level,
+        node: &str,
+        life: Duration,
+    ) -> Self {
         let asked = clock::since_boot();
         let made = level.devices.iter().map(|device| async {
             let device = context.caches.device(&device.name)?;
             let driver = context.devices.driver(&device, node).await.ok()?;
             // In mode PowerOff the off command comes before the readings, in a session of its own.
             let connection = match mode {
-                FenceMode::ConfirmOnly => Connection::begin(context, driver.as_ref()),
+                FenceMode::ConfirmOnly => Connection::begin(context, driver.as_ref(), life),
                 FenceMode::PowerOff | FenceMode::Observe => None,
             };
             let made = Made {
@@ -73,6 +81,7 @@ impl EarlyDrivers {
             Some((device.name_any(), made))
         });
         Self {
+            life,
             asked,
             made: join_all(made).await.into_iter().flatten().collect(),
         }
@@ -114,14 +123,14 @@ impl EarlyDrivers {
     fn made(&self, name: &str, version: &str, now: Duration) -> Option<&Made> {
         let made = self.made.get(name)?;
         let age = now.saturating_sub(self.asked);
-        let is_fresh = age <= LIFE && made.version == version;
+        let is_fresh = age <= self.life && made.version == version;
         is_fresh.then_some(made)
     }
 }
 
 impl Connection {
     /// Unless somebody else talks to the device; one that cannot be reached says why when it is asked.
-    fn begin(context: &Context, driver: &dyn FenceDriver) -> Option<Self> {
+    fn begin(context: &Context, driver: &dyn FenceDriver, life: Duration) -> Option<Self> {
         let turn = context.devices.turn_now(driver)?;
         let state = Arc::new(Mutex::new(State::Opening));
         let (mut session, shared) = (driver.open(), Arc::clone(&state));
@@ -133,7 +142,7 @@ impl Connection {
                 }
             };
             // Nothing to wait for, or long enough.
-            let _ = timeout(LIFE, open).await;
+            let _ = timeout(life, open).await;
             drop(close(&shared));
         });
         Some(Self {

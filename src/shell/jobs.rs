@@ -74,7 +74,9 @@ pub async fn run(context: &Context, job: &Job) -> DeviceReply {
             let commands = devices.map(|device| off(context, job, device, attempt));
             DeviceReply::Commanded(join_all(commands).await.into_iter().collect())
         }
-        DeviceOrder::Confirm { window } => readings::of_level(context, job, *window).await,
+        DeviceOrder::Confirm { window } => {
+            readings::of_level(context, job, *window, readings::OTHERS_GRACE).await
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::core::reply::{Asked, learn};
 use crate::core::stage::Stage;
 use crate::core::taint::NodePatch;
 use crate::shell::act;
-use crate::shell::early::EarlyDrivers;
+use crate::shell::early::{self, EarlyDrivers};
 use crate::shell::jobs::{self, Job};
 use crate::shell::merge::status_patch;
 use crate::shell::observe::Reads;
@@ -76,7 +76,13 @@ impl Round<'_> {
         let Some(level) = settings.levels.get(self.incident.memory.level) else {
             return claimed.await;
         };
-        let early = EarlyDrivers::of(self.context, settings.mode, level, &settings.node);
+        let early = EarlyDrivers::of(
+            self.context,
+            settings.mode,
+            level,
+            &settings.node,
+            early::LIFE,
+        );
         match select(pin!(claimed), pin!(early)).await {
             Either::Left((reply, _)) => reply,
             Either::Right((early, claimed)) => {

@@ -26,7 +26,7 @@ use tokio::time::{sleep, timeout};
 /// Pause after a list that failed.
 const LIST_PAUSE: Duration = Duration::from_millis(100);
 /// The other levels' devices are waited for this long after the level's own have been read: a fifth of a proof's life.
-const OTHERS_GRACE: Duration = Duration::from_secs(3);
+pub(super) const OTHERS_GRACE: Duration = Duration::from_secs(3);
 
 /// What the readings set off as they arrive.
 #[derive(Default)]
@@ -37,8 +37,14 @@ struct OffSeen {
     first: Notify,
 }
 
-/// Reads all devices of the job's level, over this window at least.
-pub async fn of_level(context: &Context, job: &Job, window: Duration) -> DeviceReply {
+/// Reads all devices of the job's level, over this window at least; those of the other levels are waited for so long once these have
+/// been read ([`OTHERS_GRACE`]).
+pub async fn of_level(
+    context: &Context,
+    job: &Job,
+    window: Duration,
+    grace: Duration,
+) -> DeviceReply {
     let off_seen = OffSeen::default();
     let plan = ConfirmPlan {
         reads: u32::try_from(job.settings.verification.off_reads_min).unwrap_or(u32::MAX),
@@ -75,7 +81,7 @@ pub async fn of_level(context: &Context, job: &Job, window: Duration) -> DeviceR
         tokio::select! {
             readings = &mut readings => {
                 let is_needed = readings.iter().any(|(device, _)| reads_off(device));
-                let grace = if is_needed { OTHERS_GRACE } else { Duration::ZERO };
+                let grace = if is_needed { grace } else { Duration::ZERO };
                 // Whoever has not answered by then has said nothing; whoever has is heard.
                 let _ = timeout(grace, beside).await;
                 readings

@@ -1,5 +1,6 @@
 //! The last look before a command leaves: the machine, then the claim, then the command, and without either nothing.
 
+mod beside;
 mod early;
 
 use super::*;
@@ -9,6 +10,7 @@ use crate::core::reading::PowerState;
 use crate::shell::fake::{self, Cluster, failure};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 const NODE: &str = "GET /api/v1/nodes/worker-1";
@@ -32,11 +34,14 @@ struct Lab {
     cluster: Cluster,
     context: Arc<Context>,
     _watches: JoinSet<()>,
+    /// Takes connections and answers nothing.
+    _hung: TcpListener,
 }
 
 impl Lab {
     async fn new() -> Self {
         let cluster = Cluster::new().await;
+        let hung = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let redfish = json!({
             "address": format!("http://{}", cluster.server.address),
             "systemID": "1",
@@ -56,7 +61,12 @@ impl Lab {
         // Another system of the same service: each has a turn of its own.
         second["spec"]["redfish"]["systemID"] = json!("2");
         cluster.put("GET /redfish/v1/Systems/2", 200, system("On", MACHINE));
-        let devices = fake::list("FenceDevice", "7", &[device, second]);
+        let mut third = device.clone();
+        third["metadata"]["name"] = json!("hung");
+        let address = hung.local_addr().expect("an address");
+        third["spec"]["redfish"]["address"] = json!(format!("http://{address}"));
+        third["spec"]["probe"] = json!({"timeoutSeconds": 120});
+        let devices = fake::list("FenceDevice", "7", &[device, second, third]);
         cluster.put(
             "GET /apis/nodefencing.io/v1alpha1/fencedevices",
             200,
@@ -73,6 +83,7 @@ impl Lab {
             cluster,
             context,
             _watches: watches,
+            _hung: hung,
         }
     }
 
@@ -257,35 +268,6 @@ async fn the_reads_end_at_the_first_answer_of_another_machine() {
     assert!(failures[0].contains(other), "{failures:?}");
 }
 
-/// S22: in mode ConfirmOnly the machine reads Off before the readings begin. After an off command it may take a moment to go down,
-/// so that the port is asked later.
-#[tokio::test]
-async fn a_machine_that_only_has_to_be_confirmed_has_no_kubelet_that_answers() {
-    let port = tokio::net::TcpListener::bind("127.0.0.1:0").await;
-    let port = port.expect("a port");
-    let number = port.local_addr().expect("an address").port();
-    let lab = Lab::new().await;
-    let mut node = fake::node();
-    node["status"]["addresses"] = json!([{"type": "InternalIP", "address": "127.0.0.1"}]);
-    node["status"]["daemonEndpoints"] = json!({"kubeletEndpoint": {"Port": number}});
-    lab.cluster.put(NODE, 200, node);
-    lab.cluster.put(SYSTEM, 200, system("Off", MACHINE));
-    for (mode, expected) in [(FenceMode::ConfirmOnly, true), (FenceMode::PowerOff, false)] {
-        let settings = Settings {
-            mode,
-            ..fixtures::settings()
-        };
-        let window = Duration::from_millis(20);
-        let order = DeviceOrder::Confirm { window };
-        match lab.run_in(settings, order, None).await {
-            DeviceReply::Confirmed {
-                kubelet_answers, ..
-            } => assert_eq!(kubelet_answers, expected, "{mode:?}"),
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
 /// The pods are listed while the power is read, and whatever the device takes for an answer, a list was complete before its last
 /// one was asked for.
 #[tokio::test]
@@ -311,30 +293,6 @@ async fn the_pods_are_listed_before_the_power_is_read_last() {
             pods.iter().any(|list| list.answered <= last),
             "{last:?} {pods:?}"
         );
-    }
-}
-
-/// S22: the outlet that was switched off may be another machine's.
-#[tokio::test]
-async fn the_devices_of_other_levels_are_asked_once_the_level_reads_off() {
-    let lab = Lab::new().await;
-    lab.cluster.put(SYSTEM, 200, system("Off", MACHINE));
-    let mut settings = fixtures::settings();
-    let mut other = fixtures::level();
-    other.name = "other".to_owned();
-    for name in ["bmc-2", "gone"] {
-        other.devices[0].name = name.to_owned();
-        settings.levels.push(other.clone());
-    }
-    let confirm = DeviceOrder::Confirm {
-        window: Duration::from_millis(20),
-    };
-    match lab.run_in(settings, confirm, None).await {
-        DeviceReply::Confirmed { others, .. } => {
-            let asked: Vec<&str> = others.iter().map(|other| other.device.as_str()).collect();
-            assert_eq!(asked, ["bmc-2"], "one that was deleted says nothing");
-        }
-        other => panic!("{other:?}"),
     }
 }
 

@@ -1,11 +1,20 @@
-//! What is made beside a claim: used by the first readings for a second, and in nobody's way.
+//! What is made beside a claim: used by the first readings for a second, and in nobody's way. How long a second is, is the tests'
+//! matter here: a busy machine may take longer for anything.
 
 use super::*;
 use crate::api::settings::FenceMode;
 use tokio::time::sleep;
 
+/// Longer than any of this can take.
+const AGES: Duration = Duration::from_secs(3600);
+
+/// What is made beside a claim in this mode.
 async fn early(lab: &Lab, mode: FenceMode) -> EarlyDrivers {
-    EarlyDrivers::of(&lab.context, mode, &fixtures::level(), "worker-1").await
+    living(lab, mode, AGES).await
+}
+
+async fn living(lab: &Lab, mode: FenceMode, life: Duration) -> EarlyDrivers {
+    EarlyDrivers::of(&lab.context, mode, &fixtures::level(), "worker-1", life).await
 }
 
 /// Waits until this holds, or fails.
@@ -31,7 +40,7 @@ async fn a_driver_that_was_made_beside_the_claim_is_used_for_a_second() {
         made.driver("bmc", &resolve::version(&device), now)
             .is_some()
     );
-    let late = now + Duration::from_millis(1001);
+    let late = now + AGES + Duration::from_millis(1);
     assert!(
         made.driver("bmc", &resolve::version(&device), late)
             .is_none()
@@ -79,15 +88,15 @@ async fn a_connection_that_was_opened_beside_the_claim_is_given_away_once() {
 
     let made = early(&lab, FenceMode::ConfirmOnly).await;
     until(|| made.is_connected()).await;
-    let late = clock::since_boot() + Duration::from_millis(1001);
+    let late = clock::since_boot() + AGES + Duration::from_millis(1);
     assert!(
         made.connected("bmc", &resolve::version(&device), late)
             .is_none()
             && is_free()
     );
 
-    let unused = early(&lab, FenceMode::ConfirmOnly).await;
-    until(|| unused.is_connected()).await;
+    let life = Duration::from_millis(500);
+    let unused = living(&lab, FenceMode::ConfirmOnly, life).await;
     until(is_free).await;
     assert!(!unused.is_connected());
 
@@ -114,17 +123,17 @@ async fn no_order_waits_for_a_connection_of_its_own() {
     for order in [DeviceOrder::Look, DeviceOrder::Confirm { window }] {
         let made = early(&lab, FenceMode::ConfirmOnly).await;
         until(|| made.is_connected()).await;
-        let begun = clock::since_boot();
-        let reply = lab.run_early(order, Some(made)).await;
-        let read = match reply {
-            DeviceReply::Looked { sights, .. } => sights[0].reading.clone(),
-            DeviceReply::Confirmed { readings, .. } => Ok(readings[0].readings[0].clone()),
+        // One that waited until the connection is closed would read nothing: every order gives up sooner.
+        match lab.run_early(order, Some(made)).await {
+            DeviceReply::Looked { sights, .. } => {
+                sights[0].reading.as_ref().expect("a reading");
+            }
+            DeviceReply::Confirmed {
+                readings, failures, ..
+            } => {
+                assert!(readings[0].readings.len() >= 2, "{failures:?}");
+            }
             other => panic!("{other:?}"),
-        };
-        let asked = read.expect("a reading").asked.saturating_sub(begun);
-        assert!(
-            asked < Duration::from_millis(900),
-            "it waited until the connection was closed: {asked:?}"
-        );
+        }
     }
 }

@@ -1,0 +1,179 @@
+//! What is asked beside the readings of a level: the kubelet's port, and the devices of the other levels. None of it may be left
+//! out, and none of it may hold the readings up until they are too old.
+
+use super::*;
+use crate::core::proof::DeviceReadings;
+
+/// Longer than any of this can take.
+const LONG: Duration = Duration::from_secs(3600);
+
+const BY_HAND: &str = "manualConfirmation";
+const OTHER_MACHINE: &str = "99999999-2222-4333-8444-555555555555";
+
+/// The incident of a node that these devices serve, each in a level of its own; the first is the one to be read.
+fn settings_of(devices: &[&str]) -> Settings {
+    let level = |name: &&str| {
+        let mut level = fixtures::level();
+        level.name = format!("level of {name}");
+        level.devices[0].name = (*name).to_owned();
+        level.devices[0].manual = *name == BY_HAND;
+        level
+    };
+    let now = crate::shell::detect::now();
+    Settings {
+        levels: devices.iter().map(level).collect(),
+        word: Some(word::Word {
+            user: "alice".to_owned(),
+            node_uid: "uid-1".to_owned(),
+            given: crate::core::delay::Since::at(now.wall, now),
+            is_ahead: false,
+        }),
+        ..fixtures::settings()
+    }
+}
+
+/// What the reads of the first level bring home.
+struct Read {
+    readings: Vec<DeviceReadings>,
+    others: Vec<DeviceReadings>,
+    kubelet_answers: bool,
+}
+
+impl Read {
+    /// Names of the devices that had their say beside the level's.
+    fn heard(&self) -> Vec<&str> {
+        let others = self.others.iter();
+        others.map(|other| other.device.as_str()).collect()
+    }
+}
+
+/// Reads the first level; the others' devices are waited for so long once it reads off.
+async fn read(lab: &Lab, settings: Settings, grace: Duration) -> Read {
+    let job = Job {
+        early: None,
+        order: DeviceOrder::Look,
+        level: settings.levels[0].clone(),
+        settings,
+        claim: None,
+    };
+    let window = Duration::from_millis(20);
+    match readings::of_level(&lab.context, &job, window, grace).await {
+        DeviceReply::Confirmed {
+            readings,
+            others,
+            kubelet_answers,
+            ..
+        } => Read {
+            readings,
+            others,
+            kubelet_answers,
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+/// S22: in mode ConfirmOnly the machine reads Off before the readings begin, and by a human's word it was never commanded. After an
+/// off command it may take a moment to go down, so that the port is asked later.
+#[tokio::test]
+async fn a_machine_that_only_has_to_be_confirmed_has_no_kubelet_that_answers() {
+    let port = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+    let port = port.expect("a port");
+    let number = port.local_addr().expect("an address").port();
+    let lab = Lab::new().await;
+    let mut node = fake::node();
+    node["status"]["addresses"] = json!([{"type": "InternalIP", "address": "127.0.0.1"}]);
+    node["status"]["daemonEndpoints"] = json!({"kubeletEndpoint": {"Port": number}});
+    lab.cluster.put(NODE, 200, node);
+    lab.cluster.put(SYSTEM, 200, system("Off", MACHINE));
+    let table = [
+        ("bmc", FenceMode::ConfirmOnly, true),
+        ("bmc", FenceMode::PowerOff, false),
+        (BY_HAND, FenceMode::ConfirmOnly, true),
+        (BY_HAND, FenceMode::PowerOff, true),
+    ];
+    for (device, mode, expected) in table {
+        let settings = Settings {
+            mode,
+            ..settings_of(&[device])
+        };
+        let read = read(&lab, settings, LONG).await;
+        assert_eq!(read.kubelet_answers, expected, "{device} {mode:?}");
+    }
+}
+
+/// S22: the outlet that was switched off may be another machine's.
+#[tokio::test]
+async fn the_devices_of_other_levels_are_asked_once_the_level_reads_off() {
+    let lab = Lab::new().await;
+    lab.cluster.put(SYSTEM, 200, system("Off", MACHINE));
+    let settings = settings_of(&["bmc", "bmc-2", "gone"]);
+    let heard = read(&lab, settings, LONG).await;
+    assert_eq!(
+        heard.heard(),
+        ["bmc-2"],
+        "one that was deleted says nothing"
+    );
+}
+
+/// A slower device is waited for: what it says may be the only word against a level that was read in no time.
+#[tokio::test]
+async fn a_device_that_answers_after_the_level_was_read_is_still_heard() {
+    let lab = Lab::new().await;
+    lab.cluster.put(SYSTEM, 200, system("Off", MACHINE));
+    lab.cluster
+        .delay("GET /redfish/v1/Systems/2", Duration::from_millis(500));
+    let settings = || settings_of(&["bmc", "bmc-2"]);
+    assert_eq!(read(&lab, settings(), LONG).await.heard(), ["bmc-2"]);
+    // Nobody is waited for where nothing could be proven anyway.
+    lab.cluster.put(SYSTEM, 200, system("On", OTHER_MACHINE));
+    let unheard = timeout(Duration::from_secs(60), read(&lab, settings(), LONG));
+    let unheard = unheard.await.expect("no wait for the other device");
+    assert_eq!(unheard.heard(), [""; 0]);
+}
+
+/// S22: what one device says is noted when it is said. Another one that hangs neither silences it nor holds the readings up until
+/// they are too old for a proof.
+#[tokio::test]
+async fn a_device_that_hangs_silences_no_other_and_is_not_waited_for() {
+    let lab = Lab::new().await;
+    lab.cluster.put(SYSTEM, 200, system("Off", MACHINE));
+    let settings = settings_of(&["bmc", "hung", "bmc-2"]);
+    let begun = clock::since_boot();
+    let read = read(&lab, settings, Duration::from_secs(5)).await;
+    let took = clock::since_boot().saturating_sub(begun);
+    assert_eq!(read.heard(), ["bmc-2"]);
+    assert_eq!(read.others[0].readings[0].state, PowerState::On);
+    assert!(
+        took < LOOK_TIMEOUT,
+        "it waited for the one that hangs: {took:?}"
+    );
+}
+
+/// S21: the word is what is asked for last, and every device is waited for, however long it takes: the word does not grow old.
+#[tokio::test]
+async fn beside_a_human_s_word_every_device_is_asked_first_and_to_the_end() {
+    let lab = Lab::new().await;
+    lab.cluster
+        .delay("GET /redfish/v1/Systems/2", Duration::from_millis(500));
+    let settings = settings_of(&[BY_HAND, "bmc-2"]);
+    let read = read(&lab, settings.clone(), Duration::ZERO).await;
+    assert_eq!(read.heard(), ["bmc-2"]);
+    let said = &read.others[0].readings[0];
+    let first = &read.readings[0].readings[0];
+    assert_eq!((said.state, first.state), (PowerState::On, PowerState::Off));
+    assert!(said.answered <= first.asked, "{said:?} {first:?}");
+
+    let job = Job {
+        early: None,
+        order: DeviceOrder::Look,
+        level: settings.levels[0].clone(),
+        settings,
+        claim: None,
+    };
+    let DeviceReply::Looked { sights, .. } = run(&lab.context, &job).await else {
+        panic!("another answer");
+    };
+    let [said, heard] = [0, 1].map(|index| sights[index].reading.clone().expect("a reading"));
+    assert_eq!((said.state, heard.state), (PowerState::On, PowerState::Off));
+    assert!(said.answered <= heard.asked, "{said:?} {heard:?}");
+}
