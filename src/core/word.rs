@@ -112,6 +112,30 @@ mod tests {
         assert!(at(1000, -86_400, "uid-1").is_err());
     }
 
+    /// Each restart of the operator would make it young again: it is not waited for until its date has come either.
+    #[test]
+    fn a_word_that_is_dated_in_the_future_confirms_nothing() {
+        let now = Now {
+            boot: Duration::from_secs(100),
+            wall: Timestamp::UNIX_EPOCH,
+        };
+        let said = |is_ahead| Settings {
+            word: Some(Word {
+                user: "alice".to_owned(),
+                node_uid: "uid-1".to_owned(),
+                given: Since::at(Timestamp::UNIX_EPOCH, now),
+                is_ahead,
+            }),
+            ..fixtures::settings()
+        };
+        assert!(heard(&said(false), Duration::from_secs(100)).is_ok());
+        let ahead = heard(&said(true), Duration::from_secs(100)).expect_err("ahead");
+        assert!(
+            ahead.contains("alice") && ahead.contains("in the future"),
+            "{ahead}"
+        );
+    }
+
     #[test]
     fn a_word_about_another_node_names_both() {
         let other = at(100, 0, "uid-2").expect_err("another Node");

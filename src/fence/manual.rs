@@ -96,3 +96,41 @@ impl FenceSession for Manual {
         ready(Err(error)).boxed()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// A word that counts until then, read at 100 s.
+    fn given(valid_until: Duration) -> Box<dyn FenceSession> {
+        let clock = Clock {
+            since_boot: || Duration::from_secs(100),
+            ..Clock::SYSTEM
+        };
+        let heard = Heard {
+            user: "alice".to_owned(),
+            valid_until,
+        };
+        Manual::new(Ok(heard), clock).open()
+    }
+
+    /// It was heard when the work began, and this may last: whoever gave it answers for a quarter of an hour and no longer.
+    #[tokio::test]
+    async fn a_word_that_expires_while_it_is_read_is_no_reading_any_more() {
+        let moment = Duration::from_nanos(1);
+        let mut counts = given(Duration::from_secs(100) + moment);
+        let reading = counts.observe().await.expect("it still counts");
+        assert_eq!(reading.state, PowerState::Off);
+        assert_eq!(reading.raw, "confirmed by alice");
+        let mut expired = given(Duration::from_secs(100));
+        for answer in [
+            expired.observe().await.map(drop),
+            expired.prepare_off().await.map(drop),
+            expired.force_off().await.map(drop),
+        ] {
+            let error = answer.expect_err("expired").to_string();
+            assert!(error.contains("the word of alice has expired"), "{error}");
+        }
+    }
+}

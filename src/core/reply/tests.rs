@@ -267,3 +267,39 @@ fn only_pods_that_were_listed_before_the_last_reading_count() {
     two[1].readings[0].state = PowerState::Unknown;
     assert_eq!(counts(two, vec![in_time()]), found("in-time"));
 }
+
+/// Where one device is enough, the proof rests on the last of those that were off long enough: a list counts that was answered
+/// before its last reading, and what another one is asked later makes no list older.
+#[test]
+fn under_any_a_list_counts_that_came_before_the_last_reading_of_a_device_that_proves_it() {
+    let mut any = settings();
+    any.levels[0].require = Require::Any;
+    let counts = |other_at: u64, list_at: u64| {
+        let mut memory = memory();
+        memory.begin(false);
+        let mut readings = off_readings();
+        let mut other = off_readings().remove(0);
+        // Off once, at this second: not long enough for anything.
+        other.readings.truncate(1);
+        other.readings[0].asked = Duration::from_secs(other_at);
+        readings.push(other);
+        let reply = DeviceReply::Confirmed {
+            readings,
+            failures: Vec::new(),
+            others: Vec::new(),
+            kubelet_answers: false,
+            pods: vec![PodList {
+                pods: vec![pod("listed")],
+                answered: Duration::from_secs(list_at),
+            }],
+        };
+        let reply = Reply::Device(1, reply);
+        learn(&any, &mut memory, Asked::Device, reply, NOW);
+        memory.pods.is_some()
+    };
+    // The device that proves it was asked at 13 s last. The other one's reading is older, or younger.
+    assert!(counts(11, 12) && counts(11, 13));
+    assert!(!counts(11, 14));
+    assert!(!counts(15, 14));
+    assert!(counts(15, 13));
+}

@@ -84,3 +84,63 @@ async fn a_fence_that_runs_keeps_its_own_mode_and_two_readings_at_least() {
         assert_eq!(settings.verification.window, settings.read_period * gaps);
     }
 }
+
+/// A FenceDevice of `worker-1`: `by-hand` is nobody's but a human's.
+fn device(name: &str) -> FenceDevice {
+    let driver = match name {
+        "by-hand" => json!({"manual": {}}),
+        _ => json!({"redfish": {"address": "https://192.0.2.7", "systemID": "1"}}),
+    };
+    let mut spec = json!({"nodeName": "worker-1"});
+    json_patch::merge(&mut spec, &driver);
+    FenceDevice::new(name, serde_json::from_value(spec).expect("a spec"))
+}
+
+/// S21: a word beside a device that is off would be spared the question whether another one reads on.
+#[tokio::test]
+async fn a_word_stands_in_a_level_of_its_own_or_not_at_all() {
+    let context = Cluster::new().await.context();
+    let level = |require: &str, names: &[&str]| {
+        let level = json!({"name": "level", "require": require});
+        let devices: Vec<FenceDevice> = names.iter().map(|name| device(name)).collect();
+        let level = resolve_level(
+            &serde_json::from_value(level).expect("a level"),
+            Some(&node("7")),
+            (context.devices.as_ref(), &devices),
+        );
+        let names = level.devices.iter().map(|device| device.name.clone());
+        (names.collect::<Vec<_>>(), level.is_manual())
+    };
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    for require in ["All", "Any"] {
+        assert_eq!(level(require, &["bmc"]), (names(&["bmc"]), false));
+        assert_eq!(level(require, &["by-hand"]), (names(&["by-hand"]), true));
+    }
+    assert_eq!(level("All", &["bmc", "by-hand"]), (names(&[]), false));
+    assert_eq!(level("Any", &["bmc", "by-hand"]), (names(&["bmc"]), false));
+}
+
+/// A clock that is a little apart is forgiven; a word of tomorrow would be a word of now after each restart until then.
+#[test]
+fn a_word_of_the_future_is_known_for_one() {
+    let now = Now {
+        boot: Duration::from_secs(100),
+        wall: jiff::Timestamp::UNIX_EPOCH,
+    };
+    for (seconds, is_ahead) in [(-900, false), (0, false), (60, false), (61, true)] {
+        let time = jiff::Timestamp::from_second(seconds).expect("a second");
+        let mut fence = fence("ConfirmOnly", 2);
+        let word = json!({"user": "alice", "reason": "dark", "nodeUID": "uid-1", "time": time});
+        fence.spec.manual_confirmation = Some(serde_json::from_value(word).expect("a word"));
+        let mut moments = Moments {
+            not_before: Duration::ZERO,
+            word_given: None,
+            word_is_ahead: false,
+        };
+        moments.listen(&fence, now);
+        assert!(moments.word_given.is_some());
+        assert_eq!(moments.word_is_ahead, is_ahead, "{seconds} s");
+        let word = super::word(&fence, moments).expect("a word");
+        assert_eq!(word.is_ahead, is_ahead, "{seconds} s");
+    }
+}
