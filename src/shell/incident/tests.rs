@@ -90,6 +90,7 @@ async fn a_record_is_written_on_the_version_that_this_process_knows() {
     let (context, incidents) = (cluster.context(), Incidents::default());
     until_refused(&cluster, &context, &incidents, &fence("7")).await;
     // A human has changed its spec: the same record, under a new version.
+    cluster.put(FENCE, 200, fence_object("9", json!({})));
     until_refused(&cluster, &context, &incidents, &fence("9")).await;
     let mut versions: Vec<Value> = sent(&cluster, PATCH_FENCE)
         .into_iter()
