@@ -211,7 +211,7 @@ pub enum AttemptResult {
     Succeeded,
     /// The device could not, or the answer was of no use.
     Failed,
-    /// No answer in time: the outcome is unknown.
+    /// No answer, or no effect, in time: the outcome is unknown, and the effect may come late. Open until the incident ends.
     TimedOut,
     /// Never sent, because a check forbade it, or the device refused.
     Refused,

@@ -178,6 +178,8 @@ pub enum OffResult {
     NotSent(String),
     /// The command went out and no answer came: it may land late.
     Unknown(String),
+    /// The device took it, and the machine was not off when the time for that was up: it may land late.
+    Late(String),
 }
 
 impl OffResult {
@@ -186,7 +188,7 @@ impl OffResult {
         match self {
             Self::Accepted | Self::AlreadyOff => AttemptResult::Succeeded,
             Self::NotSent(_) => AttemptResult::Refused,
-            Self::Unknown(_) => AttemptResult::TimedOut,
+            Self::Unknown(_) | Self::Late(_) => AttemptResult::TimedOut,
         }
     }
 
@@ -195,8 +197,13 @@ impl OffResult {
         match self {
             Self::Accepted => "the device accepted the command",
             Self::AlreadyOff => "the device says that the machine already is off",
-            Self::NotSent(reason) | Self::Unknown(reason) => reason,
+            Self::NotSent(reason) | Self::Unknown(reason) | Self::Late(reason) => reason,
         }
+    }
+
+    /// May its effect still come (S23)?
+    pub fn is_unresolved(&self) -> bool {
+        matches!(self, Self::Unknown(_) | Self::Late(_))
     }
 }
 

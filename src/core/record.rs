@@ -3,7 +3,7 @@
 //! The protocol writes three times (intent, evidence, end); a stage in between is only worth a write of its own when it has
 //! lasted a while, so that a clean fence costs few writes and a stuck one is always explained.
 
-use super::incident::{Attempt, Decision, Evidence, Memory, OffResult, Record};
+use super::incident::{Attempt, Decision, Evidence, Memory, Record};
 use super::observed::AttachmentView;
 use super::stage::Stage;
 use crate::api::conditions::{
@@ -170,17 +170,20 @@ fn complete_attempts(status: &mut NodeFenceStatus, wall_now: Timestamp) {
     }
 }
 
-/// Writes down what became of an off command. One of unknown outcome stays open: it may land late (S23).
+/// Writes down what became of an off command, when that is news. One of unknown outcome stays open: it may land late (S23).
 pub fn outcome(status: &mut NodeFenceStatus, attempt: &Attempt, wall_now: Timestamp) {
     let mine = |record: &&mut AttemptRecord| record.id.as_deref() == Some(attempt.id.as_str());
     for record in status.attempts.iter_mut().filter(mine) {
         let Some(result) = attempt.results.get(&record.device) else {
             continue;
         };
-        let is_open = matches!(result, OffResult::Unknown(_));
+        let message = Some(cut(result.words()));
+        if record.message == message {
+            continue;
+        }
         record.result = Some(result.word());
-        record.message = Some(cut(result.words()));
-        record.completion_time = (!is_open).then_some(wall_now);
+        record.message = message;
+        record.completion_time = (!result.is_unresolved()).then_some(wall_now);
     }
 }
 
@@ -303,7 +306,7 @@ fn cut(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::incident::Effect;
+    use crate::core::incident::{Effect, OffResult};
 
     fn show(status: &mut NodeFenceStatus, memory: &Memory, stage: Stage, wall_now: Timestamp) {
         let decision = Decision {
@@ -370,6 +373,7 @@ mod tests {
             (OffResult::AlreadyOff, true),
             (OffResult::NotSent(why()), true),
             (OffResult::Unknown(why()), false),
+            (OffResult::Late(why()), false),
         ];
         for (result, ended) in table {
             let mut attempt = Attempt {

@@ -122,6 +122,7 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
             kubelet_answers,
             pods,
         } => {
+            note_late(settings, memory, &readings, now);
             memory.others = others;
             memory.pods = in_time(settings, memory.level, &readings, pods);
             memory.relist = false;
@@ -178,6 +179,27 @@ fn is_long(settings: &Settings, device: &DeviceReadings) -> bool {
         && newest.asked.saturating_sub(oldest.answered) >= settings.verification.window
 }
 
+/// A device has taken the command, and when the time for its readings is up the machine is not off: the command may land until the
+/// late-effect window has passed (S23).
+fn note_late(settings: &Settings, memory: &mut Memory, readings: &[DeviceReadings], now: Duration) {
+    let Some(attempt) = &mut memory.attempt else {
+        return;
+    };
+    let accepted = attempt.results.iter_mut();
+    for (device, result) in accepted.filter(|(_, result)| **result == OffResult::Accepted) {
+        let read = readings.iter().find(|read| read.device == *device);
+        let last = read.and_then(|read| read.readings.last());
+        if last.is_some_and(|last| last.state == PowerState::Off) {
+            continue;
+        }
+        let raw = last.map_or("none", |last| last.raw.as_str());
+        *result = OffResult::Late(format!(
+            "the device accepted the command, and the machine was not off in time (last reading: {raw}): it may go off late"
+        ));
+        memory.unresolved_until = Some(now + settings.late_effect);
+    }
+}
+
 /// A command of unknown outcome may land until the late-effect window has passed (S23).
 fn commanded(
     settings: &Settings,
@@ -185,19 +207,14 @@ fn commanded(
     results: std::collections::BTreeMap<String, OffResult>,
     now: Duration,
 ) {
-    if results
-        .values()
-        .any(|result| matches!(result, OffResult::Unknown(_)))
-    {
+    if results.values().any(OffResult::is_unresolved) {
         memory.unresolved_until = Some(now + settings.late_effect);
     }
     let failures: Vec<String> = results
         .iter()
         .filter_map(|(device, result)| match result {
-            OffResult::NotSent(reason) | OffResult::Unknown(reason) => {
-                Some(format!("FenceDevice {device}: {reason}"))
-            }
             OffResult::Accepted | OffResult::AlreadyOff => None,
+            not_taken => Some(format!("FenceDevice {device}: {}", not_taken.words())),
         })
         .collect();
     if !failures.is_empty() {

@@ -136,7 +136,8 @@ fn why_abort(s: &Settings, m: &Memory, node: &NodeView) -> Option<(Stage, String
 /// S22: life after an off command means a device that lies or is wired to another machine.
 fn after_off(m: &Memory) -> String {
     let results = m.attempt.iter().flat_map(|attempt| &attempt.results);
-    let accepted = results.filter(|(_, result)| **result == OffResult::Accepted);
+    let accepted =
+        results.filter(|(_, result)| matches!(result, OffResult::Accepted | OffResult::Late(_)));
     let accepted: Vec<&str> = accepted.map(|(device, _)| device.as_str()).collect();
     if accepted.is_empty() {
         return String::new();

@@ -157,6 +157,20 @@ fn why_all(s: &Settings, m: &Memory) -> String {
     words.join("; ")
 }
 
+/// S23: whose off command of this try may still land, for whoever is called meanwhile.
+pub(super) fn unresolved(m: &Memory) -> String {
+    let results = m.attempt.iter().flat_map(|attempt| &attempt.results);
+    let unresolved = results.filter(|(_, result)| result.is_unresolved());
+    let devices: Vec<&str> = unresolved.map(|(device, _)| device.as_str()).collect();
+    if devices.is_empty() {
+        return String::new();
+    }
+    format!(
+        "; the off command to FenceDevice {} is unresolved: it may land late, and the machine is proven down as soon as it stays off",
+        devices.join(", ")
+    )
+}
+
 /// A device that did not answer, or not for this machine.
 pub(super) struct Failure {
     /// Condition reason: `DeviceFailed`, `IdentityMismatch` or `IdentityNotPinned`.

@@ -13,7 +13,7 @@ use super::super::quiesce::{name_some, newcomers, stuck};
 use super::super::stage::Stage;
 use super::super::taint;
 use super::claimed::{abort, drop_claim, failed, try_again};
-use super::level::{fail, in_trouble, names, order};
+use super::level::{fail, in_trouble, names, order, unresolved};
 use super::{Moment, act, poll, wait};
 use crate::api::settings::{FenceMode, PodDeletion, RecoveryStrategy};
 use std::time::Duration;
@@ -97,7 +97,10 @@ pub(super) fn prove(
             let decision = drop_claim(m, node, &claim, words);
             in_trouble(m, decision)
         }
-        Err(reason) => try_again(s, m, reason.to_string(), t),
+        Err(reason) => {
+            let words = format!("{reason}{}", unresolved(m));
+            try_again(s, m, words, t)
+        }
     }
 }
 

@@ -342,8 +342,15 @@ fn regressed(m: &Memory) -> Option<String> {
         .sights
         .iter()
         .find(|sight| sight.state() == PowerState::On)?;
+    let stays = "the taint stays until the machine is off or has booted anew";
+    let what_now = match m.reoffs >= REOFFS_MAX && m.attempt.is_none() {
+        true => format!(
+            "it came back each time, and no further command is sent: {stays}; correct what turns it on (the restore policy of its BMC), or cut its power elsewhere"
+        ),
+        false => stays.to_owned(),
+    };
     Some(format!(
-        "FenceDevice {} reads On while `out-of-service` stands ({} off command(s) since): the taint stays until the machine is off or has booted anew",
+        "FenceDevice {} reads On while `out-of-service` stands ({} off command(s) since): {what_now}",
         on.device, m.reoffs
     ))
 }

@@ -303,3 +303,45 @@ fn under_any_a_list_counts_that_came_before_the_last_reading_of_a_device_that_pr
     assert!(!counts(15, 14));
     assert!(counts(15, 13));
 }
+
+/// S23: what was accepted, by what its device said last.
+#[test]
+fn an_accepted_off_that_is_not_seen_in_time_is_unresolved() {
+    let after = |result: &OffResult, readings: Vec<DeviceReadings>| {
+        let mut memory = memory();
+        let attempt = memory.attempt.as_mut().expect("an attempt");
+        attempt.results.insert("bmc".to_owned(), result.clone());
+        memory.begin(false);
+        let reply = DeviceReply::Confirmed {
+            readings,
+            failures: Vec::new(),
+            others: Vec::new(),
+            kubelet_answers: false,
+            pods: Vec::new(),
+        };
+        let reply = Reply::Device(1, reply);
+        learn(&settings(), &mut memory, Asked::Device, reply, NOW);
+        let attempt = memory.attempt.expect("the attempt stays");
+        (attempt.results["bmc"].clone(), memory.unresolved_until)
+    };
+    let ending = |state: PowerState| {
+        let mut readings = off_readings();
+        readings[0].readings[1].state = state;
+        readings
+    };
+    for readings in [
+        ending(PowerState::On),
+        ending(PowerState::Transitional),
+        ending(PowerState::Unknown),
+        Vec::new(),
+    ] {
+        let (result, until) = after(&OffResult::Accepted, readings);
+        assert!(matches!(result, OffResult::Late(_)), "{result:?}");
+        assert_eq!(until, Some(NOW + LATE_EFFECT));
+    }
+    let landed = after(&OffResult::Accepted, off_readings());
+    assert_eq!(landed, (OffResult::Accepted, None));
+    // What was never sent cannot land.
+    let refused = OffResult::NotSent("refused".to_owned());
+    assert_eq!(after(&refused, ending(PowerState::On)), (refused, None));
+}
