@@ -240,6 +240,12 @@ impl DeviceError {
         }
     }
 
+    /// Did the device refuse user or password?
+    #[must_use]
+    pub fn refuses_credentials(&self) -> bool {
+        matches!(self, Self::AuthFailed { .. } | Self::UnknownUser { .. })
+    }
+
     /// Stable name for conditions, events and metric labels.
     #[must_use]
     pub fn reason(&self) -> &'static str {

@@ -1,16 +1,18 @@
 //! From a FenceDevice to the driver for one node: its address, its Secret, its turn.
 //!
 //! The Secret and the CA are read by name at each use (or up to a second earlier, beside a claim, see [`super::early`]) and not
-//! kept (but for the keys that SNMPv3 makes of one, see [`keyring`]), so that a rotated password counts at once. An address that credentials may not go to is refused before the Secret is even
-//! read (S16). BMCs do one thing at a time, so whoever talks to one takes a [`Devices::turn`] first and keeps it to the end of
-//! the session.
+//! kept (but for the keys that SNMPv3 makes of one, see [`keyring`]), so that a rotated password counts at once, also in the middle
+//! of a session ([`renewal`]). An address that credentials may not go to is refused before the Secret is even read (S16). BMCs do
+//! one thing at a time, so whoever talks to one takes a [`Devices::turn`] first and keeps it to the end of the session.
 
 mod access;
 mod keyring;
+mod renewal;
 
 pub use access::Access;
 
-use super::lockout::Refusals;
+use access::Maker;
+
 use crate::api::device::FenceDevice;
 use crate::clock::Clock;
 use crate::core::identity::{self, Wire};
@@ -19,7 +21,6 @@ use crate::core::proof::IdentityRule;
 use crate::core::select;
 use crate::fence::FenceDriver;
 use crate::fence::address::AddressRules;
-use keyring::Keyring;
 use kube::Client;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -29,13 +30,8 @@ pub use crate::core::identity::rule as identity_rule;
 
 /// Makes drivers, and knows whose turn it is.
 pub struct Devices {
-    client: Client,
-    namespace: String,
-    rules: Arc<AddressRules>,
-    clock: Clock,
+    maker: Maker,
     turns: Mutex<HashMap<String, Arc<Turn<()>>>>,
-    refusals: Arc<Refusals>,
-    keyring: Keyring,
     duplicates: RwLock<Option<Duplicates>>,
 }
 
@@ -46,13 +42,15 @@ impl Devices {
     /// `client` reads Secrets and ConfigMaps in `namespace`, the operator's own.
     pub fn new(client: Client, namespace: String, rules: AddressRules, clock: Clock) -> Self {
         Self {
-            client,
-            namespace,
-            rules: Arc::new(rules),
-            clock,
+            maker: Maker {
+                client,
+                namespace,
+                rules: Arc::new(rules),
+                clock,
+                refusals: Arc::default(),
+                keyring: Arc::default(),
+            },
             turns: Mutex::default(),
-            refusals: Arc::default(),
-            keyring: Keyring::default(),
             duplicates: RwLock::default(),
         }
     }
@@ -82,7 +80,7 @@ impl Devices {
     /// Compares all devices with each other, and returns the devices for which the outcome has changed. Until this has been
     /// done once, no device is believed. Keys that none of them needs are dropped.
     pub fn survey(&self, devices: &[&FenceDevice], nodes: &[NodeView]) -> BTreeSet<String> {
-        self.keyring.keep_those_of(devices);
+        self.maker.keyring.keep_those_of(devices);
         let found = identity::duplicates(&wires(devices, nodes));
         let mut duplicates = self
             .duplicates

@@ -139,7 +139,7 @@ impl Gate {
         match &outcome {
             Ok(_) => self.refusals.forget(&self.account),
             // An unknown user today may be a known one with another Secret; some devices lock the address and not the account.
-            Err(DeviceError::AuthFailed { .. } | DeviceError::UnknownUser { .. }) => {
+            Err(error) if error.refuses_credentials() => {
                 self.refusals.note(&self.account, self.clock.since_boot());
             }
             Err(_) => {}

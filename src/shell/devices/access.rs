@@ -1,10 +1,13 @@
 //! From a FenceDevice to the driver for one node: its settings judged, its Secret and its CA read by name.
 
 use super::Devices;
+use super::keyring::Keyring;
+use super::renewal::Renewing;
 use crate::api::device::{FenceDevice, FenceDeviceSpec, TlsSettings, TlsVerification};
 use crate::api::drivers::{CaKind, CaReference, IpmiDriver, RedfishDriver};
 use crate::api::pdu::PduDriver;
-use crate::fence::address::Address;
+use crate::clock::Clock;
+use crate::fence::address::{Address, AddressRules};
 use crate::fence::credentials::{Credentials, CredentialsError, LOGIN};
 use crate::fence::ipmi::{self, Ipmi, IpmiSettings};
 use crate::fence::manual::Manual;
@@ -13,10 +16,10 @@ use crate::fence::redfish::{self, Redfish, RedfishSettings};
 use crate::fence::tls::CertificateCheck;
 use crate::fence::{DeviceError, FenceDriver};
 use crate::shell::client::ask;
-use crate::shell::lockout::Guarded;
+use crate::shell::lockout::{Guarded, Refusals};
 use crate::shell::serialized::Serialized;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::Api;
+use kube::{Api, Client};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -32,6 +35,8 @@ pub struct Access {
     pub driver: Arc<dyn FenceDriver>,
     /// Keys of the Secret whose value ended in a newline, which was dropped.
     pub trimmed_keys: Vec<&'static str>,
+    /// `resourceVersion` of the Secret; none: it needs none.
+    pub(super) secret_version: Option<String>,
 }
 
 impl Devices {
@@ -52,24 +57,11 @@ impl Devices {
     /// # Errors
     /// [`DeviceError`], with nothing sent to any device.
     pub async fn access(&self, device: &FenceDevice, node: &str) -> Result<Access, DeviceError> {
-        let spec = &device.spec;
-        let access = match spec {
-            FenceDeviceSpec {
-                redfish: Some(redfish),
-                ..
-            } => self.redfish(device, redfish, node).await,
-            FenceDeviceSpec {
-                ipmi: Some(ipmi), ..
-            } => self.ipmi(device, ipmi, node).await,
-            FenceDeviceSpec { pdu: Some(pdu), .. } => self.pdu(device, pdu).await,
-            FenceDeviceSpec {
-                manual: Some(_), ..
-            } => Ok(self.human()),
-            _ => Err(DeviceError::Unsupported {
-                driver: spec.driver_name(),
-            }),
-        }?;
-        let group = match (&spec.serialization_group, access.driver.endpoint()) {
+        let mut access = self.maker.make(device, node).await?;
+        if access.secret_version.is_some() {
+            access.driver = Arc::new(Renewing::new(&access, &self.maker, device, node));
+        }
+        let group = match (&device.spec.serialization_group, access.driver.endpoint()) {
             (Some(group), _) => format!("group {group}"),
             // A PDU does one thing at a time, for whichever of its machines.
             (None, endpoint) if endpoint != access.driver.target() => {
@@ -82,6 +74,49 @@ impl Devices {
             ..access
         })
     }
+}
+
+/// What drivers are made with.
+#[derive(Clone)]
+pub(super) struct Maker {
+    /// Reads Secrets and ConfigMaps.
+    pub(super) client: Client,
+    /// Where these are.
+    pub(super) namespace: String,
+    /// Where credentials may go.
+    pub(super) rules: Arc<AddressRules>,
+    /// Where the time comes from.
+    pub(super) clock: Clock,
+    /// Logins that were refused, of all accounts.
+    pub(super) refusals: Arc<Refusals>,
+    /// What SNMPv3 makes of Secrets.
+    pub(super) keyring: Arc<Keyring>,
+}
+
+impl Maker {
+    /// A driver with the Secret as it is now.
+    pub(super) async fn make(
+        &self,
+        device: &FenceDevice,
+        node: &str,
+    ) -> Result<Access, DeviceError> {
+        match &device.spec {
+            FenceDeviceSpec {
+                redfish: Some(redfish),
+                ..
+            } => self.redfish(device, redfish, node).await,
+            FenceDeviceSpec {
+                ipmi: Some(ipmi), ..
+            } => self.ipmi(device, ipmi, node).await,
+            FenceDeviceSpec { pdu: Some(pdu), .. } => self.pdu(device, pdu).await,
+            FenceDeviceSpec {
+                manual: Some(_), ..
+            } => Ok(self.human()),
+            spec => Err(DeviceError::Unsupported {
+                driver: spec.driver_name(),
+            }),
+        }
+    }
 
     /// Without a NodeFence nobody has been asked for a word.
     fn human(&self) -> Access {
@@ -89,6 +124,7 @@ impl Devices {
         Access {
             driver: Arc::new(Manual::new(Err(words), self.clock)),
             trimmed_keys: Vec::new(),
+            secret_version: None,
         }
     }
 
@@ -181,10 +217,12 @@ impl Devices {
         trimmed_keys: Vec<&'static str>,
     ) -> Access {
         let refusals = Arc::clone(&self.refusals);
+        let secret_version = Some(secret.1.clone());
         let driver = Guarded::new(Arc::new(driver), secret, refusals, self.clock);
         Access {
             driver: Arc::new(driver),
             trimmed_keys,
+            secret_version,
         }
     }
 
