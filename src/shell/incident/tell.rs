@@ -78,6 +78,10 @@ impl Round<'_> {
                 (Stage::Held, Some(hold)) => Some(hold.reason.to_owned()),
                 _ => None,
             },
+            escalated_reason: decision
+                .escalation
+                .as_ref()
+                .map(|(reason, _)| (*reason).to_owned()),
         });
     }
 

@@ -45,6 +45,8 @@ pub struct IncidentRow {
     pub deadline_wall: Option<Timestamp>,
     /// What holds it back: `MaxConcurrent`, `Paused`, ...
     pub held_reason: Option<String>,
+    /// Why it calls for a human: `FenceContradiction`, `DeviceFailed`, ...
+    pub escalated_reason: Option<String>,
 }
 
 /// A device that serves a node.
@@ -101,6 +103,12 @@ impl Snapshot {
         gauges.add(&table::STAGE_DEADLINE, rows, |it, gauge| {
             let labels = [&it.node, &it.policy, &it.stage];
             gauge.set_if(labels, it.deadline_wall.map(seconds))
+        })?;
+        gauges.add(&table::INCIDENT_ESCALATED, rows, |it, gauge| {
+            let Some(reason) = &it.escalated_reason else {
+                return Ok(());
+            };
+            gauge.set([&it.node, &it.policy, &it.fence, reason], 1.0)
         })?;
         gauges.add(&table::INCIDENTS_HELD, rows, |it, gauge| {
             let Some(reason) = &it.held_reason else {

@@ -68,6 +68,8 @@ metrics! {
         "When the open incident of the node entered its stage, in seconds since the epoch.";
     STAGE_DEADLINE = "incident_stage_deadline_timestamp_seconds", Gauge, ["node", "policy", "stage"],
         "When the stage of the node's open incident is late by its policy, in seconds since the epoch.";
+    INCIDENT_ESCALATED = "incident_escalated", Gauge, ["node", "policy", "incident", "reason"],
+        "1 while the open incident of the node calls for a human, by the reason of its condition Escalated.";
     INCIDENTS_HELD = "incidents_held", Gauge, ["policy", "reason"],
         "Open incidents that something holds back, by what it is.";
     INCIDENTS = "incidents_total", Counter, ["policy", "outcome"],

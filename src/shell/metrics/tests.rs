@@ -19,6 +19,7 @@ fn incident(node: &str, held: Option<&str>) -> IncidentRow {
         stage_started_wall: at(1_700_000_000),
         deadline_wall: held.is_none().then(|| at(1_700_000_120)),
         held_reason: held.map(str::to_owned),
+        escalated_reason: held.is_none().then(|| "FenceContradiction".to_owned()),
     }
 }
 
@@ -194,6 +195,10 @@ fn values_are_those_of_the_snapshot() {
         r#"incident_stage_deadline_timestamp_seconds{node="w1",policy="bm",stage="Fencing"}"#;
     assert_eq!(value(deadline), Some(1_700_000_120.0));
     assert_eq!(value(&deadline.replace("w1", "w2")), None);
+    let escalated =
+        r#"incident_escalated{incident="w1-x7",node="w1",policy="bm",reason="FenceContradiction"}"#;
+    assert_eq!(value(escalated), Some(1.0));
+    assert_eq!(value(&escalated.replace("w1", "w2")), None);
     assert_eq!(
         value(r#"incidents_held{policy="bm",reason="MaxConcurrent"}"#),
         Some(2.0)
