@@ -58,7 +58,7 @@ async fn keys_of_version_3_are_dropped_with_the_device_and_with_the_secret() {
     let cluster = Cluster::new().await;
     let keys = ["username", "authPassword", "privPassword"];
     let device = pdu("a", "w1", json!([3]), json!({}));
-    let kept = || format!("{:?}", cluster.devices.keyring).contains("Login");
+    let kept = || format!("{:?}", cluster.devices.maker.keyring).contains("Login");
     for by_device in [true, false] {
         put_secret(&cluster, &keys);
         cluster.devices.access(&device, "w1").await.expect("access");
