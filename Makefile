@@ -1,12 +1,12 @@
 # Everything that a developer or CI does. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help build test unit e2e demo lab bench-failover mutants generate clean
+.PHONY: help build test unit e2e demo lab bench-failover bench-devices mutants generate clean
 
 CARGO ?= cargo
 # e2e tests at the same time. Each has a cluster of 1 GiB to itself, and leaves its API server to the next test when all went well.
 # With so many clusters a Go program has no second core to look for: GOMAXPROCS=1 saves a tenth of the CPU time.
 E2E_THREADS ?= 10
-# Further arguments of `lab` and `bench-failover`: make lab ARGS="--kind real", make bench-failover ARGS="--runs 3 --verbose".
+# Further arguments of `lab` and the benchmarks: make lab ARGS="--kind real", make bench-failover ARGS="--runs 3 --verbose".
 ARGS ?=
 
 help: ## List the targets
@@ -43,6 +43,10 @@ lab: ## Leave a cluster with the operator up, and cut its machines' power at a p
 bench-failover: ## Power loss to Running elsewhere, split by stage, with and without the operator
 	$(CARGO) build --quiet --release --package node-fencing-operator --bins
 	$(CARGO) run --quiet --release --package e2e --bin lab -- bench-failover $(ARGS)
+
+bench-devices: ## 100 BMCs turned off by one process, one status, 1,000 devices at rest; fence_ipmilan and ipmitool beside it
+	$(CARGO) build --quiet --release --package node-fencing-operator --bins
+	$(CARGO) bench --quiet --package node-fencing-operator --bench devices -- $(ARGS)
 
 mutants: ## Remove each guard of the protocol in a copy: a test must notice (slow)
 	nice $(CARGO) test --package node-fencing-operator --test mutants -- --ignored --nocapture

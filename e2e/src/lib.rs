@@ -38,5 +38,6 @@ pub mod sushy;
 pub mod taints;
 pub mod timeline;
 pub mod toolchain;
+pub mod usage;
 pub mod volume;
 pub mod workload;

@@ -22,6 +22,7 @@ use crate::{
     ports::Port,
     process::{Guard, Process, Signal, Spec},
     toolchain::workspace,
+    usage::Usage,
 };
 
 /// Where `deploy/` puts the operator.
@@ -236,17 +237,9 @@ impl Operator {
         plain_http::get(self.port.number(), path).await
     }
 
-    /// Its resident memory in bytes, as the kernel counts it.
-    pub fn resident_bytes(&self) -> Result<u64> {
-        const FIELD: &str = "VmRSS:";
-        let pid = self.with(|process| Ok(process.pid()))?.as_raw_nonzero();
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-        let value = status
-            .lines()
-            .find_map(|line| line.strip_prefix(FIELD))
-            .context("no VmRSS")?;
-        let kibibytes: u64 = value.trim().trim_end_matches(" kB").parse()?;
-        Ok(kibibytes * 1024)
+    /// What it uses.
+    pub fn usage(&self) -> Result<Usage> {
+        Usage::of(self.with(|process| Ok(process.pid()))?.as_raw_nonzero())
     }
 
     /// Its log, all runs one after the other: JSON lines, and whatever a panic prints.

@@ -16,13 +16,13 @@ use crate::toolchain::lab_directory;
 const SPIN: &str = "while :; do :; done";
 
 /// One process a core, until this is dropped.
-pub(super) struct Awake {
+pub struct Awake {
     spinners: Vec<Process>,
 }
 
 impl Awake {
     /// Starts them. Needs taskset(1) and chrt(1) of util-linux.
-    pub(super) fn every_core() -> Result<Self> {
+    pub fn every_core() -> Result<Self> {
         let guard = Guard::start()?;
         let log = lab_directory().join("awake.log");
         let cores = thread::available_parallelism()?.get();
@@ -38,7 +38,7 @@ impl Awake {
     }
 
     /// Fails if a core was not kept awake all the time.
-    pub(super) fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         let checked = self.spinners.iter().try_for_each(Process::check);
         checked.context("the cores were not kept awake")
     }

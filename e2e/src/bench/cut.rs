@@ -82,7 +82,7 @@ impl Cut {
         let running = Timestamp::now();
         let fence = lab.wait_stage(&node, "Recovered").await?;
         lab.silent_after_proof(&fence).await?;
-        let resident_bytes = operator.resident_bytes()?;
+        let resident_bytes = operator.usage()?.resident_bytes;
         power_on(lab, &node).await?;
         tokio::time::sleep(AFTERMATH).await;
         let now = lab.workloads.wait_running(POD, LIMIT).await?;

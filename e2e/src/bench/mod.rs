@@ -7,10 +7,10 @@
 //! What is measured and how is [`cut`], under what condition [`awake`]; [`trace`] is for whoever wants to make the operator faster;
 //! [`report`] prints a block of Markdown, made to be pasted into the README as it is.
 
-mod awake;
+pub mod awake;
 mod cut;
 mod report;
-mod table;
+pub mod table;
 mod trace;
 
 use std::time::Duration;
@@ -21,7 +21,8 @@ use k8s_openapi::api::core::v1::Pod;
 
 use self::awake::Awake;
 use self::cut::Cut;
-use self::report::{Cores, Section};
+use self::report::Section;
+pub use self::report::{Cores, mib};
 use crate::lab::{Kind, LIMIT, Lab, Setup, available, has_taint};
 use crate::proxy::writes::QUARANTINE;
 use crate::workload::{Template, node_of, ready_status};
@@ -71,7 +72,7 @@ async fn measure(plan: &Plan, kind: Kind) -> Result<Section> {
 
     let operator = lab.operator().await?;
     lab.wait_protected().await?;
-    let idle_bytes = operator.resident_bytes()?;
+    let idle_bytes = operator.usage()?.resident_bytes;
     lab.policy("ConfirmOnly", cut::policy()).await?;
     let mut cuts = Vec::new();
     for number in 1..=plan.runs {

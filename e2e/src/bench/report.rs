@@ -27,7 +27,7 @@ pub(super) struct Section {
 }
 
 /// What the cores have done since the machine started, in ticks of the kernel. They are never idle, see [`super::awake`].
-pub(super) struct Cores {
+pub struct Cores {
     busy: f64,
     /// Wanted, and given to others by the hypervisor.
     stolen: f64,
@@ -35,7 +35,7 @@ pub(super) struct Cores {
 
 impl Cores {
     /// Until now. Source: proc_stat(5).
-    pub(super) fn now() -> Self {
+    pub fn now() -> Self {
         let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
         let all = text.lines().next().unwrap_or_default();
         let ticks: Vec<f64> = all.split_whitespace().flat_map(str::parse).collect();
@@ -47,7 +47,7 @@ impl Cores {
     }
 
     /// How much was taken from them since: figures of a machine that is shared are not those of a quiet one.
-    fn since(&self, before: &Self) -> String {
+    pub fn since(&self, before: &Self) -> String {
         let (busy, stolen) = (self.busy - before.busy, self.stolen - before.stolen);
         format!(
             "the hypervisor gave {:.0} % of their time to others",
@@ -190,6 +190,7 @@ fn writes(sections: &[Section]) -> Table {
     table
 }
 
-fn mib(bytes: u64) -> f64 {
+/// In mebibytes.
+pub fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }

@@ -5,20 +5,20 @@ use std::fmt;
 
 /// A heading and rows.
 #[derive(Debug)]
-pub(super) struct Table {
+pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// No rows yet; these are the columns.
-    pub(super) fn new(first: &str, others: impl IntoIterator<Item = String>) -> Self {
+    pub fn new(first: &str, others: impl IntoIterator<Item = String>) -> Self {
         let mut table = Self { rows: Vec::new() };
         table.words(first, others);
         table
     }
 
     /// A row of words.
-    pub(super) fn words(&mut self, name: &str, words: impl IntoIterator<Item = String>) {
+    pub fn words(&mut self, name: &str, words: impl IntoIterator<Item = String>) {
         let cells = std::iter::once(name.to_owned()).chain(words);
         self.rows.push(cells.collect());
     }
@@ -37,7 +37,7 @@ impl fmt::Display for Table {
 }
 
 /// `MEDIAN UNIT (MINIMUM to MAXIMUM)` with so many digits after the point; the median alone where all are shown alike.
-pub(super) fn spread(unit: &str, digits: usize, values: impl Iterator<Item = f64>) -> String {
+pub fn spread(unit: &str, digits: usize, values: impl Iterator<Item = f64>) -> String {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     let Some(median) = median(&values) else {

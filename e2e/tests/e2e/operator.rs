@@ -26,7 +26,7 @@ async fn starts_freezes_dies_and_ends_well() -> Result<()> {
     let (status, metrics) = operator.get("/metrics").await?;
     assert_eq!(status, StatusCode::OK);
     assert!(!metrics.is_empty());
-    assert!(operator.resident_bytes()? > 1 << 20);
+    assert!(operator.usage()?.resident_bytes > 1 << 20);
 
     operator.pause()?;
     let frozen = tokio::time::timeout(Duration::from_millis(500), operator.get("/livez")).await;

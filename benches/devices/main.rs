@@ -1,0 +1,105 @@
+//! `make bench-devices`: what it costs to turn off a hundred BMCs, to ask one for its status, and to look at a thousand in peace time.
+//!
+//! It is in this package and not in the lab, because [`off`] and [`status`] call the operator's own drivers and its confirm engine, which
+//! the lab does not know; [`rest`] runs the operator's binary on a lab. The devices are the lab's, in a process of their own
+//! ([`emulators`]), so that what a process is seen to use is the driver's. Beside ours the same devices are turned off and read by
+//! `fence_ipmilan` and `ipmitool`, in the same run. What is printed is a block of Markdown; progress goes to standard error.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a benchmark measures how long things take"
+)]
+
+mod emulators;
+mod off;
+mod ours;
+mod rest;
+mod status;
+mod theirs;
+
+use anyhow::{Result, ensure};
+use clap::{Parser, Subcommand, ValueEnum};
+use e2e::bench::Cores;
+use e2e::bench::awake::Awake;
+
+/// What devices cost.
+#[derive(Parser)]
+#[command(args_conflicts_with_subcommands = true)]
+struct Arguments {
+    /// How often 100 BMCs are turned off; for figures that mean something, at least 10. fence_ipmilan does it a fifth as often.
+    #[arg(long, default_value_t = 10)]
+    rounds: usize,
+    /// How often a status is read in each way; for figures that mean something, at least 20.
+    #[arg(long, default_value_t = 30)]
+    readings: usize,
+    /// Only this part; repeatable.
+    #[arg(long, value_name = "PART")]
+    only: Vec<Part>,
+    /// What cargo calls a benchmark with.
+    #[arg(long, hide = true)]
+    bench: bool,
+    #[command(subcommand)]
+    role: Option<Role>,
+}
+
+/// A part of the benchmark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// 100 BMCs are turned off and confirmed.
+    Off,
+    /// One status is read.
+    Status,
+    /// 1,000 devices in peace time.
+    Rest,
+}
+
+/// What this program is when it has started itself.
+#[derive(Subcommand)]
+enum Role {
+    /// So many emulated devices, until standard input ends.
+    #[command(hide = true)]
+    Emulate { ipmi: usize, redfish: usize },
+    /// The one process that turns off the BMCs that standard input names.
+    #[command(hide = true)]
+    TurnOff,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    // Fails only if there is one already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let arguments = Arguments::parse();
+    match arguments.role {
+        Some(Role::Emulate { ipmi, redfish }) => emulators::serve(ipmi, redfish).await,
+        Some(Role::TurnOff) => off::turn_off().await,
+        None => measure(&arguments).await,
+    }
+}
+
+async fn measure(arguments: &Arguments) -> Result<()> {
+    let Arguments {
+        rounds, readings, ..
+    } = *arguments;
+    ensure!(rounds > 0 && readings > 0, "no rounds, no figures");
+    let wants = |part| arguments.only.is_empty() || arguments.only.contains(&part);
+    let awake = Awake::every_core()?;
+    let before = Cores::now();
+    let mut blocks = Vec::new();
+    if wants(Part::Off) {
+        blocks.push(off::measure(rounds).await?);
+    }
+    if wants(Part::Status) {
+        blocks.push(status::measure(readings).await?);
+    }
+    if wants(Part::Rest) {
+        blocks.push(rest::measure().await?);
+    }
+    awake.check()?;
+    println!(
+        "Emulated devices in a process of their own, release build; {} cores for all of it, kept awake; {}. Median (minimum to maximum).\n",
+        std::thread::available_parallelism()?,
+        Cores::now().since(&before)
+    );
+    println!("{}", blocks.join("\n"));
+    Ok(())
+}
