@@ -15,6 +15,8 @@ use std::time::Duration;
 use tokio::net::UdpSocket;
 use tokio::task::JoinSet;
 
+/// Longer than anything takes on the busiest machine.
+pub const ENDLESS: Duration = Duration::from_secs(60);
 /// The community, which must show up nowhere.
 pub const COMMUNITY: &str = "correct horse battery staple";
 
@@ -29,6 +31,8 @@ pub struct Question {
     pub datagram: Vec<u8>,
     /// How many datagrams came before it.
     pub earlier: usize,
+    /// Who asks.
+    pub from: SocketAddr,
     request_id: Vec<u8>,
 }
 
@@ -58,7 +62,7 @@ impl Question {
         (bytes[0], element, rest)
     }
 
-    fn read(datagram: &[u8], earlier: usize) -> Self {
+    fn read(datagram: &[u8], earlier: usize, from: SocketAddr) -> Self {
         let (_, message, _) = Self::split(datagram);
         let (_, _version, rest) = Self::split(message);
         let (_, community, rest) = Self::split(rest);
@@ -80,6 +84,7 @@ impl Question {
             names,
             datagram: datagram.to_vec(),
             earlier,
+            from,
             request_id: request_id.to_vec(),
         }
     }
@@ -142,8 +147,7 @@ pub struct Agent {
     _tasks: JoinSet<()>,
 }
 
-/// An address that no other test has: a test that forges answers sends them to every port of 127.0.0.1, and the kernel gives a port
-/// that somebody still sends to to whoever asks next.
+/// An address that no other test has.
 pub fn own_address() -> Ipv4Addr {
     static NEXT: AtomicU16 = AtomicU16::new(1);
     let [high, low] = NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes();
@@ -167,7 +171,7 @@ impl Agent {
                 };
                 let question = {
                     let mut seen = seen.lock().unwrap();
-                    let question = Question::read(&buffer[..length], seen.len());
+                    let question = Question::read(&buffer[..length], seen.len(), from);
                     seen.push(question.clone());
                     question
                 };
@@ -190,6 +194,15 @@ impl Agent {
     /// Everything that arrived, in order.
     pub fn questions(&self) -> Vec<Question> {
         self.questions.lock().unwrap().clone()
+    }
+
+    /// Of each command that arrived, whether it is `immediateOff (2)`.
+    pub fn hard_offs(&self) -> Vec<bool> {
+        let questions = self.questions();
+        let commands = questions.iter().filter(|question| question.is_set);
+        commands
+            .map(|command| command.datagram.ends_with(&int(2)))
+            .collect()
     }
 
     /// The outlets of the commands that arrived.
@@ -240,8 +253,8 @@ pub fn settings_with(
             vec!["127.0.0.0/8".parse().unwrap()],
             Vec::new(),
         )),
-        call_timeout: Duration::from_secs(6),
-        command_timeout: Duration::from_secs(5),
+        call_timeout: ENDLESS,
+        command_timeout: ENDLESS,
         clock: Clock::SYSTEM,
     }
 }

@@ -1,7 +1,7 @@
 //! Bodies that are no document, too long, too deep, never ending: each ends by a limit, and none is ever read as off.
 
 use crate::bmc::{Act, reply, reply_with};
-use crate::device::{system, verdict};
+use crate::device::{hasty_verdict, system, verdict};
 use crate::reads::{always, verdict_on_body};
 
 #[tokio::test]
@@ -80,7 +80,7 @@ async fn a_body_over_one_mebibyte_is_refused_unread() {
 #[tokio::test]
 async fn tiny_chunks_and_endless_headers_end_by_a_limit() {
     let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
-    let reason = verdict(move |_| Act::Endless(head.clone(), b"1\r\n \r\n".to_vec())).await;
+    let reason = hasty_verdict(move |_| Act::Endless(head.clone(), b"1\r\n \r\n".to_vec())).await;
     assert!(
         matches!(reason.as_str(), "ProtocolError" | "Timeout"),
         "{reason}"
@@ -96,7 +96,7 @@ async fn tiny_chunks_and_endless_headers_end_by_a_limit() {
         "ProtocolError"
     );
     let informational = b"HTTP/1.1 100 Continue\r\n\r\n".to_vec();
-    let reason = verdict(move |_| Act::Endless(Vec::new(), informational.clone())).await;
+    let reason = hasty_verdict(move |_| Act::Endless(Vec::new(), informational.clone())).await;
     assert!(
         matches!(reason.as_str(), "ProtocolError" | "Timeout"),
         "{reason}"

@@ -166,31 +166,6 @@ async fn an_error_that_leaves_the_connection_whole_still_starts_a_new_session() 
 }
 
 #[tokio::test]
-async fn flapping_never_satisfies_the_window() {
-    let bmc = Bmc::plain(|request| {
-        let state = if request.earlier % 3 == 2 {
-            "\"On\""
-        } else {
-            "\"Off\""
-        };
-        Act::Send(reply("200 OK", &system(state)))
-    })
-    .await;
-    let mut seen = 0;
-    let stop_at_twelfth = |_: &_| {
-        seen += 1;
-        match seen {
-            12 => ControlFlow::Break("seen enough".to_owned()),
-            _ => ControlFlow::Continue(()),
-        }
-    };
-    let driver = driver(&bmc);
-    let session = driver.open();
-    let confirmation = confirm(&alone(PLAN), 0, &driver, session, stop_at_twelfth).await;
-    assert_eq!(confirmation.ended, Ended::Stopped("seen enough".to_owned()));
-}
-
-#[tokio::test]
 async fn a_device_that_hangs_ends_at_the_deadline() {
     let bmc = Bmc::plain(|request| match request.earlier {
         0 => Act::Send(reply("200 OK", &system("\"Off\""))),

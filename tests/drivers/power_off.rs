@@ -2,7 +2,6 @@
 
 use crate::bmc::{Act, Bmc, reply, reply_with};
 use crate::device::{RESET, SYSTEM, driver, service, settings_of, system, system_with};
-use node_fencing_operator::core::reading::PowerState;
 use node_fencing_operator::fence::redfish::{Redfish, RedfishSettings};
 use node_fencing_operator::fence::{DeviceError, FenceDriver, OffOutcome};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -97,15 +96,6 @@ async fn an_accepted_command_stays_accepted_when_its_body_is_garbage() {
     })
     .await;
     assert_eq!(power_off(&bmc).await, Ok(OffOutcome::Accepted));
-}
-
-#[tokio::test]
-async fn accepted_and_ignored_still_reads_on() {
-    let bmc = Bmc::plain(service("\"On\"")).await;
-    let mut session = driver(&bmc).open();
-    session.prepare_off().await.unwrap();
-    assert_eq!(session.force_off().await, Ok(OffOutcome::Accepted));
-    assert_eq!(session.observe().await.unwrap().state, PowerState::On);
 }
 
 #[tokio::test]

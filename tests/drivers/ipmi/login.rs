@@ -3,6 +3,7 @@
 use super::*;
 use e2e::ipmi::{Nonsense, Privilege, Reply, UnknownUser, Which};
 use node_fencing_operator::fence::Advice;
+use node_fencing_operator::fence::credentials::ALLOWED_HOSTS_ANNOTATION;
 
 #[tokio::test]
 async fn a_wrong_password_frees_its_slot_and_is_told_from_an_unknown_user() {
@@ -237,4 +238,28 @@ async fn a_password_or_user_that_ipmi_has_no_room_for_is_refused_with_its_length
         ..Settings::default()
     });
     assert!(longest.read().await.is_ok());
+}
+
+#[tokio::test]
+async fn an_address_that_is_not_allowed_gets_no_datagram() {
+    let bench = bench();
+    let forbidden = IpmiSettings {
+        rules: Arc::default(),
+        ..bench.settings()
+    };
+    assert_eq!(
+        verdict(&Ipmi::new(forbidden).unwrap()).await,
+        "AddressNotAllowed"
+    );
+    let user = bench.bmc.credentials();
+    let elsewhere = [(ALLOWED_HOSTS_ANNOTATION, "10.0.0.0/8")];
+    let excluded = IpmiSettings {
+        credentials: credentials(&user.username, &user.password, &elsewhere),
+        ..bench.settings()
+    };
+    assert_eq!(
+        verdict(&Ipmi::new(excluded).unwrap()).await,
+        "CredentialsInvalid"
+    );
+    assert!(bench.bmc.log().is_empty());
 }

@@ -1,7 +1,7 @@
 //! The one command: hard, said once, and what its answers mean.
 
 use super::*;
-use e2e::ipmi::{Nonsense, PowerBit, Reply, Which};
+use e2e::ipmi::{Nonsense, Reply, Which};
 use e2e::machine::Power;
 use node_fencing_operator::core::reading::PowerState;
 
@@ -47,28 +47,6 @@ async fn nothing_is_switched_that_was_not_prepared() {
     assert_eq!(session.force_off().await, Ok(OffOutcome::Accepted));
     assert_eq!(session.force_off().await.unwrap_err().reason(), "Refused");
     assert_eq!(commands(&bench), [0]);
-}
-
-#[tokio::test]
-async fn accepted_and_ignored_still_reads_on() {
-    let bench = bench();
-    bench
-        .bmc
-        .faults(|faults| faults.effect = e2e::ipmi::Effect::Ignored);
-    let mut session = bench.driver().open();
-    session.prepare_off().await.unwrap();
-    assert_eq!(session.force_off().await, Ok(OffOutcome::Accepted));
-    assert_eq!(session.observe().await.unwrap().state, PowerState::On);
-}
-
-#[tokio::test]
-async fn a_machine_that_reads_off_is_sent_the_command_all_the_same() {
-    let bench = bench();
-    bench
-        .bmc
-        .faults(|faults| faults.power = PowerBit::Says(false));
-    assert_eq!(bench.power_off().await, Ok(OffOutcome::Accepted));
-    assert!(!bench.plug.is_on());
 }
 
 #[tokio::test]
