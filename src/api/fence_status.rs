@@ -34,6 +34,12 @@ pub struct NodeFenceStatus {
     #[schemars(length(max = 64))]
     pub boot_id: Option<String>,
 
+    /// Why `spec.manualConfirmation` counts for nothing any more: a device or the kubelet answered that the machine is on. Never taken
+    /// back; whoever looks again confirms another NodeFence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub confirmation_refused: Option<String>,
+
     /// Value of the claim taint that is held now: the fencing token of the process that acts.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]

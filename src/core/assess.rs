@@ -8,6 +8,7 @@ mod words;
 
 use super::budget::healthy_min;
 use super::delay::Delayed;
+use super::identity::{one_and_the_same, same_device_words};
 use super::observed::{NodeView, Ready};
 use super::select::{Conflict, governing, matches};
 use super::stage::Stage;
@@ -53,6 +54,8 @@ pub struct World<'a> {
     pub delays: &'a [Delayed],
     /// What this process has found of a device (its name) and a node; the status of the device counts otherwise.
     pub found: &'a dyn Fn(&str, &str) -> Option<Readiness>,
+    /// What a device controls for the node of this name, as far as its settings say.
+    pub targets: &'a dyn Fn(&FenceDevice, &str) -> Vec<String>,
     /// Wall clock, for the times in the status.
     pub now: Timestamp,
 }
@@ -76,6 +79,8 @@ struct Tally<'a> {
     /// Levels that have a device for at least one node.
     levels_served: BTreeSet<&'a str>,
     conflicts: Vec<Conflict>,
+    /// Levels that need two devices which are one, in words.
+    same_device: Vec<String>,
 }
 
 /// Assesses all policies.
@@ -120,7 +125,7 @@ impl<'a> Tally<'a> {
         &mut self,
         policy: &'a NodeFencingPolicy,
         node: &'a NodeView,
-        devices: &Devices<'_>,
+        devices: &Devices<'a>,
     ) -> bool {
         let mode = policy.spec.fence.mode;
         let serving = devices.serving(node);
@@ -128,7 +133,7 @@ impl<'a> Tally<'a> {
         let mut is_protected =
             levels.is_empty() && serving.iter().any(|device| devices.can(device, node, mode));
         for level in levels {
-            let of_level: Vec<&FenceDevice> = serving
+            let of_level: Vec<_> = serving
                 .iter()
                 .copied()
                 .filter(|device| is_of_level(device, level))
@@ -137,8 +142,13 @@ impl<'a> Tally<'a> {
                 self.levels_served.insert(&level.name);
             }
             let can = |device: &&FenceDevice| devices.can(device, node, mode);
+            let same = devices.same(&of_level, level, node);
+            let are_apart = same.is_none();
+            self.same_device.extend(same);
             is_protected |= match level.require {
-                LevelRequirement::All => !of_level.is_empty() && of_level.iter().all(can),
+                LevelRequirement::All => {
+                    !of_level.is_empty() && are_apart && of_level.iter().all(can)
+                }
                 LevelRequirement::Any => of_level.iter().any(can),
             };
         }
@@ -184,6 +194,7 @@ struct Devices<'a> {
     by_node: BTreeMap<&'a str, Vec<&'a FenceDevice>>,
     fleets: Vec<&'a FenceDevice>,
     found: &'a dyn Fn(&str, &str) -> Option<Readiness>,
+    targets: &'a dyn Fn(&FenceDevice, &str) -> Vec<String>,
 }
 
 impl<'a> Devices<'a> {
@@ -192,6 +203,7 @@ impl<'a> Devices<'a> {
             by_node: BTreeMap::new(),
             fleets: Vec::new(),
             found: world.found,
+            targets: world.targets,
         };
         for device in world.devices {
             match &device.spec.node_name {
@@ -209,6 +221,25 @@ impl<'a> Devices<'a> {
             selector.is_some_and(|selector| matches(selector, &node.labels))
         });
         own.chain(fleets).copied().collect()
+    }
+
+    /// Two devices of a level that needs both are one and the same for this node, in words.
+    fn same(
+        &self,
+        of_level: &[&'a FenceDevice],
+        level: &FenceLevel,
+        node: &NodeView,
+    ) -> Option<String> {
+        if level.require == LevelRequirement::Any || of_level.len() < 2 {
+            return None;
+        }
+        let named = |device: &&'a FenceDevice| {
+            let name = device.metadata.name.as_deref().unwrap_or_default();
+            (name, (self.targets)(device, &node.name))
+        };
+        let named: Vec<_> = of_level.iter().map(named).collect();
+        let pair = one_and_the_same(&named)?;
+        Some(same_device_words(&level.name, pair, &node.name))
     }
 
     fn can(&self, device: &FenceDevice, node: &NodeView, mode: FenceMode) -> bool {

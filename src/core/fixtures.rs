@@ -198,6 +198,7 @@ pub fn proof(claim: &str) -> Proof {
         others: &[],
         require: Require::All,
         verification: &verification(),
+        word_until: None,
     };
     judge(&case, Duration::from_secs(14)).expect("a proof")
 }

@@ -214,6 +214,26 @@ pub fn duplicates(wires: &[Wire]) -> BTreeMap<(String, String), String> {
     blocked
 }
 
+/// Two devices of one node, each with what it controls, that are one and the same: no harm in different levels, but a level that needs
+/// both never reads them off together, because one of them always waits for the other's turn.
+pub fn one_and_the_same<'a>(devices: &[(&'a str, Vec<String>)]) -> Option<(&'a str, &'a str)> {
+    let mut known: BTreeMap<&[String], &str> = BTreeMap::new();
+    let devices = devices.iter().filter(|(_, targets)| !targets.is_empty());
+    for (name, targets) in devices {
+        if let Some(first) = known.insert(targets, name) {
+            return Some((first, name));
+        }
+    }
+    None
+}
+
+/// Why a level that needs both of these devices proves nothing, and the way out.
+pub fn same_device_words(level: &str, (first, second): (&str, &str), node: &str) -> String {
+    format!(
+        "level `{level}` needs all of its devices, and FenceDevice {first} and {second} are one and the same for Node {node}: they are never read off together; correct the address of one of them, or keep it out of the level by `deviceSelector`"
+    )
+}
+
 /// Most other nodes that are named in one message.
 const OTHERS_NAMED_MAX: usize = 5;
 

@@ -71,7 +71,7 @@ pub enum Approval {
 }
 
 /// What the NodeFence's status says of the time before this process. Bookkeeping only: no taint and no power command
-/// follows from it.
+/// follows from it, it only ever makes the rest stricter (S3).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Record {
     /// The evidence was stored: `out-of-service` of ours may have been set.
@@ -86,6 +86,8 @@ pub struct Record {
     pub attempts: u32,
     /// How long a human's word had been waited for.
     pub approval_waited: Duration,
+    /// A human's word that the machine is off was refused for good, in these words.
+    pub word_refuted: Option<String>,
 }
 
 /// The frozen settings of an incident, and the few inputs that may still stop or narrow it (S15).

@@ -1,7 +1,8 @@
 //! When do readings prove that a machine is down? The rule, and the only place that makes a [`Proof`].
 //!
 //! A proof cannot be stored, copied or made elsewhere: its fields are private and it implements neither Clone nor
-//! Deserialize. It names the claim under which it was won, and it dies 15 seconds after its last reading was asked for.
+//! Deserialize. It names the claim under which it was won, and it dies 15 seconds after its last reading was asked for, or with the
+//! human's word that it rests on.
 //! Deleting pods by force borrows one, setting the taint consumes one; the type system carries the rule from here.
 
 mod refusal;
@@ -131,6 +132,8 @@ pub struct Case<'a> {
     pub verification: &'a Verification,
     /// Something answers at the kubelet's port.
     pub kubelet_answers: bool,
+    /// A human's word, where the level rests on one, counts until then (time since boot), and so does what it proves.
+    pub word_until: Option<Duration>,
 }
 
 impl Case<'_> {
@@ -192,9 +195,10 @@ pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
         return Err(NotProven::KubeletAnswers { devices });
     }
     nothing_else_reads_on(case)?;
+    let dies = until + PROOF_LIFE;
     Ok(Proof {
         claim: case.claim.to_owned(),
-        valid_until: until + PROOF_LIFE,
+        valid_until: case.word_until.map_or(dies, |word| word.min(dies)),
     })
 }
 

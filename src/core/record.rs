@@ -39,6 +39,7 @@ pub fn read(status: &NodeFenceStatus, wall_now: Timestamp) -> Record {
             .any(|attempt| attempt.completion_time.is_none()),
         attempts: status.attempt_count.unwrap_or_default(),
         approval_waited: approval_waited(status, wall_now),
+        word_refuted: status.confirmation_refused.clone(),
     }
 }
 
@@ -72,6 +73,7 @@ pub fn stage(
     wall_now: Timestamp,
 ) {
     status.observed_generation = generation;
+    word_refused(status, memory);
     let succeeded = match decision.stage {
         Stage::Recovered => ConditionStatus::True,
         ended if ended.is_ended() => ConditionStatus::False,
@@ -130,6 +132,15 @@ pub fn stage(
         status.claim = None;
         // Nothing waits for it any more.
         complete_attempts(status, wall_now);
+    }
+}
+
+/// Writes down that a human's word counts for nothing any more, and why: a successor of this process must not believe it either.
+pub fn word_refused(status: &mut NodeFenceStatus, memory: &Memory) {
+    if let Some(words) = &memory.word_refuted {
+        status
+            .confirmation_refused
+            .get_or_insert_with(|| cut(words));
     }
 }
 

@@ -107,10 +107,18 @@ pub fn release(node: &NodeView, claim: &str, quarantine: Option<&str>) -> Option
     Some(patch(node, operations, None))
 }
 
+/// Was the machine proven down in the very boot that the Node reports, and was everything taken off it since?
+pub fn is_quarantined(node: &NodeView) -> bool {
+    let fenced = node
+        .taint(QUARANTINE)
+        .and_then(|(_, it)| it.value.as_deref());
+    !node.boot_id.is_empty() && fenced == Some(node.boot_id.as_str())
+}
+
 /// Takes the quarantine away from a node that has reported another boot than the one it was fenced with.
 pub fn lift_quarantine(node: &NodeView) -> Option<NodePatch> {
     let (index, element) = node.taint(QUARANTINE)?;
-    if node.boot_id.is_empty() || element.value.as_deref() == Some(node.boot_id.as_str()) {
+    if node.boot_id.is_empty() || is_quarantined(node) {
         return None;
     }
     let boot = json!({"op": "test", "path": "/status/nodeInfo/bootID", "value": node.boot_id});

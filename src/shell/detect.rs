@@ -196,6 +196,9 @@ impl Detector {
     /// The policy and the condition that ask for an incident of this node, and when.
     fn wanted(&mut self, node: &NodeView) -> Option<Wanted> {
         fenceable(node).ok()?;
+        if self.was_cleared(node) {
+            return None;
+        }
         let policies = self.context.caches.policies();
         let policy = governing(&policies, node).ok()??;
         let acts = policy.spec.pause_requests.is_empty() && unsupported(&policy.spec).is_none();
@@ -228,6 +231,13 @@ impl Detector {
             at,
             delay,
         })
+    }
+
+    /// An incident of this outage, a human's perhaps, has proven the machine down and everything is off it: a second one would find
+    /// nothing to do. Not so where the node was Ready since then with the boot that was fenced: that machine never went down (S22).
+    fn was_cleared(&self, node: &NodeView) -> bool {
+        let contradicted = self.contradicted.get(&node.name);
+        taint::is_quarantined(node) && contradicted.is_none_or(|boot| *boot != node.boot_id)
     }
 
     /// Takes note of the incident that last touched the node's machine. One that is known already goes on ageing.

@@ -9,7 +9,7 @@ mod access;
 mod keyring;
 mod renewal;
 
-pub use access::Access;
+pub use access::{Access, targets};
 
 use access::Maker;
 
@@ -65,6 +65,13 @@ impl Devices {
         self.turn_of(driver).try_lock_owned().ok()
     }
 
+    /// Does nobody talk to a device of this one's `serializationGroup` now? Asked before its Secret is read for nothing.
+    pub fn is_group_free(&self, device: &FenceDevice) -> bool {
+        let group = device.spec.serialization_group.as_ref();
+        let turn = group.map(|group| self.turn_named(group_name(group)));
+        turn.is_none_or(|turn| turn.try_lock().is_ok())
+    }
+
     fn turn_of(&self, driver: &dyn FenceDriver) -> Arc<Turn<()>> {
         self.turn_named(format!("target {}", driver.target()))
     }
@@ -113,6 +120,11 @@ impl Devices {
         self.duplicate(name, &node.name)
             .map_or_else(|| identity_rule(device, node), IdentityRule::Refused)
     }
+}
+
+/// The turn of a `serializationGroup`.
+fn group_name(group: &str) -> String {
+    format!("group {group}")
 }
 
 /// Turns that nobody waits for are thrown away once there are so many.

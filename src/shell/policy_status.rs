@@ -6,6 +6,7 @@
 use super::cache::{Caches, Change};
 use super::client::{AskError, ask, patch_params};
 use super::context::Delays;
+use super::devices::targets;
 use super::events::Events;
 use super::marks::{Marks, mark};
 use super::merge::status_patch;
@@ -190,6 +191,7 @@ impl PolicyStatuses {
             attachers: &attachers,
             delays: &self.delays.all(),
             found: &|device, node| self.prober.readiness(device, node),
+            targets: &targets,
             now: self.clock.wall(),
         })
     }

@@ -3,13 +3,14 @@
 //! What the NodeFence froze is used as it stands; devices are resolved live, because a corrected address must help a fence
 //! that runs. A policy that was deleted or narrowed only ever stops a fence before its taint (S15).
 
-use super::devices::{Devices, serving};
+use super::devices::{Devices, serving, targets};
 use crate::api::device::FenceDevice;
 use crate::api::fence::{ApprovalDecision, DesiredState, NodeFence, TriggerType};
 use crate::api::fence_status::NodeFenceStatus;
 use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::{ApprovalMode, FenceLevel, FenceMode, LevelRequirement};
 use crate::core::delay::{HeldCondition, Now, Since};
+use crate::core::identity::{one_and_the_same, same_device_words};
 use crate::core::incident::{Approval, Device, Level, Record, Settings};
 use crate::core::observed::NodeView;
 use crate::core::proof::{IdentityRule, Require, Verification};
@@ -119,7 +120,7 @@ pub fn settings(
 fn resolve_level(
     level: &FenceLevel,
     node: Option<&NodeView>,
-    (all, devices): (&Devices, &[FenceDevice]),
+    (all, fence_devices): (&Devices, &[FenceDevice]),
 ) -> Level {
     let selected = |device: &&FenceDevice| {
         let labels = device.metadata.labels.clone().unwrap_or_default();
@@ -129,7 +130,7 @@ fn resolve_level(
             .is_none_or(|selector| select::matches(selector, &labels))
     };
     let serving = node.map(|node| {
-        serving(devices, node)
+        serving(fence_devices, node)
             .into_iter()
             .filter(selected)
             .map(|device| Device {
@@ -145,6 +146,11 @@ fn resolve_level(
     });
     let mut devices: Vec<Device> = serving.into_iter().flatten().collect();
     devices.sort_by(|one, other| one.name.cmp(&other.name));
+    if level.require == LevelRequirement::All
+        && let Some(node) = node
+    {
+        refuse_the_same_twice(&level.name, &node.name, &mut devices, fence_devices);
+    }
     // A word beside a device would spare it the question whether it is refuted: it stands in a level of its own, or not at all.
     let is_mixed =
         devices.iter().any(|device| device.manual) && !devices.iter().all(|device| device.manual);
@@ -164,6 +170,33 @@ fn resolve_level(
         retry_period: Duration::from_secs(level.retry_period_seconds.into()),
         timeout: Duration::from_secs(level.timeout_seconds.into()),
         devices,
+    }
+}
+
+/// Two devices that are one are never read off together, so a level that needs both is not even begun with: it says why, and the
+/// next one has its turn.
+fn refuse_the_same_twice(
+    level: &str,
+    node: &str,
+    devices: &mut [Device],
+    fence_devices: &[FenceDevice],
+) {
+    let of_level = |device: &&FenceDevice| {
+        let name = device.metadata.name.as_deref();
+        devices.iter().any(|own| Some(own.name.as_str()) == name)
+    };
+    let of_level = fence_devices.iter().filter(of_level);
+    let named = of_level.map(|device| {
+        let name = device.metadata.name.as_deref().unwrap_or_default();
+        (name, targets(device, node))
+    });
+    let named: Vec<_> = named.collect();
+    let Some(pair) = one_and_the_same(&named) else {
+        return;
+    };
+    let words = same_device_words(level, pair, node);
+    for device in devices.iter_mut().filter(|device| device.name == pair.1) {
+        device.identity = IdentityRule::Refused(words.clone());
     }
 }
 

@@ -23,7 +23,7 @@ pub struct Serialized {
 struct SerializedSession {
     session: Box<dyn FenceSession>,
     group: Arc<Mutex<()>>,
-    /// Kept from a preparation to its command.
+    /// Kept from a preparation to its command, or taken ahead for the next call.
     prepared: Option<OwnedMutexGuard<()>>,
 }
 
@@ -101,6 +101,13 @@ impl FenceSession for SerializedSession {
         .boxed()
     }
 
+    fn take_turn_now(&mut self) -> bool {
+        if self.prepared.is_none() {
+            self.prepared = Arc::clone(&self.group).try_lock_owned().ok();
+        }
+        self.prepared.is_some()
+    }
+
     fn probe(&mut self) -> BoxFuture<'_, Result<Probe, DeviceError>> {
         async {
             let _turn = self.turn().await;
@@ -137,6 +144,13 @@ mod tests {
         assert!(poll!(&mut other.observe()).is_pending());
         one.force_off().await.expect("commanded");
         other.observe().await.expect("its turn");
+        // A look in peace time does not wait, and nobody waits for one that has not begun.
+        assert!(other.take_turn_now() && other.take_turn_now());
+        assert!(!one.take_turn_now());
+        assert!(poll!(&mut one.observe()).is_pending());
+        other.observe().await.expect("with the turn that it took");
+        assert!(one.take_turn_now());
+        one.observe().await.expect("with the turn that it took");
         one.prepare_off().await.expect("prepared");
         // Given up: without its claim nothing is commanded.
         drop(one);

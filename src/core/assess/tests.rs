@@ -2,6 +2,8 @@ use super::*;
 use crate::api::fence::NodeFenceStatus;
 use crate::core::observed::ConditionView;
 use serde_json::{Value, json};
+mod found;
+mod same;
 mod waits;
 
 const NOW: i64 = 1_000_000;
@@ -114,6 +116,7 @@ impl Cluster {
             attachers: &self.attachers,
             delays: &self.delays,
             found: &|_, _| None,
+            targets: &same::target,
             now: wall(NOW),
         })
     }
@@ -379,22 +382,4 @@ fn a_fleet_is_ready_for_the_nodes_it_does_not_name() {
     for (device, node, expected) in table {
         assert_eq!(stored_readiness(&device, node), expected);
     }
-}
-
-#[test]
-fn what_this_process_has_found_counts_before_the_status() {
-    let cluster = Cluster::healthy(vec![policy("p", json!({}))]);
-    let devices: Vec<&FenceDevice> = cluster.devices.iter().collect();
-    let assessment = assess(&World {
-        policies: &cluster.policies,
-        nodes: &cluster.nodes,
-        devices: &devices,
-        fences: &[],
-        attachers: &BTreeSet::new(),
-        delays: &[],
-        found: &|_, node| (node == "w2").then_some(Readiness::NotReady),
-        now: wall(NOW),
-    });
-    assert_eq!(assessment.protected.get("w2"), Some(&false));
-    assert_eq!(assessment.protected.get("w1"), Some(&true));
 }

@@ -69,6 +69,14 @@ fn verdict(
         let status = if tally.protected == 0 { False } else { True };
         return (status, "LevelWithoutDevice", words);
     }
+    if let Some(first) = tally.same_device.first() {
+        let more = match tally.same_device.len() - 1 {
+            0 => String::new(),
+            others => format!(" (and so for {others} more)"),
+        };
+        let status = if tally.protected == 0 { False } else { True };
+        return (status, "SameDeviceTwice", format!("{first}{more}"));
+    }
     if tally.protected == 0 && mode != FenceMode::Observe {
         let words = format!(
             "none of its {selected} nodes could be fenced: no FenceDevice is ready for them; see `kubectl get fencedevices`"

@@ -3,7 +3,7 @@
 use super::super::incident::{
     Decision, Device, DeviceOrder, Effect, Level, Memory, Settings, Sight,
 };
-use super::super::proof::{NotProven, Require};
+use super::super::proof::{NotProven, Require, speaks_against};
 use super::super::reading::{PowerState, Reading};
 use super::super::word::heard;
 use std::time::Duration;
@@ -203,6 +203,18 @@ pub(super) fn answer<'a>(device: &Device, sights: &'a [Sight]) -> Result<&'a Rea
         .check(&device.name, &reading.identity)
         .map_err(wrong)?;
     Ok(reading)
+}
+
+/// The first of these devices that said last that the machine has power, and how ([`speaks_against`]).
+pub(super) fn against<'a>(
+    mut devices: impl Iterator<Item = &'a Device>,
+    sights: &'a [Sight],
+) -> Option<(&'a Device, &'a Reading)> {
+    devices.find_map(|device| {
+        let sight = sights.iter().find(|sight| sight.device == device.name)?;
+        let reading = sight.reading.as_ref().ok()?;
+        speaks_against(&device.identity, reading).then_some((device, reading))
+    })
 }
 
 /// AND or OR over the level's devices.

@@ -292,6 +292,9 @@ fn read_record(settings: &Settings, memory: &mut Memory, now: Duration) {
     }
     memory.record_read = true;
     memory.is_due = settings.record.due;
+    memory
+        .word_refuted
+        .clone_from(&settings.record.word_refuted);
     // An off of the process before us may still be on its way (S23).
     if settings.record.unresolved {
         memory.unresolved_until = Some(now + settings.late_effect);

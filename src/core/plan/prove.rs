@@ -12,6 +12,7 @@ use super::super::proof::{Case, NotProven, Proof, Verification, judge};
 use super::super::quiesce::{name_some, newcomers, stuck};
 use super::super::stage::Stage;
 use super::super::taint;
+use super::super::word::heard;
 use super::claimed::{abort, drop_claim, failed, try_again};
 use super::level::{fail, in_trouble, names, order, unresolved};
 use super::{Moment, act, poll, wait};
@@ -60,6 +61,7 @@ pub(super) fn prove(
         return wait(Stage::Verifying, words).until(poll(m, t.now, Duration::from_secs(1)));
     };
     let verification = verification(s, m, node, level);
+    let word = level.is_manual().then(|| heard(s, t.now));
     let case = Case {
         claim: &held.value,
         node_uid: &held.uid,
@@ -73,8 +75,15 @@ pub(super) fn prove(
         require: level.require,
         verification: &verification,
         kubelet_answers: o.kubelet_answers || m.kubelet_answered,
+        word_until: word
+            .as_ref()
+            .and_then(|word| Some(word.as_ref().ok()?.valid_until)),
     };
-    match judge(&case, t.now) {
+    let judged = match word {
+        Some(Err(words)) => Err(NotProven::NoWord(words)),
+        Some(Ok(_)) | None => judge(&case, t.now),
+    };
+    match judged {
         Ok(proof) => use_proof(s, m, node, lease_now.renew_time.clone(), proof, o, t),
         Err(NotProven::Stale { .. }) => {
             m.readings = None;
@@ -230,6 +239,7 @@ fn use_proof(
     m.failures = 0;
     m.rounds = 0;
     m.last_failure = None;
+    m.level_failures.clear();
     m.alarm = None;
     if !m.evidence {
         let evidence = Evidence {

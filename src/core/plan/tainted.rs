@@ -5,15 +5,17 @@
 //! keeps its taint until it has booted anew.
 
 use super::super::incident::{
-    Attempt, Decision, DeviceOrder, Effect, Level, Memory, OwnClaim, Settings, Sight,
+    Attempt, Decision, Device, DeviceOrder, Effect, Level, Memory, OwnClaim, Settings, Sight,
 };
 use super::super::observed::{NodeView, Observed};
-use super::super::reading::PowerState;
+use super::super::reading::{PowerState, Reading};
 use super::super::release::{Hindrance, attachments_left, booted_anew, hindrance, never_went_down};
 use super::super::stage::Stage;
 use super::super::taint;
 use super::claimed::forget_other_devices;
-use super::level::{answer, current_level, judge_level, lost_device, names, order, state_word};
+use super::level::{
+    against, answer, current_level, judge_level, lost_device, names, order, state_word,
+};
 use super::{Moment, act, close, poll, wait};
 use crate::api::settings::{FenceMode, ReleaseMode};
 use std::time::Duration;
@@ -79,7 +81,7 @@ pub(super) fn step(
         );
         return decision.escalated("FenceContradiction", words);
     }
-    match regressed(m) {
+    match regressed(s, m) {
         Some(words) if !new_boot => decision.escalated("FenceRegressed", words),
         _ => decision,
     }
@@ -143,7 +145,7 @@ fn release(
             let words = format!("everything has detached; {waits_for}");
             return wait(Stage::AwaitingRelease, words).until(again);
         }
-        if let Err(words) = off_now(m, level, t) {
+        if let Err(words) = off_now(s, m, level, t) {
             return wait(
                 Stage::AwaitingRelease,
                 format!("everything has detached; {words}"),
@@ -187,18 +189,14 @@ fn release(
 }
 
 /// Off, read by the right machine's device, after everything had detached and just now.
-fn off_now(m: &Memory, level: Option<&Level>, t: &Moment) -> Result<(), String> {
+fn off_now(s: &Settings, m: &Memory, level: Option<&Level>, t: &Moment) -> Result<(), String> {
     let level = level
         .ok_or("no FenceDevice serves the node any more: whether it is still off cannot be read")?;
     if let Some(words) = lost_device(m, level) {
         return Err(words);
     }
-    if let Some(on) = m
-        .sights
-        .iter()
-        .find(|sight| sight.state() == PowerState::On)
-    {
-        return Err(format!("FenceDevice {} reads On", on.device));
+    if let Some((device, reading)) = has_power(s, m) {
+        return Err(format!("FenceDevice {} {}", device.name, reads(reading)));
     }
     let since = m.drained.unwrap_or(t.now);
     judge_level(level, |device| {
@@ -207,12 +205,7 @@ fn off_now(m: &Memory, level: Option<&Level>, t: &Moment) -> Result<(), String> 
         }
         let reading = answer(device, &m.sights).map_err(|failure| failure.words)?;
         if reading.state != PowerState::Off || !reading.faults.is_empty() {
-            return Err(format!(
-                "FenceDevice {} reads {} ({})",
-                device.name,
-                state_word(reading.state),
-                reading.raw
-            ));
+            return Err(format!("FenceDevice {} {}", device.name, reads(reading)));
         }
         if reading.asked < since || t.now.saturating_sub(reading.asked) > NOW_LIFE {
             return Err(READ_ONCE_MORE.to_owned());
@@ -241,12 +234,15 @@ fn watch_power(
     }
     let settled = m.reoff_settles_at.is_none_or(|at| t.now >= at);
     // Once everything has detached, a machine that is powered on again is the recovery that a release may wait for.
-    let came_back = m.drained.is_none() && is_on(m);
+    let came_back = m.drained.is_none() && has_power(s, m).is_some();
     let lives = came_back || never_went_down(node, s.boot_id.as_deref());
     if lives && level.is_manual() {
         // Nobody is asked to cut it by hand where a device can.
         let serves = |level: &&Level| !level.devices.is_empty() && !level.is_manual();
-        let reads_on = s.levels.iter().position(|level| reads_on(m, level));
+        let reads_on = s
+            .levels
+            .iter()
+            .position(|level| against(level.devices.iter(), &m.sights).is_some());
         let first = || s.levels.iter().position(|level| serves(&level));
         if let Some(index) = reads_on.or_else(first) {
             m.level = index;
@@ -321,27 +317,27 @@ fn asked_or_failed(sight: &Sight) -> Duration {
     reading.map_or(sight.at, |reading| reading.asked)
 }
 
-/// Does a device of this level read On?
-fn reads_on(m: &Memory, level: &Level) -> bool {
-    let is_own = |sight: &&Sight| level.devices.iter().any(|own| own.name == sight.device);
-    let mut sights = m.sights.iter().filter(is_own);
-    sights.any(|sight| sight.state() == PowerState::On)
+/// The device that said last that the machine has power, or is between on and off. One that names another machine says nothing of
+/// this one; one that cannot name any is heard.
+fn has_power<'a>(s: &'a Settings, m: &'a Memory) -> Option<(&'a Device, &'a Reading)> {
+    let devices = s.levels.iter().flat_map(|level| &level.devices);
+    against(devices, &m.sights)
 }
 
-/// Does a device read On?
-fn is_on(m: &Memory) -> bool {
-    m.sights.iter().any(|sight| sight.state() == PowerState::On)
+/// The state, and the device's own word for it where that is another one.
+fn reads(reading: &Reading) -> String {
+    match (state_word(reading.state), &reading.raw) {
+        (state, raw) if state == raw => format!("reads {state}"),
+        (state, raw) => format!("reads {state} ({raw})"),
+    }
 }
 
 /// The machine came back while something was still attached to it.
-fn regressed(m: &Memory) -> Option<String> {
+fn regressed(s: &Settings, m: &Memory) -> Option<String> {
     if m.drained.is_some() {
         return None;
     }
-    let on = m
-        .sights
-        .iter()
-        .find(|sight| sight.state() == PowerState::On)?;
+    let (device, reading) = has_power(s, m)?;
     let stays = "the taint stays until the machine is off or has booted anew";
     let what_now = match m.reoffs >= REOFFS_MAX && m.attempt.is_none() {
         true => format!(
@@ -350,8 +346,10 @@ fn regressed(m: &Memory) -> Option<String> {
         false => stays.to_owned(),
     };
     Some(format!(
-        "FenceDevice {} reads On while `out-of-service` stands ({} off command(s) since): {what_now}",
-        on.device, m.reoffs
+        "FenceDevice {} reads {} while `out-of-service` stands ({} off command(s) since): {what_now}",
+        device.name,
+        state_word(reading.state),
+        m.reoffs
     ))
 }
 

@@ -5,17 +5,16 @@
 
 use super::super::budget::Hold;
 use super::super::incident::{
-    Approval, Decision, Device, DeviceOrder, Effect, Level, Memory, OwnClaim, Settings, Sight,
+    Approval, Decision, DeviceOrder, Effect, Level, Memory, OwnClaim, Settings, Sight,
 };
 use super::super::observed::{NodeView, Observed, Ready};
-use super::super::proof::speaks_against;
 use super::super::reading::PowerState;
 use super::super::stage::Stage;
 use super::super::taint;
 use super::ending::ended;
 use super::level::{
-    DEVICE_FAILED, Failure, ROUND_PAUSE_MAX, answer, current_level, fail, heed_word, in_trouble,
-    judge_level, names, note_devices, order, state_word,
+    DEVICE_FAILED, Failure, ROUND_PAUSE_MAX, against, answer, current_level, fail, heed_word,
+    in_trouble, judge_level, names, note_devices, order, state_word,
 };
 use super::{Moment, act, close, wait};
 use crate::api::settings::{ApprovalTimeout, FenceMode};
@@ -247,6 +246,7 @@ fn seen_through(
     // proof has settled it.
     if m.contradictions == 0 {
         m.last_failure = None;
+        m.level_failures.remove(&level.name);
         m.alarm = None;
     }
     let decide_at = s.not_before.saturating_sub(CLAIM_AHEAD);
@@ -350,13 +350,8 @@ fn usable(
 
 /// A human's word counts only where no device says that the machine is on (S21).
 fn refuted(s: &Settings, level: &Level, sights: &[Sight]) -> Option<String> {
-    let reads_on = |device: &Device| {
-        let sight = sights.iter().find(|sight| sight.device == device.name)?;
-        let reading = sight.reading.as_ref().ok()?;
-        speaks_against(&device.identity, reading)
-            .then(|| (device.name.clone(), reading.raw.clone()))
-    };
-    let (name, raw) = s.witnesses(level).find_map(reads_on)?;
+    let (device, reading) = against(s.witnesses(level), sights)?;
+    let (name, raw) = (&device.name, &reading.raw);
     Some(format!(
         "the confirmation is refused because a device says that the machine is on: FenceDevice {name} reads {raw}; cut the machine's power, or correct the device if it is wired to another machine, and confirm another NodeFence"
     ))

@@ -108,6 +108,9 @@ pub enum NotProven {
         /// Its age in milliseconds.
         age_ms: u128,
     },
+    /// The human's word that the level rests on counts no more.
+    #[error("{0}")]
+    NoWord(String),
     /// The level has no device.
     #[error("no device has been read")]
     NoDevice,

@@ -105,6 +105,7 @@ fn judged(change: impl FnOnce(&mut Good)) -> Result<Proof, NotProven> {
         require: good.require,
         verification: &good.verification,
         kubelet_answers: false,
+        word_until: None,
     };
     judge(&case, good.now)
 }

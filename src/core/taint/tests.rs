@@ -130,6 +130,8 @@ fn a_release_takes_both_taints_and_leaves_quarantine() {
 #[test]
 fn quarantine_is_lifted_only_by_another_boot() {
     let quarantined = |boot: &str| node(vec![taint(QUARANTINE, boot, "NoSchedule")]);
+    assert!(is_quarantined(&quarantined("boot-1")) && !is_quarantined(&quarantined("boot-0")));
+    assert!(!is_quarantined(&node(Vec::new())));
     assert_eq!(lift_quarantine(&quarantined("boot-1")), None);
     let mut silent = quarantined("boot-0");
     silent.boot_id = String::new();

@@ -177,3 +177,27 @@ async fn the_cache_tells_whose_claim_is_looked_after() {
         assert_eq!(is_read, ended);
     }
 }
+
+/// A human's NodeFence has proven the machine down and has ended: its policy opens no second one for the same outage. One that was
+/// Ready since then with the same boot never went down, and is fenced again when it fails again.
+#[tokio::test]
+async fn a_machine_that_was_proven_down_in_this_boot_is_not_fenced_twice() {
+    let quarantined = |ready: &str, boot: &str| {
+        let mut node = node(ready, false, false);
+        let taint = json!({"key": QUARANTINE, "value": boot, "effect": "NoSchedule"});
+        node["spec"]["taints"] = json!([taint]);
+        node
+    };
+    for (boot, opened) in [("boot-1", 0), ("boot-0", 1)] {
+        let down = quarantined("Unknown", boot);
+        let mut lab = Lab::new(down.clone(), Some(policy()), vec![fence(true)]).await;
+        lab.cluster.put(NODE, 200, down);
+        assert_eq!(lab.writes().await.0, opened, "fenced in {boot}");
+    }
+    let down = quarantined("Unknown", "boot-1");
+    let mut lab = Lab::new(down.clone(), Some(policy()), vec![fence(true)]).await;
+    lab.cluster.put(NODE, 200, quarantined("True", "boot-1"));
+    lab.writes().await;
+    lab.cluster.put(NODE, 200, down);
+    assert_eq!(lab.writes().await.0, 1);
+}

@@ -1,8 +1,8 @@
 //! From a FenceDevice to the driver for one node: its settings judged, its Secret and its CA read by name.
 
-use super::Devices;
 use super::keyring::Keyring;
 use super::renewal::Renewing;
+use super::{Devices, group_name};
 use crate::api::device::{FenceDevice, FenceDeviceSpec, TlsSettings, TlsVerification};
 use crate::api::drivers::{CaKind, CaReference, IpmiDriver, RedfishDriver};
 use crate::api::pdu::PduDriver;
@@ -62,7 +62,7 @@ impl Devices {
             access.driver = Arc::new(Renewing::new(&access, &self.maker, device, node));
         }
         let group = match (&device.spec.serialization_group, access.driver.endpoint()) {
-            (Some(group), _) => format!("group {group}"),
+            (Some(group), _) => group_name(group),
             // A PDU does one thing at a time, for whichever of its machines.
             (None, endpoint) if endpoint != access.driver.target() => {
                 format!("endpoint {endpoint}")
@@ -331,7 +331,7 @@ impl Maker {
 }
 
 /// What the device controls, as its settings name it, without reading a Secret; nothing when they name nothing.
-pub(super) fn targets(device: &FenceDevice, node: &str) -> Vec<String> {
+pub fn targets(device: &FenceDevice, node: &str) -> Vec<String> {
     let target = match &device.spec {
         FenceDeviceSpec { pdu: Some(pdu), .. } => return pdu::targets(pdu).unwrap_or_default(),
         FenceDeviceSpec {

@@ -164,7 +164,7 @@ impl Round<'_> {
         // While the policy's wait lasts nothing happens that is worth a write.
         let since = since.max(self.incident.moments.not_before);
         let old_enough = now.saturating_sub(since) >= STAGE_WRITE_AFTER;
-        if old_enough && self.worth_writing() {
+        if (old_enough || self.is_urgent()) && self.worth_writing() {
             let reply = self.write_status().await;
             if reply != Reply::Done {
                 // The record only: it is written again with the next look.
@@ -186,6 +186,12 @@ impl Round<'_> {
         })
     }
 
+    /// What a successor of this process would have to know at once.
+    fn is_urgent(&self) -> bool {
+        let refused = |status: &NodeFenceStatus| status.confirmation_refused.is_some();
+        refused(&self.incident.status) != refused(&self.incident.stored.status)
+    }
+
     /// Words that only count up are not worth a write.
     fn worth_writing(&self) -> bool {
         let told = |status: &NodeFenceStatus| {
@@ -201,7 +207,13 @@ impl Round<'_> {
                     )
                 })
                 .collect();
-            (conditions, status.volumes.clone(), status.attempts.clone())
+            let refused = status.confirmation_refused.clone();
+            (
+                conditions,
+                status.volumes.clone(),
+                status.attempts.clone(),
+                refused,
+            )
         };
         told(&self.incident.status) != told(&self.incident.stored.status)
     }

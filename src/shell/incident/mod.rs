@@ -60,6 +60,8 @@ pub struct Incident {
     /// What was made beside the claim.
     early: Option<EarlyDrivers>,
     told: Option<(Stage, Option<&'static str>)>,
+    /// An approval has been heard of.
+    is_approved: bool,
 }
 
 /// The record as the API server has it, as far as this process knows.
@@ -112,6 +114,7 @@ impl Incidents {
             ahead: None,
             early: None,
             told: None,
+            is_approved: false,
         }));
         self.0
             .lock()

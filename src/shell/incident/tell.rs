@@ -4,7 +4,7 @@ use super::Round;
 use crate::api::fence::NodeFence;
 use crate::api::fence_status::Attempt;
 use crate::clock;
-use crate::core::incident::{Decision, Settings};
+use crate::core::incident::{Approval, Decision, Settings};
 use crate::core::observed::Observed;
 use crate::core::record;
 use crate::core::stage::Stage;
@@ -38,6 +38,7 @@ impl Round<'_> {
         }
         let escalation = decision.escalation.as_ref().map(|(reason, _)| *reason);
         self.show(settings, observed, decision);
+        self.tell_of_approval(settings);
         let incident = &mut *self.incident;
         let told = Some((decision.stage, escalation));
         if incident.told == told {
@@ -61,6 +62,21 @@ impl Round<'_> {
         self.context
             .events
             .publish(note(self.fence, warning, &reason, words));
+    }
+
+    /// Whoever approves an incident that waits for nobody must not think that it goes on because of that.
+    fn tell_of_approval(&mut self, settings: &Settings) {
+        let Approval::Approved(user) = &settings.approval else {
+            return;
+        };
+        let before = self.incident.told.map(|(stage, _)| stage);
+        if std::mem::replace(&mut self.incident.is_approved, true) {
+            return;
+        }
+        if let Some(words) = before.and_then(|stage| approved_for_nothing(user, stage)) {
+            let note = note(self.fence, false, "ApprovalNotNeeded", &words);
+            self.context.events.publish(note);
+        }
     }
 
     /// The incident's row in the metrics.
@@ -122,6 +138,16 @@ impl Round<'_> {
     }
 }
 
+/// What an approval that comes in this stage has to be answered with; none: it is what was waited for.
+fn approved_for_nothing(user: &str, stage: Stage) -> Option<String> {
+    let waits = matches!(stage, Stage::AwaitingApproval | Stage::Held);
+    (!waits).then(|| {
+        format!(
+            "nothing waits for `spec.approval` of {user}: the incident is in stage {stage}; the approval counts only if a brake should hold it before its claim"
+        )
+    })
+}
+
 /// None if either is not known, or if they are the other way round.
 fn between(from: Option<Timestamp>, until: Option<Timestamp>) -> Option<Duration> {
     Duration::try_from(until?.duration_since(from?)).ok()
@@ -136,5 +162,24 @@ fn note(fence: &NodeFence, warning: bool, reason: &str, words: &str) -> Note {
         reason: reason.to_owned(),
         action: "Fence".to_owned(),
         message: words.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_approval_that_nobody_waited_for_is_answered() {
+        for stage in [Stage::AwaitingApproval, Stage::Held] {
+            assert_eq!(approved_for_nothing("alice", stage), None);
+        }
+        for stage in [Stage::Checking, Stage::Verifying, Stage::Detaching] {
+            let words = approved_for_nothing("alice", stage).expect("words");
+            assert!(
+                words.contains("alice") && words.contains(&stage.to_string()),
+                "{words}"
+            );
+        }
     }
 }

@@ -128,6 +128,9 @@ impl Prober {
 
     /// None while somebody else talks to the device.
     async fn probe(&self, device: &FenceDevice, node: &str) -> Option<Answer> {
+        if !self.devices.is_group_free(device) {
+            return None;
+        }
         let access = match self.devices.access(device, node).await {
             Ok(access) => access,
             Err(error) => {
@@ -139,9 +142,13 @@ impl Prober {
         };
         let driver = access.driver;
         let _turn = self.devices.turn_now(driver.as_ref())?;
+        let mut session = driver.open();
+        // What the others of its group take is not this device's time, nor may a fence of one of them wait for a queue of probes.
+        if !session.take_turn_now() {
+            return None;
+        }
         let limit = Duration::from_secs(device.spec.probe.timeout_seconds.into()) + GRACE;
         let begun = self.clock.since_boot();
-        let mut session = driver.open();
         let answer = timeout(limit, session.probe()).await;
         let took = self.clock.since_boot().saturating_sub(begun);
         self.metrics.probe_duration(driver.name(), took);

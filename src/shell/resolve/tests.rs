@@ -130,7 +130,9 @@ fn a_word_of_the_future_is_known_for_one() {
     for (seconds, is_ahead) in [(-900, false), (0, false), (60, false), (61, true)] {
         let time = jiff::Timestamp::from_second(seconds).expect("a second");
         let mut fence = fence("ConfirmOnly", 2);
-        let word = json!({"user": "alice", "reason": "dark", "nodeUID": "uid-1", "time": time});
+        let word = json!({
+            "statement": "IVerifiedTheNodeIsPoweredOff", "user": "alice", "reason": "dark", "nodeUID": "uid-1", "time": time,
+        });
         fence.spec.manual_confirmation = Some(serde_json::from_value(word).expect("a word"));
         let mut moments = Moments {
             not_before: Duration::ZERO,
@@ -143,4 +145,43 @@ fn a_word_of_the_future_is_known_for_one() {
         let word = super::word(&fence, moments).expect("a word");
         assert_eq!(word.is_ahead, is_ahead, "{seconds} s");
     }
+}
+
+/// Under the claim they would wait for each other's turn until time is up, and nobody would know why.
+#[tokio::test]
+async fn two_devices_that_are_one_are_not_both_believed_by_a_level_that_needs_both() {
+    let context = Cluster::new().await.context();
+    let refused = |require: &str, systems: [&str; 2]| {
+        let devices: Vec<FenceDevice> = ["bmc-1", "bmc-2"]
+            .into_iter()
+            .zip(systems)
+            .map(|(name, system)| {
+                let mut device = device(name);
+                if let Some(redfish) = &mut device.spec.redfish {
+                    redfish.system_id = Some(system.to_owned());
+                }
+                device
+            })
+            .collect();
+        let level = json!({"name": "both", "require": require});
+        let level = resolve_level(
+            &serde_json::from_value(level).expect("a level"),
+            Some(&node("7")),
+            (context.devices.as_ref(), &devices),
+        );
+        let said = level
+            .devices
+            .iter()
+            .filter_map(|device| match &device.identity {
+                IdentityRule::Refused(words) => Some(words.clone()),
+                _ => None,
+            });
+        said.filter(|words| words.contains("one and the same"))
+            .collect::<Vec<_>>()
+    };
+    let said = refused("All", ["1", "1"]);
+    assert_eq!(said.len(), 1);
+    assert!(said[0].contains("FenceDevice bmc-1 and bmc-2"), "{said:?}");
+    assert!(refused("All", ["1", "2"]).is_empty());
+    assert!(refused("Any", ["1", "1"]).is_empty());
 }

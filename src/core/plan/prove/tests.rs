@@ -1,9 +1,11 @@
 //! What may follow from a proof dies with it.
 
 use super::*;
+use crate::core::delay::{Now, Since};
 use crate::core::fixtures::{claimed, drained, lease, off_readings, own_claim, pod, settings};
 use crate::core::proof::IdentityRule;
 use crate::core::quiesce::Quiesce;
+use crate::core::word::{WORD_LIFE, Word};
 use std::collections::BTreeSet;
 
 const CLAIM_VALUE: &str = "fence-n1";
@@ -98,4 +100,66 @@ fn pods_that_were_read_one_by_one_are_no_list() {
     };
     assert!(!quiesced(None));
     assert!(quiesced(Some(BTreeSet::new())));
+}
+
+/// S21: whoever gave the word answers for a quarter of an hour. What it proves dies with it, though the reading is younger than a proof
+/// may be; and a word that has expired proves nothing, however long it was read before.
+#[test]
+fn what_a_human_s_word_proves_dies_with_the_word() {
+    let expires = WORD_LIFE;
+    let mut by_hand = settings();
+    by_hand.levels[0].devices[0].manual = true;
+    by_hand.levels[0].devices[0].identity = IdentityRule::Skip;
+    by_hand.word = Some(Word {
+        user: "alice".to_owned(),
+        node_uid: "uid-1".to_owned(),
+        given: Since::at(
+            jiff::Timestamp::UNIX_EPOCH,
+            Now {
+                boot: Duration::ZERO,
+                wall: jiff::Timestamp::UNIX_EPOCH,
+            },
+        ),
+        is_ahead: false,
+    });
+    let decided = |now: Duration| {
+        let mut readings = off_readings();
+        readings[0].identity = IdentityRule::Skip;
+        for (reading, before) in readings[0].readings.iter_mut().zip([60, 5]) {
+            reading.asked = expires - Duration::from_secs(before);
+            reading.answered = reading.asked;
+        }
+        let mut memory = Memory {
+            claim: Some(own_claim(CLAIM_VALUE)),
+            quiesce: Quiesce {
+                since: Some(Duration::from_secs(10)),
+                listed: Some(BTreeSet::new()),
+                ..Quiesce::default()
+            },
+            lease_before: Some(lease()),
+            readings: Some(readings),
+            pods: Some(Vec::new()),
+            evidence: true,
+            word_heeded: true,
+            ..Memory::default()
+        };
+        let observed = Observed {
+            node: Seen::Present(claimed(CLAIM_VALUE)),
+            lease: Seen::Present(lease()),
+            ..drained()
+        };
+        let moment = Moment {
+            now,
+            nonce: "n2".to_owned(),
+        };
+        crate::core::plan::step(&by_hand, &mut memory, &observed, &moment)
+    };
+    let second = Duration::from_secs(1);
+    match decided(expires - second).effect {
+        Effect::Taint(patch) => assert_eq!(patch.valid_until, Some(expires)),
+        other => panic!("{other:?}"),
+    }
+    let late = decided(expires);
+    assert_eq!(late.effect, Effect::Wait);
+    assert!(late.words.contains("minutes old"), "{}", late.words);
 }

@@ -87,11 +87,14 @@ fn sight(state: PowerState, at: u64) -> Sight {
 }
 
 fn decide(s: &Settings, m: &mut Memory, o: &Observed, seconds: u64) -> Decision {
-    let moment = Moment {
+    crate::core::plan::step(s, m, o, &moment(seconds))
+}
+
+fn moment(seconds: u64) -> Moment {
+    Moment {
         now: Duration::from_secs(seconds),
         nonce: "00000002".to_owned(),
-    };
-    crate::core::plan::step(s, m, o, &moment)
+    }
 }
 
 #[test]
@@ -168,4 +171,47 @@ fn somebody_elses_taint_under_our_claim_is_left_to_them() {
     after_crash.record.evidence = true;
     let decision = decide(&after_crash, &mut Memory::default(), &o, 100);
     assert!(matches!(decision.effect, Effect::Device { .. }));
+}
+
+/// A machine between on and off has power, and it is this one's unless the device names another: one that can name none is heard.
+#[test]
+fn whoever_says_that_the_machine_has_power_is_heard_unless_it_is_another_machine() {
+    let other = || Some("99999999-2222-4333-8444-555555555555".to_owned());
+    let own = || Some(fixtures::MACHINE.to_owned());
+    let is = || IdentityRule::Is(fixtures::MACHINE.to_owned());
+    let table = [
+        (PowerState::On, is(), own(), true),
+        (PowerState::Transitional, is(), own(), true),
+        (PowerState::On, is(), None, true),
+        (PowerState::On, IdentityRule::NotPinned, own(), true),
+        (PowerState::On, is(), other(), false),
+        (PowerState::Unknown, is(), own(), false),
+        (PowerState::Off, is(), own(), false),
+    ];
+    for (state, identity, named, heard) in table {
+        let mut s = settings(FenceMode::ConfirmOnly);
+        s.levels.push(Level {
+            name: "second".to_owned(),
+            ..fixtures::level()
+        });
+        s.levels[1].devices[0].name = "witness".to_owned();
+        s.levels[1].devices[0].identity = identity;
+        let mut said = sight(state, 99);
+        said.device = "witness".to_owned();
+        if let Ok(reading) = &mut said.reading {
+            reading.identity.system_uuid = named.clone();
+        }
+        let mut m = Memory {
+            tainted: true,
+            sights: vec![sight(PowerState::Off, 99), said],
+            ..Memory::default()
+        };
+        let came_back = decide(&s, &mut m.clone(), &observed(stuck()), 100).escalation;
+        let came_back = came_back.is_some_and(|(reason, _)| reason == "FenceRegressed");
+        assert_eq!(came_back, heard, "{state:?} {named:?}");
+        // Nor does it let the taint go, once everything has detached.
+        m.drained = Some(Duration::from_secs(98));
+        let off = off_now(&s, &m, s.levels.first(), &moment(100));
+        assert_eq!(off.is_err(), heard, "{state:?} {named:?}: {off:?}");
+    }
 }
