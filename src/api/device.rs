@@ -8,22 +8,25 @@
     reason = "each printer column has a type and a path"
 )]
 
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::crd::{rule, rule_at};
 use super::selector::LabelSelector;
-use super::{conditions, crd};
 
+pub use super::device_status::{
+    BmcInfo, DeviceNodes, FenceDeviceStatus, PinnedSystem, PowerState, SystemInfo,
+};
 pub use super::drivers::{
     AwsDriver, AzureDriver, BareMetalHostDriver, CaKind, CaReference, FenceAgentDriver,
     FenceAgentParameter, GcpDriver, GrpcDriver, IpmiDriver, IpmiPrivilege, ManualDriver,
     OpenstackDriver, RedfishDriver, TlsSettings, TlsVerification, VsphereDriver, WebhookDriver,
 };
 pub use super::pdu::PduDriver;
+
+/// Annotation of a FenceDevice that asks for a probe at once, by the time of the request (RFC 3339). Each time is answered once.
+pub const PROBE_REQUESTED_AT: &str = "nodefencing.io/probe-requested-at";
 
 /// How to reach the power of one machine, or of a fleet.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -245,7 +248,8 @@ pub enum IdentityCheck {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProbeSettings {
-    /// Pause between two probes, in seconds.
+    /// Pause between two probes, in seconds. For one at once, annotate the FenceDevice with `nodefencing.io/probe-requested-at` and the
+    /// time of now (RFC 3339).
     #[schemars(range(min = 30, max = 86_400))]
     pub period_seconds: u32,
 
@@ -261,126 +265,4 @@ impl Default for ProbeSettings {
             timeout_seconds: 15,
         }
     }
-}
-
-/// Power of a machine as its device reports it: Off only if the device says exactly that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum PowerState {
-    /// The machine has power.
-    On,
-    /// The machine has no power: the device said exactly its word for off, and no fault bit was set.
-    Off,
-    /// On its way from one to the other.
-    Transitional,
-    /// Anything else: null, missing, paused, suspended, a value the driver does not know, or no answer.
-    Unknown,
-}
-
-/// What the last probes found.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct FenceDeviceStatus {
-    /// `metadata.generation` this status was derived from.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub observed_generation: Option<i64>,
-
-    /// `Ready`, and its parts `Reachable`, `CredentialsValid` and `IdentityVerified`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "conditions::schema")]
-    pub conditions: Vec<Condition>,
-
-    /// Name of the driver.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 63))]
-    pub driver: Option<String>,
-
-    /// Power of the machine at the last probe; only for a device of one node.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub power_state: Option<PowerState>,
-
-    /// When the device was last probed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crd::time")]
-    pub last_probe_time: Option<Timestamp>,
-
-    /// When a probe last succeeded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crd::time")]
-    pub last_success_time: Option<Timestamp>,
-
-    /// The machine as the device describes it; only for a device of one node.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub system: Option<SystemInfo>,
-
-    /// The identity of each node's machine, pinned while that node was Ready. A device that names another one is refused.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 1000), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["nodeName"]))]
-    pub systems: Vec<PinnedSystem>,
-
-    /// The device's nodes in numbers.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub nodes: Option<DeviceNodes>,
-
-    /// Nodes for which the device is not ready, by name; the first 50.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 50), inner(length(max = 253)), extend("x-kubernetes-list-type" = "set"))]
-    pub not_ready_nodes: Vec<String>,
-}
-
-/// The machine as the device describes it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct SystemInfo {
-    /// SMBIOS system UUID.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64))]
-    pub uuid: Option<String>,
-    /// Manufacturer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 128))]
-    pub vendor: Option<String>,
-    /// Model.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 128))]
-    pub model: Option<String>,
-    /// Serial number of the system.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 128))]
-    pub serial_number: Option<String>,
-    /// Version of the device's firmware.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 128))]
-    pub firmware: Option<String>,
-}
-
-/// The identity of one node's machine, pinned while the node was Ready.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PinnedSystem {
-    /// The Node.
-    #[schemars(length(min = 1, max = 253))]
-    pub node_name: String,
-    /// Its uid: a Node created anew under the same name is pinned anew.
-    #[serde(rename = "nodeUID")]
-    #[schemars(length(min = 1, max = 64))]
-    pub node_uid: String,
-    /// SMBIOS system UUID that the device named.
-    #[schemars(length(min = 1, max = 64))]
-    pub uuid: String,
-    /// Serial number that the device named.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 128))]
-    pub serial_number: Option<String>,
-}
-
-/// The device's nodes in numbers.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct DeviceNodes {
-    /// Nodes the device is for.
-    #[schemars(range(min = 0, max = 100_000))]
-    pub total: u32,
-    /// Of these: the device is ready to fence them.
-    #[schemars(range(min = 0, max = 100_000))]
-    pub ready: u32,
 }

@@ -11,6 +11,7 @@
 pub mod conditions;
 pub mod crd;
 pub mod device;
+pub mod device_status;
 pub mod drivers;
 pub mod fence;
 pub mod fence_status;

@@ -45,6 +45,8 @@ use crate::core::reading::{Identity, Reading};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use std::fmt;
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// A configured fence device for one node.
 pub trait FenceDriver: fmt::Debug + Send + Sync {
@@ -137,4 +139,38 @@ pub struct Probe {
     pub certificate_expiry: Option<Timestamp>,
     /// What stands in the way of a hard power-off; none when the device offers it.
     pub off_denied: Option<DeviceError>,
+    /// The IPMI cipher suites that the device lists, by number; none where it lists none.
+    pub cipher_suites: Vec<u8>,
+    /// Its clock; none where it has none, has not set it or does not tell. Nothing is decided by it.
+    pub clock: Option<DeviceClock>,
+}
+
+/// What a device's clock shows, and what ours showed when it said so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceClock {
+    /// The device's.
+    pub time: Timestamp,
+    /// Ours.
+    pub ours: Timestamp,
+}
+
+impl DeviceClock {
+    /// By how many seconds the device is ahead of us; negative: behind.
+    #[must_use]
+    pub fn ahead_seconds(&self) -> i64 {
+        self.time.duration_since(self.ours).as_secs()
+    }
+}
+
+/// How long a probe waits for the device's clock at most, once it knows everything that matters.
+const CLOCK_TIME_MAX: Duration = Duration::from_secs(3);
+
+/// The device's clock, within what is left of the call's time and without any error: a probe does not fail for it.
+async fn clock_within(
+    limit: Duration,
+    gone: Duration,
+    question: impl Future<Output = Option<DeviceClock>>,
+) -> Option<DeviceClock> {
+    let left = limit.saturating_sub(gone).min(CLOCK_TIME_MAX);
+    timeout(left, question).await.ok().flatten()
 }

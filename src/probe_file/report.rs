@@ -56,6 +56,9 @@ struct Answer {
     model: Option<String>,
     firmware: Option<String>,
     power_restore_policy: Option<String>,
+    cipher_suites: Vec<u8>,
+    clock_time: Option<String>,
+    clock_ahead_seconds: Option<i64>,
     certificate_expiry: Option<String>,
 }
 
@@ -136,6 +139,9 @@ impl Report {
             model: probe.model.clone(),
             firmware: probe.firmware.clone(),
             power_restore_policy: probe.power_restore_policy.clone(),
+            cipher_suites: probe.cipher_suites.clone(),
+            clock_time: probe.clock.map(|clock| clock.time.to_string()),
+            clock_ahead_seconds: probe.clock.map(|clock| clock.ahead_seconds()),
             certificate_expiry: probe.certificate_expiry.map(|expiry| expiry.to_string()),
         });
         self.verdict = Verdict::Clean;
@@ -234,6 +240,18 @@ impl fmt::Display for Answer {
             writeln!(f, "machine      {}", machine.join(", "))?;
         }
         writeln!(f, "restores     {}", or_none(&self.power_restore_policy))?;
+        if !self.cipher_suites.is_empty() {
+            let suites: Vec<String> = self.cipher_suites.iter().map(u8::to_string).collect();
+            writeln!(f, "suites       {}", suites.join(", "))?;
+        }
+        if let (Some(time), Some(ahead)) = (&self.clock_time, self.clock_ahead_seconds) {
+            let differs = match ahead {
+                0 => "as ours".to_owned(),
+                1.. => format!("{ahead} s ahead of ours"),
+                _ => format!("{} s behind ours", ahead.unsigned_abs()),
+            };
+            writeln!(f, "clock        {time}, {differs}")?;
+        }
         match &self.certificate_expiry {
             Some(expiry) => writeln!(f, "certificate  valid until {expiry}"),
             None => Ok(()),

@@ -320,3 +320,53 @@ async fn a_probe_tells_who_the_machine_is_and_that_it_can_be_cut_off() {
     );
     assert!(bmc.commands().is_empty());
 }
+
+/// The clock stands with the Manager, which not every service has and not every user may read: a probe does not fail for it, nor is a
+/// password sent elsewhere for it.
+#[tokio::test]
+async fn the_manager_s_clock_is_shown_and_no_fault_of_it_fails_a_probe() {
+    const MANAGER: &str = "/redfish/v1/Managers/1";
+    let elsewhere = Bmc::plain(always(reply("200 OK", "{}"))).await;
+    let far = format!("http://{}{MANAGER}", elsewhere.address);
+    let shown = async |link: &str, answer: Vec<u8>| {
+        let managed = format!(r#""Links":{{"ManagedBy":[{{"@odata.id":"{link}"}}]}},"Actions""#);
+        let document = system("\"On\"").replace(r#""Actions""#, &managed);
+        let script = move |request: &Request| match request.path.as_str() {
+            SYSTEM => Act::Send(reply("200 OK", &document)),
+            MANAGER if answer.is_empty() => Act::Hang,
+            MANAGER => Act::Send(answer.clone()),
+            _ => Act::Send(reply("404 Not Found", "{}")),
+        };
+        let bmc = Bmc::plain(script).await;
+        let probe = driver(&bmc).open().probe().await.expect("a probe");
+        probe.clock.map(|clock| clock.time.to_string())
+    };
+    let says = |time: &str| reply("200 OK", &format!(r#"{{"DateTime":{time}}}"#));
+    let table = [
+        (
+            MANAGER,
+            says(r#""2026-11-21T02:00:00+01:00""#),
+            Some("2026-11-21T01:00:00Z"),
+        ),
+        (
+            MANAGER,
+            says(r#""2026-11-21T01:00:00.5Z""#),
+            Some("2026-11-21T01:00:00.5Z"),
+        ),
+        (MANAGER, says(r#""yesterday""#), None),
+        (MANAGER, says("null"), None),
+        (MANAGER, reply("403 Forbidden", "{}"), None),
+        (MANAGER, reply("200 OK", "<html>"), None),
+        (MANAGER, Vec::new(), None),
+        (far.as_str(), says(r#""2026-11-21T01:00:00Z""#), None),
+    ];
+    for (link, answer, expected) in table {
+        let words = String::from_utf8_lossy(&answer).into_owned();
+        assert_eq!(
+            shown(link, answer).await.as_deref(),
+            expected,
+            "{link} {words}"
+        );
+    }
+    assert!(elsewhere.requests().is_empty());
+}

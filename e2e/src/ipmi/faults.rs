@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{
     crypto::Suite,
-    message::{APP, CHASSIS},
+    message::{APP, CHASSIS, STORAGE},
 };
 use crate::actuator::Effect;
 
@@ -49,6 +49,8 @@ pub struct IpmiFaults {
     pub power_bits: u8,
     /// What the machine does when its supply comes back.
     pub restore_policy: RestorePolicy,
+    /// What its clock shows, in seconds since 1970; it has none if not set.
+    pub sel_time: Option<u32>,
     /// What an accepted power command does to the machine.
     pub effect: Effect,
     /// Completion code for a power-off when the machine is off already (0xD5 is seen); accepted if not set.
@@ -189,6 +191,8 @@ impl Which {
     pub const SET_PRIVILEGE: Self = Self::Command(APP, 0x3B);
     /// Close Session.
     pub const CLOSE_SESSION: Self = Self::Command(APP, 0x3C);
+    /// Get SEL Time.
+    pub const SEL_TIME: Self = Self::Command(STORAGE, 0x48);
     /// Get Channel Cipher Suites.
     pub const CIPHER_SUITES: Self = Self::Command(APP, 0x54);
 }

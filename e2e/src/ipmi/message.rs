@@ -7,6 +7,8 @@ use super::wire::Reader;
 /// Network functions.
 pub(super) const CHASSIS: u8 = 0x00;
 pub(super) const APP: u8 = 0x06;
+/// Network function: logs and inventories.
+pub(super) const STORAGE: u8 = 0x0A;
 
 /// Completion codes.
 pub(super) mod code {

@@ -270,6 +270,8 @@ impl Session {
             firmware: None,
             certificate_expiry: None,
             power_restore_policy: None,
+            cipher_suites: Vec::new(),
+            clock: None,
             // Whether the account may write is only known to whoever writes.
             off_denied: None,
         })

@@ -6,6 +6,7 @@
 
 use crate::core::reading::{Identity, PowerState};
 use crate::fence::error::printable;
+use jiff::Timestamp;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -36,6 +37,8 @@ pub struct System {
     pub firmware: Option<String>,
     /// `PowerRestorePolicy`.
     pub power_restore_policy: Option<String>,
+    /// Path of the Manager that manages it (`Links.ManagedBy`), the first.
+    pub manager: Option<String>,
     /// The action `#ComputerSystem.Reset`, or why there is none that can be used.
     pub reset: Result<Reset, String>,
 }
@@ -102,6 +105,7 @@ pub fn system(document: &Value) -> Result<System, String> {
         model: word(document, "Model"),
         firmware: word(document, "BiosVersion"),
         power_restore_policy: word(document, "PowerRestorePolicy"),
+        manager: manager(document),
         reset: reset(document),
     })
 }
@@ -212,6 +216,20 @@ pub fn local_path(path: &str) -> Result<String, String> {
         "the link \"{}\" leads out of {ROOT}, and no other link is followed",
         printable(path, 120)
     ))
+}
+
+/// The first Manager of a system, if its path is one of the same service.
+fn manager(document: &Value) -> Option<String> {
+    let path = document.pointer("/Links/ManagedBy/0/@odata.id")?.as_str()?;
+    local_path(path).ok()
+}
+
+/// `DateTime` of a Manager (DSP0268).
+pub fn date_time(document: &Value) -> Option<Timestamp> {
+    let text = document.get("DateTime")?.as_str()?;
+    text.parse()
+        .ok()
+        .filter(|_| text.len() <= WORD_CHARACTERS_MAX)
 }
 
 /// A text field that says something.

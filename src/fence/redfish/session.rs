@@ -8,7 +8,7 @@ use crate::core::reading::{Identity, Reading};
 use crate::fence::error::printable;
 use crate::fence::http::{Client, Reply};
 use crate::fence::limit::Limit;
-use crate::fence::{DeviceError, FenceSession, OffOutcome, Probe};
+use crate::fence::{DeviceClock, DeviceError, FenceSession, OffOutcome, Probe, clock_within};
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
 use http::StatusCode;
@@ -65,8 +65,15 @@ impl FenceSession for Session {
     }
 
     fn probe(&mut self) -> BoxFuture<'_, Result<Probe, DeviceError>> {
-        let limit = self.limit(self.driver.call_timeout);
-        async move { limit.on(self.look()).await }.boxed()
+        async move {
+            let (limit, clock) = (self.driver.call_timeout, self.driver.clock);
+            let begun = clock.since_boot();
+            let (mut probe, manager) = self.limit(limit).on(self.look()).await?;
+            let gone = clock.since_boot().saturating_sub(begun);
+            probe.clock = clock_within(limit, gone, self.manager_time(manager)).await;
+            Ok(probe)
+        }
+        .boxed()
     }
 }
 
@@ -197,14 +204,24 @@ impl Session {
         }
     }
 
-    async fn look(&mut self) -> Result<Probe, DeviceError> {
+    /// `DateTime` of the Manager. Whatever goes wrong says nothing: not every user may read it, nor has every service one.
+    async fn manager_time(&mut self, manager: Option<String>) -> Option<DeviceClock> {
+        let document = self.get(&manager?).await.ok()?;
+        Some(DeviceClock {
+            time: parse::date_time(&document)?,
+            ours: self.driver.clock.wall(),
+        })
+    }
+
+    /// What a fence would need, and the path of the Manager.
+    async fn look(&mut self) -> Result<(Probe, Option<String>), DeviceError> {
         let (reading, system) = self.read().await?;
         let off_denied = match self.off_path(system.reset).await {
             Ok(_) => None,
             Err(denial @ DeviceError::Refused { .. }) => Some(denial),
             Err(error) => return Err(error),
         };
-        Ok(Probe {
+        let probe = Probe {
             reading,
             vendor: system.vendor,
             model: system.model,
@@ -212,7 +229,10 @@ impl Session {
             power_restore_policy: system.power_restore_policy,
             certificate_expiry: self.http.expiry().filter(|_| self.driver.dates_count),
             off_denied,
-        })
+            cipher_suites: Vec::new(),
+            clock: None,
+        };
+        Ok((probe, system.manager))
     }
 
     /// Path of the system: the one in the settings, or the only one there is.

@@ -20,14 +20,14 @@ use super::events::Events;
 use super::metrics::{DeviceRow, Metrics};
 use super::stop::Stop;
 use crate::api::conditions::{self, ConditionStatus, IDENTITY_VERIFIED, REACHABLE};
-use crate::api::device::FenceDevice;
+use crate::api::device::{FenceDevice, PROBE_REQUESTED_AT};
 use crate::clock::Clock;
 use crate::core::assess::Readiness;
 use crate::fence::{DeviceError, Probe};
 use jiff::Timestamp;
 use judge::Finding;
-use kube::Client;
 use kube::runtime::reflector::ObjectRef;
+use kube::{Client, ResourceExt};
 use schedule::Pair;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -196,6 +196,17 @@ impl Known {
             last_success: status.last_success_time,
         }
     }
+}
+
+/// The request for a probe, word for word.
+fn request(device: &FenceDevice) -> Option<&String> {
+    device.annotations().get(PROBE_REQUESTED_AT)
+}
+
+/// The time of the request for a probe, if there is one; the error is what stands there instead.
+fn requested(device: &FenceDevice) -> Option<Result<Timestamp, String>> {
+    let said = request(device)?;
+    Some(said.trim().parse().map_err(|_| said.clone()))
 }
 
 fn is_true(status: &str) -> Option<bool> {

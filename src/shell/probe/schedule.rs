@@ -1,16 +1,21 @@
 //! When is which device probed for which node?
 //!
 //! Pure. A pair that is new, whose device or Node was replaced or changed, whose Node has just turned Ready or whose incident
-//! has just ended is due at once; one that was found well by an earlier process somewhere within its period; after that every
+//! has just ended is due at once, and one that a human has asked for nearly so; one that was found well by an earlier process somewhere within its period; after that every
 //! period with a jitter, so that a thousand BMCs that were once probed together do not stay together. After a failure a pair
 //! is looked at sooner, because one lost packet should not read "not ready" for a whole period.
 
+use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 /// Pause after the first failure; each further one doubles it, up to the period.
 const RETRY_PAUSE: Duration = Duration::from_secs(30);
+/// A request is answered this long after the last probe at the earliest, so that nobody can make the operator hammer a BMC.
+const REQUEST_PAUSE: Duration = Duration::from_secs(10);
+/// A request for a whole fleet is spread over this time.
+const FLEET_SPREAD: Duration = Duration::from_secs(30);
 /// Pause while somebody else talks to the device.
 const BUSY_PAUSE: Duration = Duration::from_secs(2);
 
@@ -38,6 +43,10 @@ pub struct Wanted {
     pub period: Duration,
     /// The stored status says that the device is ready for this node.
     pub known_well: bool,
+    /// A human asked for a probe at this time, and none has been made since.
+    pub requested: Option<Timestamp>,
+    /// The device serves many nodes: a request for all of them is spread over a while.
+    pub fleet: bool,
 }
 
 /// How a probe ended.
@@ -62,6 +71,10 @@ struct Slot {
     due: Duration,
     failures: u32,
     probes: u32,
+    /// The request that was heard of last; each is answered once.
+    requested: Option<Timestamp>,
+    /// When the last probe ended.
+    ended: Option<Duration>,
     /// Number of the probe that is under way.
     running: Option<u64>,
 }
@@ -104,11 +117,17 @@ impl Schedule {
                     let ready_now = wanted.node_ready && !slot.node_ready;
                     let freed_now = slot.fenced && !wanted.fenced;
                     let sooner = wanted.period < slot.period;
+                    let asked = wanted.requested.is_some() && wanted.requested != slot.requested;
                     slot.node_ready = wanted.node_ready;
                     slot.fenced = wanted.fenced;
                     slot.period = wanted.period;
-                    if ready_now || freed_now || sooner {
-                        self.set_due(&wanted.pair, now);
+                    slot.requested = wanted.requested.or(slot.requested);
+                    let due = match ready_now || freed_now || sooner {
+                        true => Some(now),
+                        false => asked.then(|| slot.request_due(&wanted, now)),
+                    };
+                    if let Some(due) = due {
+                        self.set_due(&wanted.pair, due);
                     }
                 }
                 Some(_) => {
@@ -123,7 +142,7 @@ impl Schedule {
     }
 
     fn begin(&mut self, wanted: Wanted, now: Duration) {
-        let spread = if wanted.known_well {
+        let spread = if wanted.known_well && wanted.requested.is_none() {
             wanted.period.mul_f64(fraction(&wanted.pair, 0))
         } else {
             Duration::ZERO
@@ -136,6 +155,8 @@ impl Schedule {
             due: now + spread,
             failures: 0,
             probes: 0,
+            requested: wanted.requested,
+            ended: None,
             running: None,
         };
         self.queue.insert((slot.due, wanted.pair.clone()));
@@ -172,6 +193,7 @@ impl Schedule {
             return;
         }
         slot.running = None;
+        slot.ended = Some(now);
         let pause = match how {
             Ended::Busy | Ended::Void => BUSY_PAUSE,
             Ended::Well => {
@@ -215,6 +237,18 @@ impl Schedule {
             .range(from..)
             .take_while(move |(pair, _)| pair.device == device)
             .map(|(pair, slot)| (pair, slot.fenced))
+    }
+}
+
+impl Slot {
+    /// When a request is answered: not again at once, and the nodes of a fleet one after the other.
+    fn request_due(&self, wanted: &Wanted, now: Duration) -> Duration {
+        let spread = match wanted.fleet {
+            true => FLEET_SPREAD.mul_f64(fraction(&wanted.pair, self.probes)),
+            false => Duration::ZERO,
+        };
+        let earliest = self.ended.map_or(now, |ended| ended + REQUEST_PAUSE);
+        now.max(earliest).min(self.due.max(now)) + spread
     }
 }
 

@@ -10,8 +10,9 @@ use crate::api::conditions::{
     self, CREDENTIALS_VALID, IDENTITY_VERIFIED, REACHABLE, READY, set_condition,
 };
 use crate::api::device::{
-    DeviceNodes, FenceDevice, FenceDeviceStatus, PinnedSystem, PowerState, SystemInfo,
+    BmcInfo, DeviceNodes, FenceDevice, FenceDeviceStatus, PinnedSystem, PowerState, SystemInfo,
 };
+use crate::fence::Probe;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 
@@ -186,10 +187,22 @@ fn one_node(
                 serial_number: probe.reading.identity.serial_number.clone(),
                 firmware: probe.firmware.clone(),
             });
+            status.bmc = bmc(probe);
         }
         Some(Err(_)) => status.power_state = Some(PowerState::Unknown),
         None => {}
     }
+}
+
+/// What the device says of itself; none: nothing.
+fn bmc(probe: &Probe) -> Option<BmcInfo> {
+    let info = BmcInfo {
+        power_restore_policy: probe.power_restore_policy.clone(),
+        cipher_suites: probe.cipher_suites.clone(),
+        clock_time: probe.clock.map(|clock| clock.time),
+        clock_ahead_seconds: probe.clock.map(|clock| clock.ahead_seconds()),
+    };
+    (info != BmcInfo::default()).then_some(info)
 }
 
 fn unanswered() -> Part {
@@ -211,6 +224,7 @@ fn absent_node(device: &FenceDevice, status: &mut FenceDeviceStatus, node: &str,
     }
     status.power_state = None;
     status.system = None;
+    status.bmc = None;
 }
 
 fn fleet(
@@ -238,6 +252,7 @@ fn fleet(
     }
     status.power_state = None;
     status.system = None;
+    status.bmc = None;
 }
 
 /// The worst of a fleet: False if any is, else Unknown if any is, with the reason that most of those share.
@@ -281,11 +296,13 @@ fn summary(parts: &[(&str, Part)]) -> Part {
     }
 }
 
-/// Is the new status worth a write? The times of the last probe alone are, once they are older than `times_after`.
+/// Is the new status worth a write? The times of the last probe alone, and the clock of a device, are once they are older than
+/// `times_after`, or where they answer a request for a probe.
 pub fn worth_writing(
     old: Option<&FenceDeviceStatus>,
     new: &FenceDeviceStatus,
     times_after: SignedDuration,
+    requested: Option<Timestamp>,
 ) -> bool {
     let Some(old) = old else {
         return true;
@@ -293,13 +310,21 @@ pub fn worth_writing(
     let timeless = |status: &FenceDeviceStatus| FenceDeviceStatus {
         last_probe_time: None,
         last_success_time: None,
+        bmc: status.bmc.clone().map(|bmc| BmcInfo {
+            clock_time: None,
+            clock_ahead_seconds: None,
+            ..bmc
+        }),
         ..status.clone()
     };
     if timeless(old) != timeless(new) {
         return true;
     }
     match (old.last_probe_time, new.last_probe_time) {
-        (Some(old), Some(new)) => new.duration_since(old) >= times_after,
+        (Some(old), Some(new)) => {
+            let answers = requested.is_some_and(|at| old < at && at <= new);
+            answers || new.duration_since(old) >= times_after
+        }
         (old, new) => old != new,
     }
 }

@@ -4,7 +4,7 @@ use super::judge::{self, Finding};
 use super::schedule::{Changes, Ended, Pair, Schedule, Wanted};
 use super::status::NOT_READY_NODES_MAX;
 use super::write::Writer;
-use super::{Answer, Known, Prober, holds};
+use super::{Answer, Known, Prober, holds, request, requested};
 use crate::api::device::{FenceDevice, IdentityCheck};
 use crate::core::identity;
 use crate::core::observed::{NodeView, Ready};
@@ -123,7 +123,12 @@ impl Task {
                 self.prober.device(name).map(|device| {
                     let pins = device.status.iter().flat_map(|status| &status.systems);
                     let pins: Vec<_> = pins.map(|pin| (&pin.node_uid, &pin.uuid)).collect();
-                    mark((device.uid(), device.metadata.generation, pins))
+                    mark((
+                        device.uid(),
+                        device.metadata.generation,
+                        pins,
+                        request(&device),
+                    ))
                 })
             }
             Change::Fence(_) => {
@@ -132,8 +137,15 @@ impl Task {
             }
             Change::Attachment(_) | Change::Policy(_) => return,
         };
+        let device = match &change {
+            Change::Device(name) => self.prober.device(name),
+            _ => None,
+        };
         if self.marks.differs(change, current) {
             self.gather_until.get_or_insert(now + GATHER);
+            if let Some(device) = device {
+                self.writer.tell_of_request(&device);
+            }
         }
     }
 
@@ -230,6 +242,11 @@ impl Task {
             fenced: self.fenced.contains(&node.name),
             period: Duration::from_secs(device.spec.probe.period_seconds.into()),
             known_well: was_ready && recognised,
+            requested: requested(device).and_then(Result::ok).filter(|at| {
+                let last = status.and_then(|status| status.last_probe_time);
+                last.is_none_or(|last| last < *at)
+            }),
+            fleet: device.spec.node_name.is_none(),
         }
     }
 

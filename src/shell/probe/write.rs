@@ -3,16 +3,17 @@
 //! One write per device at a time, each derived from the state it replaces and refused by the API server if that has moved on;
 //! then it is derived anew. A device that cannot be written keeps nobody waiting.
 
-use super::Prober;
 use super::schedule::Schedule;
 use super::status::{Row, render, worth_writing};
+use super::{Prober, requested};
 use crate::api::conditions::{self, READY};
-use crate::api::device::{FenceDevice, FenceDeviceStatus};
+use crate::api::device::{FenceDevice, FenceDeviceStatus, PROBE_REQUESTED_AT};
 use crate::core::observed::NodeView;
 use crate::shell::client::{AskError, ask, patch_params};
 use crate::shell::events::Note;
 use crate::shell::marks::mark;
 use crate::shell::merge::status_patch;
+use crate::words::shortened;
 use jiff::SignedDuration;
 use kube::api::Patch;
 use kube::{Api, Resource, ResourceExt};
@@ -141,7 +142,8 @@ impl Writer {
         let devices = i64::try_from(self.shapes.len()).unwrap_or(i64::MAX);
         // One write a second for the times of all devices together.
         let times_after = SignedDuration::from_secs(period.max(devices));
-        if !worth_writing(device.status.as_ref(), &status, times_after) {
+        let requested = requested(&device).and_then(Result::ok);
+        if !worth_writing(device.status.as_ref(), &status, times_after, requested) {
             return;
         }
         let Some(patch) = status_patch(
@@ -233,6 +235,17 @@ impl Writer {
         }
     }
 
+    /// A request that cannot be read is not passed over in silence.
+    pub(super) fn tell_of_request(&self, device: &FenceDevice) {
+        if let Some(Err(said)) = requested(device) {
+            let message = format!(
+                "the annotation `{PROBE_REQUESTED_AT}` must be a time such as 2026-11-21T01:00:00Z, was `{}`: nothing is probed for it",
+                shortened(&said, 64)
+            );
+            self.publish(device, true, "ProbeRequestInvalid", message);
+        }
+    }
+
     fn publish(&self, device: &FenceDevice, warning: bool, reason: &str, message: String) {
         self.prober.events.publish(Note {
             regarding: device.object_ref(&()),
@@ -286,3 +299,6 @@ async fn send(api: Api<FenceDevice>, device: FenceDevice, patch: Value) -> Reply
     });
     Reply { device, outcome }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! The look in peace time: what a fence would need, and a word about each thing that is missing.
 
 use super::*;
-use e2e::ipmi::RestorePolicy;
+use e2e::ipmi::{Nonsense, Reply, RestorePolicy, Which};
 use node_fencing_operator::core::reading::PowerState;
 use node_fencing_operator::fence::Advice;
 
@@ -63,4 +63,31 @@ async fn suite_0_beside_the_right_one_is_left_alone() {
     assert!(bench.driver().open().probe().await.is_ok());
     let suites: Vec<u8> = bench.bmc.sessions().iter().map(|one| one.suite).collect();
     assert_eq!(suites, [17]);
+}
+
+/// Get SEL Time is optional, and a clock that was never set counts from the BMC's start.
+#[tokio::test]
+async fn the_suites_and_the_clock_are_shown_and_no_fault_of_the_clock_fails_a_probe() {
+    let bench = bench();
+    let table = [
+        (None, None),
+        (Some(1_790_000_000), Some(1_790_000_000)),
+        (Some(0x1000), None),
+        (Some(u32::MAX), None),
+    ];
+    for (shows, expected) in table {
+        bench.bmc.faults(|faults| faults.sel_time = shows);
+        let probe = bench.driver().open().probe().await.unwrap();
+        assert_eq!(probe.cipher_suites, [17]);
+        let clock = probe.clock.map(|clock| clock.time.as_second());
+        assert_eq!(clock, expected, "{shows:?}");
+    }
+    bench.bmc.faults(|faults| {
+        faults.sel_time = Some(1_790_000_000);
+        // Until the probe has no more time for it.
+        faults.replies = vec![Reply::new(Which::SEL_TIME, Nonsense::Code(0xc0))];
+    });
+    let probe = bench.driver().open().probe().await.unwrap();
+    assert_eq!((probe.reading.state, probe.clock), (PowerState::On, None));
+    bench.assert_closed(5).await;
 }

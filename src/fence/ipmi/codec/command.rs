@@ -9,6 +9,12 @@ use std::fmt;
 const CHASSIS: u8 = 0x00;
 /// Network function: the BMC itself.
 const APPLICATION: u8 = 0x06;
+/// Network function: logs and inventories.
+const STORAGE: u8 = 0x0a;
+/// What a clock shows that was never set counts from the BMC's start, up to here (§37.1).
+const SEL_TIME_SET_MIN: u32 = 0x2000_0000;
+/// No time at all (§37.1).
+const SEL_TIME_NONE: u32 = 0xffff_ffff;
 /// The channel that the command arrives on.
 const THIS_CHANNEL: u8 = 0x0e;
 /// Bit of the channel: tell what IPMI 2.0 has added.
@@ -63,6 +69,25 @@ pub fn get_cipher_suites(index: u8) -> Request {
         0x54,
         vec![THIS_CHANNEL, 0x00, BY_SUITE | index],
     )
+}
+
+/// Get SEL Time (§31.10): the clock by which the BMC dates its event log.
+#[must_use]
+pub fn get_sel_time() -> Request {
+    request(STORAGE, 0x48, Vec::new())
+}
+
+/// Get SEL Time, in seconds since 1970; none: the clock was never set.
+///
+/// # Errors
+/// It has fewer bytes than it must have.
+pub fn sel_time(data: &[u8]) -> Result<Option<u32>, Malformed> {
+    let mut reader = Reader(data);
+    let seconds = reader
+        .array()
+        .map_err(|_| Malformed("its SEL time has fewer than four bytes"))?;
+    let seconds = u32::from_le_bytes(seconds);
+    Ok((SEL_TIME_SET_MIN < seconds && seconds < SEL_TIME_NONE).then_some(seconds))
 }
 
 fn request(function: u8, command: u8, data: Vec<u8>) -> Request {

@@ -302,3 +302,21 @@ fn a_name_is_never_cut() {
     assert!(rakp1(0, 1, &[0; 16], 0x13, &[b'a'; 16]).is_some());
     assert_eq!(rakp1(0, 1, &[0; 16], 0x13, &[b'a'; 17]), None);
 }
+
+#[test]
+fn a_clock_that_was_never_set_shows_nothing() {
+    let request = get_sel_time();
+    assert_eq!((request.function, request.command), (0x0a, 0x48));
+    assert!(request.data.is_empty());
+    for (bytes, expected) in [
+        ([0x00, 0x00, 0x00, 0x00], None),
+        // Up to here it counts from the BMC's start.
+        ([0x00, 0x00, 0x00, 0x20], None),
+        ([0x01, 0x00, 0x00, 0x20], Some(0x2000_0001)),
+        ([0x80, 0x3b, 0xb1, 0x6a], Some(0x6ab1_3b80)),
+        ([0xff, 0xff, 0xff, 0xff], None),
+    ] {
+        assert_eq!(sel_time(&bytes), Ok(expected), "{bytes:x?}");
+    }
+    assert!(sel_time(&[1, 2, 3]).is_err());
+}

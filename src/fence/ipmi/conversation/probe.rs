@@ -5,12 +5,13 @@ use super::super::codec::command::{
 };
 use super::super::codec::lan::Request;
 use super::super::words;
-use super::Conversation;
-use crate::fence::{DeviceError, Probe};
+use super::{Conversation, READ_PATIENCE};
+use crate::fence::{DeviceClock, DeviceError, Probe};
+use jiff::Timestamp;
 
 impl Conversation {
     pub(super) async fn look(&mut self) -> Result<Probe, DeviceError> {
-        self.look_at_suites().await?;
+        let cipher_suites = self.look_at_suites().await?;
         let privilege = self.driver.privilege;
         let raised = match self.log_in(privilege).await {
             Ok(_) => self.raise(privilege).await,
@@ -31,11 +32,26 @@ impl Conversation {
             certificate_expiry: None,
             power_restore_policy: status.power_restore_policy().map(str::to_owned),
             off_denied,
+            cipher_suites,
+            clock: None,
         })
     }
 
-    /// What the BMC says before any login: whether there is a login that can be used.
-    async fn look_at_suites(&mut self) -> Result<(), DeviceError> {
+    /// The BMC's clock, in the session that is open. Whatever goes wrong says nothing: some BMCs keep no event log.
+    pub(super) async fn sel_time(&mut self) -> Option<DeviceClock> {
+        let asked = self.command(command::get_sel_time(), READ_PATIENCE).await;
+        let (_, data) = asked
+            .ok()
+            .filter(|(completion, _)| *completion == Completion::DONE)?;
+        let seconds = command::sel_time(&data).ok()??;
+        Some(DeviceClock {
+            time: Timestamp::from_second(seconds.into()).ok()?,
+            ours: self.driver.clock.wall(),
+        })
+    }
+
+    /// What the BMC says before any login: whether there is a login that can be used. The suites that it lists, if it lists any.
+    async fn look_at_suites(&mut self) -> Result<Vec<u8>, DeviceError> {
         let no_login = |problem: String| DeviceError::NoSecureLogin {
             endpoint: self.driver.address.to_string(),
             problem,
@@ -62,7 +78,7 @@ impl Conversation {
             let (completion, data) = self.plain_command(request).await?;
             // The command is newer than IPMI 2.0 itself: without it the login tells.
             if completion != Completion::DONE {
-                return Ok(());
+                return Ok(Vec::new());
             }
             let piece =
                 command::cipher_suite_bytes(&data).map_err(|error| self.malformed(error))?;
@@ -75,7 +91,7 @@ impl Conversation {
         let offered: Vec<u8> = suites.into_iter().map(|(number, _)| number).collect();
         let suite = self.driver.suite;
         if offered.is_empty() || offered.contains(&suite.number()) {
-            return Ok(());
+            return Ok(offered);
         }
         Err(DeviceError::NoSecureLogin {
             endpoint: self.endpoint(),

@@ -21,6 +21,8 @@ fn wanted(node: &str) -> Wanted {
         fenced: false,
         period: PERIOD,
         known_well: false,
+        requested: None,
+        fleet: false,
     }
 }
 
@@ -156,4 +158,64 @@ fn a_shorter_period_counts_at_once_and_a_busy_device_soon() {
     };
     schedule.want(vec![shorter], at(5));
     assert!(schedule.take_due(at(5)).is_some());
+}
+
+fn request(second: i64) -> Option<Timestamp> {
+    Timestamp::from_second(second).ok()
+}
+
+#[test]
+fn a_request_is_answered_once_and_not_sooner_than_a_bmc_can_stand() {
+    let asked = |second| Wanted {
+        requested: request(second),
+        ..wanted("w1")
+    };
+    let (mut schedule, number) = begun(wanted("w1"));
+    schedule.ended(&pair("w1"), number, Ended::Well, at(1));
+    schedule.want(vec![asked(7)], at(60));
+    let (_, number) = schedule.take_due(at(60)).expect("at once");
+    schedule.ended(&pair("w1"), number, Ended::Well, at(61));
+    // The same time again, or none: the annotation stays where it is.
+    for again in [asked(7), wanted("w1"), asked(7)] {
+        schedule.want(vec![again], at(62));
+        assert_eq!(schedule.take_due(at(62 + 200)), None);
+    }
+    // Another one, right after a probe: that one is let rest.
+    schedule.want(vec![asked(8)], at(62));
+    assert_eq!(schedule.next_due(), Some(at(71)));
+    // A restart finds a request that nobody has answered, though the device was well.
+    let mut schedule = Schedule::default();
+    let found = Wanted {
+        known_well: true,
+        ..asked(9)
+    };
+    schedule.want(vec![found], at(0));
+    assert!(schedule.take_due(at(0)).is_some());
+}
+
+#[test]
+fn a_request_for_a_fleet_is_spread_and_a_node_that_is_fenced_is_left_alone() {
+    let fleet = |second, fenced| {
+        let node = |index| Wanted {
+            requested: request(second),
+            fleet: true,
+            fenced,
+            ..wanted(&format!("w{index}"))
+        };
+        (0..100).map(node).collect::<Vec<_>>()
+    };
+    let mut schedule = Schedule::default();
+    schedule.want(fleet(0, false), at(0));
+    while let Some((pair, number)) = schedule.take_due(at(0)) {
+        schedule.ended(&pair, number, Ended::Well, at(0));
+    }
+    schedule.want(fleet(50, false), at(50));
+    let mut due_by = |second| std::iter::from_fn(|| schedule.take_due(at(second))).count();
+    let (at_once, half, all) = (due_by(51), due_by(65), due_by(80));
+    assert!(at_once < 20 && half > 20, "{at_once} {half} {all}");
+    assert_eq!(at_once + half + all, 100);
+
+    let mut schedule = Schedule::default();
+    schedule.want(fleet(50, true), at(50));
+    assert_eq!(schedule.take_due(at(200)), None);
 }

@@ -9,6 +9,7 @@ use crate::shell::probe::judge::NOT_PINNED;
 use serde_json::{Value, json};
 use std::time::Duration;
 
+mod bmc;
 mod expiry;
 mod fleet;
 
@@ -56,6 +57,8 @@ fn answer(uuid: &str) -> Result<Probe, DeviceError> {
         model: Some("R1".to_owned()),
         firmware: None,
         power_restore_policy: None,
+        cipher_suites: Vec::new(),
+        clock: None,
         certificate_expiry: None,
         off_denied: None,
     })
@@ -372,19 +375,4 @@ fn a_new_device_is_pending_until_it_was_probed() {
     let status = render(&of_w1(), &[row("w1", None)], |_| true, wall(100));
     assert_eq!(shown(&status, READY), "Unknown/Pending");
     assert_eq!(status.last_probe_time, None);
-}
-
-#[test]
-fn times_alone_are_written_now_and_then() {
-    let status = |probed: i64, model: &str| FenceDeviceStatus {
-        last_probe_time: Some(wall(probed)),
-        driver: Some(model.to_owned()),
-        ..FenceDeviceStatus::default()
-    };
-    let old = status(0, "redfish");
-    let after = SignedDuration::from_secs(300);
-    assert!(worth_writing(None, &old, after));
-    assert!(!worth_writing(Some(&old), &status(299, "redfish"), after));
-    assert!(worth_writing(Some(&old), &status(300, "redfish"), after));
-    assert!(worth_writing(Some(&old), &status(1, "ipmi"), after));
 }

@@ -1,0 +1,118 @@
+//! What is told of a device beside its status, and that it is told once.
+
+use super::super::judge::Finding;
+use super::super::schedule::{Pair, Wanted};
+use super::super::{Known, Prober};
+use super::*;
+use crate::clock::Clock;
+use crate::core::fixtures;
+use crate::fence::DeviceError;
+use crate::shell::events::{Events, Publisher};
+use crate::shell::fake::{Cluster, Seen};
+use crate::shell::stop::Stopper;
+use serde_json::json;
+
+/// A writer over an API server that knows nothing, and who publishes its Events.
+fn writer(cluster: &Cluster) -> (Writer, Publisher) {
+    let context = cluster.context();
+    let metrics = Arc::clone(&context.metrics);
+    let (events, publisher) = Events::new(context.reads.clone(), None, Arc::clone(&metrics));
+    let prober = Prober::new(
+        context.caches.clone(),
+        Arc::clone(&context.devices),
+        context.writes.clone(),
+        Clock::SYSTEM,
+        events,
+        metrics,
+    );
+    (Writer::new(Arc::new(prober)), publisher)
+}
+
+fn device(annotations: Value) -> FenceDevice {
+    serde_json::from_value(json!({
+        "apiVersion": "nodefencing.io/v1alpha1", "kind": "FenceDevice",
+        "metadata": {"name": "bmc", "annotations": annotations},
+        "spec": {"nodeName": "worker-1"},
+    }))
+    .expect("a FenceDevice")
+}
+
+/// Reasons and messages of the Events that were told, once nobody can tell any more.
+async fn told(writer: Writer, publisher: Publisher, cluster: &Cluster) -> Vec<(Value, Value)> {
+    drop(writer);
+    let (_stopper, stop) = Stopper::new();
+    publisher.run(stop).await;
+    let events = cluster.server.seen().into_iter();
+    let events = events.filter(|seen: &Seen| seen.line.contains("/events?"));
+    let words = events.map(|seen| (seen.body["reason"].clone(), seen.body["note"].clone()));
+    words.collect()
+}
+
+fn cluster_with_events(cluster: &Cluster) {
+    let path = "POST /apis/events.k8s.io/v1/namespaces/default/events";
+    cluster.put(path, 201, json!({"regarding": {}, "metadata": {}}));
+}
+
+#[tokio::test]
+async fn a_newline_at_the_end_of_a_secret_s_value_is_told_once() {
+    let cluster = Cluster::new().await;
+    cluster_with_events(&cluster);
+    let (mut writer, publisher) = writer(&cluster);
+    let pair = Pair {
+        device: "bmc".to_owned(),
+        node: "worker-1".to_owned(),
+    };
+    let finding = Finding {
+        at: jiff::Timestamp::UNIX_EPOCH,
+        node: fixtures::node(),
+        outcome: Err(DeviceError::Unsupported { driver: "none" }),
+        identity: None,
+        trimmed_keys: vec!["password"],
+    };
+    let known = Known {
+        finding: Some(finding),
+        ..Known::default()
+    };
+    writer.prober.known().insert(pair.clone(), known);
+    let mut schedule = Schedule::default();
+    let wanted = Wanted {
+        pair,
+        epoch: 1,
+        node_ready: true,
+        fenced: false,
+        period: Duration::from_secs(300),
+        known_well: false,
+        requested: None,
+        fleet: false,
+    };
+    schedule.want(vec![wanted], Duration::ZERO);
+    for _ in 0..2 {
+        writer.render(&device(json!({})), &schedule);
+    }
+    let told = told(writer, publisher, &cluster).await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0].0, "SecretTrimmed");
+    let words = told[0].1.as_str().unwrap_or_default();
+    assert!(words.contains("password"), "{words}");
+}
+
+/// A request that is no time would otherwise be passed over in silence.
+#[tokio::test]
+async fn a_request_for_a_probe_that_is_no_time_is_told() {
+    let cluster = Cluster::new().await;
+    cluster_with_events(&cluster);
+    let (writer, publisher) = writer(&cluster);
+    for annotation in [
+        "now",
+        "2026-11-21T01:00:00Z",
+        " 2026-11-21T02:00:00+01:00\n",
+    ] {
+        writer.tell_of_request(&device(json!({PROBE_REQUESTED_AT: annotation})));
+    }
+    writer.tell_of_request(&device(json!({})));
+    let told = told(writer, publisher, &cluster).await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0].0, "ProbeRequestInvalid");
+    let words = told[0].1.as_str().unwrap_or_default();
+    assert!(words.contains("was `now`"), "{words}");
+}
