@@ -69,13 +69,9 @@ fn verdict(
         let status = if tally.protected == 0 { False } else { True };
         return (status, "LevelWithoutDevice", words);
     }
-    if let Some(first) = tally.same_device.first() {
-        let more = match tally.same_device.len() - 1 {
-            0 => String::new(),
-            others => format!(" (and so for {others} more)"),
-        };
+    if let Some(words) = same_device(tally) {
         let status = if tally.protected == 0 { False } else { True };
-        return (status, "SameDeviceTwice", format!("{first}{more}"));
+        return (status, "SameDeviceTwice", words);
     }
     if tally.protected == 0 && mode != FenceMode::Observe {
         let words = format!(
@@ -111,6 +107,16 @@ fn verdict(
             format!("all of its {selected} nodes can be fenced"),
         ),
     }
+}
+
+/// Levels that need two devices which are one, the first of them in full.
+fn same_device(tally: &Tally<'_>) -> Option<String> {
+    let first = tally.same_device.first()?;
+    let more = match tally.same_device.len() - 1 {
+        0 => String::new(),
+        others => format!(" (and so for {others} more)"),
+    };
+    Some(format!("{first}{more}"))
 }
 
 /// The policy's unhealthy nodes that have to wait, and why; a few of them by name.

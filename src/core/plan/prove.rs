@@ -61,7 +61,7 @@ pub(super) fn prove(
         return wait(Stage::Verifying, words).until(poll(m, t.now, Duration::from_secs(1)));
     };
     let verification = verification(s, m, node, level);
-    let word = level.is_manual().then(|| heard(s, t.now));
+    let word_until = word_until(s, level, t.now);
     let case = Case {
         claim: &held.value,
         node_uid: &held.uid,
@@ -75,15 +75,9 @@ pub(super) fn prove(
         require: level.require,
         verification: &verification,
         kubelet_answers: o.kubelet_answers || m.kubelet_answered,
-        word_until: word
-            .as_ref()
-            .and_then(|word| Some(word.as_ref().ok()?.valid_until)),
+        word_until: *word_until.as_ref().unwrap_or(&None),
     };
-    let judged = match word {
-        Some(Err(words)) => Err(NotProven::NoWord(words)),
-        Some(Ok(_)) | None => judge(&case, t.now),
-    };
-    match judged {
+    match word_until.and_then(|_| judge(&case, t.now)) {
         Ok(proof) => use_proof(s, m, node, lease_now.renew_time.clone(), proof, o, t),
         Err(NotProven::Stale { .. }) => {
             m.readings = None;
@@ -111,6 +105,15 @@ pub(super) fn prove(
             try_again(s, m, words, t)
         }
     }
+}
+
+/// Until when the human's word counts that the level rests on; none: it rests on no word.
+fn word_until(s: &Settings, level: &Level, now: Duration) -> Result<Option<Duration>, NotProven> {
+    if !level.is_manual() {
+        return Ok(None);
+    }
+    let word = heard(s, now).map_err(NotProven::NoWord)?;
+    Ok(Some(word.valid_until))
 }
 
 /// What the policy demands, and more where the node has given reason to doubt the device: a live kubelet that reports Ready=False

@@ -209,6 +209,13 @@ fn requested(device: &FenceDevice) -> Option<Result<Timestamp, String>> {
     Some(said.trim().parse().map_err(|_| said.clone()))
 }
 
+/// The request that no probe has answered yet, as far as the status tells.
+fn open_request(device: &FenceDevice) -> Option<Timestamp> {
+    let at = requested(device)?.ok()?;
+    let last = device.status.as_ref().and_then(|it| it.last_probe_time);
+    last.is_none_or(|last| last < at).then_some(at)
+}
+
 fn is_true(status: &str) -> Option<bool> {
     match status {
         "True" => Some(true),

@@ -4,7 +4,7 @@ use super::judge::{self, Finding};
 use super::schedule::{Changes, Ended, Pair, Schedule, Wanted};
 use super::status::NOT_READY_NODES_MAX;
 use super::write::Writer;
-use super::{Answer, Known, Prober, holds, request, requested};
+use super::{Answer, Known, Prober, holds, open_request, request};
 use crate::api::device::{FenceDevice, IdentityCheck};
 use crate::core::identity;
 use crate::core::observed::{NodeView, Ready};
@@ -242,10 +242,7 @@ impl Task {
             fenced: self.fenced.contains(&node.name),
             period: Duration::from_secs(device.spec.probe.period_seconds.into()),
             known_well: was_ready && recognised,
-            requested: requested(device).and_then(Result::ok).filter(|at| {
-                let last = status.and_then(|status| status.last_probe_time);
-                last.is_none_or(|last| last < *at)
-            }),
+            requested: open_request(device),
             fleet: device.spec.node_name.is_none(),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::super::judge::Finding;
 use super::super::schedule::{Pair, Wanted};
-use super::super::{Known, Prober};
+use super::super::{Known, Prober, open_request};
 use super::*;
 use crate::clock::Clock;
 use crate::core::fixtures;
@@ -115,4 +115,28 @@ async fn a_request_for_a_probe_that_is_no_time_is_told() {
     assert_eq!(told[0].0, "ProbeRequestInvalid");
     let words = told[0].1.as_str().unwrap_or_default();
     assert!(words.contains("was `now`"), "{words}");
+}
+
+/// A restart finds the annotation where it was: what was answered is not answered again.
+#[test]
+fn a_request_is_open_until_a_probe_was_made_after_it() {
+    let requested = "2026-11-21T01:00:00Z";
+    let asked = |last: Option<&str>| {
+        let mut device = device(json!({PROBE_REQUESTED_AT: requested}));
+        device.status = Some(FenceDeviceStatus {
+            last_probe_time: last.map(|last| last.parse().expect("a time")),
+            ..FenceDeviceStatus::default()
+        });
+        open_request(&device)
+    };
+    let at = requested.parse().ok();
+    assert_eq!(asked(None), at);
+    assert_eq!(asked(Some("2026-11-21T00:59:59Z")), at);
+    assert_eq!(asked(Some(requested)), None);
+    assert_eq!(asked(Some("2026-11-21T01:00:01Z")), None);
+    assert_eq!(open_request(&device(json!({}))), None);
+    assert_eq!(
+        open_request(&device(json!({PROBE_REQUESTED_AT: "now"}))),
+        None
+    );
 }
