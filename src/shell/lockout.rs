@@ -27,25 +27,28 @@ struct Account {
     secret: (String, String),
 }
 
-/// The refusals that still count, of all accounts.
+/// The refusals that still count, of all accounts, with their times (since boot).
 #[derive(Debug, Default)]
-pub struct Refusals(Mutex<BTreeMap<Account, Vec<Duration>>>);
+pub struct Refusals(Mutex<BTreeMap<Account, Vec<(Duration, DeviceError)>>>);
 
 impl Refusals {
-    /// Must nothing be sent for this account now (time since boot)?
-    fn is_locked(&self, account: &Account, now: Duration) -> bool {
+    /// The last refusal of this account, if there were so many that nothing must be sent now (time since boot).
+    fn lock(&self, account: &Account, now: Duration) -> Option<DeviceError> {
         let refusals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let counting = refusals.get(account).into_iter().flatten();
-        counting.filter(|at| counts(**at, now)).count() >= REFUSALS_MAX
+        let counting: Vec<_> = counting.filter(|(at, _)| counts(*at, now)).collect();
+        let (_, last) = counting.last()?;
+        (counting.len() >= REFUSALS_MAX).then(|| last.clone())
     }
 
-    fn note(&self, account: &Account, now: Duration) {
+    fn note(&self, account: &Account, now: Duration, refusal: &DeviceError) {
         let mut refusals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        refusals.retain(|_, times| {
-            times.retain(|at| counts(*at, now));
-            !times.is_empty()
+        refusals.retain(|_, refusals| {
+            refusals.retain(|(at, _)| counts(*at, now));
+            !refusals.is_empty()
         });
-        refusals.entry(account.clone()).or_default().push(now);
+        let of_account = refusals.entry(account.clone()).or_default();
+        of_account.push((now, refusal.clone()));
     }
 
     /// A login has succeeded: the account is not locked.
@@ -116,22 +119,21 @@ impl FenceDriver for Guarded {
 }
 
 impl Gate {
-    /// Lets the call through unless the account is locked.
+    /// Lets the call through unless the account is locked: then it is the last refusal that stands, in the device's own words.
     fn enter(&self) -> Result<(), DeviceError> {
-        if !self
-            .refusals
-            .is_locked(&self.account, self.clock.since_boot())
-        {
+        let locked = self.refusals.lock(&self.account, self.clock.since_boot());
+        let Some(mut refusal) = locked else {
             return Ok(());
-        }
-        let host = self.account.endpoint.split('/').next();
-        Err(DeviceError::AuthFailed {
-            endpoint: host.unwrap_or_default().to_owned(),
-            said: format!(
-                "{REFUSALS_MAX} times within {} minutes, so nothing more is sent now",
+        };
+        if let DeviceError::AuthFailed { said, .. } | DeviceError::UnknownUser { said, .. } =
+            &mut refusal
+        {
+            said.push_str(&format!(
+                "; {REFUSALS_MAX} times within {} minutes, so nothing more is sent now",
                 WINDOW.as_secs() / 60
-            ),
-        })
+            ));
+        }
+        Err(refusal)
     }
 
     /// Counts a refusal, and passes the outcome on.
@@ -140,7 +142,8 @@ impl Gate {
             Ok(_) => self.refusals.forget(&self.account),
             // An unknown user today may be a known one with another Secret; some devices lock the address and not the account.
             Err(error) if error.refuses_credentials() => {
-                self.refusals.note(&self.account, self.clock.since_boot());
+                let now = self.clock.since_boot();
+                self.refusals.note(&self.account, now, error);
             }
             Err(_) => {}
         }
@@ -270,6 +273,10 @@ mod tests {
             let outcome = block_on(driver("1").open().prepare_off());
             assert!(matches!(outcome, Err(DeviceError::AuthFailed { .. })));
         }
+        // What the device said is not forgotten for it.
+        let locked = block_on(driver("1").open().observe()).expect_err("locked");
+        let says = "(401; 3 times within 10 minutes, so nothing more is sent now)";
+        assert!(locked.to_string().contains(says), "{locked}");
         assert_eq!(sent.load(Ordering::Relaxed), 3);
         // The Secret was written again.
         let _ = block_on(driver("2").open().observe());
@@ -280,13 +287,17 @@ mod tests {
     fn a_refusal_counts_for_ten_minutes_or_until_a_login_succeeds() {
         let refusals = Refusals::default();
         let at = Duration::from_secs;
+        let refusal = |said: u64| DeviceError::UnknownUser {
+            endpoint: "bmc:443".to_owned(),
+            said: said.to_string(),
+        };
         for second in [0, 1, 2] {
-            assert!(!refusals.is_locked(&account("1"), at(second)));
-            refusals.note(&account("1"), at(second));
+            assert_eq!(refusals.lock(&account("1"), at(second)), None);
+            refusals.note(&account("1"), at(second), &refusal(second));
         }
-        assert!(refusals.is_locked(&account("1"), at(599)));
-        assert!(!refusals.is_locked(&account("1"), at(600)));
+        assert_eq!(refusals.lock(&account("1"), at(599)), Some(refusal(2)));
+        assert_eq!(refusals.lock(&account("1"), at(600)), None);
         refusals.forget(&account("1"));
-        assert!(!refusals.is_locked(&account("1"), at(3)));
+        assert_eq!(refusals.lock(&account("1"), at(3)), None);
     }
 }
