@@ -31,13 +31,19 @@ fn shown(object: &DynamicObject, kind: &str) -> String {
     )
 }
 
-fn message(object: &DynamicObject, kind: &str) -> String {
+pub fn message(object: &DynamicObject, kind: &str) -> String {
     let message = condition(object, kind).and_then(|condition| condition["message"].as_str());
     message.unwrap_or_default().to_owned()
 }
 
 /// Waits until a condition of an object of ours shows this, for the generation it has now.
-async fn wait(lab: &Lab, kind: &str, name: &str, of: &str, wanted: &str) -> Result<DynamicObject> {
+pub async fn wait(
+    lab: &Lab,
+    kind: &str,
+    name: &str,
+    of: &str,
+    wanted: &str,
+) -> Result<DynamicObject> {
     let what = format!("{of} of {kind} {name} is {wanted}");
     eventually(&what, LIMIT, async || {
         let object = lab.api(kind).get(name).await?;
@@ -64,7 +70,7 @@ async fn change(lab: &Lab, kind: &str, name: &str, spec: Value) -> Result<()> {
 }
 
 /// Another time limit is another generation, and that is probed at once.
-async fn probe_again(lab: &Lab, device: &str, timeout_seconds: u32) -> Result<()> {
+pub async fn probe_again(lab: &Lab, device: &str, timeout_seconds: u32) -> Result<()> {
     change(
         lab,
         "FenceDevice",
@@ -75,8 +81,13 @@ async fn probe_again(lab: &Lab, device: &str, timeout_seconds: u32) -> Result<()
 }
 
 async fn set_password(lab: &Lab, password: &str) -> Result<()> {
+    write_secret(lab, json!({"password": password})).await
+}
+
+/// Writes these values into the Secret of the BMCs, as a human does.
+pub async fn write_secret(lab: &Lab, values: Value) -> Result<()> {
     let secrets: Api<Secret> = Api::namespaced(lab.control_plane.admin(), NAMESPACE);
-    let patch = Patch::Merge(json!({"stringData": {"password": password}}));
+    let patch = Patch::Merge(json!({"stringData": values}));
     secrets
         .patch("bmc", &PatchParams::default(), &patch)
         .await?;

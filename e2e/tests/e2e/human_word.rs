@@ -24,7 +24,7 @@ async fn confirm(outage: &Outage, fence: &DynamicObject) -> Result<()> {
 }
 
 /// A NodeFence that calls somebody for this reason, with words that say so.
-async fn called(outage: &Outage, reason: &str, says: &str) -> Result<DynamicObject> {
+pub async fn called(outage: &Outage, reason: &str, says: &str) -> Result<DynamicObject> {
     let Outage { lab, node, .. } = outage;
     let calls = |fence: &DynamicObject| {
         escalation(fence).is_some_and(|(why, words)| why == reason && words.contains(says))

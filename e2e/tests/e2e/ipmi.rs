@@ -13,10 +13,10 @@ use super::rack_power::{impatient, waits_for_the_bmc};
 use super::wrong_machine::{STRANGER, is_refused};
 
 /// The number of a power-off (IPMI 2.0, table 28-4), the only power command that is ever sent.
-const POWER_DOWN: u8 = 0;
+pub const POWER_DOWN: u8 = 0;
 
 /// An IPMI BMC before each machine, and nothing else.
-async fn own(lab: &Lab) -> Result<Vec<IpmiBmc>> {
+pub async fn own(lab: &Lab) -> Result<Vec<IpmiBmc>> {
     let mut bmcs = Vec::new();
     for number in 1..=lab.rigs.len() {
         bmcs.push(lab.ipmi(number, Suite::Seventeen).await?);
@@ -33,7 +33,7 @@ async fn peers(lab: &Lab) -> Result<Vec<IpmiPeer>> {
 }
 
 /// The BMC of this node.
-fn of<'a, T>(lab: &Lab, bmcs: &'a [T], node: &str) -> Result<&'a T> {
+pub fn of<'a, T>(lab: &Lab, bmcs: &'a [T], node: &str) -> Result<&'a T> {
     let mut pairs = lab.rigs.iter().zip(bmcs);
     let pair = pairs.find(|(rig, _)| rig.machine.name() == node);
     pair.map(|(_, bmc)| bmc).context("a BMC for each machine")
@@ -45,7 +45,8 @@ fn only_ipmi(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-fn commands(bmc: &IpmiBmc) -> Vec<(u8, bool)> {
+/// The power commands that it has received, and whether it accepted them.
+pub fn commands(bmc: &IpmiBmc) -> Vec<(u8, bool)> {
     let commands = bmc.power_commands().into_iter();
     commands
         .map(|command| (command.control, command.accepted))

@@ -70,7 +70,8 @@ impl Outage {
         }
     }
 
-    async fn of(lab: Lab, mode: &str, policy: Value) -> Result<Self> {
+    /// The same on the machines and BMCs of this lab.
+    pub async fn of(lab: Lab, mode: &str, policy: Value) -> Result<Self> {
         let proxy = lab.proxy()?;
         let operator = lab.operator_behind(&proxy).await?;
         lab.wait_protected().await?;
