@@ -78,7 +78,7 @@ async fn the_suites_and_the_clock_are_shown_and_no_fault_of_the_clock_fails_a_pr
     for (shows, expected) in table {
         bench.bmc.faults(|faults| faults.sel_time = shows);
         let probe = bench.driver().open().probe().await.unwrap();
-        assert_eq!(probe.cipher_suites, [17]);
+        assert_eq!(probe.cipher_suites, [17, 3]);
         let clock = probe.clock.map(|clock| clock.time.as_second());
         assert_eq!(clock, expected, "{shows:?}");
     }
