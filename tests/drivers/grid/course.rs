@@ -170,6 +170,7 @@ impl<'a> Course<'a> {
                 window: WINDOW,
             },
             kubelet_answers: false,
+            word_until: None,
         };
         let proof = judge(&case, clock::since_boot());
         if proof.is_ok() && self.bench.machine.is_on() {

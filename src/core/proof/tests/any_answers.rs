@@ -82,6 +82,8 @@ struct Sequence {
     window: i64,
     now: i64,
     life: Life,
+    /// Until when a human's word counts, where there is one.
+    word_until: Option<i64>,
 }
 
 /// What the protocol demands.
@@ -143,7 +145,8 @@ impl Sequence {
         };
         let nothing_speaks_against =
             self.life == Life::None && !self.others.iter().any(Said::speaks_against);
-        nothing_speaks_against.then_some(until + LIFE)
+        let dies = self.word_until.unwrap_or(i64::MAX).min(until + LIFE);
+        nothing_speaks_against.then_some(dies)
     }
 }
 
@@ -179,6 +182,7 @@ impl Sequence {
                 window: ticks(self.window),
             },
             kubelet_answers: self.life == Life::KubeletAnswers,
+            word_until: self.word_until.map(ticks),
         };
         judge(&case, ticks(self.now))
     }
@@ -296,20 +300,24 @@ fn sequence() -> impl Strategy<Value = Sequence> {
         window,
         age,
         life(),
+        prop::option::weighted(0.2, 0..LIFE + 5),
     )
-        .prop_map(|(devices, others, require, reads, window, age, life)| {
-            let all = devices.iter().flat_map(|one| one.answers.iter());
-            let last = all.map(|answer| answer.asked).max().unwrap_or(QUIESCED);
-            Sequence {
-                devices,
-                others,
-                require,
-                reads,
-                window,
-                now: last + age,
-                life,
-            }
-        })
+        .prop_map(
+            |(devices, others, require, reads, window, age, life, word)| {
+                let all = devices.iter().flat_map(|one| one.answers.iter());
+                let last = all.map(|answer| answer.asked).max().unwrap_or(QUIESCED);
+                Sequence {
+                    devices,
+                    others,
+                    require,
+                    reads,
+                    window,
+                    now: last + age,
+                    life,
+                    word_until: word.map(|lasts| last + lasts),
+                }
+            },
+        )
 }
 
 proptest! {
