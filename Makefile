@@ -6,6 +6,8 @@ CARGO ?= cargo
 # e2e tests at the same time. Each has a cluster of 1 GiB to itself, and leaves its API server to the next test when all went well.
 # With so many clusters a Go program has no second core to look for: GOMAXPROCS=1 saves a tenth of the CPU time.
 E2E_THREADS ?= 10
+# The other tests at the same time: most of them wait for a device's time to be over.
+UNIT_THREADS ?= 16
 # Further arguments of `lab` and the benchmarks: make lab ARGS="--kind real", make bench-failover ARGS="--runs 3 --verbose".
 ARGS ?=
 
@@ -21,8 +23,8 @@ test: unit e2e ## Run every test: format, lints, unit, golden, API, end to end
 unit: ## Format, lints, and the tests that need no cluster
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
-	$(CARGO) test --package node-fencing-operator --quiet
-	$(CARGO) test --package e2e --lib --quiet
+	$(CARGO) test --package node-fencing-operator --quiet -- --test-threads=$(UNIT_THREADS)
+	$(CARGO) test --package e2e --lib --quiet -- --test-threads=$(UNIT_THREADS)
 
 e2e: ## The tests on a real control plane (LAB_REQUIRE_REAL=1: fail where real nodes cannot be had)
 	$(CARGO) build --quiet --package node-fencing-operator --bins
