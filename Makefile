@@ -4,11 +4,11 @@
 
 CARGO ?= cargo
 # e2e tests at the same time. Each has a cluster of 1 GiB to itself, and leaves its API server to the next test when all went well.
-# With so many clusters a Go program has no second core to look for: GOMAXPROCS=1 saves a tenth of the CPU time.
-E2E_THREADS ?= 10
+E2E_THREADS ?= 12
 # The other tests at the same time: most of them wait for a device's time to be over.
 UNIT_THREADS ?= 16
-# Further arguments of `lab` and the benchmarks: make lab ARGS="--kind real", make bench-failover ARGS="--runs 3 --verbose".
+# Further arguments of `lab` and the benchmarks: make lab ARGS="--kind real", make bench-failover ARGS="--runs 3 --verbose",
+# make bench-devices ARGS="--only status".
 ARGS ?=
 
 help: ## List the targets
@@ -26,6 +26,7 @@ unit: ## Format, lints, and the tests that need no cluster
 	$(CARGO) test --package node-fencing-operator --quiet -- --test-threads=$(UNIT_THREADS)
 	$(CARGO) test --package e2e --lib --quiet -- --test-threads=$(UNIT_THREADS)
 
+# With a dozen clusters on a few cores a Go program has no second core to look for: GOMAXPROCS=1 saves a tenth of the CPU time.
 e2e: ## The tests on a real control plane (LAB_REQUIRE_REAL=1: fail where real nodes cannot be had)
 	$(CARGO) build --quiet --package node-fencing-operator --bins
 	$(CARGO) run --quiet --package e2e --bin lab -- build

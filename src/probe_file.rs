@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::core::proof::{IdentityRule, Require};
 use crate::core::reading::{PowerState, Reading};
 use crate::fence::confirm::{ConfirmPlan, Ended, Together, confirm};
-use crate::fence::{DeviceError, FenceDriver, OffOutcome};
+use crate::fence::{DeviceError, Extent, FenceDriver, OffOutcome};
 use crate::shell::devices::Devices;
 use objects::Objects;
 use report::{Off, Report};
@@ -106,7 +106,7 @@ fn identity_rule(device: &FenceDevice, order: &Probing) -> IdentityRule {
 
 async fn look(driver: &dyn FenceDriver, rule: &IdentityRule, report: &mut Report) {
     let begun = Clock::SYSTEM.since_boot();
-    match driver.open().probe().await {
+    match driver.open().probe(Extent::Whole).await {
         Ok(probe) => {
             let took = Clock::SYSTEM.since_boot().saturating_sub(begun);
             report.answered(&probe, rule, took);

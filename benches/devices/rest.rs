@@ -41,9 +41,7 @@ const PERIOD_SECONDS: u64 = 60;
 const SETTLE: Duration = Duration::from_secs(10);
 /// Nodes that have not changed for so long stand still.
 const STILL: Duration = Duration::from_secs(5);
-/// How long the operator is watched without devices.
-const WATCH_ALONE: Duration = Duration::from_secs(60);
-/// How long it is watched with them: two periods.
+/// How long the operator is watched, without devices and with them: two periods.
 const WATCH: Duration = Duration::from_secs(2 * PERIOD_SECONDS);
 /// Until the Nodes stand still.
 const STILL_MAX: Duration = Duration::from_secs(60);
@@ -92,7 +90,7 @@ pub async fn measure() -> Result<String> {
     until_still(&nodes).await?;
     let operator = lab.operator().await?;
     tokio::time::sleep(SETTLE).await;
-    let alone = watch(&lab, &operator, WATCH_ALONE).await?;
+    let alone = watch(&lab, &operator, WATCH).await?;
     eprintln!("at rest, no devices: {:.2} %", alone.cpu_percent);
 
     let begun = Instant::now();

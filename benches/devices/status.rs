@@ -31,7 +31,7 @@ pub async fn measure(readings: usize) -> Result<String> {
     let directory = tempfile::tempdir()?;
     let titles = [
         "our driver, in a process that runs",
-        "`node-fencing-operator probe`, a process",
+        "`node-fencing-operator probe`, a process, suites and clock with it",
         "`ipmitool chassis power status`, a process",
     ];
     let mut table = Table::new(

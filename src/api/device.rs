@@ -249,7 +249,7 @@ pub enum IdentityCheck {
 #[serde(rename_all = "camelCase", default)]
 pub struct ProbeSettings {
     /// Pause between two probes, in seconds. For one at once, annotate the FenceDevice with `nodefencing.io/probe-requested-at` and the
-    /// time of now (RFC 3339).
+    /// current time (RFC 3339).
     #[schemars(range(min = 30, max = 86_400))]
     pub period_seconds: u32,
 

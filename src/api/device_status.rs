@@ -79,7 +79,7 @@ pub struct FenceDeviceStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BmcInfo {
-    /// What the machine does when power returns: `AlwaysOn`, `AlwaysOff`, `LastState`.
+    /// What the machine does when power returns: `AlwaysOn`, `AlwaysOff`, `LastState` (Redfish `PowerRestorePolicy`; IPMI chassis status).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub power_restore_policy: Option<String>,
@@ -87,7 +87,7 @@ pub struct BmcInfo {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(range(min = 0, max = 255)), extend("x-kubernetes-list-type" = "atomic"))]
     pub cipher_suites: Vec<u8>,
-    /// Its clock at the last probe; absent when it has none, or never set it.
+    /// Its clock (Redfish Manager `DateTime`; IPMI SEL time) when it was last read, which is once an hour and in a probe that was asked for; absent when it has none, or never set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub clock_time: Option<Timestamp>,

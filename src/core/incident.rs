@@ -180,7 +180,7 @@ pub enum OffResult {
     NotSent(String),
     /// The command went out and no answer came: it may land late.
     Unknown(String),
-    /// The device took it, and the machine was not off when the time for that was up: it may land late.
+    /// The device took it, and at the end of the time for that the machine was not off: it may land late.
     Late(String),
 }
 
@@ -267,7 +267,7 @@ pub struct Memory {
     pub checked: bool,
     /// The level of a human's word has had its turn.
     pub word_heeded: bool,
-    /// A device has read On since the word was given, in these words: it counts for nothing any more (S21).
+    /// A device, the Lease or the kubelet has spoken against the word, in these words: it counts for nothing any more (S21).
     pub word_refuted: Option<String>,
     /// Level that is tried now: index into the settings' levels.
     pub level: usize,

@@ -179,7 +179,7 @@ fn is_long(settings: &Settings, device: &DeviceReadings) -> bool {
         && newest.asked.saturating_sub(oldest.answered) >= settings.verification.window
 }
 
-/// A device has taken the command, and when the time for its readings is up the machine is not off: the command may land until the
+/// A device has taken the command, and at the end of the time for its readings the machine is not off: the command may land until the
 /// late-effect window has passed (S23).
 fn note_late(settings: &Settings, memory: &mut Memory, readings: &[DeviceReadings], now: Duration) {
     let Some(attempt) = &mut memory.attempt else {
@@ -194,7 +194,7 @@ fn note_late(settings: &Settings, memory: &mut Memory, readings: &[DeviceReading
         }
         let raw = last.map_or("none", |last| last.raw.as_str());
         *result = OffResult::Late(format!(
-            "the device accepted the command, and the machine was not off in time (last reading: {raw}): it may go off late"
+            "the device accepted the command, and at the end of its time the machine was not off (last reading: {raw}): it may go off late"
         ));
         memory.unresolved_until = Some(now + settings.late_effect);
     }

@@ -51,7 +51,7 @@ pub fn heard(settings: &Settings, now: Duration) -> Result<Heard, String> {
     }
     if word.is_ahead {
         return Err(format!(
-            "the word of {user} is dated in the future: it confirms nothing; create another NodeFence and confirm that one with the time of now"
+            "the word of {user} is dated in the future: it confirms nothing; create another NodeFence and confirm that one with the current time"
         ));
     }
     let valid_until = word.given.over(WORD_LIFE);

@@ -169,7 +169,7 @@ pub enum DeviceError {
     Credentials(#[from] CredentialsError),
     /// This version has no such driver.
     #[error(
-        "driver `{driver}` is not supported by this version of the operator; use `redfish`, `ipmi` or `pdu`, or upgrade to a version that has it"
+        "driver `{driver}` is not supported by this version of the operator; use `redfish`, `ipmi`, `pdu` or `manual`, or upgrade to a version that has it"
     )]
     Unsupported {
         /// Name of the driver, as in the API.

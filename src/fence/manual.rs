@@ -3,7 +3,7 @@
 //! There is nothing to connect to and nothing to command. What makes a word count is the core's matter ([`crate::core::word`]);
 //! this only gives it the shape of a device's answers, so that a level of it is judged like every other.
 
-use super::{DeviceError, FenceDriver, FenceSession, OffOutcome, Probe};
+use super::{DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, Probe};
 use crate::clock::Clock;
 use crate::core::reading::{Identity, PowerState, Reading};
 use crate::core::word::Heard;
@@ -88,7 +88,7 @@ impl FenceSession for Manual {
         ready(outcome).boxed()
     }
 
-    fn probe(&mut self) -> BoxFuture<'_, Result<Probe, DeviceError>> {
+    fn probe(&mut self, _: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
         let words = "there is nothing to probe: in an outage a human looks at the machine and confirms by `spec.manualConfirmation` of the NodeFence";
         let error = DeviceError::HumanNeeded {
             words: words.to_owned(),

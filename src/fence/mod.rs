@@ -104,7 +104,7 @@ pub trait FenceSession: fmt::Debug + Send {
     ///
     /// # Errors
     /// [`DeviceError`], the first that stands in the way.
-    fn probe(&mut self) -> BoxFuture<'_, Result<Probe, DeviceError>>;
+    fn probe(&mut self, extent: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>>;
 }
 
 /// What became of a power-off command. None of them is proof.
@@ -120,6 +120,15 @@ pub enum OffOutcome {
     },
     /// The command may have been delivered and no definite answer arrived: it may take effect late (S23).
     Unknown(DeviceError),
+}
+
+/// How much a probe looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// What a fence would need.
+    Needed,
+    /// Also what only people want to know: the device's clock.
+    Whole,
 }
 
 /// What a device can do, seen in peace time.

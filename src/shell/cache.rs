@@ -162,10 +162,14 @@ impl Caches {
         decoded(&self.devices)
     }
 
+    /// The FenceDevice, if it exists, without a copy of it: decoded or not.
+    pub fn device_entry(&self, name: &str) -> Option<Arc<DeserializeGuard<FenceDevice>>> {
+        self.devices.get(&reflector::ObjectRef::new(name))
+    }
+
     /// The FenceDevice, if it exists and can be decoded.
     pub fn device(&self, name: &str) -> Option<FenceDevice> {
-        let device = self.devices.get(&reflector::ObjectRef::new(name))?;
-        device.0.as_ref().ok().cloned()
+        self.device_entry(name)?.0.as_ref().ok().cloned()
     }
 
     /// Is there a NodeFence of this name that has not ended?

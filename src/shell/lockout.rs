@@ -6,7 +6,7 @@
 
 use crate::clock::Clock;
 use crate::core::reading::{Identity, Reading};
-use crate::fence::{DeviceError, FenceDriver, FenceSession, OffOutcome, Probe};
+use crate::fence::{DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, Probe};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
@@ -187,10 +187,10 @@ impl FenceSession for GuardedSession {
         .boxed()
     }
 
-    fn probe(&mut self) -> BoxFuture<'_, Result<Probe, DeviceError>> {
+    fn probe(&mut self, extent: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
         async {
             self.gate.enter()?;
-            self.gate.leave(self.session.probe().await)
+            self.gate.leave(self.session.probe(extent).await)
         }
         .boxed()
     }
@@ -242,7 +242,7 @@ mod tests {
         fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
             self.refuse()
         }
-        fn probe(&mut self) -> BoxFuture<'_, Result<Probe, DeviceError>> {
+        fn probe(&mut self, _: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
             self.refuse()
         }
     }
@@ -268,7 +268,7 @@ mod tests {
             )
         };
         for _ in 0..5 {
-            let outcome = block_on(driver("1").open().probe());
+            let outcome = block_on(driver("1").open().probe(Extent::Needed));
             assert!(matches!(outcome, Err(DeviceError::AuthFailed { .. })));
             let outcome = block_on(driver("1").open().prepare_off());
             assert!(matches!(outcome, Err(DeviceError::AuthFailed { .. })));

@@ -119,7 +119,7 @@ impl PolicyStatuses {
                     .collect();
                 mark((&node.metadata.labels, conditions))
             }),
-            Change::Device(name) => self.prober.device(name).map(|device| {
+            Change::Device(name) => self.caches.device(name).map(|device| {
                 let status = device.status.as_ref();
                 let conditions = status.iter().flat_map(|status| &status.conditions);
                 let conditions: Vec<_> = conditions

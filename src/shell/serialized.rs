@@ -6,7 +6,7 @@
 //! read in between, and what was read must not grow old while somebody else acts (F12).
 
 use crate::core::reading::{Identity, Reading};
-use crate::fence::{DeviceError, FenceDriver, FenceSession, OffOutcome, Probe};
+use crate::fence::{DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, Probe};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -108,10 +108,10 @@ impl FenceSession for SerializedSession {
         self.prepared.is_some()
     }
 
-    fn probe(&mut self) -> BoxFuture<'_, Result<Probe, DeviceError>> {
+    fn probe(&mut self, extent: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
         async {
             let _turn = self.turn().await;
-            self.session.probe().await
+            self.session.probe(extent).await
         }
         .boxed()
     }

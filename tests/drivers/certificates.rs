@@ -4,7 +4,7 @@ use crate::bmc::{Bmc, Certificate, reply};
 use crate::device::{observe, service, settings, settings_of, verdict_of};
 use node_fencing_operator::fence::redfish::{Redfish, RedfishSettings};
 use node_fencing_operator::fence::tls::{CertificateCheck, Fingerprint};
-use node_fencing_operator::fence::{DeviceError, FenceDriver};
+use node_fencing_operator::fence::{DeviceError, Extent, FenceDriver};
 use std::time::Duration;
 
 /// What an off machine behind this certificate is read as, and the message of the error.
@@ -209,7 +209,7 @@ async fn a_probe_tells_when_the_certificate_expires() {
             verification,
             ..settings_of(&bmc)
         });
-        let probe = driver.unwrap().open().probe().await.unwrap();
+        let probe = driver.unwrap().open().probe(Extent::Whole).await.unwrap();
         probe.certificate_expiry.map(|expiry| expiry.to_string())
     };
     let trusted = full(&certificate.issuer_pem);

@@ -5,7 +5,7 @@ use futures::future::join_all;
 use node_fencing_operator::core::reading::PowerState;
 use node_fencing_operator::fence::address::AddressRules;
 use node_fencing_operator::fence::pdu::{Pdu, PduSettings};
-use node_fencing_operator::fence::{Advice, DeviceError, FenceDriver, OffOutcome};
+use node_fencing_operator::fence::{Advice, DeviceError, Extent, FenceDriver, OffOutcome};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -152,7 +152,7 @@ async fn an_outlet_that_the_pdu_does_not_have_is_told_before_anything_is_sent() 
         words.contains("`pdu.outlets`") && words.contains("no outlet 7"),
         "{words}"
     );
-    assert_eq!(session.probe().await, Err(error));
+    assert_eq!(session.probe(Extent::Whole).await, Err(error));
     assert_eq!(session.force_off().await.unwrap_err().reason(), "Refused");
     assert_eq!(agent.commands(), [0_u8; 0]);
 }
@@ -165,7 +165,7 @@ async fn a_probe_reads_and_describes_and_changes_nothing() {
         now(question.answer(&values, 0))
     })
     .await;
-    let probe = agent.driver().open().probe().await.unwrap();
+    let probe = agent.driver().open().probe(Extent::Whole).await.unwrap();
     assert_eq!(probe.reading.state, PowerState::On);
     assert_eq!(probe.model.as_deref(), Some("APC Web/SNMP Management Card"));
     assert!(probe.off_denied.is_none() && agent.commands().is_empty());

@@ -13,7 +13,7 @@ use node_fencing_operator::core::proof::Require;
 use node_fencing_operator::core::reading::{PowerState, Reading};
 use node_fencing_operator::fence::confirm::{ConfirmPlan, Ended, Together, confirm};
 use node_fencing_operator::fence::pdu::{Pdu, PduSettings};
-use node_fencing_operator::fence::{DeviceError, FenceDriver, OffOutcome};
+use node_fencing_operator::fence::{DeviceError, Extent, FenceDriver, OffOutcome};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -118,7 +118,7 @@ fn raritan(outlets: Value) -> Value {
 async fn a_machine_is_dark_when_all_its_outlets_are_off() {
     let rack = Rack::new().await;
     let driver = rack.v2c(json!({}));
-    let probe = driver.open().probe().await.unwrap();
+    let probe = driver.open().probe(Extent::Whole).await.unwrap();
     assert_eq!(probe.model.as_deref(), Some("Switched rack PDU of the lab"));
     let (before, after) = off(&driver).await.unwrap();
     assert_eq!(

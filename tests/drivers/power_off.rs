@@ -3,7 +3,7 @@
 use crate::bmc::{Act, Bmc, reply, reply_with};
 use crate::device::{RESET, SYSTEM, driver, service, settings_of, system, system_with};
 use node_fencing_operator::fence::redfish::{Redfish, RedfishSettings};
-use node_fencing_operator::fence::{DeviceError, FenceDriver, OffOutcome};
+use node_fencing_operator::fence::{DeviceError, Extent, FenceDriver, OffOutcome};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -217,7 +217,7 @@ async fn power_off_with(action: &'static str, info: &'static str) -> (String, us
         })
     })
     .await;
-    let probe = driver(&bmc).open().probe().await;
+    let probe = driver(&bmc).open().probe(Extent::Whole).await;
     let denied = probe.map(|probe| probe.off_denied.is_some());
     let outcome = power_off(&bmc).await;
     assert_eq!(

@@ -3,7 +3,7 @@
 use crate::bmc::{Act, Bmc, Request, reply, reply_with};
 use crate::device::{SYSTEM, driver, observe, service, settings_of, system, verdict, verdict_of};
 use node_fencing_operator::fence::redfish::{Redfish, RedfishSettings};
-use node_fencing_operator::fence::{Advice, DeviceError, FenceDriver};
+use node_fencing_operator::fence::{Advice, DeviceError, Extent, FenceDriver};
 use std::time::Duration;
 
 /// A device that answers everything with these bytes.
@@ -302,7 +302,7 @@ async fn every_request_carries_what_bmcs_demand_and_nothing_that_they_refuse() {
 #[tokio::test]
 async fn a_probe_tells_who_the_machine_is_and_that_it_can_be_cut_off() {
     let bmc = Bmc::plain(service("\"On\"")).await;
-    let probe = driver(&bmc).open().probe().await.unwrap();
+    let probe = driver(&bmc).open().probe(Extent::Whole).await.unwrap();
     assert_eq!(probe.vendor.as_deref(), Some("Example"));
     assert_eq!(probe.model.as_deref(), Some("R650"));
     assert_eq!(probe.firmware.as_deref(), Some("1.2.3"));
@@ -338,7 +338,11 @@ async fn the_manager_s_clock_is_shown_and_no_fault_of_it_fails_a_probe() {
             _ => Act::Send(reply("404 Not Found", "{}")),
         };
         let bmc = Bmc::plain(script).await;
-        let probe = driver(&bmc).open().probe().await.expect("a probe");
+        let probe = driver(&bmc)
+            .open()
+            .probe(Extent::Whole)
+            .await
+            .expect("a probe");
         probe.clock.map(|clock| clock.time.to_string())
     };
     let says = |time: &str| reply("200 OK", &format!(r#"{{"DateTime":{time}}}"#));

@@ -1,13 +1,15 @@
 //! End-to-end tests: the operator as a black box on a real control plane. One binary, because links are slow.
 //!
 //! The harness starts tests in the order of their names. Those that take longest should not begin last, and so the names of their
-//! modules begin with an `a`: `again`, `agreement`.
+//! modules begin with an `a`: `again`, `agreement`, `ailing_bmc`.
 
 mod admission;
 mod again;
 mod agreement;
+mod ailing_bmc;
 mod api;
 mod audit;
+mod budget;
 mod control_plane;
 mod crash;
 mod credentials;
@@ -38,8 +40,6 @@ mod real;
 mod release_modes;
 mod scene;
 mod simulated;
-mod storm;
-mod stubborn_bmc;
 mod sushy;
 mod verdict;
 mod wrong_machine;

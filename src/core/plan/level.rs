@@ -166,7 +166,7 @@ pub(super) fn unresolved(m: &Memory) -> String {
         return String::new();
     }
     format!(
-        "; the off command to FenceDevice {} is unresolved: it may land late, and the machine is proven down as soon as it stays off",
+        "; the off command to FenceDevice {} is unresolved: it may land late; if the machine stays on, see what the device's log says, or cut its power elsewhere",
         devices.join(", ")
     )
 }

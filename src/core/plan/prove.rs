@@ -61,23 +61,25 @@ pub(super) fn prove(
         return wait(Stage::Verifying, words).until(poll(m, t.now, Duration::from_secs(1)));
     };
     let verification = verification(s, m, node, level);
-    let word_until = word_until(s, level, t.now);
-    let case = Case {
-        claim: &held.value,
-        node_uid: &held.uid,
-        boot_id: &held.boot_id,
-        node,
-        lease_before,
-        lease_now,
-        quiesced,
-        devices: &readings,
-        others: &m.others,
-        require: level.require,
-        verification: &verification,
-        kubelet_answers: o.kubelet_answers || m.kubelet_answered,
-        word_until: *word_until.as_ref().unwrap_or(&None),
-    };
-    match word_until.and_then(|_| judge(&case, t.now)) {
+    let judged = word_until(s, level, t.now).and_then(|word_until| {
+        let case = Case {
+            claim: &held.value,
+            node_uid: &held.uid,
+            boot_id: &held.boot_id,
+            node,
+            lease_before,
+            lease_now,
+            quiesced,
+            devices: &readings,
+            others: &m.others,
+            require: level.require,
+            verification: &verification,
+            kubelet_answers: o.kubelet_answers || m.kubelet_answered,
+            word_until,
+        };
+        judge(&case, t.now)
+    });
+    match judged {
         Ok(proof) => use_proof(s, m, node, lease_now.renew_time.clone(), proof, o, t),
         Err(NotProven::Stale { .. }) => {
             m.readings = None;
@@ -89,7 +91,9 @@ pub(super) fn prove(
         }
         Err(reason) if reason.is_contradiction() => {
             if level.is_manual() {
-                m.word_refuted = Some(format!("the confirmation is refused: {reason}"));
+                let words = refused_for_good(s, &reason);
+                m.word_refuted = Some(words.clone());
+                return contradiction(s, m, node, words, t);
             }
             contradiction(s, m, node, reason.to_string(), t)
         }
@@ -105,6 +109,15 @@ pub(super) fn prove(
             try_again(s, m, words, t)
         }
     }
+}
+
+/// A human's word that something has spoken against: it is not a device that lies here (S21).
+fn refused_for_good(s: &Settings, reason: &NotProven) -> String {
+    let user = s.word.as_ref().map_or("a human", |word| word.user.as_str());
+    format!(
+        "the confirmation of {user} is refused for good: {}; see that the machine has no power, and confirm another NodeFence",
+        reason.sign_of_life()
+    )
 }
 
 /// Until when the human's word counts that the level rests on; none: it rests on no word.

@@ -154,7 +154,7 @@ fn release(
         }
     }
     if let Some(until) = m.unresolved_until.filter(|until| t.now < *until) {
-        let words = "everything has detached; an off command of unknown outcome may still land, the taint stays until then";
+        let words = "everything has detached; an off command may still land late: the taint stays until its time is over";
         return wait(Stage::AwaitingRelease, words.to_owned()).until(until.min(again));
     }
     // Everything else is settled: one complete quorum LIST of the VolumeAttachments is the last word.

@@ -124,4 +124,16 @@ impl NotProven {
             Self::LeaseMoved { .. } | Self::KubeletAnswers { .. } | Self::OtherReadsOn { .. }
         )
     }
+
+    /// What of the node shows life, without a judgement about who reads Off; of anything but a contradiction all its words.
+    pub fn sign_of_life(&self) -> String {
+        match self {
+            Self::LeaseMoved { before, now, .. } => {
+                format!("the kubelet's Lease was renewed ({before} -> {now})")
+            }
+            Self::KubeletAnswers { .. } => "the kubelet's port answers".to_owned(),
+            Self::OtherReadsOn { other, raw, .. } => format!("FenceDevice {other} reads {raw}"),
+            reason => reason.to_string(),
+        }
+    }
 }

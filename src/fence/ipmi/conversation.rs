@@ -16,7 +16,7 @@ use super::{Ipmi, words};
 use crate::core::reading::{Identity, PowerState, Reading};
 use crate::fence::limit::Limit;
 use crate::fence::resolve::unreachable;
-use crate::fence::{DeviceError, FenceSession, OffOutcome, Probe, clock_within};
+use crate::fence::{DeviceError, Extent, FenceSession, OffOutcome, Probe, clock_within};
 use futures::future::{BoxFuture, FutureExt};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -77,14 +77,16 @@ impl FenceSession for Conversation {
         .boxed()
     }
 
-    fn probe(&mut self) -> BoxFuture<'_, Result<Probe, DeviceError>> {
+    fn probe(&mut self, extent: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
         async move {
             let (limit, clock) = (self.driver.call_timeout, self.driver.clock);
             let begun = clock.since_boot();
             let outcome = self.limit(limit).on(self.look()).await;
             let mut probe = self.conclude(outcome)?;
-            let gone = clock.since_boot().saturating_sub(begun);
-            probe.clock = clock_within(limit, gone, self.sel_time()).await;
+            if extent == Extent::Whole {
+                let gone = clock.since_boot().saturating_sub(begun);
+                probe.clock = clock_within(limit, gone, self.sel_time()).await;
+            }
             Ok(probe)
         }
         .boxed()

@@ -6,7 +6,7 @@ use super::outlets::Outlet;
 use super::snmp::{Binding, Kind, Oid, Unit, Value, message};
 use crate::core::reading::{Identity, Reading};
 use crate::fence::error::printable;
-use crate::fence::{DeviceError, FenceSession, OffOutcome, Probe};
+use crate::fence::{DeviceError, Extent, FenceSession, OffOutcome, Probe};
 use futures::future::{BoxFuture, FutureExt};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -79,7 +79,7 @@ impl FenceSession for Session {
         .boxed()
     }
 
-    fn probe(&mut self) -> BoxFuture<'_, Result<Probe, DeviceError>> {
+    fn probe(&mut self, _: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
         let time = self.driver.call_timeout;
         async move {
             let outcome = timeout(time, self.look()).await;

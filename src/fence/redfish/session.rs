@@ -8,7 +8,9 @@ use crate::core::reading::{Identity, Reading};
 use crate::fence::error::printable;
 use crate::fence::http::{Client, Reply};
 use crate::fence::limit::Limit;
-use crate::fence::{DeviceClock, DeviceError, FenceSession, OffOutcome, Probe, clock_within};
+use crate::fence::{
+    DeviceClock, DeviceError, Extent, FenceSession, OffOutcome, Probe, clock_within,
+};
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
 use http::StatusCode;
@@ -64,13 +66,15 @@ impl FenceSession for Session {
         .boxed()
     }
 
-    fn probe(&mut self) -> BoxFuture<'_, Result<Probe, DeviceError>> {
+    fn probe(&mut self, extent: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
         async move {
             let (limit, clock) = (self.driver.call_timeout, self.driver.clock);
             let begun = clock.since_boot();
             let (mut probe, manager) = self.limit(limit).on(self.look()).await?;
-            let gone = clock.since_boot().saturating_sub(begun);
-            probe.clock = clock_within(limit, gone, self.manager_time(manager)).await;
+            if extent == Extent::Whole {
+                let gone = clock.since_boot().saturating_sub(begun);
+                probe.clock = clock_within(limit, gone, self.manager_time(manager)).await;
+            }
             Ok(probe)
         }
         .boxed()

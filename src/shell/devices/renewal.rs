@@ -8,7 +8,7 @@
 use super::access::{Access, Maker};
 use crate::api::device::FenceDevice;
 use crate::core::reading::{Identity, Reading};
-use crate::fence::{DeviceError, FenceDriver, FenceSession, OffOutcome, Probe};
+use crate::fence::{DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, Probe};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::fmt;
@@ -172,10 +172,10 @@ impl FenceSession for RenewingSession {
         self.session.force_off()
     }
 
-    fn probe(&mut self) -> BoxFuture<'_, Result<Probe, DeviceError>> {
+    fn probe(&mut self, extent: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
         async {
-            match self.session.probe().await {
-                Err(refused) if self.renew(&refused).await => self.session.probe().await,
+            match self.session.probe(extent).await {
+                Err(refused) if self.renew(&refused).await => self.session.probe(extent).await,
                 answer => answer,
             }
         }

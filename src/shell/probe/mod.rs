@@ -23,10 +23,9 @@ use crate::api::conditions::{self, ConditionStatus, IDENTITY_VERIFIED, REACHABLE
 use crate::api::device::{FenceDevice, PROBE_REQUESTED_AT};
 use crate::clock::Clock;
 use crate::core::assess::Readiness;
-use crate::fence::{DeviceError, Probe};
+use crate::fence::{DeviceClock, DeviceError, Extent, Probe};
 use jiff::Timestamp;
 use judge::Finding;
-use kube::runtime::reflector::ObjectRef;
 use kube::{Client, ResourceExt};
 use schedule::Pair;
 use std::collections::BTreeMap;
@@ -35,6 +34,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+/// A device's clock is read this often: it costs as much as everything else, and changes nothing.
+const CLOCK_PERIOD: Duration = Duration::from_secs(3600);
 /// A driver ends by itself; this is for one that does not.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -53,6 +54,7 @@ pub struct Prober {
 struct Answer {
     outcome: Result<Probe, DeviceError>,
     trimmed_keys: Vec<&'static str>,
+    extent: Extent,
 }
 
 /// What is known of a pair.
@@ -60,6 +62,8 @@ struct Answer {
 struct Known {
     driver: String,
     finding: Option<Finding>,
+    /// When the device's clock was read last (time since boot), and what it showed.
+    clock: Option<(Duration, Option<DeviceClock>)>,
     readiness: Option<Readiness>,
     reachable: Option<bool>,
     identity_verified: Option<bool>,
@@ -120,14 +124,8 @@ impl Prober {
         known.iter().map(row).collect()
     }
 
-    /// The FenceDevice, as the cache has it; none if it is gone or cannot be decoded.
-    pub(super) fn device(&self, name: &str) -> Option<FenceDevice> {
-        let guard = self.caches.devices.get(&ObjectRef::new(name))?;
-        guard.0.as_ref().ok().cloned()
-    }
-
     /// None while somebody else talks to the device.
-    async fn probe(&self, device: &FenceDevice, node: &str) -> Option<Answer> {
+    async fn probe(&self, device: &FenceDevice, node: &str, extent: Extent) -> Option<Answer> {
         if !self.devices.is_group_free(device) {
             return None;
         }
@@ -137,6 +135,7 @@ impl Prober {
                 return Some(Answer {
                     outcome: Err(error),
                     trimmed_keys: Vec::new(),
+                    extent,
                 });
             }
         };
@@ -149,7 +148,7 @@ impl Prober {
         }
         let limit = Duration::from_secs(device.spec.probe.timeout_seconds.into()) + GRACE;
         let begun = self.clock.since_boot();
-        let answer = timeout(limit, session.probe()).await;
+        let answer = timeout(limit, session.probe(extent)).await;
         let took = self.clock.since_boot().saturating_sub(begun);
         self.metrics.probe_duration(driver.name(), took);
         let outcome = answer.unwrap_or_else(|_| {
@@ -161,6 +160,7 @@ impl Prober {
         Some(Answer {
             outcome,
             trimmed_keys: access.trimmed_keys,
+            extent,
         })
     }
 
@@ -190,6 +190,7 @@ impl Known {
         Self {
             driver,
             finding: None,
+            clock: None,
             readiness: None,
             reachable: holds(REACHABLE),
             identity_verified: holds(IDENTITY_VERIFIED),
@@ -214,6 +215,15 @@ fn open_request(device: &FenceDevice) -> Option<Timestamp> {
     let at = requested(device)?.ok()?;
     let last = device.status.as_ref().and_then(|it| it.last_probe_time);
     last.is_none_or(|last| last < at).then_some(at)
+}
+
+/// How much the next probe looks at, when the clock was read at `clock_read` last (time since boot).
+fn extent(device: &FenceDevice, clock_read: Option<Duration>, now: Duration) -> Extent {
+    let is_recent = clock_read.is_some_and(|at| now.saturating_sub(at) < CLOCK_PERIOD);
+    match is_recent && open_request(device).is_none() {
+        true => Extent::Needed,
+        false => Extent::Whole,
+    }
 }
 
 fn is_true(status: &str) -> Option<bool> {

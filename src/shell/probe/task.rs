@@ -4,17 +4,18 @@ use super::judge::{self, Finding};
 use super::schedule::{Changes, Ended, Pair, Schedule, Wanted};
 use super::status::NOT_READY_NODES_MAX;
 use super::write::Writer;
-use super::{Answer, Known, Prober, holds, open_request, request};
+use super::{Answer, Known, Prober, extent, holds, open_request, request};
 use crate::api::device::{FenceDevice, IdentityCheck};
 use crate::core::identity;
 use crate::core::observed::{NodeView, Ready};
+use crate::fence::Extent;
 use crate::shell::cache::Change;
 use crate::shell::devices::serves;
 use crate::shell::marks::{Marks, mark};
 use crate::shell::slim::SlimNode;
 use crate::shell::undecodable::Undecodable;
 use kube::ResourceExt;
-use kube::runtime::reflector::ObjectRef;
+use kube::core::DeserializeGuard;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,16 +119,16 @@ impl Task {
             }),
             Change::Device(name) => {
                 self.writer.mark(name, now, Duration::from_secs(1));
-                let guard = self.prober.caches.devices.get(&ObjectRef::new(name));
-                self.undecodable.look(&change, guard.as_deref());
-                self.prober.device(name).map(|device| {
+                let entry = self.prober.caches.device_entry(name);
+                self.undecodable.look(&change, entry.as_deref());
+                decoded(entry.as_ref()).map(|device| {
                     let pins = device.status.iter().flat_map(|status| &status.systems);
                     let pins: Vec<_> = pins.map(|pin| (&pin.node_uid, &pin.uuid)).collect();
                     mark((
                         device.uid(),
                         device.metadata.generation,
                         pins,
-                        request(&device),
+                        request(device),
                     ))
                 })
             }
@@ -137,14 +138,14 @@ impl Task {
             }
             Change::Attachment(_) | Change::Policy(_) => return,
         };
-        let device = match &change {
-            Change::Device(name) => self.prober.device(name),
+        let entry = match &change {
+            Change::Device(name) => self.prober.caches.device_entry(name),
             _ => None,
         };
         if self.marks.differs(change, current) {
             self.gather_until.get_or_insert(now + GATHER);
-            if let Some(device) = device {
-                self.writer.tell_of_request(&device);
+            if let Some(device) = decoded(entry.as_ref()) {
+                self.writer.tell_of_request(device);
             }
         }
     }
@@ -237,7 +238,7 @@ impl Task {
                 device: device.name_any(),
                 node: node.name.clone(),
             },
-            epoch: epoch(device, node),
+            epoch: epoch(device, &node.uid, &node.system_uuid),
             node_ready: node.ready() == Ready::True,
             fenced: self.fenced.contains(&node.name),
             period: Duration::from_secs(device.spec.probe.period_seconds.into()),
@@ -248,19 +249,23 @@ impl Task {
     }
 
     fn begin(&mut self, pair: Pair, number: u64, now: Duration) {
-        let device = self.prober.device(&pair.device);
+        let entry = self.prober.caches.device_entry(&pair.device);
+        let device = decoded(entry.as_ref());
         let node = self.prober.caches.node(&pair.node);
         let (Some(device), Some(node), false) = (device, node, self.fenced.contains(&pair.node))
         else {
             self.schedule.ended(&pair, number, Ended::Void, now);
             return;
         };
-        let epoch = epoch(&device, &node.view());
+        let epoch = epoch_of(device, &node);
+        let clock_read = self.prober.known().get(&pair).and_then(|known| known.clock);
+        let extent = extent(device, clock_read.map(|(at, _)| at), now);
         let name = pair.node.clone();
         let prober = Arc::clone(&self.prober);
-        let task = self
-            .probes
-            .spawn(async move { prober.probe(&device, &name).await });
+        let task = self.probes.spawn(async move {
+            let device = decoded(entry.as_ref())?;
+            prober.probe(device, &name, extent).await
+        });
         self.pairs.insert(task.id(), (pair.clone(), number));
         let running = Running {
             number,
@@ -297,15 +302,16 @@ impl Task {
     /// Keeps what was found, if it still is about the same device and the same Node.
     fn found(&mut self, pair: &Pair, epoch_begun: u64, answer: Answer, now: Duration) -> Ended {
         let Answer {
-            outcome,
+            mut outcome,
             trimmed_keys,
+            extent,
         } = answer;
-        let device = self.prober.device(&pair.device);
-        let node = self.prober.caches.node(&pair.node).map(|node| node.view());
-        let (Some(device), Some(node)) = (device, node) else {
+        let entry = self.prober.caches.device_entry(&pair.device);
+        let node = self.prober.caches.node(&pair.node);
+        let (Some(device), Some(node)) = (decoded(entry.as_ref()), node) else {
             return Ended::Void;
         };
-        if epoch(&device, &node) != epoch_begun {
+        if epoch_of(device, &node) != epoch_begun {
             return Ended::Void;
         }
         let well = outcome.is_ok();
@@ -313,19 +319,25 @@ impl Task {
         let mut known = self.prober.known();
         let known = known.entry(pair.clone()).or_default();
         let before = known.finding.take().and_then(|finding| finding.identity);
+        if let Ok(probe) = &mut outcome {
+            match extent {
+                Extent::Whole => known.clock = Some((now, probe.clock)),
+                Extent::Needed => probe.clock = known.clock.and_then(|(_, shown)| shown),
+            }
+        }
         let identity = match &outcome {
             Ok(probe) => Some(probe.reading.identity.clone()),
             Err(_) => before,
         };
         let finding = Finding {
             at,
-            node: essence(node),
+            node: essence(node.view()),
             outcome,
             identity,
             trimmed_keys,
         };
         let duplicate = self.prober.devices.duplicate(&pair.device, &pair.node);
-        let judgement = judge::judge(&device, &finding, duplicate.as_deref());
+        let judgement = judge::judge(device, &finding, duplicate.as_deref());
         device.spec.driver_name().clone_into(&mut known.driver);
         known.readiness = Some(judgement.readiness());
         known.reachable = holds(judgement.reachable.status);
@@ -336,7 +348,7 @@ impl Task {
             known.last_success = Some(at);
         }
         known.finding = Some(finding);
-        self.writer.mark(&pair.device, now, patience(&device));
+        self.writer.mark(&pair.device, now, patience(device));
         if well { Ended::Well } else { Ended::Failed }
     }
 }
@@ -370,11 +382,20 @@ fn essence(node: NodeView) -> NodeView {
 }
 
 /// Changes with everything that makes a finding worthless: the device's settings, the Node, its machine.
-fn epoch(device: &FenceDevice, node: &NodeView) -> u64 {
+fn epoch(device: &FenceDevice, node_uid: &str, system_uuid: &str) -> u64 {
     mark((
         &device.metadata.uid,
         device.metadata.generation,
-        &node.uid,
-        &node.system_uuid,
+        node_uid,
+        system_uuid,
     ))
+}
+
+fn epoch_of(device: &FenceDevice, node: &SlimNode) -> u64 {
+    let uid = node.metadata.uid.as_deref().unwrap_or_default();
+    epoch(device, uid, &node.status.node_info.system_uuid)
+}
+
+fn decoded(entry: Option<&Arc<DeserializeGuard<FenceDevice>>>) -> Option<&FenceDevice> {
+    entry?.0.as_ref().ok()
 }

@@ -124,7 +124,7 @@ impl Writer {
 
     /// The device as it is now: as the cache has it, or as our own last write left it if the cache has not heard of that.
     fn current(&mut self, name: &str) -> Option<FenceDevice> {
-        let cached = self.prober.device(name)?;
+        let cached = self.prober.caches.device(name)?;
         match self.written.get(name) {
             Some((replaced, written)) if *replaced == cached.metadata.resource_version => {
                 Some(written.clone())

@@ -9,7 +9,9 @@ use futures::future::{BoxFuture, ready};
 use jiff::Timestamp;
 use node_fencing_operator::clock;
 use node_fencing_operator::core::reading::{Identity, PowerState, Reading};
-use node_fencing_operator::fence::{DeviceError, FenceDriver, FenceSession, OffOutcome, Probe};
+use node_fencing_operator::fence::{
+    DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, Probe,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -67,7 +69,7 @@ impl FenceSession for Liar {
         ready(Ok(OffOutcome::Accepted)).boxed()
     }
 
-    fn probe(&mut self) -> BoxFuture<'_, Result<Probe, DeviceError>> {
+    fn probe(&mut self, _: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
         let error = DeviceError::Unsupported { driver: "liar" };
         ready(Err(error)).boxed()
     }

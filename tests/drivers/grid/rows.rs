@@ -61,7 +61,7 @@ pub enum Fault {
 }
 
 /// Nobody is there, or nobody answers.
-const NOBODY: Verdict = Fails(&["Unreachable", "Timeout"]);
+const NOBODY: Verdict = FailsAtDeadline(&["Unreachable", "Timeout"]);
 /// A human, too, has to be there.
 const NOBODY_AT_ALL: Verdict = Fails(&["Unreachable", "Timeout", "HumanNeeded"]);
 /// Over UDP what is no answer is dropped and asked for again, so that the driver's deadline ends it.

@@ -7,8 +7,8 @@
 use super::cell::{Bench, ENDLESS, SHORT};
 use super::course::{Course, Off};
 use Verdict::{
-    BeginsAnew, Contradicted, Fails, FailsAtOnce, Hearsay, LandsLate, NeverStable, NotThisMachine,
-    ReadsOn, ReadsWithin6s, Refuses, Restored, Shared, Succeeds, Unreadable,
+    BeginsAnew, Contradicted, Fails, FailsAtDeadline, FailsAtOnce, Hearsay, LandsLate, NeverStable,
+    NotThisMachine, ReadsOn, ReadsWithin6s, Refuses, Restored, Shared, Succeeds, Unreadable,
 };
 use e2e::machine::Power;
 use node_fencing_operator::core::identity::{Wire, duplicates};
@@ -25,6 +25,8 @@ pub enum Verdict {
     Fails(&'static [&'static str]),
     /// The same for this reason, long before the call's own deadline.
     FailsAtOnce(&'static str),
+    /// The same when the call's own time, [`SHORT`] here, is over, and not much later.
+    FailsAtDeadline(&'static [&'static str]),
     /// Reads on, takes the command, is proven off.
     Succeeds,
     /// It is read within 6 s.
@@ -73,8 +75,18 @@ impl Verdict {
             FailsAtOnce(reason) => {
                 let begun = Instant::now();
                 let reading = course.look().await;
-                must!(begun.elapsed() < ENDLESS, "it waited: {reading:?}");
+                must!(begun.elapsed() < ENDLESS / 4, "it waited: {reading:?}");
                 fails(&mut course, &[reason]).await
+            }
+            FailsAtDeadline(reasons) => {
+                let begun = Instant::now();
+                let reading = course.look().await;
+                let took = begun.elapsed();
+                must!(
+                    (SHORT..ENDLESS).contains(&took),
+                    "it took {took:?}: {reading:?}"
+                );
+                fails(&mut course, reasons).await
             }
             Succeeds => succeeds(&mut course).await,
             ReadsWithin6s => reads_in_time(&mut course).await,

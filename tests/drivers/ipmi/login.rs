@@ -2,8 +2,8 @@
 
 use super::*;
 use e2e::ipmi::{Nonsense, Privilege, Reply, UnknownUser, Which};
-use node_fencing_operator::fence::Advice;
 use node_fencing_operator::fence::credentials::ALLOWED_HOSTS_ANNOTATION;
+use node_fencing_operator::fence::{Advice, Extent};
 
 #[tokio::test]
 async fn a_wrong_password_frees_its_slot_and_is_told_from_an_unknown_user() {
@@ -101,7 +101,7 @@ async fn a_bmc_with_one_session_serves_call_after_call() {
         let mut session = driver.open();
         session.observe().await.unwrap();
         session.prepare_off().await.unwrap();
-        session.probe().await.unwrap();
+        session.probe(Extent::Whole).await.unwrap();
     }
     bench.assert_closed(6).await;
 }
@@ -147,7 +147,7 @@ async fn a_user_without_the_right_to_switch_can_read() {
     );
     assert!(error.to_string().contains("Operator role"), "{error}");
     assert!(bench.bmc.power_commands().is_empty());
-    let probe = bench.driver().open().probe().await.unwrap();
+    let probe = bench.driver().open().probe(Extent::Whole).await.unwrap();
     let denied = probe.off_denied.unwrap();
     assert_eq!(denied.reason(), "PermissionDenied");
 }

@@ -3,7 +3,7 @@
 use super::*;
 use e2e::ipmi::{Nonsense, Reply, RestorePolicy, Which};
 use node_fencing_operator::core::reading::PowerState;
-use node_fencing_operator::fence::Advice;
+use node_fencing_operator::fence::{Advice, Extent};
 
 #[tokio::test]
 async fn a_probe_tells_power_identity_and_restore_policy_and_changes_nothing() {
@@ -15,7 +15,7 @@ async fn a_probe_tells_power_identity_and_restore_policy_and_changes_nothing() {
     ] {
         let bench = bench();
         bench.bmc.faults(|faults| faults.restore_policy = policy);
-        let probe = bench.driver().open().probe().await.unwrap();
+        let probe = bench.driver().open().probe(Extent::Whole).await.unwrap();
         assert_eq!(probe.reading.state, PowerState::On);
         assert!(probe.reading.identity.is_system(UUID));
         assert_eq!(probe.power_restore_policy.as_deref(), expected);
@@ -29,7 +29,12 @@ async fn a_probe_tells_power_identity_and_restore_policy_and_changes_nothing() {
 async fn a_bmc_of_ipmi_1_5_is_refused_by_name_before_any_login() {
     let bench = bench();
     bench.bmc.faults(|faults| faults.says_1_5_only = true);
-    let error = bench.driver().open().probe().await.unwrap_err();
+    let error = bench
+        .driver()
+        .open()
+        .probe(Extent::Whole)
+        .await
+        .unwrap_err();
     assert_eq!(
         (error.reason(), error.advice()),
         ("NoSecureLogin", Advice::Human)
@@ -46,7 +51,12 @@ async fn a_list_without_the_suite_names_those_that_are_offered() {
     bench
         .bmc
         .faults(|faults| faults.lists_suites = Some(listed));
-    let error = bench.driver().open().probe().await.unwrap_err();
+    let error = bench
+        .driver()
+        .open()
+        .probe(Extent::Whole)
+        .await
+        .unwrap_err();
     assert_eq!(error.reason(), "NoSecureLogin");
     let words = error.to_string();
     assert!(
@@ -60,7 +70,7 @@ async fn a_list_without_the_suite_names_those_that_are_offered() {
 async fn suite_0_beside_the_right_one_is_left_alone() {
     let bench = bench();
     bench.bmc.faults(|faults| faults.offers_suite_zero = true);
-    assert!(bench.driver().open().probe().await.is_ok());
+    assert!(bench.driver().open().probe(Extent::Whole).await.is_ok());
     let suites: Vec<u8> = bench.bmc.sessions().iter().map(|one| one.suite).collect();
     assert_eq!(suites, [17]);
 }
@@ -77,7 +87,7 @@ async fn the_suites_and_the_clock_are_shown_and_no_fault_of_the_clock_fails_a_pr
     ];
     for (shows, expected) in table {
         bench.bmc.faults(|faults| faults.sel_time = shows);
-        let probe = bench.driver().open().probe().await.unwrap();
+        let probe = bench.driver().open().probe(Extent::Whole).await.unwrap();
         assert_eq!(probe.cipher_suites, [17, 3]);
         let clock = probe.clock.map(|clock| clock.time.as_second());
         assert_eq!(clock, expected, "{shows:?}");
@@ -87,7 +97,7 @@ async fn the_suites_and_the_clock_are_shown_and_no_fault_of_the_clock_fails_a_pr
         // Until the probe has no more time for it.
         faults.replies = vec![Reply::new(Which::SEL_TIME, Nonsense::Code(0xc0))];
     });
-    let probe = bench.driver().open().probe().await.unwrap();
+    let probe = bench.driver().open().probe(Extent::Whole).await.unwrap();
     assert_eq!((probe.reading.state, probe.clock), (PowerState::On, None));
     bench.assert_closed(5).await;
 }

@@ -2,11 +2,11 @@
 
 use super::super::judge::Finding;
 use super::super::schedule::{Pair, Wanted};
-use super::super::{Known, Prober, open_request};
+use super::super::{CLOCK_PERIOD, Known, Prober, extent, open_request};
 use super::*;
 use crate::clock::Clock;
 use crate::core::fixtures;
-use crate::fence::DeviceError;
+use crate::fence::{DeviceError, Extent};
 use crate::shell::events::{Events, Publisher};
 use crate::shell::fake::{Cluster, Seen};
 use crate::shell::stop::Stopper;
@@ -139,4 +139,17 @@ fn a_request_is_open_until_a_probe_was_made_after_it() {
         open_request(&device(json!({PROBE_REQUESTED_AT: "now"}))),
         None
     );
+}
+
+/// Once, then every hour, and whenever somebody asks.
+#[test]
+fn a_device_s_clock_is_read_now_and_then() {
+    let now = CLOCK_PERIOD * 3;
+    let read_ago = |ago: Duration| extent(&device(json!({})), Some(now - ago), now);
+    assert_eq!(extent(&device(json!({})), None, now), Extent::Whole);
+    assert_eq!(read_ago(CLOCK_PERIOD), Extent::Whole);
+    let recently = CLOCK_PERIOD - Duration::from_secs(1);
+    assert_eq!(read_ago(recently), Extent::Needed);
+    let asked_for = device(json!({PROBE_REQUESTED_AT: "2026-11-22T08:00:00Z"}));
+    assert_eq!(extent(&asked_for, Some(now), now), Extent::Whole);
 }
