@@ -188,7 +188,7 @@ impl FenceSession for GuardedSession {
     }
 
     fn probe(&mut self, extent: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
-        async {
+        async move {
             self.gate.enter()?;
             self.gate.leave(self.session.probe(extent).await)
         }

@@ -109,7 +109,7 @@ impl FenceSession for SerializedSession {
     }
 
     fn probe(&mut self, extent: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
-        async {
+        async move {
             let _turn = self.turn().await;
             self.session.probe(extent).await
         }

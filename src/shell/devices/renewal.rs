@@ -173,7 +173,7 @@ impl FenceSession for RenewingSession {
     }
 
     fn probe(&mut self, extent: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
-        async {
+        async move {
             match self.session.probe(extent).await {
                 Err(refused) if self.renew(&refused).await => self.session.probe(extent).await,
                 answer => answer,
