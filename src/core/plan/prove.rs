@@ -83,19 +83,15 @@ pub(super) fn prove(
         Ok(proof) => use_proof(s, m, node, lease_now.renew_time.clone(), proof, o, t),
         Err(NotProven::Stale { .. }) => {
             m.readings = None;
-            wait(
-                Stage::Verifying,
-                "the proof has died of age: the power is read again".to_owned(),
-            )
-            .until(t.now)
+            let words = "the proof has died of age: the power is read again";
+            wait(Stage::Verifying, words.to_owned()).until(t.now)
         }
         Err(reason) if reason.is_contradiction() => {
-            if level.is_manual() {
-                let words = refused_for_good(s, &reason);
-                m.word_refuted = Some(words.clone());
-                return contradiction(s, m, node, words, t);
-            }
-            contradiction(s, m, node, reason.to_string(), t)
+            let words = match level.is_manual() {
+                true => refused_for_good(s, m, &reason),
+                false => reason.to_string(),
+            };
+            contradiction(s, m, node, words, t)
         }
         Err(reason) if s.mode == FenceMode::ConfirmOnly => {
             let words = format!("{reason}; the claim is given back");
@@ -112,12 +108,14 @@ pub(super) fn prove(
 }
 
 /// A human's word that something has spoken against: it is not a device that lies here (S21).
-fn refused_for_good(s: &Settings, reason: &NotProven) -> String {
+fn refused_for_good(s: &Settings, m: &mut Memory, reason: &NotProven) -> String {
     let user = s.word.as_ref().map_or("a human", |word| word.user.as_str());
-    format!(
+    let words = format!(
         "the confirmation of {user} is refused for good: {}; see that the machine has no power, and confirm another NodeFence",
         reason.sign_of_life()
-    )
+    );
+    m.word_refuted = Some(words.clone());
+    words
 }
 
 /// Until when the human's word counts that the level rests on; none: it rests on no word.
