@@ -231,7 +231,7 @@ pub struct Sight {
     pub device: String,
     /// The reading, or why there is none.
     pub reading: Result<Reading, String>,
-    /// When the answer, or its absence, was known (time since boot).
+    /// When the look had ended, of which this is a part (time since boot).
     pub at: Duration,
 }
 

@@ -47,7 +47,7 @@ pub struct ConditionView {
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// `lastTransitionTime` as the API server prints it; compared for equality only.
+    /// `lastTransitionTime` as the API server prints it.
     pub transition: String,
 }
 

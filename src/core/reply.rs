@@ -2,10 +2,13 @@
 //!
 //! A reply never decides anything: it updates the memory, and the next round looks before the next step.
 
-use super::incident::{DeviceReply, Effect, Memory, OffResult, PodList, Reply, Settings};
+use super::incident::{
+    DeviceReply, Effect, Level, Memory, OffResult, PodList, Reply, Settings, Sight,
+};
 use super::observed::PodView;
-use super::proof::{DeviceReadings, Require};
+use super::proof::{DeviceReadings, Require, speaks_against};
 use super::reading::{PowerState, Reading};
+use super::word;
 use std::time::Duration;
 
 /// What an effect was, once it has been handed out: enough to learn from its reply.
@@ -111,7 +114,9 @@ fn back_off(memory: &mut Memory, message: &str, now: Duration) {
 fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Duration) {
     match reply {
         DeviceReply::Looked { sights, pods } => {
-            memory.sights = sights;
+            // A look is as old as its last answer: one that waited for a device that hangs would else begin again and again.
+            let seen = sights.into_iter().map(|sight| Sight { at: now, ..sight });
+            memory.sights = seen.collect();
             memory.quiesce.listed_before = pods;
         }
         DeviceReply::Commanded(results) => commanded(settings, memory, results, now),
@@ -123,16 +128,33 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
             pods,
         } => {
             note_late(settings, memory, &readings, now);
+            let is_refuted = refute(settings, memory, &others);
             memory.others = others;
             memory.pods = in_time(settings, memory.level, &readings, pods);
             memory.relist = false;
-            memory.readings = Some(readings);
+            memory.readings = (!is_refuted).then_some(readings);
             memory.kubelet_answered = kubelet_answers;
             if !failures.is_empty() {
                 memory.last_failure = Some(failures.join("; "));
             }
         }
     }
+}
+
+/// A device that says that the machine has power refutes a human's word, at once and for good: whatever comes of the readings beside it,
+/// they are not judged (S21).
+fn refute(settings: &Settings, memory: &mut Memory, others: &[DeviceReadings]) -> bool {
+    let level = settings.levels.get(memory.level);
+    let against = others.iter().find_map(|other| {
+        let last = other.readings.last()?;
+        speaks_against(&other.identity, last).then_some((other, last))
+    });
+    let (true, Some((other, last))) = (level.is_some_and(Level::is_manual), against) else {
+        return false;
+    };
+    let sign = format!("FenceDevice {} reads {}", other.device, last.raw);
+    memory.word_refuted = Some(word::refused(settings, &sign));
+    true
 }
 
 /// The newest list that was answered before the power was read last, by every device that reads off: of a pod that came and was

@@ -67,6 +67,14 @@ pub fn heard(settings: &Settings, now: Duration) -> Result<Heard, String> {
     })
 }
 
+/// Why the word counts for nothing any more: this sign of life has spoken against it (S21).
+pub fn refused(settings: &Settings, sign: &str) -> String {
+    let user = settings.word.as_ref().map_or("a human", |word| &word.user);
+    format!(
+        "the confirmation of {user} is refused for good: {sign}; see that the machine has no power, or correct the device if it is wired to another machine, and confirm another NodeFence"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -22,7 +22,7 @@ use crate::core::release::never_went_down;
 use crate::core::select::{Onsets, excluded, fenceable, first_due, governing};
 use crate::core::support::unsupported;
 use crate::core::taint;
-use jiff::{SignedDuration, Unit};
+use jiff::{SignedDuration, Timestamp, Unit};
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -196,7 +196,8 @@ impl Detector {
     /// The policy and the condition that ask for an incident of this node, and when.
     fn wanted(&mut self, node: &NodeView) -> Option<Wanted> {
         fenceable(node).ok()?;
-        if self.was_cleared(node) {
+        let fences = self.context.caches.fences();
+        if was_cleared(&fences, node) {
             return None;
         }
         let policies = self.context.caches.policies();
@@ -210,7 +211,6 @@ impl Detector {
             self.onsets.get(&node.name)?,
         )?;
         let name = fence_name(node, policy, condition);
-        let fences = self.context.caches.fences();
         let known = fences.iter().any(|fence| {
             fence.name_any() == name || (fence.spec.node_name == node.name && !fence.is_ended())
         });
@@ -231,13 +231,6 @@ impl Detector {
             at,
             delay,
         })
-    }
-
-    /// An incident of this outage, a human's perhaps, has proven the machine down and everything is off it: a second one would find
-    /// nothing to do. Not so where the node was Ready since then with the boot that was fenced: that machine never went down (S22).
-    fn was_cleared(&self, node: &NodeView) -> bool {
-        let contradicted = self.contradicted.get(&node.name);
-        taint::is_quarantined(node) && contradicted.is_none_or(|boot| *boot != node.boot_id)
     }
 
     /// Takes note of the incident that last touched the node's machine. One that is known already goes on ageing.
@@ -479,6 +472,20 @@ pub(super) fn now() -> Now {
         boot: clock::since_boot(),
         wall: clock::wall(),
     }
+}
+
+/// An incident of this outage, a human's perhaps, has proven the machine down and everything is off it: a second one would find
+/// nothing to do. Not so where Ready has changed since that ended: a machine that reports anything in the boot that was fenced never went
+/// down (S22). The two times are those of whoever set the condition and of the operator; where they disagree, an incident more does no harm.
+fn was_cleared(fences: &[NodeFence], node: &NodeView) -> bool {
+    let unready_since = node
+        .condition("Ready")
+        .filter(|ready| ready.status != "True");
+    let unready_since = unready_since.and_then(|ready| ready.transition.parse::<Timestamp>().ok());
+    let ended = delay::last_touch(fences, node).map(|(_, ended)| ended);
+    let is_same_outage =
+        matches!((unready_since, ended), (Some(since), Some(ended)) if since <= ended);
+    is_same_outage && taint::is_quarantined(node)
 }
 
 #[cfg(test)]

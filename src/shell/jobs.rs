@@ -60,8 +60,7 @@ pub async fn run(context: &Context, job: &Job) -> DeviceReply {
                     true => readings::witnesses(context, job).await,
                     false => Vec::new(),
                 };
-                let devices = job.level.devices.iter();
-                sights.extend(join_all(devices.map(|device| look(context, job, device))).await);
+                sights.extend(readings::sights(context, job, readings::OTHERS_GRACE).await);
                 sights
             };
             let (sights, pods) = tokio::join!(sights, pods_now(context, job));

@@ -12,7 +12,7 @@ use super::super::proof::{Case, NotProven, Proof, Verification, judge};
 use super::super::quiesce::{name_some, newcomers, stuck};
 use super::super::stage::Stage;
 use super::super::taint;
-use super::super::word::heard;
+use super::super::word::{self, heard};
 use super::claimed::{abort, drop_claim, failed, try_again};
 use super::level::{fail, in_trouble, names, order, unresolved};
 use super::{Moment, act, poll, wait};
@@ -88,7 +88,10 @@ pub(super) fn prove(
         }
         Err(reason) if reason.is_contradiction() => {
             let words = match level.is_manual() {
-                true => refused_for_good(s, m, &reason),
+                true => {
+                    let words = word::refused(s, &reason.sign_of_life());
+                    m.word_refuted.insert(words).clone()
+                }
                 false => reason.to_string(),
             };
             contradiction(s, m, node, words, t)
@@ -105,17 +108,6 @@ pub(super) fn prove(
             try_again(s, m, words, t)
         }
     }
-}
-
-/// A human's word that something has spoken against: it is not a device that lies here (S21).
-fn refused_for_good(s: &Settings, m: &mut Memory, reason: &NotProven) -> String {
-    let user = s.word.as_ref().map_or("a human", |word| word.user.as_str());
-    let words = format!(
-        "the confirmation of {user} is refused for good: {}; see that the machine has no power, and confirm another NodeFence",
-        reason.sign_of_life()
-    );
-    m.word_refuted = Some(words.clone());
-    words
 }
 
 /// Until when the human's word counts that the level rests on; none: it rests on no word.

@@ -200,14 +200,15 @@ fn off_now(s: &Settings, m: &Memory, level: Option<&Level>, t: &Moment) -> Resul
     }
     let since = m.drained.unwrap_or(t.now);
     judge_level(level, |device| {
-        if !m.sights.iter().any(|sight| sight.device == device.name) {
+        let sight = m.sights.iter().find(|sight| sight.device == device.name);
+        let Some(seen) = sight.map(|sight| sight.at) else {
             return Err(READ_ONCE_MORE.to_owned());
-        }
+        };
         let reading = answer(device, &m.sights).map_err(|failure| failure.words)?;
         if reading.state != PowerState::Off || !reading.faults.is_empty() {
             return Err(format!("FenceDevice {} {}", device.name, reads(reading)));
         }
-        if reading.asked < since || t.now.saturating_sub(reading.asked) > NOW_LIFE {
+        if reading.asked < since || t.now.saturating_sub(seen) > NOW_LIFE {
             return Err(READ_ONCE_MORE.to_owned());
         }
         Ok(())
@@ -270,15 +271,16 @@ fn watch_power(
         return turn_off_again(m, level, attempt, t);
     }
     let last = m.sights.iter().map(asked_or_failed).min();
+    let seen = m.sights.iter().map(|sight| sight.at).min();
     let failed = m.sights.iter().all(|sight| sight.reading.is_err());
-    let due = match (last, m.drained) {
+    let due = match (last.zip(seen), m.drained) {
         (None, _) => m.reoff_settles_at.unwrap_or(t.now),
         // Only the release is left: a reading that was asked for before does not count.
-        (Some(last), Some(drained)) if last < drained => t.now,
-        (Some(last), Some(_)) if t.now.saturating_sub(last) > NOW_LIFE => {
-            t.now.max(last + WATCH_PERIOD / 2)
+        (Some((last, _)), Some(drained)) if last < drained => t.now,
+        (Some((_, seen)), Some(_)) if t.now.saturating_sub(seen) > NOW_LIFE => {
+            t.now.max(seen + WATCH_PERIOD / 2)
         }
-        (Some(last), _) => last + WATCH_PERIOD,
+        (Some((last, _)), _) => last + WATCH_PERIOD,
     };
     if t.now < due {
         return None;

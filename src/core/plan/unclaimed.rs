@@ -11,6 +11,7 @@ use super::super::observed::{NodeView, Observed, Ready};
 use super::super::reading::PowerState;
 use super::super::stage::Stage;
 use super::super::taint;
+use super::super::word;
 use super::ending::ended;
 use super::level::{
     DEVICE_FAILED, Failure, ROUND_PAUSE_MAX, against, answer, current_level, fail, heed_word,
@@ -197,6 +198,9 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
         let words = m.last_failure.clone().unwrap_or_default();
         return in_trouble(m, wait(Stage::Checking, words)).until(at);
     }
+    if let (true, Some(words)) = (level.is_manual(), refuted(s, &level, &m.sights)) {
+        m.word_refuted = Some(words);
+    }
     if m.sights.is_empty()
         || m.sights
             .iter()
@@ -206,9 +210,6 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
         return in_trouble(m, asks);
     }
     m.checked = false;
-    if let (true, Some(words)) = (level.is_manual(), refuted(s, &level, &m.sights)) {
-        m.word_refuted = Some(words);
-    }
     match usable(&level, &m.sights, s.mode, m.word_refuted.as_deref()) {
         Ok(()) => seen_through(s, m, node, &level, o, t),
         Err(Unusable::StillOn(words)) => {
@@ -351,10 +352,8 @@ fn usable(
 /// A human's word counts only where no device says that the machine is on (S21).
 fn refuted(s: &Settings, level: &Level, sights: &[Sight]) -> Option<String> {
     let (device, reading) = against(s.witnesses(level), sights)?;
-    let (name, raw) = (&device.name, &reading.raw);
-    Some(format!(
-        "the confirmation is refused because a device says that the machine is on: FenceDevice {name} reads {raw}; cut the machine's power, or correct the device if it is wired to another machine, and confirm another NodeFence"
-    ))
+    let sign = format!("FenceDevice {} reads {}", device.name, reading.raw);
+    Some(word::refused(s, &sign))
 }
 
 #[cfg(test)]

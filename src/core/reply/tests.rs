@@ -345,3 +345,30 @@ fn an_accepted_off_that_is_not_seen_in_time_is_unresolved() {
     let refused = OffResult::NotSent("refused".to_owned());
     assert_eq!(after(&refused, ending(PowerState::On)), (refused, None));
 }
+
+/// One device answers at once, another one after fifteen seconds: the look is as old as its end, and does not begin again and again.
+#[test]
+fn a_look_is_as_old_as_its_last_answer() {
+    let mut memory = memory();
+    memory.begin(false);
+    let sight = |device: &str, at: Duration| Sight {
+        device: device.to_owned(),
+        reading: Err("no answer".to_owned()),
+        at,
+    };
+    let reply = DeviceReply::Looked {
+        sights: vec![
+            sight("bmc", NOW - Duration::from_secs(15)),
+            sight("pdu", NOW),
+        ],
+        pods: None,
+    };
+    learn(
+        &settings(),
+        &mut memory,
+        Asked::Device,
+        Reply::Device(1, reply),
+        NOW,
+    );
+    assert!(memory.sights.iter().all(|sight| sight.at == NOW));
+}

@@ -8,7 +8,7 @@ use crate::api::settings::FenceMode;
 use crate::clock::{self, Clock};
 use crate::core::incident::{Device, DeviceReply, PodList, Sight};
 use crate::core::observed::Seen;
-use crate::core::proof::DeviceReadings;
+use crate::core::proof::{DeviceReadings, Require, speaks_against};
 use crate::core::reading::{PowerState, Reading};
 use crate::fence::DeviceError;
 use crate::fence::confirm::{ConfirmPlan, Ended, Together, confirm};
@@ -71,6 +71,9 @@ pub async fn of_level(
         if job.level.is_manual() {
             // A word does not grow old, and is weaker than any device that answers: these are waited for.
             others(context, job, &said).await;
+            if is_refuted(&said) {
+                return Vec::new();
+            }
             return readings.await;
         }
         let beside = async {
@@ -101,6 +104,15 @@ pub async fn of_level(
     }
 }
 
+/// Somebody says that the machine has power: the word is not even read.
+fn is_refuted(said: &Mutex<Vec<DeviceReadings>>) -> bool {
+    let said = said.lock().unwrap_or_else(PoisonError::into_inner);
+    said.iter().any(|device| {
+        let last = device.readings.last();
+        last.is_some_and(|last| speaks_against(&device.identity, last))
+    })
+}
+
 fn reads_off(device: &DeviceReadings) -> bool {
     let last = device.readings.last();
     last.is_some_and(|last| last.state == PowerState::Off)
@@ -124,6 +136,43 @@ async fn others(context: &Context, job: &Job, said: &Mutex<Vec<DeviceReadings>>)
             .push(readings);
     });
     join_all(looks).await;
+}
+
+/// One look at each device of the level, in their order. Where one is enough, the others are waited for so long once it has answered.
+pub(super) async fn sights(context: &Context, job: &Job, grace: Duration) -> Vec<Sight> {
+    let (said, answered) = (Mutex::new(Vec::new()), Notify::new());
+    let looks = join_all(job.level.devices.iter().map(async |device| {
+        let sight = look(context, job, device).await;
+        if sight.reading.is_ok() {
+            answered.notify_one();
+        }
+        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.push(sight);
+    }));
+    let enough = async {
+        answered.notified().await;
+        sleep(grace).await;
+    };
+    match job.level.require {
+        Require::All => drop(looks.await),
+        Require::Any => tokio::select! {
+            _ = looks => {}
+            () = enough => {}
+        },
+    }
+    let said = said.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let sight = |device: &Device| {
+        let said = said.iter().find(|sight| sight.device == device.name);
+        said.cloned().unwrap_or_else(|| Sight {
+            device: device.name.clone(),
+            reading: Err(format!(
+                "no answer within {} s of another device's",
+                grace.as_secs()
+            )),
+            at: clock::since_boot(),
+        })
+    };
+    job.level.devices.iter().map(sight).collect()
 }
 
 /// One look at each device of the other levels, in their order.

@@ -2,7 +2,7 @@
 //! out, and none of it may hold the readings up until they are too old.
 
 use super::*;
-use crate::core::proof::DeviceReadings;
+use crate::core::proof::{DeviceReadings, Require};
 
 /// Longer than any of this can take.
 const LONG: Duration = Duration::from_secs(3600);
@@ -149,6 +149,35 @@ async fn a_device_that_hangs_silences_no_other_and_is_not_waited_for() {
     );
 }
 
+/// Where one device is enough, a look does not wait to the end for one that hangs; where all are needed, it has to.
+#[tokio::test]
+async fn a_look_waits_for_a_device_that_hangs_only_where_all_are_needed() {
+    let lab = Lab::new().await;
+    lab.cluster.put(SYSTEM, 200, system("Off", MACHINE));
+    lab.cluster
+        .delay("GET /redfish/v1/Systems/2", Duration::from_millis(500));
+    let mut settings = settings_of(&["bmc", "bmc-2"]);
+    let second = settings.levels.pop().expect("two levels").devices;
+    settings.levels[0].devices.extend(second);
+    for (require, heard) in [(Require::Any, [true, false]), (Require::All, [true, true])] {
+        settings.levels[0].require = require;
+        let job = Job {
+            early: None,
+            order: DeviceOrder::Look,
+            level: settings.levels[0].clone(),
+            settings: settings.clone(),
+            claim: None,
+        };
+        let sights = readings::sights(&lab.context, &job, Duration::ZERO).await;
+        let answered = sights.iter().map(|sight| sight.reading.is_ok());
+        assert_eq!(
+            answered.collect::<Vec<_>>(),
+            heard,
+            "{require:?}: {sights:?}"
+        );
+    }
+}
+
 /// S21: the word is what is asked for last, and every device is waited for, however long it takes: the word does not grow old.
 #[tokio::test]
 async fn beside_a_human_s_word_every_device_is_asked_first_and_to_the_end() {
@@ -156,12 +185,27 @@ async fn beside_a_human_s_word_every_device_is_asked_first_and_to_the_end() {
     lab.cluster
         .delay("GET /redfish/v1/Systems/2", Duration::from_millis(500));
     let settings = settings_of(&[BY_HAND, "bmc-2"]);
+    let refuted = read(&lab, settings.clone(), Duration::ZERO).await;
+    assert_eq!(refuted.heard(), ["bmc-2"]);
+    assert_eq!(refuted.others[0].readings[0].state, PowerState::On);
+    assert!(refuted.readings.is_empty(), "the word is not even read");
+
+    lab.cluster.put(
+        "GET /redfish/v1/Systems/2",
+        200,
+        system("Off", OTHER_MACHINE),
+    );
     let read = read(&lab, settings.clone(), Duration::ZERO).await;
     assert_eq!(read.heard(), ["bmc-2"]);
     let said = &read.others[0].readings[0];
     let first = &read.readings[0].readings[0];
-    assert_eq!((said.state, first.state), (PowerState::On, PowerState::Off));
+    assert_eq!(
+        (said.state, first.state),
+        (PowerState::Off, PowerState::Off)
+    );
     assert!(said.answered <= first.asked, "{said:?} {first:?}");
+    lab.cluster
+        .put("GET /redfish/v1/Systems/2", 200, system("On", MACHINE));
 
     let job = Job {
         early: None,
