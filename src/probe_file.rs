@@ -99,8 +99,11 @@ fn node_name(device: &FenceDevice, order: &Probing) -> Result<String, BadInput> 
 fn identity_rule(device: &FenceDevice, order: &Probing) -> IdentityRule {
     match (&order.node_uuid, device.spec.identity_check) {
         (Some(uuid), IdentityCheck::Required) => IdentityRule::Is(uuid.clone()),
-        (Some(uuid), IdentityCheck::BestEffort) => IdentityRule::IsOrSilent(uuid.clone()),
-        (Some(_), IdentityCheck::Skip) | (None, _) => IdentityRule::Skip,
+        // Whoever names the machine means it: a device that names another one is refused, and one that names none (an outlet) is not.
+        (Some(uuid), IdentityCheck::BestEffort | IdentityCheck::Skip) => {
+            IdentityRule::IsOrSilent(uuid.clone())
+        }
+        (None, _) => IdentityRule::Skip,
     }
 }
 

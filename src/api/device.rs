@@ -188,7 +188,7 @@ pub struct FenceDeviceSpec {
     #[serde(default)]
     pub identity_check: IdentityCheck,
 
-    /// Devices of the same group are talked to one after the other, for instance the outlets of one PDU.
+    /// Devices of the same group are talked to one after the other, for instance the blades of one chassis.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub serialization_group: Option<String>,
@@ -202,6 +202,12 @@ impl FenceDeviceSpec {
     /// Name of the driver that is set, as the field is called; `none` for an object no rule has checked.
     #[must_use]
     pub fn driver_name(&self) -> &'static str {
+        self.driver_names().first().unwrap_or(&"none")
+    }
+
+    /// Names of all drivers that are set: exactly one, unless no rule has checked the object.
+    #[must_use]
+    pub fn driver_names(&self) -> Vec<&'static str> {
         let set = [
             (self.redfish.is_some(), "redfish"),
             (self.ipmi.is_some(), "ipmi"),
@@ -218,8 +224,8 @@ impl FenceDeviceSpec {
             (self.manual.is_some(), "manual"),
         ];
         set.into_iter()
-            .find_map(|(is_set, name)| is_set.then_some(name))
-            .unwrap_or("none")
+            .filter_map(|(is_set, name)| is_set.then_some(name))
+            .collect()
     }
 }
 

@@ -57,9 +57,17 @@ impl Objects {
                 kinds.join(", ")
             )));
         };
-        serde_json::from_value(device.clone()).map_err(|error| {
+        let device: FenceDevice = serde_json::from_value(device.clone()).map_err(|error| {
             BadInput(format!("the FenceDevice cannot be read: {error}; `kubectl apply --dry-run=server` says more"))
-        })
+        })?;
+        match *device.spec.driver_names() {
+            [_] => Ok(device),
+            ref drivers => Err(BadInput(format!(
+                "`spec` of the FenceDevice must set exactly one driver (`redfish`, `ipmi`, `pdu` or `manual`), it sets {}: {}",
+                drivers.len(),
+                drivers.join(", ")
+            ))),
+        }
     }
 
     /// A client that knows these objects, and nothing else.

@@ -136,6 +136,17 @@ async fn what_stands_in_the_way_is_said_and_nothing_is_switched() {
         "{}",
         text(&output)
     );
+    // Whoever names the machine means it, whatever the device's own rule is.
+    let skips = std::fs::read_to_string(rack.file(Some(rack.password()))).expect("the file");
+    let skips = skips.replace(r#""ipmi":"#, r#""identityCheck":"Skip","ipmi":"#);
+    assert!(skips.contains("Skip"), "{skips}");
+    let output = rack.probe(rack.write("skips.yaml", &skips), &off).await;
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output).contains("verdict      IdentityMismatch: "),
+        "{}",
+        text(&output)
+    );
     let output = rack
         .probe(
             rack.file(Some("wrong")),
@@ -179,7 +190,10 @@ fn a_file_or_a_flag_that_cannot_be_used_is_one_line() {
     let files = tempfile::tempdir().expect("a directory");
     let file = files.path().join("file.yaml");
     const OF_ONE: &str = r#"{"kind": "FenceDevice", "metadata": {"name": "a"}, "spec": {"nodeName": "w", "manual": {}}}"#;
-    let table: [(Option<&str>, &[&str], &str); 8] = [
+    const OF_NONE: &str =
+        r#"{"kind": "FenceDevice", "metadata": {"name": "a"}, "spec": {"nodeName": "w"}}"#;
+    const OF_TWO: &str = r#"{"kind": "FenceDevice", "metadata": {"name": "a"}, "spec": {"nodeName": "w", "manual": {}, "ipmi": {"address": "127.0.0.1"}}}"#;
+    let table: [(Option<&str>, &[&str], &str); 10] = [
         (None, &[], "cannot be read"),
         (Some("{"), &[], "is not YAML"),
         (Some("kind: Secret"), &[], "exactly one FenceDevice"),
@@ -192,6 +206,8 @@ fn a_file_or_a_flag_that_cannot_be_used_is_one_line() {
             "--node-uuid",
         ),
         (Some(OF_ONE), &["--power-off", "--yes"], "needs --node-uuid"),
+        (Some(OF_NONE), &[], "it sets 0"),
+        (Some(OF_TWO), &[], "it sets 2: ipmi, manual"),
     ];
     for (text, flags, says) in table {
         if let Some(text) = text {

@@ -87,13 +87,7 @@ pub(super) fn prove(
             wait(Stage::Verifying, words.to_owned()).until(t.now)
         }
         Err(reason) if reason.is_contradiction() => {
-            let words = match level.is_manual() {
-                true => {
-                    let words = word::refused(s, &reason.sign_of_life());
-                    m.word_refuted.insert(words).clone()
-                }
-                false => reason.to_string(),
-            };
+            let words = contradicted(s, m, level, &reason);
             contradiction(s, m, node, words, t)
         }
         Err(reason) if s.mode == FenceMode::ConfirmOnly => {
@@ -108,6 +102,15 @@ pub(super) fn prove(
             try_again(s, m, words, t)
         }
     }
+}
+
+/// What life beside a reading of Off is to people: a device that lies, or a human's word that counts for nothing any more.
+fn contradicted(s: &Settings, m: &mut Memory, level: &Level, reason: &NotProven) -> String {
+    if !level.is_manual() {
+        return reason.to_string();
+    }
+    let words = word::refused(s, &reason.sign_of_life());
+    m.word_refuted.insert(words).clone()
 }
 
 /// Until when the human's word counts that the level rests on; none: it rests on no word.

@@ -106,6 +106,7 @@ impl Task {
     /// Decides whether the change is worth a look at all pairs.
     fn heard(&mut self, change: Change) {
         let now = self.prober.clock.since_boot();
+        let mut entry = None;
         let current = match &change {
             Change::Node(name) => self.prober.caches.node(name).map(|node| {
                 let ready = is_ready(&node);
@@ -119,7 +120,7 @@ impl Task {
             }),
             Change::Device(name) => {
                 self.writer.mark(name, now, Duration::from_secs(1));
-                let entry = self.prober.caches.device_entry(name);
+                entry = self.prober.caches.device_entry(name);
                 self.undecodable.look(&change, entry.as_deref());
                 decoded(entry.as_ref()).map(|device| {
                     let pins = device.status.iter().flat_map(|status| &status.systems);
@@ -137,10 +138,6 @@ impl Task {
                 return;
             }
             Change::Attachment(_) | Change::Policy(_) => return,
-        };
-        let entry = match &change {
-            Change::Device(name) => self.prober.caches.device_entry(name),
-            _ => None,
         };
         if self.marks.differs(change, current) {
             self.gather_until.get_or_insert(now + GATHER);
