@@ -26,6 +26,7 @@ use base64::Engine;
 pub use self::ask::escalation;
 pub(crate) use self::availability::or_skip;
 pub use self::availability::{available, available_to_test};
+pub use self::objects::SECRET;
 pub use self::read::{condition, has_taint, resource, stage, taints};
 use crate::bmc::{Bmc, BmcCa, Credentials};
 use crate::control_plane::Options;

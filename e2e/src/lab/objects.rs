@@ -15,7 +15,7 @@ use crate::ipmi::Suite;
 use crate::operator::NAMESPACE;
 
 /// Name of the Secret with the BMCs' credentials.
-const SECRET: &str = "bmc";
+pub const SECRET: &str = "bmc";
 /// Name of the ConfigMap with the authority of the BMCs' certificates.
 const CA: &str = "bmc-ca";
 

@@ -3,10 +3,13 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use e2e::ipmi::{End, IpmiBmc, Which};
-use e2e::lab::{LIMIT, Lab, Setup, condition};
+use e2e::lab::{LIMIT, Lab, SECRET, Setup, condition};
 use e2e::machine::Ailment;
+use e2e::operator::NAMESPACE;
 use jiff::Timestamp;
-use kube::api::DynamicObject;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use kube::api::{DeleteParams, DynamicObject, ObjectMeta, PostParams};
 use serde_json::{Value, json};
 
 use crate::devices::{message, probe_again, wait, write_secret};
@@ -20,6 +23,9 @@ const NEW: &str = "n3w-Bmc";
 const NEWER: &str = "n3wer-Bmc";
 /// How the BMC's users are told that the password is the reason, and not the user.
 const OTHER_PASSWORD: &str = "it knows the user, and its password for it is another one";
+
+/// How they are told that its account is spared.
+const NO_MORE: &str = "3 times within 10 minutes, so nothing more is sent now";
 
 /// Logins that ended because the BMC has another password.
 fn refused(bmc: &IpmiBmc) -> usize {
@@ -48,6 +54,7 @@ async fn wrong_password_is_tried_three_times_and_one_changed_midway_is_read_agai
 
     let before = is_told_apart(&outage, bmc).await?;
     is_tried_three_times(&outage, bmc, before).await?;
+    is_missed(&outage, bmc).await?;
     is_read_again_once(&outage, bmc).await?;
     outage.verdict().await
 }
@@ -84,11 +91,34 @@ async fn is_tried_three_times(outage: &Outage, bmc: &IpmiBmc, before: usize) -> 
         told.contains("correct the Secret named by `credentialsRef`"),
         "the event says `{told}`"
     );
-    let no_more = "3 times within 10 minutes, so nothing more is sent now";
-    called(outage, "DeviceFailed", no_more).await?;
+    called(outage, "DeviceFailed", NO_MORE).await?;
     let refused = refused(bmc) - before;
     ensure!(refused == 3, "{refused} logins with the wrong password");
     outage.lab.hands_off().await
+}
+
+/// The Secret is deleted, which is said; one that is made anew and says the same has no tries of its own.
+async fn is_missed(outage: &Outage, bmc: &IpmiBmc) -> Result<()> {
+    let before = refused(bmc);
+    let secrets: Api<Secret> = Api::namespaced(outage.lab.control_plane.admin(), NAMESPACE);
+    let Secret { data, .. } = secrets.get(SECRET).await?;
+    secrets.delete(SECRET, &DeleteParams::default()).await?;
+    let missed = format!("Secret `{SECRET}` does not exist in namespace `{NAMESPACE}`");
+    called(outage, "DeviceFailed", &missed).await?;
+    let metadata = ObjectMeta {
+        name: Some(SECRET.to_owned()),
+        ..ObjectMeta::default()
+    };
+    let again = Secret {
+        metadata,
+        data,
+        ..Secret::default()
+    };
+    secrets.create(&PostParams::default(), &again).await?;
+    called(outage, "DeviceFailed", NO_MORE).await?;
+    let tries = refused(bmc) - before;
+    ensure!(tries == 0, "{tries} logins with the same password again");
+    Ok(())
 }
 
 /// The Secret is corrected, and nobody does anything else. Then the password is changed at the BMC and in the Secret, between the command

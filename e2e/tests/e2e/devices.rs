@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, ensure};
 use e2e::bmc::Auth;
 use e2e::eventually::eventually;
-use e2e::lab::{LIMIT, Lab, Setup, condition, resource};
+use e2e::lab::{LIMIT, Lab, SECRET, Setup, condition, resource};
 use e2e::operator::NAMESPACE;
 use e2e::workload::wait_node_ready;
 use k8s_openapi::api::core::v1::Secret;
@@ -89,7 +89,7 @@ pub async fn write_secret(lab: &Lab, values: Value) -> Result<()> {
     let secrets: Api<Secret> = Api::namespaced(lab.control_plane.admin(), NAMESPACE);
     let patch = Patch::Merge(json!({"stringData": values}));
     secrets
-        .patch("bmc", &PatchParams::default(), &patch)
+        .patch(SECRET, &PatchParams::default(), &patch)
         .await?;
     Ok(())
 }
