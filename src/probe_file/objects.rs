@@ -2,6 +2,8 @@
 
 use super::BadInput;
 use crate::api::device::FenceDevice;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use http::{Request, Response, StatusCode};
 use kube::Client;
 use kube::client::Body;
@@ -37,6 +39,8 @@ impl Objects {
                 }
             }
         }
+        let mut secrets = objects.iter().filter(|object| kind_of(object) == "Secret");
+        secrets.try_for_each(usable)?;
         Ok(Self(objects))
     }
 
@@ -110,10 +114,42 @@ impl Objects {
     }
 }
 
+/// Refuses what the API server would refuse of a Secret, and what no operator would find.
+fn usable(secret: &Value) -> Result<(), BadInput> {
+    let text = |pointer| secret.pointer(pointer).and_then(Value::as_str);
+    let name = text("/metadata/name").unwrap_or("without a name");
+    if let Some(namespace) = text("/metadata/namespace").filter(|it| *it != NAMESPACE) {
+        return Err(BadInput(format!(
+            "Secret `{name}` is in namespace `{namespace}`, and the operator reads those of its own only: write `{NAMESPACE}`, or leave `metadata.namespace` out"
+        )));
+    }
+    let entries = |field| {
+        secret
+            .get(field)
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+    };
+    for (key, value) in entries("stringData") {
+        if !value.is_string() {
+            return Err(BadInput(format!(
+                "`stringData.{key}` of Secret `{name}` is no text; put it in quotation marks"
+            )));
+        }
+    }
+    for (key, value) in entries("data") {
+        let decoded = value.as_str().map(|value| STANDARD.decode(value));
+        if !matches!(decoded, Some(Ok(_))) {
+            return Err(BadInput(format!(
+                "`data.{key}` of Secret `{name}` is not base64; plain text belongs into `stringData`"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// What the API server makes of a Secret: `stringData` becomes `data`.
 fn plain(object: &Value) -> Value {
-    use base64::Engine;
-    use base64::engine::general_purpose::STANDARD;
     let mut object = object.clone();
     let Some(fields) = object.as_object_mut() else {
         return object;

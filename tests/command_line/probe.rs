@@ -193,7 +193,13 @@ fn a_file_or_a_flag_that_cannot_be_used_is_one_line() {
     const OF_NONE: &str =
         r#"{"kind": "FenceDevice", "metadata": {"name": "a"}, "spec": {"nodeName": "w"}}"#;
     const OF_TWO: &str = r#"{"kind": "FenceDevice", "metadata": {"name": "a"}, "spec": {"nodeName": "w", "manual": {}, "ipmi": {"address": "127.0.0.1"}}}"#;
-    let table: [(Option<&str>, &[&str], &str); 10] = [
+    const OF_NUMBER: &str =
+        r#"{"kind": "Secret", "metadata": {"name": "bmc"}, "stringData": {"password": 1234}}"#;
+    const OF_PLAIN: &str =
+        r#"{"kind": "Secret", "metadata": {"name": "bmc"}, "data": {"password": "pa$$word"}}"#;
+    const OF_ELSEWHERE: &str =
+        r#"{"kind": "Secret", "metadata": {"name": "bmc", "namespace": "default"}}"#;
+    let table: [(Option<&str>, &[&str], &str); 13] = [
         (None, &[], "cannot be read"),
         (Some("{"), &[], "is not YAML"),
         (Some("kind: Secret"), &[], "exactly one FenceDevice"),
@@ -208,6 +214,17 @@ fn a_file_or_a_flag_that_cannot_be_used_is_one_line() {
         (Some(OF_ONE), &["--power-off", "--yes"], "needs --node-uuid"),
         (Some(OF_NONE), &[], "it sets 0"),
         (Some(OF_TWO), &[], "it sets 2: ipmi, manual"),
+        (
+            Some(OF_NUMBER),
+            &[],
+            "`stringData.password` of Secret `bmc`",
+        ),
+        (
+            Some(OF_PLAIN),
+            &[],
+            "`data.password` of Secret `bmc` is not base64",
+        ),
+        (Some(OF_ELSEWHERE), &[], "is in namespace `default`"),
     ];
     for (text, flags, says) in table {
         if let Some(text) = text {
