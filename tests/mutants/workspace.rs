@@ -11,12 +11,13 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// What the tests need of the sources.
-const PARTS: [&str; 9] = [
+const PARTS: [&str; 10] = [
     "Cargo.toml",
     "Cargo.lock",
     "rust-toolchain.toml",
     "src",
     "tests",
+    "benches",
     "deploy",
     "e2e/Cargo.toml",
     "e2e/src",
