@@ -178,7 +178,7 @@ pub struct Attempt {
     #[schemars(schema_with = "crd::time")]
     pub deadline_time: Option<Timestamp>,
 
-    /// When there was a result.
+    /// When nothing of it was to come any more, or the incident ended; absent while a command may still land.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub completion_time: Option<Timestamp>,

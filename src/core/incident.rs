@@ -78,7 +78,7 @@ pub struct Record {
     pub evidence: bool,
     /// `out-of-service` of ours was set for certain.
     pub tainted: bool,
-    /// An off command was intended and its outcome never written: its effect may still land (S23).
+    /// An off command was intended, and neither its failure nor its effect was written down: it may still land (S23).
     pub unresolved: bool,
     /// The policy's wait was over: nothing is written into the record before.
     pub due: bool,
@@ -174,6 +174,8 @@ pub struct OwnClaim {
 pub enum OffResult {
     /// The device took it; whether the machine went off is for the readings to say.
     Accepted,
+    /// The device took it and has read Off since: nothing of it is still to come.
+    Landed,
     /// The device says the machine already is off; as above.
     AlreadyOff,
     /// The device refused, or could not be reached before the command went out: nothing was commanded.
@@ -188,7 +190,7 @@ impl OffResult {
     /// The word for it in the record, the metrics and the log.
     pub fn word(&self) -> AttemptResult {
         match self {
-            Self::Accepted | Self::AlreadyOff => AttemptResult::Succeeded,
+            Self::Accepted | Self::Landed | Self::AlreadyOff => AttemptResult::Succeeded,
             Self::NotSent(_) => AttemptResult::Refused,
             Self::Unknown(_) | Self::Late(_) => AttemptResult::TimedOut,
         }
@@ -198,14 +200,25 @@ impl OffResult {
     pub fn words(&self) -> &str {
         match self {
             Self::Accepted => "the device accepted the command",
+            Self::Landed => "the device accepted the command, and has read Off since",
             Self::AlreadyOff => "the device says that the machine already is off",
             Self::NotSent(reason) | Self::Unknown(reason) | Self::Late(reason) => reason,
         }
     }
 
-    /// May its effect still come (S23)?
+    /// Is it past the time in which its effect was to be seen, and may still come (S23)?
     pub fn is_unresolved(&self) -> bool {
         matches!(self, Self::Unknown(_) | Self::Late(_))
+    }
+
+    /// The device took the command, whatever became of it.
+    pub fn is_accepted(&self) -> bool {
+        matches!(self, Self::Accepted | Self::Landed | Self::Late(_))
+    }
+
+    /// Nothing of it is still to come: neither an answer nor an effect.
+    pub fn is_settled(&self) -> bool {
+        matches!(self, Self::Landed | Self::AlreadyOff | Self::NotSent(_))
     }
 }
 
@@ -363,17 +376,25 @@ impl Memory {
         self.busy.is_some_and(|busy| busy.commands)
     }
 
-    /// Forgets everything that was learned under a claim: a new claim begins from nothing. A command that is still on its
-    /// way becomes one of unknown outcome, which may land until `late` (time since boot, S23).
-    pub fn forget_claim(&mut self, late: Duration) {
-        if self.commanding() {
+    /// Forgets the off command of this try. If it is still on its way, or was accepted and nothing was read since that shows its
+    /// effect, it may land until `late` (time since boot, S23).
+    pub fn drop_attempt(&mut self, late: Duration) {
+        let results = self.attempt.iter().flat_map(|it| it.results.values());
+        let is_unseen = results.into_iter().any(|it| *it == OffResult::Accepted);
+        if self.commanding() || is_unseen {
             self.unresolved_until = Some(late);
         }
+        self.attempt = None;
+    }
+
+    /// Forgets everything that was learned under a claim: a new claim begins from nothing. Its off command may land until `late`
+    /// (time since boot), see [`Memory::drop_attempt`].
+    pub fn forget_claim(&mut self, late: Duration) {
+        self.drop_attempt(late);
         self.busy = None;
         self.claim = None;
         self.dropping = false;
         self.quiesce = Quiesce::default();
-        self.attempt = None;
         self.readings = None;
         self.others.clear();
         self.kubelet_answered = false;

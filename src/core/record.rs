@@ -3,7 +3,7 @@
 //! The protocol writes three times (intent, evidence, end); a stage in between is only worth a write of its own when it has
 //! lasted a while, so that a clean fence costs few writes and a stuck one is always explained.
 
-use super::incident::{Attempt, Decision, Evidence, Memory, Record};
+use super::incident::{Attempt, Decision, Evidence, Memory, OffResult, Record};
 use super::observed::AttachmentView;
 use super::stage::Stage;
 use crate::api::conditions::{
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Readings kept in the evidence, the newest of each device.
 const READINGS_KEPT: usize = 8;
-/// Attempts kept, the newest.
+/// Attempts kept: those that may still land, and the newest.
 const ATTEMPTS_KEPT: usize = 50;
 /// Volumes kept.
 const VOLUMES_KEPT: usize = 128;
@@ -170,8 +170,12 @@ pub fn intent(
             message: None,
         });
     }
-    let surplus = status.attempts.len().saturating_sub(ATTEMPTS_KEPT);
-    status.attempts.drain(..surplus);
+    while status.attempts.len() > ATTEMPTS_KEPT {
+        // None that is open, as long as there are others: a successor has to know that it may land (S23).
+        let mut attempts = status.attempts.iter();
+        let oldest = attempts.position(|attempt| attempt.completion_time.is_some());
+        status.attempts.remove(oldest.unwrap_or(0));
+    }
 }
 
 fn complete_attempts(status: &mut NodeFenceStatus, wall_now: Timestamp) {
@@ -181,7 +185,8 @@ fn complete_attempts(status: &mut NodeFenceStatus, wall_now: Timestamp) {
     }
 }
 
-/// Writes down what became of an off command, when that is news. One of unknown outcome stays open: it may land late (S23).
+/// Writes down what became of an off command, when that is news. It stays open as long as it may land (S23), and one that was accepted
+/// has no result before its effect was seen, or was not seen in time.
 pub fn outcome(status: &mut NodeFenceStatus, attempt: &Attempt, wall_now: Timestamp) {
     let mine = |record: &&mut AttemptRecord| record.id.as_deref() == Some(attempt.id.as_str());
     for record in status.attempts.iter_mut().filter(mine) {
@@ -192,9 +197,9 @@ pub fn outcome(status: &mut NodeFenceStatus, attempt: &Attempt, wall_now: Timest
         if record.message == message {
             continue;
         }
-        record.result = Some(result.word());
+        record.result = (*result != OffResult::Accepted).then(|| result.word());
         record.message = message;
-        record.completion_time = (!result.is_unresolved()).then_some(wall_now);
+        record.completion_time = result.is_settled().then_some(wall_now);
     }
 }
 
@@ -317,7 +322,8 @@ fn cut(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::incident::{Effect, OffResult};
+    use crate::api::fence_status::AttemptResult;
+    use crate::core::incident::Effect;
 
     fn show(status: &mut NodeFenceStatus, memory: &Memory, stage: Stage, wall_now: Timestamp) {
         let decision = Decision {
@@ -329,6 +335,17 @@ mod tests {
             deadline: None,
         };
         super::stage(status, memory, &decision, None, Duration::ZERO, wall_now);
+    }
+
+    /// An off command that was written down and has not been answered.
+    fn attempt() -> Attempt {
+        Attempt {
+            id: "n1-1".to_owned(),
+            level: "level".to_owned(),
+            devices: vec!["bmc".to_owned()],
+            recorded: true,
+            results: Default::default(),
+        }
     }
 
     /// F21: the answers to the taint and to its removal were lost, and the record still has both times.
@@ -377,23 +394,27 @@ mod tests {
 
     /// S23: a successor of this process has to know that the command may still land.
     #[test]
-    fn an_off_of_unknown_outcome_stays_open_until_a_proof_closes_it() {
+    fn an_off_that_may_still_land_stays_open() {
         let why = || "connection reset".to_owned();
+        // What became of it, what the record calls that, and whether it is closed.
         let table = [
-            (OffResult::Accepted, true),
-            (OffResult::AlreadyOff, true),
-            (OffResult::NotSent(why()), true),
-            (OffResult::Unknown(why()), false),
-            (OffResult::Late(why()), false),
+            (OffResult::Accepted, None, false),
+            (OffResult::Landed, Some(AttemptResult::Succeeded), true),
+            (OffResult::AlreadyOff, Some(AttemptResult::Succeeded), true),
+            (
+                OffResult::NotSent(why()),
+                Some(AttemptResult::Refused),
+                true,
+            ),
+            (
+                OffResult::Unknown(why()),
+                Some(AttemptResult::TimedOut),
+                false,
+            ),
+            (OffResult::Late(why()), Some(AttemptResult::TimedOut), false),
         ];
-        for (result, ended) in table {
-            let mut attempt = Attempt {
-                id: "n1-1".to_owned(),
-                level: "level".to_owned(),
-                devices: vec!["bmc".to_owned()],
-                recorded: true,
-                results: Default::default(),
-            };
+        for (result, word, ended) in table {
+            let mut attempt = attempt();
             let mut status = NodeFenceStatus::default();
             intent(
                 &mut status,
@@ -405,7 +426,62 @@ mod tests {
             outcome(&mut status, &attempt, Timestamp::UNIX_EPOCH);
             let closed = status.attempts[0].completion_time.is_some();
             assert_eq!(closed, ended, "{result:?}");
+            assert_eq!(status.attempts[0].result, word, "{result:?}");
+            // A successor counts the late-effect window from its own start.
+            let unresolved = read(&status, Timestamp::UNIX_EPOCH).unresolved;
+            assert_eq!(unresolved, !ended, "{result:?}");
         }
+    }
+
+    /// S23: however many commands are refused after it, one that may still land is not forgotten.
+    #[test]
+    fn an_open_attempt_outlives_the_closed_ones() {
+        let mut status = NodeFenceStatus::default();
+        for number in 0..=2 * ATTEMPTS_KEPT {
+            let mut attempt = attempt();
+            attempt.id = format!("n1-{number}");
+            intent(
+                &mut status,
+                &attempt,
+                Duration::from_secs(1),
+                Timestamp::UNIX_EPOCH,
+            );
+            let result = match number {
+                0 => OffResult::Unknown("connection reset".to_owned()),
+                _ => OffResult::NotSent("refused".to_owned()),
+            };
+            attempt.results.insert("bmc".to_owned(), result);
+            outcome(&mut status, &attempt, Timestamp::UNIX_EPOCH);
+        }
+        let ids: Vec<_> = status
+            .attempts
+            .iter()
+            .flat_map(|attempt| attempt.id.as_deref())
+            .collect();
+        assert_eq!(ids.len(), ATTEMPTS_KEPT);
+        assert_eq!((ids[0], ids[1]), ("n1-0", "n1-52"));
+        assert!(read(&status, Timestamp::UNIX_EPOCH).unresolved);
+    }
+
+    /// S23: the answer to the command closes nothing, what is read after it does; and not again with each round.
+    #[test]
+    fn an_accepted_off_is_closed_by_what_is_read_after_it() {
+        let mut attempt = attempt();
+        let (sent, seen, later) = (
+            Timestamp::UNIX_EPOCH,
+            Timestamp::from_second(5).expect("a second"),
+            Timestamp::from_second(9).expect("a second"),
+        );
+        let mut status = NodeFenceStatus::default();
+        intent(&mut status, &attempt, Duration::from_secs(1), sent);
+        let mut becomes = |result: OffResult, at| {
+            attempt.results.insert("bmc".to_owned(), result);
+            outcome(&mut status, &attempt, at);
+            status.attempts[0].completion_time
+        };
+        assert_eq!(becomes(OffResult::Accepted, sent), None);
+        assert_eq!(becomes(OffResult::Landed, seen), Some(seen));
+        assert_eq!(becomes(OffResult::Landed, later), Some(seen));
     }
 
     #[test]

@@ -114,6 +114,11 @@ fn back_off(memory: &mut Memory, message: &str, now: Duration) {
 fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Duration) {
     match reply {
         DeviceReply::Looked { sights, pods } => {
+            let last = |device: &str| {
+                let sight = sights.iter().find(|sight| sight.device == device)?;
+                sight.reading.as_ref().ok()
+            };
+            note_effect(settings, memory, last, now);
             // A look is as old as its last answer: one that waited for a device that hangs would else begin again and again.
             let seen = sights.into_iter().map(|sight| Sight { at: now, ..sight });
             memory.sights = seen.collect();
@@ -127,7 +132,11 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
             kubelet_answers,
             pods,
         } => {
-            note_late(settings, memory, &readings, now);
+            let last = |device: &str| {
+                let read = readings.iter().find(|read| read.device == device)?;
+                read.readings.last()
+            };
+            note_effect(settings, memory, last, now);
             let is_refuted = refute(settings, memory, &others);
             memory.others = others;
             memory.pods = in_time(settings, memory.level, &readings, pods);
@@ -201,17 +210,22 @@ fn is_long(settings: &Settings, device: &DeviceReadings) -> bool {
         && newest.asked.saturating_sub(oldest.answered) >= settings.verification.window
 }
 
-/// A device has taken the command, and at the end of the time for its readings the machine is not off: the command may land until the
-/// late-effect window has passed (S23).
-fn note_late(settings: &Settings, memory: &mut Memory, readings: &[DeviceReadings], now: Duration) {
+/// What became of a command that a device has taken, by what it has read last since. If the machine is not off at the end of the time
+/// for that, the command may land until the late-effect window has passed (S23).
+fn note_effect<'a>(
+    settings: &Settings,
+    memory: &mut Memory,
+    last: impl Fn(&str) -> Option<&'a Reading>,
+    now: Duration,
+) {
     let Some(attempt) = &mut memory.attempt else {
         return;
     };
     let accepted = attempt.results.iter_mut();
     for (device, result) in accepted.filter(|(_, result)| **result == OffResult::Accepted) {
-        let read = readings.iter().find(|read| read.device == *device);
-        let last = read.and_then(|read| read.readings.last());
-        if last.is_some_and(|last| last.state == PowerState::Off) {
+        let last = last(device);
+        if last.is_some_and(|last| is_off(settings, device, last)) {
+            *result = OffResult::Landed;
             continue;
         }
         let raw = last.map_or("none", |last| last.raw.as_str());
@@ -220,6 +234,15 @@ fn note_late(settings: &Settings, memory: &mut Memory, readings: &[DeviceReading
         ));
         memory.unresolved_until = Some(now + settings.late_effect);
     }
+}
+
+/// Off, without a fault indication, read from the machine that was commanded.
+fn is_off(settings: &Settings, device: &str, reading: &Reading) -> bool {
+    let mut devices = settings.levels.iter().flat_map(|level| &level.devices);
+    let is_ours = devices.any(|known| {
+        known.name == device && known.identity.check(device, &reading.identity).is_ok()
+    });
+    reading.state == PowerState::Off && reading.faults.is_empty() && is_ours
 }
 
 /// A command of unknown outcome may land until the late-effect window has passed (S23).
@@ -235,7 +258,7 @@ fn commanded(
     let failures: Vec<String> = results
         .iter()
         .filter_map(|(device, result)| match result {
-            OffResult::Accepted | OffResult::AlreadyOff => None,
+            OffResult::Accepted | OffResult::Landed | OffResult::AlreadyOff => None,
             not_taken => Some(format!("FenceDevice {device}: {}", not_taken.words())),
         })
         .collect();

@@ -65,9 +65,12 @@ pub fn fence_status() -> Matcher {
     Matcher::new("NodeFence status").when(is_fence_status)
 }
 
-/// The write of the intent to turn a machine off: an attempt `PowerOff` without a result.
+/// The write of the intent to turn a machine off: an attempt `PowerOff` without a result, and without a word of what became of it so far.
 pub fn intent() -> Matcher {
-    let open = |attempt: &Value| attempt["action"] == "PowerOff" && attempt["result"].is_null();
+    let open = |attempt: &Value| {
+        let is_told = !attempt["result"].is_null() || !attempt["message"].is_null();
+        attempt["action"] == "PowerOff" && !is_told
+    };
     Matcher::new("intent")
         .when(is_fence_status)
         .when(move |seen| any_object(&seen.body, &|object| open(object)))

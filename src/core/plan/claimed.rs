@@ -4,8 +4,7 @@
 //! and moving any of these steps before another one loses data (docs/protocol.md says how).
 
 use super::super::incident::{
-    Approval, Attempt, Decision, Device, DeviceOrder, Effect, Level, Memory, OffResult, OwnClaim,
-    Settings,
+    Approval, Decision, Device, DeviceOrder, Effect, Level, Memory, OffResult, OwnClaim, Settings,
 };
 use super::super::observed::{NodeView, Observed, Ready, Seen};
 use super::super::proof::DeviceReadings;
@@ -14,8 +13,8 @@ use super::super::stage::Stage;
 use super::super::taint;
 use super::ending::broken;
 use super::level::{
-    current_level, fail, heed_word, in_trouble, judge_level, lost_device, names, note_devices,
-    order,
+    current_level, fail, heed_word, in_trouble, judge_level, lost_device, names, new_attempt,
+    note_devices, order,
 };
 use super::prove::prove;
 use super::{Moment, act, poll, wait};
@@ -74,7 +73,7 @@ pub(super) fn step(
         )
         .until(at);
     }
-    forget_other_devices(m, &level);
+    forget_other_devices(m, &level, t.now + s.late_effect);
     if let Some(words) = lost_device(m, &level) {
         return try_again(s, m, words, t);
     }
@@ -136,8 +135,7 @@ fn why_abort(s: &Settings, m: &Memory, node: &NodeView) -> Option<(Stage, String
 /// S22: life after an off command means a device that lies or is wired to another machine.
 fn after_off(m: &Memory) -> String {
     let results = m.attempt.iter().flat_map(|attempt| &attempt.results);
-    let accepted =
-        results.filter(|(_, result)| matches!(result, OffResult::Accepted | OffResult::Late(_)));
+    let accepted = results.filter(|(_, result)| result.is_accepted());
     let accepted: Vec<&str> = accepted.map(|(device, _)| device.as_str()).collect();
     if accepted.is_empty() {
         return String::new();
@@ -307,13 +305,14 @@ pub(super) fn failed<T>(seen: &Seen<T>) -> String {
 }
 
 /// Devices are resolved live, so a level may have gained or lost one: a command that was written down for others, or readings
-/// of others, are none of this level's; nor are readings of a FenceDevice that was corrected since.
-pub(super) fn forget_other_devices(m: &mut Memory, level: &Level) {
+/// of others, are none of this level's; nor are readings of a FenceDevice that was corrected since. The command may still land
+/// until `late` (S23).
+pub(super) fn forget_other_devices(m: &mut Memory, level: &Level, late: Duration) {
     let now: Vec<&String> = level.devices.iter().map(|device| &device.name).collect();
     if let Some(attempt) = &m.attempt
         && (attempt.level != level.name || !attempt.devices.iter().eq(now))
     {
-        m.attempt = None;
+        m.drop_attempt(late);
         m.readings = None;
     }
     let asked_now = |(read, device): (&DeviceReadings, &Device)| {
@@ -332,20 +331,7 @@ pub(super) fn forget_other_devices(m: &mut Memory, level: &Level) {
 fn power_off(s: &Settings, m: &mut Memory, level: &Level, t: &Moment) -> Option<Decision> {
     match &m.attempt {
         None => {
-            m.attempts += 1;
-            let id = format!("{}-{}", t.nonce, s.record.attempts + m.attempts);
-            let devices = level
-                .devices
-                .iter()
-                .map(|device| device.name.clone())
-                .collect();
-            m.attempt = Some(Attempt {
-                id,
-                level: level.name.clone(),
-                devices,
-                recorded: false,
-                results: Default::default(),
-            });
+            new_attempt(s, m, level, t);
             power_off(s, m, level, t)
         }
         Some(attempt) if !attempt.recorded => {
@@ -381,7 +367,7 @@ fn power_off(s: &Settings, m: &mut Memory, level: &Level, t: &Moment) -> Option<
 
 /// The try has failed: forget its command and its readings, keep the claim, try again or by the next level.
 pub(super) fn try_again(s: &Settings, m: &mut Memory, words: String, t: &Moment) -> Decision {
-    m.attempt = None;
+    m.drop_attempt(t.now + s.late_effect);
     m.readings = None;
     fail(s, m, words.clone(), t.now);
     in_trouble(m, wait(busy_stage(m), words)).until(m.retry_at.unwrap_or(t.now))

@@ -1,11 +1,12 @@
 //! The devices of a node, level by level: whose turn it is, what they answered, and what follows from a try that failed.
 
 use super::super::incident::{
-    Decision, Device, DeviceOrder, Effect, Level, Memory, Settings, Sight,
+    Attempt, Decision, Device, DeviceOrder, Effect, Level, Memory, Settings, Sight,
 };
 use super::super::proof::{NotProven, Require, speaks_against};
 use super::super::reading::{PowerState, Reading};
 use super::super::word::heard;
+use super::Moment;
 use std::time::Duration;
 
 /// Escalation: every level has been tried in vain.
@@ -27,6 +28,21 @@ pub(super) fn heed_word(s: &Settings, m: &mut Memory, now: Duration) {
         m.level = index;
         m.sights.clear();
     }
+}
+
+/// An off command to all devices of the level. It takes the place of the one before it, which may still land (S23).
+pub(super) fn new_attempt(s: &Settings, m: &mut Memory, level: &Level, t: &Moment) -> Attempt {
+    m.drop_attempt(t.now + s.late_effect);
+    m.attempts += 1;
+    let devices = level.devices.iter().map(|device| device.name.clone());
+    let attempt = Attempt {
+        id: format!("{}-{}", t.nonce, s.record.attempts + m.attempts),
+        level: level.name.clone(),
+        devices: devices.collect(),
+        recorded: false,
+        results: Default::default(),
+    };
+    m.attempt.insert(attempt).clone()
 }
 
 /// Device work with the level that is tried now.

@@ -14,7 +14,7 @@ use super::super::stage::Stage;
 use super::super::taint;
 use super::claimed::forget_other_devices;
 use super::level::{
-    against, answer, current_level, judge_level, lost_device, names, order, state_word,
+    against, answer, current_level, judge_level, lost_device, names, new_attempt, order, state_word,
 };
 use super::{Moment, act, close, poll, wait};
 use crate::api::settings::{FenceMode, ReleaseMode};
@@ -49,6 +49,10 @@ pub(super) fn step(
     }
     let fenced_boot = s.boot_id.as_deref();
     let new_boot = booted_anew(node, fenced_boot);
+    // The power of a machine that has booted anew is not read any more: the effect of what it accepted is never seen.
+    if new_boot && !m.commanding() {
+        m.drop_attempt(t.now + s.late_effect);
+    }
     let hindrance = hindrance(Some(node), o);
     match &hindrance {
         None => m.drained = m.drained.or(Some(t.now)),
@@ -153,9 +157,8 @@ fn release(
             .until(t.now + Duration::from_secs(1));
         }
     }
-    if let Some(until) = m.unresolved_until.filter(|until| t.now < *until) {
-        let words = "everything has detached; an off command may still land late: the taint stays until its time is over";
-        return wait(Stage::AwaitingRelease, words.to_owned()).until(until.min(again));
+    if let Some(decision) = may_land(m, t) {
+        return decision;
     }
     // Everything else is settled: one complete quorum LIST of the VolumeAttachments is the last word.
     m.last_check = !m.last_check;
@@ -186,6 +189,18 @@ fn release(
         Some(patch) => act(Effect::Release(patch), Stage::AwaitingRelease, words),
         None => wait(Stage::AwaitingRelease, "the claim was lost".to_owned()).until(t.now),
     }
+}
+
+/// An off command that may still land keeps the taint where it is (S23).
+fn may_land(m: &Memory, t: &Moment) -> Option<Decision> {
+    let again = t.now + WATCH_PERIOD;
+    if m.commanding() {
+        let words = "everything has detached; an off command is on its way: the taint stays until its device has answered";
+        return Some(wait(Stage::AwaitingRelease, words.to_owned()).until(again));
+    }
+    let until = m.unresolved_until.filter(|until| t.now < *until)?;
+    let words = "everything has detached; an off command may still land late: the taint stays until its time is over";
+    Some(wait(Stage::AwaitingRelease, words.to_owned()).until(until.min(again)))
 }
 
 /// Off, read by the right machine's device, after everything had detached and just now.
@@ -227,7 +242,7 @@ fn watch_power(
     if m.busy.is_some() {
         return None;
     }
-    forget_other_devices(m, level);
+    forget_other_devices(m, level, t.now + s.late_effect);
     if let Some(attempt) = m.attempt.clone()
         && let Some(decision) = turn_off_again(m, level, attempt, t)
     {
@@ -253,21 +268,8 @@ fn watch_power(
     }
     if s.mode == FenceMode::PowerOff && settled && m.reoffs < REOFFS_MAX && lives {
         m.reoffs += 1;
-        m.attempts += 1;
-        let id = format!("{}-{}", t.nonce, s.record.attempts + m.attempts);
-        let devices = level
-            .devices
-            .iter()
-            .map(|device| device.name.clone())
-            .collect();
-        let attempt = Attempt {
-            id,
-            level: level.name.clone(),
-            devices,
-            recorded: false,
-            results: Default::default(),
-        };
-        m.attempt = Some(attempt.clone());
+        let attempt = new_attempt(s, m, level, t);
+        m.reoff_settles_at = None;
         return turn_off_again(m, level, attempt, t);
     }
     let last = m.sights.iter().map(asked_or_failed).min();
@@ -292,7 +294,7 @@ fn watch_power(
     Some(act(order(m, DeviceOrder::Look), stage(m), words))
 }
 
-/// Intent, command, and then looking again.
+/// Intent, command, and then looking again: the command is remembered until the looks have shown what became of it (S23).
 fn turn_off_again(m: &mut Memory, level: &Level, attempt: Attempt, t: &Moment) -> Option<Decision> {
     if !attempt.recorded {
         let words = format!(
@@ -306,10 +308,15 @@ fn turn_off_again(m: &mut Memory, level: &Level, attempt: Attempt, t: &Moment) -
         let off = DeviceOrder::Off(attempt);
         return Some(act(order(m, off), stage(m), words));
     }
-    // A machine takes a moment to go down: looked at sooner, it would use up the next command too.
-    m.reoff_settles_at = (m.reoffs > 0).then_some(t.now + WATCH_PERIOD);
-    m.attempt = None;
-    m.sights.clear();
+    if m.reoff_settles_at.is_none() {
+        // A machine takes a moment to go down: looked at sooner, it would use up the next command too. The first is older than the taint.
+        let pause = match m.reoffs {
+            0 => Duration::ZERO,
+            _ => WATCH_PERIOD,
+        };
+        m.reoff_settles_at = Some(t.now + pause);
+        m.sights.clear();
+    }
     None
 }
 
@@ -341,7 +348,8 @@ fn regressed(s: &Settings, m: &Memory) -> Option<String> {
     }
     let (device, reading) = has_power(s, m)?;
     let stays = "the taint stays until the machine is off or has booted anew";
-    let what_now = match m.reoffs >= REOFFS_MAX && m.attempt.is_none() {
+    let is_done = |attempt: &Attempt| !attempt.results.is_empty();
+    let what_now = match m.reoffs >= REOFFS_MAX && m.attempt.as_ref().is_none_or(is_done) {
         true => format!(
             "it came back each time, and no further command is sent: {stays}; correct what turns it on (the restore policy of its BMC), or cut its power elsewhere"
         ),

@@ -2,10 +2,12 @@
 
 use super::*;
 use crate::core::fixtures::{off_readings, own_claim, pod, settings};
-use crate::core::incident::{Attempt, PodList};
+use crate::core::incident::{Attempt, PodList, Sight};
 use crate::core::observed::LeaseView;
 use crate::core::quiesce::Quiesce;
 use std::collections::BTreeMap;
+
+mod off;
 
 const NOW: Duration = Duration::from_secs(100);
 const LATE_EFFECT: Duration = Duration::from_secs(60);
@@ -175,30 +177,6 @@ fn only_the_answer_to_the_last_order_is_listened_to() {
 }
 
 #[test]
-fn an_off_of_unknown_outcome_may_land_until_the_late_effect_window_has_passed() {
-    let why = || "connection reset".to_owned();
-    // The outcome, until when it may land, and what is told.
-    let table = [
-        (OffResult::Accepted, None, None),
-        (OffResult::AlreadyOff, None, None),
-        (OffResult::NotSent(why()), None, Some(why())),
-        (
-            OffResult::Unknown(why()),
-            Some(NOW + LATE_EFFECT),
-            Some(why()),
-        ),
-    ];
-    for (result, until, told) in table {
-        let memory = answered(1, commanded(result.clone()));
-        assert_eq!(memory.unresolved_until, until, "{result:?}");
-        let told = told.map(|why| format!("FenceDevice bmc: {why}"));
-        assert_eq!(memory.last_failure, told, "{result:?}");
-        let attempt = memory.attempt.expect("the attempt stays");
-        assert_eq!(attempt.results.get("bmc"), Some(&result));
-    }
-}
-
-#[test]
 fn a_claim_that_is_forgotten_takes_everything_with_it_that_was_learned_under_it() {
     let mut memory = Memory {
         evidence: true,
@@ -302,48 +280,6 @@ fn under_any_a_list_counts_that_came_before_the_last_reading_of_a_device_that_pr
     assert!(!counts(11, 14));
     assert!(!counts(15, 14));
     assert!(counts(15, 13));
-}
-
-/// S23: what was accepted, by what its device said last.
-#[test]
-fn an_accepted_off_that_is_not_seen_in_time_is_unresolved() {
-    let after = |result: &OffResult, readings: Vec<DeviceReadings>| {
-        let mut memory = memory();
-        let attempt = memory.attempt.as_mut().expect("an attempt");
-        attempt.results.insert("bmc".to_owned(), result.clone());
-        memory.begin(false);
-        let reply = DeviceReply::Confirmed {
-            readings,
-            failures: Vec::new(),
-            others: Vec::new(),
-            kubelet_answers: false,
-            pods: Vec::new(),
-        };
-        let reply = Reply::Device(1, reply);
-        learn(&settings(), &mut memory, Asked::Device, reply, NOW);
-        let attempt = memory.attempt.expect("the attempt stays");
-        (attempt.results["bmc"].clone(), memory.unresolved_until)
-    };
-    let ending = |state: PowerState| {
-        let mut readings = off_readings();
-        readings[0].readings[1].state = state;
-        readings
-    };
-    for readings in [
-        ending(PowerState::On),
-        ending(PowerState::Transitional),
-        ending(PowerState::Unknown),
-        Vec::new(),
-    ] {
-        let (result, until) = after(&OffResult::Accepted, readings);
-        assert!(matches!(result, OffResult::Late(_)), "{result:?}");
-        assert_eq!(until, Some(NOW + LATE_EFFECT));
-    }
-    let landed = after(&OffResult::Accepted, off_readings());
-    assert_eq!(landed, (OffResult::Accepted, None));
-    // What was never sent cannot land.
-    let refused = OffResult::NotSent("refused".to_owned());
-    assert_eq!(after(&refused, ending(PowerState::On)), (refused, None));
 }
 
 /// One device answers at once, another one after fifteen seconds: the look is as old as its end, and does not begin again and again.

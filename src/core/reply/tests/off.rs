@@ -1,0 +1,129 @@
+//! S23: what became of an off command, by its answer and by what is read after it.
+
+use super::*;
+
+/// The command of `memory()` has ended like this.
+fn ended(result: &OffResult) -> Memory {
+    let mut memory = memory();
+    let attempt = memory.attempt.as_mut().expect("an attempt");
+    attempt.results.insert("bmc".to_owned(), result.clone());
+    memory
+}
+
+#[test]
+fn an_off_of_unknown_outcome_may_land_until_the_late_effect_window_has_passed() {
+    let why = || "connection reset".to_owned();
+    // The outcome, until when it may land, and what is told.
+    let table = [
+        (OffResult::Accepted, None, None),
+        (OffResult::AlreadyOff, None, None),
+        (OffResult::NotSent(why()), None, Some(why())),
+        (
+            OffResult::Unknown(why()),
+            Some(NOW + LATE_EFFECT),
+            Some(why()),
+        ),
+    ];
+    for (result, until, told) in table {
+        let memory = answered(1, commanded(result.clone()));
+        assert_eq!(memory.unresolved_until, until, "{result:?}");
+        let told = told.map(|why| format!("FenceDevice bmc: {why}"));
+        assert_eq!(memory.last_failure, told, "{result:?}");
+        let attempt = memory.attempt.expect("the attempt stays");
+        assert_eq!(attempt.results.get("bmc"), Some(&result));
+    }
+}
+
+/// S23: whatever it is dropped for, an off that was accepted and whose effect nobody has seen may land late; what has landed, or was
+/// never sent, may not.
+#[test]
+fn an_attempt_is_not_dropped_without_its_window() {
+    let late = NOW + LATE_EFFECT;
+    let table = [
+        (OffResult::Accepted, Some(late)),
+        (OffResult::Landed, None),
+        (OffResult::AlreadyOff, None),
+        (OffResult::NotSent("refused".to_owned()), None),
+    ];
+    for (result, until) in table {
+        let mut memory = ended(&result);
+        memory.drop_attempt(late);
+        assert_eq!(memory.attempt, None);
+        assert_eq!(memory.unresolved_until, until, "{result:?}");
+    }
+}
+
+/// S23: under the taint a look tells what became of the command.
+#[test]
+fn a_look_shows_the_effect_of_an_accepted_off() {
+    let table = [
+        (PowerState::Off, None),
+        (PowerState::On, Some(NOW + LATE_EFFECT)),
+    ];
+    for (state, until) in table {
+        let mut memory = ended(&OffResult::Accepted);
+        memory.begin(false);
+        let mut reading = off_readings()[0].readings[1].clone();
+        reading.state = state;
+        let sights = vec![Sight {
+            device: "bmc".to_owned(),
+            reading: Ok(reading),
+            at: NOW,
+        }];
+        let looked = DeviceReply::Looked { sights, pods: None };
+        let reply = Reply::Device(1, looked);
+        learn(&settings(), &mut memory, Asked::Device, reply, NOW);
+        let attempt = memory.attempt.expect("the attempt stays");
+        let landed = attempt.results["bmc"] == OffResult::Landed;
+        assert_eq!((landed, memory.unresolved_until), (until.is_none(), until));
+    }
+}
+
+/// S23: what was accepted, by what its device said last.
+#[test]
+fn an_accepted_off_that_is_not_seen_in_time_is_unresolved() {
+    let after = |result: &OffResult, readings: Vec<DeviceReadings>| {
+        let mut memory = ended(result);
+        memory.begin(false);
+        let reply = DeviceReply::Confirmed {
+            readings,
+            failures: Vec::new(),
+            others: Vec::new(),
+            kubelet_answers: false,
+            pods: Vec::new(),
+        };
+        let reply = Reply::Device(1, reply);
+        learn(&settings(), &mut memory, Asked::Device, reply, NOW);
+        let attempt = memory.attempt.expect("the attempt stays");
+        (attempt.results["bmc"].clone(), memory.unresolved_until)
+    };
+    let ending = |state: PowerState| {
+        let mut readings = off_readings();
+        readings[0].readings[1].state = state;
+        readings
+    };
+    for readings in [
+        ending(PowerState::On),
+        ending(PowerState::Transitional),
+        ending(PowerState::Unknown),
+        Vec::new(),
+    ] {
+        let (result, until) = after(&OffResult::Accepted, readings);
+        assert!(matches!(result, OffResult::Late(_)), "{result:?}");
+        assert_eq!(until, Some(NOW + LATE_EFFECT));
+    }
+    let landed = after(&OffResult::Accepted, off_readings());
+    assert_eq!(landed, (OffResult::Landed, None));
+    // Off with a fault indication is not off, and that another machine is off says nothing of the one that was commanded.
+    let (mut faulty, mut strange) = (off_readings(), off_readings());
+    faulty[0].readings[1].faults = vec!["PowerFault".to_owned()];
+    strange[0].readings[1].identity.system_uuid = None;
+    for readings in [faulty, strange] {
+        let (result, until) = after(&OffResult::Accepted, readings);
+        assert!(matches!(result, OffResult::Late(_)), "{result:?}");
+        assert_eq!(until, Some(NOW + LATE_EFFECT));
+    }
+    // What was never sent cannot land.
+    let refused = OffResult::NotSent("refused".to_owned());
+    assert_eq!(after(&refused, ending(PowerState::On)), (refused, None));
+}
