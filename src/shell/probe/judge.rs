@@ -23,9 +23,9 @@ pub const PENDING: &str = "Pending";
 /// What one probe of a device for one node found.
 #[derive(Debug, Clone)]
 pub struct Finding {
-    /// When it ended, by the wall clock.
+    /// When it was begun, by the wall clock: what somebody asks for later, it has not answered.
     pub at: Timestamp,
-    /// The Node at that time, as the cache had it: name, uid, Ready, system UUID.
+    /// The Node when it had ended, as the cache had it: name, uid, Ready, system UUID.
     pub node: NodeView,
     /// The device's answer.
     pub outcome: Result<Probe, DeviceError>,

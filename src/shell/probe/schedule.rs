@@ -68,6 +68,7 @@ struct Slot {
     node_ready: bool,
     fenced: bool,
     period: Duration,
+    /// While a probe is under way: when the next one is wanted after it, if sooner than usual.
     due: Duration,
     failures: u32,
     probes: u32,
@@ -179,6 +180,7 @@ impl Schedule {
             if !slot.fenced {
                 self.begun += 1;
                 slot.running = Some(self.begun);
+                slot.due = Duration::MAX;
                 return Some((pair, self.begun));
             }
         }
@@ -208,7 +210,10 @@ impl Schedule {
         };
         slot.probes = slot.probes.wrapping_add(1);
         let jitter = 0.9 + 0.2 * fraction(pair, slot.probes);
-        self.set_due(pair, now + pause.mul_f64(jitter));
+        // What was asked for meanwhile, this one has not answered: it may have looked before.
+        let wanted = slot.due.max(now + REQUEST_PAUSE);
+        let due = wanted.min(now + pause.mul_f64(jitter));
+        self.set_due(pair, due);
     }
 
     fn set_due(&mut self, pair: &Pair, due: Duration) {

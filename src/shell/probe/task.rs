@@ -14,6 +14,7 @@ use crate::shell::devices::serves;
 use crate::shell::marks::{Marks, mark};
 use crate::shell::slim::SlimNode;
 use crate::shell::undecodable::Undecodable;
+use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::core::DeserializeGuard;
 use std::collections::{BTreeSet, HashMap};
@@ -33,6 +34,7 @@ const SLEEP_MAX: Duration = Duration::from_secs(30);
 struct Running {
     number: u64,
     epoch: u64,
+    begun: Timestamp,
     task: AbortHandle,
 }
 
@@ -267,6 +269,7 @@ impl Task {
         let running = Running {
             number,
             epoch,
+            begun: self.prober.clock.wall(),
             task,
         };
         self.running.insert(pair, running);
@@ -290,14 +293,14 @@ impl Task {
         };
         let how = match (ended, running) {
             (Ok((_, None)), Some(_)) => Ended::Busy,
-            (Ok((_, Some(answer))), Some(running)) => self.found(&pair, running.epoch, answer, now),
+            (Ok((_, Some(answer))), Some(running)) => self.found(&pair, &running, answer, now),
             _ => Ended::Void,
         };
         self.schedule.ended(&pair, number, how, now);
     }
 
     /// Keeps what was found, if it still is about the same device and the same Node.
-    fn found(&mut self, pair: &Pair, epoch_begun: u64, answer: Answer, now: Duration) -> Ended {
+    fn found(&mut self, pair: &Pair, running: &Running, answer: Answer, now: Duration) -> Ended {
         let Answer {
             mut outcome,
             trimmed_keys,
@@ -308,11 +311,10 @@ impl Task {
         let (Some(device), Some(node)) = (decoded(entry.as_ref()), node) else {
             return Ended::Void;
         };
-        if epoch_of(device, &node) != epoch_begun {
+        if epoch_of(device, &node) != running.epoch {
             return Ended::Void;
         }
-        let well = outcome.is_ok();
-        let at = self.prober.clock.wall();
+        let (well, at) = (outcome.is_ok(), running.begun);
         let mut known = self.prober.known();
         let known = known.entry(pair.clone()).or_default();
         let before = known.finding.take().and_then(|finding| finding.identity);

@@ -194,6 +194,25 @@ fn a_request_is_answered_once_and_not_sooner_than_a_bmc_can_stand() {
 }
 
 #[test]
+fn a_request_during_a_probe_is_answered_after_it() {
+    let asked = Wanted {
+        requested: request(7),
+        ..wanted("w1")
+    };
+    for how in [Ended::Well, Ended::Failed] {
+        let (mut schedule, number) = begun(wanted("w1"));
+        schedule.want(vec![asked.clone()], at(1));
+        schedule.ended(&pair("w1"), number, how, at(3));
+        assert_eq!(schedule.next_due(), Some(at(13)));
+        let (_, number) = schedule.take_due(at(13)).expect("due");
+        schedule.want(vec![asked.clone()], at(14));
+        schedule.ended(&pair("w1"), number, Ended::Well, at(15));
+        let due = schedule.next_due().expect("queued");
+        assert!(due > at(200), "it is answered once: {due:?}");
+    }
+}
+
+#[test]
 fn a_request_for_a_fleet_is_spread_and_a_node_that_is_fenced_is_left_alone() {
     let fleet = |second, fenced| {
         let node = |index| Wanted {
