@@ -12,6 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::net::IpAddr;
 use zeroize::Zeroizing;
 
@@ -95,6 +96,17 @@ pub struct Credentials {
     trimmed_keys: Vec<&'static str>,
 }
 
+/// Tells credentials from others by what they say, not by the Secret that they stand in, without holding any of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Digest(u64);
+
+/// Shows nothing: whoever knew the key could try passwords against it.
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Digest(..)")
+    }
+}
+
 /// Shows the Secret's name only.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -156,6 +168,16 @@ impl Credentials {
             key,
             problem: problem.to_owned(),
         }
+    }
+
+    /// Of all values, under a key that is random and never leaves the process. The annotation does not matter: no device sees it.
+    #[must_use]
+    pub fn digest(&self, key: &RandomState) -> Digest {
+        let mut hasher = key.build_hasher();
+        for (name, value) in &self.values {
+            (name, value.as_str()).hash(&mut hasher);
+        }
+        Digest(hasher.finish())
     }
 
     /// Keys whose value had a trailing newline, which was dropped: worth an event, once.

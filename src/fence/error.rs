@@ -51,6 +51,14 @@ pub enum DeviceError {
         /// How it said so.
         said: String,
     },
+    /// The device refused what it took a moment ago, in the middle of readings, which do not go on in a session with other credentials.
+    #[error(
+        "{endpoint} refused the credentials that it took a moment ago, and the Secret named by `credentialsRef` holds others by now: the readings begin anew with those, and nobody has to do anything"
+    )]
+    CredentialsRenewed {
+        /// Host and port.
+        endpoint: String,
+    },
     /// The device began the login and then fell silent.
     #[error(
         "{endpoint} opened a session and did not answer the login that followed within {waited:?}; many BMCs are silent to a user whom they do not know: check `username` in the Secret named by `credentialsRef`, and that the user is enabled for IPMI over LAN"
@@ -218,6 +226,7 @@ impl DeviceError {
             Self::PartlyOff { error, .. } => error.advice(),
             Self::Unreachable { .. }
             | Self::Timeout { .. }
+            | Self::CredentialsRenewed { .. }
             | Self::LoginUnanswered { .. }
             | Self::Protocol { .. } => Advice::Retry,
             // A BMC that has just restarted knows its systems only after a while.
@@ -254,6 +263,7 @@ impl DeviceError {
             Self::Timeout { .. } => "Timeout",
             Self::AuthFailed { .. } => "AuthFailed",
             Self::UnknownUser { .. } => "UnknownUser",
+            Self::CredentialsRenewed { .. } => "CredentialsRenewed",
             Self::LoginUnanswered { .. } => "LoginUnanswered",
             Self::NoSecureLogin { .. } => "NoSecureLogin",
             Self::SessionsExhausted { .. } => "SessionsExhausted",

@@ -94,8 +94,8 @@ pub trait FenceSession: fmt::Debug + Send {
     /// [`OffOutcome::Unknown`].
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>>;
 
-    /// Where calls to several devices are made one after the other: takes the turn for the next call if it is free now, so that a look in
-    /// peace time stands in nobody's way, and waits for nobody within its own time.
+    /// Where a call may have to wait for those of others, at the same device, chassis or account: takes the turn for the next call if it
+    /// is free now, so that a look in peace time stands in nobody's way, and waits for nobody within its own time.
     fn take_turn_now(&mut self) -> bool {
         true
     }

@@ -12,6 +12,7 @@ mod renewal;
 pub use access::{Access, targets};
 
 use access::Maker;
+use keyring::Keyring;
 
 use crate::api::device::FenceDevice;
 use crate::clock::Clock;
@@ -30,7 +31,7 @@ pub use crate::core::identity::rule as identity_rule;
 
 /// Makes drivers, and knows whose turn it is.
 pub struct Devices {
-    maker: Maker,
+    maker: Arc<Maker>,
     turns: Mutex<HashMap<String, Arc<Turn<()>>>>,
     duplicates: RwLock<Option<Duplicates>>,
 }
@@ -42,14 +43,15 @@ impl Devices {
     /// `client` reads Secrets and ConfigMaps in `namespace`, the operator's own.
     pub fn new(client: Client, namespace: String, rules: AddressRules, clock: Clock) -> Self {
         Self {
-            maker: Maker {
+            maker: Arc::new(Maker {
                 client,
                 namespace,
                 rules: Arc::new(rules),
                 clock,
                 refusals: Arc::default(),
-                keyring: Arc::default(),
-            },
+                keyring: Keyring::default(),
+                versions: RwLock::default(),
+            }),
             turns: Mutex::default(),
             duplicates: RwLock::default(),
         }
@@ -88,6 +90,7 @@ impl Devices {
     /// done once, no device is believed. Keys that none of them needs are dropped.
     pub fn survey(&self, devices: &[&FenceDevice], nodes: &[NodeView]) -> BTreeSet<String> {
         self.maker.keyring.keep_those_of(devices);
+        self.maker.note_versions(devices);
         let found = identity::duplicates(&wires(devices, nodes));
         let mut duplicates = self
             .duplicates

@@ -1,99 +1,200 @@
 //! Keeps wrong credentials from locking an account: after three refusals in ten minutes nothing more is sent.
 //!
 //! BMCs lock an account after a handful of failed logins, and then even the right password fails when the machine has to be
-//! fenced. So every session of every driver is wrapped here: it counts refusals per target and Secret, whoever talks, a probe or
-//! a fence. A Secret that was written again begins anew at once, which is what a human does after an alert.
+//! fenced. So every session of every driver is wrapped here. Refusals count where the accounts live, at the host, whoever talks: a probe
+//! or a fence, of whichever system and over whichever protocol. A Secret that says something else begins anew at once, which is what
+//! a human brings about after an alert; one that was merely written again does not. Nor does whoever rewrites it every minute lock
+//! anything: there is a limit to what one Secret may try, whatever it says.
+//!
+//! Many BMCs have users for Redfish who may not use IPMI, or the other way round. So that a device that is set up wrongly does not take
+//! one down that works, each port has one try of its own before the refusals of others close it, and is closed by nothing else.
 
 use crate::clock::Clock;
 use crate::core::reading::{Identity, Reading};
+use crate::fence::address::Address;
+use crate::fence::credentials::{Credentials, Digest};
 use crate::fence::{DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, Probe};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::hash::RandomState;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::Notify;
 
-/// Refusals within [`WINDOW`] after which nothing more is sent (docs/faults.md).
+/// Refusals of the same user and password within [`WINDOW`] after which they are not sent any more (docs/faults.md).
 const REFUSALS_MAX: usize = 3;
+/// The same of one Secret, whatever it said.
+const REFUSALS_OF_SECRET_MAX: usize = 6;
 /// How long a refusal counts.
 const WINDOW: Duration = Duration::from_secs(600);
 
-/// Whose refusals count together.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Account {
-    /// [`FenceDriver::endpoint`]: an account is locked at its device, whichever machine of it was asked for.
-    endpoint: String,
-    /// Name and `resourceVersion` of the Secret: one that was written again is another account.
-    secret: (String, String),
+/// Where somebody logs in, and with what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Login {
+    /// Whoever is reached there has the same users and locks them together.
+    host: String,
+    port: u16,
+    /// Name of the Secret.
+    secret: String,
+    content: Digest,
 }
 
-/// The refusals that still count, of all accounts, with their times (since boot).
+impl Login {
+    /// At this address, with what the Secret of this name says ([`Refusals::digest`]).
+    pub fn new(address: &Address, secret: String, content: Digest) -> Self {
+        // However the settings write it.
+        let host = match address.literal() {
+            Some(literal) => literal.to_canonical().to_string(),
+            None => address.host.clone(),
+        };
+        Self {
+            host,
+            port: address.port,
+            secret,
+            content,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Refusal {
+    login: Login,
+    /// Since boot.
+    at: Duration,
+    error: DeviceError,
+}
+
+/// The accounts of one host.
 #[derive(Debug, Default)]
-pub struct Refusals(Mutex<BTreeMap<Account, Vec<(Duration, DeviceError)>>>);
+struct Host {
+    /// What was refused, the oldest first.
+    refused: Vec<Refusal>,
+    /// What is being sent now.
+    trying: Vec<Login>,
+}
+
+impl Host {
+    /// May this be sent now (time since boot), even if it and all that is under way is refused? If not, one of those has to end first.
+    ///
+    /// # Errors
+    /// The last refusal, if there were so many that nothing must be sent.
+    fn has_room(&mut self, login: &Login, now: Duration) -> Result<bool, DeviceError> {
+        self.forget_old(now);
+        let minutes = WINDOW.as_secs() / 60;
+        let of_content = self.has_tries(REFUSALS_MAX, login.port, |other| {
+            other.content == login.content
+        });
+        let of_content = of_content.map_err(|last| {
+            let times = format!("{REFUSALS_MAX} times within {minutes} minutes");
+            saying(last, &format!("{times}, so nothing more is sent now"))
+        })?;
+        let of_secret = self.has_tries(REFUSALS_OF_SECRET_MAX, login.port, |other| {
+            other.secret == login.secret
+        });
+        let of_secret = of_secret.map_err(|last| {
+            let times = format!("{REFUSALS_OF_SECRET_MAX} times within {minutes} minutes");
+            let secret = &login.secret;
+            let words = format!(
+                "{times}, whatever Secret `{secret}` said, so nothing more is sent until the first of them is {minutes} minutes old"
+            );
+            saying(last, &words)
+        })?;
+        Ok(of_content && of_secret)
+    }
+
+    /// The same for those logins that share so many tries.
+    fn has_tries(
+        &self,
+        tries: usize,
+        port: u16,
+        shares: impl Fn(&Login) -> bool,
+    ) -> Result<bool, DeviceError> {
+        let refused = || self.refused.iter().filter(|refusal| shares(&refusal.login));
+        let trying = || self.trying.iter().filter(|login| shares(login));
+        let refused_here = refused().rfind(|refusal| refusal.login.port == port);
+        let used = refused().count();
+        match refused_here {
+            Some(last) if used >= tries => Err(last.error.clone()),
+            Some(_) => Ok(used + trying().count() < tries),
+            None => Ok(used + trying().count() < tries || trying().all(|login| login.port != port)),
+        }
+    }
+
+    fn forget_old(&mut self, now: Duration) {
+        self.refused
+            .retain(|refusal| now.saturating_sub(refusal.at) < WINDOW);
+    }
+
+    /// Its port takes this login: its account is not locked, and most devices count anew, too. What another protocol refuses, it
+    /// may go on refusing.
+    fn accept(&mut self, login: &Login) {
+        self.refused.retain(|Refusal { login: refused, .. }| {
+            let is_same = refused.content == login.content || refused.secret == login.secret;
+            refused.port != login.port || !is_same
+        });
+    }
+
+    fn is_idle(&self) -> bool {
+        self.refused.is_empty() && self.trying.is_empty()
+    }
+}
+
+/// The refusal in the device's own words, and these.
+fn saying(mut refusal: DeviceError, words: &str) -> DeviceError {
+    if let DeviceError::AuthFailed { said, .. } | DeviceError::UnknownUser { said, .. } =
+        &mut refusal
+    {
+        said.push_str(&format!("; {words}"));
+    }
+    refusal
+}
+
+/// The refusals that still count, of all hosts.
+#[derive(Debug, Default)]
+pub struct Refusals {
+    hosts: Mutex<BTreeMap<String, Host>>,
+    /// A login has ended.
+    ended: Notify,
+    /// Of this process alone.
+    key: RandomState,
+}
 
 impl Refusals {
-    /// The last refusal of this account, if there were so many that nothing must be sent now (time since boot).
-    fn lock(&self, account: &Account, now: Duration) -> Option<DeviceError> {
-        let refusals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let counting = refusals.get(account).into_iter().flatten();
-        let counting: Vec<_> = counting.filter(|(at, _)| counts(*at, now)).collect();
-        let (_, last) = counting.last()?;
-        (counting.len() >= REFUSALS_MAX).then(|| last.clone())
+    /// What tells these credentials from others for as long as this process lives, and says nothing of what they are.
+    pub fn digest(&self, credentials: &Credentials) -> Digest {
+        credentials.digest(&self.key)
     }
 
-    fn note(&self, account: &Account, now: Duration, refusal: &DeviceError) {
-        let mut refusals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        refusals.retain(|_, refusals| {
-            refusals.retain(|(at, _)| counts(*at, now));
-            !refusals.is_empty()
-        });
-        let of_account = refusals.entry(account.clone()).or_default();
-        of_account.push((now, refusal.clone()));
+    fn hosts(&self) -> MutexGuard<'_, BTreeMap<String, Host>> {
+        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// A login has succeeded: the account is not locked.
-    fn forget(&self, account: &Account) {
-        let mut refusals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        refusals.remove(account);
-    }
-}
-
-fn counts(at: Duration, now: Duration) -> bool {
-    now.saturating_sub(at) < WINDOW
 }
 
 /// A driver whose refusals are counted.
 #[derive(Debug)]
 pub struct Guarded {
     driver: Arc<dyn FenceDriver>,
-    gate: Gate,
-}
-
-#[derive(Debug, Clone)]
-struct Gate {
-    account: Account,
-    refusals: Arc<Refusals>,
-    clock: Clock,
+    gate: Arc<Gate>,
 }
 
 impl Guarded {
-    /// Counts the refusals of `driver`, which uses the Secret of this name and `resourceVersion`.
+    /// Counts the refusals of `driver`, which logs in like this.
     pub fn new(
         driver: Arc<dyn FenceDriver>,
-        secret: (String, String),
+        login: Login,
         refusals: Arc<Refusals>,
         clock: Clock,
     ) -> Self {
-        let account = Account {
-            endpoint: driver.endpoint(),
-            secret,
-        };
         let gate = Gate {
-            account,
+            login,
             refusals,
             clock,
         };
-        Self { driver, gate }
+        Self {
+            driver,
+            gate: Arc::new(gate),
+        }
     }
 }
 
@@ -113,37 +214,74 @@ impl FenceDriver for Guarded {
     fn open(&self) -> Box<dyn FenceSession> {
         Box::new(GuardedSession {
             session: self.driver.open(),
-            gate: self.gate.clone(),
+            gate: Arc::clone(&self.gate),
+            ahead: None,
         })
     }
 }
 
+#[derive(Debug)]
+struct Gate {
+    login: Login,
+    refusals: Arc<Refusals>,
+    clock: Clock,
+}
+
 impl Gate {
-    /// Lets the call through unless the account is locked: then it is the last refusal that stands, in the device's own words.
-    fn enter(&self) -> Result<(), DeviceError> {
-        let locked = self.refusals.lock(&self.account, self.clock.since_boot());
-        let Some(mut refusal) = locked else {
-            return Ok(());
-        };
-        if let DeviceError::AuthFailed { said, .. } | DeviceError::UnknownUser { said, .. } =
-            &mut refusal
-        {
-            said.push_str(&format!(
-                "; {REFUSALS_MAX} times within {} minutes, so nothing more is sent now",
-                WINDOW.as_secs() / 60
-            ));
+    /// Lets a call through unless the account may be locked: then it is the last refusal that stands. Where others are under way whose
+    /// refusals would leave no try for one more, it waits for them: eight systems of one chassis send a wrong password three times.
+    async fn enter(self: &Arc<Self>) -> Result<Attempt, DeviceError> {
+        loop {
+            // Begun before the look, so that no end is missed between the two.
+            let ended = self.refusals.ended.notified();
+            match self.enter_now()? {
+                Some(attempt) => return Ok(attempt),
+                None => ended.await,
+            }
         }
-        Err(refusal)
     }
 
+    /// The same without waiting; none: it would have to.
+    fn enter_now(self: &Arc<Self>) -> Result<Option<Attempt>, DeviceError> {
+        let mut hosts = self.refusals.hosts();
+        let host = hosts.entry(self.login.host.clone()).or_default();
+        let has_room = host.has_room(&self.login, self.clock.since_boot())?;
+        Ok(has_room.then(|| {
+            host.trying.push(self.login.clone());
+            Attempt(Arc::clone(self))
+        }))
+    }
+}
+
+/// A login that is under way, until it is dropped.
+#[derive(Debug)]
+struct Attempt(Arc<Gate>);
+
+impl Attempt {
     /// Counts a refusal, and passes the outcome on.
-    fn leave<T>(&self, outcome: Result<T, DeviceError>) -> Result<T, DeviceError> {
+    fn note<T>(&self, outcome: Result<T, DeviceError>) -> Result<T, DeviceError> {
+        let Gate {
+            login,
+            refusals,
+            clock,
+        } = &*self.0;
+        let mut hosts = refusals.hosts();
         match &outcome {
-            Ok(_) => self.refusals.forget(&self.account),
+            Ok(_) => hosts.entry(login.host.clone()).or_default().accept(login),
             // An unknown user today may be a known one with another Secret; some devices lock the address and not the account.
             Err(error) if error.refuses_credentials() => {
-                let now = self.clock.since_boot();
-                self.refusals.note(&self.account, now, error);
+                let now = clock.since_boot();
+                // Nobody may ask again at a host that is no device's any more.
+                hosts.retain(|_, host| {
+                    host.forget_old(now);
+                    !host.is_idle()
+                });
+                let host = hosts.entry(login.host.clone()).or_default();
+                host.refused.push(Refusal {
+                    login: login.clone(),
+                    at: now,
+                    error: error.clone(),
+                });
             }
             Err(_) => {}
         }
@@ -151,10 +289,39 @@ impl Gate {
     }
 }
 
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        let Gate {
+            login, refusals, ..
+        } = &*self.0;
+        let mut hosts = refusals.hosts();
+        if let Some(host) = hosts.get_mut(&login.host) {
+            let own = host.trying.iter().position(|trying| trying == login);
+            own.map(|own| host.trying.swap_remove(own));
+            if host.is_idle() {
+                hosts.remove(&login.host);
+            }
+        }
+        drop(hosts);
+        refusals.ended.notify_waiters();
+    }
+}
+
 #[derive(Debug)]
 struct GuardedSession {
     session: Box<dyn FenceSession>,
-    gate: Gate,
+    gate: Arc<Gate>,
+    /// Kept from a preparation to its command, which waits for nobody (F12), or taken ahead for the next call.
+    ahead: Option<Attempt>,
+}
+
+impl GuardedSession {
+    async fn attempt(&mut self) -> Result<Attempt, DeviceError> {
+        match self.ahead.take() {
+            Some(attempt) => Ok(attempt),
+            None => self.gate.enter().await,
+        }
+    }
 }
 
 impl FenceSession for GuardedSession {
@@ -165,139 +332,50 @@ impl FenceSession for GuardedSession {
 
     fn observe(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
         async {
-            self.gate.enter()?;
-            self.gate.leave(self.session.observe().await)
+            let attempt = self.attempt().await?;
+            attempt.note(self.session.observe().await)
         }
         .boxed()
     }
 
     fn prepare_off(&mut self) -> BoxFuture<'_, Result<Identity, DeviceError>> {
         async {
-            self.gate.enter()?;
-            self.gate.leave(self.session.prepare_off().await)
+            let attempt = self.attempt().await?;
+            let identity = attempt.note(self.session.prepare_off().await)?;
+            self.ahead = Some(attempt);
+            Ok(identity)
         }
         .boxed()
     }
 
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
         async {
-            self.gate.enter()?;
-            self.gate.leave(self.session.force_off().await)
+            let attempt = self.attempt().await?;
+            attempt.note(self.session.force_off().await)
         }
         .boxed()
     }
 
+    fn take_turn_now(&mut self) -> bool {
+        if self.ahead.is_none() {
+            match self.gate.enter_now() {
+                Ok(Some(attempt)) => self.ahead = Some(attempt),
+                Ok(None) => return false,
+                // Whoever asks is told why.
+                Err(_) => {}
+            }
+        }
+        self.session.take_turn_now()
+    }
+
     fn probe(&mut self, extent: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
         async move {
-            self.gate.enter()?;
-            self.gate.leave(self.session.probe(extent).await)
+            let attempt = self.attempt().await?;
+            attempt.note(self.session.probe(extent).await)
         }
         .boxed()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use futures::executor::block_on;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    /// Refuses every login but counts them.
-    #[derive(Debug, Default)]
-    struct Refusing(Arc<AtomicUsize>);
-
-    impl FenceDriver for Refusing {
-        fn name(&self) -> &'static str {
-            "redfish"
-        }
-
-        fn target(&self) -> String {
-            "bmc:443".to_owned()
-        }
-
-        fn open(&self) -> Box<dyn FenceSession> {
-            Box::new(Self(Arc::clone(&self.0)))
-        }
-    }
-
-    impl Refusing {
-        fn refuse<T: Send + 'static>(&self) -> BoxFuture<'static, Result<T, DeviceError>> {
-            self.0.fetch_add(1, Ordering::Relaxed);
-            let endpoint = "bmc:443".to_owned();
-            let said = "401".to_owned();
-            async { Err(DeviceError::AuthFailed { endpoint, said }) }.boxed()
-        }
-    }
-
-    impl FenceSession for Refusing {
-        fn connect(&mut self) -> BoxFuture<'_, Result<(), DeviceError>> {
-            self.refuse()
-        }
-        fn observe(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
-            self.refuse()
-        }
-        fn prepare_off(&mut self) -> BoxFuture<'_, Result<Identity, DeviceError>> {
-            self.refuse()
-        }
-        fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
-            self.refuse()
-        }
-        fn probe(&mut self, _: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
-            self.refuse()
-        }
-    }
-
-    fn account(version: &str) -> Account {
-        let secret = ("s".to_owned(), version.to_owned());
-        Account {
-            endpoint: "bmc:443".to_owned(),
-            secret,
-        }
-    }
-
-    #[test]
-    fn a_fourth_login_within_ten_minutes_is_not_sent() {
-        let sent = Arc::new(AtomicUsize::new(0));
-        let refusals = Arc::new(Refusals::default());
-        let driver = |version: &str| {
-            Guarded::new(
-                Arc::new(Refusing(Arc::clone(&sent))),
-                account(version).secret,
-                Arc::clone(&refusals),
-                Clock::SYSTEM,
-            )
-        };
-        for _ in 0..5 {
-            let outcome = block_on(driver("1").open().probe(Extent::Needed));
-            assert!(matches!(outcome, Err(DeviceError::AuthFailed { .. })));
-            let outcome = block_on(driver("1").open().prepare_off());
-            assert!(matches!(outcome, Err(DeviceError::AuthFailed { .. })));
-        }
-        // What the device said is not forgotten for it.
-        let locked = block_on(driver("1").open().observe()).expect_err("locked");
-        let says = "(401; 3 times within 10 minutes, so nothing more is sent now)";
-        assert!(locked.to_string().contains(says), "{locked}");
-        assert_eq!(sent.load(Ordering::Relaxed), 3);
-        // The Secret was written again.
-        let _ = block_on(driver("2").open().observe());
-        assert_eq!(sent.load(Ordering::Relaxed), 4);
-    }
-
-    #[test]
-    fn a_refusal_counts_for_ten_minutes_or_until_a_login_succeeds() {
-        let refusals = Refusals::default();
-        let at = Duration::from_secs;
-        let refusal = |said: u64| DeviceError::UnknownUser {
-            endpoint: "bmc:443".to_owned(),
-            said: said.to_string(),
-        };
-        for second in [0, 1, 2] {
-            assert_eq!(refusals.lock(&account("1"), at(second)), None);
-            refusals.note(&account("1"), at(second), &refusal(second));
-        }
-        assert_eq!(refusals.lock(&account("1"), at(599)), Some(refusal(2)));
-        assert_eq!(refusals.lock(&account("1"), at(600)), None);
-        refusals.forget(&account("1"));
-        assert_eq!(refusals.lock(&account("1"), at(3)), None);
-    }
-}
+mod tests;

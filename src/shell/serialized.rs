@@ -105,7 +105,7 @@ impl FenceSession for SerializedSession {
         if self.prepared.is_none() {
             self.prepared = Arc::clone(&self.group).try_lock_owned().ok();
         }
-        self.prepared.is_some()
+        self.prepared.is_some() && self.session.take_turn_now()
     }
 
     fn probe(&mut self, extent: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {

@@ -181,7 +181,7 @@ async fn another_machine_answers(lab: &Lab, uuid: &str) -> Result<()> {
     Ok(())
 }
 
-/// Three tries at most, until the Secret is written again.
+/// Three tries at most, until the Secret says something else.
 async fn the_password_is_wrong(lab: &Lab) -> Result<()> {
     set_password(lab, "wrong").await?;
     for timeout_seconds in 21..27 {

@@ -8,7 +8,7 @@ use crate::api::drivers::{CaKind, CaReference, IpmiDriver, RedfishDriver};
 use crate::api::pdu::PduDriver;
 use crate::clock::Clock;
 use crate::fence::address::{Address, AddressRules};
-use crate::fence::credentials::{Credentials, CredentialsError, LOGIN};
+use crate::fence::credentials::{Credentials, CredentialsError, Digest, LOGIN};
 use crate::fence::ipmi::{self, Ipmi, IpmiSettings};
 use crate::fence::manual::Manual;
 use crate::fence::pdu::{self, Pdu, PduSettings};
@@ -16,13 +16,14 @@ use crate::fence::redfish::{self, Redfish, RedfishSettings};
 use crate::fence::tls::CertificateCheck;
 use crate::fence::{DeviceError, FenceDriver};
 use crate::shell::client::ask;
-use crate::shell::lockout::{Guarded, Refusals};
+use crate::shell::lockout::{Guarded, Login, Refusals};
+use crate::shell::resolve;
 use crate::shell::serialized::Serialized;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, Client};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use zeroize::Zeroize;
 
@@ -35,8 +36,16 @@ pub struct Access {
     pub driver: Arc<dyn FenceDriver>,
     /// Keys of the Secret whose value ended in a newline, which was dropped.
     pub trimmed_keys: Vec<&'static str>,
-    /// `resourceVersion` of the Secret; none: it needs none.
-    pub(super) secret_version: Option<String>,
+    /// What the Secret says; none: it needs none.
+    pub(super) content: Option<Digest>,
+}
+
+/// Where credentials come from.
+struct Origin {
+    /// Name and `resourceVersion` of the Secret.
+    secret: (String, String),
+    content: Digest,
+    trimmed_keys: Vec<&'static str>,
 }
 
 impl Devices {
@@ -58,7 +67,7 @@ impl Devices {
     /// [`DeviceError`], with nothing sent to any device.
     pub async fn access(&self, device: &FenceDevice, node: &str) -> Result<Access, DeviceError> {
         let mut access = self.maker.make(device, node).await?;
-        if access.secret_version.is_some() {
+        if access.content.is_some() {
             access.driver = Arc::new(Renewing::new(&access, &self.maker, device, node));
         }
         let group = match (&device.spec.serialization_group, access.driver.endpoint()) {
@@ -77,7 +86,6 @@ impl Devices {
 }
 
 /// What drivers are made with.
-#[derive(Clone)]
 pub(super) struct Maker {
     /// Reads Secrets and ConfigMaps.
     pub(super) client: Client,
@@ -90,10 +98,32 @@ pub(super) struct Maker {
     /// Logins that were refused, of all accounts.
     pub(super) refusals: Arc<Refusals>,
     /// What SNMPv3 makes of Secrets.
-    pub(super) keyring: Arc<Keyring>,
+    pub(super) keyring: Keyring,
+    /// [`resolve::version`] of the FenceDevices as they are by now, by name.
+    pub(super) versions: RwLock<HashMap<String, String>>,
 }
 
 impl Maker {
+    /// This is what the devices are now.
+    pub(super) fn note_versions(&self, devices: &[&FenceDevice]) {
+        let versions = devices.iter().map(|device| {
+            let name = device.metadata.name.clone().unwrap_or_default();
+            (name, resolve::version(device))
+        });
+        let mut known = self
+            .versions
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        *known = versions.collect();
+    }
+
+    /// Is the device still what it was?
+    pub(super) fn is_current(&self, device: &FenceDevice) -> bool {
+        let versions = self.versions.read().unwrap_or_else(PoisonError::into_inner);
+        let name = device.metadata.name.as_deref().unwrap_or_default();
+        versions.get(name) == Some(&resolve::version(device))
+    }
+
     /// A driver with the Secret as it is now.
     pub(super) async fn make(
         &self,
@@ -124,22 +154,24 @@ impl Maker {
         Access {
             driver: Arc::new(Manual::new(Err(words), self.clock)),
             trimmed_keys: Vec::new(),
-            secret_version: None,
+            content: None,
         }
     }
 
     async fn pdu(&self, device: &FenceDevice, pdu: &PduDriver) -> Result<Access, DeviceError> {
-        self.judge(&pdu::address(pdu)?)?;
+        let address = pdu::address(pdu)?;
+        self.judge(&address)?;
         let keys = pdu::secret_keys(&pdu.snmp);
         let found = self.credentials(device, keys).await;
-        let (secret, credentials) = found.inspect_err(|error| {
+        let (origin, credentials) = found.inspect_err(|error| {
             // A Secret that is gone or spoilt opens nothing any more, and what it opened before is no longer needed.
             if let (DeviceError::Credentials(_), Some(of)) = (error, &device.spec.credentials_ref) {
                 self.keyring.forget(&of.name);
             }
         })?;
-        let trimmed_keys = credentials.trimmed_keys().to_vec();
-        let login = self.keyring.login(&secret, &pdu.snmp, &credentials)?;
+        let login = self
+            .keyring
+            .login(&origin.secret, &pdu.snmp, &credentials)?;
         let settings = PduSettings {
             driver: pdu.clone(),
             credentials: Arc::new(credentials),
@@ -149,7 +181,7 @@ impl Maker {
             clock: self.clock,
         };
         let driver = Pdu::with_login(settings, login)?;
-        Ok(self.guarded(driver, secret, trimmed_keys))
+        Ok(self.guarded(driver, &address, origin))
     }
 
     async fn redfish(
@@ -164,10 +196,9 @@ impl Maker {
             self.credentials(device, &LOGIN),
             self.verification(&redfish.tls)
         );
-        let (secret, credentials) = credentials?;
-        let trimmed_keys = credentials.trimmed_keys().to_vec();
+        let (origin, credentials) = credentials?;
         let driver = Redfish::new(RedfishSettings {
-            address,
+            address: address.clone(),
             system_id: redfish.system_id.clone(),
             verification: verification?,
             credentials: Arc::new(credentials),
@@ -176,7 +207,7 @@ impl Maker {
             command_timeout: COMMAND_TIMEOUT,
             clock: self.clock,
         })?;
-        Ok(self.guarded(driver, secret, trimmed_keys))
+        Ok(self.guarded(driver, &address, origin))
     }
 
     async fn ipmi(
@@ -187,10 +218,9 @@ impl Maker {
     ) -> Result<Access, DeviceError> {
         let address = Address::expand_host(&ipmi.address, ipmi.port, node)?;
         self.judge(&address)?;
-        let (secret, credentials) = self.credentials(device, &LOGIN).await?;
-        let trimmed_keys = credentials.trimmed_keys().to_vec();
+        let (origin, credentials) = self.credentials(device, &LOGIN).await?;
         let driver = Ipmi::new(IpmiSettings {
-            address,
+            address: address.clone(),
             cipher_suite: ipmi.cipher_suite,
             privilege: ipmi.privilege,
             credentials: Arc::new(credentials),
@@ -199,7 +229,7 @@ impl Maker {
             command_timeout: COMMAND_TIMEOUT,
             clock: self.clock,
         })?;
-        Ok(self.guarded(driver, secret, trimmed_keys))
+        Ok(self.guarded(driver, &address, origin))
     }
 
     /// An address that is no name is judged before the Secret is even read.
@@ -210,28 +240,29 @@ impl Maker {
         }
     }
 
+    /// The driver, which logs in at this address, with its refusals counted.
     fn guarded(
         &self,
         driver: impl FenceDriver + 'static,
-        secret: (String, String),
-        trimmed_keys: Vec<&'static str>,
+        address: &Address,
+        origin: Origin,
     ) -> Access {
+        let (secret, _) = origin.secret;
+        let login = Login::new(address, secret, origin.content);
         let refusals = Arc::clone(&self.refusals);
-        let secret_version = Some(secret.1.clone());
-        let driver = Guarded::new(Arc::new(driver), secret, refusals, self.clock);
         Access {
-            driver: Arc::new(driver),
-            trimmed_keys,
-            secret_version,
+            driver: Arc::new(Guarded::new(Arc::new(driver), login, refusals, self.clock)),
+            trimmed_keys: origin.trimmed_keys,
+            content: Some(origin.content),
         }
     }
 
-    /// The Secret's name and version, and its content. What the Secret held is wiped from memory afterwards.
+    /// What the Secret holds, and what tells it from others. What the Secret held is wiped from memory afterwards.
     async fn credentials(
         &self,
         device: &FenceDevice,
         keys: &[&'static str],
-    ) -> Result<((String, String), Credentials), DeviceError> {
+    ) -> Result<(Origin, Credentials), DeviceError> {
         let wanted = format!("`{}`", keys.join("`, `"));
         let Some(reference) = &device.spec.credentials_ref else {
             return Err(DeviceError::Settings {
@@ -253,7 +284,13 @@ impl Maker {
             entries.map(|(key, value)| (key, value.0)).collect();
         let credentials = Credentials::with_keys(name, keys, &data, &annotations);
         data.values_mut().for_each(Zeroize::zeroize);
-        Ok(((name.clone(), version), credentials?))
+        let credentials = credentials?;
+        let origin = Origin {
+            secret: (name.clone(), version),
+            content: self.refusals.digest(&credentials),
+            trimmed_keys: credentials.trimmed_keys().to_vec(),
+        };
+        Ok((origin, credentials))
     }
 
     async fn verification(&self, tls: &TlsSettings) -> Result<CertificateCheck, DeviceError> {

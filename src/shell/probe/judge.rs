@@ -147,6 +147,7 @@ fn reachable(outcome: &Result<Probe, DeviceError>) -> Part {
         | DeviceError::Cluster { .. } => part(Unknown, error.reason(), error.to_string()),
         DeviceError::AuthFailed { .. }
         | DeviceError::UnknownUser { .. }
+        | DeviceError::CredentialsRenewed { .. }
         | DeviceError::LoginUnanswered { .. }
         | DeviceError::NoSecureLogin { .. }
         | DeviceError::SessionsExhausted { .. }
