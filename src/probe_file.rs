@@ -17,7 +17,7 @@ use crate::core::proof::{IdentityRule, Require};
 use crate::core::reading::{PowerState, Reading};
 use crate::fence::confirm::{ConfirmPlan, Ended, Together, confirm};
 use crate::fence::{DeviceError, Extent, FenceDriver, OffOutcome};
-use crate::shell::devices::Devices;
+use crate::shell::devices::{Devices, Freshness};
 use objects::Objects;
 use report::{Off, Report};
 use std::ops::ControlFlow;
@@ -58,7 +58,7 @@ pub async fn run(order: &Probing) -> Result<ExitCode, BadInput> {
         Clock::SYSTEM,
     );
     let mut report = Report::new(&device, &node);
-    match devices.access(&device, &node).await {
+    match devices.access(&device, &node, Freshness::Now).await {
         Err(error) => report.failed(&error),
         Ok(access) => {
             report.trimmed(&access.trimmed_keys);

@@ -146,6 +146,10 @@ static SYSTEM_ROOTS: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
     Arc::new(roots)
 });
 
+/// The cryptography, shared by all connections to devices.
+static PROVIDER: LazyLock<Arc<CryptoProvider>> =
+    LazyLock::new(|| Arc::new(rustls::crypto::ring::default_provider()));
+
 /// Settings of a TLS client that accepts nobody but the device. `now` decides which certificates of a bundle have expired.
 ///
 /// # Errors
@@ -154,7 +158,7 @@ pub fn client_config(
     verification: &CertificateCheck,
     now: Timestamp,
 ) -> Result<ClientConfig, BundleError> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::clone(&PROVIDER);
     let verifier: Arc<dyn ServerCertVerifier> = match verification {
         CertificateCheck::Full { ca_bundle_pem } => {
             let roots = match ca_bundle_pem {

@@ -1,18 +1,22 @@
 //! From a FenceDevice to the driver for one node: its address, its Secret, its turn.
 //!
-//! The Secret and the CA are read by name at each use (or up to a second earlier, beside a claim, see [`super::early`]) and not
-//! kept (but for the keys that SNMPv3 makes of one, see [`keyring`]), so that a rotated password counts at once, also in the middle
-//! of a session ([`renewal`]). An address that credentials may not go to is refused before the Secret is even read (S16). BMCs do
+//! The Secret and the CA are read by name at each use (or up to a second earlier, beside a claim, see [`super::early`]; in peace time
+//! looks at devices that are well share what they read, see [`recent`]) and not kept (but for the keys that SNMPv3 makes of one, see
+//! [`keyring`]), so that a rotated password counts at once, also in the middle of a session ([`renewal`]). An address that credentials may not go to is refused before the Secret is even read (S16). BMCs do
 //! one thing at a time, so whoever talks to one takes a [`Devices::turn`] first and keeps it to the end of the session.
 
 mod access;
 mod keyring;
+mod reads;
+mod recent;
 mod renewal;
 
 pub use access::{Access, targets};
+pub use recent::Freshness;
 
 use access::Maker;
 use keyring::Keyring;
+use recent::Recent;
 
 use crate::api::device::FenceDevice;
 use crate::clock::Clock;
@@ -51,6 +55,8 @@ impl Devices {
                 refusals: Arc::default(),
                 keyring: Keyring::default(),
                 versions: RwLock::default(),
+                opened: Recent::default(),
+                bundles: Recent::default(),
             }),
             turns: Mutex::default(),
             duplicates: RwLock::default(),

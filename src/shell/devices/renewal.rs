@@ -8,6 +8,7 @@
 //! question is not repeated here, but fails in words that begin the readings anew, in a session with the new credentials.
 
 use super::access::{Access, Maker};
+use super::recent::Freshness;
 use crate::api::device::FenceDevice;
 use crate::core::reading::{Identity, Reading};
 use crate::fence::credentials::Digest;
@@ -95,7 +96,7 @@ impl Renewing {
         if !maker.is_current(device) {
             return None;
         }
-        let made = Made::from(&maker.make(device, node).await.ok()?);
+        let made = Made::from(&maker.make(device, node, Freshness::Now).await.ok()?);
         if made.content == refused {
             return None;
         }

@@ -1,5 +1,6 @@
 mod ipmi;
 mod pdu;
+mod recent;
 
 use super::*;
 use crate::fence::DeviceError;
@@ -65,7 +66,7 @@ impl Cluster {
     }
 
     async fn error(&self, device: &FenceDevice) -> DeviceError {
-        match self.devices.access(device, "w1").await {
+        match self.devices.access(device, "w1", Freshness::Now).await {
             Ok(_) => panic!("no error"),
             Err(error) => error,
         }
@@ -108,7 +109,7 @@ async fn a_driver_is_made_of_the_secret_as_it_is_now() {
     cluster.put_secret("1", "old");
     let access = cluster
         .devices
-        .access(&plain(), "w1")
+        .access(&plain(), "w1", Freshness::Now)
         .await
         .expect("a driver");
     assert_eq!(access.driver.name(), "redfish");
@@ -117,7 +118,7 @@ async fn a_driver_is_made_of_the_secret_as_it_is_now() {
     cluster.put_secret("2", "new\n");
     let access = cluster
         .devices
-        .access(&plain(), "w1")
+        .access(&plain(), "w1", Freshness::Now)
         .await
         .expect("a driver");
     assert_eq!(access.trimmed_keys, ["password"]);

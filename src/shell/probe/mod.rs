@@ -15,7 +15,7 @@ mod task;
 mod write;
 
 use super::cache::Caches;
-use super::devices::Devices;
+use super::devices::{Devices, Freshness};
 use super::events::Events;
 use super::metrics::{DeviceRow, Metrics};
 use super::stop::Stop;
@@ -124,12 +124,27 @@ impl Prober {
         known.iter().map(row).collect()
     }
 
+    /// How the next look at a pair is made (time since boot).
+    fn look(&self, device: &FenceDevice, pair: &Pair, now: Duration) -> (Extent, Freshness) {
+        let known = self.known();
+        let known = known.get(pair);
+        let clock_read = known.and_then(|known| known.clock);
+        let extent = extent(device, clock_read.map(|(at, _)| at), now);
+        (extent, freshness(known, extent))
+    }
+
     /// None while somebody else talks to the device.
-    async fn probe(&self, device: &FenceDevice, node: &str, extent: Extent) -> Option<Answer> {
+    async fn probe(
+        &self,
+        device: &FenceDevice,
+        node: &str,
+        extent: Extent,
+        freshness: Freshness,
+    ) -> Option<Answer> {
         if !self.devices.is_group_free(device) {
             return None;
         }
-        let access = match self.devices.access(device, node).await {
+        let access = match self.devices.access(device, node, freshness).await {
             Ok(access) => access,
             Err(error) => {
                 return Some(Answer {
@@ -223,6 +238,17 @@ fn extent(device: &FenceDevice, clock_read: Option<Duration>, now: Duration) -> 
     match is_recent && open_request(device).is_none() {
         true => Extent::Needed,
         false => Extent::Whole,
+    }
+}
+
+/// How new the Secret has to be for it. Where something is corrected, or somebody asks, it counts at once; a device that was well
+/// is looked at with what another's look has read.
+fn freshness(known: Option<&Known>, extent: Extent) -> Freshness {
+    let finding = known.and_then(|known| known.finding.as_ref());
+    let is_well = finding.is_some_and(|finding| finding.outcome.is_ok());
+    match extent {
+        Extent::Needed if is_well => Freshness::Recent,
+        _ => Freshness::Now,
     }
 }
 

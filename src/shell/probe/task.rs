@@ -4,7 +4,7 @@ use super::judge::{self, Finding};
 use super::schedule::{Changes, Ended, Pair, Schedule, Wanted};
 use super::status::NOT_READY_NODES_MAX;
 use super::write::Writer;
-use super::{Answer, Known, Prober, extent, holds, open_request, request};
+use super::{Answer, Known, Prober, holds, open_request, request};
 use crate::api::device::{FenceDevice, IdentityCheck};
 use crate::core::identity;
 use crate::core::observed::{NodeView, Ready};
@@ -257,13 +257,12 @@ impl Task {
             return;
         };
         let epoch = epoch_of(device, &node);
-        let clock_read = self.prober.known().get(&pair).and_then(|known| known.clock);
-        let extent = extent(device, clock_read.map(|(at, _)| at), now);
+        let (extent, freshness) = self.prober.look(device, &pair, now);
         let name = pair.node.clone();
         let prober = Arc::clone(&self.prober);
         let task = self.probes.spawn(async move {
             let device = decoded(entry.as_ref())?;
-            prober.probe(device, &name, extent).await
+            prober.probe(device, &name, extent, freshness).await
         });
         self.pairs.insert(task.id(), (pair.clone(), number));
         let running = Running {

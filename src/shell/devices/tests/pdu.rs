@@ -61,7 +61,11 @@ async fn keys_of_version_3_are_dropped_with_the_device_and_with_the_secret() {
     let kept = || format!("{:?}", cluster.devices.maker.keyring).contains("Login");
     for by_device in [true, false] {
         put_secret(&cluster, &keys);
-        cluster.devices.access(&device, "w1").await.expect("access");
+        cluster
+            .devices
+            .access(&device, "w1", Freshness::Now)
+            .await
+            .expect("access");
         cluster.devices.survey(&[&device], &[]);
         assert!(kept());
         if by_device {

@@ -12,6 +12,7 @@ use std::time::Duration;
 mod bmc;
 mod expiry;
 mod fleet;
+mod freshness;
 
 const OURS: &str = "4c4c4544-0035-4a10-8052-b7c04f503433";
 const OTHER: &str = "11111111-2222-3333-4444-555555555555";

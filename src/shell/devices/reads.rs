@@ -1,0 +1,161 @@
+//! What a driver needs of the cluster: what opens the device, from its Secret, and who may answer there, from its CA. By name, in the
+//! operator's own namespace, and nothing else.
+
+use super::access::Maker;
+use super::recent::Freshness;
+use crate::api::device::{FenceDevice, TlsSettings, TlsVerification};
+use crate::api::drivers::{CaKind, CaReference};
+use crate::fence::DeviceError;
+use crate::fence::credentials::{Credentials, CredentialsError, Digest};
+use crate::fence::tls::CertificateCheck;
+use crate::shell::client::ask;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::Api;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+use zeroize::Zeroize;
+
+/// What a Secret holds.
+#[derive(Clone)]
+pub(super) struct Opened {
+    /// Name and `resourceVersion` of the Secret.
+    pub(super) secret: (String, String),
+    /// What it says, without saying it.
+    pub(super) content: Digest,
+    /// What it says.
+    pub(super) credentials: Arc<Credentials>,
+}
+
+impl Maker {
+    /// What the device's Secret holds under these keys. What was read to find it is wiped from memory afterwards.
+    pub(super) async fn opened(
+        &self,
+        device: &FenceDevice,
+        keys: &'static [&'static str],
+        freshness: Freshness,
+    ) -> Result<Opened, DeviceError> {
+        let wanted = format!("`{}`", keys.join("`, `"));
+        let Some(reference) = &device.spec.credentials_ref else {
+            return Err(DeviceError::Settings {
+                field: "credentialsRef",
+                problem: format!("it is not set; name a Secret there with the keys {wanted}"),
+            });
+        };
+        let name = &reference.name;
+        let (from, now) = ((name.clone(), keys), self.clock.since_boot());
+        if let Some(opened) = self.opened.get(&from, freshness, now) {
+            return Ok(opened);
+        }
+        let secret: Option<Secret> = self.read("Secret", name).await?;
+        let secret = secret.ok_or_else(|| CredentialsError::NotFound {
+            secret: name.clone(),
+            namespace: self.namespace.clone(),
+            keys: wanted,
+        })?;
+        let version = secret.metadata.resource_version.unwrap_or_default();
+        let annotations = secret.metadata.annotations.unwrap_or_default();
+        let entries = secret.data.unwrap_or_default().into_iter();
+        let mut data: BTreeMap<String, Vec<u8>> =
+            entries.map(|(key, value)| (key, value.0)).collect();
+        let credentials = Credentials::with_keys(name, keys, &data, &annotations);
+        data.values_mut().for_each(Zeroize::zeroize);
+        let credentials = credentials?;
+        let opened = Opened {
+            secret: (name.clone(), version),
+            content: self.refusals.digest(&credentials),
+            credentials: Arc::new(credentials),
+        };
+        self.opened.put(from, now, &opened);
+        Ok(opened)
+    }
+
+    /// How the device's certificate is checked.
+    pub(super) async fn verification(
+        &self,
+        tls: &TlsSettings,
+        freshness: Freshness,
+    ) -> Result<CertificateCheck, DeviceError> {
+        match tls.verification {
+            TlsVerification::None => Ok(CertificateCheck::None),
+            TlsVerification::Pinned => {
+                let fingerprint = tls.sha256_fingerprint.as_deref().unwrap_or_default();
+                let fingerprint = fingerprint.parse().map_err(|error| DeviceError::Settings {
+                    field: "redfish.tls.sha256Fingerprint",
+                    problem: format!("{error}"),
+                })?;
+                Ok(CertificateCheck::Pinned(fingerprint))
+            }
+            TlsVerification::Full => {
+                let ca_bundle_pem = match &tls.ca_ref {
+                    Some(reference) => Some(self.ca_bundle(reference, freshness).await?),
+                    None => None,
+                };
+                Ok(CertificateCheck::Full { ca_bundle_pem })
+            }
+        }
+    }
+
+    async fn ca_bundle(
+        &self,
+        reference: &CaReference,
+        freshness: Freshness,
+    ) -> Result<Vec<u8>, DeviceError> {
+        let now = self.clock.since_boot();
+        if let Some(bundle) = self.bundles.get(reference, freshness, now) {
+            return Ok(bundle);
+        }
+        let invalid = |problem| DeviceError::Settings {
+            field: "redfish.tls.caRef",
+            problem,
+        };
+        let CaReference { kind, name, key } = reference;
+        let (kind, value) = match kind {
+            CaKind::ConfigMap => {
+                let map: Option<ConfigMap> = self.read("ConfigMap", name).await?;
+                let value = map.map(|map| {
+                    let text = map.data.unwrap_or_default().remove(key);
+                    let bytes = || Some(map.binary_data.unwrap_or_default().remove(key)?.0);
+                    text.map(String::into_bytes).or_else(bytes)
+                });
+                ("ConfigMap", value)
+            }
+            CaKind::Secret => {
+                let secret: Option<Secret> = self.read("Secret", name).await?;
+                let value =
+                    secret.map(|secret| Some(secret.data.unwrap_or_default().remove(key)?.0));
+                ("Secret", value)
+            }
+        };
+        match value {
+            Some(Some(bundle)) => {
+                self.bundles.put(reference.clone(), now, &bundle);
+                Ok(bundle)
+            }
+            Some(None) => Err(invalid(format!(
+                "{kind} `{name}` has no key `{key}`; put the CA's certificates there"
+            ))),
+            None => Err(invalid(format!(
+                "{kind} `{name}` does not exist in namespace `{}`; create it with the CA's certificates in key `{key}`",
+                self.namespace
+            ))),
+        }
+    }
+
+    /// Quorum GET by name.
+    async fn read<K>(&self, kind: &str, name: &str) -> Result<Option<K>, DeviceError>
+    where
+        K: kube::Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + Debug
+            + serde::de::DeserializeOwned,
+    {
+        let api = Api::<K>::namespaced(self.client.clone(), &self.namespace);
+        ask(api.get_opt(name))
+            .await
+            .map_err(|error| DeviceError::Cluster {
+                object: format!("{kind} `{name}` in namespace `{}`", self.namespace),
+                problem: error.to_string(),
+            })
+    }
+}
