@@ -42,7 +42,7 @@ pub struct BadInput(String);
 /// # Errors
 /// [`BadInput`], with nothing sent to any device.
 pub async fn run(order: &Probing) -> Result<ExitCode, BadInput> {
-    let objects = Objects::read(&order.file, order.secret.as_deref())?;
+    let objects = Objects::read(order)?;
     let device = objects.device()?;
     let node = node_name(&device, order)?;
     let is_known = order.node_uuid.is_some() || device.spec.identity_check == IdentityCheck::Skip;
@@ -52,8 +52,8 @@ pub async fn run(order: &Probing) -> Result<ExitCode, BadInput> {
         ));
     }
     let devices = Devices::new(
-        objects.client(),
-        objects::NAMESPACE.to_owned(),
+        objects.client(&order.namespace),
+        order.namespace.clone(),
         order.addresses.clone(),
         Clock::SYSTEM,
     );

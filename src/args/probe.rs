@@ -30,6 +30,10 @@ pub(super) struct ProbeArgs {
     #[arg(long, value_name = "FILE")]
     secret: Option<PathBuf>,
 
+    /// Namespace that the operator will run in: Secrets and ConfigMaps of another are not read
+    #[arg(long, value_name = "NAME", default_value = "node-fencing-system")]
+    namespace: String,
+
     /// Node that the device is asked for; needed where the FenceDevice has a `nodeSelector`
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
@@ -62,6 +66,8 @@ pub struct Probing {
     pub file: PathBuf,
     /// Where its Secret is, if elsewhere.
     pub secret: Option<PathBuf>,
+    /// The operator's namespace.
+    pub namespace: String,
     /// For which node.
     pub node: Option<String>,
     /// Which machine has to answer.
@@ -105,6 +111,7 @@ impl ProbeArgs {
         Ok(Probing {
             file: self.file,
             secret: self.secret,
+            namespace: object_name("--namespace", self.namespace)?,
             node: node.transpose()?,
             node_uuid: self.node_uuid,
             power_off: self.power_off,

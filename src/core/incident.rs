@@ -187,7 +187,7 @@ pub enum OffResult {
 }
 
 impl OffResult {
-    /// The word for it in the record, the metrics and the log.
+    /// What the answer counts as in metrics and log. The record waits for the effect (`record::outcome`).
     pub fn word(&self) -> AttemptResult {
         match self {
             Self::Accepted | Self::Landed | Self::AlreadyOff => AttemptResult::Succeeded,
@@ -206,7 +206,7 @@ impl OffResult {
         }
     }
 
-    /// Is it past the time in which its effect was to be seen, and may still come (S23)?
+    /// May it still land, and nobody waits to see it any more (S23)?
     pub fn is_unresolved(&self) -> bool {
         matches!(self, Self::Unknown(_) | Self::Late(_))
     }
@@ -334,7 +334,8 @@ pub struct Memory {
     pub releasing: bool,
     /// Off commands while the taint stood.
     pub reoffs: u32,
-    /// The machine is given until then to go down after the last of them (time since boot).
+    /// After a command under the taint: the machine is given until then to go down before it is looked at (time since boot). None: none was
+    /// sent yet, or its answer has not been taken in.
     pub reoff_settles_at: Option<Duration>,
     /// Since when nothing is attached any more.
     pub drained: Option<Duration>,

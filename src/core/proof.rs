@@ -87,6 +87,14 @@ pub struct DeviceReadings {
     pub readings: Vec<Reading>,
 }
 
+impl DeviceReadings {
+    /// It, and its last reading, if that says that the machine is not off: no other way to it can say that it is (S4).
+    pub fn against(&self) -> Option<(&Self, &Reading)> {
+        let last = self.readings.last()?;
+        speaks_against(&self.identity, last).then_some((self, last))
+    }
+}
+
 /// How many devices of a level must read off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Require {
@@ -170,7 +178,7 @@ pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
     let mut runs = Vec::new();
     let mut refusal = NotProven::NoDevice;
     for device in case.devices {
-        if case.require == Require::Any && reads_on(device) {
+        if case.require == Require::Any && device.against().is_some() {
             return device_is_off(device, case, now).and(Err(NotProven::NoDevice));
         }
         match (device_is_off(device, case, now), case.require) {
@@ -241,11 +249,7 @@ fn lease_unmoved(case: &Case<'_>) -> Result<(), NotProven> {
 
 /// No device of another level says that the machine has power: an outlet that feeds another machine is off as well.
 fn nothing_else_reads_on(case: &Case<'_>) -> Result<(), NotProven> {
-    let said = case
-        .others
-        .iter()
-        .filter_map(|other| Some((other, other.readings.last()?)));
-    let mut against = said.filter(|(other, last)| speaks_against(&other.identity, last));
+    let mut against = case.others.iter().filter_map(DeviceReadings::against);
     let Some((other, last)) = against.next() else {
         return Ok(());
     };
@@ -334,12 +338,6 @@ fn device_is_off(
                 .map_or_else(|| "none".to_owned(), |reading| reading.raw.clone()),
         }),
     }
-}
-
-/// The device says last that the machine is not off: no other way to it can say that it is (S4).
-fn reads_on(device: &DeviceReadings) -> bool {
-    let last = device.readings.last();
-    last.is_some_and(|last| speaks_against(&device.identity, last))
 }
 
 /// Does a device say that the machine has power? It need not be known for certain to be this machine's: where nothing was pinned, or

@@ -6,7 +6,7 @@ use super::incident::{
     DeviceReply, Effect, Level, Memory, OffResult, PodList, Reply, Settings, Sight,
 };
 use super::observed::PodView;
-use super::proof::{DeviceReadings, Require, speaks_against};
+use super::proof::{DeviceReadings, Require};
 use super::reading::{PowerState, Reading};
 use super::word;
 use std::time::Duration;
@@ -154,11 +154,9 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
 /// they are not judged (S21).
 fn refute(settings: &Settings, memory: &mut Memory, others: &[DeviceReadings]) -> bool {
     let level = settings.levels.get(memory.level);
-    let against = others.iter().find_map(|other| {
-        let last = other.readings.last()?;
-        speaks_against(&other.identity, last).then_some((other, last))
-    });
-    let (true, Some((other, last))) = (level.is_some_and(Level::is_manual), against) else {
+    let against = others.iter().find_map(DeviceReadings::against);
+    let is_manual = level.is_some_and(Level::is_manual);
+    let (true, Some((other, last))) = (is_manual, against) else {
         return false;
     };
     let sign = format!("FenceDevice {} reads {}", other.device, last.raw);

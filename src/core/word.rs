@@ -45,19 +45,19 @@ pub fn heard(settings: &Settings, now: Duration) -> Result<Heard, String> {
     let user = &word.user;
     if word.node_uid != node_uid {
         return Err(format!(
-            "the word of {user} is about Node UID {}, NodeFence {fence} is about Node UID {node_uid}: it confirms nothing; create another NodeFence and confirm that one",
+            "the word of {user} is about Node UID {}, NodeFence {fence} is about Node UID {node_uid}: it confirms nothing; {ANOTHER}",
             word.node_uid
         ));
     }
     if word.is_ahead {
         return Err(format!(
-            "the word of {user} is dated in the future: it confirms nothing; create another NodeFence and confirm that one with the current time"
+            "the word of {user} is dated in the future: it confirms nothing; {ANOTHER} with the current time"
         ));
     }
     let valid_until = word.given.over(WORD_LIFE);
     if now >= valid_until {
         return Err(format!(
-            "the word of {user} is more than {} minutes old: power may have come back; look again, create another NodeFence and confirm that one",
+            "the word of {user} is more than {} minutes old: power may have come back; look again, {ANOTHER}",
             WORD_LIFE.as_secs() / 60
         ));
     }
@@ -67,11 +67,15 @@ pub fn heard(settings: &Settings, now: Duration) -> Result<Heard, String> {
     })
 }
 
+/// A NodeFence takes one word, and keeps the Node until it is released.
+const ANOTHER: &str =
+    "release this NodeFence (`spec.desiredState: Released`), create another and confirm that one";
+
 /// Why the word counts for nothing any more: this sign of life has spoken against it (S21).
 pub fn refused(settings: &Settings, sign: &str) -> String {
     let user = settings.word.as_ref().map_or("a human", |word| &word.user);
     format!(
-        "the confirmation of {user} is refused for good: {sign}; see that the machine has no power, or correct the device if it is wired to another machine, and confirm another NodeFence"
+        "the confirmation of {user} is refused for good: {sign}; see that the machine has no power, or correct the device if it is wired to another machine; then {ANOTHER}"
     )
 }
 

@@ -2,6 +2,7 @@
 
 use super::BadInput;
 use crate::api::device::FenceDevice;
+use crate::args::probe::Probing;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{Request, Response, StatusCode};
@@ -13,8 +14,6 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The operator's namespace, as far as a file has one: an object of another is not looked at in a cluster either.
-pub const NAMESPACE: &str = "node-fencing-system";
 /// Largest file in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Standard input.
@@ -26,9 +25,12 @@ pub struct Objects(Vec<Value>);
 
 impl Objects {
     /// Reads the objects of the file and of the Secret's file; `-` is standard input.
-    pub fn read(file: &Path, secret: Option<&Path>) -> Result<Self, BadInput> {
+    pub fn read(order: &Probing) -> Result<Self, BadInput> {
         let mut objects = Vec::new();
-        for file in [Some(file), secret].into_iter().flatten() {
+        for file in [Some(&order.file), order.secret.as_ref()]
+            .into_iter()
+            .flatten()
+        {
             let text = text(file)?;
             let documents: Vec<Value> = serde_saphyr::from_multiple(&text)
                 .map_err(|error| bad(file, &format!("is not YAML: {}", first_line(&error))))?;
@@ -39,8 +41,9 @@ impl Objects {
                 }
             }
         }
-        let mut secrets = objects.iter().filter(|object| kind_of(object) == "Secret");
-        secrets.try_for_each(usable)?;
+        let read = |object: &&Value| matches!(kind_of(object), "Secret" | "ConfigMap");
+        let mut read = objects.iter().filter(read);
+        read.try_for_each(|object| usable(object, &order.namespace))?;
         Ok(Self(objects))
     }
 
@@ -75,13 +78,13 @@ impl Objects {
     }
 
     /// A client that knows these objects, and nothing else.
-    pub fn client(self) -> Client {
+    pub fn client(self, namespace: &str) -> Client {
         let objects = Arc::new(self);
         let service = tower::service_fn(move |request: Request<Body>| {
             let objects = Arc::clone(&objects);
             async move { Ok::<_, Infallible>(objects.answer(request.uri().path())) }
         });
-        Client::new(service, NAMESPACE)
+        Client::new(service, namespace)
     }
 
     /// The answer to a GET: `/api/v1/namespaces/NAMESPACE/secrets/NAME`.
@@ -114,17 +117,21 @@ impl Objects {
     }
 }
 
-/// Refuses what the API server would refuse of a Secret, and what no operator would find.
-fn usable(secret: &Value) -> Result<(), BadInput> {
-    let text = |pointer| secret.pointer(pointer).and_then(Value::as_str);
+/// Refuses what the API server would refuse of a Secret, and what the operator would not find.
+fn usable(object: &Value, own: &str) -> Result<(), BadInput> {
+    let text = |pointer| object.pointer(pointer).and_then(Value::as_str);
     let name = text("/metadata/name").unwrap_or("without a name");
-    if let Some(namespace) = text("/metadata/namespace").filter(|it| *it != NAMESPACE) {
+    if let Some(namespace) = text("/metadata/namespace").filter(|it| *it != own) {
         return Err(BadInput(format!(
-            "Secret `{name}` is in namespace `{namespace}`, and the operator reads those of its own only: write `{NAMESPACE}`, or leave `metadata.namespace` out"
+            "{} `{name}` is in namespace `{namespace}`, and the operator reads those of its own only: move it to `{own}`, or name the operator's namespace with --namespace",
+            kind_of(object)
         )));
     }
+    if kind_of(object) != "Secret" {
+        return Ok(());
+    }
     let entries = |field| {
-        secret
+        object
             .get(field)
             .and_then(Value::as_object)
             .into_iter()

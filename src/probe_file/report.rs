@@ -150,6 +150,11 @@ impl Report {
                 "the machine's identity was not compared: give the node's `.status.nodeInfo.systemUUID` with --node-uuid".to_owned(),
             );
         }
+        if *rule != IdentityRule::Skip && reading.identity.system_uuid.is_none() {
+            self.notes.push(
+                "the device names no machine, so none was compared: try the wiring once, with the node drained".to_owned(),
+            );
+        }
         if let Err(wrong) = rule.check(&self.device, &reading.identity) {
             self.stands_in_the_way("IdentityMismatch", wrong.to_string());
         }

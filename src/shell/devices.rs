@@ -1,15 +1,17 @@
 //! From a FenceDevice to the driver for one node: its address, its Secret, its turn.
 //!
-//! The Secret and the CA are read by name at each use (or up to a second earlier, beside a claim, see [`super::early`]; in peace time
-//! looks at devices that are well share what they read, see [`recent`]) and not kept (but for the keys that SNMPv3 makes of one, see
-//! [`keyring`]), so that a rotated password counts at once, also in the middle of a session ([`renewal`]). An address that credentials may not go to is refused before the Secret is even read (S16). BMCs do
+//! A rotated password counts at once: Secret and CA are read by name for each use, and the Secret again where a device refuses what it said
+//! ([`renewal`]). Three things are kept, each for its reason: for a second beside a claim ([`super::early`]), for seconds between looks in
+//! peace time ([`recent`]), and the keys that SNMPv3 makes of a Secret ([`keyring`]).
+//!
+//! An address that credentials may not go to is refused before the Secret is even read (S16). BMCs do
 //! one thing at a time, so whoever talks to one takes a [`Devices::turn`] first and keeps it to the end of the session.
 
 mod access;
 mod keyring;
-mod reads;
 mod recent;
 mod renewal;
+mod sources;
 
 pub use access::{Access, targets};
 pub use recent::Freshness;
@@ -28,6 +30,7 @@ use crate::fence::FenceDriver;
 use crate::fence::address::AddressRules;
 use kube::Client;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::RandomState;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 
@@ -52,6 +55,7 @@ impl Devices {
                 namespace,
                 rules: Arc::new(rules),
                 clock,
+                key: RandomState::new(),
                 refusals: Arc::default(),
                 keyring: Keyring::default(),
                 versions: RwLock::default(),

@@ -199,7 +199,9 @@ fn a_file_or_a_flag_that_cannot_be_used_is_one_line() {
         r#"{"kind": "Secret", "metadata": {"name": "bmc"}, "data": {"password": "pa$$word"}}"#;
     const OF_ELSEWHERE: &str =
         r#"{"kind": "Secret", "metadata": {"name": "bmc", "namespace": "default"}}"#;
-    let table: [(Option<&str>, &[&str], &str); 13] = [
+    const CA_ELSEWHERE: &str =
+        r#"{"kind": "ConfigMap", "metadata": {"name": "ca", "namespace": "default"}}"#;
+    let table: [(Option<&str>, &[&str], &str); 15] = [
         (None, &[], "cannot be read"),
         (Some("{"), &[], "is not YAML"),
         (Some("kind: Secret"), &[], "exactly one FenceDevice"),
@@ -224,7 +226,22 @@ fn a_file_or_a_flag_that_cannot_be_used_is_one_line() {
             &[],
             "`data.password` of Secret `bmc` is not base64",
         ),
-        (Some(OF_ELSEWHERE), &[], "is in namespace `default`"),
+        (
+            Some(OF_ELSEWHERE),
+            &[],
+            "Secret `bmc` is in namespace `default`",
+        ),
+        (
+            Some(CA_ELSEWHERE),
+            &[],
+            "ConfigMap `ca` is in namespace `default`",
+        ),
+        // One in the operator's own namespace is none of these.
+        (
+            Some(OF_ELSEWHERE),
+            &["--namespace", "default"],
+            "exactly one FenceDevice",
+        ),
     ];
     for (text, flags, says) in table {
         if let Some(text) = text {

@@ -25,7 +25,7 @@ const NEWER: &str = "n3wer-Bmc";
 const OTHER_PASSWORD: &str = "it knows the user, and its password for it is another one";
 
 /// How they are told that its account is spared.
-const NO_MORE: &str = "3 times within 10 minutes, so nothing more is sent now";
+const NO_MORE: &str = "3 times within 10 minutes at this host, so nothing more is sent until";
 
 /// Logins that ended because the BMC has another password.
 fn refused(bmc: &IpmiBmc) -> usize {

@@ -121,7 +121,7 @@ fn held_back(
         return Some(wait(
             Stage::Held,
             format!(
-                "claim {claim} of another NodeFence stands on Node {}",
+                "claim {claim} of another NodeFence stands on Node {}; wait until that one has ended, or release it (`spec.desiredState: Released`)",
                 node.name
             ),
         ));

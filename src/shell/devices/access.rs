@@ -1,9 +1,9 @@
-//! From a FenceDevice to the driver for one node: its settings judged, its Secret and its CA read ([`super::reads`]).
+//! Makes a driver: the settings judged, Secret and CA read ([`super::sources`]), and wrapped.
 
 use super::keyring::Keyring;
-use super::reads::Opened;
 use super::recent::{Freshness, Recent};
 use super::renewal::Renewing;
+use super::sources::Opened;
 use super::{Devices, group_name};
 use crate::api::device::{FenceDevice, FenceDeviceSpec};
 use crate::api::drivers::{CaReference, IpmiDriver, RedfishDriver};
@@ -21,6 +21,7 @@ use crate::shell::resolve;
 use crate::shell::serialized::Serialized;
 use kube::Client;
 use std::collections::HashMap;
+use std::hash::RandomState;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -61,6 +62,8 @@ impl Devices {
         freshness: Freshness,
     ) -> Result<Access, DeviceError> {
         let mut access = self.maker.make(device, node, freshness).await?;
+        // Innermost the count of refusals, since each password has its own; around it the renewal; outermost the group, which is kept
+        // while a question is asked once more.
         if access.content.is_some() {
             access.driver = Arc::new(Renewing::new(&access, &self.maker, device, node));
         }
@@ -89,6 +92,8 @@ pub(super) struct Maker {
     pub(super) rules: Arc<AddressRules>,
     /// Where the time comes from.
     pub(super) clock: Clock,
+    /// Tells what Secrets say from each other; of this process alone.
+    pub(super) key: RandomState,
     /// Logins that were refused, of all accounts.
     pub(super) refusals: Arc<Refusals>,
     /// What SNMPv3 makes of Secrets.

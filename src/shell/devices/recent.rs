@@ -10,7 +10,7 @@ use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long something is recent: so many seconds after it was withdrawn, the last look with it begins.
+/// How long something is recent. A password that is withdrawn is sent by looks that begin up to so much later, and by none after.
 const RECENT: Duration = Duration::from_secs(5);
 
 /// How new what is read has to be.

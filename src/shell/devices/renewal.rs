@@ -150,8 +150,9 @@ impl RenewingSession {
         let Some(made) = renewed else {
             return false;
         };
+        let Source { device, node, .. } = &*self.driver.source;
         tracing::info!(
-            target = made.driver.target(),
+            device = device.metadata.name, %node, target = made.driver.target(),
             "the device refused the credentials, and their Secret holds others by now: it is asked once more"
         );
         self.session = made.driver.open();

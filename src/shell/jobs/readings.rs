@@ -8,7 +8,7 @@ use crate::api::settings::FenceMode;
 use crate::clock::{self, Clock};
 use crate::core::incident::{Device, DeviceReply, PodList, Sight};
 use crate::core::observed::Seen;
-use crate::core::proof::{DeviceReadings, Require, speaks_against};
+use crate::core::proof::{DeviceReadings, Require};
 use crate::core::reading::{PowerState, Reading};
 use crate::fence::DeviceError;
 use crate::fence::confirm::{ConfirmPlan, Ended, Together, confirm};
@@ -107,10 +107,7 @@ pub async fn of_level(
 /// Somebody says that the machine has power: the word is not even read.
 fn is_refuted(said: &Mutex<Vec<DeviceReadings>>) -> bool {
     let said = said.lock().unwrap_or_else(PoisonError::into_inner);
-    said.iter().any(|device| {
-        let last = device.readings.last();
-        last.is_some_and(|last| speaks_against(&device.identity, last))
-    })
+    said.iter().any(|device| device.against().is_some())
 }
 
 fn reads_off(device: &DeviceReadings) -> bool {

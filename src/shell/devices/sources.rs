@@ -63,7 +63,7 @@ impl Maker {
         let credentials = credentials?;
         let opened = Opened {
             secret: (name.clone(), version),
-            content: self.refusals.digest(&credentials),
+            content: credentials.digest(&self.key),
             credentials: Arc::new(credentials),
         };
         self.opened.put(from, now, &opened);

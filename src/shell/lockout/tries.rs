@@ -1,0 +1,202 @@
+//! The book that is kept of a host's logins: what it has refused, what is under way, and whether one more may be sent.
+
+use crate::fence::DeviceError;
+use crate::fence::address::Address;
+use crate::fence::credentials::Digest;
+use std::time::Duration;
+
+/// Refusals of the same user and password within [`WINDOW`] after which they are not sent any more (docs/faults.md).
+const REFUSALS_MAX: usize = 3;
+/// The same of one Secret, whatever it said.
+const REFUSALS_OF_SECRET_MAX: usize = 6;
+/// How long a refusal counts.
+const WINDOW: Duration = Duration::from_secs(600);
+
+/// Where somebody logs in, and with what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Login {
+    /// Whoever is reached there has the same users and locks them together.
+    pub(super) host: String,
+    port: u16,
+    /// Name of the Secret.
+    secret: String,
+    content: Digest,
+}
+
+impl Login {
+    /// At this address, with what the Secret of this name says.
+    pub fn new(address: &Address, secret: String, content: Digest) -> Self {
+        // However the settings write it.
+        let host = match address.literal() {
+            Some(literal) => literal.to_canonical().to_string(),
+            None => address.host.clone(),
+        };
+        Self {
+            host,
+            port: address.port,
+            secret,
+            content,
+        }
+    }
+}
+
+/// A login that was refused.
+#[derive(Debug)]
+struct Refusal {
+    login: Login,
+    /// Since boot.
+    at: Duration,
+    error: DeviceError,
+}
+
+/// May one more login be sent?
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// Yes, even if it and all that is under way is refused.
+    Free,
+    /// One of those that are under way has to end first.
+    Wait,
+    /// No: so many were refused, this one last.
+    Closed(DeviceError),
+}
+
+/// The logins of one host.
+#[derive(Debug, Default)]
+pub(super) struct Host {
+    /// What was refused, the oldest first.
+    refused: Vec<Refusal>,
+    /// What is being sent now.
+    trying: Vec<Login>,
+}
+
+impl Host {
+    /// May this be sent now (time since boot)?
+    pub(super) fn room(&mut self, login: &Login, now: Duration) -> Room {
+        self.forget_old(now);
+        let same_content = |other: &Login| other.content == login.content;
+        let then = "the same credentials are sent again then, others at once";
+        match self.room_among(same_content, REFUSALS_MAX, login.port, then) {
+            Room::Free => {
+                let same_secret = |other: &Login| other.secret == login.secret;
+                let then = format!("whatever Secret `{}` says", login.secret);
+                self.room_among(same_secret, REFUSALS_OF_SECRET_MAX, login.port, &then)
+            }
+            no_room => no_room,
+        }
+    }
+
+    /// The same for those logins that share so many tries, and what is said where they are used up.
+    fn room_among(
+        &self,
+        shares: impl Fn(&Login) -> bool,
+        tries: usize,
+        port: u16,
+        then: &str,
+    ) -> Room {
+        let refused = self.refused.iter().filter(|refusal| shares(&refusal.login));
+        let under_way = self.trying.iter().filter(|login| shares(login));
+        let refused_here = refused.clone().rfind(|refusal| refusal.login.port == port);
+        let is_tried_here = under_way.clone().any(|login| login.port == port);
+        let used = refused.count();
+        match refused_here {
+            Some(last) if used >= tries => {
+                let minutes = WINDOW.as_secs() / 60;
+                let words = format!(
+                    "{tries} times within {minutes} minutes at this host, so nothing more is sent until the first of them is {minutes} minutes old: {then}"
+                );
+                Room::Closed(saying(last.error.clone(), &words))
+            }
+            None if !is_tried_here => Room::Free,
+            _ if used + under_way.count() < tries => Room::Free,
+            _ => Room::Wait,
+        }
+    }
+
+    /// It is being sent.
+    pub(super) fn begin(&mut self, login: &Login) {
+        self.trying.push(login.clone());
+    }
+
+    /// It has ended, or nobody waits for it any more.
+    pub(super) fn end(&mut self, login: &Login) {
+        if let Some(own) = self.trying.iter().position(|trying| trying == login) {
+            self.trying.swap_remove(own);
+        }
+    }
+
+    /// It was refused at this time since boot.
+    pub(super) fn refuse(&mut self, login: &Login, error: &DeviceError, at: Duration) {
+        self.refused.push(Refusal {
+            login: login.clone(),
+            at,
+            error: error.clone(),
+        });
+    }
+
+    /// Its port takes this login: its account is not locked, and most devices count anew, too. What another protocol refuses, it
+    /// may go on refusing.
+    pub(super) fn accept(&mut self, login: &Login) {
+        self.refused.retain(|Refusal { login: refused, .. }| {
+            let is_same = refused.content == login.content || refused.secret == login.secret;
+            refused.port != login.port || !is_same
+        });
+    }
+
+    /// Drops what does not count any more at this time since boot.
+    pub(super) fn forget_old(&mut self, now: Duration) {
+        self.refused
+            .retain(|refusal| now.saturating_sub(refusal.at) < WINDOW);
+    }
+
+    /// Is there nothing to remember?
+    pub(super) fn is_idle(&self) -> bool {
+        self.refused.is_empty() && self.trying.is_empty()
+    }
+}
+
+/// The refusal in the device's own words, and these.
+fn saying(mut refusal: DeviceError, words: &str) -> DeviceError {
+    if let DeviceError::AuthFailed { said, .. } | DeviceError::UnknownUser { said, .. } =
+        &mut refusal
+    {
+        said.push_str(&format!("; {words}"));
+    }
+    refusal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fence::credentials::Credentials;
+    use std::collections::BTreeMap;
+    use std::hash::RandomState;
+
+    #[test]
+    fn a_refusal_counts_for_ten_minutes_or_until_a_login_succeeds() {
+        let address = Address::parse("https://bmc").expect("an address");
+        let data = [("username", "root"), ("password", "wrong")];
+        let data = data.map(|(key, value)| (key.to_owned(), value.into()));
+        let credentials = Credentials::from_secret("s", &data.into(), &BTreeMap::new());
+        let content = credentials
+            .expect("credentials")
+            .digest(&RandomState::new());
+        let login = Login::new(&address, "s".to_owned(), content);
+        let at = Duration::from_secs;
+        let refusal = |second: u64| DeviceError::AuthFailed {
+            endpoint: "bmc:443".to_owned(),
+            said: second.to_string(),
+        };
+        let mut host = Host::default();
+        for second in [0, 1, 2] {
+            assert_eq!(host.room(&login, at(second)), Room::Free);
+            host.refuse(&login, &refusal(second), at(second));
+        }
+        let Room::Closed(last) = host.room(&login, at(599)) else {
+            panic!("not closed");
+        };
+        assert!(last.to_string().contains("(2; 3 times"), "{last}");
+        assert_eq!(host.room(&login, at(600)), Room::Free);
+        host.accept(&login);
+        assert!(host.is_idle());
+    }
+}
