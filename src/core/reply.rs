@@ -224,6 +224,10 @@ fn note_effect<'a>(
         let last = last(device);
         if last.is_some_and(|last| is_off(settings, device, last)) {
             *result = OffResult::Landed;
+            // It may be an earlier command whose effect this is: then this one is still to come.
+            if memory.unresolved_until.is_some_and(|until| now < until) {
+                memory.unresolved_until = Some(now + settings.late_effect);
+            }
             continue;
         }
         let raw = last.map_or("none", |last| last.raw.as_str());

@@ -7,9 +7,9 @@
 //! anything: there is a limit to what one Secret may try, whatever it says.
 //!
 //! Many BMCs have users for Redfish who may not use IPMI, or the other way round. So that a device that is set up wrongly does not take
-//! one down that works, a port is closed only once it has refused a login itself; until then it has one try at a time. Logins that are
-//! under way count as if they were refused, so at most three calls with the same credentials are under way to a host, also while all
-//! is well: that is why sixteen blades of one chassis manager are not read at once.
+//! one down that works, a port is closed only once it has refused a login itself; until then it has one try at a time. One that has taken
+//! a login not long ago counts its own refusals only. Elsewhere logins that are under way count as if they were refused, so that no more
+//! than three are sent together of which nothing is known.
 
 mod tries;
 
@@ -20,22 +20,21 @@ use crate::core::reading::{Identity, Reading};
 use crate::fence::{DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, Probe};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
-use tries::{Host, Room};
+use tries::{Book, Room};
 
 /// The refusals that still count, of all hosts.
 #[derive(Debug, Default)]
 pub struct Refusals {
-    hosts: Mutex<BTreeMap<String, Host>>,
+    book: Mutex<Book>,
     /// A login has ended.
     ended: Notify,
 }
 
 impl Refusals {
-    fn hosts(&self) -> MutexGuard<'_, BTreeMap<String, Host>> {
-        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -111,12 +110,16 @@ impl Gate {
 
     /// The same without waiting; none: it would have to.
     fn enter_now(self: &Arc<Self>) -> Result<Option<Attempt>, DeviceError> {
-        let mut hosts = self.refusals.hosts();
-        let host = hosts.entry(self.login.host.clone()).or_default();
-        match host.room(&self.login, self.clock.since_boot()) {
+        let now = self.clock.since_boot();
+        let mut book = self.refusals.book();
+        let host = book.page(&self.login, now);
+        match host.room(&self.login, now) {
             Room::Free => {
                 host.begin(&self.login);
-                Ok(Some(Attempt(Arc::clone(self))))
+                Ok(Some(Attempt {
+                    gate: Arc::clone(self),
+                    is_sent: false,
+                }))
             }
             Room::Wait => Ok(None),
             Room::Closed(last) => Err(last),
@@ -126,49 +129,71 @@ impl Gate {
 
 /// A login that is under way, until it is dropped.
 #[derive(Debug)]
-struct Attempt(Arc<Gate>);
+struct Attempt {
+    gate: Arc<Gate>,
+    /// A call with it waits for its answer.
+    is_sent: bool,
+}
 
 impl Attempt {
-    /// Counts a refusal, and passes the outcome on.
-    fn note<T>(&self, outcome: Result<T, DeviceError>) -> Result<T, DeviceError> {
+    /// The answer to a call, counted.
+    async fn of<T>(
+        &mut self,
+        call: BoxFuture<'_, Result<T, DeviceError>>,
+    ) -> Result<T, DeviceError> {
+        let answer = self.sent(call).await;
+        self.note(&answer);
+        answer
+    }
+
+    /// The answer to a call.
+    async fn sent<T>(
+        &mut self,
+        call: BoxFuture<'_, Result<T, DeviceError>>,
+    ) -> Result<T, DeviceError> {
+        self.is_sent = true;
+        let answer = call.await;
+        self.is_sent = false;
+        answer
+    }
+
+    fn note<T>(&self, answer: &Result<T, DeviceError>) {
         let Gate {
             login,
             refusals,
             clock,
-        } = &*self.0;
-        let mut hosts = refusals.hosts();
-        match &outcome {
-            Ok(_) => hosts.entry(login.host.clone()).or_default().accept(login),
+        } = &*self.gate;
+        let now = clock.since_boot();
+        let mut book = refusals.book();
+        match answer {
+            Ok(_) => book.page(login, now).accept(login, now),
             // An unknown user today may be a known one with another Secret; some devices lock the address and not the account.
             Err(error) if error.refuses_credentials() => {
-                let now = clock.since_boot();
-                // Nobody may ask again at a host that is no device's any more.
-                hosts.retain(|_, host| {
-                    host.forget_old(now);
-                    !host.is_idle()
-                });
-                let host = hosts.entry(login.host.clone()).or_default();
-                host.refuse(login, error, now);
+                book.page(login, now).refuse(login, error, now);
             }
             Err(_) => {}
         }
-        outcome
     }
 }
 
 impl Drop for Attempt {
     fn drop(&mut self) {
         let Gate {
-            login, refusals, ..
-        } = &*self.0;
-        let mut hosts = refusals.hosts();
-        if let Some(host) = hosts.get_mut(&login.host) {
-            host.end(login);
-            if host.is_idle() {
-                hosts.remove(&login.host);
-            }
+            login,
+            refusals,
+            clock,
+        } = &*self.gate;
+        let now = clock.since_boot();
+        let mut book = refusals.book();
+        let host = book.page(login, now);
+        host.end(login);
+        // Nobody has waited for the answer. Where the last one was a refusal, this one is, too.
+        if self.is_sent
+            && let Some(last) = host.refusal(login).cloned()
+        {
+            host.refuse(login, &last, now);
         }
-        drop(hosts);
+        drop(book);
         refusals.ended.notify_waiters();
     }
 }
@@ -198,16 +223,16 @@ impl FenceSession for GuardedSession {
 
     fn observe(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
         async {
-            let attempt = self.attempt().await?;
-            attempt.note(self.session.observe().await)
+            let mut attempt = self.attempt().await?;
+            attempt.of(self.session.observe()).await
         }
         .boxed()
     }
 
     fn prepare_off(&mut self) -> BoxFuture<'_, Result<Identity, DeviceError>> {
         async {
-            let attempt = self.attempt().await?;
-            let identity = attempt.note(self.session.prepare_off().await)?;
+            let mut attempt = self.attempt().await?;
+            let identity = attempt.of(self.session.prepare_off()).await?;
             self.ahead = Some(attempt);
             Ok(identity)
         }
@@ -216,12 +241,13 @@ impl FenceSession for GuardedSession {
 
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
         async {
-            let attempt = self.attempt().await?;
-            match self.session.force_off().await {
-                // Nothing was said about the login either.
-                Ok(OffOutcome::Unknown(error)) => Ok(OffOutcome::Unknown(error)),
-                outcome => attempt.note(outcome),
+            let mut attempt = self.attempt().await?;
+            let answer = attempt.sent(self.session.force_off()).await;
+            // Where the outcome is unknown, nothing was said about the login either.
+            if !matches!(answer, Ok(OffOutcome::Unknown(_))) {
+                attempt.note(&answer);
             }
+            answer
         }
         .boxed()
     }
@@ -240,8 +266,8 @@ impl FenceSession for GuardedSession {
 
     fn probe(&mut self, extent: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
         async move {
-            let attempt = self.attempt().await?;
-            attempt.note(self.session.probe(extent).await)
+            let mut attempt = self.attempt().await?;
+            attempt.of(self.session.probe(extent)).await
         }
         .boxed()
     }

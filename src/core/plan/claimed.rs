@@ -57,7 +57,10 @@ pub(super) fn step(
     }
     heed_word(s, m, t.now);
     let Some(level) = current_level(s, m) else {
-        let words = "no FenceDevice of any level serves the node any more".to_owned();
+        let words = m
+            .word_refuted
+            .clone()
+            .unwrap_or_else(|| "no FenceDevice of any level serves the node any more".to_owned());
         return abort(m, node, claim, Stage::Aborted, words);
     };
     if m.busy.is_some() {

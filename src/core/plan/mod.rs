@@ -295,8 +295,8 @@ fn read_record(settings: &Settings, memory: &mut Memory, now: Duration) {
     memory
         .word_refuted
         .clone_from(&settings.record.word_refuted);
-    // An off of the process before us may still be on its way (S23).
-    if settings.record.unresolved {
+    // An off of the process before us may still be on its way (S23), and who has no record of it cannot say that there was none.
+    if settings.record.unresolved || settings.adopted {
         memory.unresolved_until = Some(now + settings.late_effect);
     }
 }

@@ -3,6 +3,7 @@
 use crate::fence::DeviceError;
 use crate::fence::address::Address;
 use crate::fence::credentials::Digest;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Refusals of the same user and password within [`WINDOW`] after which they are not sent any more (docs/faults.md).
@@ -16,7 +17,7 @@ const WINDOW: Duration = Duration::from_secs(600);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
     /// Whoever is reached there has the same users and locks them together.
-    pub(super) host: String,
+    host: String,
     port: u16,
     /// Name of the Secret.
     secret: String,
@@ -60,6 +61,28 @@ pub(super) enum Room {
     Closed(DeviceError),
 }
 
+/// All hosts of which something counts.
+#[derive(Debug, Default)]
+pub(super) struct Book {
+    hosts: BTreeMap<String, Host>,
+    /// When those of which nothing counts were dropped last (time since boot).
+    swept: Duration,
+}
+
+impl Book {
+    /// The page of the login's host at this time since boot.
+    pub(super) fn page(&mut self, login: &Login, now: Duration) -> &mut Host {
+        if now.saturating_sub(self.swept) >= WINDOW {
+            self.swept = now;
+            self.hosts.retain(|_, host| {
+                host.forget_old(now);
+                !host.is_idle()
+            });
+        }
+        self.hosts.entry(login.host.clone()).or_default()
+    }
+}
+
 /// The logins of one host.
 #[derive(Debug, Default)]
 pub(super) struct Host {
@@ -67,6 +90,8 @@ pub(super) struct Host {
     refused: Vec<Refusal>,
     /// What is being sent now.
     trying: Vec<Login>,
+    /// What was accepted last at each port, and when.
+    accepted: Vec<(Login, Duration)>,
 }
 
 impl Host {
@@ -75,11 +100,11 @@ impl Host {
         self.forget_old(now);
         let same_content = |other: &Login| other.content == login.content;
         let then = "the same credentials are sent again then, others at once";
-        match self.room_among(same_content, REFUSALS_MAX, login.port, then) {
+        match self.room_among(same_content, REFUSALS_MAX, login, then) {
             Room::Free => {
                 let same_secret = |other: &Login| other.secret == login.secret;
                 let then = format!("whatever Secret `{}` says", login.secret);
-                self.room_among(same_secret, REFUSALS_OF_SECRET_MAX, login.port, &then)
+                self.room_among(same_secret, REFUSALS_OF_SECRET_MAX, login, &then)
             }
             no_room => no_room,
         }
@@ -90,13 +115,16 @@ impl Host {
         &self,
         shares: impl Fn(&Login) -> bool,
         tries: usize,
-        port: u16,
+        login: &Login,
         then: &str,
     ) -> Room {
-        let refused = self.refused.iter().filter(|refusal| shares(&refusal.login));
-        let under_way = self.trying.iter().filter(|login| shares(login));
-        let refused_here = refused.clone().rfind(|refusal| refusal.login.port == port);
-        let is_tried_here = under_way.clone().any(|login| login.port == port);
+        let is_here = |other: &Login| other.port == login.port;
+        let is_known = self.is_known(login);
+        let counts = |other: &Login| shares(other) && (!is_known || is_here(other));
+        let refused = self.refused.iter().filter(|refusal| counts(&refusal.login));
+        let under_way = self.trying.iter().filter(|other| counts(other));
+        let refused_here = refused.clone().rfind(|refusal| is_here(&refusal.login));
+        let has_own_try = is_known || !under_way.clone().any(is_here);
         let used = refused.count();
         match refused_here {
             Some(last) if used >= tries => {
@@ -106,7 +134,7 @@ impl Host {
                 );
                 Room::Closed(saying(last.error.clone(), &words))
             }
-            None if !is_tried_here => Room::Free,
+            None if has_own_try => Room::Free,
             _ if used + under_way.count() < tries => Room::Free,
             _ => Room::Wait,
         }
@@ -124,6 +152,24 @@ impl Host {
         }
     }
 
+    /// Its port has taken this login not long ago: it is right here, whatever is refused elsewhere.
+    fn is_known(&self, login: &Login) -> bool {
+        self.accepted
+            .iter()
+            .any(|(accepted, _)| accepted.port == login.port && accepted.content == login.content)
+    }
+
+    /// The last word about this login at its port, if it was a refusal.
+    pub(super) fn refusal(&self, login: &Login) -> Option<&DeviceError> {
+        let same = |refusal: &&Refusal| {
+            refusal.login.port == login.port && refusal.login.content == login.content
+        };
+        self.refused
+            .iter()
+            .rfind(same)
+            .map(|refusal| &refusal.error)
+    }
+
     /// It was refused at this time since boot.
     pub(super) fn refuse(&mut self, login: &Login, error: &DeviceError, at: Duration) {
         self.refused.push(Refusal {
@@ -133,9 +179,12 @@ impl Host {
         });
     }
 
-    /// Its port takes this login: its account is not locked, and most devices count anew, too. What another protocol refuses, it
-    /// may go on refusing.
-    pub(super) fn accept(&mut self, login: &Login) {
+    /// Its port takes this login at this time since boot: its account is not locked, and most devices count anew, too. What another
+    /// protocol refuses, it may go on refusing.
+    pub(super) fn accept(&mut self, login: &Login, at: Duration) {
+        self.accepted
+            .retain(|(before, _)| before.port != login.port);
+        self.accepted.push((login.clone(), at));
         self.refused.retain(|Refusal { login: refused, .. }| {
             let is_same = refused.content == login.content || refused.secret == login.secret;
             refused.port != login.port || !is_same
@@ -143,14 +192,15 @@ impl Host {
     }
 
     /// Drops what does not count any more at this time since boot.
-    pub(super) fn forget_old(&mut self, now: Duration) {
-        self.refused
-            .retain(|refusal| now.saturating_sub(refusal.at) < WINDOW);
+    fn forget_old(&mut self, now: Duration) {
+        let counts = |at: Duration| now.saturating_sub(at) < WINDOW;
+        self.refused.retain(|refusal| counts(refusal.at));
+        self.accepted.retain(|(_, at)| counts(*at));
     }
 
     /// Is there nothing to remember?
-    pub(super) fn is_idle(&self) -> bool {
-        self.refused.is_empty() && self.trying.is_empty()
+    fn is_idle(&self) -> bool {
+        self.refused.is_empty() && self.trying.is_empty() && self.accepted.is_empty()
     }
 }
 
@@ -168,7 +218,6 @@ fn saying(mut refusal: DeviceError, words: &str) -> DeviceError {
 mod tests {
     use super::*;
     use crate::fence::credentials::Credentials;
-    use std::collections::BTreeMap;
     use std::hash::RandomState;
 
     #[test]
@@ -186,7 +235,8 @@ mod tests {
             endpoint: "bmc:443".to_owned(),
             said: second.to_string(),
         };
-        let mut host = Host::default();
+        let mut book = Book::default();
+        let host = book.page(&login, at(0));
         for second in [0, 1, 2] {
             assert_eq!(host.room(&login, at(second)), Room::Free);
             host.refuse(&login, &refusal(second), at(second));
@@ -196,7 +246,17 @@ mod tests {
         };
         assert!(last.to_string().contains("(2; 3 times"), "{last}");
         assert_eq!(host.room(&login, at(600)), Room::Free);
-        host.accept(&login);
-        assert!(host.is_idle());
+        host.accept(&login, at(600));
+        assert_eq!(host.room(&login, at(1199)), Room::Free);
+        assert!(!host.is_idle());
+        // What is kept is no more than what counts.
+        let other = Address::parse("https://other").expect("an address");
+        let other = Login::new(&other, "s".to_owned(), content);
+        book.page(&other, at(1199));
+        assert_eq!(book.hosts.len(), 2);
+        book.page(&other, at(1200));
+        assert_eq!(book.hosts.len(), 2, "swept within the last ten minutes");
+        book.page(&other, at(1799));
+        assert_eq!(book.hosts.len(), 1);
     }
 }

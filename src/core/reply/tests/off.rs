@@ -53,29 +53,41 @@ fn an_attempt_is_not_dropped_without_its_window() {
     }
 }
 
+/// An accepted command, while an earlier one may still land `until` then: what a look under the taint makes of both.
+fn looked_at(state: PowerState, until: Option<Duration>) -> (OffResult, Option<Duration>) {
+    let mut memory = ended(&OffResult::Accepted);
+    memory.unresolved_until = until;
+    memory.begin(false);
+    let mut reading = off_readings()[0].readings[1].clone();
+    reading.state = state;
+    let sights = vec![Sight {
+        device: "bmc".to_owned(),
+        reading: Ok(reading),
+        at: NOW,
+    }];
+    let looked = DeviceReply::Looked { sights, pods: None };
+    let reply = Reply::Device(1, looked);
+    learn(&settings(), &mut memory, Asked::Device, reply, NOW);
+    let attempt = memory.attempt.expect("the attempt stays");
+    (attempt.results["bmc"].clone(), memory.unresolved_until)
+}
+
 /// S23: under the taint a look tells what became of the command.
 #[test]
 fn a_look_shows_the_effect_of_an_accepted_off() {
-    let table = [
-        (PowerState::Off, None),
-        (PowerState::On, Some(NOW + LATE_EFFECT)),
-    ];
-    for (state, until) in table {
-        let mut memory = ended(&OffResult::Accepted);
-        memory.begin(false);
-        let mut reading = off_readings()[0].readings[1].clone();
-        reading.state = state;
-        let sights = vec![Sight {
-            device: "bmc".to_owned(),
-            reading: Ok(reading),
-            at: NOW,
-        }];
-        let looked = DeviceReply::Looked { sights, pods: None };
-        let reply = Reply::Device(1, looked);
-        learn(&settings(), &mut memory, Asked::Device, reply, NOW);
-        let attempt = memory.attempt.expect("the attempt stays");
-        let landed = attempt.results["bmc"] == OffResult::Landed;
-        assert_eq!((landed, memory.unresolved_until), (until.is_none(), until));
+    assert_eq!(looked_at(PowerState::Off, None), (OffResult::Landed, None));
+    let (result, until) = looked_at(PowerState::On, None);
+    assert!(matches!(result, OffResult::Late(_)), "{result:?}");
+    assert_eq!(until, Some(NOW + LATE_EFFECT));
+}
+
+/// S23: of two commands that may land nobody knows which one it was.
+#[test]
+fn what_lands_while_an_earlier_one_may_is_either_of_them() {
+    let soon = NOW + Duration::from_secs(1);
+    for (before, after) in [(NOW, NOW), (soon, NOW + LATE_EFFECT)] {
+        let landed = looked_at(PowerState::Off, Some(before));
+        assert_eq!(landed, (OffResult::Landed, Some(after)));
     }
 }
 
