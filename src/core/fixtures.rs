@@ -113,7 +113,7 @@ pub fn drained() -> Observed {
         attachments_cached: Vec::new(),
         tolerated_volumes: Vec::new(),
         kubelet_answers: false,
-        evidence: Seen::NotRead,
+        evidence: Seen::Present(false),
         hold: None,
         rival: false,
         frozen: None,

@@ -66,8 +66,13 @@ impl Reads {
         self.view.present()
     }
 
-    /// Reads what else is needed.
-    pub async fn complete(self, context: &Context, fence: &str, needs: Needs) -> Observed {
+    /// Reads what else is needed; the NodeFence is given back as well, as far as it is.
+    pub async fn complete(
+        self,
+        context: &Context,
+        fence: &str,
+        needs: Needs,
+    ) -> (Observed, Seen<NodeFence>) {
         let name = self.name.as_str();
         let read = &self.others;
         let missing = Needs {
@@ -80,7 +85,7 @@ impl Reads {
             attachments: needs.attachments && read.attachments == Seen::NotRead,
             ..needs
         };
-        let (others, kubelet_answers, evidence) = tokio::join!(
+        let (others, kubelet_answers, record) = tokio::join!(
             others(context, name, &missing),
             async {
                 match self.node.present() {
@@ -90,9 +95,7 @@ impl Reads {
             },
             async {
                 match needs.record {
-                    true => seen_map(self::fence(context, fence).await, |fence| {
-                        fence.status.is_some_and(|status| status.evidence.is_some())
-                    }),
+                    true => self::fence(context, fence).await,
                     false => Seen::NotRead,
                 }
             },
@@ -103,7 +106,10 @@ impl Reads {
             None => Vec::new(),
         };
         let cached = context.caches.attachments_of(name);
-        Observed {
+        let evidence = seen_map(record.clone(), |fence| {
+            fence.status.is_some_and(|status| status.evidence.is_some())
+        });
+        let observed = Observed {
             node: self.view,
             lease: self.others.lease.or(others.lease),
             pods,
@@ -116,7 +122,8 @@ impl Reads {
             hold: None,
             rival: false,
             frozen: context.revision.frozen(),
-        }
+        };
+        (observed, record)
     }
 }
 

@@ -50,7 +50,7 @@ pub struct Needs {
     pub attachments: bool,
     /// Whether something answers at the kubelet's port.
     pub kubelet: bool,
-    /// The NodeFence, after the Node: is the `out-of-service` there ours?
+    /// The NodeFence, after the Node: is the `out-of-service` there ours, and what was sent by whoever set it?
     pub record: bool,
 }
 
@@ -83,11 +83,10 @@ pub fn evicts_next(settings: &Settings, memory: &Memory) -> bool {
 pub fn needs(settings: &Settings, memory: &Memory, node: Option<&NodeView>) -> Needs {
     match node.map(|node| standing(settings, node)) {
         Some(Standing::Claimed(_)) => under_claim(memory),
-        Some(Standing::Tainted(claim)) if !is_ours(settings, memory) => Needs {
-            record: !holds(memory, claim),
+        Some(Standing::Tainted(claim)) => Needs {
+            record: !is_known(settings, memory, claim),
             ..under_taint(memory)
         },
-        Some(Standing::Tainted(_)) => under_taint(memory),
         Some(Standing::Unclaimed | Standing::ForeignTaint) => Needs::default(),
         // A deleted Node leaves pods and VolumeAttachments behind.
         None if memory.tainted || settings.record.evidence => under_taint(memory),
@@ -161,6 +160,12 @@ fn is_ours(settings: &Settings, memory: &Memory) -> bool {
 fn holds(memory: &Memory, claim: &str) -> bool {
     let held = memory.claim.as_ref();
     held.is_some_and(|held| held.value == claim)
+}
+
+/// Does this process see to the taint already? Of any other taint the NodeFence alone tells whether it was proven, and which commands of
+/// its process may still land (S23).
+fn is_known(settings: &Settings, memory: &Memory, claim: &str) -> bool {
+    holds(memory, claim) && is_ours(settings, memory)
 }
 
 /// Decides the next step of an incident. Total and deterministic.
@@ -265,22 +270,26 @@ fn decide(
     match standing(settings, node) {
         Standing::Unclaimed => unclaimed::step(settings, memory, node, observed, moment),
         Standing::Claimed(claim) => claimed::step(settings, memory, node, claim, observed, moment),
-        Standing::Tainted(claim) if !is_ours(settings, memory) => {
-            match (holds(memory, claim), &observed.evidence) {
-                // Another process has proven it and set the taint since this one last looked.
-                (false, Seen::Present(true)) => {
-                    tainted::step(settings, memory, node, claim, observed, moment)
-                }
-                (true, _) | (false, Seen::Present(false)) => claimed::give_way(memory, node, claim),
-                (false, _) => {
-                    let words =
-                        "needs the NodeFence's evidence to know whose `out-of-service` it is";
-                    let wake = poll(memory, moment.now, Duration::from_secs(1));
-                    wait(Stage::Detaching, words.to_owned()).until(wake)
-                }
-            }
+        Standing::Tainted(claim) if is_known(settings, memory, claim) => {
+            tainted::step(settings, memory, node, claim, observed, moment)
         }
-        Standing::Tainted(claim) => tainted::step(settings, memory, node, claim, observed, moment),
+        Standing::Tainted(claim) => match &observed.evidence {
+            // The process before us has set it, or another one since this one last looked.
+            Seen::Present(proven)
+                if is_ours(settings, memory) || (*proven && !holds(memory, claim)) =>
+            {
+                tainted::step(settings, memory, node, claim, observed, moment)
+            }
+            Seen::Present(_) => claimed::give_way(memory, node, claim),
+            unread => {
+                let words = format!(
+                    "needs the NodeFence to know whose `out-of-service` it is, and what was sent before it{}",
+                    claimed::failed(unread)
+                );
+                let wake = poll(memory, moment.now, Duration::from_secs(1));
+                wait(Stage::Detaching, words).until(wake)
+            }
+        },
         Standing::ForeignTaint => unclaimed::foreign_taint(settings, memory, node, moment),
     }
 }

@@ -1,6 +1,7 @@
 //! A round: everything is read, the core is asked, its decision is told and carried out.
 
 use super::{Next, Round, Stored};
+use crate::api::fence::NodeFence;
 use crate::api::fence_status::NodeFenceStatus;
 use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::FenceMode;
@@ -56,7 +57,10 @@ impl Round<'_> {
         );
         self.listen(&settings, answers);
         let needs = plan::needs(&settings, &self.incident.memory, reads.node());
-        let mut observed = reads.complete(self.context, &settings.fence, needs).await;
+        let (mut observed, record) = reads.complete(self.context, &settings.fence, needs).await;
+        if let Some(next) = self.superseded(record) {
+            return next;
+        }
         self.admit(&settings, &mut observed, policy.as_ref());
         let moment = Moment {
             now: clock::since_boot(),
@@ -101,8 +105,8 @@ impl Round<'_> {
         is_fresh.then_some(reads)
     }
 
-    /// A write was refused for its version. The record of a process that took the incident over is its own; anything else that
-    /// somebody wrote there is no input, and what this process knows is written again.
+    /// A write was refused for its version. The record of a process that took the incident over is its own, and a command of it that may
+    /// still land is not forgotten (S23); anything else that somebody wrote there is no input, and what this process knows is written again.
     async fn catch_up(&mut self) -> Option<Next> {
         let live = match observe::fence(self.context, &self.fence.name_any()).await {
             Seen::Present(live) => live,
@@ -118,8 +122,35 @@ impl Round<'_> {
         if live.is_ended() || (theirs.is_some() && !ours.contains(&theirs)) {
             return Some(Next::Anew);
         }
+        // Under one taint that both see to, each would begin anew with every off of the other, and count its own from none.
+        let is_tainted = self.incident.memory.tainted;
+        if !is_tainted && live.status.iter().any(|it| self.is_news(it)) {
+            return Some(Next::Anew);
+        }
         self.incident.stored = Stored::from(live);
         None
+    }
+
+    /// Does the record name a command that this process knows nothing of?
+    fn is_news(&self, live: &NodeFenceStatus) -> bool {
+        let own = self.incident.memory.attempt.as_ref().map(|it| &it.id);
+        let known = &self.incident.status.attempts;
+        live.attempts.iter().any(|attempt| {
+            attempt.id.as_ref() != own && !known.iter().any(|it| it.id == attempt.id)
+        })
+    }
+
+    /// Before this process sees to a taint of another one: what that one has proven and sent, and may still send, stands in the record
+    /// alone. Whoever knows an older record begins anew from it (S23), and goes on when it is the one that is known.
+    fn superseded(&self, record: Seen<NodeFence>) -> Option<Next> {
+        match record {
+            Seen::Present(live) => {
+                let status = live.status.unwrap_or_default();
+                (status != self.incident.stored.status).then_some(Next::Anew)
+            }
+            Seen::Absent => Some(Next::Ended),
+            Seen::Failed(_) | Seen::NotRead => None,
+        }
     }
 
     fn policy(&self) -> Option<NodeFencingPolicy> {

@@ -101,11 +101,15 @@ async fn a_record_is_written_on_the_version_that_this_process_knows() {
     assert_eq!(versions, ["7", "9"]);
 }
 
-/// S9: the record names a claim that this process never wrote, so another one has taken the incident over.
+/// S9, S23: the record names a claim or a command that this process never wrote, so another one has taken the incident over.
 #[tokio::test]
 async fn what_was_known_is_forgotten_once_another_process_has_written_the_record() {
-    let claims = [(json!({}), true), (json!({"claim": "fence-x1"}), false)];
-    for (status, is_kept) in claims {
+    let records = [
+        (json!({}), true),
+        (json!({"claim": "fence-x1"}), false),
+        (json!({"attempts": [open_attempt()]}), false),
+    ];
+    for (status, is_kept) in records {
         let cluster = cluster(unclaimed()).await;
         let (context, incidents) = (cluster.context(), Incidents::default());
         until_refused(&cluster, &context, &incidents, &fence("7")).await;
@@ -113,6 +117,62 @@ async fn what_was_known_is_forgotten_once_another_process_has_written_the_record
         until_refused(&cluster, &context, &incidents, &fence("7")).await;
         let kept = incidents.get(&fence("8")).is_some();
         assert_eq!(kept, is_kept, "{status}");
+    }
+}
+
+/// An off command of a process that may still land.
+fn open_attempt() -> Value {
+    json!({
+        "id": "n1-1", "device": "bmc", "action": "PowerOff", "startTime": "2026-01-01T00:00:00Z",
+    })
+}
+
+/// The evidence of a process that held this claim.
+fn evidence_under(claim: &str) -> Value {
+    json!({
+        "claim": claim, "nodeUID": "uid-1", "nodeBootID": "boot-1",
+        "quiescedTime": "2026-01-01T00:00:00Z", "provenTime": "2026-01-01T00:00:00Z", "readings": [],
+    })
+}
+
+/// S23: another process has proven the machine down and set the taint while this one was paused, and a command of it may still land.
+/// That stands in the record alone: it is not written over, and is known before anything is done under the taint.
+#[tokio::test]
+async fn the_taint_of_another_process_is_taken_over_with_its_record() {
+    let an_older_one = json!({"claim": "fence-n0", "evidence": evidence_under("fence-n0")});
+    for known in [json!({}), an_older_one] {
+        let cluster = cluster(fake::node()).await;
+        cluster.put(FENCE, 200, fence_object("7", known.clone()));
+        cluster.put(PATCH_NODE, 200, fake::node());
+        let (context, incidents) = (cluster.context(), Incidents::default());
+        let fence = decoded(fence_object("7", known));
+        // It takes the claim, and loses it to the other one at once.
+        run(&context, &incidents, &fence).await;
+        assert!(incidents.get(&fence).is_some(), "{:?}", cluster.requests());
+        let mut node = fake::node();
+        let taints = node["spec"]["taints"].as_array_mut().expect("taints");
+        let out_of_service = "node.kubernetes.io/out-of-service";
+        taints.push(json!({"key": out_of_service, "value": "nodeshutdown", "effect": "NoExecute"}));
+        cluster.put(NODE, 200, node);
+        let theirs = json!({
+            "claim": "fence-n1", "evidence": evidence_under("fence-n1"), "attempts": [open_attempt()],
+        });
+        cluster.put(FENCE, 200, fence_object("8", theirs));
+        run(&context, &incidents, &fence).await;
+        assert!(incidents.get(&fence).is_none(), "it knows an older record");
+        run(&context, &incidents, &fence).await;
+        let incident = incidents.get(&fence).expect("it begins anew only once");
+        let incident = incident.lock().await;
+        assert!(incident.memory.tainted, "{:?}", cluster.requests());
+        assert!(incident.memory.unresolved_until.is_some());
+        assert_eq!(incident.status.attempts.len(), 1);
+        let evidence = incident.status.evidence.as_ref().expect("evidence");
+        assert_eq!(evidence.claim, "fence-n1");
+        let written = (
+            sent(&cluster, PATCH_NODE).len(),
+            sent(&cluster, PATCH_FENCE),
+        );
+        assert_eq!(written, (1, vec![]), "the claim alone");
     }
 }
 

@@ -83,7 +83,7 @@ async fn observed(cluster: &Cluster, needs: Needs) -> Observed {
 /// A round's reads, all of them foreseen.
 async fn read(context: &Context, needs: Needs) -> Observed {
     let reads = Reads::begin(context, "worker-1", needs.clone()).await;
-    reads.complete(context, "fence", needs).await
+    reads.complete(context, "fence", needs).await.0
 }
 
 #[tokio::test]

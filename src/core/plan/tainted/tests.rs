@@ -153,10 +153,21 @@ fn a_machine_that_comes_back_once_everything_has_detached_is_left_on() {
     assert_eq!(m.drained, Some(Duration::from_secs(50)));
 }
 
+/// A claim of this process.
+fn held(value: &str) -> OwnClaim {
+    OwnClaim {
+        value: value.to_owned(),
+        uid: "uid".to_owned(),
+        boot_id: "boot".to_owned(),
+        seen: true,
+    }
+}
+
 #[test]
 fn somebody_elses_taint_under_our_claim_is_left_to_them() {
     let (s, mut o) = (settings(FenceMode::PowerOff), observed(Vec::new()));
     // Not before the NodeFence was read again: another process may have stored the evidence since.
+    o.evidence = Seen::Failed("no answer".to_owned());
     let decision = decide(&s, &mut Memory::default(), &o, 100);
     assert_eq!(decision.effect, Effect::Wait);
     o.evidence = Seen::Present(true);
@@ -166,11 +177,47 @@ fn somebody_elses_taint_under_our_claim_is_left_to_them() {
     let decision = decide(&s, &mut Memory::default(), &o, 100);
     assert!(matches!(decision.effect, Effect::DropClaim(_)));
     assert_eq!(decision.stage, Stage::Held);
+    // What this process has stored itself was under a claim that it has given back since.
+    o.evidence = Seen::Present(true);
+    let mut m = Memory {
+        claim: Some(held(CLAIM_VALUE)),
+        ..Memory::default()
+    };
+    let decision = decide(&s, &mut m, &o, 100);
+    assert!(matches!(decision.effect, Effect::DropClaim(_)));
     // After a crash the stored evidence tells that it may be ours.
     let mut after_crash = s;
     after_crash.record.evidence = true;
     let decision = decide(&after_crash, &mut Memory::default(), &o, 100);
     assert!(matches!(decision.effect, Effect::Device { .. }));
+    // Nor is it released without the NodeFence, which tells what was sent before it.
+    o.evidence = Seen::Failed("no answer".to_owned());
+    let decision = decide(&after_crash, &mut Memory::default(), &o, 100);
+    assert_eq!(decision.effect, Effect::Wait);
+}
+
+/// S23: what another process has proven and sent stands in the NodeFence alone, whatever this one has proven itself.
+#[test]
+fn the_record_is_read_under_a_taint_that_this_process_does_not_see_to() {
+    let o = observed(Vec::new());
+    // Whose claim this process holds, whether it has stored evidence, and whether the record is read.
+    let table = [
+        (None, false, true),
+        (None, true, true),
+        (Some("node-1-abcd-00000002"), true, true),
+        (Some(CLAIM_VALUE), false, true),
+        (Some(CLAIM_VALUE), true, false),
+    ];
+    for (claim, evidence, is_read) in table {
+        let memory = Memory {
+            claim: claim.map(held),
+            evidence,
+            ..Memory::default()
+        };
+        let needs =
+            crate::core::plan::needs(&settings(FenceMode::PowerOff), &memory, o.node.present());
+        assert_eq!(needs.record, is_read, "{claim:?} {evidence}");
+    }
 }
 
 /// A machine between on and off has power, and it is this one's unless the device names another: one that can name none is heard.
