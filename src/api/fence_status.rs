@@ -246,6 +246,12 @@ pub struct Evidence {
     #[schemars(schema_with = "crd::time")]
     pub lease_renew_time: Option<Timestamp>,
 
+    /// When the kubelet last reported the Node's condition `Ready` (its `lastHeartbeatTime`). As long as the Node still shows this one,
+    /// nothing has reported since, and no policy opens another incident for it while its quarantine stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::time")]
+    pub ready_heartbeat_time: Option<Timestamp>,
+
     /// When no pod could start on the node any more.
     #[schemars(schema_with = "crd::time")]
     pub quiesced_time: Timestamp,

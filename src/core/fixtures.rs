@@ -85,6 +85,7 @@ pub fn node() -> NodeView {
             kind: "Ready".to_owned(),
             status: "Unknown".to_owned(),
             transition: String::new(),
+            heartbeat: String::new(),
         }],
         boot_id: "boot-1".to_owned(),
         system_uuid: MACHINE.to_owned(),

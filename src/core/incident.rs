@@ -430,6 +430,8 @@ pub struct Evidence {
     pub boot_id: String,
     /// The kubelet's last Lease.
     pub lease_renew_time: String,
+    /// The kubelet's last report ([`super::observed::NodeView::last_report`]).
+    pub last_report: String,
     /// Readings per device.
     pub readings: Vec<DeviceReadings>,
 }

@@ -49,6 +49,8 @@ pub struct ConditionView {
     pub status: String,
     /// `lastTransitionTime` as the API server prints it.
     pub transition: String,
+    /// `lastHeartbeatTime` as the API server prints it.
+    pub heartbeat: String,
 }
 
 /// A Node.
@@ -95,6 +97,15 @@ impl NodeView {
         self.conditions
             .iter()
             .find(|condition| condition.kind == kind)
+    }
+
+    /// When the kubelet last reported, as it says itself: the heartbeat of `Ready`, empty if there is none. Only the kubelet moves it,
+    /// in one write with the boot ID (upstream `pkg/kubelet/nodestatus/setters.go`, `ReadyCondition`): node-lifecycle leaves it alone when
+    /// it makes the condition Unknown and dates its transition (`pkg/controller/nodelifecycle/node_lifecycle_controller.go`,
+    /// `tryUpdateNodeHealth`). Compared for equality only: another value means that the kubelet was alive, whatever its clock says.
+    pub fn last_report(&self) -> &str {
+        self.condition("Ready")
+            .map_or("", |ready| ready.heartbeat.as_str())
     }
 
     /// The first taint with this key, and its place in `spec.taints`.

@@ -236,6 +236,7 @@ pub fn evidence(
         node_uid: evidence.node_uid.clone(),
         node_boot_id: evidence.boot_id.clone(),
         lease_renew_time: evidence.lease_renew_time.parse().ok(),
+        ready_heartbeat_time: evidence.last_report.parse().ok(),
         quiesced_time: memory
             .quiesce
             .since

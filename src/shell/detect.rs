@@ -474,18 +474,17 @@ pub(super) fn now() -> Now {
     }
 }
 
-/// An incident of this outage, a human's perhaps, has proven the machine down and everything is off it: a second one would find
-/// nothing to do. Not so where Ready has changed since that ended: a machine that reports anything in the boot that was fenced never went
-/// down (S22). The two times are those of whoever set the condition and of the operator; where they disagree, an incident more does no harm.
+/// An incident, a human's perhaps, has proven the machine down and everything is off it, and its kubelet has reported nothing since: a
+/// second one would find nothing to do, and turn off what somebody repairs. Ready may still change, when node-lifecycle notices that the
+/// kubelet is silent. A machine that reports anything in the boot that was fenced never went down (S22), and is fenced again.
 fn was_cleared(fences: &[NodeFence], node: &NodeView) -> bool {
-    let unready_since = node
-        .condition("Ready")
-        .filter(|ready| ready.status != "True");
-    let unready_since = unready_since.and_then(|ready| ready.transition.parse::<Timestamp>().ok());
-    let ended = delay::last_touch(fences, node).map(|(_, ended)| ended);
-    let is_same_outage =
-        matches!((unready_since, ended), (Some(since), Some(ended)) if since <= ended);
-    is_same_outage && taint::is_quarantined(node)
+    let reported: Option<Timestamp> = node.last_report().parse().ok();
+    let is_all_that_was_heard = |fence: &NodeFence| {
+        let status = fence.status.as_ref();
+        let evidence = status.and_then(|status| status.evidence.as_ref());
+        evidence.is_some_and(|it| it.node_uid == node.uid && it.ready_heartbeat_time == reported)
+    };
+    taint::is_quarantined(node) && reported.is_some() && fences.iter().any(is_all_that_was_heard)
 }
 
 #[cfg(test)]

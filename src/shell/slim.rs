@@ -78,6 +78,8 @@ pub struct SlimCondition {
     pub status: String,
     /// When the status last changed, as text; null is allowed.
     pub last_transition_time: Option<String>,
+    /// When it was last reported, as text; null is allowed.
+    pub last_heartbeat_time: Option<String>,
 }
 
 /// What the kubelet says of its machine.
@@ -195,6 +197,7 @@ impl SlimCondition {
             kind: self.type_.clone(),
             status: self.status.clone(),
             transition: self.last_transition_time.clone().unwrap_or_default(),
+            heartbeat: self.last_heartbeat_time.clone().unwrap_or_default(),
         }
     }
 }

@@ -24,6 +24,7 @@ fn node(name: &str, ready: &str) -> NodeView {
             kind: "Ready".to_owned(),
             status: ready.to_owned(),
             transition: String::new(),
+            heartbeat: String::new(),
         }],
         boot_id: "b1".to_owned(),
         system_uuid: String::new(),

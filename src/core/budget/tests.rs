@@ -17,6 +17,7 @@ fn node(name: &str, ready: &str, labels: &[(&str, &str)]) -> NodeView {
             kind: "Ready".to_owned(),
             status: ready.to_owned(),
             transition: String::new(),
+            heartbeat: String::new(),
         }],
         boot_id: "boot".to_owned(),
         system_uuid: String::new(),

@@ -27,6 +27,7 @@ fn node(uid: &str, boot_id: &str) -> NodeView {
             kind: "Ready".to_owned(),
             status: "Unknown".to_owned(),
             transition: String::new(),
+            heartbeat: String::new(),
         }],
         boot_id: boot_id.to_owned(),
         system_uuid: String::new(),

@@ -57,6 +57,7 @@ fn node(boot_id: &str, ready: &str, claim: Option<&str>) -> NodeView {
             kind: "Ready".to_owned(),
             status: ready.to_owned(),
             transition: String::new(),
+            heartbeat: String::new(),
         }],
         boot_id: boot_id.to_owned(),
         system_uuid: String::new(),

@@ -256,6 +256,7 @@ fn use_proof(
             node_uid: node.uid.clone(),
             boot_id: node.boot_id.clone(),
             lease_renew_time,
+            last_report: node.last_report().to_owned(),
             readings: m.readings.clone().unwrap_or_default(),
         };
         let words = format!("Node {} is proven down: the evidence is stored", node.name);

@@ -59,6 +59,7 @@ fn good() -> Good {
         kind: "Ready".to_owned(),
         status: "Unknown".to_owned(),
         transition: String::new(),
+        heartbeat: String::new(),
     };
     Good {
         node: NodeView {

@@ -10,6 +10,7 @@ fn node(boot_id: &str, ready: &str) -> NodeView {
             kind: "Ready".to_owned(),
             status: ready.to_owned(),
             transition: String::new(),
+            heartbeat: String::new(),
         }],
         boot_id: boot_id.to_owned(),
         ..fixtures::node()

@@ -113,6 +113,7 @@ fn showing(conditions: &[(&str, &str, &str)]) -> NodeView {
         kind: (*kind).to_owned(),
         status: (*status).to_owned(),
         transition: (*transition).to_owned(),
+        heartbeat: String::new(),
     };
     NodeView {
         conditions: conditions.iter().map(condition).collect(),

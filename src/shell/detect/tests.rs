@@ -178,35 +178,94 @@ async fn the_cache_tells_whose_claim_is_looked_after() {
     }
 }
 
-/// A human's NodeFence has proven the machine down and has ended: its policy opens no second one for the same outage. One that was
-/// Ready since then with the same boot never went down, and is fenced again when it fails again.
+/// A quarantined Node whose Ready became Unknown then, and whose kubelet last reported then.
+fn down(boot: &str, changed: &str, reported: Option<&str>) -> Value {
+    let mut node = node("Unknown", false, false);
+    let ready = &mut node["status"]["conditions"][0];
+    ready["lastTransitionTime"] = json!(changed);
+    ready["lastHeartbeatTime"] = json!(reported);
+    let taint = json!({"key": QUARANTINE, "value": boot, "effect": "NoSchedule"});
+    node["spec"]["taints"] = json!([taint]);
+    node
+}
+
+/// A NodeFence that has ended after it had proven this Node down, whose kubelet had last reported then.
+fn proven(node_uid: &str, reported: Option<&str>) -> Value {
+    let mut fence = fence(true);
+    fence["status"]["attemptCount"] = json!(1);
+    fence["status"]["completionTime"] = json!("2026-01-01T00:10:00Z");
+    fence["status"]["evidence"] = json!({
+        "claim": "fence-n1", "nodeUID": node_uid, "nodeBootID": "boot-1", "readyHeartbeatTime": reported,
+        "quiescedTime": "2026-01-01T00:09:00Z", "provenTime": "2026-01-01T00:09:10Z",
+    });
+    fence
+}
+
+/// A NodeFence, a human's or one for `Ready=False`, has proven the machine down and has ended: its policy opens no second one for the
+/// same outage, though node-lifecycle makes Ready Unknown after that. One whose kubelet has reported since in the same boot never went
+/// down, and is fenced again, whatever the clocks of kubelet and operator say.
 #[tokio::test]
 async fn a_machine_that_was_proven_down_in_this_boot_is_not_fenced_twice() {
-    let down = |boot: &str, since: &str| {
-        let mut node = node("Unknown", false, false);
-        node["status"]["conditions"][0]["lastTransitionTime"] = json!(since);
-        let taint = json!({"key": QUARANTINE, "value": boot, "effect": "NoSchedule"});
-        node["spec"]["taints"] = json!([taint]);
-        node
-    };
-    let mut ended = fence(true);
-    ended["status"]["attemptCount"] = json!(1);
-    ended["status"]["completionTime"] = json!("2026-01-01T00:10:00Z");
     let (before, after) = ("2026-01-01T00:00:00Z", "2026-01-01T00:20:00Z");
-    for (boot, since, fences, opened) in [
-        ("boot-1", before, vec![ended.clone()], 0),
-        // Another boot; something that the node has reported since, whoever saw it; nobody knows what was fenced.
-        ("boot-0", before, vec![ended.clone()], 1),
-        ("boot-1", after, vec![ended.clone()], 1),
-        ("boot-1", before, Vec::new(), 1),
+    let later = "2026-01-01T00:09:30Z";
+    for (why, node, fences, opened) in [
+        (
+            "not even heard of as silent",
+            down("boot-1", before, Some(before)),
+            vec![proven("uid-1", Some(before))],
+            0,
+        ),
+        (
+            "node-lifecycle noticed after the end",
+            down("boot-1", after, Some(before)),
+            vec![proven("uid-1", Some(before))],
+            0,
+        ),
+        (
+            "the kubelet's clock is ahead of ours",
+            down("boot-1", after, Some(after)),
+            vec![proven("uid-1", Some(after))],
+            0,
+        ),
+        (
+            "another boot was fenced",
+            down("boot-0", before, Some(before)),
+            vec![proven("uid-1", Some(before))],
+            1,
+        ),
+        (
+            "the kubelet has reported since",
+            down("boot-1", after, Some(after)),
+            vec![proven("uid-1", Some(before))],
+            1,
+        ),
+        (
+            "it has, and our clock was ahead of its",
+            down("boot-1", later, Some(later)),
+            vec![proven("uid-1", Some(before))],
+            1,
+        ),
+        (
+            "nobody knows when it reported",
+            down("boot-1", before, None),
+            vec![proven("uid-1", None)],
+            1,
+        ),
+        (
+            "another Node was proven down",
+            down("boot-1", before, Some(before)),
+            vec![proven("uid-2", Some(before))],
+            1,
+        ),
+        (
+            "nobody knows what was proven",
+            down("boot-1", before, Some(before)),
+            vec![fence(true)],
+            1,
+        ),
     ] {
-        let node = down(boot, since);
         let mut lab = Lab::new(node.clone(), Some(policy()), fences).await;
         lab.cluster.put(NODE, 200, node);
-        assert_eq!(
-            lab.writes().await.0,
-            opened,
-            "fenced in {boot}, down since {since}"
-        );
+        assert_eq!(lab.writes().await.0, opened, "{why}");
     }
 }

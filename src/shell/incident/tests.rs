@@ -251,6 +251,7 @@ async fn only_what_was_read_beside_a_write_that_succeeded_is_kept() {
             node_uid: "uid-1".to_owned(),
             boot_id: "boot-1".to_owned(),
             lease_renew_time: String::new(),
+            last_report: String::new(),
             readings: fixtures::off_readings(),
         };
         let now = clock::since_boot();

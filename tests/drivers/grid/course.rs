@@ -192,6 +192,7 @@ fn node() -> NodeView {
         kind: "Ready".to_owned(),
         status: "Unknown".to_owned(),
         transition: String::new(),
+        heartbeat: String::new(),
     };
     NodeView {
         name: "node-1".to_owned(),

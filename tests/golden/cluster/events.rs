@@ -65,6 +65,7 @@ impl World {
             node_uid: "uid-1".to_owned(),
             boot_id: "boot-1".to_owned(),
             lease_renew_time: String::new(),
+            last_report: String::new(),
             readings: Vec::new(),
         };
         record::evidence(&mut self.status, &evidence, &self.memory, self.now, WALL);
@@ -155,6 +156,7 @@ pub(super) fn node(uid: &str, boot_id: &str) -> NodeView {
             kind: "Ready".to_owned(),
             status: "Unknown".to_owned(),
             transition: String::new(),
+            heartbeat: String::new(),
         }],
         boot_id: boot_id.to_owned(),
         system_uuid: MACHINE.to_owned(),

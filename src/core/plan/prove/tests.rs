@@ -1,10 +1,12 @@
 //! What may follow from a proof dies with it.
 
 use super::*;
+use crate::api::fence_status::NodeFenceStatus;
 use crate::core::delay::{Now, Since};
 use crate::core::fixtures::{claimed, drained, lease, off_readings, own_claim, pod, settings};
 use crate::core::proof::IdentityRule;
 use crate::core::quiesce::Quiesce;
+use crate::core::record;
 use crate::core::word::{WORD_LIFE, Word};
 use std::collections::BTreeSet;
 
@@ -18,8 +20,8 @@ fn confirm_only() -> Settings {
 }
 
 /// Claimed, quiesced at 10 s, read Off until 13 s, the evidence stored, and one pod of the node still there.
-fn decided_at(settings: &Settings, seconds: u64) -> Effect {
-    let mut memory = Memory {
+fn read_off() -> Memory {
+    Memory {
         claim: Some(own_claim(CLAIM_VALUE)),
         quiesce: Quiesce {
             since: Some(Duration::from_secs(10)),
@@ -31,9 +33,12 @@ fn decided_at(settings: &Settings, seconds: u64) -> Effect {
         pods: Some(vec![pod("db-0")]),
         evidence: true,
         ..Memory::default()
-    };
+    }
+}
+
+fn decided(settings: &Settings, mut memory: Memory, node: NodeView, seconds: u64) -> Effect {
     let observed = Observed {
-        node: Seen::Present(claimed(CLAIM_VALUE)),
+        node: Seen::Present(node),
         lease: Seen::Present(lease()),
         ..drained()
     };
@@ -42,6 +47,38 @@ fn decided_at(settings: &Settings, seconds: u64) -> Effect {
         nonce: "n2".to_owned(),
     };
     crate::core::plan::step(settings, &mut memory, &observed, &moment).effect
+}
+
+fn decided_at(settings: &Settings, seconds: u64) -> Effect {
+    decided(settings, read_off(), claimed(CLAIM_VALUE), seconds)
+}
+
+/// S13: by this the outage is known again when node-lifecycle has dated its condition anew.
+#[test]
+fn the_evidence_names_the_kubelet_s_last_report() {
+    let memory = Memory {
+        evidence: false,
+        ..read_off()
+    };
+    let mut node = claimed(CLAIM_VALUE);
+    node.conditions[0].heartbeat = "2026-01-01T00:05:00Z".to_owned();
+    match decided(&confirm_only(), memory, node, 14) {
+        Effect::StoreEvidence(evidence) => {
+            assert_eq!(evidence.last_report, "2026-01-01T00:05:00Z");
+            let mut status = NodeFenceStatus::default();
+            let now = Duration::from_secs(14);
+            record::evidence(
+                &mut status,
+                &evidence,
+                &Memory::default(),
+                now,
+                jiff::Timestamp::UNIX_EPOCH,
+            );
+            let stored = status.evidence.and_then(|it| it.ready_heartbeat_time);
+            assert_eq!(stored, "2026-01-01T00:05:00Z".parse().ok());
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
