@@ -1,8 +1,10 @@
 //! How an incident ends: the release modes, a human who asks for a fence or lets go, and the quarantine of a node that
 //! cannot become Ready while it is under quarantine.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Result, ensure};
-use e2e::lab::{LIMIT, Lab, condition, has_taint, stage};
+use e2e::lab::{LIMIT, Lab, Setup, condition, has_taint, stage};
 use e2e::machine::{Ailment, Boot};
 use e2e::proxy::writes::{CLAIM, OUT_OF_SERVICE, QUARANTINE};
 use e2e::workload::{Template, wait_node_ready};
@@ -188,5 +190,58 @@ async fn quarantine_ends_with_the_boot_though_ready_waits_for_a_daemon_set() -> 
         .lab
         .wait_node(&outage.node, "the quarantine is lifted", is_free)
         .await?;
+    outage.verdict().await
+}
+
+/// When `Ready` last changed.
+fn ready_since(node: &Node) -> Option<String> {
+    let conditions = node.status.as_ref()?.conditions.as_ref()?;
+    let ready = conditions.iter().find(|it| it.type_ == "Ready")?;
+    Some(ready.last_transition_time.as_ref()?.0.to_string())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_was_turned_off_while_it_reported_is_left_alone_when_it_is_silent() -> Result<()>
+{
+    let unhealthy = |seconds: u32| {
+        let of =
+            |status: &str| json!({"type": "Ready", "status": status, "durationSeconds": seconds});
+        json!({"unhealthyConditions": [of("False"), of("Unknown")]})
+    };
+    let mut setup = Setup::new("silent", 2);
+    setup.control_plane.node_monitor_grace = Duration::from_secs(30);
+    let outage = Outage::of(Lab::start(setup).await?, "PowerOff", unhealthy(3600)).await?;
+    let (lab, node, rig) = (&outage.lab, &outage.node, outage.rig()?);
+    rig.machine.next_boot(Boot {
+        ready_needs_daemonset: Some("work/never".to_owned()),
+        ..Boot::default()
+    });
+    outage.power(false)?;
+    outage.power(true)?;
+    wait_node_ready(lab.control_plane.admin(), node, "False", LIMIT).await?;
+    lab.policy("PowerOff", unhealthy(10)).await?;
+    let fence = lab.wait_stage(node, "Recovered").await?;
+    ensure!(!rig.machine.is_on());
+
+    // Only now does Kubernetes notice, and dates the condition anew.
+    let silent = wait_node_ready(lab.control_plane.admin(), node, "Unknown", LIMIT).await?;
+    let ended = fence.data["status"]["completionTime"].as_str();
+    ensure!(
+        ready_since(&silent).as_deref() > ended,
+        "it was noticed too early to show anything"
+    );
+    // A second incident would open after 10 s.
+    let is_over = Instant::now() + Duration::from_secs(15);
+    while Instant::now() < is_over {
+        let now = lab.node(node).await?;
+        let is_left = has_taint(&now, QUARANTINE) && !has_taint(&now, CLAIM);
+        ensure!(is_left, "the outage that was cleared is fenced again");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    ensure!(
+        rig.bmc.power_commands().len() == 1,
+        "it was turned off twice"
+    );
+    lab.silent_after_proof(&fence).await?;
     outage.verdict().await
 }
