@@ -37,20 +37,15 @@ fn probe(probing: &Probing) -> Result<ExitCode, Box<dyn std::error::Error>> {
     Ok(result?)
 }
 
-/// One thread for all tasks: they wait for devices and the API server nearly all of their time, and threads that wake each other
-/// for every answer are a sixth of what looking at a thousand devices costs (`make bench-devices`).
-fn waiting_runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-}
-
 fn start(settings: Settings) -> Result<ExitCode, Box<dyn std::error::Error>> {
     telemetry::start(settings.log_format, &settings.log_filter)?;
     // One TLS provider for the API server and the devices. It fails only if there is one already.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let runtime = waiting_runtime()?;
+    // One thread for all tasks: they wait for devices and the API server nearly all of their time, and threads that wake each other
+    // for every answer are a sixth of what looking at a thousand devices costs (`make bench-devices`).
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let result = runtime.block_on(shell::run::run(settings));
     // Whatever still runs, a name lookup for instance, must not hold the process.
     runtime.shutdown_background();
