@@ -41,8 +41,8 @@ fn start(settings: Settings) -> Result<ExitCode, Box<dyn std::error::Error>> {
     telemetry::start(settings.log_format, &settings.log_filter)?;
     // One TLS provider for the API server and the devices. It fails only if there is one already.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    // One thread for all tasks: they wait for devices and the API server nearly all of their time, and threads that wake each other
-    // for every answer are a sixth of what looking at a thousand devices costs (`make bench-devices`).
+    // One thread for all tasks: they wait for devices and the API server nearly all of their time, and of two threads each would wake
+    // the other for every answer.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

@@ -3,15 +3,15 @@
 //! [`Memory`] lives in this process only. After a crash it is empty, and the incident begins again from what the Node
 //! and the NodeFence say: claim anew, quiesce anew, prove anew (S3).
 
+use super::attempt::{Attempt, OffResult};
 use super::delay::HeldCondition;
 use super::observed::{LeaseView, PodView};
 use super::proof::{DeviceReadings, IdentityRule, Require, Verification};
 use super::quiesce::Quiesce;
-use super::reading::{PowerState, Reading};
+use super::reading::Reading;
 use super::stage::Stage;
 use super::taint::NodePatch;
 use super::word::Word;
-use crate::api::fence_status::AttemptResult;
 use crate::api::settings::{
     ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
 };
@@ -169,74 +169,6 @@ pub struct OwnClaim {
     pub seen: bool,
 }
 
-/// Outcome of an off command, per device.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum OffResult {
-    /// The device took it; whether the machine went off is for the readings to say.
-    Accepted,
-    /// The device took it and has read Off since: nothing of it is still to come.
-    Landed,
-    /// The device says the machine already is off; as above.
-    AlreadyOff,
-    /// The device refused, or could not be reached before the command went out: nothing was commanded.
-    NotSent(String),
-    /// The command went out and no answer came: it may land late.
-    Unknown(String),
-    /// The device took it, and at the end of the time for that the machine was not off: it may land late.
-    Late(String),
-}
-
-impl OffResult {
-    /// What the answer counts as in metrics and log. The record waits for the effect (`record::outcome`).
-    pub fn word(&self) -> AttemptResult {
-        match self {
-            Self::Accepted | Self::Landed | Self::AlreadyOff => AttemptResult::Succeeded,
-            Self::NotSent(_) => AttemptResult::Refused,
-            Self::Unknown(_) | Self::Late(_) => AttemptResult::TimedOut,
-        }
-    }
-
-    /// What happened, for people.
-    pub fn words(&self) -> &str {
-        match self {
-            Self::Accepted => "the device accepted the command",
-            Self::Landed => "the device accepted the command, and has read Off since",
-            Self::AlreadyOff => "the device says that the machine already is off",
-            Self::NotSent(reason) | Self::Unknown(reason) | Self::Late(reason) => reason,
-        }
-    }
-
-    /// May it still land, and nobody waits to see it any more (S23)?
-    pub fn is_unresolved(&self) -> bool {
-        matches!(self, Self::Unknown(_) | Self::Late(_))
-    }
-
-    /// The device took the command, whatever became of it.
-    pub fn is_accepted(&self) -> bool {
-        matches!(self, Self::Accepted | Self::Landed | Self::Late(_))
-    }
-
-    /// Nothing of it is still to come: neither an answer nor an effect.
-    pub fn is_settled(&self) -> bool {
-        matches!(self, Self::Landed | Self::AlreadyOff | Self::NotSent(_))
-    }
-}
-
-/// An off command that has been written down before it is sent (S11).
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Attempt {
-    /// `<nonce>-<number>`.
-    pub id: String,
-    /// Level name.
-    pub level: String,
-    /// FenceDevice names.
-    pub devices: Vec<String>,
-    /// The intent is in the NodeFence.
-    pub recorded: bool,
-    /// Per device; empty until the commands have ended.
-    pub results: BTreeMap<String, OffResult>,
-}
-
 /// Answer of a device to one question.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Sight {
@@ -244,17 +176,6 @@ pub struct Sight {
     pub device: String,
     /// The reading, or why there is none.
     pub reading: Result<Reading, String>,
-    /// When the look had ended, of which this is a part (time since boot).
-    pub at: Duration,
-}
-
-impl Sight {
-    /// The power it shows; no answer is Unknown.
-    pub fn state(&self) -> PowerState {
-        self.reading
-            .as_ref()
-            .map_or(PowerState::Unknown, |reading| reading.state)
-    }
 }
 
 /// What this process remembers of an incident.
@@ -296,8 +217,11 @@ pub struct Memory {
     pub level_failures: BTreeMap<String, String>,
     /// The last try's failure calls for a human, for this reason, until a try succeeds.
     pub alarm: Option<&'static str>,
-    /// Answers to the last question, all devices of the level.
+    /// Answers to the last look, all devices of the level.
     pub sights: Vec<Sight>,
+    /// When that look had ended (time since boot). One that waited for a device that hangs is as old as its last answer: it would else
+    /// begin again and again.
+    pub looked_at: Duration,
     /// The off command of this try.
     pub attempt: Option<Attempt>,
     /// Off commands under any claim of this process.

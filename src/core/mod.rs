@@ -5,6 +5,7 @@
 //! down, and the only maker of a proof; [`taint`] builds the writes that consume one.
 
 pub mod assess;
+pub mod attempt;
 pub mod budget;
 pub mod delay;
 #[cfg(test)]

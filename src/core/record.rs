@@ -3,7 +3,8 @@
 //! The protocol writes three times (intent, evidence, end); a stage in between is only worth a write of its own when it has
 //! lasted a while, so that a clean fence costs few writes and a stuck one is always explained.
 
-use super::incident::{Attempt, Decision, Evidence, Memory, OffResult, Record};
+use super::attempt::{Attempt, OffResult};
+use super::incident::{Decision, Evidence, Memory, Record};
 use super::observed::AttachmentView;
 use super::stage::Stage;
 use crate::api::conditions::{

@@ -2,9 +2,7 @@
 //!
 //! A reply never decides anything: it updates the memory, and the next round looks before the next step.
 
-use super::incident::{
-    DeviceReply, Effect, Level, Memory, OffResult, PodList, Reply, Settings, Sight,
-};
+use super::incident::{DeviceReply, Effect, Level, Memory, PodList, Reply, Settings};
 use super::observed::PodView;
 use super::proof::{DeviceReadings, Require};
 use super::reading::{PowerState, Reading};
@@ -119,9 +117,8 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
                 sight.reading.as_ref().ok()
             };
             note_effect(settings, memory, last, now);
-            // A look is as old as its last answer: one that waited for a device that hangs would else begin again and again.
-            let seen = sights.into_iter().map(|sight| Sight { at: now, ..sight });
-            memory.sights = seen.collect();
+            memory.sights = sights;
+            memory.looked_at = now;
             memory.quiesce.listed_before = pods;
         }
         DeviceReply::Commanded(results) => commanded(settings, memory, results, now),

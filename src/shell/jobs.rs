@@ -10,9 +10,8 @@ use super::early::EarlyDrivers;
 use super::{observe, resolve};
 use crate::api::fence_status::AttemptAction;
 use crate::clock::{self, Clock};
-use crate::core::incident::{
-    Attempt, Device, DeviceOrder, DeviceReply, Level, OffResult, OwnClaim, Settings, Sight,
-};
+use crate::core::attempt::{Attempt, OffResult};
+use crate::core::incident::{Device, DeviceOrder, DeviceReply, Level, OwnClaim, Settings, Sight};
 use crate::core::observed::{NodeView, PodView, Ready, Seen};
 use crate::core::word;
 use crate::fence::manual::Manual;
@@ -84,7 +83,6 @@ pub fn unanswered(order: &DeviceOrder, devices: &[Device], why: &str) -> DeviceR
     let sight = |device: &Device| Sight {
         device: device.name.clone(),
         reading: Err(why.to_owned()),
-        at: clock::since_boot(),
     };
     match order {
         DeviceOrder::Look => DeviceReply::Looked {
@@ -161,7 +159,6 @@ async fn look(context: &Context, job: &Job, device: &Device) -> Sight {
     Sight {
         device: device.name.clone(),
         reading,
-        at: clock::since_boot(),
     }
 }
 

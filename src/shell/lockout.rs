@@ -21,8 +21,9 @@ use crate::fence::{DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, P
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::Notify;
-use tries::{Book, Room};
+use tries::{Book, Host, Room};
 
 /// The refusals that still count, of all hosts.
 #[derive(Debug, Default)]
@@ -95,6 +96,13 @@ struct Gate {
 }
 
 impl Gate {
+    /// What is done with the page of the login's host, at this time since boot.
+    fn on_page<T>(&self, act: impl FnOnce(&mut Host, &Login, Duration) -> T) -> T {
+        let now = self.clock.since_boot();
+        let mut book = self.refusals.book();
+        act(book.page(&self.login, now), &self.login, now)
+    }
+
     /// Lets a call through unless the account may be locked: then it is the last refusal that stands. Where others are under way whose
     /// refusals would leave no try for one more, it waits for them: eight systems of one chassis send a wrong password three times.
     async fn enter(self: &Arc<Self>) -> Result<Attempt, DeviceError> {
@@ -110,12 +118,9 @@ impl Gate {
 
     /// The same without waiting; none: it would have to.
     fn enter_now(self: &Arc<Self>) -> Result<Option<Attempt>, DeviceError> {
-        let now = self.clock.since_boot();
-        let mut book = self.refusals.book();
-        let host = book.page(&self.login, now);
-        match host.room(&self.login, now) {
+        self.on_page(|host, login, now| match host.room(login, now) {
             Room::Free => {
-                host.begin(&self.login);
+                host.begin(login);
                 Ok(Some(Attempt {
                     gate: Arc::clone(self),
                     is_sent: false,
@@ -123,7 +128,7 @@ impl Gate {
             }
             Room::Wait => Ok(None),
             Room::Closed(last) => Err(last),
-        }
+        })
     }
 }
 
@@ -158,43 +163,27 @@ impl Attempt {
     }
 
     fn note<T>(&self, answer: &Result<T, DeviceError>) {
-        let Gate {
-            login,
-            refusals,
-            clock,
-        } = &*self.gate;
-        let now = clock.since_boot();
-        let mut book = refusals.book();
-        match answer {
-            Ok(_) => book.page(login, now).accept(login, now),
+        self.gate.on_page(|host, login, now| match answer {
+            Ok(_) => host.accept(login, now),
             // An unknown user today may be a known one with another Secret; some devices lock the address and not the account.
-            Err(error) if error.refuses_credentials() => {
-                book.page(login, now).refuse(login, error, now);
-            }
+            Err(error) if error.refuses_credentials() => host.refuse(login, error, now),
             Err(_) => {}
-        }
+        });
     }
 }
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        let Gate {
-            login,
-            refusals,
-            clock,
-        } = &*self.gate;
-        let now = clock.since_boot();
-        let mut book = refusals.book();
-        let host = book.page(login, now);
-        host.end(login);
-        // Nobody has waited for the answer. Where the last one was a refusal, this one is, too.
-        if self.is_sent
-            && let Some(last) = host.refusal(login).cloned()
-        {
-            host.refuse(login, &last, now);
-        }
-        drop(book);
-        refusals.ended.notify_waiters();
+        self.gate.on_page(|host, login, now| {
+            host.end(login);
+            // Nobody has waited for the answer. Where the last one was a refusal, this one is, too.
+            if self.is_sent
+                && let Some(last) = host.refusal(login).cloned()
+            {
+                host.refuse(login, &last, now);
+            }
+        });
+        self.gate.refusals.ended.notify_waiters();
     }
 }
 

@@ -3,8 +3,9 @@
 //! Every sign of life ends it: the claim is dropped and nothing else of the Node was touched. The order is the protocol,
 //! and moving any of these steps before another one loses data (docs/protocol.md says how).
 
+use super::super::attempt::OffResult;
 use super::super::incident::{
-    Approval, Decision, Device, DeviceOrder, Effect, Level, Memory, OffResult, OwnClaim, Settings,
+    Approval, Decision, Device, DeviceOrder, Effect, Level, Memory, OwnClaim, Settings,
 };
 use super::super::observed::{NodeView, Observed, Ready, Seen};
 use super::super::proof::DeviceReadings;

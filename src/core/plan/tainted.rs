@@ -4,8 +4,9 @@
 //! ten seconds: a machine that comes back while its volumes are being detached is turned off again, twice at most, or
 //! keeps its taint until it has booted anew.
 
+use super::super::attempt::Attempt;
 use super::super::incident::{
-    Attempt, Decision, Device, DeviceOrder, Effect, Level, Memory, OwnClaim, Settings, Sight,
+    Decision, Device, DeviceOrder, Effect, Level, Memory, OwnClaim, Settings, Sight,
 };
 use super::super::observed::{NodeView, Observed};
 use super::super::reading::{PowerState, Reading};
@@ -215,15 +216,14 @@ fn off_now(s: &Settings, m: &Memory, level: Option<&Level>, t: &Moment) -> Resul
     }
     let since = m.drained.unwrap_or(t.now);
     judge_level(level, |device| {
-        let sight = m.sights.iter().find(|sight| sight.device == device.name);
-        let Some(seen) = sight.map(|sight| sight.at) else {
+        if !m.sights.iter().any(|sight| sight.device == device.name) {
             return Err(READ_ONCE_MORE.to_owned());
-        };
+        }
         let reading = answer(device, &m.sights).map_err(|failure| failure.words)?;
         if reading.state != PowerState::Off || !reading.faults.is_empty() {
             return Err(format!("FenceDevice {} {}", device.name, reads(reading)));
         }
-        if reading.asked < since || t.now.saturating_sub(seen) > NOW_LIFE {
+        if reading.asked < since || t.now.saturating_sub(m.looked_at) > NOW_LIFE {
             return Err(READ_ONCE_MORE.to_owned());
         }
         Ok(())
@@ -272,17 +272,21 @@ fn watch_power(
         m.reoff_settles_at = None;
         return turn_off_again(m, level, attempt, t);
     }
-    let last = m.sights.iter().map(asked_or_failed).min();
-    let seen = m.sights.iter().map(|sight| sight.at).min();
+    // When a reading was asked for, or when it was known that there is none.
+    let asked = |sight: &Sight| match &sight.reading {
+        Ok(reading) => reading.asked,
+        Err(_) => m.looked_at,
+    };
+    let last = m.sights.iter().map(asked).min();
     let failed = m.sights.iter().all(|sight| sight.reading.is_err());
-    let due = match (last.zip(seen), m.drained) {
+    let due = match (last, m.drained) {
         (None, _) => m.reoff_settles_at.unwrap_or(t.now),
         // Only the release is left: a reading that was asked for before does not count.
-        (Some((last, _)), Some(drained)) if last < drained => t.now,
-        (Some((_, seen)), Some(_)) if t.now.saturating_sub(seen) > NOW_LIFE => {
-            t.now.max(seen + WATCH_PERIOD / 2)
+        (Some(last), Some(drained)) if last < drained => t.now,
+        (Some(_), Some(_)) if t.now.saturating_sub(m.looked_at) > NOW_LIFE => {
+            t.now.max(m.looked_at + WATCH_PERIOD / 2)
         }
-        (Some((last, _)), _) => last + WATCH_PERIOD,
+        (Some(last), _) => last + WATCH_PERIOD,
     };
     if t.now < due {
         return None;
@@ -318,12 +322,6 @@ fn turn_off_again(m: &mut Memory, level: &Level, attempt: Attempt, t: &Moment) -
         m.sights.clear();
     }
     None
-}
-
-/// When a reading was asked for, or when it was known that there is none.
-fn asked_or_failed(sight: &Sight) -> Duration {
-    let reading = sight.reading.as_ref();
-    reading.map_or(sight.at, |reading| reading.asked)
 }
 
 /// The device that said last that the machine has power, or is between on and off. One that names another machine says nothing of

@@ -1,8 +1,9 @@
 //! What each outcome teaches, and what it must not.
 
 use super::*;
+use crate::core::attempt::Attempt;
 use crate::core::fixtures::{off_readings, own_claim, pod, settings};
-use crate::core::incident::{Attempt, PodList, Sight};
+use crate::core::incident::{PodList, Sight};
 use crate::core::observed::LeaseView;
 use crate::core::quiesce::Quiesce;
 use std::collections::BTreeMap;
@@ -47,6 +48,17 @@ fn answered(order: u64, reply: DeviceReply) -> Memory {
     let reply = Reply::Device(order, reply);
     learn(&settings(), &mut memory, Asked::Device, reply, NOW);
     memory
+}
+
+/// Readings that ended by themselves, beside nobody else's, with the pods that were listed meanwhile.
+fn confirmed(readings: Vec<DeviceReadings>, pods: Vec<PodList>) -> DeviceReply {
+    DeviceReply::Confirmed {
+        readings,
+        failures: Vec::new(),
+        others: Vec::new(),
+        kubelet_answers: false,
+        pods,
+    }
 }
 
 fn commanded(result: OffResult) -> DeviceReply {
@@ -151,13 +163,7 @@ fn only_the_answer_to_the_last_order_is_listened_to() {
         pods: None,
     };
     let accepted = || commanded(OffResult::Accepted);
-    let readings = || DeviceReply::Confirmed {
-        readings: Vec::new(),
-        failures: Vec::new(),
-        others: Vec::new(),
-        kubelet_answers: false,
-        pods: Vec::new(),
-    };
+    let readings = || confirmed(Vec::new(), Vec::new());
     for reply in [sights(), accepted(), readings()] {
         let deaf = answered(2, reply);
         assert!(deaf.busy.is_some(), "still waits for order 1");
@@ -207,18 +213,11 @@ fn only_pods_that_were_listed_before_the_last_reading_count() {
     let counts = |readings, pods| {
         let mut memory = memory();
         memory.begin(false);
-        let reply = DeviceReply::Confirmed {
-            readings,
-            failures: Vec::new(),
-            others: Vec::new(),
-            kubelet_answers: false,
-            pods,
-        };
         learn(
             &settings(),
             &mut memory,
             Asked::Device,
-            Reply::Device(1, reply),
+            Reply::Device(1, confirmed(readings, pods)),
             NOW,
         );
         memory.pods.map(|pods| pods[0].name.clone())
@@ -261,17 +260,11 @@ fn under_any_a_list_counts_that_came_before_the_last_reading_of_a_device_that_pr
         other.readings.truncate(1);
         other.readings[0].asked = Duration::from_secs(other_at);
         readings.push(other);
-        let reply = DeviceReply::Confirmed {
-            readings,
-            failures: Vec::new(),
-            others: Vec::new(),
-            kubelet_answers: false,
-            pods: vec![PodList {
-                pods: vec![pod("listed")],
-                answered: Duration::from_secs(list_at),
-            }],
+        let list = PodList {
+            pods: vec![pod("listed")],
+            answered: Duration::from_secs(list_at),
         };
-        let reply = Reply::Device(1, reply);
+        let reply = Reply::Device(1, confirmed(readings, vec![list]));
         learn(&any, &mut memory, Asked::Device, reply, NOW);
         memory.pods.is_some()
     };
@@ -287,15 +280,16 @@ fn under_any_a_list_counts_that_came_before_the_last_reading_of_a_device_that_pr
 fn a_look_is_as_old_as_its_last_answer() {
     let mut memory = memory();
     memory.begin(false);
-    let sight = |device: &str, at: Duration| Sight {
+    let mut early = off_readings()[0].readings[0].clone();
+    early.answered = NOW - Duration::from_secs(15);
+    let sight = |device: &str, reading| Sight {
         device: device.to_owned(),
-        reading: Err("no answer".to_owned()),
-        at,
+        reading,
     };
     let reply = DeviceReply::Looked {
         sights: vec![
-            sight("bmc", NOW - Duration::from_secs(15)),
-            sight("pdu", NOW),
+            sight("bmc", Ok(early)),
+            sight("pdu", Err("no answer".to_owned())),
         ],
         pods: None,
     };
@@ -306,5 +300,5 @@ fn a_look_is_as_old_as_its_last_answer() {
         Reply::Device(1, reply),
         NOW,
     );
-    assert!(memory.sights.iter().all(|sight| sight.at == NOW));
+    assert_eq!((memory.sights.len(), memory.looked_at), (2, NOW));
 }

@@ -29,6 +29,7 @@ use std::time::Duration;
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A driver, and what was noticed on the way to it.
+#[derive(Debug, Clone)]
 pub struct Access {
     /// The driver.
     pub driver: Arc<dyn FenceDriver>,

@@ -1,7 +1,6 @@
 //! What was read of a Secret or a ConfigMap a moment ago, for looks in peace time.
 //!
-//! A fleet has one login and one CA, and reading both anew for each of a thousand devices is a quarter of what looking at them costs. So
-//! a look takes what another one has read within the last seconds. A fence never does, nor does a look that somebody asked for, and
+//! A fleet has one login and one CA, and reading both anew costs about as much as asking the device. So a look takes what another one has read within the last seconds. A fence never does, nor does a look that somebody asked for, and
 //! a device that refuses a login has its Secret read again whoever asks ([`super::renewal`]): nobody waits for an old password to be
 //! forgotten. What could not be read, or not be used, is not kept. What is too old is wiped from memory when something else is read.
 

@@ -21,15 +21,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A driver that follows its Secret.
 #[derive(Debug, Clone)]
 pub(super) struct Renewing {
-    newest: Arc<Mutex<Made>>,
+    newest: Arc<Mutex<Access>>,
     source: Arc<Source>,
-}
-
-/// A driver, and what the Secret said that it was made of.
-#[derive(Debug, Clone)]
-struct Made {
-    driver: Arc<dyn FenceDriver>,
-    content: Option<Digest>,
 }
 
 /// What it takes to make it anew.
@@ -44,15 +37,6 @@ impl fmt::Debug for Source {
         f.debug_struct("Source")
             .field("node", &self.node)
             .finish_non_exhaustive()
-    }
-}
-
-impl From<&Access> for Made {
-    fn from(access: &Access) -> Self {
-        Self {
-            driver: Arc::clone(&access.driver),
-            content: access.content,
-        }
     }
 }
 
@@ -75,19 +59,19 @@ impl Renewing {
             node: node.to_owned(),
         };
         Self {
-            newest: Arc::new(Mutex::new(Made::from(access))),
+            newest: Arc::new(Mutex::new(access.clone())),
             source: Arc::new(source),
         }
     }
 
-    fn newest(&self) -> Made {
+    fn newest(&self) -> Access {
         let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         newest.clone()
     }
 
     /// The driver anew, if its Secret does not say this any more. Not if the device was changed: where the new password may go is for
     /// the new settings to say.
-    async fn renewed(&self, refused: Option<Digest>) -> Option<Made> {
+    async fn renewed(&self, refused: Option<Digest>) -> Option<Access> {
         let Source {
             maker,
             device,
@@ -96,7 +80,7 @@ impl Renewing {
         if !maker.is_current(device) {
             return None;
         }
-        let made = Made::from(&maker.make(device, node, Freshness::Now).await.ok()?);
+        let made = maker.make(device, node, Freshness::Now).await.ok()?;
         if made.content == refused {
             return None;
         }
@@ -120,7 +104,9 @@ impl FenceDriver for Renewing {
     }
 
     fn open(&self) -> Box<dyn FenceSession> {
-        let Made { driver, content } = self.newest();
+        let Access {
+            driver, content, ..
+        } = self.newest();
         Box::new(RenewingSession {
             session: driver.open(),
             content,

@@ -3,8 +3,9 @@
 use super::{LOOK_AGAIN_MAX, Next, Round, STAGE_WRITE_AFTER, Stored};
 use crate::api::fence_status::NodeFenceStatus;
 use crate::clock;
+use crate::core::attempt::Attempt;
 use crate::core::incident::{
-    Attempt, Decision, DeviceOrder, DeviceReply, Effect, Eviction, Evidence, Reply, Settings,
+    Decision, DeviceOrder, DeviceReply, Effect, Eviction, Evidence, Reply, Settings,
 };
 use crate::core::plan::evicts_next;
 use crate::core::record;

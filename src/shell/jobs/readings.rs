@@ -166,7 +166,6 @@ pub(super) async fn sights(context: &Context, job: &Job, grace: Duration) -> Vec
                 "no answer within {} s of another device's",
                 grace.as_secs()
             )),
-            at: clock::since_boot(),
         })
     };
     job.level.devices.iter().map(sight).collect()

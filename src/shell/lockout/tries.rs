@@ -99,12 +99,12 @@ impl Host {
     pub(super) fn room(&mut self, login: &Login, now: Duration) -> Room {
         self.forget_old(now);
         let same_content = |other: &Login| other.content == login.content;
-        let then = "the same credentials are sent again then, others at once";
+        let then = || "the same credentials are sent again then, others at once".to_owned();
         match self.room_among(same_content, REFUSALS_MAX, login, then) {
             Room::Free => {
                 let same_secret = |other: &Login| other.secret == login.secret;
-                let then = format!("whatever Secret `{}` says", login.secret);
-                self.room_among(same_secret, REFUSALS_OF_SECRET_MAX, login, &then)
+                let then = || format!("whatever Secret `{}` says", login.secret);
+                self.room_among(same_secret, REFUSALS_OF_SECRET_MAX, login, then)
             }
             no_room => no_room,
         }
@@ -116,7 +116,7 @@ impl Host {
         shares: impl Fn(&Login) -> bool,
         tries: usize,
         login: &Login,
-        then: &str,
+        then: impl FnOnce() -> String,
     ) -> Room {
         let is_here = |other: &Login| other.port == login.port;
         let is_known = self.is_known(login);
@@ -130,7 +130,8 @@ impl Host {
             Some(last) if used >= tries => {
                 let minutes = WINDOW.as_secs() / 60;
                 let words = format!(
-                    "{tries} times within {minutes} minutes at this host, so nothing more is sent until the first of them is {minutes} minutes old: {then}"
+                    "{tries} times within {minutes} minutes at this host, so nothing more is sent until the first of them is {minutes} minutes old: {}",
+                    then()
                 );
                 Room::Closed(saying(last.error.clone(), &words))
             }

@@ -82,7 +82,6 @@ fn sight(state: PowerState, at: u64) -> Sight {
             answered: at,
             wall: jiff::Timestamp::UNIX_EPOCH,
         }),
-        at,
     }
 }
 
@@ -118,6 +117,7 @@ fn a_machine_that_comes_back_is_turned_off_again_while_something_is_attached_to_
     let mut m = Memory {
         tainted: true,
         sights: vec![sight(PowerState::On, 99)],
+        looked_at: Duration::from_secs(99),
         ..Memory::default()
     };
     let decision = decide(&s, &mut m, &o, 100);
@@ -136,6 +136,7 @@ fn a_machine_that_comes_back_once_everything_has_detached_is_left_on() {
         tainted: true,
         drained: Some(Duration::from_secs(50)),
         sights: vec![sight(PowerState::On, 99)],
+        looked_at: Duration::from_secs(99),
         ..Memory::default()
     };
     let decision = decide(&s, &mut m, &o, 100);
@@ -251,6 +252,7 @@ fn whoever_says_that_the_machine_has_power_is_heard_unless_it_is_another_machine
         let mut m = Memory {
             tainted: true,
             sights: vec![sight(PowerState::Off, 99), said],
+            looked_at: Duration::from_secs(99),
             ..Memory::default()
         };
         let came_back = decide(&s, &mut m.clone(), &observed(stuck()), 100).escalation;

@@ -63,7 +63,6 @@ fn looked_at(state: PowerState, until: Option<Duration>) -> (OffResult, Option<D
     let sights = vec![Sight {
         device: "bmc".to_owned(),
         reading: Ok(reading),
-        at: NOW,
     }];
     let looked = DeviceReply::Looked { sights, pods: None };
     let reply = Reply::Device(1, looked);
@@ -97,14 +96,7 @@ fn an_accepted_off_that_is_not_seen_in_time_is_unresolved() {
     let after = |result: &OffResult, readings: Vec<DeviceReadings>| {
         let mut memory = ended(result);
         memory.begin(false);
-        let reply = DeviceReply::Confirmed {
-            readings,
-            failures: Vec::new(),
-            others: Vec::new(),
-            kubelet_answers: false,
-            pods: Vec::new(),
-        };
-        let reply = Reply::Device(1, reply);
+        let reply = Reply::Device(1, confirmed(readings, Vec::new()));
         learn(&settings(), &mut memory, Asked::Device, reply, NOW);
         let attempt = memory.attempt.expect("the attempt stays");
         (attempt.results["bmc"].clone(), memory.unresolved_until)

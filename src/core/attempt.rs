@@ -1,0 +1,75 @@
+//! An off command: who was commanded, and what became of it (S11, S23).
+//!
+//! It is written down before it goes out. What a device answers is not yet what happened: a command that was accepted may land late, and
+//! so may one that was never answered. Only a reading of Off from that machine, taken after it, settles it.
+
+use crate::api::fence_status::AttemptResult;
+use std::collections::BTreeMap;
+
+/// Outcome of an off command, per device.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum OffResult {
+    /// The device took it; whether the machine went off is for the readings to say.
+    Accepted,
+    /// The device took it and has read Off since: nothing of it is still to come.
+    Landed,
+    /// The device says the machine already is off; as above.
+    AlreadyOff,
+    /// The device refused, or could not be reached before the command went out: nothing was commanded.
+    NotSent(String),
+    /// The command went out and no answer came: it may land late.
+    Unknown(String),
+    /// The device took it, and at the end of the time for that the machine was not off: it may land late.
+    Late(String),
+}
+
+impl OffResult {
+    /// What the answer counts as in metrics and log. The record waits for the effect (`record::outcome`).
+    pub fn word(&self) -> AttemptResult {
+        match self {
+            Self::Accepted | Self::Landed | Self::AlreadyOff => AttemptResult::Succeeded,
+            Self::NotSent(_) => AttemptResult::Refused,
+            Self::Unknown(_) | Self::Late(_) => AttemptResult::TimedOut,
+        }
+    }
+
+    /// What happened, for people.
+    pub fn words(&self) -> &str {
+        match self {
+            Self::Accepted => "the device accepted the command",
+            Self::Landed => "the device accepted the command, and has read Off since",
+            Self::AlreadyOff => "the device says that the machine already is off",
+            Self::NotSent(reason) | Self::Unknown(reason) | Self::Late(reason) => reason,
+        }
+    }
+
+    /// May it still land, and nobody waits to see it any more (S23)?
+    pub fn is_unresolved(&self) -> bool {
+        matches!(self, Self::Unknown(_) | Self::Late(_))
+    }
+
+    /// The device took the command, whatever became of it.
+    pub fn is_accepted(&self) -> bool {
+        matches!(self, Self::Accepted | Self::Landed | Self::Late(_))
+    }
+
+    /// Nothing of it is still to come: neither an answer nor an effect.
+    pub fn is_settled(&self) -> bool {
+        matches!(self, Self::Landed | Self::AlreadyOff | Self::NotSent(_))
+    }
+}
+
+/// An off command that has been written down before it is sent (S11).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Attempt {
+    /// `<nonce>-<number>`.
+    pub id: String,
+    /// Level name.
+    pub level: String,
+    /// FenceDevice names.
+    pub devices: Vec<String>,
+    /// The intent is in the NodeFence.
+    pub recorded: bool,
+    /// Per device; empty until the commands have ended.
+    pub results: BTreeMap<String, OffResult>,
+}
