@@ -2,6 +2,7 @@
 //!
 //! A reply never decides anything: it updates the memory, and the next round looks before the next step.
 
+use super::attempt::OffResult;
 use super::incident::{DeviceReply, Effect, Level, Memory, PodList, Reply, Settings};
 use super::observed::PodView;
 use super::proof::{DeviceReadings, Require};

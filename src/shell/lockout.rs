@@ -8,8 +8,8 @@
 //!
 //! Many BMCs have users for Redfish who may not use IPMI, or the other way round. So that a device that is set up wrongly does not take
 //! one down that works, a port is closed only once it has refused a login itself; until then it has one try at a time. One that has taken
-//! a login not long ago counts its own refusals only. Elsewhere logins that are under way count as if they were refused, so that no more
-//! than three are sent together of which nothing is known.
+//! a login not long ago counts the refusals of those only that have taken it, too. Logins that are under way count as if they were
+//! refused, so that no more than three are sent together; where the login was right a while ago, those that hang do not.
 
 mod tries;
 
@@ -23,7 +23,8 @@ use futures::future::BoxFuture;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
-use tries::{Book, Host, Room};
+use tokio::time::timeout;
+use tries::{Book, Host, PATIENCE, Room};
 
 /// The refusals that still count, of all hosts.
 #[derive(Debug, Default)]
@@ -111,7 +112,10 @@ impl Gate {
             let ended = self.refusals.ended.notified();
             match self.enter_now()? {
                 Some(attempt) => return Ok(attempt),
-                None => ended.await,
+                // One that hangs does not end, and counts for less after a while.
+                None => {
+                    let _ = timeout(PATIENCE, ended).await;
+                }
             }
         }
     }
@@ -120,7 +124,7 @@ impl Gate {
     fn enter_now(self: &Arc<Self>) -> Result<Option<Attempt>, DeviceError> {
         self.on_page(|host, login, now| match host.room(login, now) {
             Room::Free => {
-                host.begin(login);
+                host.begin(login, now);
                 Ok(Some(Attempt {
                     gate: Arc::clone(self),
                     is_sent: false,
@@ -167,6 +171,9 @@ impl Attempt {
             Ok(_) => host.accept(login, now),
             // An unknown user today may be a known one with another Secret; some devices lock the address and not the account.
             Err(error) if error.refuses_credentials() => host.refuse(login, error, now),
+            Err(DeviceError::Timeout { .. } | DeviceError::LoginUnanswered { .. }) => {
+                host.unanswered(login, now);
+            }
             Err(_) => {}
         });
     }
@@ -176,11 +183,8 @@ impl Drop for Attempt {
     fn drop(&mut self) {
         self.gate.on_page(|host, login, now| {
             host.end(login);
-            // Nobody has waited for the answer. Where the last one was a refusal, this one is, too.
-            if self.is_sent
-                && let Some(last) = host.refusal(login).cloned()
-            {
-                host.refuse(login, &last, now);
+            if self.is_sent {
+                host.unanswered(login, now);
             }
         });
         self.gate.refusals.ended.notify_waiters();

@@ -201,11 +201,7 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
     if let (true, Some(words)) = (level.is_manual(), refuted(s, &level, &m.sights)) {
         m.word_refuted = Some(words);
     }
-    if m.sights.is_empty()
-        || m.sights
-            .iter()
-            .any(|sight| t.now.saturating_sub(sight.at) > SIGHT_LIFE)
-    {
+    if m.sights.is_empty() || t.now.saturating_sub(m.looked_at) > SIGHT_LIFE {
         let asks = look(m, &level);
         return in_trouble(m, asks);
     }

@@ -10,10 +10,19 @@ use std::hash::RandomState;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::task::yield_now;
 
-/// A device that counts the logins, and accepts none, or all.
+/// What a device makes of a login.
+#[derive(Debug, Clone, Copy)]
+enum Says {
+    Yes,
+    No,
+    /// Nothing within the time for a call.
+    Nothing,
+}
+
+/// A device that counts the logins, and says the same to all of them.
 #[derive(Debug, Clone)]
 struct Counting {
-    accepts: bool,
+    says: Says,
     sent: Arc<AtomicUsize>,
 }
 
@@ -34,9 +43,16 @@ impl FenceDriver for Counting {
 impl Counting {
     fn refuse<T: Send + 'static>(&self) -> BoxFuture<'static, Result<T, DeviceError>> {
         self.sent.fetch_add(1, Ordering::Relaxed);
+        let answer = match self.says {
+            Says::Nothing => DeviceError::Timeout {
+                endpoint: "bmc:443".to_owned(),
+                waited: Duration::from_secs(15),
+            },
+            Says::Yes | Says::No => refusal("401"),
+        };
         async {
             yield_now().await;
-            Err(refusal("401"))
+            Err(answer)
         }
         .boxed()
     }
@@ -50,9 +66,9 @@ impl FenceSession for Counting {
         self.refuse()
     }
     fn prepare_off(&mut self) -> BoxFuture<'_, Result<Identity, DeviceError>> {
-        match self.accepts {
-            true => async { Ok(Identity::default()) }.boxed(),
-            false => self.refuse(),
+        match self.says {
+            Says::Yes => async { Ok(Identity::default()) }.boxed(),
+            Says::No | Says::Nothing => self.refuse(),
         }
     }
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
@@ -88,15 +104,21 @@ impl Site {
         Login::new(&address, secret.to_owned(), content)
     }
 
-    fn open(&self, login: Login, accepts: bool) -> Box<dyn FenceSession> {
+    fn open(&self, login: Login, says: Says) -> Box<dyn FenceSession> {
         let sent = Arc::clone(&self.sent);
-        let driver = Arc::new(Counting { accepts, sent });
+        let driver = Arc::new(Counting { says, sent });
         Guarded::new(driver, login, Arc::clone(&self.refusals), Clock::SYSTEM).open()
     }
 
     /// One that refuses, at any system of this host.
     fn refusing(&self, address: &str, secret: &str, password: &str) -> Box<dyn FenceSession> {
-        self.open(self.login(address, secret, password), false)
+        self.open(self.login(address, secret, password), Says::No)
+    }
+
+    /// A login that the host takes.
+    async fn accept(&self, address: &str, secret: &str, password: &str) {
+        let mut session = self.open(self.login(address, secret, password), Says::Yes);
+        session.prepare_off().await.expect("accepted");
     }
 
     /// Why a look at it fails, and how many logins that sent.
@@ -177,10 +199,8 @@ async fn each_port_has_one_try_whatever_others_have_used_up() {
         let _ = site.look(BMC_TOO, "s", "p").await;
     }
     assert_eq!(site.sent(), 3);
-    let login = site.login(BMC, "s", "p");
     for _ in 0..5 {
-        let accepted = site.open(login.clone(), true).prepare_off().await;
-        accepted.expect("accepted");
+        site.accept(BMC, "s", "p").await;
     }
     // That it is right there does not make it right here.
     assert_eq!(site.look(BMC_TOO, "s", "p").await.1, 0);
@@ -193,22 +213,46 @@ async fn each_port_has_one_try_whatever_others_have_used_up() {
     assert_eq!(site.sent(), 7);
 }
 
-/// Systems of one chassis that hang do not keep the others from being fenced.
+/// A password that was changed on a chassis manager is not sent for each of its systems at once, though it was right a moment ago.
 #[tokio::test]
-async fn where_a_login_is_known_to_be_right_nobody_waits_for_another() {
+async fn no_more_than_three_are_sent_together_where_the_login_was_right() {
     let site = Site::default();
-    let login = site.login(BMC, "s", "p");
-    let accepted = site.open(login, true).prepare_off().await;
-    accepted.expect("accepted");
+    site.accept(BMC, "s", "p").await;
     let mut sessions = [0; 8].map(|_| site.refusing(BMC, "s", "p"));
-    let mut calls: Vec<_> = sessions
-        .iter_mut()
-        .map(|session| session.observe())
-        .collect();
-    for call in &mut calls {
-        assert!(poll!(call).is_pending());
+    let refused = join_all(sessions.iter_mut().map(|session| session.observe())).await;
+    assert!(refused.iter().all(Result::is_err));
+    assert_eq!(site.sent(), 3);
+}
+
+/// Both ways in had the password, which was changed on the BMC: it is one account that would be locked.
+#[tokio::test]
+async fn ports_that_had_the_login_share_their_tries() {
+    let site = Site::default();
+    for address in [BMC, BMC_TOO] {
+        site.accept(address, "s", "p").await;
     }
-    assert_eq!(site.sent(), 8);
+    for (address, sent) in [(BMC, 1), (BMC_TOO, 1), (BMC, 1), (BMC_TOO, 0), (BMC, 0)] {
+        assert_eq!(site.look(address, "s", "p").await.1, sent);
+    }
+}
+
+/// A device that asks a directory server may take longer to refuse than a call may take.
+#[tokio::test]
+async fn a_call_that_is_not_answered_in_time_is_what_the_last_one_was() {
+    let site = Site::default();
+    let unanswered = async || {
+        let mut session = site.open(site.login(BMC, "s", "wrong"), Says::Nothing);
+        session.observe().await
+    };
+    // Of a device that has refused nothing yet, nothing is known.
+    for _ in 0..3 {
+        assert!(unanswered().await.is_err());
+    }
+    assert_eq!(site.look(BMC, "s", "wrong").await.1, 1);
+    for _ in 0..2 {
+        assert!(unanswered().await.is_err());
+    }
+    assert_eq!(site.look(BMC, "s", "wrong").await.1, 0);
 }
 
 /// Who gives up early, at a device that is slow to refuse, has sent a wrong password all the same.
@@ -251,7 +295,7 @@ async fn a_call_that_is_dropped_leaves_its_place_to_another() {
 #[tokio::test]
 async fn a_command_has_the_place_of_its_preparation() {
     let site = Site::default();
-    let mut session = site.open(site.login(BMC, "s", "p"), true);
+    let mut session = site.open(site.login(BMC, "s", "p"), Says::Yes);
     session.prepare_off().await.expect("accepted");
     assert_eq!(site.look(BMC, "s", "p").await.1, 1);
     let mut others = [0; 2].map(|_| site.refusing(BMC, "s", "p"));

@@ -12,6 +12,8 @@ const REFUSALS_MAX: usize = 3;
 const REFUSALS_OF_SECRET_MAX: usize = 6;
 /// How long a refusal counts.
 const WINDOW: Duration = Duration::from_secs(600);
+/// A login that has not ended by then hangs, and says nothing of the next one. Devices refuse a login within a second or two.
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Where somebody logs in, and with what.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,8 +90,8 @@ impl Book {
 pub(super) struct Host {
     /// What was refused, the oldest first.
     refused: Vec<Refusal>,
-    /// What is being sent now.
-    trying: Vec<Login>,
+    /// What is being sent now, and since when.
+    trying: Vec<(Login, Duration)>,
     /// What was accepted last at each port, and when.
     accepted: Vec<(Login, Duration)>,
 }
@@ -100,11 +102,11 @@ impl Host {
         self.forget_old(now);
         let same_content = |other: &Login| other.content == login.content;
         let then = || "the same credentials are sent again then, others at once".to_owned();
-        match self.room_among(same_content, REFUSALS_MAX, login, then) {
+        match self.room_among(same_content, REFUSALS_MAX, login, now, then) {
             Room::Free => {
                 let same_secret = |other: &Login| other.secret == login.secret;
                 let then = || format!("whatever Secret `{}` says", login.secret);
-                self.room_among(same_secret, REFUSALS_OF_SECRET_MAX, login, then)
+                self.room_among(same_secret, REFUSALS_OF_SECRET_MAX, login, now, then)
             }
             no_room => no_room,
         }
@@ -116,15 +118,24 @@ impl Host {
         shares: impl Fn(&Login) -> bool,
         tries: usize,
         login: &Login,
+        now: Duration,
         then: impl FnOnce() -> String,
     ) -> Room {
         let is_here = |other: &Login| other.port == login.port;
         let is_known = self.is_known(login);
-        let counts = |other: &Login| shares(other) && (!is_known || is_here(other));
+        // Who never had this login does not take it away where it is right; who had it, shares its account.
+        let counts =
+            |other: &Login| shares(other) && (!is_known || is_here(other) || self.is_known(other));
         let refused = self.refused.iter().filter(|refusal| counts(&refusal.login));
-        let under_way = self.trying.iter().filter(|other| counts(other));
+        let under_way = self.trying.iter().filter(|(other, _)| counts(other));
         let refused_here = refused.clone().rfind(|refusal| is_here(&refusal.login));
-        let has_own_try = is_known || !under_way.clone().any(is_here);
+        let mut here = under_way.clone().filter(|(other, _)| is_here(other));
+        let is_young = |since: &Duration| now.saturating_sub(*since) < PATIENCE;
+        // Where the login was right a while ago, those that hang keep nobody from it: it has been changed at most.
+        let has_own_try = match is_known {
+            true => here.filter(|(_, since)| is_young(since)).count() < tries,
+            false => here.next().is_none(),
+        };
         let used = refused.count();
         match refused_here {
             Some(last) if used >= tries => {
@@ -141,14 +152,14 @@ impl Host {
         }
     }
 
-    /// It is being sent.
-    pub(super) fn begin(&mut self, login: &Login) {
-        self.trying.push(login.clone());
+    /// It is being sent, from this time since boot on.
+    pub(super) fn begin(&mut self, login: &Login, now: Duration) {
+        self.trying.push((login.clone(), now));
     }
 
     /// It has ended, or nobody waits for it any more.
     pub(super) fn end(&mut self, login: &Login) {
-        if let Some(own) = self.trying.iter().position(|trying| trying == login) {
+        if let Some(own) = self.trying.iter().position(|(trying, _)| trying == login) {
             self.trying.swap_remove(own);
         }
     }
@@ -160,17 +171,6 @@ impl Host {
             .any(|(accepted, _)| accepted.port == login.port && accepted.content == login.content)
     }
 
-    /// The last word about this login at its port, if it was a refusal.
-    pub(super) fn refusal(&self, login: &Login) -> Option<&DeviceError> {
-        let same = |refusal: &&Refusal| {
-            refusal.login.port == login.port && refusal.login.content == login.content
-        };
-        self.refused
-            .iter()
-            .rfind(same)
-            .map(|refusal| &refusal.error)
-    }
-
     /// It was refused at this time since boot.
     pub(super) fn refuse(&mut self, login: &Login, error: &DeviceError, at: Duration) {
         self.refused.push(Refusal {
@@ -178,6 +178,18 @@ impl Host {
             at,
             error: error.clone(),
         });
+    }
+
+    /// It was sent, and nobody has heard an answer by this time since boot. Where the last answer of its port was a refusal, this is one, too: a
+    /// device may take longer to refuse than anybody waits.
+    pub(super) fn unanswered(&mut self, login: &Login, at: Duration) {
+        let same = |refusal: &&Refusal| {
+            refusal.login.port == login.port && refusal.login.content == login.content
+        };
+        let last = self.refused.iter().rfind(same);
+        if let Some(error) = last.map(|refusal| refusal.error.clone()) {
+            self.refuse(login, &error, at);
+        }
     }
 
     /// Its port takes this login at this time since boot: its account is not locked, and most devices count anew, too. What another
@@ -221,16 +233,43 @@ mod tests {
     use crate::fence::credentials::Credentials;
     use std::hash::RandomState;
 
-    #[test]
-    fn a_refusal_counts_for_ten_minutes_or_until_a_login_succeeds() {
+    fn login() -> Login {
         let address = Address::parse("https://bmc").expect("an address");
         let data = [("username", "root"), ("password", "wrong")];
         let data = data.map(|(key, value)| (key.to_owned(), value.into()));
         let credentials = Credentials::from_secret("s", &data.into(), &BTreeMap::new());
-        let content = credentials
-            .expect("credentials")
-            .digest(&RandomState::new());
-        let login = Login::new(&address, "s".to_owned(), content);
+        let content = credentials.expect("credentials");
+        Login::new(
+            &address,
+            "s".to_owned(),
+            content.digest(&RandomState::new()),
+        )
+    }
+
+    /// Systems of one chassis that hang do not keep the others from being fenced, where the login was right a while ago.
+    #[test]
+    fn a_login_that_hangs_keeps_nobody_from_a_host_that_took_it() {
+        let login = login();
+        let at = Duration::from_secs;
+        let room_beside_three = |host: &mut Host, now| {
+            for _ in 0..3 {
+                host.begin(&login, at(0));
+            }
+            let room = host.room(&login, now);
+            host.trying.clear();
+            room
+        };
+        let mut book = Book::default();
+        let host = book.page(&login, at(0));
+        assert_eq!(room_beside_three(host, at(60)), Room::Wait);
+        host.accept(&login, at(0));
+        assert_eq!(room_beside_three(host, at(1)), Room::Wait);
+        assert_eq!(room_beside_three(host, PATIENCE), Room::Free);
+    }
+
+    #[test]
+    fn a_refusal_counts_for_ten_minutes_or_until_a_login_succeeds() {
+        let login = login();
         let at = Duration::from_secs;
         let refusal = |second: u64| DeviceError::AuthFailed {
             endpoint: "bmc:443".to_owned(),
@@ -252,7 +291,7 @@ mod tests {
         assert!(!host.is_idle());
         // What is kept is no more than what counts.
         let other = Address::parse("https://other").expect("an address");
-        let other = Login::new(&other, "s".to_owned(), content);
+        let other = Login::new(&other, "s".to_owned(), login.content);
         book.page(&other, at(1199));
         assert_eq!(book.hosts.len(), 2);
         book.page(&other, at(1200));
