@@ -162,6 +162,9 @@ impl Host {
         if let Some(own) = self.trying.iter().position(|(trying, _)| trying == login) {
             self.trying.swap_remove(own);
         }
+        if self.trying.is_empty() {
+            self.trying = Vec::new();
+        }
     }
 
     /// Its port has taken this login not long ago: it is right here, whatever is refused elsewhere.
@@ -197,6 +200,8 @@ impl Host {
     pub(super) fn accept(&mut self, login: &Login, at: Duration) {
         self.accepted
             .retain(|(before, _)| before.port != login.port);
+        // Most hosts have one port, and there may be thousands of them.
+        self.accepted.reserve_exact(1);
         self.accepted.push((login.clone(), at));
         self.refused.retain(|Refusal { login: refused, .. }| {
             let is_same = refused.content == login.content || refused.secret == login.secret;

@@ -60,8 +60,8 @@ struct Answer {
 /// What is known of a pair.
 #[derive(Debug, Clone, Default)]
 struct Known {
-    driver: String,
-    finding: Option<Finding>,
+    driver: &'static str,
+    finding: Option<Box<Finding>>,
     /// When the device's clock was read last (time since boot), and what it showed.
     clock: Option<(Duration, Option<DeviceClock>)>,
     readiness: Option<Readiness>,
@@ -116,7 +116,7 @@ impl Prober {
         let row = |(pair, known): (&Pair, &Known)| DeviceRow {
             device: pair.device.clone(),
             node: pair.node.clone(),
-            driver: known.driver.clone(),
+            driver: known.driver.to_owned(),
             reachable: known.reachable,
             identity_verified: known.identity_verified,
             last_success: known.last_success,
@@ -187,7 +187,7 @@ impl Prober {
 impl Known {
     /// What an earlier process has left in the status.
     fn from_status(device: &FenceDevice) -> Self {
-        let driver = device.spec.driver_name().to_owned();
+        let driver = device.spec.driver_name();
         let status = device
             .status
             .as_ref()
@@ -244,7 +244,7 @@ fn extent(device: &FenceDevice, clock_read: Option<Duration>, now: Duration) -> 
 /// How new the Secret has to be for it. Where something is corrected, or somebody asks, it counts at once; a device that was well
 /// is looked at with what another's look has read.
 fn freshness(known: Option<&Known>, extent: Extent) -> Freshness {
-    let finding = known.and_then(|known| known.finding.as_ref());
+    let finding = known.and_then(|known| known.finding.as_deref());
     let is_well = finding.is_some_and(|finding| finding.outcome.is_ok());
     match extent {
         Extent::Needed if is_well => Freshness::Recent,

@@ -336,7 +336,7 @@ impl Task {
         };
         let duplicate = self.prober.devices.duplicate(&pair.device, &pair.node);
         let judgement = judge::judge(device, &finding, duplicate.as_deref());
-        device.spec.driver_name().clone_into(&mut known.driver);
+        known.driver = device.spec.driver_name();
         known.readiness = Some(judgement.readiness());
         known.reachable = holds(judgement.reachable.status);
         if let Some(identity) = &judgement.identity {
@@ -345,7 +345,7 @@ impl Task {
         if well {
             known.last_success = Some(at);
         }
-        known.finding = Some(finding);
+        known.finding = Some(Box::new(finding));
         self.writer.mark(&pair.device, now, patience(device));
         if well { Ended::Well } else { Ended::Failed }
     }
@@ -366,15 +366,15 @@ fn is_ready(node: &SlimNode) -> bool {
 }
 
 /// Only what a judgement needs: thousands of these are kept.
-fn essence(node: NodeView) -> NodeView {
-    let conditions = node.conditions.into_iter();
+fn essence(mut node: NodeView) -> NodeView {
+    node.conditions
+        .retain(|condition| condition.kind == "Ready");
+    // It would keep the room of all of them.
+    node.conditions.shrink_to_fit();
     NodeView {
         labels: Default::default(),
         annotation_keys: Vec::new(),
         taints: Vec::new(),
-        conditions: conditions
-            .filter(|condition| condition.kind == "Ready")
-            .collect(),
         ..node
     }
 }

@@ -174,7 +174,7 @@ impl Writer {
             (!finding.trimmed_keys.is_empty()).then(|| finding.trimmed_keys.join(" and "))
         });
         let rows = nodes.iter().map(|(pair, fenced, duplicate, known)| {
-            let finding = known.and_then(|known| known.finding.as_ref());
+            let finding = known.and_then(|known| known.finding.as_deref());
             Row {
                 node: &pair.node,
                 finding,

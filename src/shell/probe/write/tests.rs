@@ -70,7 +70,7 @@ async fn a_newline_at_the_end_of_a_secret_s_value_is_told_once() {
         trimmed_keys: vec!["password"],
     };
     let known = Known {
-        finding: Some(finding),
+        finding: Some(Box::new(finding)),
         ..Known::default()
     };
     writer.prober.known().insert(pair.clone(), known);

@@ -9,7 +9,7 @@ use crate::shell::probe::{Known, freshness};
 #[test]
 fn a_look_reads_the_secret_anew_unless_all_was_well() {
     let of = |outcome| Known {
-        finding: Some(found(node("w1", OURS, "True"), outcome)),
+        finding: Some(Box::new(found(node("w1", OURS, "True"), outcome))),
         ..Known::default()
     };
     let (well, silent) = (of(answer(OURS)), of(Err(silence())));
