@@ -44,7 +44,7 @@ pub struct Level {
     pub attempts_max: u32,
     /// Pause between two tries.
     pub retry_period: Duration,
-    /// How long one try of the level may take.
+    /// How long the level may take as a whole, its tries and the pauses between them.
     pub timeout: Duration,
     /// The devices that serve this node; a level without any is passed over.
     pub devices: Vec<Device>,
@@ -207,6 +207,8 @@ pub struct Memory {
     pub level: usize,
     /// Tries of this level that failed.
     pub failures: u32,
+    /// When its first try was begun (time since boot); none: it has not been tried since its turn came.
+    pub level_since: Option<Duration>,
     /// Times that every level has been tried in vain.
     pub rounds: u32,
     /// Not to try again before (time since boot).
@@ -356,6 +358,8 @@ pub struct Evidence {
     pub lease_renew_time: String,
     /// The kubelet's last report ([`super::observed::NodeView::last_report`]).
     pub last_report: String,
+    /// Name of the level whose devices gave them.
+    pub level: String,
     /// Readings per device.
     pub readings: Vec<DeviceReadings>,
 }
@@ -398,6 +402,8 @@ pub enum Effect {
         order: DeviceOrder,
         /// Index of the level in the settings.
         level: usize,
+        /// How long it may take.
+        limit: Duration,
         /// To be given back with the answer.
         number: u64,
     },

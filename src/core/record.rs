@@ -204,6 +204,22 @@ pub fn outcome(status: &mut NodeFenceStatus, attempt: &Attempt, wall_now: Timest
     }
 }
 
+/// Takes over the off commands that another process has written into the record. What became of `own` this process knows better.
+pub fn share(status: &mut NodeFenceStatus, live: NodeFenceStatus, own: Option<&Attempt>) {
+    let known = std::mem::replace(&mut status.attempts, live.attempts);
+    for attempt in known {
+        let is_own = own.is_some_and(|own| attempt.id.as_deref() == Some(own.id.as_str()));
+        let mut records = status.attempts.iter_mut();
+        let same = records.find(|it| (&it.id, &it.device) == (&attempt.id, &attempt.device));
+        match same {
+            Some(same) if is_own => *same = attempt,
+            Some(_) => {}
+            None => status.attempts.push(attempt),
+        }
+    }
+    status.attempt_count = status.attempt_count.max(live.attempt_count);
+}
+
 /// Writes the evidence down: the facts that the proof rests on.
 pub fn evidence(
     status: &mut NodeFenceStatus,
@@ -212,7 +228,7 @@ pub fn evidence(
     now: Duration,
     wall_now: Timestamp,
 ) {
-    let level = memory.attempt.as_ref().map(|attempt| attempt.level.clone());
+    status.current_level = Some(evidence.level.clone());
     let readings = evidence.readings.iter().flat_map(|device| {
         let skipped = device.readings.len().saturating_sub(READINGS_KEPT);
         device
@@ -221,7 +237,7 @@ pub fn evidence(
             .skip(skipped)
             .map(|reading| EvidenceReading {
                 device: device.device.clone(),
-                level: level.clone(),
+                level: Some(evidence.level.clone()),
                 power_state: reading.state,
                 raw: reading.raw.clone(),
                 system_uuid: reading.identity.system_uuid.clone(),
@@ -463,6 +479,63 @@ mod tests {
         assert_eq!(ids.len(), ATTEMPTS_KEPT);
         assert_eq!((ids[0], ids[1]), ("n1-0", "n1-52"));
         assert!(read(&status, Timestamp::UNIX_EPOCH).unresolved);
+    }
+
+    /// S23: what another process has sent is in the record for good; what became of the own command this process knows better.
+    #[test]
+    fn the_commands_of_two_processes_stand_side_by_side() {
+        let (mut ours, mut theirs) = (NodeFenceStatus::default(), NodeFenceStatus::default());
+        let (mut own, mut other) = (attempt(), attempt());
+        other.id = "n2-1".to_owned();
+        let (timeout, at) = (Duration::from_secs(1), Timestamp::UNIX_EPOCH);
+        for status in [&mut ours, &mut theirs] {
+            intent(status, &own, timeout, at);
+        }
+        intent(&mut theirs, &other, timeout, at);
+        own.results.insert("bmc".to_owned(), OffResult::AlreadyOff);
+        outcome(&mut ours, &own, at);
+        share(&mut ours, theirs.clone(), Some(&own));
+        let result = |attempt: &AttemptRecord| (attempt.id.clone(), attempt.result);
+        let shared: Vec<_> = ours.attempts.iter().map(result).collect();
+        let id = |attempt: &Attempt| Some(attempt.id.clone());
+        let succeeded = Some(AttemptResult::Succeeded);
+        assert_eq!(shared, [(id(&own), succeeded), (id(&other), None)]);
+        assert_eq!(ours.attempt_count, Some(2));
+        // The other process writes what became of its own.
+        other
+            .results
+            .insert("bmc".to_owned(), OffResult::AlreadyOff);
+        outcome(&mut theirs, &other, at);
+        share(&mut ours, theirs, Some(&own));
+        assert!(!read(&ours, at).unresolved);
+    }
+
+    /// Who reads the record sees by which level the machine was proven down, whatever the mode, and how long each answer took.
+    #[test]
+    fn the_evidence_names_its_level_and_the_time_of_each_answer() {
+        let mut readings = crate::core::fixtures::off_readings();
+        for reading in &mut readings[0].readings {
+            reading.answered = reading.asked + Duration::from_millis(7);
+        }
+        let proven = Evidence {
+            claim: "fence-n1".to_owned(),
+            node_uid: "uid-1".to_owned(),
+            boot_id: "boot-1".to_owned(),
+            lease_renew_time: String::new(),
+            last_report: String::new(),
+            level: "outlets".to_owned(),
+            readings,
+        };
+        let mut status = NodeFenceStatus::default();
+        let at = Timestamp::UNIX_EPOCH;
+        evidence(&mut status, &proven, &Memory::default(), Duration::ZERO, at);
+        assert_eq!(status.current_level.as_deref(), Some("outlets"));
+        let readings = status.evidence.expect("evidence").readings;
+        assert!(!readings.is_empty());
+        for reading in readings {
+            assert_eq!(reading.level.as_deref(), Some("outlets"));
+            assert_eq!(reading.round_trip_millis, 7);
+        }
     }
 
     /// S23: the answer to the command closes nothing, what is read after it does; and not again with each round.

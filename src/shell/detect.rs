@@ -12,6 +12,7 @@ use super::events::{Note, node_reference};
 use super::observe;
 use super::slim::SlimNode;
 use crate::api::fence::NodeFence;
+use crate::api::fence_status::Evidence;
 use crate::api::policy::{NodeFencingPolicy, UnhealthyCondition};
 use crate::api::settings::FenceMode;
 use crate::clock;
@@ -479,12 +480,24 @@ pub(super) fn now() -> Now {
 /// kubelet is silent. A machine that reports anything in the boot that was fenced never went down (S22), and is fenced again.
 fn was_cleared(fences: &[NodeFence], node: &NodeView) -> bool {
     let reported: Option<Timestamp> = node.last_report().parse().ok();
+    let unready = node.condition("Ready").filter(|it| it.status != "True");
+    let unready_since: Option<Timestamp> = unready.and_then(|it| it.transition.parse().ok());
     let is_all_that_was_heard = |fence: &NodeFence| {
         let status = fence.status.as_ref();
         let evidence = status.and_then(|status| status.evidence.as_ref());
-        evidence.is_some_and(|it| it.node_uid == node.uid && it.ready_heartbeat_time == reported)
+        let is_last = |evidence: &Evidence| match evidence.ready_heartbeat_time {
+            Some(last) => reported == Some(last),
+            // The record of an operator, or of a CRD, that does not keep it: then it is enough that Ready has not changed since the end.
+            None => {
+                let ended = status.and_then(|status| status.completion_time);
+                unready_since
+                    .zip(ended)
+                    .is_some_and(|(since, ended)| since <= ended)
+            }
+        };
+        evidence.is_some_and(|it| it.node_uid == node.uid && is_last(it))
     };
-    taint::is_quarantined(node) && reported.is_some() && fences.iter().any(is_all_that_was_heard)
+    taint::is_quarantined(node) && fences.iter().any(is_all_that_was_heard)
 }
 
 #[cfg(test)]

@@ -37,6 +37,8 @@ pub struct Job {
     pub order: DeviceOrder,
     /// With which devices.
     pub level: Level,
+    /// For how long at most.
+    pub limit: Duration,
     /// The incident's settings.
     pub settings: Settings,
     /// The claim under which a command may be sent.
@@ -169,13 +171,10 @@ async fn off(
     attempt: &Attempt,
 ) -> (String, OffResult) {
     let started = clock::since_boot();
-    let result = match timeout(job.level.timeout, command(context, job, device)).await {
+    let result = match timeout(job.limit, command(context, job, device)).await {
         Ok(result) => result,
         // What was under way when time ran out may have been sent.
-        Err(_) => OffResult::Unknown(format!(
-            "no answer within {} s",
-            job.level.timeout.as_secs()
-        )),
+        Err(_) => OffResult::Unknown(format!("no answer within {} s", job.limit.as_secs())),
     };
     let took = clock::since_boot().saturating_sub(started);
     let driver = context.caches.driver_of(&device.name);

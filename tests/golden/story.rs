@@ -183,10 +183,11 @@ fn set(settings: &mut Settings, line: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// `level NAME: a + b` (both) or `level NAME: a | b` (either), with `, N attempts`.
+/// `level NAME: a + b` (both) or `level NAME: a | b` (either), with `, N attempts`, with `, Ns` in all.
 fn level(settings: &mut Settings, text: &str) -> Result<(), String> {
     let (name, rest) = text.split_once(": ").ok_or("no `: `")?;
-    let (devices, attempts) = rest.split_once(", ").unwrap_or((rest, "3 attempts"));
+    let (devices, limits) = rest.split_once(", ").unwrap_or((rest, "3 attempts"));
+    let (attempts, timeout) = limits.split_once(", ").unwrap_or((limits, "120s"));
     let attempts = attempts
         .split(' ')
         .next()
@@ -204,7 +205,7 @@ fn level(settings: &mut Settings, text: &str) -> Result<(), String> {
         require,
         attempts_max: attempts.ok_or("no number of attempts")?,
         retry_period: Duration::from_secs(5),
-        timeout: Duration::from_secs(120),
+        timeout: seconds(timeout)?,
         devices: names.map(World::device).collect(),
     };
     if settings

@@ -14,18 +14,16 @@ use super::super::stage::Stage;
 use super::super::taint;
 use super::ending::broken;
 use super::level::{
-    current_level, fail, heed_word, in_trouble, judge_level, lost_device, names, new_attempt,
-    note_devices, order,
+    CONTRADICTION, contradicted, current_level, fail, heed_word, in_trouble, judge_level,
+    lost_device, names, new_attempt, note_devices, order,
 };
 use super::prove::prove;
-use super::{Moment, act, poll, wait};
+use super::{Moment, act, poll, rival_until, wait};
 use crate::api::settings::FenceMode;
 use std::time::Duration;
 
 /// From the end of the policy's wait to the first look under the claim.
 const FIRST_LOOK_MAX: Duration = Duration::from_secs(1);
-/// How long another process is left alone with a claim that it has taken from this one.
-const RIVAL_PAUSE: Duration = Duration::from_secs(30);
 
 pub(super) fn step(
     s: &Settings,
@@ -36,6 +34,10 @@ pub(super) fn step(
     t: &Moment,
 ) -> Decision {
     if let Some((stage, words)) = why_abort(s, m, node) {
+        if m.ending.is_none() && lives(s, m, node) && !after_off(m).is_empty() {
+            m.alarm = Some(CONTRADICTION);
+            m.last_failure = Some(words.clone());
+        }
         return abort(m, node, claim, stage, words);
     }
     match &mut m.claim {
@@ -108,17 +110,12 @@ fn why_abort(s: &Settings, m: &Memory, node: &NodeView) -> Option<(Stage, String
             format!("Node {} is Ready again{}", node.name, after_off(m)),
         ));
     }
-    let claimed_boot = m
-        .claim
-        .as_ref()
-        .map(|held| held.boot_id.as_str())
-        .or(s.boot_id.as_deref());
-    if claimed_boot.is_some_and(|boot| boot != node.boot_id) {
+    if has_booted(s, m, node) {
         let words = format!(
-            "Node {} has booted anew{}: its boot ID is {}",
+            "Node {} has booted anew: its boot ID is {}{}",
             node.name,
-            after_off(m),
-            node.boot_id
+            node.boot_id,
+            after_off(m)
         );
         return Some((Stage::Aborted, words));
     }
@@ -134,6 +131,18 @@ fn why_abort(s: &Settings, m: &Memory, node: &NodeView) -> Option<(Stage, String
     s.stop
         .as_ref()
         .map(|reason| (Stage::Aborted, reason.clone()))
+}
+
+/// The kubelet has reported since the claim.
+fn lives(s: &Settings, m: &Memory, node: &NodeView) -> bool {
+    node.ready() == Ready::True || has_booted(s, m, node)
+}
+
+/// Since it was claimed.
+fn has_booted(s: &Settings, m: &Memory, node: &NodeView) -> bool {
+    let claimed = m.claim.as_ref().map(|held| held.boot_id.as_str());
+    let claimed = claimed.or(s.boot_id.as_deref());
+    claimed.is_some_and(|boot| boot != node.boot_id)
 }
 
 /// S22: life after an off command means a device that lies or is wired to another machine.
@@ -165,7 +174,8 @@ pub(super) fn abort(
             format!("{words}; waits for the device before the claim goes"),
         );
     }
-    drop_claim(m, node, claim, words)
+    let decision = drop_claim(m, node, claim, words);
+    contradicted(m, decision)
 }
 
 /// Somebody else has put the node out of service under our claim: it is theirs from now on, so the claim goes (S8). The
@@ -206,9 +216,7 @@ fn take_over(
     t: &Moment,
 ) -> Decision {
     if m.claim.as_ref().is_some_and(|held| held.seen) {
-        // Not all at the same moment.
-        let jitter = u64::from(t.nonce.as_bytes().first().copied().unwrap_or_default() % 16);
-        m.rival_until = Some(t.now + RIVAL_PAUSE + Duration::from_secs(jitter));
+        m.rival_until = Some(rival_until(t));
         m.forget_claim(t.now + s.late_effect);
     }
     if let Some(until) = m.rival_until.filter(|until| t.now < *until) {
@@ -353,7 +361,7 @@ fn power_off(s: &Settings, m: &mut Memory, level: &Level, t: &Moment) -> Option<
         Some(attempt) if attempt.results.is_empty() => {
             let off = DeviceOrder::Off(attempt.clone());
             let words = format!("turns the machine off by {}", names(level));
-            Some(act(order(m, off), Stage::Fencing, words))
+            Some(act(order(s, m, off, t.now), Stage::Fencing, words))
         }
         Some(attempt) => {
             let sent = judge_level(level, |device| match attempt.results.get(&device.name) {

@@ -12,6 +12,10 @@ use std::time::Duration;
 
 /// Escalation: every level has been tried in vain.
 pub(super) const DEVICE_FAILED: &str = "DeviceFailed";
+/// Escalation: a device took the machine for off, or turned it off, and it lives (S22).
+pub(super) const CONTRADICTION: &str = "FenceContradiction";
+/// A device has this long to answer, however little time its level has left.
+const ORDER_MIN: Duration = Duration::from_secs(10);
 /// Longest pause between two rounds over all levels.
 pub(super) const ROUND_PAUSE_MAX: Duration = Duration::from_secs(30);
 
@@ -25,8 +29,7 @@ pub(super) fn heed_word(s: &Settings, m: &mut Memory, now: Duration) {
     if let Some(index) = s.levels.iter().position(Level::is_manual) {
         m.word_heeded = true;
         m.retry_at = None;
-        m.failures = 0;
-        m.level = index;
+        turn_to(m, index);
         m.sights.clear();
     }
 }
@@ -46,20 +49,52 @@ pub(super) fn new_attempt(s: &Settings, m: &mut Memory, level: &Level, t: &Momen
     m.attempt.insert(attempt).clone()
 }
 
-/// Device work with the level that is tried now.
-pub(super) fn order(m: &mut Memory, order: DeviceOrder) -> Effect {
+/// Device work with the level that is tried now, for as long as the level may still take.
+pub(super) fn order(s: &Settings, m: &mut Memory, order: DeviceOrder, now: Duration) -> Effect {
     m.begin(matches!(order, DeviceOrder::Off(_)));
+    let timeout = s
+        .levels
+        .get(m.level)
+        .map_or(ORDER_MIN, |level| level.timeout);
+    let left = match m.tainted {
+        // It has been successful.
+        true => timeout,
+        false => (*m.level_since.get_or_insert(now) + timeout).saturating_sub(now),
+    };
     Effect::Device {
         order,
         level: m.level,
+        limit: left.max(ORDER_MIN),
         number: m.orders,
     }
+}
+
+/// The level answers well; unless it has failed before, what is waited for now is not its time.
+pub(super) fn not_failed(m: &mut Memory) {
+    if m.failures == 0 {
+        m.level_since = None;
+    }
+}
+
+/// It is this level's turn, from its first try on.
+fn turn_to(m: &mut Memory, level: usize) {
+    m.level = level;
+    m.failures = 0;
+    m.level_since = None;
 }
 
 /// A human is needed, and the tries go on.
 pub(super) fn in_trouble(m: &Memory, decision: Decision) -> Decision {
     match (&m.last_failure, m.alarm) {
         (Some(words), Some(reason)) => decision.escalated(reason, words.clone()),
+        _ => decision,
+    }
+}
+
+/// Whoever is called because a device lies has to look at it, though the incident ends.
+pub(super) fn contradicted(m: &Memory, decision: Decision) -> Decision {
+    match m.alarm {
+        Some(CONTRADICTION) => in_trouble(m, decision),
         _ => decision,
     }
 }
@@ -74,8 +109,7 @@ pub(super) fn current_level(s: &Settings, m: &mut Memory) -> Option<Level> {
             level.is_some_and(|level| is_usable(m, level))
         })?;
     if index != m.level {
-        m.level = index;
-        m.failures = 0;
+        turn_to(m, index);
     }
     s.levels.get(index).cloned()
 }
@@ -115,7 +149,7 @@ pub(super) fn lost_device(m: &Memory, level: &Level) -> Option<String> {
     })
 }
 
-/// A try has failed: again after a pause, then the next level, then a longer pause and all of them again. From then on a
+/// A try has failed: again after a pause, then, after its last try or its whole time, the next level, then a longer pause and all of them again. From then on a
 /// human is called.
 pub(super) fn fail(s: &Settings, m: &mut Memory, words: String, now: Duration) {
     m.failures += 1;
@@ -125,8 +159,10 @@ pub(super) fn fail(s: &Settings, m: &mut Memory, words: String, now: Duration) {
     };
     m.level_failures.insert(level.name.clone(), words);
     let mut pause = level.retry_period;
-    if m.failures >= level.attempts_max {
-        m.failures = 0;
+    let is_late = m
+        .level_since
+        .is_some_and(|since| now.saturating_sub(since) >= level.timeout);
+    if m.failures >= level.attempts_max || is_late {
         let usable: Vec<usize> = (0..s.levels.len())
             .filter(|index| {
                 let level = s.levels.get(*index);
@@ -135,11 +171,11 @@ pub(super) fn fail(s: &Settings, m: &mut Memory, words: String, now: Duration) {
             .collect();
         match usable.iter().find(|index| **index > m.level) {
             Some(next) => {
-                m.level = *next;
+                turn_to(m, *next);
                 pause = Duration::ZERO;
             }
             None => {
-                m.level = usable.first().copied().unwrap_or(0);
+                turn_to(m, usable.first().copied().unwrap_or(0));
                 m.rounds = m.rounds.saturating_add(1);
             }
         }

@@ -14,7 +14,7 @@ use super::super::stage::Stage;
 use super::super::taint;
 use super::super::word::{self, heard};
 use super::claimed::{abort, drop_claim, failed, try_again};
-use super::level::{fail, in_trouble, names, order, unresolved};
+use super::level::{CONTRADICTION, fail, in_trouble, names, order, unresolved};
 use super::{Moment, act, poll, wait};
 use crate::api::settings::{FenceMode, PodDeletion, RecoveryStrategy};
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub(super) fn prove(
         );
         let window = verification(s, m, node, level).window;
         let confirm = DeviceOrder::Confirm { window };
-        return act(order(m, confirm), Stage::Verifying, words);
+        return act(order(s, m, confirm, t.now), Stage::Verifying, words);
     };
     let (Some(held), Some(quiesced), Some(lease_before)) =
         (&m.claim, m.quiesce.since, &m.lease_before)
@@ -158,7 +158,7 @@ fn contradiction(
         .until(t.now);
     }
     m.last_failure = Some(words.clone());
-    m.alarm = Some("FenceContradiction");
+    m.alarm = Some(CONTRADICTION);
     m.retry_at = Some(t.now + Duration::from_secs(30));
     let claim = node.claim().unwrap_or_default().to_owned();
     let decision = match s.mode {
@@ -246,6 +246,7 @@ fn use_proof(
         return decision;
     }
     m.failures = 0;
+    m.level_since = None;
     m.rounds = 0;
     m.last_failure = None;
     m.level_failures.clear();
@@ -257,6 +258,10 @@ fn use_proof(
             boot_id: node.boot_id.clone(),
             lease_renew_time,
             last_report: node.last_report().to_owned(),
+            level: s
+                .levels
+                .get(m.level)
+                .map_or_else(String::new, |level| level.name.clone()),
             readings: m.readings.clone().unwrap_or_default(),
         };
         let words = format!("Node {} is proven down: the evidence is stored", node.name);

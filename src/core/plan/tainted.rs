@@ -15,7 +15,8 @@ use super::super::stage::Stage;
 use super::super::taint;
 use super::claimed::forget_other_devices;
 use super::level::{
-    against, answer, current_level, judge_level, lost_device, names, new_attempt, order, state_word,
+    CONTRADICTION, against, answer, current_level, judge_level, lost_device, names, new_attempt,
+    order, state_word,
 };
 use super::{Moment, act, close, poll, wait};
 use crate::api::settings::{FenceMode, ReleaseMode};
@@ -80,11 +81,12 @@ pub(super) fn step(
         (None, None) => release(s, m, node, claim, level.as_ref(), o, t),
     };
     if never_went_down(node, fenced_boot) {
+        let said = level.as_ref().map_or("its device".to_owned(), names);
         let words = format!(
-            "Node {} is Ready with the boot ID it was fenced with ({}): it never went down, its device lies or is wired to another machine; the taint stays, check the volumes' data",
+            "Node {} is Ready with the boot ID it was fenced with ({}): it never went down, {said} lies or is wired to another machine; the taint stays, check the volumes' data",
             node.name, node.boot_id
         );
-        return decision.escalated("FenceContradiction", words);
+        return decision.escalated(CONTRADICTION, words);
     }
     match regressed(s, m) {
         Some(words) if !new_boot => decision.escalated("FenceRegressed", words),
@@ -244,7 +246,7 @@ fn watch_power(
     }
     forget_other_devices(m, level, t.now + s.late_effect);
     if let Some(attempt) = m.attempt.clone()
-        && let Some(decision) = turn_off_again(m, level, attempt, t)
+        && let Some(decision) = turn_off_again(s, m, level, attempt, t)
     {
         return Some(decision);
     }
@@ -270,7 +272,7 @@ fn watch_power(
         m.reoffs += 1;
         let attempt = new_attempt(s, m, level, t);
         m.reoff_settles_at = None;
-        return turn_off_again(m, level, attempt, t);
+        return turn_off_again(s, m, level, attempt, t);
     }
     // When a reading was asked for, or when it was known that there is none.
     let asked = |sight: &Sight| match &sight.reading {
@@ -295,11 +297,18 @@ fn watch_power(
         m.level = (m.level + 1) % s.levels.len();
     }
     let words = format!("reads the power from {}", names(level));
-    Some(act(order(m, DeviceOrder::Look), stage(m), words))
+    let look = order(s, m, DeviceOrder::Look, t.now);
+    Some(act(look, stage(m), words))
 }
 
 /// Intent, command, and then looking again: the command is remembered until the looks have shown what became of it (S23).
-fn turn_off_again(m: &mut Memory, level: &Level, attempt: Attempt, t: &Moment) -> Option<Decision> {
+fn turn_off_again(
+    s: &Settings,
+    m: &mut Memory,
+    level: &Level,
+    attempt: Attempt,
+    t: &Moment,
+) -> Option<Decision> {
     if !attempt.recorded {
         let words = format!(
             "the machine came back while its volumes were detaching: off again ({})",
@@ -310,7 +319,7 @@ fn turn_off_again(m: &mut Memory, level: &Level, attempt: Attempt, t: &Moment) -
     if attempt.results.is_empty() {
         let words = format!("turns the machine off again by {}", names(level));
         let off = DeviceOrder::Off(attempt);
-        return Some(act(order(m, off), stage(m), words));
+        return Some(act(order(s, m, off, t.now), stage(m), words));
     }
     if m.reoff_settles_at.is_none() {
         // A machine takes a moment to go down: looked at sooner, it would use up the next command too. The first is older than the taint.

@@ -15,7 +15,7 @@ use super::super::word;
 use super::ending::ended;
 use super::level::{
     DEVICE_FAILED, Failure, ROUND_PAUSE_MAX, against, answer, current_level, fail, heed_word,
-    in_trouble, judge_level, names, note_devices, order, state_word,
+    in_trouble, judge_level, names, not_failed, note_devices, order, state_word,
 };
 use super::{Moment, act, close, wait};
 use crate::api::settings::{ApprovalTimeout, FenceMode};
@@ -202,7 +202,7 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
         m.word_refuted = Some(words);
     }
     if m.sights.is_empty() || t.now.saturating_sub(m.looked_at) > SIGHT_LIFE {
-        let asks = look(m, &level);
+        let asks = look(s, m, &level, t.now);
         return in_trouble(m, asks);
     }
     m.checked = false;
@@ -210,6 +210,7 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
         Ok(()) => seen_through(s, m, node, &level, o, t),
         Err(Unusable::StillOn(words)) => {
             m.sights.clear();
+            not_failed(m);
             let again = next_try(s, t.now + LOOK_PERIOD, t.now);
             m.retry_at = Some(again);
             m.last_failure = Some(words.clone());
@@ -246,6 +247,7 @@ fn seen_through(
         m.level_failures.remove(&level.name);
         m.alarm = None;
     }
+    not_failed(m);
     let decide_at = s.not_before.saturating_sub(CLAIM_AHEAD);
     if o.hold.is_none() && t.now < decide_at {
         let words = format!(
@@ -272,9 +274,9 @@ fn next_try(s: &Settings, at: Duration, now: Duration) -> Duration {
     }
 }
 
-fn look(m: &mut Memory, level: &Level) -> Decision {
+fn look(s: &Settings, m: &mut Memory, level: &Level, now: Duration) -> Decision {
     let words = format!("asks {} of level {}", names(level), level.name);
-    act(order(m, DeviceOrder::Look), Stage::Checking, words)
+    act(order(s, m, DeviceOrder::Look, now), Stage::Checking, words)
 }
 
 fn claim(s: &Settings, m: &mut Memory, node: &NodeView, level: &Level, t: &Moment) -> Decision {

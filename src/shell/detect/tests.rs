@@ -246,8 +246,14 @@ async fn a_machine_that_was_proven_down_in_this_boot_is_not_fenced_twice() {
             1,
         ),
         (
-            "nobody knows when it reported",
-            down("boot-1", before, None),
+            "nobody kept when it reported, and Ready is as it was at the end",
+            down("boot-1", before, Some(after)),
+            vec![proven("uid-1", None)],
+            0,
+        ),
+        (
+            "nobody kept when it reported, and Ready has changed since",
+            down("boot-1", after, None),
             vec![proven("uid-1", None)],
             1,
         ),

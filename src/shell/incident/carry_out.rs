@@ -38,8 +38,9 @@ impl Round<'_> {
             Effect::Device {
                 order,
                 level,
+                limit,
                 number,
-            } => return self.hand_out(settings, order, level, number),
+            } => return self.hand_out(settings, order, (level, limit), number),
             Effect::Claim(patch) => self.claim(settings, patch).await,
             Effect::DropClaim(patch) => self.drop_claim(patch).await,
             Effect::Taint(patch) => self.taint(patch).await,
@@ -223,7 +224,7 @@ impl Round<'_> {
         &mut self,
         settings: &Settings,
         order: DeviceOrder,
-        level: usize,
+        (level, limit): (usize, Duration),
         number: u64,
     ) -> Next {
         let (answers, name) = (self.incident.answers.clone(), settings.fence.clone());
@@ -241,6 +242,7 @@ impl Round<'_> {
         let job = Job {
             order,
             level,
+            limit,
             settings: settings.clone(),
             claim: self.incident.memory.claim.clone(),
             early: self.incident.early.take(),

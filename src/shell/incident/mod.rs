@@ -21,7 +21,7 @@ use crate::core::record;
 use crate::core::stage::Stage;
 use kube::ResourceExt;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
@@ -38,7 +38,11 @@ const LOOK_AGAIN_MAX: Duration = Duration::from_secs(30);
 
 /// The open incidents of this process.
 #[derive(Default)]
-pub struct Incidents(Mutex<BTreeMap<String, (Uid, Shared)>>);
+pub struct Incidents {
+    open: Mutex<BTreeMap<String, (Uid, Shared)>>,
+    /// Until when another process is left alone with an incident that this one begins anew (time since boot).
+    rivals: Mutex<BTreeMap<String, Duration>>,
+}
 
 /// `metadata.uid` of a NodeFence.
 type Uid = String;
@@ -94,7 +98,7 @@ impl Drop for Incident {
 impl Incidents {
     /// By name, and only if it still is the NodeFence of that uid.
     fn get(&self, fence: &NodeFence) -> Option<Shared> {
-        let incidents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let incidents = self.open();
         let (uid, incident) = incidents.get(&fence.name_any())?;
         (Some(uid) == fence.metadata.uid.as_ref()).then(|| incident.clone())
     }
@@ -104,7 +108,10 @@ impl Incidents {
         let moments = Moments::of(&fence, now());
         let stored = Stored::from(fence);
         let incident = Arc::new(tokio::sync::Mutex::new(Incident {
-            memory: Memory::default(),
+            memory: Memory {
+                rival_until: self.rivals().remove(&name),
+                ..Memory::default()
+            },
             record: record::read(&stored.status, clock::wall()),
             moments,
             status: stored.status.clone(),
@@ -116,27 +123,29 @@ impl Incidents {
             told: None,
             is_approved: false,
         }));
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(name, (uid, incident.clone()));
+        self.open().insert(name, (uid, incident.clone()));
         incident
     }
 
-    /// Another process has taken the incident over: what this one remembers of it is void.
-    fn forget(&self, fence: &str) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(fence);
+    /// Another process has taken the incident over: what this one remembers of it is void, but for how long the other is left alone.
+    fn forget(&self, fence: &str, rival_until: Option<Duration>) {
+        self.open().remove(fence);
+        let until = rival_until.map(|until| (fence.to_owned(), until));
+        self.rivals().extend(until);
+    }
+
+    fn open(&self) -> MutexGuard<'_, BTreeMap<String, (Uid, Shared)>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn rivals(&self) -> MutexGuard<'_, BTreeMap<String, Duration>> {
+        self.rivals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The NodeFence has ended or was deleted: its jobs are dropped, its place in the budget is free.
     pub fn end(&self, context: &Context, fence: &str) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(fence);
+        self.open().remove(fence);
+        self.rivals().remove(fence);
         context.brakes.end(fence);
         context.board.end(fence);
     }
@@ -186,7 +195,7 @@ pub async fn run(
                 return None;
             }
             Next::Anew => {
-                incidents.forget(&fence.name_any());
+                incidents.forget(&fence.name_any(), incident.memory.rival_until);
                 return Some(AGAIN);
             }
         }

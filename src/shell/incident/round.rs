@@ -28,15 +28,15 @@ const READ_AHEAD_LIFE: Duration = Duration::from_millis(100);
 impl Round<'_> {
     /// One round.
     pub(super) async fn step(&mut self) -> Next {
-        if self.incident.stored.behind
-            && let Some(next) = self.catch_up().await
-        {
-            return next;
-        }
         let Some(nonce) = nonce() else {
             tracing::error!(fence = %self.fence.name_any(), "the system gives no random bytes: no claim can be told apart from another; tries again");
             return Next::Wait(Duration::from_secs(1));
         };
+        if self.incident.stored.behind
+            && let Some(next) = self.catch_up(&nonce).await
+        {
+            return next;
+        }
         // Taken before anything is read: what is judged is a Node that was read after the last reading.
         let answers = self.answers();
         let reads = match self.read_ahead(&answers, clock::since_boot()) {
@@ -107,7 +107,7 @@ impl Round<'_> {
 
     /// A write was refused for its version. The record of a process that took the incident over is its own, and a command of it that may
     /// still land is not forgotten (S23); anything else that somebody wrote there is no input, and what this process knows is written again.
-    async fn catch_up(&mut self) -> Option<Next> {
+    async fn catch_up(&mut self, nonce: &str) -> Option<Next> {
         let live = match observe::fence(self.context, &self.fence.name_any()).await {
             Seen::Present(live) => live,
             Seen::Absent => return Some(Next::Ended),
@@ -119,31 +119,57 @@ impl Round<'_> {
             claim_of(Some(&self.incident.status)),
             claim_of(Some(&self.incident.stored.status)),
         ];
-        if live.is_ended() || (theirs.is_some() && !ours.contains(&theirs)) {
-            return Some(Next::Anew);
-        }
-        // Under one taint that both see to, each would begin anew with every off of the other, and count its own from none.
+        let is_taken = theirs.is_some() && !ours.contains(&theirs);
         let is_tainted = self.incident.memory.tainted;
-        if !is_tainted && live.status.iter().any(|it| self.is_news(it)) {
+        let is_news = live.status.iter().any(|it| self.is_news(it));
+        if live.is_ended() || is_taken || (is_news && !is_tainted) {
+            // Whoever wrote it lives, and is left alone with it for a while.
+            let moment = Moment {
+                now: clock::since_boot(),
+                nonce: nonce.to_owned(),
+            };
+            self.incident.memory.rival_until = Some(plan::rival_until(&moment));
             return Some(Next::Anew);
         }
-        self.incident.stored = Stored::from(live);
+        self.share(live);
         None
     }
 
-    /// Does the record name a command that this process knows nothing of?
+    /// Does the record name a command that this process knows nothing of, or refuse a human's word that it would believe?
     fn is_news(&self, live: &NodeFenceStatus) -> bool {
         let own = self.incident.memory.attempt.as_ref().map(|it| &it.id);
-        let known = &self.incident.status.attempts;
-        live.attempts.iter().any(|attempt| {
-            attempt.id.as_ref() != own && !known.iter().any(|it| it.id == attempt.id)
-        })
+        let known = &self.incident.status;
+        let is_refused = |status: &NodeFenceStatus| status.confirmation_refused.is_some();
+        let mut attempts = live.attempts.iter();
+        let is_sent = attempts.any(|attempt| {
+            attempt.id.as_ref() != own && !known.attempts.iter().any(|it| it.id == attempt.id)
+        });
+        is_sent || (is_refused(live) && !is_refused(known))
+    }
+
+    /// Takes the record as it is, with what another process has sent. Under one taint that both see to, nobody begins anew with every off
+    /// of the other and counts its own from none; but what the other's may still do is waited for as after a restart (S23).
+    fn share(&mut self, live: NodeFence) -> bool {
+        let status = live.status.clone().unwrap_or_default();
+        let is_news = self.is_news(&status);
+        if is_news {
+            self.incident.record = record::read(&status, clock::wall());
+            self.incident.memory.record_read = false;
+        }
+        let own = self.incident.memory.attempt.as_ref();
+        record::share(&mut self.incident.status, status, own);
+        self.incident.stored = Stored::from(live);
+        is_news
     }
 
     /// Before this process sees to a taint of another one: what that one has proven and sent, and may still send, stands in the record
     /// alone. Whoever knows an older record begins anew from it (S23), and goes on when it is the one that is known.
-    fn superseded(&self, record: Seen<NodeFence>) -> Option<Next> {
+    fn superseded(&mut self, record: Seen<NodeFence>) -> Option<Next> {
         match record {
+            // It has seen to the taint up to the last check: the other one's commands are all that it asks for.
+            Seen::Present(live) if self.incident.memory.last_check => {
+                self.share(live).then_some(Next::Again)
+            }
             Seen::Present(live) => {
                 let status = live.status.unwrap_or_default();
                 (status != self.incident.stored.status).then_some(Next::Anew)

@@ -101,13 +101,15 @@ async fn a_record_is_written_on_the_version_that_this_process_knows() {
     assert_eq!(versions, ["7", "9"]);
 }
 
-/// S9, S23: the record names a claim or a command that this process never wrote, so another one has taken the incident over.
+/// S9, S21, S23: the record names a claim, a command or the refusal of a word that this process never wrote, so another one has taken the
+/// incident over; and lives, so that its claim is left alone for a while.
 #[tokio::test]
 async fn what_was_known_is_forgotten_once_another_process_has_written_the_record() {
     let records = [
         (json!({}), true),
         (json!({"claim": "fence-x1"}), false),
         (json!({"attempts": [open_attempt()]}), false),
+        (json!({"confirmationRefused": "the BMC reads On"}), false),
     ];
     for (status, is_kept) in records {
         let cluster = cluster(unclaimed()).await;
@@ -117,6 +119,10 @@ async fn what_was_known_is_forgotten_once_another_process_has_written_the_record
         until_refused(&cluster, &context, &incidents, &fence("7")).await;
         let kept = incidents.get(&fence("8")).is_some();
         assert_eq!(kept, is_kept, "{status}");
+        run(&context, &incidents, &fence("8")).await;
+        let incident = incidents.get(&fence("8")).expect("an incident");
+        let rival_until = incident.lock().await.memory.rival_until;
+        assert_eq!(rival_until.is_none(), is_kept, "{status}");
     }
 }
 
@@ -173,6 +179,43 @@ async fn the_taint_of_another_process_is_taken_over_with_its_record() {
             sent(&cluster, PATCH_FENCE),
         );
         assert_eq!(written, (1, vec![]), "the claim alone");
+    }
+}
+
+/// S23: two processes see to one taint. Before this one releases it, and when a write of it has met one of the other, it hears of the
+/// command that the other has sent, keeps it in the record, and waits as long as it may land.
+#[tokio::test]
+async fn before_a_release_the_commands_of_another_process_are_waited_for() {
+    let records = json!({"claim": "fence-n1", "evidence": evidence_under("fence-n1")});
+    for is_behind in [true, false] {
+        let mut node = fake::node();
+        let taints = node["spec"]["taints"].as_array_mut().expect("taints");
+        let out_of_service = "node.kubernetes.io/out-of-service";
+        taints.push(json!({"key": out_of_service, "value": "nodeshutdown", "effect": "NoExecute"}));
+        let cluster = cluster(node).await;
+        cluster.put(FENCE, 200, fence_object("7", records.clone()));
+        let (context, incidents) = (cluster.context(), Incidents::default());
+        let fence = decoded(fence_object("7", records.clone()));
+        run(&context, &incidents, &fence).await;
+        let incident = incidents.get(&fence).expect("an incident");
+        {
+            let mut incident = incident.lock().await;
+            assert!(incident.memory.tainted, "{:?}", cluster.requests());
+            assert_eq!(incident.memory.unresolved_until, None);
+            incident.memory.reoffs = 1;
+            incident.memory.last_check = !is_behind;
+            incident.stored.behind = is_behind;
+        }
+        let mut theirs = records.clone();
+        theirs["attempts"] = json!([open_attempt()]);
+        cluster.put(FENCE, 200, fence_object("8", theirs));
+        run(&context, &incidents, &fence).await;
+        let incident = incident.lock().await;
+        assert!(incident.memory.unresolved_until.is_some(), "{is_behind}");
+        assert_eq!(incident.status.attempts.len(), 1);
+        // It counts its own as before.
+        assert_eq!(incident.memory.reoffs, 1);
+        assert!(sent(&cluster, PATCH_NODE).is_empty());
     }
 }
 
@@ -252,6 +295,7 @@ async fn only_what_was_read_beside_a_write_that_succeeded_is_kept() {
             boot_id: "boot-1".to_owned(),
             lease_renew_time: String::new(),
             last_report: String::new(),
+            level: "level".to_owned(),
             readings: fixtures::off_readings(),
         };
         let now = clock::since_boot();

@@ -50,8 +50,8 @@ pub async fn of_level(
         reads: u32::try_from(job.settings.verification.off_reads_min).unwrap_or(u32::MAX),
         period: job.settings.read_period,
         window,
-        // A window that the core had to lengthen is not cut off by a level's short limit.
-        deadline: job.level.timeout.max(window + LOOK_TIMEOUT),
+        // A window that the core had to lengthen is not cut off by what little time its level has left.
+        deadline: job.limit.max(window + LOOK_TIMEOUT),
     };
     let devices = &job.level.devices;
     let level = &Together::new(job.level.require, devices.len(), plan, Clock::SYSTEM);
@@ -246,8 +246,8 @@ async fn read(
         Some(connected) => connected,
         None => {
             let turn = context.devices.turn(driver.as_ref());
-            let Ok(turn) = timeout(job.level.timeout, turn).await else {
-                let limit = job.level.timeout.as_secs();
+            let Ok(turn) = timeout(job.limit, turn).await else {
+                let limit = job.limit.as_secs();
                 return nothing(format!("another call to it has not ended within {limit} s"));
             };
             (driver.open(), turn)

@@ -107,6 +107,7 @@ impl Lab {
             early: None,
             order,
             level: fixtures::level(),
+            limit: Duration::from_secs(10),
             settings,
             claim: held,
         };
@@ -118,6 +119,7 @@ impl Lab {
             early,
             order,
             level: fixtures::level(),
+            limit: Duration::from_secs(10),
             settings: fixtures::settings(),
             claim: None,
         };
@@ -307,6 +309,7 @@ async fn a_human_s_word_is_looked_at_beside_every_device_of_the_node() {
         early: None,
         order: DeviceOrder::Look,
         level: level.clone(),
+        limit: Duration::from_secs(10),
         settings: fixtures::settings(),
         claim: None,
     };

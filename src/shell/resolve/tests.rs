@@ -85,6 +85,35 @@ async fn a_fence_that_runs_keeps_its_own_mode_and_two_readings_at_least() {
     }
 }
 
+/// Numbers that are nobody's default.
+#[tokio::test]
+async fn the_times_of_a_level_and_of_its_readings_are_those_of_the_policy() {
+    let context = Cluster::new().await.context();
+    let mut fence = fence("PowerOff", 4);
+    let verification =
+        json!({"consecutiveOffReads": 4, "readPeriodSeconds": 7, "lateEffectSeconds": 91});
+    fence.spec.fence.verification = serde_json::from_value(verification).expect("a verification");
+    let level =
+        json!({"name": "odd", "attempts": 9, "retryPeriodSeconds": 17, "timeoutSeconds": 333});
+    fence.spec.fence.levels = vec![serde_json::from_value(level).expect("a level")];
+    let moments = Moments {
+        not_before: Duration::ZERO,
+        word_given: None,
+        word_is_ahead: false,
+    };
+    let devices = (context.devices.as_ref(), &[][..]);
+    let (status, record) = (NodeFenceStatus::default(), Record::default());
+    let settings = settings(&fence, &status, None, None, devices, &record, moments);
+    let seconds = Duration::from_secs;
+    assert_eq!(settings.read_period, seconds(7));
+    assert_eq!(settings.verification.window, seconds(21));
+    assert_eq!(settings.late_effect, seconds(91));
+    let level = &settings.levels[0];
+    assert_eq!(level.attempts_max, 9);
+    assert_eq!(level.retry_period, seconds(17));
+    assert_eq!(level.timeout, seconds(333));
+}
+
 /// A FenceDevice of `worker-1`: `by-hand` is nobody's but a human's.
 fn device(name: &str) -> FenceDevice {
     let driver = match name {

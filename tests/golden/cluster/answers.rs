@@ -2,8 +2,9 @@
 
 use super::{MACHINE, WALL, World};
 use node_fencing_operator::api::settings::FenceMode;
+use node_fencing_operator::core::attempt::OffResult;
 use node_fencing_operator::core::incident::{
-    Device, DeviceOrder, DeviceReply, Level, OffResult, PodList, Reply, Sight,
+    Device, DeviceOrder, DeviceReply, Level, PodList, Reply, Sight,
 };
 use node_fencing_operator::core::proof::DeviceReadings;
 use node_fencing_operator::core::reading::{Identity, PowerState, Reading};
@@ -178,7 +179,6 @@ impl World {
                     Ok(Sight {
                         device: device.name.clone(),
                         reading,
-                        at: self.now,
                     })
                 };
                 let witnesses = self.witnesses(pending);

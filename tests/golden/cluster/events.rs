@@ -66,6 +66,7 @@ impl World {
             boot_id: "boot-1".to_owned(),
             lease_renew_time: String::new(),
             last_report: String::new(),
+            level: "level".to_owned(),
             readings: Vec::new(),
         };
         record::evidence(&mut self.status, &evidence, &self.memory, self.now, WALL);

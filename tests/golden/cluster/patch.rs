@@ -52,6 +52,7 @@ impl World {
                     order,
                     level,
                     number,
+                    ..
                 },
             ) => {
                 let Some(level) = self.settings.levels.get(level).cloned() else {

@@ -53,6 +53,7 @@ async fn read(lab: &Lab, settings: Settings, grace: Duration) -> Read {
         early: None,
         order: DeviceOrder::Look,
         level: settings.levels[0].clone(),
+        limit: Duration::from_secs(10),
         settings,
         claim: None,
     };
@@ -165,6 +166,7 @@ async fn a_look_waits_for_a_device_that_hangs_only_where_all_are_needed() {
             early: None,
             order: DeviceOrder::Look,
             level: settings.levels[0].clone(),
+            limit: Duration::from_secs(10),
             settings: settings.clone(),
             claim: None,
         };
@@ -211,6 +213,7 @@ async fn beside_a_human_s_word_every_device_is_asked_first_and_to_the_end() {
         early: None,
         order: DeviceOrder::Look,
         level: settings.levels[0].clone(),
+        limit: Duration::from_secs(10),
         settings,
         claim: None,
     };
