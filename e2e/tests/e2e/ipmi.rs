@@ -1,10 +1,14 @@
 //! Cases 1, 2, 4 and 8 once more, over IPMI: on the lab's own BMC with suite 17, and on OpenIPMI's, which none of us wrote, with suite 3.
 
 use anyhow::{Context, Result, ensure};
+use e2e::bmc::{Line, Plug};
 use e2e::ipmi::{GuidForm, IpmiBmc, Suite};
 use e2e::ipmi_peers::{Brand, IpmiPeer};
 use e2e::lab::{Lab, Setup};
+use e2e::machine::Power;
+use rustix::process::Signal;
 use serde_json::json;
+use std::sync::Arc;
 
 use super::hung_kubelet::hung_kubelet;
 use super::outage::Outage;
@@ -120,18 +124,60 @@ async fn rack_power_loss_waits_for_the_bmc_over_ipmi() -> Result<()> {
     only_ipmi(&outage.lab)
 }
 
+/// A process that is stopped takes what it is sent and says nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rack_power_loss_waits_for_ipmi_sim() -> Result<()> {
+    let (outage, peers) = Outage::by("ipmi-sim-rack", "PowerOff", impatient(), peers).await?;
+    let peer = of(&outage.lab, &peers, &outage.node)?.process();
+    let set_line = |line| match line {
+        Line::Dark => peer.signal(Signal::STOP),
+        _ => peer.signal(Signal::CONT),
+    };
+    waits_for_the_bmc(&outage, set_line).await?;
+    only_ipmi(&outage.lab)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wrong_machine_is_refused_by_ipmi_sim() -> Result<()> {
+    let (outage, peers) = Outage::by("ipmi-sim-wrong", "PowerOff", json!({}), peers).await?;
+    let own = of(&outage.lab, &peers, &outage.node)?;
+    // At the same address as the one that has ended.
+    let another = async |power: Arc<dyn Power>| {
+        let control_plane = &outage.lab.control_plane;
+        let (guard, logs) = (control_plane.guard(), control_plane.files().directory());
+        let (ip, user) = (own.address().ip(), own.credentials().clone());
+        let peer = IpmiPeer::start(Brand::IpmiSim, ip, power, user, guard, logs).await?;
+        ensure!(peer.address() == own.address());
+        anyhow::Ok(peer)
+    };
+    let swap = async || {
+        own.process().kill()?;
+        another(Arc::new(Plug::new("stranger", STRANGER))).await
+    };
+    let put_right = async |stranger: IpmiPeer| {
+        let switched = stranger.switched();
+        ensure!(switched.is_empty(), "another machine was commanded");
+        stranger.process().kill()?;
+        drop(stranger);
+        another(own.power().clone()).await
+    };
+    is_refused(&outage, swap, put_right).await?;
+    only_ipmi(&outage.lab)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wrong_machine_is_refused_over_ipmi() -> Result<()> {
     let (outage, bmcs) = Outage::by("ipmi-wrong", "PowerOff", json!({}), own).await?;
     let bmc = of(&outage.lab, &bmcs, &outage.node)?;
-    let swap = || {
+    let swap = async || {
         bmc.faults(|faults| {
             faults.uuid = Some(STRANGER.to_owned());
             // In the order of the text, for whoever compares it.
             faults.guid_in_rakp = GuidForm::Rfc4122;
         });
+        Ok(())
     };
-    is_refused(&outage, swap, || {
+    is_refused(&outage, swap, async |()| {
         ensure!(commands(bmc).is_empty(), "another machine was commanded");
         bmc.heal()
     })

@@ -12,8 +12,11 @@ pub const STRANGER: &str = "d1a2b3c4-0e5f-4a6b-8c7d-9e0f1a2b3c4d";
 async fn wrong_machine_is_refused(mode: &str) -> Result<()> {
     let outage = Outage::prepare("wrong-machine", mode, json!({})).await?;
     let bmc = &outage.rig()?.bmc;
-    let swap = || bmc.faults(|faults| faults.uuid = Some(json!(STRANGER)));
-    is_refused(&outage, swap, || {
+    let swap = async || {
+        bmc.faults(|faults| faults.uuid = Some(json!(STRANGER)));
+        Ok(())
+    };
+    is_refused(&outage, swap, async |()| {
         let commands = bmc.power_commands();
         ensure!(
             commands.is_empty(),
@@ -24,17 +27,18 @@ async fn wrong_machine_is_refused(mode: &str) -> Result<()> {
     .await
 }
 
-/// The story, whatever the BMCs are: how the cables are swapped, and put right again if nothing was commanded.
-pub async fn is_refused(
+/// The story, whatever the BMCs are: how the cables are swapped, and put right again if nothing was commanded. What has to last
+/// until the end of the story is handed over.
+pub async fn is_refused<Stranger, Own>(
     outage: &Outage,
-    swap: impl Fn(),
-    put_right: impl Fn() -> Result<()>,
+    swap: impl AsyncFnOnce() -> Result<Stranger>,
+    put_right: impl AsyncFnOnce(Stranger) -> Result<Own>,
 ) -> Result<()> {
     let Outage { lab, node, .. } = outage;
     let rig = outage.rig()?;
 
     // Somebody has swapped two cables since the identity was pinned.
-    swap();
+    let stranger = swap().await?;
     rig.machine.set_power(false);
     let own = rig.machine.system_uuid().to_lowercase();
     let names_both = |words: &str| {
@@ -49,7 +53,7 @@ pub async fn is_refused(
     let told = lab.wait_told(&fence, "IdentityMismatch").await?;
     ensure!(names_both(&told), "the event says `{told}`");
     lab.hands_off().await?;
-    put_right()?;
+    let _own = put_right(stranger).await?;
     lab.workloads
         .wait_running_elsewhere(POD, node, LIMIT)
         .await?;
