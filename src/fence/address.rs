@@ -7,8 +7,10 @@
 //! In an address for a fleet only `${node.name}` is expanded, and only in the host: labels and annotations can be written by a
 //! kubelet and never choose an address.
 
+mod lookup;
 mod rules;
 
+pub use lookup::Lookup;
 pub use rules::AddressRules;
 
 use super::error::printable;

@@ -22,8 +22,8 @@ pub async fn addresses(
 ) -> Result<Vec<SocketAddr>, DeviceError> {
     let found: Vec<SocketAddr> = match address.literal() {
         Some(ip) => vec![SocketAddr::new(ip, address.port)],
-        None => match tokio::net::lookup_host((address.host.as_str(), address.port)).await {
-            Ok(found) => found.take(ADDRESSES_MAX).collect(),
+        None => match rules.lookup().of(&address.host, address.port).await {
+            Ok(found) => found.into_iter().take(ADDRESSES_MAX).collect(),
             Err(error) => {
                 return Err(unreachable(
                     address,

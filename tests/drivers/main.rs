@@ -21,4 +21,5 @@ mod pdu_network;
 mod pdu_snmpd;
 mod power_off;
 mod reads;
+mod redfish;
 mod transport;

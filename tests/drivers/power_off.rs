@@ -34,57 +34,6 @@ async fn an_accepted_command_is_sent_exactly_once_and_hard() {
     }
 }
 
-/// A command that becomes a Task, which is `Running` at the first look and this at the second.
-async fn becoming_a_task(end: &'static str) -> Bmc {
-    const TASK: &str = "/redfish/v1/TaskService/Tasks/1";
-    Bmc::plain(
-        move |request| match (request.method.as_str(), request.path.as_str()) {
-            ("POST", _) => {
-                let location = format!("Location: {TASK}\r\n");
-                Act::Send(reply_with("202 Accepted", &location, ""))
-            }
-            (_, TASK) => {
-                let state = if request.earlier == 2 { "Running" } else { end };
-                let task =
-                    format!(r#"{{"TaskState":"{state}","Messages":[{{"Message":"no power"}}]}}"#);
-                Act::Send(reply("200 OK", &task))
-            }
-            _ => Act::Send(reply("200 OK", &system("\"On\""))),
-        },
-    )
-    .await
-}
-
-#[tokio::test]
-async fn a_command_that_becomes_a_task_is_followed_to_its_end() {
-    let bmc = becoming_a_task("Completed").await;
-    assert_eq!(power_off(&bmc).await, Ok(OffOutcome::Accepted));
-    let looks = bmc
-        .requests()
-        .iter()
-        .filter(|request| request.path.contains("Tasks"))
-        .count();
-    assert_eq!(looks, 2);
-    assert_eq!(bmc.commands().len(), 1);
-}
-
-/// It may have cut the power before it failed.
-#[tokio::test]
-async fn a_task_that_fails_leaves_the_outcome_unknown_and_says_why() {
-    let bmc = becoming_a_task("Exception").await;
-    let outcome = power_off(&bmc).await.unwrap();
-    let OffOutcome::Unknown(error) = outcome else {
-        panic!("{outcome:?}");
-    };
-    assert!(error.to_string().contains("Exception: no power"), "{error}");
-}
-
-#[tokio::test]
-async fn a_task_that_never_ends_is_not_waited_for_longer_than_the_command() {
-    let bmc = becoming_a_task("Running").await;
-    assert_eq!(power_off(&bmc).await, Ok(OffOutcome::Accepted));
-}
-
 #[tokio::test]
 async fn an_accepted_command_stays_accepted_when_its_body_is_garbage() {
     let bmc = answering(|| {
@@ -96,33 +45,6 @@ async fn an_accepted_command_stays_accepted_when_its_body_is_garbage() {
     })
     .await;
     assert_eq!(power_off(&bmc).await, Ok(OffOutcome::Accepted));
-}
-
-#[tokio::test]
-async fn already_off_is_a_claim_with_the_device_s_own_words() {
-    let ilo = r#"{"error":{"code":"iLO.0.10.ExtendedInfo","@Message.ExtendedInfo":[{"MessageId":"iLO.2.14.InvalidOperationForSystemState"}]}}"#;
-    let idrac = r#"{"error":{"@Message.ExtendedInfo":[{"MessageId":"IDRAC.2.5.PSU501","Message":"The server is already off."}]}}"#;
-    for (status, body, expected) in [
-        (
-            "400 Bad Request",
-            ilo,
-            "400: the machine's power state does not allow it (iLO.2.14.InvalidOperationForSystemState)",
-        ),
-        (
-            "409 Conflict",
-            idrac,
-            "409: The server is already off. (IDRAC.2.5.PSU501)",
-        ),
-        ("409 Conflict", "<html>", "409: no reason given"),
-    ] {
-        let bmc = answering(move || Act::Send(reply(status, body))).await;
-        assert_eq!(
-            power_off(&bmc).await,
-            Ok(OffOutcome::AlreadyOff {
-                said: expected.to_owned()
-            })
-        );
-    }
 }
 
 #[tokio::test]
@@ -266,20 +188,6 @@ async fn force_off_is_sent_only_where_it_is_offered() {
             "{action} {info}"
         );
     }
-}
-
-#[tokio::test]
-async fn a_command_target_out_of_the_service_is_refused() {
-    let elsewhere = Bmc::plain(service("\"On\"")).await;
-    let target = format!("http://{}{RESET}", elsewhere.address);
-    let bmc =
-        Bmc::plain(move |_| Act::Send(reply("200 OK", &system("\"On\"").replace(RESET, &target))))
-            .await;
-    assert_eq!(
-        power_off(&bmc).await.map_err(|error| error.reason()),
-        Err("Refused")
-    );
-    assert!(elsewhere.requests().is_empty() && bmc.commands().is_empty());
 }
 
 #[tokio::test]

@@ -1,17 +1,21 @@
 //! Getting there: networks that drop, connections that break, addresses that are not allowed.
 
-use crate::bmc::{Act, Bmc, reply};
+use crate::bmc::{Act, Bmc, reply, reply_with};
 use crate::device::{
     PASSWORD, driver, hasty_verdict, service, settings, settings_of, settings_with, system,
     verdict, verdict_of,
 };
+use futures::future::{FutureExt, ready};
 use node_fencing_operator::core::reading::PowerState;
-use node_fencing_operator::fence::FenceDriver;
-use node_fencing_operator::fence::address::AddressRules;
+use node_fencing_operator::fence::address::{AddressRules, Lookup};
 use node_fencing_operator::fence::credentials::ALLOWED_HOSTS_ANNOTATION;
-use node_fencing_operator::fence::redfish::RedfishSettings;
+use node_fencing_operator::fence::redfish::{Redfish, RedfishSettings};
+use node_fencing_operator::fence::{FenceDriver, OffOutcome};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[tokio::test]
 async fn a_device_that_never_answers_ends_at_the_deadline() {
@@ -109,6 +113,99 @@ async fn credentials_go_to_no_address_that_is_denied() {
         "what counts is where a name leads"
     );
     assert!(bmc.requests().is_empty());
+}
+
+/// A name, and how often somebody has asked for it.
+#[derive(Clone, Default)]
+struct Name {
+    asked: Arc<AtomicUsize>,
+}
+
+impl Name {
+    /// To these addresses at the first question, to the next ones at the second, and so on.
+    fn leads_to<const N: usize>(&self, answers: [&'static [&'static str]; N]) -> Lookup {
+        let asked = Arc::clone(&self.asked);
+        Lookup::new(move |host, port| {
+            assert_eq!(host, "bmc.example");
+            let at = asked.fetch_add(1, Ordering::Relaxed).min(N - 1);
+            let found = answers[at].iter().map(|address| {
+                let address: IpAddr = address.parse().unwrap();
+                SocketAddr::new(address, port)
+            });
+            ready(Ok(found.collect())).boxed()
+        })
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::Relaxed)
+    }
+}
+
+/// The driver for a BMC of the test by a name that is looked up like this, and may be at these addresses.
+fn named(bmc: &Bmc, lookup: Lookup, allowed: &str) -> Redfish {
+    let rules = AddressRules::new(vec![allowed.parse().unwrap()], Vec::new());
+    let by_name = settings(&format!("http://bmc.example:{}", bmc.address.port()));
+    Redfish::new(RedfishSettings {
+        rules: Arc::new(rules.with_lookup(lookup)),
+        system_id: Some("1".to_owned()),
+        ..by_name
+    })
+    .unwrap()
+}
+
+/// Who takes a name over takes its machine over, and with the next request its password.
+#[tokio::test]
+async fn a_name_is_asked_for_once_a_session_and_what_it_leads_to_later_is_not_connected_to() {
+    for allowed in ["127.0.0.0/8", "127.0.0.1/32"] {
+        // A connection for each request.
+        let bmc = Bmc::plain(|request| {
+            let (status, body) = match request.method.as_str() {
+                "POST" => ("204 No Content", String::new()),
+                _ => ("200 OK", system("\"On\"")),
+            };
+            Act::SendThenClose(reply_with(status, "Connection: close\r\n", &body))
+        })
+        .await;
+        let elsewhere = TcpListener::bind(("127.0.0.2", bmc.address.port())).unwrap();
+        elsewhere.set_nonblocking(true).unwrap();
+        let connected = || elsewhere.accept().map_err(|error| error.kind());
+        let name = Name::default();
+        let lookup = name.leads_to([&["127.0.0.1"], &["127.0.0.2"]]);
+        let driver = named(&bmc, lookup, allowed);
+
+        let mut session = driver.open();
+        session.connect().await.unwrap();
+        for _ in 0..2 {
+            assert_eq!(session.observe().await.unwrap().state, PowerState::On);
+        }
+        session.prepare_off().await.unwrap();
+        assert_eq!(session.force_off().await, Ok(OffOutcome::Accepted));
+        let requests = bmc.requests();
+        let connections = requests.iter().map(|request| request.connection);
+        assert!(connections.eq(0..4));
+        assert_eq!(name.asked(), 1);
+        assert!(matches!(connected(), Err(ErrorKind::WouldBlock)));
+    }
+}
+
+#[tokio::test]
+async fn a_session_goes_where_its_name_leads_by_then_if_that_is_allowed() {
+    let bmc = Bmc::plain(service("\"Off\"")).await;
+    let name = Name::default();
+    let lookup = name.leads_to([&["127.0.0.2", "127.0.0.1"], &["127.0.0.2"], &[]]);
+    let driver = named(&bmc, lookup, "127.0.0.1/32");
+    let elsewhere = TcpListener::bind(("127.0.0.2", bmc.address.port())).unwrap();
+    elsewhere.set_nonblocking(true).unwrap();
+    let verdict = async || {
+        let reading = driver.open().observe().await;
+        reading.map_or_else(|error| error.reason().to_owned(), |reading| reading.raw)
+    };
+    assert_eq!(verdict().await, "Off", "one of two addresses is allowed");
+    assert_eq!(verdict().await, "AddressNotAllowed");
+    assert_eq!(verdict().await, "Unreachable", "it leads nowhere");
+    assert_eq!((name.asked(), bmc.requests().len()), (3, 1));
+    let connected = elsewhere.accept().map_err(|error| error.kind());
+    assert!(matches!(connected, Err(ErrorKind::WouldBlock)));
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// What the tests need of the sources.
-const PARTS: [&str; 10] = [
+const PARTS: [&str; 11] = [
     "Cargo.toml",
     "Cargo.lock",
     "rust-toolchain.toml",
@@ -21,8 +21,9 @@ const PARTS: [&str; 10] = [
     "deploy",
     "e2e/Cargo.toml",
     "e2e/src",
-    // A script of a peer that the drivers are tested with.
+    // Scripts of peers that the drivers are tested with.
     "e2e/snmpd",
+    "e2e/sushy",
 ];
 /// A test that runs longer than this hangs.
 const TESTS_TIME_MAX: Duration = Duration::from_secs(300);

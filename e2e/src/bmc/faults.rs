@@ -27,8 +27,6 @@ pub struct BmcFaults {
 
     /// `UUID` in place of the machine's own. `Value::Null` for null.
     pub uuid: Option<Value>,
-    /// `SerialNumber` in place of the machine's own.
-    pub serial_number: Option<Value>,
     /// What `PowerState` says.
     pub power_state: Reading,
     /// `PowerState` is read from the machine no more often than this: readings are stale.
@@ -63,8 +61,6 @@ pub struct BmcFaults {
     pub member_link: Option<String>,
     /// The reset action's target, in place of the right one.
     pub action_target: Option<String>,
-    /// Where a 202 sends the client, in place of the right one.
-    pub task_location: Option<String>,
     /// Every page of the collection names a next page.
     pub endless_next_link: bool,
 

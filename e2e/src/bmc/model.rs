@@ -172,9 +172,9 @@ pub(super) fn system(
     faults: &BmcFaults,
 ) -> Value {
     let is_own = id == OWN_SYSTEM;
-    let faulty = |value: &Option<Value>, right: String| match value {
-        Some(value) if is_own => value.clone(),
-        _ => json!(right),
+    let uuid = match &faults.uuid {
+        Some(uuid) if is_own => uuid.clone(),
+        _ => json!(machine.system_uuid()),
     };
     let path = system_path(id);
     let mut resource = json!({
@@ -187,8 +187,8 @@ pub(super) fn system(
         "Manufacturer": "Lab",
         "Model": "Machine",
         "SKU": "LAB-1",
-        "SerialNumber": faulty(&faults.serial_number, serial_number(machine.system_uuid())),
-        "UUID": faulty(&faults.uuid, machine.system_uuid().to_owned()),
+        "SerialNumber": serial_number(machine.system_uuid()),
+        "UUID": uuid,
         "HostName": machine.name(),
         "PowerRestorePolicy": faults.power_restore_policy.as_deref().unwrap_or("AlwaysOff"),
         "Status": {"State": "Enabled", "Health": "OK", "HealthRollup": "OK"},

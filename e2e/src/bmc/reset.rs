@@ -157,10 +157,7 @@ impl Service {
                 .expect("no panic while tasks are changed")[index] = end;
         });
         let id = (index + 1).to_string();
-        let location = faults
-            .task_location
-            .clone()
-            .unwrap_or_else(|| format!("/redfish/v1/TaskService/TaskMonitors/{id}"));
+        let location = format!("/redfish/v1/TaskService/TaskMonitors/{id}");
         running(&id).with(LOCATION, location)
     }
 
@@ -202,6 +199,13 @@ fn task_resource(id: &str, task: Task) -> Value {
         Task::Completed => ("Completed", "OK"),
         Task::Exception => ("Exception", "Critical"),
     };
+    let messages = match task {
+        Task::Exception => json!([{
+            "MessageId": "Base.1.18.InternalError",
+            "Message": "The request failed due to an internal service error.",
+        }]),
+        Task::Running | Task::Completed => json!([]),
+    };
     json!({
         "@odata.id": format!("/redfish/v1/TaskService/Tasks/{id}"),
         "@odata.type": "#Task.v1_7_4.Task",
@@ -210,6 +214,6 @@ fn task_resource(id: &str, task: Task) -> Value {
         "TaskState": state,
         "TaskStatus": status,
         "TaskMonitor": format!("/redfish/v1/TaskService/TaskMonitors/{id}"),
-        "Messages": [],
+        "Messages": messages,
     })
 }

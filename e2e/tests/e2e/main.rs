@@ -40,6 +40,5 @@ mod real;
 mod release_modes;
 mod scene;
 mod simulated;
-mod sushy;
 mod verdict;
 mod wrong_machine;

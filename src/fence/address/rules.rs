@@ -1,14 +1,15 @@
 //! Which IP addresses credentials may be sent to: the second judgement, on the address that a connection really goes to.
 
-use super::AddressError;
+use super::{AddressError, Lookup};
 use crate::fence::cidr::Cidr;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Which IP addresses may be fence devices.
+/// Which IP addresses may be fence devices, and who says which of them a name stands for.
 #[derive(Debug, Clone, Default)]
 pub struct AddressRules {
     allowed: Vec<Cidr>,
     denied: Vec<(Cidr, String)>,
+    lookup: Lookup,
 }
 
 impl AddressRules {
@@ -16,7 +17,23 @@ impl AddressRules {
     /// override every denial (`--allow-device-cidr`).
     #[must_use]
     pub fn new(allowed: Vec<Cidr>, denied: Vec<(Cidr, String)>) -> Self {
-        Self { allowed, denied }
+        Self {
+            allowed,
+            denied,
+            lookup: Lookup::default(),
+        }
+    }
+
+    /// The same, with names looked up by this.
+    #[must_use]
+    pub fn with_lookup(self, lookup: Lookup) -> Self {
+        Self { lookup, ..self }
+    }
+
+    /// Who says where a name leads.
+    #[must_use]
+    pub fn lookup(&self) -> &Lookup {
+        &self.lookup
     }
 
     /// May credentials go to this address?

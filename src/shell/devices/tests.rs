@@ -1,3 +1,4 @@
+mod ca;
 mod ipmi;
 mod pdu;
 mod recent;
@@ -18,6 +19,10 @@ struct Cluster {
 
 impl Cluster {
     async fn new() -> Self {
+        Self::with_rules(AddressRules::default()).await
+    }
+
+    async fn with_rules(rules: AddressRules) -> Self {
         let objects = Arc::new(Mutex::new(BTreeMap::new()));
         let known = Arc::clone(&objects);
         let server = Fake::start(move |request| {
@@ -32,7 +37,6 @@ impl Cluster {
         })
         .await;
         let client = server.clients.reads.clone();
-        let rules = AddressRules::default();
         Self {
             objects,
             server,
@@ -215,35 +219,6 @@ async fn settings_that_cannot_be_used_name_the_field() {
         ))
         .await;
     assert!(error.to_string().contains("has no key `ca.crt`"), "{error}");
-}
-
-/// cert-manager writes its CA into a Secret.
-#[tokio::test]
-async fn a_ca_may_stand_in_a_secret() {
-    let cluster = Cluster::new().await;
-    cluster.put_secret("1", "p");
-    let device = |key: &str| {
-        let reference = json!({"kind": "Secret", "name": "ca", "key": key});
-        let tls = json!({"verification": "Full", "caRef": reference});
-        with_redfish(json!({"address": "https://10.0.0.1", "tls": tls}))
-    };
-    let error = cluster.error(&device("ca.crt")).await;
-    assert!(
-        error.to_string().contains("Secret `ca` does not exist"),
-        "{error}"
-    );
-    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "ca"}, "data": {"ca.crt": "bm90IFBFTQ=="}});
-    cluster.put("secrets", "ca", secret);
-    let error = cluster.error(&device("other")).await;
-    assert!(
-        error.to_string().contains("Secret `ca` has no key `other`"),
-        "{error}"
-    );
-    let error = cluster.error(&device("ca.crt")).await;
-    assert!(
-        error.to_string().contains("`redfish.tls.caRef`"),
-        "read, and not PEM: {error}"
-    );
 }
 
 #[tokio::test]
