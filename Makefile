@@ -1,12 +1,14 @@
 # Everything that a developer or CI does. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help build test unit e2e demo lab bench-failover bench-devices mutants generate clean
+.PHONY: help build test unit e2e demo lab bench-failover bench-devices mutants fuzz generate clean
 
 CARGO ?= cargo
 # e2e tests at the same time. Each has a cluster of 1 GiB to itself, and leaves its API server to the next test when all went well.
 E2E_THREADS ?= 12
 # The other tests at the same time: most of them wait for a device's time to be over.
 UNIT_THREADS ?= 16
+# How long `fuzz` runs each of its targets, in seconds.
+FUZZ_SECONDS ?= 10
 # Further arguments of `lab` and the benchmarks: make lab ARGS="--kind real", make bench-failover ARGS="--runs 3 --verbose",
 # make bench-devices ARGS="--only status".
 ARGS ?=
@@ -53,6 +55,11 @@ bench-devices: ## 100 BMCs turned off by one process, one status, 1,000 devices 
 
 mutants: ## Remove each guard of the protocol in a copy: a test must notice (slow)
 	nice $(CARGO) test --package node-fencing-operator --test mutants -- --ignored --nocapture
+
+fuzz: ## Each fuzz target for FUZZ_SECONDS=10, over everything that a BMC or a PDU can say (needs a C++ compiler)
+	@for target in $(notdir $(basename $(wildcard fuzz/targets/*.rs))); do \
+		echo "fuzz: $$target, $(FUZZ_SECONDS) s"; fuzz/run $$target $(FUZZ_SECONDS) || exit 1; \
+	done
 
 generate: ## Rewrite the generated files (crds/, golden answers)
 	UPDATE=1 $(CARGO) test --package node-fencing-operator --quiet

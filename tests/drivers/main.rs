@@ -12,6 +12,7 @@ mod bodies;
 mod certificates;
 mod confirm;
 mod device;
+mod fuzz;
 mod grid;
 mod ipmi;
 mod levels;

@@ -9,7 +9,7 @@
 mod link;
 mod outlets;
 mod session;
-mod snmp;
+pub mod snmp;
 
 use super::address::{Address, AddressError, AddressRules};
 use super::credentials::Credentials;

@@ -15,6 +15,7 @@ proptest! {
         let _ = AuthenticationCapabilities::decode(&datagram);
         let _ = cipher_suite_bytes(&datagram);
         let _ = cipher_suites(&datagram);
+        let _ = sel_time(&datagram);
     }
 
     #[test]
