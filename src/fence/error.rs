@@ -31,6 +31,19 @@ pub enum DeviceError {
         /// The time allowed.
         waited: Duration,
     },
+    /// No answer at all, or none in a session, within the time allowed for the whole call. Only a driver that knows what it has heard
+    /// tells this from [`DeviceError::Timeout`].
+    #[error(
+        "{endpoint} did not answer within {waited:?}: {way_out}; if the device is always that slow, raise `probe.timeoutSeconds`"
+    )]
+    NoAnswer {
+        /// Host and port.
+        endpoint: String,
+        /// The time allowed.
+        waited: Duration,
+        /// What a human can look at.
+        way_out: String,
+    },
     /// The device refused user or password.
     #[error(
         "{endpoint} refused the user or the password ({said}); correct the Secret named by `credentialsRef`, or unlock the account on the device"
@@ -226,6 +239,7 @@ impl DeviceError {
             Self::PartlyOff { error, .. } => error.advice(),
             Self::Unreachable { .. }
             | Self::Timeout { .. }
+            | Self::NoAnswer { .. }
             | Self::CredentialsRenewed { .. }
             | Self::LoginUnanswered { .. }
             | Self::Protocol { .. } => Advice::Retry,
@@ -260,7 +274,7 @@ impl DeviceError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Unreachable { .. } => "Unreachable",
-            Self::Timeout { .. } => "Timeout",
+            Self::Timeout { .. } | Self::NoAnswer { .. } => "Timeout",
             Self::AuthFailed { .. } => "AuthFailed",
             Self::UnknownUser { .. } => "UnknownUser",
             Self::CredentialsRenewed { .. } => "CredentialsRenewed",

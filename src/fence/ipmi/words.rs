@@ -54,6 +54,10 @@ pub const IPMI_1_5_ONLY: &str = "it speaks IPMI 1.5 only, whose sessions are not
 /// The BMC has a key of its own.
 pub const BMC_KEY: &str = "a BMC key (K_g) is set on it, which this operator does not have; clear it on the BMC (`ipmitool lan set 1 bmckey` with zeros)";
 
+/// Nothing ever came back.
+const NOT_REACHED: &str = "check the address, that IPMI over LAN is enabled on the BMC, and that no firewall on the way from the \
+     operator's pods drops UDP to this port (IPMI uses 623)";
+
 /// A failed login, as an error.
 pub fn failure(endpoint: String, suite: Suite, failure: Failure) -> DeviceError {
     match failure {
@@ -104,11 +108,7 @@ fn refused(endpoint: String, suite: Suite, stage: Stage, status: Status) -> Devi
             problem: format!(
                 "it refuses cipher suite {} ({said}), and no other is ever used instead; {}",
                 suite.number(),
-                match suite {
-                    Suite::Sha256 =>
-                        "update its firmware, or set `ipmi.cipherSuite: 3` if HMAC-SHA1 is good enough for you",
-                    Suite::Sha1 => "allow it on the BMC, or set `ipmi.cipherSuite: 17`",
-                }
+                other_way(suite)
             ),
         },
         _ => DeviceError::Protocol {
@@ -118,15 +118,32 @@ fn refused(endpoint: String, suite: Suite, stage: Stage, status: Status) -> Devi
     }
 }
 
+/// What a human may do about a BMC that cannot use this suite.
+fn other_way(suite: Suite) -> &'static str {
+    match suite {
+        Suite::Sha256 => {
+            "update its firmware, or set `ipmi.cipherSuite: 3` if HMAC-SHA1 is good enough for you"
+        }
+        Suite::Sha1 => {
+            "update its firmware or allow the suite there, or set `ipmi.cipherSuite: 17`"
+        }
+    }
+}
+
 fn other_suite(suite: Suite, algorithms: Algorithms) -> String {
     let Algorithms {
         authentication,
         integrity,
         confidentiality,
     } = algorithms;
+    let way_out = if algorithms == suite_other_than(suite).algorithms() {
+        other_way(suite)
+    } else {
+        "update its firmware"
+    };
     format!(
         "asked for cipher suite {}, it chose the algorithms {authentication}/{integrity}/{confidentiality} (authentication, \
-         integrity, confidentiality; 0 is none) instead, which are never used; update its firmware",
+         integrity, confidentiality; 0 is none) instead, which are never used; {way_out}",
         suite.number()
     )
 }
@@ -135,6 +152,31 @@ fn other_suite(suite: Suite, algorithms: Algorithms) -> String {
 pub fn late(endpoint: String, suite: Suite, waited: Duration, standing: Standing) -> DeviceError {
     match standing {
         Standing::Unsent | Standing::Unanswered => DeviceError::Timeout { endpoint, waited },
+        Standing::Silent => DeviceError::NoAnswer {
+            endpoint,
+            waited,
+            way_out: NOT_REACHED.to_owned(),
+        },
+        // What a BMC does whose own check of our datagrams fails.
+        Standing::SessionUnanswered => DeviceError::NoAnswer {
+            endpoint,
+            waited,
+            way_out: format!(
+                "it took the login with cipher suite {}, and then answered nothing in the session; if it does so each time, its \
+                 firmware cannot use this suite: {}",
+                suite.number(),
+                other_way(suite)
+            ),
+        },
+        Standing::Forged => DeviceError::NoSecureLogin {
+            endpoint,
+            problem: format!(
+                "it took the login with cipher suite {}, and then every answer in the session failed its integrity check, so its \
+                 firmware cannot use this suite; {}",
+                suite.number(),
+                other_way(suite)
+            ),
+        },
         Standing::LoginUnanswered => DeviceError::LoginUnanswered { endpoint, waited },
         Standing::Refused(refusal) => failure(endpoint, suite, refusal),
         Standing::Busy(completion) => busy(endpoint, "the last command", completion),

@@ -138,6 +138,7 @@ fn reachable(outcome: &Result<Probe, DeviceError>) -> Part {
     match error {
         DeviceError::Unreachable { .. }
         | DeviceError::Timeout { .. }
+        | DeviceError::NoAnswer { .. }
         | DeviceError::TlsIdentity { .. }
         | DeviceError::AddressNotAllowed(_) => part(False, error.reason(), error.to_string()),
         DeviceError::Credentials(_)

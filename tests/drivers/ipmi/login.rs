@@ -183,6 +183,45 @@ async fn another_suite_than_asked_for_is_refused_by_name() {
     }
 }
 
+/// What ipmitool's users report of suite 17: the login works, and then nothing does.
+#[tokio::test]
+async fn a_suite_that_breaks_after_the_login_is_named_with_the_other_one() {
+    let answers = [
+        (Nonsense::BadCode, "NoSecureLogin", Advice::Human),
+        (Nonsense::Silence, "Timeout", Advice::Retry),
+    ];
+    let cases = answers.iter().flat_map(|(what, reason, advice)| {
+        [Which::CHASSIS_STATUS, Which::SET_PRIVILEGE].map(|which| async move {
+            let error = broken_session(which, what.clone()).await;
+            let found = (error.reason(), error.advice());
+            assert_eq!(found, (*reason, *advice), "{which:?}, {what:?}: {error}");
+            for words in ["cipher suite 17", "`ipmi.cipherSuite: 3`", "firmware"] {
+                assert!(error.to_string().contains(words), "{error}");
+            }
+        })
+    });
+    futures::future::join_all(cases).await;
+    // Nothing is given up for a few.
+    let bench = bench();
+    let broken = Reply::new(Which::SET_PRIVILEGE, Nonsense::BadCode).times(2);
+    bench.bmc.faults(|faults| faults.replies.push(broken));
+    assert_eq!(bench.power_off().await, Ok(OffOutcome::Accepted));
+}
+
+/// How it ends where such a request, the first one in its session, is answered so for ever.
+async fn broken_session(which: Which, what: Nonsense) -> DeviceError {
+    let bench = bench();
+    let broken = Reply::new(which, what);
+    bench.bmc.faults(|faults| faults.replies.push(broken));
+    let mut session = bench.impatient().open();
+    let error = match which {
+        Which::CHASSIS_STATUS => session.observe().await.unwrap_err(),
+        _ => session.prepare_off().await.unwrap_err(),
+    };
+    assert!(bench.bmc.power_commands().is_empty());
+    error
+}
+
 #[tokio::test]
 async fn a_suite_that_authenticates_or_encrypts_nothing_is_refused_by_name() {
     let bench = bench();

@@ -295,6 +295,8 @@ impl Session {
                     keys: exchange.keys(),
                     sent: 0,
                     window: Window::default(),
+                    proven: false,
+                    forged: 0,
                 };
                 self.measure(now);
                 self.state = State::Open(Box::new(open));

@@ -34,6 +34,8 @@ const PAUSE_MIN: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Pause after the first "node busy"; it doubles up to [`PAUSE_MAX`].
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
+/// So many answers fail their integrity check, and none passes it, before that is more than bad luck on the way.
+const FORGED_MIN: u32 = 2;
 /// A Close Session without an answer is sent so often; then the BMC ends the session by itself, after a minute or so.
 const CLOSE_SENDS_MAX: u32 = 3;
 
@@ -50,6 +52,8 @@ pub struct Session {
     pause: Duration,
     /// The last tag or sequence number that was given to a question.
     number: u8,
+    /// Has anything come from the BMC, whatever it was?
+    heard: bool,
 }
 
 impl fmt::Debug for Session {
@@ -76,6 +80,10 @@ struct Open {
     /// Number of the last datagram that was sent.
     sent: u32,
     window: Window,
+    /// Has an answer in the session passed its integrity check?
+    proven: bool,
+    /// Datagrams of the session that failed it.
+    forged: u32,
 }
 
 impl Session {
@@ -91,6 +99,7 @@ impl Session {
             result: None,
             pause: PAUSE_FIRST,
             number: 0,
+            heard: false,
         }
     }
 
@@ -182,6 +191,11 @@ impl Session {
                 .map_or(Standing::Unanswered, Standing::Refused),
             (Some(_), State::Opening(opening)) if opening.is_begun() => Standing::LoginUnanswered,
             (Some(Pending { asked: None, .. }), _) => Standing::Unsent,
+            (Some(_), State::Open(open)) if !open.proven => match open.forged {
+                FORGED_MIN.. => Standing::Forged,
+                _ => Standing::SessionUnanswered,
+            },
+            (Some(_), _) if !self.heard => Standing::Silent,
             (Some(_), _) => Standing::Unanswered,
         }
     }
@@ -199,6 +213,7 @@ impl Session {
     /// # Errors
     /// It was dropped, and why. This is nothing to act on: what was asked is sent again.
     pub fn receive(&mut self, datagram: &[u8], now: Duration) -> Result<(), Malformed> {
+        self.heard = true;
         match packet::decode(datagram)? {
             Packet::Setup(payload_type, payload) => self.receive_setup(payload_type, payload, now),
             Packet::Plain(message) => {
@@ -225,7 +240,10 @@ impl Session {
         if sealed.session_id != open.console_id {
             return Err(Malformed("it belongs to another session"));
         }
-        let message = open.keys.open(sealed)?;
+        let opened = open.keys.open(sealed);
+        open.proven |= opened.is_ok();
+        open.forged = open.forged.saturating_add(opened.is_err().into());
+        let message = opened?;
         if !open.window.accept(sealed.sequence) {
             return Err(Malformed("it is a replay"));
         }

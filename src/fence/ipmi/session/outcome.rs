@@ -85,10 +85,16 @@ pub enum Stage {
 pub enum Standing {
     /// Nothing was sent.
     Unsent,
+    /// Something was sent, and nothing at all has come back.
+    Silent,
     /// No answer to what was sent last.
     Unanswered,
     /// A session was opened, and the login that follows was not answered.
     LoginUnanswered,
+    /// The session is open, and no command in it was ever answered.
+    SessionUnanswered,
+    /// The session is open, and every answer in it fails its integrity check.
+    Forged,
     /// The login was refused, and begun anew.
     Refused(Failure),
     /// The BMC has no time: this was its last answer, and nothing was sent since.

@@ -106,6 +106,7 @@ fn a_busy_answer_to_one_of_two_copies_leaves_the_other_open() {
 #[test]
 fn a_command_without_an_answer_may_be_delivered() {
     let mut bench = logged_in();
+    assert_eq!(bench.status(), on());
     bench.answers = losing(1000);
     assert_eq!(
         bench.command(command::power_down()),
@@ -113,6 +114,45 @@ fn a_command_without_an_answer_may_be_delivered() {
     );
     assert!(bench.session.may_be_delivered());
     assert!(bench.bmc.commands.len() > 3);
+}
+
+#[test]
+fn a_session_that_only_fails_its_integrity_check_is_told_from_silence_and_from_bad_luck() {
+    // The last byte of a datagram belongs to its authentication code.
+    let spoiling = |first: usize| -> Fate {
+        let mut seen = 0;
+        Box::new(move |datagram| {
+            let mut datagram = datagram.to_vec();
+            seen += 1;
+            if seen > first {
+                *datagram.last_mut().unwrap() ^= 1;
+            }
+            vec![datagram]
+        })
+    };
+    for (answers, expected) in [
+        (spoiling(0), Standing::Forged),
+        (losing(1000), Standing::SessionUnanswered),
+        // One answer has passed: the suite is not to blame.
+        (spoiling(1), Standing::Unanswered),
+    ] {
+        let mut bench = logged_in();
+        bench.answers = answers;
+        let found = [bench.status(), bench.status()];
+        assert_eq!(found.last(), Some(&Err(expected)), "{found:?}");
+    }
+    // A single wrong one is too little to tell.
+    let mut bench = logged_in();
+    let (mut spoil, mut seen) = (spoiling(0), 0);
+    bench.answers = Box::new(move |datagram| {
+        seen += 1;
+        if seen == 1 {
+            spoil(datagram)
+        } else {
+            Vec::new()
+        }
+    });
+    assert_eq!(bench.status(), Err(Standing::SessionUnanswered));
 }
 
 #[test]

@@ -167,7 +167,7 @@ fn a_key_of_the_bmc_s_own_is_told_from_a_wrong_password() {
 fn silence_stands_for_what_was_heard_before_it() {
     let mut bench = Bench::new();
     bench.bmc.silent_to = Some(OPEN_SESSION);
-    assert_eq!(bench.log_in(), Err(Standing::Unanswered));
+    assert_eq!(bench.log_in(), Err(Standing::Silent));
     assert!(bench.sent > 5, "{}", bench.sent);
 
     let mut bench = Bench::new();
