@@ -18,12 +18,15 @@ use super::level::{
     lost_device, names, new_attempt, note_devices, order,
 };
 use super::prove::prove;
-use super::{Moment, act, poll, rival_until, wait};
+use super::{Moment, act, poll, wait};
 use crate::api::settings::FenceMode;
 use std::time::Duration;
 
 /// From the end of the policy's wait to the first look under the claim.
 const FIRST_LOOK_MAX: Duration = Duration::from_secs(1);
+
+/// How long another process is left alone with a claim that it has taken from this one.
+const RIVAL_PAUSE: Duration = Duration::from_secs(30);
 
 pub(super) fn step(
     s: &Settings,
@@ -251,6 +254,14 @@ fn take_over(
         Stage::Claiming,
         words,
     )
+}
+
+/// Until when another process that goes on with the incident is left alone with it (time since boot): not all look again at the same
+/// moment.
+pub fn rival_until(moment: &Moment) -> Duration {
+    let first = moment.nonce.as_bytes().first().copied();
+    let jitter = u64::from(first.unwrap_or_default() % 16);
+    moment.now + RIVAL_PAUSE + Duration::from_secs(jitter)
 }
 
 /// Until no pod can start on the node: all are listed once, beside the look at the devices or under the claim, and those that could

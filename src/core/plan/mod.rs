@@ -11,15 +11,14 @@ mod prove;
 mod tainted;
 mod unclaimed;
 
+pub use claimed::rival_until;
+
 use super::incident::{Decision, Effect, Memory, Settings};
 use super::observed::{NodeView, Observed, PodView, Seen};
 use super::stage::Stage;
 use super::taint;
 use super::word::heard;
 use std::time::Duration;
-
-/// How long another process is left alone with a claim that it has taken from this one.
-const RIVAL_PAUSE: Duration = Duration::from_secs(30);
 
 /// Writes that fail in a row before a human is called.
 const WRITE_FAILURES_MAX: u32 = 8;
@@ -170,14 +169,6 @@ fn holds(memory: &Memory, claim: &str) -> bool {
 /// its process may still land (S23).
 fn is_known(settings: &Settings, memory: &Memory, claim: &str) -> bool {
     holds(memory, claim) && is_ours(settings, memory)
-}
-
-/// Until when another process that goes on with the incident is left alone with it (time since boot): not all look again at the same
-/// moment.
-pub fn rival_until(moment: &Moment) -> Duration {
-    let first = moment.nonce.as_bytes().first().copied();
-    let jitter = u64::from(first.unwrap_or_default() % 16);
-    moment.now + RIVAL_PAUSE + Duration::from_secs(jitter)
 }
 
 /// Decides the next step of an incident. Total and deterministic.

@@ -3,8 +3,10 @@
 mod confirm;
 mod login;
 mod off;
+mod peers;
 mod probe;
 mod reads;
+mod seven;
 
 use e2e::bmc::Plug;
 use e2e::ipmi::{Account, Asked, End, IpmiBmc, Settings, Suite};
@@ -16,7 +18,7 @@ use node_fencing_operator::fence::credentials::Credentials;
 use node_fencing_operator::fence::ipmi::{Ipmi, IpmiSettings};
 use node_fencing_operator::fence::{DeviceError, FenceDriver, OffOutcome};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
@@ -60,24 +62,32 @@ pub fn credentials(user: &str, password: &str, annotations: &[(&str, &str)]) -> 
     Arc::new(Credentials::from_secret("bmc", &data, &texts(annotations)).unwrap())
 }
 
+fn address_of(address: SocketAddr) -> Address {
+    Address::expand_host(&address.ip().to_string(), address.port(), "n").unwrap()
+}
+
+/// Suite 17, and patience.
+fn settings_of(address: SocketAddr, user: &str, password: &str) -> IpmiSettings {
+    IpmiSettings {
+        address: address_of(address),
+        cipher_suite: 17,
+        privilege: IpmiPrivilege::Operator,
+        credentials: credentials(user, password, &[]),
+        rules: Arc::new(AddressRules::new(
+            vec!["127.0.0.0/8".parse().unwrap()],
+            Vec::new(),
+        )),
+        call_timeout: ENDLESS,
+        command_timeout: ENDLESS,
+        clock: Clock::SYSTEM,
+    }
+}
+
 impl Bench {
     /// Settings for this BMC, which a test may change.
     pub fn settings(&self) -> IpmiSettings {
-        let address = self.bmc.address();
         let user = self.bmc.credentials();
-        IpmiSettings {
-            address: Address::expand_host(&address.ip().to_string(), address.port(), "n").unwrap(),
-            cipher_suite: 17,
-            privilege: IpmiPrivilege::Operator,
-            credentials: credentials(&user.username, &user.password, &[]),
-            rules: Arc::new(AddressRules::new(
-                vec!["127.0.0.0/8".parse().unwrap()],
-                Vec::new(),
-            )),
-            call_timeout: ENDLESS,
-            command_timeout: ENDLESS,
-            clock: Clock::SYSTEM,
-        }
+        settings_of(self.bmc.address(), &user.username, &user.password)
     }
 
     fn driver(&self) -> Ipmi {

@@ -3,7 +3,7 @@
 use super::*;
 use e2e::https::Line;
 use e2e::ipmi::{Nonsense, Privilege, Reply, Which};
-use node_fencing_operator::fence::Advice;
+use node_fencing_operator::fence::Advice::{self, Human, Retry, Wait};
 use std::collections::BTreeSet;
 
 const SECRET: &str = "the Secret named by `credentialsRef`";
@@ -65,15 +65,8 @@ async fn nobody(line: Line) -> DeviceError {
     }
 }
 
-async fn table() -> [Row; 7] {
-    let row = |name, error, reason, advice, way_out| Row {
-        name,
-        error,
-        reason,
-        advice,
-        way_out,
-    };
-    let (wrong, unknown, full, denied, busy, closed, hole) = tokio::join!(
+async fn provoked() -> [DeviceError; 7] {
+    tokio::join!(
         refused("fence", "wrong"),
         refused("nobody", "s3cret-Bmc"),
         session_table_full(),
@@ -81,66 +74,75 @@ async fn table() -> [Row; 7] {
         busy(),
         nobody(Line::Refused),
         nobody(Line::BlackHole),
-    );
-    use Advice::{Human, Retry, Wait};
-    [
-        row(
-            "password",
-            wrong,
-            "AuthFailed",
-            Human,
-            &["its password for it is another one", SECRET],
-        ),
-        row(
-            "user",
-            unknown,
-            "UnknownUser",
-            Human,
-            &["correct `username` in", SECRET, "IPMI over LAN"],
-        ),
-        row(
-            "sessions",
-            full,
-            "SessionsExhausted",
-            Wait,
-            &["asked again later", "end forgotten sessions"],
-        ),
-        row(
-            "privilege",
-            denied,
-            "PermissionDenied",
-            Human,
-            &["the Operator role"],
-        ),
-        row(
-            "busy",
-            busy,
-            "Busy",
-            Wait,
-            &["0xc0, node busy", "asked again later"],
-        ),
-        row(
-            "closed port",
-            closed,
-            "Unreachable",
-            Retry,
-            &["refused", "check the address"],
-        ),
-        row(
-            "black hole",
-            hole,
-            "Timeout",
-            Retry,
-            &[
-                "check the address",
-                "firewall",
-                "UDP",
-                "623",
-                "IPMI over LAN",
-                "`probe.timeoutSeconds`",
-            ],
-        ),
-    ]
+    )
+    .into()
+}
+
+type Expected = (&'static str, &'static str, Advice, &'static [&'static str]);
+
+/// Name, reason, advice, and what to do about it.
+const TABLE: [Expected; 7] = [
+    (
+        "password",
+        "AuthFailed",
+        Human,
+        &["its password for it is another one", SECRET],
+    ),
+    (
+        "user",
+        "UnknownUser",
+        Human,
+        &["correct `username` in", SECRET, "IPMI over LAN"],
+    ),
+    (
+        "sessions",
+        "SessionsExhausted",
+        Wait,
+        &["asked again later", "end forgotten sessions"],
+    ),
+    (
+        "privilege",
+        "PermissionDenied",
+        Human,
+        &["the Operator role"],
+    ),
+    (
+        "busy",
+        "Busy",
+        Wait,
+        &["0xc0, node busy", "asked again later"],
+    ),
+    (
+        "closed port",
+        "Unreachable",
+        Retry,
+        &["refused", "check the address"],
+    ),
+    (
+        "black hole",
+        "Timeout",
+        Retry,
+        &[
+            "check the address",
+            "firewall",
+            "UDP",
+            "623",
+            "IPMI over LAN",
+            "`probe.timeoutSeconds`",
+        ],
+    ),
+];
+
+async fn table() -> Vec<Row> {
+    let rows = provoked().await.into_iter().zip(TABLE);
+    rows.map(|(error, (name, reason, advice, way_out))| Row {
+        name,
+        error,
+        reason,
+        advice,
+        way_out,
+    })
+    .collect()
 }
 
 #[tokio::test]

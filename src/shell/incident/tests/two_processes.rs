@@ -1,0 +1,89 @@
+//! What a loop makes of a taint that another process of the operator has set, or sees to as well.
+
+use super::*;
+
+/// The evidence of a process that held this claim.
+fn evidence_under(claim: &str) -> Value {
+    json!({
+        "claim": claim, "nodeUID": "uid-1", "nodeBootID": "boot-1",
+        "quiescedTime": "2026-01-01T00:00:00Z", "provenTime": "2026-01-01T00:00:00Z", "readings": [],
+    })
+}
+
+/// S23: another process has proven the machine down and set the taint while this one was paused, and a command of it may still land.
+/// That stands in the record alone: it is not written over, and is known before anything is done under the taint.
+#[tokio::test]
+async fn the_taint_of_another_process_is_taken_over_with_its_record() {
+    let an_older_one = json!({"claim": "fence-n0", "evidence": evidence_under("fence-n0")});
+    for known in [json!({}), an_older_one] {
+        let cluster = cluster(fake::node()).await;
+        cluster.put(FENCE, 200, fence_object("7", known.clone()));
+        cluster.put(PATCH_NODE, 200, fake::node());
+        let (context, incidents) = (cluster.context(), Incidents::default());
+        let fence = decoded(fence_object("7", known));
+        // It takes the claim, and loses it to the other one at once.
+        run(&context, &incidents, &fence).await;
+        assert!(incidents.get(&fence).is_some(), "{:?}", cluster.requests());
+        let mut node = fake::node();
+        let taints = node["spec"]["taints"].as_array_mut().expect("taints");
+        let out_of_service = "node.kubernetes.io/out-of-service";
+        taints.push(json!({"key": out_of_service, "value": "nodeshutdown", "effect": "NoExecute"}));
+        cluster.put(NODE, 200, node);
+        let theirs = json!({
+            "claim": "fence-n1", "evidence": evidence_under("fence-n1"), "attempts": [open_attempt()],
+        });
+        cluster.put(FENCE, 200, fence_object("8", theirs));
+        run(&context, &incidents, &fence).await;
+        assert!(incidents.get(&fence).is_none(), "it knows an older record");
+        run(&context, &incidents, &fence).await;
+        let incident = incidents.get(&fence).expect("it begins anew only once");
+        let incident = incident.lock().await;
+        assert!(incident.memory.tainted, "{:?}", cluster.requests());
+        assert!(incident.memory.unresolved_until.is_some());
+        assert_eq!(incident.status.attempts.len(), 1);
+        let evidence = incident.status.evidence.as_ref().expect("evidence");
+        assert_eq!(evidence.claim, "fence-n1");
+        let written = (
+            sent(&cluster, PATCH_NODE).len(),
+            sent(&cluster, PATCH_FENCE),
+        );
+        assert_eq!(written, (1, vec![]), "the claim alone");
+    }
+}
+
+/// S23: two processes see to one taint. Before this one releases it, and when a write of it has met one of the other, it hears of the
+/// command that the other has sent, keeps it in the record, and waits as long as it may land.
+#[tokio::test]
+async fn before_a_release_the_commands_of_another_process_are_waited_for() {
+    let records = json!({"claim": "fence-n1", "evidence": evidence_under("fence-n1")});
+    for is_behind in [true, false] {
+        let mut node = fake::node();
+        let taints = node["spec"]["taints"].as_array_mut().expect("taints");
+        let out_of_service = "node.kubernetes.io/out-of-service";
+        taints.push(json!({"key": out_of_service, "value": "nodeshutdown", "effect": "NoExecute"}));
+        let cluster = cluster(node).await;
+        cluster.put(FENCE, 200, fence_object("7", records.clone()));
+        let (context, incidents) = (cluster.context(), Incidents::default());
+        let fence = decoded(fence_object("7", records.clone()));
+        run(&context, &incidents, &fence).await;
+        let incident = incidents.get(&fence).expect("an incident");
+        {
+            let mut incident = incident.lock().await;
+            assert!(incident.memory.tainted, "{:?}", cluster.requests());
+            assert_eq!(incident.memory.unresolved_until, None);
+            incident.memory.reoffs = 1;
+            incident.memory.last_check = !is_behind;
+            incident.stored.behind = is_behind;
+        }
+        let mut theirs = records.clone();
+        theirs["attempts"] = json!([open_attempt()]);
+        cluster.put(FENCE, 200, fence_object("8", theirs));
+        run(&context, &incidents, &fence).await;
+        let incident = incident.lock().await;
+        assert!(incident.memory.unresolved_until.is_some(), "{is_behind}");
+        assert_eq!(incident.status.attempts.len(), 1);
+        // It counts its own as before.
+        assert_eq!(incident.memory.reoffs, 1);
+        assert!(sent(&cluster, PATCH_NODE).is_empty());
+    }
+}
