@@ -4,6 +4,7 @@
 //! where the incident stands from the Node itself (which of our taints it carries), so that a crash, a lost reply or a rival changes
 //! nothing: whoever looks next decides from the same facts. At most one irreversible step comes out of a round.
 
+mod abort;
 mod claimed;
 mod ending;
 mod level;
@@ -283,7 +284,7 @@ fn decide(
             {
                 tainted::step(settings, memory, node, claim, observed, moment)
             }
-            Seen::Present(_) => claimed::give_way(memory, node, claim),
+            Seen::Present(_) => abort::give_way(memory, node, claim),
             unread => {
                 let words = format!(
                     "needs the NodeFence to know whose `out-of-service` it is, and what was sent before it{}",
