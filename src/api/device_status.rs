@@ -52,6 +52,12 @@ pub struct FenceDeviceStatus {
     #[schemars(schema_with = "crd::time")]
     pub last_success_time: Option<Timestamp>,
 
+    /// When a probe last read `Off`; only for a device of one node. Absent: never since its settings were changed, so that nobody knows yet
+    /// whether the device answers while its machine is off. One that shares the host's network port may not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::time")]
+    pub last_off_time: Option<Timestamp>,
+
     /// The machine as the device describes it; only for a device of one node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<SystemInfo>,

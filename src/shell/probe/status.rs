@@ -177,6 +177,9 @@ fn one_node(
         None => set(device, status, IDENTITY_VERIFIED, &unanswered(), now),
     }
     set(device, status, READY, &judgement.ready, now);
+    // Other settings may lead to another device.
+    let before = status.last_off_time.filter(|_| is_current);
+    status.last_off_time = seen_off(row, judgement).or(before);
     match row.finding.map(|finding| &finding.outcome) {
         Some(Ok(probe)) => {
             status.power_state = Some(probe.reading.state);
@@ -192,6 +195,15 @@ fn one_node(
         Some(Err(_)) => status.power_state = Some(PowerState::Unknown),
         None => {}
     }
+}
+
+/// When this machine was found off, if it was.
+fn seen_off(row: &Row<'_>, judgement: &Judgement) -> Option<Timestamp> {
+    let finding = row.finding?;
+    let probe = finding.outcome.as_ref().ok()?;
+    let identity = judgement.identity.as_ref();
+    let is_another = identity.is_some_and(|identity| identity.status == False);
+    (probe.reading.state == PowerState::Off && !is_another).then_some(finding.at)
 }
 
 /// What the device says of itself; none: nothing.
@@ -310,6 +322,8 @@ pub fn worth_writing(
     let timeless = |status: &FenceDeviceStatus| FenceDeviceStatus {
         last_probe_time: None,
         last_success_time: None,
+        // That there is one is news, once.
+        last_off_time: status.last_off_time.map(|_| Timestamp::UNIX_EPOCH),
         bmc: status.bmc.clone().map(|bmc| BmcInfo {
             clock_time: None,
             clock_ahead_seconds: None,

@@ -4,41 +4,87 @@ use super::*;
 use crate::api::device::BmcInfo;
 use crate::fence::DeviceClock;
 
+/// A BMC that shares its host's network port may vanish with the host: whoever trusts it wants to know that it was seen to answer then.
+#[test]
+fn when_the_machine_was_last_found_off_is_kept() {
+    let probed = |second: i64, uuid: &str, state: PowerState| {
+        let mut probe = answer(uuid).expect("an answer");
+        probe.reading.state = state;
+        Finding {
+            at: wall(second),
+            ..found(node("w1", OURS, "Unknown"), Ok(probe))
+        }
+    };
+    let mut device = of_w1();
+    device.status = Some(after(
+        &device,
+        &found(node("w1", OURS, "True"), answer(OURS)),
+    ));
+    let mut then = |finding: &Finding| {
+        let status = after(&device, finding);
+        let seen = status.last_off_time;
+        device.status = Some(status);
+        seen
+    };
+    assert_eq!(
+        then(&probed(200, OTHER, PowerState::Off)),
+        None,
+        "another machine"
+    );
+    assert_eq!(then(&probed(210, OURS, PowerState::Transitional)), None);
+    assert_eq!(then(&probed(220, OURS, PowerState::Off)), Some(wall(220)));
+    assert_eq!(then(&probed(230, OURS, PowerState::On)), Some(wall(220)));
+    let silent = found(node("w1", OURS, "Unknown"), Err(silence()));
+    assert_eq!(then(&silent), Some(wall(220)));
+    assert_eq!(then(&probed(250, OURS, PowerState::Off)), Some(wall(250)));
+    // Other settings may lead to another device.
+    device.metadata.generation = Some(2);
+    assert_eq!(after(&device, &silent).last_off_time, None);
+}
+
+#[test]
+fn that_a_machine_was_found_off_is_news_once() {
+    let seen = |off: Option<i64>| FenceDeviceStatus {
+        last_off_time: off.map(wall),
+        ..FenceDeviceStatus::default()
+    };
+    let after = SignedDuration::from_secs(300);
+    let worth = |old, new| worth_writing(Some(&seen(old)), &seen(new), after, None);
+    assert!(worth(None, Some(100)));
+    assert!(!worth(Some(100), Some(110)));
+}
+
 /// The clock of a BMC runs all the time: by itself it is no news.
 #[test]
-fn a_clock_is_shown_and_is_no_news() {
+fn what_a_bmc_says_of_itself_is_shown_and_its_clock_is_no_news() {
     let probed = |device: i64, ours: i64| {
         let mut probe = answer(OURS).expect("an answer");
+        probe.power_restore_policy = Some("LastState".to_owned());
         probe.cipher_suites = vec![3, 17];
         probe.clock = Some(DeviceClock {
             time: wall(device),
             ours: wall(ours),
         });
-        FenceDeviceStatus {
-            bmc: bmc(&probe),
-            ..FenceDeviceStatus::default()
-        }
+        after(&of_w1(), &found(node("w1", OURS, "True"), Ok(probe)))
     };
     let status = probed(900, 1000);
     let shown = BmcInfo {
-        power_restore_policy: None,
+        power_restore_policy: Some("LastState".to_owned()),
         cipher_suites: vec![3, 17],
         clock_time: Some(wall(900)),
         clock_ahead_seconds: Some(-100),
     };
     assert_eq!(status.bmc, Some(shown));
-    let after = SignedDuration::from_secs(300);
-    assert!(!worth_writing(
-        Some(&status),
-        &probed(1200, 1250),
-        after,
-        None
+    let is_news = |change: fn(&mut BmcInfo)| {
+        let mut new = probed(1200, 1250);
+        new.bmc.as_mut().map(change).expect("what it says");
+        worth_writing(Some(&status), &new, SignedDuration::from_secs(300), None)
+    };
+    assert!(!is_news(|_| ()));
+    assert!(is_news(|bmc| bmc.cipher_suites = vec![3]));
+    assert!(is_news(
+        |bmc| bmc.power_restore_policy = Some("AlwaysOn".to_owned())
     ));
-    let mut other = probed(900, 1000);
-    if let Some(bmc) = &mut other.bmc {
-        bmc.cipher_suites = vec![3];
-    }
-    assert!(worth_writing(Some(&status), &other, after, None));
     assert_eq!(
         bmc(&answer(OURS).expect("an answer")),
         None,
