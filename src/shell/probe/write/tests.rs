@@ -6,7 +6,8 @@ use super::super::{CLOCK_PERIOD, Known, Prober, extent, open_request};
 use super::*;
 use crate::clock::Clock;
 use crate::core::fixtures;
-use crate::fence::{DeviceError, Extent};
+use crate::core::reading::{Identity, PowerState, Reading};
+use crate::fence::{DeviceError, Extent, Probe};
 use crate::shell::events::{Events, Publisher};
 use crate::shell::fake::{Cluster, Seen};
 use crate::shell::stop::Stopper;
@@ -53,30 +54,18 @@ fn cluster_with_events(cluster: &Cluster) {
     cluster.put(path, 201, json!({"regarding": {}, "metadata": {}}));
 }
 
-#[tokio::test]
-async fn a_newline_at_the_end_of_a_secret_s_value_is_told_once() {
-    let cluster = Cluster::new().await;
-    cluster_with_events(&cluster);
-    let (mut writer, publisher) = writer(&cluster);
-    let pair = Pair {
+fn pair() -> Pair {
+    Pair {
         device: "bmc".to_owned(),
         node: "worker-1".to_owned(),
-    };
-    let finding = Finding {
-        at: jiff::Timestamp::UNIX_EPOCH,
-        node: fixtures::node(),
-        outcome: Err(DeviceError::Unsupported { driver: "none" }),
-        identity: None,
-        trimmed_keys: vec!["password"],
-    };
-    let known = Known {
-        finding: Some(Box::new(finding)),
-        ..Known::default()
-    };
-    writer.prober.known().insert(pair.clone(), known);
+    }
+}
+
+/// The device's one node.
+fn schedule() -> Schedule {
     let mut schedule = Schedule::default();
     let wanted = Wanted {
-        pair,
+        pair: pair(),
         epoch: 1,
         node_ready: true,
         fenced: false,
@@ -86,6 +75,94 @@ async fn a_newline_at_the_end_of_a_secret_s_value_is_told_once() {
         fleet: false,
     };
     schedule.want(vec![wanted], Duration::ZERO);
+    schedule
+}
+
+fn finding(outcome: Result<Probe, DeviceError>) -> Finding {
+    Finding {
+        at: jiff::Timestamp::UNIX_EPOCH,
+        node: fixtures::node(),
+        outcome,
+        identity: None,
+        trimmed_keys: Vec::new(),
+    }
+}
+
+/// This is what is known of the device's node now.
+fn found(writer: &Writer, finding: Finding) {
+    let known = Known {
+        finding: Some(Box::new(finding)),
+        ..Known::default()
+    };
+    writer.prober.known().insert(pair(), known);
+}
+
+fn answer() -> Probe {
+    Probe {
+        reading: Reading {
+            state: PowerState::On,
+            raw: "on".to_owned(),
+            identity: Identity::default(),
+            faults: Vec::new(),
+            asked: Duration::ZERO,
+            answered: Duration::ZERO,
+            wall: jiff::Timestamp::UNIX_EPOCH,
+        },
+        vendor: None,
+        model: None,
+        firmware: None,
+        power_restore_policy: None,
+        certificate_expiry: None,
+        off_denied: None,
+        cipher_suites: Vec::new(),
+        clock: None,
+    }
+}
+
+/// However often it is looked at, and whatever else its words say.
+#[tokio::test]
+async fn a_device_that_turns_ready_or_not_is_told_once() {
+    let cluster = Cluster::new().await;
+    cluster_with_events(&cluster);
+    let (mut writer, publisher) = writer(&cluster);
+    writer.prober.devices.survey(&[], &[]);
+    let (schedule, mut device) = (schedule(), device(json!({})));
+    let mut look = |writer: &mut Writer| {
+        let status = writer.render(&device, &schedule);
+        writer.tell(&device, &status);
+        let ready = conditions::find(&status.conditions, READY).map(|it| it.reason.clone());
+        device.status = Some(status);
+        ready.unwrap_or_default()
+    };
+    let silent = |seconds| DeviceError::Timeout {
+        endpoint: "10.20.0.13:623".to_owned(),
+        waited: Duration::from_secs(seconds),
+    };
+    assert_eq!(look(&mut writer), "Pending");
+    let outcomes = [Ok(answer()), Ok(answer()), Err(silent(15)), Err(silent(16))];
+    let reasons = outcomes.map(|outcome| {
+        found(&writer, finding(outcome));
+        look(&mut writer)
+    });
+    assert_eq!(reasons, ["Probed", "Probed", "Timeout", "Timeout"]);
+    let told = told(writer, publisher, &cluster).await;
+    const DEAD: &str = "10.20.0.13:623 gave no complete answer within 15s; if the device is always that slow, raise `probe.timeoutSeconds`";
+    let expected = [("DeviceReady", "a fence would work"), ("Timeout", DEAD)];
+    let expected = expected.map(|(reason, words)| (json!(reason), json!(words)));
+    assert_eq!(told, expected);
+}
+
+#[tokio::test]
+async fn a_newline_at_the_end_of_a_secret_s_value_is_told_once() {
+    let cluster = Cluster::new().await;
+    cluster_with_events(&cluster);
+    let (mut writer, publisher) = writer(&cluster);
+    let finding = Finding {
+        trimmed_keys: vec!["password"],
+        ..finding(Err(DeviceError::Unsupported { driver: "none" }))
+    };
+    found(&writer, finding);
+    let schedule = schedule();
     for _ in 0..2 {
         writer.render(&device(json!({})), &schedule);
     }
