@@ -14,6 +14,8 @@ use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
 const OTHER: &str = "11111111-2222-3333-4444-555555555555";
+/// A pause between two probes that is longer than any test.
+const A_DAY: u32 = 86_400;
 
 /// `status/reason` of a condition.
 fn shown(object: &DynamicObject, kind: &str) -> String {
@@ -78,6 +80,17 @@ pub async fn probe_again(lab: &Lab, device: &str, timeout_seconds: u32) -> Resul
         json!({"probe": {"timeoutSeconds": timeout_seconds}}),
     )
     .await
+}
+
+/// Asks for a probe as a human does.
+async fn request_probe(lab: &Lab, device: &str, at: jiff::Timestamp) -> Result<()> {
+    let request = json!({"nodefencing.io/probe-requested-at": at.to_string()});
+    let patch = Patch::Merge(json!({"metadata": {"annotations": request}}));
+    let devices = lab.api("FenceDevice");
+    devices
+        .patch(device, &PatchParams::default(), &patch)
+        .await?;
+    Ok(())
 }
 
 async fn set_password(lab: &Lab, password: &str) -> Result<()> {
@@ -206,7 +219,7 @@ async fn the_password_is_wrong(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// Both are blocked, and both are free again once it is corrected.
+/// Both are blocked, and both are free again once it is corrected. From then on one of them is probed once a day.
 async fn two_nodes_share_a_system(lab: &Lab) -> Result<()> {
     let point_at = |number: usize| json!({"redfish": {"address": lab.rig(number).bmc.url()}});
     change(lab, "FenceDevice", "node-2-bmc", point_at(1)).await?;
@@ -218,7 +231,9 @@ async fn two_nodes_share_a_system(lab: &Lab) -> Result<()> {
             message(&device, "Ready")
         );
     }
-    change(lab, "FenceDevice", "node-2-bmc", point_at(2)).await?;
+    let mut seldom = point_at(2);
+    seldom["probe"] = json!({"periodSeconds": A_DAY});
+    change(lab, "FenceDevice", "node-2-bmc", seldom).await?;
     for device in ["node-1-bmc", "node-2-bmc"] {
         wait(lab, "FenceDevice", device, "Ready", "True/Probed").await?;
     }
@@ -231,8 +246,10 @@ async fn a_successor_writes_nothing(lab: &Lab, operator: &e2e::operator::Operato
     let before = lab.writes().await?.len();
     operator.start_again().await?;
     operator.ready(LIMIT).await?;
-    // The times of its own probes tell that it has looked at each device and has written what it had to.
+    // The times of its own probes tell that it has looked at each device and has written what it had to: at one because its turn came,
+    // at the other because it was asked to.
     let begun = jiff::Timestamp::now();
+    request_probe(lab, "node-2-bmc", begun).await?;
     for device in ["node-1-bmc", "node-2-bmc"] {
         eventually("the successor has probed", LIMIT, async || {
             let status = lab.api("FenceDevice").get(device).await?.data["status"].take();
