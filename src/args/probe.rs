@@ -4,6 +4,12 @@ use super::{Error, invalid, object_name, ranges};
 use crate::fence::address::AddressRules;
 use clap::Args;
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long a machine may take to go off and to be read, in seconds, unless --timeout says otherwise.
+const OFF_SECONDS: u32 = 90;
+/// Those that make sense: the readings alone take 3 s.
+const OFF_SECONDS_RANGE: std::ops::RangeInclusive<u32> = 5..=1800;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -13,10 +19,10 @@ Examples:
   The password from a password store, the result for a script:
       pass bmc/worker-3.yaml | node-fencing-operator probe worker-3.yaml --secret - --output json
 
-  Turn the machine off, hard, and see it proven off (it is the machine's last second; it stays off):
+  Turn the machine off, hard, and see its device prove that it is off (it is the machine's last second; it stays off):
       node-fencing-operator probe worker-3.yaml --node-uuid 4c4c4544-0042-3510-8052-b4c04f4a4d32 --power-off --yes
 
-Exit codes: 0 the probe is clean, or the machine is proven off; 1 it is not; 2 a file or a flag cannot be used, nothing was sent.";
+Exit codes: 0 the probe is clean, or the device proves the machine off; 1 it is not, or does not; 2 a file or a flag cannot be used, nothing was sent.";
 
 /// Look once at the FenceDevice of a file, without a cluster
 #[derive(Debug, Args)]
@@ -42,13 +48,17 @@ pub(super) struct ProbeArgs {
     #[arg(long, value_name = "UUID")]
     node_uuid: Option<String>,
 
-    /// Also turn the machine off, hard, and read until it is proven off; needs --yes
+    /// Also turn the machine off, hard, and read until the readings are those that a fence takes for a proof; needs --yes
     #[arg(long, requires = "yes")]
     power_off: bool,
 
     /// Yes, turn it off
     #[arg(long, requires = "power_off")]
     yes: bool,
+
+    /// How long the machine may take with --power-off to go off and to be read, in seconds [default: 90]
+    #[arg(long, value_name = "SECONDS", requires = "power_off")]
+    timeout: Option<String>,
 
     /// How the result is printed: text, json
     #[arg(long, value_name = "FORMAT", default_value = "text")]
@@ -74,6 +84,8 @@ pub struct Probing {
     pub node_uuid: Option<String>,
     /// Turn it off, too.
     pub power_off: bool,
+    /// How long it may take to go off and to be read.
+    pub off_time_max: Duration,
     /// How the result is printed.
     pub output: Output,
     /// Addresses to which credentials may go.
@@ -106,6 +118,10 @@ impl ProbeArgs {
             "json" => Output::Json,
             _ => return Err(invalid("--output", &self.output, "must be text or json")),
         };
+        let off_seconds = match &self.timeout {
+            Some(text) => seconds(text)?,
+            None => OFF_SECONDS,
+        };
         let node = self.node.map(|name| object_name("--node", name));
         let allowed = ranges("--allow-device-cidr", &self.allow_device_cidr)?;
         Ok(Probing {
@@ -115,8 +131,22 @@ impl ProbeArgs {
             node: node.transpose()?,
             node_uuid: self.node_uuid,
             power_off: self.power_off,
+            off_time_max: Duration::from_secs(off_seconds.into()),
             output,
             addresses: AddressRules::new(allowed, Vec::new()),
         })
     }
+}
+
+fn seconds(text: &str) -> Result<u32, Error> {
+    let given = text.parse().ok();
+    given
+        .filter(|seconds| OFF_SECONDS_RANGE.contains(seconds))
+        .ok_or_else(|| {
+            invalid(
+                "--timeout",
+                text,
+                "must be a number of seconds from 5 to 1800",
+            )
+        })
 }

@@ -175,13 +175,14 @@ impl Proof {
 /// Judges the case at `now` (time since boot).
 pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
     no_life(case)?;
+    let off_run = |device| device_is_off(device, case.quiesced, case.verification, now);
     let mut runs = Vec::new();
     let mut refusal = NotProven::NoDevice;
     for device in case.devices {
         if case.require == Require::Any && device.against().is_some() {
-            return device_is_off(device, case, now).and(Err(NotProven::NoDevice));
+            return off_run(device).and(Err(NotProven::NoDevice));
         }
-        match (device_is_off(device, case, now), case.require) {
+        match (off_run(device), case.require) {
             (Ok(run), _) => runs.push(run),
             (Err(reason), Require::All) => return Err(reason),
             (Err(reason), Require::Any) => refusal = reason,
@@ -208,6 +209,17 @@ pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
         claim: case.claim.to_owned(),
         valid_until: case.word_until.map_or(dies, |word| word.min(dies)),
     })
+}
+
+/// What a proof asks of each device, at `now`, and of nothing else: readings of off, asked for after `since`, by the right machine, long
+/// enough and fresh. For `probe FILE`, which has no cluster: nobody has looked at the Node and at its Lease, and it is no [`Proof`].
+pub fn reads_off(
+    device: &DeviceReadings,
+    since: Duration,
+    verification: &Verification,
+    now: Duration,
+) -> Result<(), NotProven> {
+    device_is_off(device, since, verification, now).map(drop)
 }
 
 /// A run of Off readings of one device.
@@ -294,7 +306,8 @@ fn no_life(case: &Case<'_>) -> Result<(), NotProven> {
 /// The device's last run of Off readings, all after quiesce, all by the right machine, long enough and fresh.
 fn device_is_off(
     device: &DeviceReadings,
-    case: &Case<'_>,
+    quiesced: Duration,
+    verification: &Verification,
     now: Duration,
 ) -> Result<OffRun, NotProven> {
     let name = || device.device.clone();
@@ -302,7 +315,7 @@ fn device_is_off(
         .readings
         .iter()
         .rev()
-        .take_while(|reading| is_off(reading, case.quiesced))
+        .take_while(|reading| is_off(reading, quiesced))
         .collect();
     for reading in &run {
         device.identity.check(&device.device, &reading.identity)?;
@@ -314,9 +327,9 @@ fn device_is_off(
     let span = off_run
         .as_ref()
         .map_or(Duration::ZERO, |run| run.until.saturating_sub(run.since));
-    let off_reads_min = case.verification.off_reads_min.max(2);
+    let off_reads_min = verification.off_reads_min.max(2);
     match off_run {
-        Some(off_run) if run.len() >= off_reads_min && span >= case.verification.window => {
+        Some(off_run) if run.len() >= off_reads_min && span >= verification.window => {
             let age = now.saturating_sub(off_run.until);
             if now < off_run.until || age > PROOF_LIFE {
                 return Err(NotProven::Stale {
@@ -331,7 +344,7 @@ fn device_is_off(
             off: run.len(),
             span_ms: span.as_millis(),
             needed: off_reads_min,
-            window_ms: case.verification.window.as_millis(),
+            window_ms: verification.window.as_millis(),
             last: device
                 .readings
                 .last()

@@ -79,10 +79,10 @@ pub struct Off {
 }
 
 impl Off {
-    /// Nothing was commanded.
-    pub fn not_sent(words: String) -> Self {
+    /// It ended before any reading: what became of the command, and why.
+    pub fn ended(command: &str, words: String) -> Self {
         Self {
-            command: "not sent".to_owned(),
+            command: command.to_owned(),
             readings: Vec::new(),
             is_proven: false,
             words,
@@ -216,7 +216,9 @@ impl fmt::Display for Report {
                 writeln!(f, "verdict      {}: {}", problem.reason, problem.message)
             }
             (None, Verdict::Clean) => writeln!(f, "verdict      clean: a fence would work"),
-            (None, Verdict::OffProven) => writeln!(f, "verdict      off, and proven to be"),
+            (None, Verdict::OffProven) => {
+                writeln!(f, "verdict      off, and proven to be by its device")
+            }
             (None, Verdict::NotClean) => writeln!(f, "verdict      not proven off"),
         }
     }

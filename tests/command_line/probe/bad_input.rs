@@ -1,0 +1,86 @@
+//! Files and flags that `probe` cannot use: exit code 2, and nothing is sent.
+
+use crate::{operator, refusal};
+
+const FLEET: &str = r#"{"kind": "FenceDevice", "metadata": {"name": "a"}, "spec": {"nodeSelector": {}, "manual": {}}}"#;
+const OF_ONE: &str = r#"{"kind": "FenceDevice", "metadata": {"name": "a"}, "spec": {"nodeName": "w", "manual": {}}}"#;
+const OF_NONE: &str =
+    r#"{"kind": "FenceDevice", "metadata": {"name": "a"}, "spec": {"nodeName": "w"}}"#;
+const OF_TWO: &str = r#"{"kind": "FenceDevice", "metadata": {"name": "a"}, "spec": {"nodeName": "w", "manual": {}, "ipmi": {"address": "127.0.0.1"}}}"#;
+const OF_NUMBER: &str =
+    r#"{"kind": "Secret", "metadata": {"name": "bmc"}, "stringData": {"password": 1234}}"#;
+const OF_PLAIN: &str =
+    r#"{"kind": "Secret", "metadata": {"name": "bmc"}, "data": {"password": "pa$$word"}}"#;
+const OF_ELSEWHERE: &str =
+    r#"{"kind": "Secret", "metadata": {"name": "bmc", "namespace": "default"}}"#;
+const CA_ELSEWHERE: &str =
+    r#"{"kind": "ConfigMap", "metadata": {"name": "ca", "namespace": "default"}}"#;
+
+#[test]
+fn a_file_or_a_flag_that_cannot_be_used_is_one_line() {
+    let files = tempfile::tempdir().expect("a directory");
+    let file = files.path().join("file.yaml");
+    let table: [(Option<&str>, &[&str], &str); 18] = [
+        (None, &[], "cannot be read"),
+        (Some("{"), &[], "is not YAML"),
+        (Some("kind: Secret"), &[], "exactly one FenceDevice"),
+        (Some(FLEET), &[], "--node"),
+        (Some(FLEET), &["--power-off"], "--yes"),
+        (Some(FLEET), &["--output", "xml"], "must be text or json"),
+        (
+            Some(FLEET),
+            &["--node-uuid", "00000000-0000-0000-0000-000000000000"],
+            "--node-uuid",
+        ),
+        (Some(OF_ONE), &["--power-off", "--yes"], "needs --node-uuid"),
+        (
+            Some(OF_ONE),
+            &["--node", "v"],
+            "`v` is not the node of this FenceDevice",
+        ),
+        (Some(OF_ONE), &["--timeout", "60"], "--power-off"),
+        (
+            Some(OF_ONE),
+            &["--power-off", "--yes", "--timeout", "1801"],
+            "--timeout: `1801` must be a number of seconds from 5 to 1800",
+        ),
+        (Some(OF_NONE), &[], "it sets 0"),
+        (Some(OF_TWO), &[], "it sets 2: ipmi, manual"),
+        (
+            Some(OF_NUMBER),
+            &[],
+            "`stringData.password` of Secret `bmc`",
+        ),
+        (
+            Some(OF_PLAIN),
+            &[],
+            "`data.password` of Secret `bmc` is not base64",
+        ),
+        (
+            Some(OF_ELSEWHERE),
+            &[],
+            "Secret `bmc` is in namespace `default`",
+        ),
+        (
+            Some(CA_ELSEWHERE),
+            &[],
+            "ConfigMap `ca` is in namespace `default`",
+        ),
+        // One in the operator's own namespace is none of these.
+        (
+            Some(OF_ELSEWHERE),
+            &["--namespace", "default"],
+            "exactly one FenceDevice",
+        ),
+    ];
+    for (text, flags, says) in table {
+        if let Some(text) = text {
+            std::fs::write(&file, text).expect("a file");
+        }
+        let mut command = operator(&["probe"]);
+        command.arg(&file).args(flags);
+        let (code, said) = refusal(command);
+        assert_eq!(code, 2, "{said}");
+        assert!(said.contains(says), "{said}");
+    }
+}
