@@ -5,6 +5,7 @@
 
 use crate::api::fence_status::AttemptResult;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Outcome of an off command, per device.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -68,6 +69,8 @@ pub struct Attempt {
     pub level: String,
     /// FenceDevice names.
     pub devices: Vec<String>,
+    /// How long it may take.
+    pub limit: Duration,
     /// The intent is in the NodeFence.
     pub recorded: bool,
     /// Per device; empty until the commands have ended.

@@ -207,7 +207,7 @@ pub struct Memory {
     pub level: usize,
     /// Tries of this level that failed.
     pub failures: u32,
-    /// When its first try was begun (time since boot); none: it has not been tried since its turn came.
+    /// When its first try was begun (time since boot); none: not tried since its turn came, or it has answered well since.
     pub level_since: Option<Duration>,
     /// Times that every level has been tried in vain.
     pub rounds: u32,

@@ -146,17 +146,12 @@ pub fn word_refused(status: &mut NodeFenceStatus, memory: &Memory) {
 }
 
 /// Writes an off command down before it is sent.
-pub fn intent(
-    status: &mut NodeFenceStatus,
-    attempt: &Attempt,
-    timeout: Duration,
-    wall_now: Timestamp,
-) {
+pub fn intent(status: &mut NodeFenceStatus, attempt: &Attempt, wall_now: Timestamp) {
     status.current_level = Some(attempt.level.clone());
     status.attempt_count = Some(status.attempt_count.unwrap_or_default() + 1);
-    let deadline = SignedDuration::try_from(timeout)
+    let deadline = SignedDuration::try_from(attempt.limit)
         .ok()
-        .and_then(|timeout| wall_now.checked_add(timeout).ok());
+        .and_then(|limit| wall_now.checked_add(limit).ok());
     for device in &attempt.devices {
         status.attempts.push(AttemptRecord {
             id: Some(attempt.id.clone()),
@@ -205,7 +200,7 @@ pub fn outcome(status: &mut NodeFenceStatus, attempt: &Attempt, wall_now: Timest
 }
 
 /// Takes over the off commands that another process has written into the record. What became of `own` this process knows better.
-pub fn share(status: &mut NodeFenceStatus, live: NodeFenceStatus, own: Option<&Attempt>) {
+pub fn adopt_attempts(status: &mut NodeFenceStatus, live: NodeFenceStatus, own: Option<&Attempt>) {
     let known = std::mem::replace(&mut status.attempts, live.attempts);
     for attempt in known {
         let is_own = own.is_some_and(|own| attempt.id.as_deref() == Some(own.id.as_str()));
@@ -361,6 +356,7 @@ mod tests {
             id: "n1-1".to_owned(),
             level: "level".to_owned(),
             devices: vec!["bmc".to_owned()],
+            limit: Duration::from_secs(10),
             recorded: true,
             results: Default::default(),
         }
@@ -434,12 +430,7 @@ mod tests {
         for (result, word, ended) in table {
             let mut attempt = attempt();
             let mut status = NodeFenceStatus::default();
-            intent(
-                &mut status,
-                &attempt,
-                Duration::from_secs(1),
-                Timestamp::UNIX_EPOCH,
-            );
+            intent(&mut status, &attempt, Timestamp::UNIX_EPOCH);
             attempt.results.insert("bmc".to_owned(), result.clone());
             outcome(&mut status, &attempt, Timestamp::UNIX_EPOCH);
             let closed = status.attempts[0].completion_time.is_some();
@@ -458,12 +449,7 @@ mod tests {
         for number in 0..=2 * ATTEMPTS_KEPT {
             let mut attempt = attempt();
             attempt.id = format!("n1-{number}");
-            intent(
-                &mut status,
-                &attempt,
-                Duration::from_secs(1),
-                Timestamp::UNIX_EPOCH,
-            );
+            intent(&mut status, &attempt, Timestamp::UNIX_EPOCH);
             let result = match number {
                 0 => OffResult::Unknown("connection reset".to_owned()),
                 _ => OffResult::NotSent("refused".to_owned()),
@@ -487,14 +473,14 @@ mod tests {
         let (mut ours, mut theirs) = (NodeFenceStatus::default(), NodeFenceStatus::default());
         let (mut own, mut other) = (attempt(), attempt());
         other.id = "n2-1".to_owned();
-        let (timeout, at) = (Duration::from_secs(1), Timestamp::UNIX_EPOCH);
+        let at = Timestamp::UNIX_EPOCH;
         for status in [&mut ours, &mut theirs] {
-            intent(status, &own, timeout, at);
+            intent(status, &own, at);
         }
-        intent(&mut theirs, &other, timeout, at);
+        intent(&mut theirs, &other, at);
         own.results.insert("bmc".to_owned(), OffResult::AlreadyOff);
         outcome(&mut ours, &own, at);
-        share(&mut ours, theirs.clone(), Some(&own));
+        adopt_attempts(&mut ours, theirs.clone(), Some(&own));
         let result = |attempt: &AttemptRecord| (attempt.id.clone(), attempt.result);
         let shared: Vec<_> = ours.attempts.iter().map(result).collect();
         let id = |attempt: &Attempt| Some(attempt.id.clone());
@@ -506,7 +492,7 @@ mod tests {
             .results
             .insert("bmc".to_owned(), OffResult::AlreadyOff);
         outcome(&mut theirs, &other, at);
-        share(&mut ours, theirs, Some(&own));
+        adopt_attempts(&mut ours, theirs, Some(&own));
         assert!(!read(&ours, at).unresolved);
     }
 
@@ -548,7 +534,7 @@ mod tests {
             Timestamp::from_second(9).expect("a second"),
         );
         let mut status = NodeFenceStatus::default();
-        intent(&mut status, &attempt, Duration::from_secs(1), sent);
+        intent(&mut status, &attempt, sent);
         let mut becomes = |result: OffResult, at| {
             attempt.results.insert("bmc".to_owned(), result);
             outcome(&mut status, &attempt, at);

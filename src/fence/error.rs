@@ -82,8 +82,8 @@ pub enum DeviceError {
         /// The time allowed.
         waited: Duration,
     },
-    /// The device offers no login that is safe.
-    #[error("{endpoint} offers no login that can be used: {problem}")]
+    /// The device offers no login, or no session, that is safe.
+    #[error("{endpoint} offers no session that can be used: {problem}")]
     NoSecureLogin {
         /// Host and port.
         endpoint: String,

@@ -171,6 +171,7 @@ impl Attempt {
             Ok(_) => host.accept(login, now),
             // An unknown user today may be a known one with another Secret; some devices lock the address and not the account.
             Err(error) if error.refuses_credentials() => host.refuse(login, error, now),
+            // Not NoAnswer: no login was sent, or it was taken.
             Err(DeviceError::Timeout { .. } | DeviceError::LoginUnanswered { .. }) => {
                 host.unanswered(login, now);
             }

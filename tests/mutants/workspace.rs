@@ -11,7 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// What the tests need of the sources.
-const PARTS: [&str; 11] = [
+const PARTS: [&str; 9] = [
     "Cargo.toml",
     "Cargo.lock",
     "rust-toolchain.toml",
@@ -19,11 +19,9 @@ const PARTS: [&str; 11] = [
     "tests",
     "benches",
     "deploy",
-    "e2e/Cargo.toml",
-    "e2e/src",
-    // Scripts of peers that the drivers are tested with.
-    "e2e/snmpd",
-    "e2e/sushy",
+    // With the scripts of the peers that the drivers are tested with.
+    "e2e",
+    "fuzz/src",
 ];
 /// A test that runs longer than this hangs.
 const TESTS_TIME_MAX: Duration = Duration::from_secs(300);

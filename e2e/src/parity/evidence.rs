@@ -15,6 +15,9 @@ use crate::moment::Moment;
 use crate::volume::Write;
 use crate::workload::{self, Template};
 
+/// A pod that has written nothing for so long does not write.
+const SILENCE: Duration = Duration::from_secs(3);
+
 /// A pod of a scene, running on the stage's machine with a volume of its own.
 pub(super) struct Player {
     pub(super) name: String,
@@ -83,8 +86,15 @@ impl Player {
     /// Is the pod writing at this moment?
     pub(super) async fn is_writing(&self, stage: &Stage<'_>, boot_id: &str) -> Result<bool> {
         let before = self.writes(stage, boot_id)?.len();
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        Ok(self.writes(stage, boot_id)?.len() > before)
+        let begin = Moment::now();
+        // A pod that writes may still be held up by a laden host.
+        while Moment::now().since(begin) < SILENCE {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            if self.writes(stage, boot_id)?.len() > before {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     async fn await_writes(

@@ -9,6 +9,7 @@ use e2e::machine::Power;
 use rustix::process::Signal;
 use serde_json::json;
 use std::sync::Arc;
+use uuid::Uuid;
 
 use super::hung_kubelet::hung_kubelet;
 use super::outage::Outage;
@@ -150,9 +151,12 @@ async fn wrong_machine_is_refused_by_ipmi_sim() -> Result<()> {
         ensure!(peer.address() == own.address());
         anyhow::Ok(peer)
     };
+    // It writes a GUID as SMBIOS does, and nobody can tell how a stranger's is meant: it is shown in the order of the text.
+    let guid = Uuid::from_bytes(Uuid::parse_str(STRANGER)?.to_bytes_le());
+    let stranger = Arc::new(Plug::new("stranger", guid.to_string()));
     let swap = async || {
         own.process().kill()?;
-        another(Arc::new(Plug::new("stranger", STRANGER))).await
+        another(stranger).await
     };
     let put_right = async |stranger: IpmiPeer| {
         let switched = stranger.switched();

@@ -4,8 +4,7 @@ use super::super::incident::{Approval, Decision, Effect, Memory, Settings};
 use super::super::observed::{NodeView, Ready};
 use super::super::stage::Stage;
 use super::super::taint;
-use super::claimed::busy_stage;
-use super::level::{CONTRADICTION, contradicted};
+use super::level::{CONTRADICTION, busy_stage, in_trouble};
 use super::{act, wait};
 
 /// What follows if the claim may not be held any longer.
@@ -16,7 +15,7 @@ pub(super) fn aborted(
     claim: &str,
 ) -> Option<Decision> {
     let (stage, words) = why_abort(s, m, node)?;
-    if m.ending.is_none() && lives(s, m, node) && !after_off(m).is_empty() {
+    if m.ending.is_none() && !m.tainted && lives(s, m, node) && !accepted(m).is_empty() {
         m.alarm = Some(CONTRADICTION);
         m.last_failure = Some(words.clone());
     }
@@ -69,7 +68,7 @@ fn lives(s: &Settings, m: &Memory, node: &NodeView) -> bool {
     node.ready() == Ready::True || has_booted(s, m, node)
 }
 
-/// Since it was claimed.
+/// The node has booted since it was claimed.
 fn has_booted(s: &Settings, m: &Memory, node: &NodeView) -> bool {
     let claimed = m.claim.as_ref().map(|held| held.boot_id.as_str());
     let claimed = claimed.or(s.boot_id.as_deref());
@@ -78,16 +77,20 @@ fn has_booted(s: &Settings, m: &Memory, node: &NodeView) -> bool {
 
 /// S22: life after an off command means a device that lies or is wired to another machine.
 fn after_off(m: &Memory) -> String {
+    match accepted(m).as_slice() {
+        [] => String::new(),
+        devices => format!(
+            ", although FenceDevice {} accepted an off command: check its wiring and its identity",
+            devices.join(", ")
+        ),
+    }
+}
+
+/// The devices that have accepted the off command of this try.
+fn accepted(m: &Memory) -> Vec<&str> {
     let results = m.attempt.iter().flat_map(|attempt| &attempt.results);
     let accepted = results.filter(|(_, result)| result.is_accepted());
-    let accepted: Vec<&str> = accepted.map(|(device, _)| device.as_str()).collect();
-    if accepted.is_empty() {
-        return String::new();
-    }
-    format!(
-        ", although FenceDevice {} accepted an off command: check its wiring and its identity",
-        accepted.join(", ")
-    )
+    accepted.map(|(device, _)| device.as_str()).collect()
 }
 
 /// Takes our claim away, once no command of ours is on its way any more.
@@ -106,7 +109,15 @@ pub(super) fn abort(
         );
     }
     let decision = drop_claim(m, node, claim, words);
-    contradicted(m, decision)
+    still_accused(m, decision)
+}
+
+/// Whoever is called because a device lies has to look at it, though the incident ends.
+pub(super) fn still_accused(m: &Memory, decision: Decision) -> Decision {
+    match m.alarm {
+        Some(CONTRADICTION) => in_trouble(m, decision),
+        _ => decision,
+    }
 }
 
 /// Somebody else has put the node out of service under our claim: it is theirs from now on, so the claim goes (S8). The

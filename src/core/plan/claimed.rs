@@ -15,8 +15,8 @@ use super::super::taint;
 use super::abort::{abort, aborted, drop_claim};
 use super::ending::broken;
 use super::level::{
-    current_level, fail, heed_word, in_trouble, judge_level, lost_device, names, new_attempt,
-    note_devices, order,
+    busy_stage, current_level, fail, heed_word, in_trouble, judge_level, lost_device, names,
+    new_attempt, note_devices, order,
 };
 use super::prove::prove;
 use super::{Moment, act, poll, wait};
@@ -143,9 +143,8 @@ fn take_over(
 /// Until when another process that goes on with the incident is left alone with it (time since boot): not all look again at the same
 /// moment.
 pub fn rival_until(moment: &Moment) -> Duration {
-    let first = moment.nonce.as_bytes().first().copied();
-    let jitter = u64::from(first.unwrap_or_default() % 16);
-    moment.now + RIVAL_PAUSE + Duration::from_secs(jitter)
+    let jitter = moment.nonce.chars().next().and_then(|it| it.to_digit(16));
+    moment.now + RIVAL_PAUSE + Duration::from_secs(jitter.unwrap_or_default().into())
 }
 
 /// Until no pod can start on the node: all are listed once, beside the look at the devices or under the claim, and those that could
@@ -256,7 +255,7 @@ fn power_off(s: &Settings, m: &mut Memory, level: &Level, t: &Moment) -> Option<
         Some(attempt) if attempt.results.is_empty() => {
             let off = DeviceOrder::Off(attempt.clone());
             let words = format!("turns the machine off by {}", names(level));
-            Some(act(order(s, m, off, t.now), Stage::Fencing, words))
+            Some(act(order(m, level, off, t.now), Stage::Fencing, words))
         }
         Some(attempt) => {
             let sent = judge_level(level, |device| match attempt.results.get(&device.name) {
@@ -278,12 +277,4 @@ pub(super) fn try_again(s: &Settings, m: &mut Memory, words: String, t: &Moment)
     m.readings = None;
     fail(s, m, words.clone(), t.now);
     in_trouble(m, wait(busy_stage(m), words)).until(m.retry_at.unwrap_or(t.now))
-}
-
-pub(super) fn busy_stage(m: &Memory) -> Stage {
-    match (&m.attempt, m.quiesce.since) {
-        (_, None) => Stage::Quiescing,
-        (Some(attempt), _) if attempt.results.is_empty() => Stage::Fencing,
-        _ => Stage::Verifying,
-    }
 }

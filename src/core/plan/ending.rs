@@ -7,7 +7,7 @@ use super::super::incident::{Approval, Decision, Memory, Settings};
 use super::super::observed::{NodeView, QUARANTINE, Ready};
 use super::super::release::booted_anew;
 use super::super::stage::Stage;
-use super::level::contradicted;
+use super::abort::still_accused;
 use super::{Moment, close};
 
 /// Reasons to end before anything was written.
@@ -17,7 +17,7 @@ pub(super) fn ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -
         .as_deref()
         .is_some_and(|boot| booted_anew(node, Some(boot)));
     if let Some((stage, words)) = &m.ending {
-        return Some(contradicted(m, close(*stage, words.clone())));
+        return Some(still_accused(m, close(*stage, words.clone())));
     }
     if m.releasing
         || (s.record.tainted && boot_changed)

@@ -6,6 +6,7 @@ use super::super::incident::{
 };
 use super::super::proof::{NotProven, Require, speaks_against};
 use super::super::reading::{PowerState, Reading};
+use super::super::stage::Stage;
 use super::super::word::heard;
 use super::Moment;
 use std::time::Duration;
@@ -43,6 +44,7 @@ pub(super) fn new_attempt(s: &Settings, m: &mut Memory, level: &Level, t: &Momen
         id: format!("{}-{}", t.nonce, s.record.attempts + m.attempts),
         level: level.name.clone(),
         devices: devices.collect(),
+        limit: time_left(m, level, t.now),
         recorded: false,
         results: Default::default(),
     };
@@ -50,23 +52,23 @@ pub(super) fn new_attempt(s: &Settings, m: &mut Memory, level: &Level, t: &Momen
 }
 
 /// Device work with the level that is tried now, for as long as the level may still take.
-pub(super) fn order(s: &Settings, m: &mut Memory, order: DeviceOrder, now: Duration) -> Effect {
+pub(super) fn order(m: &mut Memory, level: &Level, order: DeviceOrder, now: Duration) -> Effect {
     m.begin(matches!(order, DeviceOrder::Off(_)));
-    let timeout = s
-        .levels
-        .get(m.level)
-        .map_or(ORDER_MIN, |level| level.timeout);
-    let left = match m.tainted {
-        // It has been successful.
-        true => timeout,
-        false => (*m.level_since.get_or_insert(now) + timeout).saturating_sub(now),
-    };
     Effect::Device {
         order,
         level: m.level,
-        limit: left.max(ORDER_MIN),
+        limit: time_left(m, level, now),
         number: m.orders,
     }
+}
+
+/// How long what is begun now with the level may take: from its first try on its time runs, until it has been successful.
+fn time_left(m: &mut Memory, level: &Level, now: Duration) -> Duration {
+    if m.tainted {
+        return level.timeout;
+    }
+    let until = *m.level_since.get_or_insert(now) + level.timeout;
+    until.saturating_sub(now).max(ORDER_MIN)
 }
 
 /// The level answers well; unless it has failed before, what is waited for now is not its time.
@@ -87,14 +89,6 @@ fn turn_to(m: &mut Memory, level: usize) {
 pub(super) fn in_trouble(m: &Memory, decision: Decision) -> Decision {
     match (&m.last_failure, m.alarm) {
         (Some(words), Some(reason)) => decision.escalated(reason, words.clone()),
-        _ => decision,
-    }
-}
-
-/// Whoever is called because a device lies has to look at it, though the incident ends.
-pub(super) fn contradicted(m: &Memory, decision: Decision) -> Decision {
-    match m.alarm {
-        Some(CONTRADICTION) => in_trouble(m, decision),
         _ => decision,
     }
 }
@@ -299,11 +293,55 @@ pub(super) fn names(level: &Level) -> String {
     format!("FenceDevice {}", names.join(", "))
 }
 
+/// The stage of device work under the claim.
+pub(super) fn busy_stage(m: &Memory) -> Stage {
+    match (&m.attempt, m.quiesce.since) {
+        (_, None) => Stage::Quiescing,
+        (Some(attempt), _) if attempt.results.is_empty() => Stage::Fencing,
+        _ => Stage::Verifying,
+    }
+}
+
 pub(super) fn state_word(state: PowerState) -> &'static str {
     match state {
         PowerState::On => "On",
         PowerState::Off => "Off",
         PowerState::Transitional => "Transitional",
         PowerState::Unknown => "Unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::fixtures;
+
+    /// L1: its orders share the time of a level. A device has a moment to answer even at the end of it, and what a level that has not failed
+    /// waits for is not its time.
+    #[test]
+    fn the_time_of_a_level_is_shared_by_all_that_is_asked_of_it() {
+        let level = Level {
+            timeout: Duration::from_secs(100),
+            ..fixtures::level()
+        };
+        let mut m = Memory::default();
+        let seconds_left = |m: &mut Memory, now| {
+            let effect = order(m, &level, DeviceOrder::Look, Duration::from_secs(now));
+            match effect {
+                Effect::Device { limit, .. } => limit.as_secs(),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(seconds_left(&mut m, 1000), 100);
+        assert_eq!(seconds_left(&mut m, 1060), 40);
+        assert_eq!(seconds_left(&mut m, 1095), 10);
+        m.failures = 1;
+        not_failed(&mut m);
+        assert_eq!(seconds_left(&mut m, 1097), 10);
+        m.failures = 0;
+        not_failed(&mut m);
+        assert_eq!(seconds_left(&mut m, 1098), 100);
+        m.tainted = true;
+        assert_eq!(seconds_left(&mut m, 5000), 100);
     }
 }

@@ -50,7 +50,7 @@ pub(super) fn prove(
         );
         let window = verification(s, m, node, level).window;
         let confirm = DeviceOrder::Confirm { window };
-        return act(order(s, m, confirm, t.now), Stage::Verifying, words);
+        return act(order(m, level, confirm, t.now), Stage::Verifying, words);
     };
     let (Some(held), Some(quiesced), Some(lease_before)) =
         (&m.claim, m.quiesce.since, &m.lease_before)

@@ -246,7 +246,7 @@ fn watch_power(
     }
     forget_other_devices(m, level, t.now + s.late_effect);
     if let Some(attempt) = m.attempt.clone()
-        && let Some(decision) = turn_off_again(s, m, level, attempt, t)
+        && let Some(decision) = turn_off_again(m, level, attempt, t)
     {
         return Some(decision);
     }
@@ -272,7 +272,7 @@ fn watch_power(
         m.reoffs += 1;
         let attempt = new_attempt(s, m, level, t);
         m.reoff_settles_at = None;
-        return turn_off_again(s, m, level, attempt, t);
+        return turn_off_again(m, level, attempt, t);
     }
     // When a reading was asked for, or when it was known that there is none.
     let asked = |sight: &Sight| match &sight.reading {
@@ -296,19 +296,14 @@ fn watch_power(
     if failed && last.is_some() && s.levels.len() > 1 {
         m.level = (m.level + 1) % s.levels.len();
     }
-    let words = format!("reads the power from {}", names(level));
-    let look = order(s, m, DeviceOrder::Look, t.now);
+    let level = current_level(s, m)?;
+    let words = format!("reads the power from {}", names(&level));
+    let look = order(m, &level, DeviceOrder::Look, t.now);
     Some(act(look, stage(m), words))
 }
 
 /// Intent, command, and then looking again: the command is remembered until the looks have shown what became of it (S23).
-fn turn_off_again(
-    s: &Settings,
-    m: &mut Memory,
-    level: &Level,
-    attempt: Attempt,
-    t: &Moment,
-) -> Option<Decision> {
+fn turn_off_again(m: &mut Memory, level: &Level, attempt: Attempt, t: &Moment) -> Option<Decision> {
     if !attempt.recorded {
         let words = format!(
             "the machine came back while its volumes were detaching: off again ({})",
@@ -319,7 +314,7 @@ fn turn_off_again(
     if attempt.results.is_empty() {
         let words = format!("turns the machine off again by {}", names(level));
         let off = DeviceOrder::Off(attempt);
-        return Some(act(order(s, m, off, t.now), stage(m), words));
+        return Some(act(order(m, level, off, t.now), stage(m), words));
     }
     if m.reoff_settles_at.is_none() {
         // A machine takes a moment to go down: looked at sooner, it would use up the next command too. The first is older than the taint.

@@ -202,7 +202,7 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
         m.word_refuted = Some(words);
     }
     if m.sights.is_empty() || t.now.saturating_sub(m.looked_at) > SIGHT_LIFE {
-        let asks = look(s, m, &level, t.now);
+        let asks = look(m, &level, t.now);
         return in_trouble(m, asks);
     }
     m.checked = false;
@@ -274,9 +274,13 @@ fn next_try(s: &Settings, at: Duration, now: Duration) -> Duration {
     }
 }
 
-fn look(s: &Settings, m: &mut Memory, level: &Level, now: Duration) -> Decision {
+fn look(m: &mut Memory, level: &Level, now: Duration) -> Decision {
     let words = format!("asks {} of level {}", names(level), level.name);
-    act(order(s, m, DeviceOrder::Look, now), Stage::Checking, words)
+    act(
+        order(m, level, DeviceOrder::Look, now),
+        Stage::Checking,
+        words,
+    )
 }
 
 fn claim(s: &Settings, m: &mut Memory, node: &NodeView, level: &Level, t: &Moment) -> Decision {

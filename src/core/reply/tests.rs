@@ -28,6 +28,7 @@ fn memory() -> Memory {
             id: "n1-1".to_owned(),
             level: "level".to_owned(),
             devices: vec!["bmc".to_owned()],
+            limit: Duration::from_secs(10),
             recorded: false,
             results: BTreeMap::new(),
         }),

@@ -40,7 +40,7 @@ impl Round<'_> {
                 level,
                 limit,
                 number,
-            } => return self.hand_out(settings, order, (level, limit), number),
+            } => return self.hand_out(settings, order, level, limit, number),
             Effect::Claim(patch) => self.claim(settings, patch).await,
             Effect::DropClaim(patch) => self.drop_claim(patch).await,
             Effect::Taint(patch) => self.taint(patch).await,
@@ -52,7 +52,7 @@ impl Round<'_> {
                 bound.boot_id = Some(boot_id);
                 self.write(bound).await
             }
-            Effect::RecordIntent(attempt) => self.record_intent(settings, &attempt).await,
+            Effect::RecordIntent(attempt) => self.record_intent(&attempt).await,
             Effect::StoreEvidence(evidence) => self.store_evidence(settings, &evidence, now).await,
             Effect::Close => return self.close(settings, decision.stage).await,
         };
@@ -121,12 +121,9 @@ impl Round<'_> {
         reply
     }
 
-    async fn record_intent(&mut self, settings: &Settings, attempt: &Attempt) -> Reply {
-        let mut levels = settings.levels.iter();
-        let level = levels.find(|level| level.name == attempt.level);
-        let timeout = level.map(|level| level.timeout).unwrap_or_default();
+    async fn record_intent(&mut self, attempt: &Attempt) -> Reply {
         let mut intended = self.incident.status.clone();
-        record::intent(&mut intended, attempt, timeout, clock::wall());
+        record::intent(&mut intended, attempt, clock::wall());
         self.write(intended).await
     }
 
@@ -224,7 +221,8 @@ impl Round<'_> {
         &mut self,
         settings: &Settings,
         order: DeviceOrder,
-        (level, limit): (usize, Duration),
+        level: usize,
+        limit: Duration,
         number: u64,
     ) -> Next {
         let (answers, name) = (self.incident.answers.clone(), settings.fence.clone());

@@ -131,7 +131,7 @@ impl Round<'_> {
             self.incident.memory.rival_until = Some(plan::rival_until(&moment));
             return Some(Next::Anew);
         }
-        self.share(live);
+        self.adopt(live);
         None
     }
 
@@ -149,7 +149,7 @@ impl Round<'_> {
 
     /// Takes the record as it is, with what another process has sent. Under one taint that both see to, nobody begins anew with every off
     /// of the other and counts its own from none; but what the other's may still do is waited for as after a restart (S23).
-    fn share(&mut self, live: NodeFence) -> bool {
+    fn adopt(&mut self, live: NodeFence) -> bool {
         let status = live.status.clone().unwrap_or_default();
         let is_news = self.is_news(&status);
         if is_news {
@@ -157,7 +157,7 @@ impl Round<'_> {
             self.incident.memory.record_read = false;
         }
         let own = self.incident.memory.attempt.as_ref();
-        record::share(&mut self.incident.status, status, own);
+        record::adopt_attempts(&mut self.incident.status, status, own);
         self.incident.stored = Stored::from(live);
         is_news
     }
@@ -168,7 +168,7 @@ impl Round<'_> {
         match record {
             // It has seen to the taint up to the last check: the other one's commands are all that it asks for.
             Seen::Present(live) if self.incident.memory.last_check => {
-                self.share(live).then_some(Next::Again)
+                self.adopt(live).then_some(Next::Again)
             }
             Seen::Present(live) => {
                 let status = live.status.unwrap_or_default();

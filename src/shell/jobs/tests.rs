@@ -138,6 +138,7 @@ impl Lab {
             id: "n1-1".to_owned(),
             level: "level".to_owned(),
             devices: vec![written.to_owned()],
+            limit: Duration::from_secs(10),
             recorded: true,
             results: BTreeMap::new(),
         };

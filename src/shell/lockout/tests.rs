@@ -13,13 +13,14 @@ use tokio::task::yield_now;
 /// What a device makes of a login.
 #[derive(Debug, Clone, Copy)]
 enum Says {
-    Yes,
+    /// The preparation of a command succeeds; everything else is refused.
+    YesToAPreparation,
     No,
     /// Nothing within the time for a call.
     Nothing,
 }
 
-/// A device that counts the logins, and says the same to all of them.
+/// A device that counts the logins.
 #[derive(Debug, Clone)]
 struct Counting {
     says: Says,
@@ -48,7 +49,7 @@ impl Counting {
                 endpoint: "bmc:443".to_owned(),
                 waited: Duration::from_secs(15),
             },
-            Says::Yes | Says::No => refusal("401"),
+            Says::YesToAPreparation | Says::No => refusal("401"),
         };
         async {
             yield_now().await;
@@ -67,7 +68,7 @@ impl FenceSession for Counting {
     }
     fn prepare_off(&mut self) -> BoxFuture<'_, Result<Identity, DeviceError>> {
         match self.says {
-            Says::Yes => async { Ok(Identity::default()) }.boxed(),
+            Says::YesToAPreparation => async { Ok(Identity::default()) }.boxed(),
             Says::No | Says::Nothing => self.refuse(),
         }
     }
@@ -117,7 +118,10 @@ impl Site {
 
     /// A login that the host takes.
     async fn accept(&self, address: &str, secret: &str, password: &str) {
-        let mut session = self.open(self.login(address, secret, password), Says::Yes);
+        let mut session = self.open(
+            self.login(address, secret, password),
+            Says::YesToAPreparation,
+        );
         session.prepare_off().await.expect("accepted");
     }
 
@@ -295,7 +299,7 @@ async fn a_call_that_is_dropped_leaves_its_place_to_another() {
 #[tokio::test]
 async fn a_command_has_the_place_of_its_preparation() {
     let site = Site::default();
-    let mut session = site.open(site.login(BMC, "s", "p"), Says::Yes);
+    let mut session = site.open(site.login(BMC, "s", "p"), Says::YesToAPreparation);
     session.prepare_off().await.expect("accepted");
     assert_eq!(site.look(BMC, "s", "p").await.1, 1);
     let mut others = [0; 2].map(|_| site.refusing(BMC, "s", "p"));

@@ -183,8 +183,8 @@ impl Host {
         });
     }
 
-    /// It was sent, and nobody has heard an answer by this time since boot. Where the last answer of its port was a refusal, this is one, too: a
-    /// device may take longer to refuse than anybody waits.
+    /// It was sent, and nobody has heard an answer by this time since boot. Where the last answer of its port was a refusal, this is one,
+    /// too: a device may take longer to refuse than anybody waits.
     pub(super) fn unanswered(&mut self, login: &Login, at: Duration) {
         let same = |refusal: &&Refusal| {
             refusal.login.port == login.port && refusal.login.content == login.content
