@@ -12,7 +12,6 @@ use node_fencing_operator::core::reply::{Asked, learn};
 use node_fencing_operator::core::taint::NodePatch;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// What becomes of the next write, instead of being done.
 #[derive(Debug, Clone)]
@@ -101,7 +100,7 @@ impl World {
                 self.settings.boot_id = Some(boot_id);
             }
             Effect::RecordIntent(attempt) => {
-                record::intent(&mut self.status, &attempt, Duration::ZERO, WALL);
+                record::intent(&mut self.status, &attempt, WALL);
             }
             Effect::StoreEvidence(evidence) => {
                 record::evidence(&mut self.status, &evidence, &self.memory, self.now, WALL);
