@@ -166,6 +166,10 @@ pub fn intent(status: &mut NodeFenceStatus, attempt: &Attempt, wall_now: Timesta
             message: None,
         });
     }
+    trim_attempts(status);
+}
+
+fn trim_attempts(status: &mut NodeFenceStatus) {
     while status.attempts.len() > ATTEMPTS_KEPT {
         // None that is open, as long as there are others: a successor has to know that it may land (S23).
         let mut attempts = status.attempts.iter();
@@ -199,7 +203,7 @@ pub fn outcome(status: &mut NodeFenceStatus, attempt: &Attempt, wall_now: Timest
     }
 }
 
-/// Takes over the off commands that another process has written into the record. What became of `own` this process knows better.
+/// Takes over the off commands, and the refusal of a human's word, that another process has written into the record. What became of `own` this process knows better.
 pub fn adopt_attempts(status: &mut NodeFenceStatus, live: NodeFenceStatus, own: Option<&Attempt>) {
     let known = std::mem::replace(&mut status.attempts, live.attempts);
     for attempt in known {
@@ -209,9 +213,16 @@ pub fn adopt_attempts(status: &mut NodeFenceStatus, live: NodeFenceStatus, own: 
         match same {
             Some(same) if is_own => *same = attempt,
             Some(_) => {}
+            // It was left out because it has ended.
+            None if attempt.completion_time.is_some() => {}
             None => status.attempts.push(attempt),
         }
     }
+    trim_attempts(status);
+    status.confirmation_refused = status
+        .confirmation_refused
+        .take()
+        .or(live.confirmation_refused);
     status.attempt_count = status.attempt_count.max(live.attempt_count);
 }
 
@@ -494,6 +505,30 @@ mod tests {
         outcome(&mut theirs, &other, at);
         adopt_attempts(&mut ours, theirs, Some(&own));
         assert!(!read(&ours, at).unresolved);
+    }
+
+    /// The list has a limit in the CRD: what has ended and was left out is not brought back.
+    #[test]
+    fn what_two_processes_have_sent_is_no_longer_than_the_list_may_be() {
+        let (mut ours, mut theirs) = (NodeFenceStatus::default(), NodeFenceStatus::default());
+        let at = Timestamp::UNIX_EPOCH;
+        for number in 0..ATTEMPTS_KEPT + 3 {
+            let mut attempt = attempt();
+            attempt.id = format!("n1-{number}");
+            let refused = OffResult::NotSent("refused".to_owned());
+            intent(&mut theirs, &attempt, at);
+            // The last three were sent by the other process.
+            if number < ATTEMPTS_KEPT {
+                intent(&mut ours, &attempt, at);
+            }
+            attempt.results.insert("bmc".to_owned(), refused);
+            outcome(&mut ours, &attempt, at);
+            outcome(&mut theirs, &attempt, at);
+        }
+        theirs.confirmation_refused = Some("the BMC reads On".to_owned());
+        adopt_attempts(&mut ours, theirs.clone(), None);
+        assert_eq!(ours.attempts, theirs.attempts);
+        assert_eq!(ours.confirmation_refused, theirs.confirmation_refused);
     }
 
     /// Who reads the record sees by which level the machine was proven down, whatever the mode, and how long each answer took.

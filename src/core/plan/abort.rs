@@ -1,5 +1,6 @@
 //! The claim is given back: why, and only once no command of ours is on its way any more.
 
+use super::super::attempt::OffResult;
 use super::super::incident::{Approval, Decision, Effect, Memory, Settings};
 use super::super::observed::{NodeView, Ready};
 use super::super::stage::Stage;
@@ -14,8 +15,11 @@ pub(super) fn aborted(
     node: &NodeView,
     claim: &str,
 ) -> Option<Decision> {
-    let (stage, words) = why_abort(s, m, node)?;
-    if m.ending.is_none() && !m.tainted && lives(s, m, node) && !accepted(m).is_empty() {
+    let (stage, mut words) = why_abort(s, m, node)?;
+    let accused = after_off(s, m, node);
+    if m.alarm != Some(CONTRADICTION) && !m.tainted && !accused.is_empty() {
+        words.push_str(&accused);
+        m.ending = Some((stage, words.clone()));
         m.alarm = Some(CONTRADICTION);
         m.last_failure = Some(words.clone());
     }
@@ -37,15 +41,13 @@ fn why_abort(s: &Settings, m: &Memory, node: &NodeView) -> Option<(Stage, String
     if node.ready() == Ready::True {
         return Some((
             Stage::SelfRecovered,
-            format!("Node {} is Ready again{}", node.name, after_off(m)),
+            format!("Node {} is Ready again", node.name),
         ));
     }
     if has_booted(s, m, node) {
         let words = format!(
-            "Node {} has booted anew: its boot ID is {}{}",
-            node.name,
-            node.boot_id,
-            after_off(m)
+            "Node {} has booted anew: its boot ID is {}",
+            node.name, node.boot_id
         );
         return Some((Stage::Aborted, words));
     }
@@ -63,11 +65,6 @@ fn why_abort(s: &Settings, m: &Memory, node: &NodeView) -> Option<(Stage, String
         .map(|reason| (Stage::Aborted, reason.clone()))
 }
 
-/// The kubelet has reported since the claim.
-fn lives(s: &Settings, m: &Memory, node: &NodeView) -> bool {
-    node.ready() == Ready::True || has_booted(s, m, node)
-}
-
 /// The node has booted since it was claimed.
 fn has_booted(s: &Settings, m: &Memory, node: &NodeView) -> bool {
     let claimed = m.claim.as_ref().map(|held| held.boot_id.as_str());
@@ -75,22 +72,25 @@ fn has_booted(s: &Settings, m: &Memory, node: &NodeView) -> bool {
     claimed.is_some_and(|boot| boot != node.boot_id)
 }
 
-/// S22: life after an off command means a device that lies or is wired to another machine.
-fn after_off(m: &Memory) -> String {
-    match accepted(m).as_slice() {
+/// S22: life after an off command means a device that lies or is wired to another machine, or one that is about to turn off a node that
+/// has come back. Who has booted anew after its device was seen to be off was turned on by somebody. Empty: nothing of the kind.
+fn after_off(s: &Settings, m: &Memory, node: &NodeView) -> String {
+    let has_booted = has_booted(s, m, node);
+    if node.ready() != Ready::True && !has_booted {
+        return String::new();
+    }
+    let results = m.attempt.iter().flat_map(|attempt| &attempt.results);
+    let accepted = results.filter(|(_, result)| {
+        result.is_accepted() && !(has_booted && **result == OffResult::Landed)
+    });
+    let devices: Vec<&str> = accepted.map(|(device, _)| device.as_str()).collect();
+    match devices.as_slice() {
         [] => String::new(),
         devices => format!(
-            ", although FenceDevice {} accepted an off command: check its wiring and its identity",
+            ", although FenceDevice {} accepted an off command: it may still go down; if it does not, check the device's wiring and its identity",
             devices.join(", ")
         ),
     }
-}
-
-/// The devices that have accepted the off command of this try.
-fn accepted(m: &Memory) -> Vec<&str> {
-    let results = m.attempt.iter().flat_map(|attempt| &attempt.results);
-    let accepted = results.filter(|(_, result)| result.is_accepted());
-    accepted.map(|(device, _)| device.as_str()).collect()
 }
 
 /// Takes our claim away, once no command of ours is on its way any more.
@@ -144,5 +144,49 @@ pub(super) fn drop_claim(m: &mut Memory, node: &NodeView, claim: &str, words: St
     match taint::drop_claim(node, claim) {
         Some(patch) => act(Effect::DropClaim(patch), busy_stage(m), words),
         None => wait(busy_stage(m), words),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::attempt::Attempt;
+    use crate::core::fixtures;
+    use crate::core::observed::ConditionView;
+    use std::time::Duration;
+
+    /// S22: a machine that lives after its device has accepted an off is its device's fault, unless somebody has turned it on since.
+    #[test]
+    fn a_device_is_accused_of_what_lives_and_was_not_off_in_between() {
+        let accused = |result: OffResult, ready: &str, boot: &str| {
+            let attempt = Attempt {
+                id: "n1-1".to_owned(),
+                level: "level".to_owned(),
+                devices: vec!["bmc".to_owned()],
+                limit: Duration::from_secs(10),
+                recorded: true,
+                results: [("bmc".to_owned(), result)].into(),
+            };
+            let m = Memory {
+                claim: Some(fixtures::own_claim("fence-n1")),
+                attempt: Some(attempt),
+                ..Memory::default()
+            };
+            let node = NodeView {
+                boot_id: boot.to_owned(),
+                conditions: vec![ConditionView {
+                    status: ready.to_owned(),
+                    ..fixtures::node().conditions.remove(0)
+                }],
+                ..fixtures::node()
+            };
+            !after_off(&fixtures::settings(), &m, &node).is_empty()
+        };
+        assert!(!accused(OffResult::Accepted, "Unknown", "boot-1"));
+        assert!(accused(OffResult::Accepted, "True", "boot-1"));
+        assert!(accused(OffResult::Accepted, "Unknown", "boot-2"));
+        assert!(accused(OffResult::Landed, "True", "boot-1"));
+        assert!(!accused(OffResult::Landed, "True", "boot-2"));
+        assert!(!accused(OffResult::AlreadyOff, "True", "boot-1"));
     }
 }

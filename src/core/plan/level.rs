@@ -15,8 +15,8 @@ use std::time::Duration;
 pub(super) const DEVICE_FAILED: &str = "DeviceFailed";
 /// Escalation: a device took the machine for off, or turned it off, and it lives (S22).
 pub(super) const CONTRADICTION: &str = "FenceContradiction";
-/// A device has this long to answer, however little time its level has left.
-const ORDER_MIN: Duration = Duration::from_secs(10);
+/// A device has this long to answer, its turn and a call of 15 s included, however little time its level has left.
+const ORDER_MIN: Duration = Duration::from_secs(25);
 /// Longest pause between two rounds over all levels.
 pub(super) const ROUND_PAUSE_MAX: Duration = Duration::from_secs(30);
 
@@ -54,6 +54,7 @@ pub(super) fn new_attempt(s: &Settings, m: &mut Memory, level: &Level, t: &Momen
 /// Device work with the level that is tried now, for as long as the level may still take.
 pub(super) fn order(m: &mut Memory, level: &Level, order: DeviceOrder, now: Duration) -> Effect {
     m.begin(matches!(order, DeviceOrder::Off(_)));
+    m.level_since.get_or_insert(now);
     Effect::Device {
         order,
         level: m.level,
@@ -63,11 +64,11 @@ pub(super) fn order(m: &mut Memory, level: &Level, order: DeviceOrder, now: Dura
 }
 
 /// How long what is begun now with the level may take: from its first try on its time runs, until it has been successful.
-fn time_left(m: &mut Memory, level: &Level, now: Duration) -> Duration {
+fn time_left(m: &Memory, level: &Level, now: Duration) -> Duration {
     if m.tainted {
         return level.timeout;
     }
-    let until = *m.level_since.get_or_insert(now) + level.timeout;
+    let until = m.level_since.unwrap_or(now) + level.timeout;
     until.saturating_sub(now).max(ORDER_MIN)
 }
 
@@ -334,10 +335,10 @@ mod tests {
         };
         assert_eq!(seconds_left(&mut m, 1000), 100);
         assert_eq!(seconds_left(&mut m, 1060), 40);
-        assert_eq!(seconds_left(&mut m, 1095), 10);
+        assert_eq!(seconds_left(&mut m, 1095), 25);
         m.failures = 1;
         not_failed(&mut m);
-        assert_eq!(seconds_left(&mut m, 1097), 10);
+        assert_eq!(seconds_left(&mut m, 1097), 25);
         m.failures = 0;
         not_failed(&mut m);
         assert_eq!(seconds_left(&mut m, 1098), 100);

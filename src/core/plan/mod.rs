@@ -310,7 +310,12 @@ fn read_record(settings: &Settings, memory: &mut Memory, now: Duration) {
         .clone_from(&settings.record.word_refuted);
     // An off of the process before us may still be on its way (S23), and who has no record of it cannot say that there was none.
     if settings.record.unresolved || settings.adopted {
-        memory.unresolved_until = Some(now + settings.late_effect);
+        // One that lives, and sees to the same taint, may still be sending it.
+        let sending = match memory.tainted {
+            true => settings.levels.iter().map(|level| level.timeout).max(),
+            false => None,
+        };
+        memory.unresolved_until = Some(now + sending.unwrap_or_default() + settings.late_effect);
     }
 }
 

@@ -13,7 +13,7 @@ use super::super::reading::{PowerState, Reading};
 use super::super::release::{Hindrance, attachments_left, booted_anew, hindrance, never_went_down};
 use super::super::stage::Stage;
 use super::super::taint;
-use super::claimed::forget_other_devices;
+use super::claimed::{failed, forget_other_devices};
 use super::level::{
     CONTRADICTION, against, answer, current_level, judge_level, lost_device, names, new_attempt,
     order, state_word,
@@ -26,6 +26,8 @@ use std::time::Duration;
 const WATCH_PERIOD: Duration = Duration::from_secs(10);
 /// A reading counts as "now" for the release this long.
 const NOW_LIFE: Duration = Duration::from_secs(5);
+/// And if its device was asked this long ago at most: a look may take 20 s.
+const ASKED_LIFE: Duration = Duration::from_secs(25);
 /// What the release still waits for.
 const READ_ONCE_MORE: &str = "the machine's power is read once more before the release";
 /// Off commands while the taint stands (F33 to F40).
@@ -176,6 +178,9 @@ fn release(
         }
         Err(left) => return wait(Stage::Detaching, left.words()).until(again),
     }
+    if let Some(decision) = unheard(m, o, t) {
+        return decision;
+    }
     m.releasing = true;
     let quarantine = (!new_boot).then_some(node.boot_id.as_str());
     let words = match quarantine {
@@ -192,6 +197,19 @@ fn release(
         Some(patch) => act(Effect::Release(patch), Stage::AwaitingRelease, words),
         None => wait(Stage::AwaitingRelease, "the claim was lost".to_owned()).until(t.now),
     }
+}
+
+/// Another process may have sent an off that this one has not heard of (S23).
+fn unheard(m: &mut Memory, o: &Observed, t: &Moment) -> Option<Decision> {
+    if o.evidence.present().is_some() {
+        return None;
+    }
+    let words = format!(
+        "needs the NodeFence before the release{}",
+        failed(&o.evidence)
+    );
+    let pace = poll(m, t.now, Duration::from_secs(2));
+    Some(wait(Stage::AwaitingRelease, words).until(pace))
 }
 
 /// An off command that may still land keeps the taint where it is (S23).
@@ -225,7 +243,9 @@ fn off_now(s: &Settings, m: &Memory, level: Option<&Level>, t: &Moment) -> Resul
         if reading.state != PowerState::Off || !reading.faults.is_empty() {
             return Err(format!("FenceDevice {} {}", device.name, reads(reading)));
         }
-        if reading.asked < since || t.now.saturating_sub(m.looked_at) > NOW_LIFE {
+        let is_old = t.now.saturating_sub(m.looked_at) > NOW_LIFE
+            || t.now.saturating_sub(reading.asked) > ASKED_LIFE;
+        if reading.asked < since || is_old {
             return Err(READ_ONCE_MORE.to_owned());
         }
         Ok(())

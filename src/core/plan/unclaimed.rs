@@ -247,8 +247,12 @@ fn seen_through(
         m.level_failures.remove(&level.name);
         m.alarm = None;
     }
-    not_failed(m);
     let decide_at = s.not_before.saturating_sub(CLAIM_AHEAD);
+    // What is waited for is not the level's time. In mode ConfirmOnly the look is a part of each try.
+    if t.now < decide_at || o.hold.is_some() || s.mode == FenceMode::PowerOff {
+        m.level_since = None;
+    }
+    not_failed(m);
     if o.hold.is_none() && t.now < decide_at {
         let words = format!(
             "{} can see it through; Node {} is claimed when the policy's `durationSeconds` are over",

@@ -151,7 +151,14 @@ fn other_suite(suite: Suite, algorithms: Algorithms) -> String {
 /// A call whose time is up.
 pub fn late(endpoint: String, suite: Suite, waited: Duration, standing: Standing) -> DeviceError {
     match standing {
-        Standing::Unsent | Standing::Unanswered => DeviceError::Timeout { endpoint, waited },
+        Standing::Unanswered => DeviceError::Timeout { endpoint, waited },
+        Standing::Unsent => DeviceError::NoAnswer {
+            endpoint,
+            waited,
+            way_out:
+                "nothing could be sent; check the address, and the name service if it is a name"
+                    .to_owned(),
+        },
         Standing::Silent => DeviceError::NoAnswer {
             endpoint,
             waited,

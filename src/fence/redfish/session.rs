@@ -39,17 +39,29 @@ pub struct Session {
 impl FenceSession for Session {
     fn connect(&mut self) -> BoxFuture<'_, Result<(), DeviceError>> {
         let limit = self.limit(self.driver.call_timeout);
-        limit.on(self.http.open()).boxed()
+        async move {
+            let outcome = limit.on(self.http.open()).await;
+            self.concluded(outcome)
+        }
+        .boxed()
     }
 
     fn observe(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
         let limit = self.limit(self.driver.call_timeout);
-        async move { limit.on(self.read()).await.map(|(reading, _)| reading) }.boxed()
+        async move {
+            let outcome = limit.on(self.read()).await;
+            self.concluded(outcome).map(|(reading, _)| reading)
+        }
+        .boxed()
     }
 
     fn prepare_off(&mut self) -> BoxFuture<'_, Result<Identity, DeviceError>> {
         let limit = self.limit(self.driver.call_timeout);
-        async move { limit.on(self.prepare()).await }.boxed()
+        async move {
+            let outcome = limit.on(self.prepare()).await;
+            self.concluded(outcome)
+        }
+        .boxed()
     }
 
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
@@ -70,7 +82,8 @@ impl FenceSession for Session {
         async move {
             let (limit, clock) = (self.driver.call_timeout, self.driver.clock);
             let begun = clock.since_boot();
-            let (mut probe, manager) = self.limit(limit).on(self.look()).await?;
+            let outcome = self.limit(limit).on(self.look()).await;
+            let (mut probe, manager) = self.concluded(outcome)?;
             if extent == Extent::Whole {
                 let gone = clock.since_boot().saturating_sub(begun);
                 probe.clock = clock_within(limit, gone, self.manager_time(manager)).await;
@@ -355,6 +368,20 @@ impl Session {
         DeviceError::Refused {
             endpoint: self.endpoint(),
             problem,
+        }
+    }
+
+    /// Time that was over before a request could be sent says nothing of what the device makes of the password.
+    fn concluded<T>(&self, outcome: Result<T, DeviceError>) -> Result<T, DeviceError> {
+        match outcome {
+            Err(DeviceError::Timeout { endpoint, waited }) if !self.http.sent() => {
+                Err(DeviceError::NoAnswer {
+                    endpoint,
+                    waited,
+                    way_out: "no connection came about; check the address, and whatever filters TCP on the way".to_owned(),
+                })
+            }
+            outcome => outcome,
         }
     }
 

@@ -264,3 +264,34 @@ fn whoever_says_that_the_machine_has_power_is_heard_unless_it_is_another_machine
         assert_eq!(off.is_err(), heard, "{state:?} {named:?}: {off:?}");
     }
 }
+
+/// S14, S23: of the power, the volumes and the record each was looked at just now, and none of it in vain.
+#[test]
+fn a_release_needs_a_reading_of_now_and_the_record() {
+    let s = Settings {
+        release: ReleaseMode::AfterDetach,
+        ..settings(FenceMode::ConfirmOnly)
+    };
+    let is_released = |asked: u64, record: Seen<bool>| {
+        let o = Observed {
+            attachments: Seen::Present(Vec::new()),
+            evidence: record,
+            ..observed(Vec::new())
+        };
+        let mut m = Memory {
+            claim: Some(fixtures::own_claim(CLAIM_VALUE)),
+            tainted: true,
+            drained: Some(Duration::from_secs(50)),
+            sights: vec![sight(PowerState::Off, asked)],
+            looked_at: Duration::from_secs(99),
+            last_check: true,
+            ..Memory::default()
+        };
+        let decision = decide(&s, &mut m, &o, 100);
+        matches!(decision.effect, Effect::Release(_))
+    };
+    assert!(is_released(98, Seen::Present(true)));
+    assert!(!is_released(98, Seen::Failed("500".to_owned())));
+    // Its answer has been on the way, or its process stopped, for half a minute.
+    assert!(!is_released(70, Seen::Present(true)));
+}
