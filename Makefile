@@ -56,7 +56,7 @@ bench-devices: ## 100 BMCs turned off by one process, one status, 1,000 devices 
 mutants: ## Remove each guard of the protocol in a copy: a test must notice (slow)
 	nice $(CARGO) test --package node-fencing-operator --test mutants -- --ignored --nocapture
 
-fuzz: ## Each fuzz target for FUZZ_SECONDS=10, over everything that a BMC or a PDU can say (needs a C++ compiler)
+fuzz: ## Each fuzz target for FUZZ_SECONDS=10, over the decoders of IPMI and SNMP (needs a C++ compiler)
 	@for target in $(notdir $(basename $(wildcard fuzz/targets/*.rs))); do \
 		echo "fuzz: $$target, $(FUZZ_SECONDS) s"; fuzz/run $$target $(FUZZ_SECONDS) || exit 1; \
 	done
@@ -66,3 +66,4 @@ generate: ## Rewrite the generated files (crds/, golden answers)
 
 clean: ## Remove everything that was built
 	$(CARGO) clean
+	@rm -rf fuzz/target fuzz/corpus fuzz/artifacts

@@ -87,6 +87,10 @@ fn node_name(device: &FenceDevice, order: &Probing) -> Result<String, BadInput> 
             "--node: `{asked}` is not the node of this FenceDevice (`spec.nodeName` is {own}); leave --node out"
         ))),
         (Some(node), _) | (None, Some(node)) => Ok(node.clone()),
+        (None, None) if device.spec.node_selector.is_none() => Err(BadInput(format!(
+            "`spec` of FenceDevice `{}` must set `nodeName` or `nodeSelector`",
+            device.name_any()
+        ))),
         (None, None) => Err(BadInput(
             "the FenceDevice is for a fleet (`spec.nodeSelector`); say for which node with --node"
                 .to_owned(),

@@ -73,7 +73,7 @@ pub struct FenceLevel {
     #[serde(default = "all_devices")]
     pub require: LevelRequirement,
 
-    /// How often a device is tried before the next level has its turn.
+    /// How often a device is tried at most before the next level has its turn.
     #[serde(default = "three_attempts")]
     #[schemars(range(min = 1, max = 10))]
     pub attempts: u32,
@@ -83,7 +83,7 @@ pub struct FenceLevel {
     #[schemars(range(min = 1, max = 300))]
     pub retry_period_seconds: u32,
 
-    /// How long this level may take as a whole, in seconds.
+    /// How long this level may take as a whole, in seconds: no further try begins after that, and one under way has 25 s at least.
     #[serde(default = "level_timeout_seconds")]
     #[schemars(range(min = 10, max = 1800))]
     pub timeout_seconds: u32,

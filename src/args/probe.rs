@@ -22,7 +22,7 @@ Examples:
   Turn the machine off, hard, and see its device prove that it is off (it is the machine's last second; it stays off):
       node-fencing-operator probe worker-3.yaml --node-uuid 4c4c4544-0042-3510-8052-b4c04f4a4d32 --power-off --yes
 
-Exit codes: 0 the probe is clean, or the device proves the machine off; 1 it is not, or does not; 2 a file or a flag cannot be used, nothing was sent.";
+Exit codes: 0 the probe is clean, or the device proves the machine off; 1 it is not, or does not, or its settings, address or Secret cannot be used; 2 a file cannot be read or a flag cannot be used, nothing was sent.";
 
 /// Look once at the FenceDevice of a file, without a cluster
 #[derive(Debug, Args)]

@@ -105,6 +105,22 @@ pub struct Reading {
     pub wall: Timestamp,
 }
 
+impl Reading {
+    /// Why a device that says only this proves nothing, with the way out; none: it reads On or Off, or is between the two.
+    pub fn unreadable(&self) -> Option<String> {
+        if self.state == PowerState::Unknown {
+            return Some(format!(
+                "the device reads power `{}`, and a fence needs exactly On or Off; look at the BMC, then ask again",
+                self.raw
+            ));
+        }
+        let faults = (!self.faults.is_empty()).then(|| self.faults.join(", "))?;
+        Some(format!(
+            "the device reports {faults}, and no reading of off is believed with it; look at the BMC, then ask again"
+        ))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

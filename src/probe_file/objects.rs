@@ -9,6 +9,7 @@ use http::{Request, Response, StatusCode};
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::io::Read;
 use std::path::Path;
@@ -43,7 +44,19 @@ impl Objects {
         }
         let read = |object: &&Value| matches!(kind_of(object), "Secret" | "ConfigMap");
         let mut read = objects.iter().filter(read);
-        read.try_for_each(|object| usable(object, &order.namespace))?;
+        let mut names = BTreeSet::new();
+        read.try_for_each(|object| {
+            usable(object, &order.namespace)?;
+            let name = object.pointer("/metadata/name").and_then(Value::as_str);
+            let name = name.unwrap_or("without a name");
+            match names.insert((kind_of(object), name)) {
+                true => Ok(()),
+                false => Err(BadInput(format!(
+                    "{} `{name}` is in the files twice; take one out",
+                    kind_of(object)
+                ))),
+            }
+        })?;
         Ok(Self(objects))
     }
 
@@ -182,6 +195,10 @@ fn text(file: &Path) -> Result<String, BadInput> {
             .and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text)),
     };
     match read {
+        Ok(bytes) if u64::try_from(bytes).is_ok_and(|bytes| bytes >= FILE_BYTES_MAX) => Err(bad(
+            file,
+            "is larger than 1 MiB; keep the FenceDevice, its Secret and its CA only",
+        )),
         Ok(_) => Ok(text),
         Err(error) => Err(bad(file, &format!("cannot be read: {error}"))),
     }

@@ -111,7 +111,10 @@ impl Target<'_> {
         match ended {
             Ended::Stable | Ended::Settled => reason.to_string(),
             Ended::Deadline(None) => {
-                format!("not off within {} s: {reason}", self.time_max.as_secs())
+                format!(
+                    "not proven off within {} s: {reason}; give it longer with --timeout, or see the device's log",
+                    self.time_max.as_secs()
+                )
             }
             Ended::Deadline(Some(error)) | Ended::Failed(error) => error.to_string(),
             Ended::Stopped(words) => words,

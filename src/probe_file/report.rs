@@ -158,6 +158,9 @@ impl Report {
         if let Err(wrong) = rule.check(&self.device, &reading.identity) {
             self.stands_in_the_way("IdentityMismatch", wrong.to_string());
         }
+        if let Some(words) = reading.unreadable() {
+            self.stands_in_the_way("PowerUnreadable", words);
+        }
         if let Some(denied) = &probe.off_denied {
             self.stands_in_the_way(
                 "PowerOffDenied",

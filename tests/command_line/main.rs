@@ -326,7 +326,7 @@ fn last_line(cluster: Cluster, name: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn an_old_kubernetes_and_missing_resources_end_with_1() {
+fn an_old_kubernetes_and_missing_resources_end_with_2() {
     let old = Cluster {
         minor: "27",
         ..GOOD

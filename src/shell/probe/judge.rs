@@ -35,6 +35,20 @@ pub struct Finding {
     pub trimmed_keys: Vec<&'static str>,
 }
 
+/// Only what a judgement needs: thousands of these are kept.
+pub fn essence(mut node: NodeView) -> NodeView {
+    node.conditions
+        .retain(|condition| condition.kind == "Ready");
+    // It would keep the room of all of them.
+    node.conditions.shrink_to_fit();
+    NodeView {
+        labels: Default::default(),
+        annotation_keys: Vec::new(),
+        taints: Vec::new(),
+        ..node
+    }
+}
+
 /// A condition of one node's device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
@@ -198,12 +212,13 @@ fn ready(finding: &Finding, duplicate: bool, identity: Option<&Part>) -> Part {
         }
         (Err(error), _) => part(False, error.reason(), error.to_string()),
         (_, Some(identity)) => part(False, identity.reason, identity.words.clone()),
-        (Ok(probe), None) => match &probe.off_denied {
-            Some(denied) => {
+        (Ok(probe), None) => match (probe.reading.unreadable(), &probe.off_denied) {
+            (Some(words), _) => part(False, "PowerUnreadable", words),
+            (None, Some(denied)) => {
                 let words = format!("{denied}; mode ConfirmOnly works");
                 part(False, POWER_OFF_DENIED, words)
             }
-            None => lasting(probe, finding.at),
+            (None, None) => lasting(probe, finding.at),
         },
     }
 }

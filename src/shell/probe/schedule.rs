@@ -16,6 +16,8 @@ const RETRY_PAUSE: Duration = Duration::from_secs(30);
 const REQUEST_PAUSE: Duration = Duration::from_secs(10);
 /// A request for a whole fleet is spread over this time.
 const FLEET_SPREAD: Duration = Duration::from_secs(30);
+/// From the beginning of a probe to that of the next one.
+const PACE: Duration = Duration::from_millis(20);
 /// Pause while somebody else talks to the device.
 const BUSY_PAUSE: Duration = Duration::from_secs(2);
 
@@ -88,6 +90,23 @@ pub struct Schedule {
     queue: BTreeSet<(Duration, Pair)>,
     /// Probes that have been begun.
     begun: u64,
+}
+
+/// Begins one probe after the other: the first looks at a thousand devices would else all at once take memory and connections that are
+/// never needed again.
+#[derive(Debug, Default)]
+pub struct Pace(Duration);
+
+impl Pace {
+    /// When the next probe may begin (time since boot).
+    pub fn next(&self) -> Duration {
+        self.0
+    }
+
+    /// One has been begun (time since boot).
+    pub fn begun(&mut self, now: Duration) {
+        self.0 = now + PACE;
+    }
 }
 
 /// What a change of the wanted pairs means for those that were known.

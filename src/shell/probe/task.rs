@@ -1,7 +1,7 @@
 //! The task: hears of changes, begins probes when they are due, takes in what they find.
 
 use super::judge::{self, Finding};
-use super::schedule::{Changes, Ended, Pair, Schedule, Wanted};
+use super::schedule::{Changes, Ended, Pace, Pair, Schedule, Wanted};
 use super::status::NOT_READY_NODES_MAX;
 use super::write::Writer;
 use super::{Answer, Known, Prober, holds, open_request, request};
@@ -52,6 +52,7 @@ pub(super) struct Task {
     /// Nodes with an open incident.
     fenced: BTreeSet<String>,
     gather_until: Option<Duration>,
+    pace: Pace,
 }
 
 impl Task {
@@ -67,6 +68,7 @@ impl Task {
             marks: Marks::default(),
             fenced: BTreeSet::new(),
             gather_until: Some(Duration::ZERO),
+            pace: Pace::default(),
         }
     }
 
@@ -77,10 +79,11 @@ impl Task {
                 self.gather_until = None;
                 self.take_in(now);
             }
-            while self.probes.len() < PROBES_MAX
+            if self.has_room(now)
                 && let Some((pair, number)) = self.schedule.take_due(now)
             {
                 self.begin(pair, number, now);
+                self.pace.begun(now);
             }
             self.writer.write_due(&self.schedule, now);
             let pause = self.pause(now);
@@ -96,10 +99,18 @@ impl Task {
         }
     }
 
+    /// May another probe be begun at this time since boot?
+    fn has_room(&self, now: Duration) -> bool {
+        self.probes.len() < PROBES_MAX && self.pace.next() <= now
+    }
+
     /// How long nothing is due.
     fn pause(&self, now: Duration) -> Duration {
-        let has_room = self.probes.len() < PROBES_MAX;
-        let probe = self.schedule.next_due().filter(|_| has_room);
+        let due = self.schedule.next_due();
+        // Where all places are taken, one that ends is what is waited for.
+        let probe = due
+            .map(|due| due.max(self.pace.next()))
+            .filter(|at| self.has_room(*at));
         let times = [probe, self.writer.next_due(), self.gather_until];
         let next = times.into_iter().flatten().min();
         next.map_or(SLEEP_MAX, |at| at.saturating_sub(now).min(SLEEP_MAX))
@@ -329,7 +340,7 @@ impl Task {
         };
         let finding = Finding {
             at,
-            node: essence(node.view()),
+            node: judge::essence(node.view()),
             outcome,
             identity,
             trimmed_keys,
@@ -363,20 +374,6 @@ fn patience(device: &FenceDevice) -> Duration {
 fn is_ready(node: &SlimNode) -> bool {
     let mut conditions = node.status.conditions.iter().flatten();
     conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
-}
-
-/// Only what a judgement needs: thousands of these are kept.
-fn essence(mut node: NodeView) -> NodeView {
-    node.conditions
-        .retain(|condition| condition.kind == "Ready");
-    // It would keep the room of all of them.
-    node.conditions.shrink_to_fit();
-    NodeView {
-        labels: Default::default(),
-        annotation_keys: Vec::new(),
-        taints: Vec::new(),
-        ..node
-    }
 }
 
 /// Changes with everything that makes a finding worthless: the device's settings, the Node, its machine.

@@ -13,6 +13,10 @@ const OF_PLAIN: &str =
     r#"{"kind": "Secret", "metadata": {"name": "bmc"}, "data": {"password": "pa$$word"}}"#;
 const OF_ELSEWHERE: &str =
     r#"{"kind": "Secret", "metadata": {"name": "bmc", "namespace": "default"}}"#;
+const TWICE: &str =
+    "{kind: Secret, metadata: {name: bmc}}\n---\n{kind: Secret, metadata: {name: bmc}}";
+const OF_NOBODY: &str =
+    r#"{"kind": "FenceDevice", "metadata": {"name": "a"}, "spec": {"manual": {}}}"#;
 const CA_ELSEWHERE: &str =
     r#"{"kind": "ConfigMap", "metadata": {"name": "ca", "namespace": "default"}}"#;
 
@@ -20,7 +24,7 @@ const CA_ELSEWHERE: &str =
 fn a_file_or_a_flag_that_cannot_be_used_is_one_line() {
     let files = tempfile::tempdir().expect("a directory");
     let file = files.path().join("file.yaml");
-    let table: [(Option<&str>, &[&str], &str); 18] = [
+    let table: [(Option<&str>, &[&str], &str); 20] = [
         (None, &[], "cannot be read"),
         (Some("{"), &[], "is not YAML"),
         (Some("kind: Secret"), &[], "exactly one FenceDevice"),
@@ -44,6 +48,12 @@ fn a_file_or_a_flag_that_cannot_be_used_is_one_line() {
             &["--power-off", "--yes", "--timeout", "1801"],
             "--timeout: `1801` must be a number of seconds from 5 to 1800",
         ),
+        (
+            Some(OF_NOBODY),
+            &[],
+            "`spec` of FenceDevice `a` must set `nodeName` or `nodeSelector`",
+        ),
+        (Some(TWICE), &[], "Secret `bmc` is in the files twice"),
         (Some(OF_NONE), &[], "it sets 0"),
         (Some(OF_TWO), &[], "it sets 2: ipmi, manual"),
         (

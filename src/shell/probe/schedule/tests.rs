@@ -238,3 +238,12 @@ fn a_request_for_a_fleet_is_spread_and_a_node_that_is_fenced_is_left_alone() {
     schedule.want(fleet(50, true), at(50));
     assert_eq!(schedule.take_due(at(200)), None);
 }
+
+/// A thousand first looks take their memory one after the other (`make bench-devices`).
+#[test]
+fn no_two_probes_are_begun_at_the_same_time() {
+    let mut pace = Pace::default();
+    assert_eq!(pace.next(), at(0));
+    pace.begun(at(5));
+    assert!(pace.next() > at(5) && pace.next() < at(6));
+}

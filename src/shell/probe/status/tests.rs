@@ -348,6 +348,25 @@ fn without_a_hard_off_the_device_is_for_confirm_only() {
     assert_eq!(status.systems.len(), 1);
 }
 
+/// It answers, and would never prove anything.
+#[test]
+fn a_device_whose_power_cannot_be_read_is_not_ready() {
+    let readings: [fn(&mut Reading); 2] = [
+        |reading| reading.state = PowerState::Unknown,
+        |reading| reading.faults = vec!["power fault".to_owned()],
+    ];
+    for spoil in readings {
+        let mut answer = answer(OURS).expect("an answer");
+        spoil(&mut answer.reading);
+        let status = after(&of_w1(), &found(node("w1", OURS, "True"), Ok(answer)));
+        assert_eq!(shown(&status, READY), "False/PowerUnreadable");
+    }
+    let mut answer = answer(OURS).expect("an answer");
+    answer.reading.state = PowerState::Transitional;
+    let status = after(&of_w1(), &found(node("w1", OURS, "True"), Ok(answer)));
+    assert_eq!(shown(&status, READY), "True/Probed");
+}
+
 #[test]
 fn a_trimmed_secret_is_said() {
     let mut finding = found(node("w1", OURS, "True"), answer(OURS));
