@@ -314,7 +314,7 @@ async fn an_off_that_is_not_proven_in_time_ends_with_1() {
     let lines = [
         "power off    the device accepted the command\n",
         "Z On (",
-        "not off within 5 s: FenceDevice worker-3-bmc: 0 consecutive Off readings",
+        "not proven off within 5 s: FenceDevice worker-3-bmc: 0 consecutive Off readings",
         "verdict      not proven off\n",
     ];
     assert_told(&output, 1, &lines);
@@ -332,5 +332,5 @@ async fn an_off_that_is_not_proven_in_time_ends_with_1() {
     };
     assert!(read("On") && read("Off"), "{off}");
     let words = off["message"].as_str().unwrap_or_default();
-    assert!(words.starts_with("not off within 5 s: "), "{off}");
+    assert!(words.starts_with("not proven off within 5 s: "), "{off}");
 }

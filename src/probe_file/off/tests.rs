@@ -90,7 +90,7 @@ fn why_the_engine_gave_up_is_said_beside_what_is_missing() {
     let words = |ended| judged(&[], ended).words;
     let late = words(Ended::Deadline(None));
     assert!(
-        late.starts_with("not off within 90 s: FenceDevice bmc: 0 consecutive"),
+        late.starts_with("not proven off within 90 s: FenceDevice bmc: 0 consecutive"),
         "{late}"
     );
     let stopped = Ended::Stopped("another machine answers".to_owned());
