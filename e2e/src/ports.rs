@@ -6,7 +6,7 @@
 
 use std::{
     fs::{File, OpenOptions},
-    net::{Ipv4Addr, TcpListener},
+    net::{IpAddr, Ipv4Addr, TcpListener},
     ops::RangeInclusive,
 };
 
@@ -26,6 +26,12 @@ pub struct Port {
 impl Port {
     /// Reserves a port that nobody listens on.
     pub fn reserve() -> Result<Self> {
+        Self::listen(Ipv4Addr::LOCALHOST.into()).map(|(port, _)| port)
+    }
+
+    /// The same, listening there. Who would close that and listen again finds the port taken now and then: a program that is just being
+    /// started has all that is open until it runs.
+    pub fn listen(address: IpAddr) -> Result<(Self, TcpListener)> {
         let user = rustix::process::getuid().as_raw();
         let directory = std::env::temp_dir().join(format!("nodefencing-lab-ports-{user}"));
         std::fs::create_dir_all(&directory)
@@ -40,11 +46,12 @@ impl Port {
                 .append(true)
                 .open(directory.join(number.to_string()))?;
             let ours = flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
-            if ours && TcpListener::bind((Ipv4Addr::LOCALHOST, number)).is_ok() {
-                return Ok(Self {
+            if ours && let Ok(listener) = TcpListener::bind((address, number)) {
+                let port = Self {
                     number,
                     _lock: lock,
-                });
+                };
+                return Ok((port, listener));
             }
         }
         bail!("all ports of {RANGE:?} are taken")

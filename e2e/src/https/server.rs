@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{Request, Response, request::Parts};
@@ -91,9 +91,7 @@ impl Server {
             Some(Ok(listener)) => (listener, None),
             // A port of the kernel's choice would not do: the kernel takes it back while the line is refused.
             Some(Err(_)) | None => {
-                let port = Port::reserve()?;
-                let listener = TcpListener::bind((address, port.number()))
-                    .with_context(|| format!("failed to listen on {address}:{}", port.number()))?;
+                let (port, listener) = Port::listen(address)?;
                 (listener, Some(port))
             }
         };
