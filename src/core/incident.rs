@@ -303,13 +303,18 @@ impl Memory {
         self.busy.is_some_and(|busy| busy.commands)
     }
 
+    /// An off may still land until then (time since boot), or until a later moment that is known already.
+    pub fn may_land(&mut self, until: Duration) {
+        self.unresolved_until = self.unresolved_until.max(Some(until));
+    }
+
     /// Forgets the off command of this try. If it is still on its way, or was accepted and nothing was read since that shows its
     /// effect, it may land until `late` (time since boot, S23).
     pub fn drop_attempt(&mut self, late: Duration) {
         let results = self.attempt.iter().flat_map(|it| it.results.values());
         let is_unseen = results.into_iter().any(|it| *it == OffResult::Accepted);
         if self.commanding() || is_unseen {
-            self.unresolved_until = Some(late);
+            self.may_land(late);
         }
         self.attempt = None;
     }

@@ -166,10 +166,6 @@ pub fn intent(status: &mut NodeFenceStatus, attempt: &Attempt, wall_now: Timesta
             message: None,
         });
     }
-    trim_attempts(status);
-}
-
-fn trim_attempts(status: &mut NodeFenceStatus) {
     while status.attempts.len() > ATTEMPTS_KEPT {
         // None that is open, as long as there are others: a successor has to know that it may land (S23).
         let mut attempts = status.attempts.iter();
@@ -208,6 +204,7 @@ pub fn adopt_attempts(status: &mut NodeFenceStatus, live: NodeFenceStatus, own: 
     let known = std::mem::replace(&mut status.attempts, live.attempts);
     for attempt in known {
         let is_own = own.is_some_and(|own| attempt.id.as_deref() == Some(own.id.as_str()));
+        let is_full = status.attempts.len() >= ATTEMPTS_KEPT;
         let mut records = status.attempts.iter_mut();
         let same = records.find(|it| (&it.id, &it.device) == (&attempt.id, &attempt.device));
         match same {
@@ -215,10 +212,11 @@ pub fn adopt_attempts(status: &mut NodeFenceStatus, live: NodeFenceStatus, own: 
             Some(_) => {}
             // It was left out because it has ended.
             None if attempt.completion_time.is_some() => {}
+            // Nothing of what stands there makes room for it.
+            None if is_full => {}
             None => status.attempts.push(attempt),
         }
     }
-    trim_attempts(status);
     status.confirmation_refused = status
         .confirmation_refused
         .take()

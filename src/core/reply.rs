@@ -214,6 +214,8 @@ fn note_effect<'a>(
     last: impl Fn(&str) -> Option<&'a Reading>,
     now: Duration,
 ) {
+    let late = Some(now + settings.late_effect);
+    let mut until = memory.unresolved_until;
     let Some(attempt) = &mut memory.attempt else {
         return;
     };
@@ -223,8 +225,8 @@ fn note_effect<'a>(
         if last.is_some_and(|last| is_off(settings, device, last)) {
             *result = OffResult::Landed;
             // It may be an earlier command whose effect this is: then this one is still to come.
-            if memory.unresolved_until.is_some_and(|until| now < until) {
-                memory.unresolved_until = Some(now + settings.late_effect);
+            if until.is_some_and(|until| now < until) {
+                until = until.max(late);
             }
             continue;
         }
@@ -232,8 +234,9 @@ fn note_effect<'a>(
         *result = OffResult::Late(format!(
             "the device accepted the command, and at the end of its time the machine was not off (last reading: {raw}): it may go off late"
         ));
-        memory.unresolved_until = Some(now + settings.late_effect);
+        until = until.max(late);
     }
+    memory.unresolved_until = until;
 }
 
 /// Off, without a fault indication, read from the machine that was commanded.
@@ -253,7 +256,7 @@ fn commanded(
     now: Duration,
 ) {
     if results.values().any(OffResult::is_unresolved) {
-        memory.unresolved_until = Some(now + settings.late_effect);
+        memory.may_land(now + settings.late_effect);
     }
     let failures: Vec<String> = results
         .iter()

@@ -315,7 +315,7 @@ fn read_record(settings: &Settings, memory: &mut Memory, now: Duration) {
             true => settings.levels.iter().map(|level| level.timeout).max(),
             false => None,
         };
-        memory.unresolved_until = Some(now + sending.unwrap_or_default() + settings.late_effect);
+        memory.may_land(now + sending.unwrap_or_default() + settings.late_effect);
     }
 }
 

@@ -90,6 +90,16 @@ fn what_lands_while_an_earlier_one_may_is_either_of_them() {
     }
 }
 
+/// S23: another process may still be sending one; that an own one has landed makes the wait for it no shorter.
+#[test]
+fn a_window_is_not_made_shorter_by_what_is_learned_later() {
+    let later = NOW + 3 * LATE_EFFECT;
+    let landed = looked_at(PowerState::Off, Some(later));
+    assert_eq!(landed, (OffResult::Landed, Some(later)));
+    let (_, until) = looked_at(PowerState::On, Some(later));
+    assert_eq!(until, Some(later));
+}
+
 /// S23: what was accepted, by what its device said last.
 #[test]
 fn an_accepted_off_that_is_not_seen_in_time_is_unresolved() {
