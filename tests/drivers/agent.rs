@@ -1,9 +1,9 @@
 //! An SNMP agent that does whatever the test wants with each datagram: a raw UDP socket in the test itself, with a reader and a
 //! writer of BER that share nothing with the operator's.
 
+use crate::device::local_rules;
 use node_fencing_operator::api::pdu::PduDriver;
 use node_fencing_operator::clock::Clock;
-use node_fencing_operator::fence::address::AddressRules;
 use node_fencing_operator::fence::credentials::Credentials;
 use node_fencing_operator::fence::pdu::{Pdu, PduSettings, secret_keys};
 use serde_json::{Value, json};
@@ -249,10 +249,7 @@ pub fn settings_with(
     PduSettings {
         driver,
         credentials: Arc::new(credentials),
-        rules: Arc::new(AddressRules::new(
-            vec!["127.0.0.0/8".parse().unwrap()],
-            Vec::new(),
-        )),
+        rules: local_rules(),
         call_timeout: ENDLESS,
         command_timeout: ENDLESS,
         clock: Clock::SYSTEM,

@@ -21,6 +21,12 @@ pub const SYSTEM: &str = "/redfish/v1/Systems/1";
 /// Where it takes commands.
 pub const RESET: &str = "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset";
 
+/// The benches' BMCs are on loopback, which is refused otherwise.
+pub fn local_rules() -> Arc<AddressRules> {
+    let loopback = "127.0.0.0/8".parse().unwrap();
+    Arc::new(AddressRules::new(vec![loopback], Vec::new()))
+}
+
 /// Settings for a device at this address, which a test may change.
 pub fn settings(address: &str) -> RedfishSettings {
     settings_with(address, &BTreeMap::new())
@@ -37,10 +43,7 @@ pub fn settings_with(address: &str, annotations: &BTreeMap<String, String>) -> R
         credentials: Arc::new(
             Credentials::from_secret("bmc", &BTreeMap::from(data), annotations).unwrap(),
         ),
-        rules: Arc::new(AddressRules::new(
-            vec!["127.0.0.0/8".parse().unwrap()],
-            Vec::new(),
-        )),
+        rules: local_rules(),
         call_timeout: ENDLESS,
         command_timeout: Duration::from_secs(2),
         clock: Clock::SYSTEM,

@@ -144,8 +144,8 @@ pub(super) fn lost_device(m: &Memory, level: &Level) -> Option<String> {
     })
 }
 
-/// A try has failed: again after a pause, then, after its last try or its whole time, the next level, then a longer pause and all of them again. From then on a
-/// human is called.
+/// A try has failed: again after a pause; after its last try, or its whole time, the next level; then a longer pause and all of them
+/// again. From then on a human is called.
 pub(super) fn fail(s: &Settings, m: &mut Memory, words: String, now: Duration) {
     m.failures += 1;
     let Some(level) = current_level(s, m) else {
@@ -317,8 +317,8 @@ mod tests {
     use super::*;
     use crate::core::fixtures;
 
-    /// L1: its orders share the time of a level. A device has a moment to answer even at the end of it, and what a level that has not failed
-    /// waits for is not its time.
+    /// L1: its orders share the time of a level. A device has a moment to answer even at the end of it, and what a level that has not
+    /// failed waits for is not its time.
     #[test]
     fn the_time_of_a_level_is_shared_by_all_that_is_asked_of_it() {
         let level = Level {

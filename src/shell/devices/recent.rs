@@ -1,9 +1,9 @@
 //! What was read of a Secret or a ConfigMap a moment ago, for looks in peace time.
 //!
-//! A fleet has one login and one CA, and reading both anew costs about as much as asking the device. So a look takes what another
-//! one has read within the last seconds. A fence never does, nor does a look that somebody asked for, and a device that refuses a
-//! login has its Secret read again whoever asks ([`super::renewal`]): nobody waits for an old password to be forgotten. What could not
-//! be read, or not be used, is not kept. What is too old is wiped from memory when something else is read.
+//! A fleet has one login and one CA, and reading both anew is two requests to the API server for each look. So a look takes what
+//! another one has read within the last seconds. A fence never does, nor does a look that somebody asked for, and a device that
+//! refuses a login has its Secret read again whoever asks ([`super::renewal`]): nobody waits for an old password to be forgotten.
+//! What could not be read, or not be used, is not kept. What is too old is wiped from memory when something else is read.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -12,7 +12,7 @@ const REFUSALS_MAX: usize = 3;
 const REFUSALS_OF_SECRET_MAX: usize = 6;
 /// How long a refusal counts.
 const WINDOW: Duration = Duration::from_secs(600);
-/// A login that has not ended by then hangs, and says nothing of the next one. Devices refuse a login within a second or two.
+/// A login that has not ended by then is taken to hang, and no longer keeps the next one waiting.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Where somebody logs in, and with what.

@@ -2,6 +2,7 @@
 
 use super::cell::{BROADCAST, Bench, Cell, ENDLESS, SHORT, machine};
 use super::rows::Fault;
+use crate::device::local_rules;
 use crate::ipmi::credentials;
 use e2e::bmc::{
     Bmc, BmcCa, BmcFaults, Certificate, Credentials, Effect, Line, Nonsense, Plug, Reading, Reply,
@@ -10,7 +11,7 @@ use e2e::bmc::{
 use e2e::machine::Power;
 use node_fencing_operator::clock::Clock;
 use node_fencing_operator::fence::FenceDriver;
-use node_fencing_operator::fence::address::{Address, AddressRules};
+use node_fencing_operator::fence::address::Address;
 use node_fencing_operator::fence::redfish::{Redfish, RedfishSettings};
 use node_fencing_operator::fence::tls::CertificateCheck;
 use serde_json::json;
@@ -268,10 +269,7 @@ impl Made {
             system_id: self.is_named.then(|| "1".to_owned()),
             verification,
             credentials: credentials(user, password, &[]),
-            rules: Arc::new(AddressRules::new(
-                vec!["127.0.0.0/8".parse().unwrap()],
-                Vec::new(),
-            )),
+            rules: local_rules(),
             call_timeout: self.call_timeout,
             command_timeout: self.call_timeout,
             clock: Clock::SYSTEM,

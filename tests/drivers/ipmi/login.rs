@@ -1,7 +1,7 @@
 //! Logging in: whom the BMC lets in, what it may choose, and that each refusal is told from the others with its way out.
 
 use super::*;
-use e2e::ipmi::{Nonsense, Privilege, Reply, UnknownUser, Which};
+use e2e::ipmi::{Nonsense, Reply, UnknownUser, Which};
 use node_fencing_operator::fence::credentials::ALLOWED_HOSTS_ANNOTATION;
 use node_fencing_operator::fence::{Advice, Extent};
 
@@ -131,14 +131,7 @@ async fn a_call_that_is_dropped_leaves_no_session_behind() {
 
 #[tokio::test]
 async fn a_user_without_the_right_to_switch_can_read() {
-    let account = Account {
-        privilege: Privilege::User,
-        ..Account::default()
-    };
-    let bench = bench_with(Settings {
-        accounts: vec![account],
-        ..Settings::default()
-    });
+    let bench = bench_of_a_reader();
     assert!(bench.read().await.is_ok());
     let error = bench.power_off().await.unwrap_err();
     assert_eq!(

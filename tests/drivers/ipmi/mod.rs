@@ -8,12 +8,13 @@ mod probe;
 mod reads;
 mod seven;
 
+use crate::device::local_rules;
 use e2e::bmc::Plug;
-use e2e::ipmi::{Account, Asked, End, IpmiBmc, Settings, Suite};
+use e2e::ipmi::{Account, Asked, End, IpmiBmc, Privilege, Settings, Suite};
 use node_fencing_operator::api::drivers::IpmiPrivilege;
 use node_fencing_operator::clock::Clock;
 use node_fencing_operator::core::reading::Reading;
-use node_fencing_operator::fence::address::{Address, AddressRules};
+use node_fencing_operator::fence::address::Address;
 use node_fencing_operator::fence::credentials::Credentials;
 use node_fencing_operator::fence::ipmi::{Ipmi, IpmiSettings};
 use node_fencing_operator::fence::{DeviceError, FenceDriver, OffOutcome};
@@ -48,6 +49,18 @@ pub fn bench_with(settings: Settings) -> Bench {
     Bench { bmc, plug }
 }
 
+/// Its account may read, and not switch.
+fn bench_of_a_reader() -> Bench {
+    let account = Account {
+        privilege: Privilege::User,
+        ..Account::default()
+    };
+    bench_with(Settings {
+        accounts: vec![account],
+        ..Settings::default()
+    })
+}
+
 pub fn credentials(user: &str, password: &str, annotations: &[(&str, &str)]) -> Arc<Credentials> {
     let texts = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
         let owned = pairs
@@ -73,10 +86,7 @@ fn settings_of(address: SocketAddr, user: &str, password: &str) -> IpmiSettings 
         cipher_suite: 17,
         privilege: IpmiPrivilege::Operator,
         credentials: credentials(user, password, &[]),
-        rules: Arc::new(AddressRules::new(
-            vec!["127.0.0.0/8".parse().unwrap()],
-            Vec::new(),
-        )),
+        rules: local_rules(),
         call_timeout: ENDLESS,
         command_timeout: ENDLESS,
         clock: Clock::SYSTEM,

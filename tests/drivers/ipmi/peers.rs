@@ -162,6 +162,18 @@ fn hastily_as(user: &str, password: &str) -> impl FnOnce(&mut IpmiSettings) {
     }
 }
 
+/// A human is told which suite this BMC has.
+#[track_caller]
+fn is_told_to_take_suite_3(error: &DeviceError) {
+    assert_eq!(
+        (error.reason(), error.advice()),
+        ("NoSecureLogin", Advice::Human),
+        "{error}"
+    );
+    let words = error.to_string();
+    assert!(words.contains("`ipmi.cipherSuite: 3`"), "{words}");
+}
+
 #[tokio::test]
 async fn ipmi_sim_is_read_switched_off_and_left_by_the_driver() {
     if !debian::available_to_test("ipmi_sim_is_read_switched_off_and_left_by_the_driver").unwrap() {
@@ -195,15 +207,7 @@ async fn ipmi_sim_says_who_is_refused_and_which_suite_it_lacks() {
     let unknown = peer.error(hastily_as("nobody", "wrong")).await;
     assert_eq!(unknown.reason(), "UnknownUser", "{unknown}");
     let suite = peer.error(|settings| settings.cipher_suite = 17).await;
-    assert_eq!(
-        (suite.reason(), suite.advice()),
-        ("NoSecureLogin", Advice::Human),
-        "{suite}"
-    );
-    assert!(
-        suite.to_string().contains("`ipmi.cipherSuite: 3`"),
-        "{suite}"
-    );
+    is_told_to_take_suite_3(&suite);
     assert!(peer.plug.is_on());
     assert!(
         peer.driver(|_| {}).open().observe().await.is_ok(),
@@ -238,15 +242,7 @@ async fn pyghmi_refuses_by_its_code_by_silence_and_by_another_suite() {
     let read = driver.open().observe().await.unwrap_err();
     let probed = driver.open().probe(Extent::Whole).await.unwrap_err();
     for suite in [read, probed] {
-        assert_eq!(
-            (suite.reason(), suite.advice()),
-            ("NoSecureLogin", Advice::Human),
-            "{suite}"
-        );
-        assert!(
-            suite.to_string().contains("`ipmi.cipherSuite: 3`"),
-            "{suite}"
-        );
+        is_told_to_take_suite_3(&suite);
     }
     assert!(peer.plug.is_on());
     assert!(peer.driver(|_| {}).open().observe().await.is_ok());

@@ -2,7 +2,7 @@
 
 use super::*;
 use e2e::https::Line;
-use e2e::ipmi::{Nonsense, Privilege, Reply, Which};
+use e2e::ipmi::{Nonsense, Reply, Which};
 use node_fencing_operator::fence::Advice::{self, Human, Retry, Wait};
 use std::collections::BTreeSet;
 
@@ -37,14 +37,7 @@ async fn session_table_full() -> DeviceError {
 }
 
 async fn may_only_read() -> DeviceError {
-    let account = Account {
-        privilege: Privilege::User,
-        ..Account::default()
-    };
-    let bench = bench_with(Settings {
-        accounts: vec![account],
-        ..Settings::default()
-    });
+    let bench = bench_of_a_reader();
     bench.power_off().await.unwrap_err()
 }
 

@@ -3,13 +3,14 @@
 mod sushy;
 mod vendors;
 
+use crate::device::local_rules;
 use crate::ipmi::{UUID, credentials};
 use e2e::bmc::{Bmc, BmcCa, BmcFaults, Credentials, Plug};
 use e2e::machine::Power;
 use node_fencing_operator::clock::Clock;
 use node_fencing_operator::core::proof::Require;
 use node_fencing_operator::core::reading::{PowerState, Reading};
-use node_fencing_operator::fence::address::{Address, AddressRules};
+use node_fencing_operator::fence::address::Address;
 use node_fencing_operator::fence::confirm::{ConfirmPlan, Confirmation, Together, confirm};
 use node_fencing_operator::fence::redfish::{Redfish, RedfishSettings};
 use node_fencing_operator::fence::tls::CertificateCheck;
@@ -103,10 +104,7 @@ fn settings(
             ca_bundle_pem: Some(ca_pem.as_bytes().to_vec()),
         },
         credentials: credentials(user, password, &[]),
-        rules: Arc::new(AddressRules::new(
-            vec!["127.0.0.0/8".parse().unwrap()],
-            Vec::new(),
-        )),
+        rules: local_rules(),
         call_timeout: ENDLESS,
         command_timeout: ENDLESS,
         clock: Clock::SYSTEM,
