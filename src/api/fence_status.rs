@@ -40,6 +40,12 @@ pub struct NodeFenceStatus {
     #[schemars(length(max = 1024))]
     pub confirmation_refused: Option<String>,
 
+    /// Why nothing is commanded any more before the taint, mode PowerOff: a device reads Off beside a machine that shows life, for the
+    /// second time. Never taken back; its readings may still prove the machine down once it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub contradiction: Option<String>,
+
     /// Value of the claim taint that is held now: the fencing token of the process that acts.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]

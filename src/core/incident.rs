@@ -88,6 +88,8 @@ pub struct Record {
     pub approval_waited: Duration,
     /// A human's word that the machine is off was refused for good, in these words.
     pub word_refuted: Option<String>,
+    /// A device was contradicted for the second time, in these words (S22).
+    pub contradicted: Option<String>,
 }
 
 /// The frozen settings of an incident, and the few inputs that may still stop or narrow it (S15).
@@ -250,6 +252,8 @@ pub struct Memory {
     pub kubelet_answered: bool,
     /// Contradictions met (S22).
     pub contradictions: u32,
+    /// The second one, in words: from then on nothing is commanded before the taint, whatever the devices read.
+    pub contradicted: Option<String>,
     /// An off may still land until then (time since boot, S23).
     pub unresolved_until: Option<Duration>,
     /// The record's unresolved attempt has been taken over.

@@ -41,6 +41,7 @@ pub fn read(status: &NodeFenceStatus, wall_now: Timestamp) -> Record {
         attempts: status.attempt_count.unwrap_or_default(),
         approval_waited: approval_waited(status, wall_now),
         word_refuted: status.confirmation_refused.clone(),
+        contradicted: status.contradiction.clone(),
     }
 }
 
@@ -74,7 +75,7 @@ pub fn stage(
     wall_now: Timestamp,
 ) {
     status.observed_generation = generation;
-    word_refused(status, memory);
+    for_good(status, memory);
     let succeeded = match decision.stage {
         Stage::Recovered => ConditionStatus::True,
         ended if ended.is_ended() => ConditionStatus::False,
@@ -136,13 +137,28 @@ pub fn stage(
     }
 }
 
-/// Writes down that a human's word counts for nothing any more, and why: a successor of this process must not believe it either.
-pub fn word_refused(status: &mut NodeFenceStatus, memory: &Memory) {
-    if let Some(words) = &memory.word_refuted {
-        status
-            .confirmation_refused
-            .get_or_insert_with(|| cut(words));
-    }
+/// Writes down that a human's word counts for nothing any more, or that a device lies, and why: a successor of this process must not
+/// believe them either.
+pub fn for_good(status: &mut NodeFenceStatus, memory: &Memory) {
+    let keep = |kept: &mut Option<String>, words: &Option<String>| {
+        if let Some(words) = words {
+            kept.get_or_insert_with(|| cut(words));
+        }
+    };
+    keep(&mut status.confirmation_refused, &memory.word_refuted);
+    keep(&mut status.contradiction, &memory.contradicted);
+}
+
+/// Does this record say something that counts for good, and that one not?
+pub fn warns_more(status: &NodeFenceStatus, than: &NodeFenceStatus) -> bool {
+    let warnings = |it: &NodeFenceStatus| {
+        [
+            it.confirmation_refused.is_some(),
+            it.contradiction.is_some(),
+        ]
+    };
+    let mut both = warnings(status).into_iter().zip(warnings(than));
+    both.any(|(warns, warned)| warns && !warned)
 }
 
 /// Writes an off command down before it is sent.
@@ -199,7 +215,7 @@ pub fn outcome(status: &mut NodeFenceStatus, attempt: &Attempt, wall_now: Timest
     }
 }
 
-/// Takes over the off commands, and the refusal of a human's word, that another process has written into the record. What became of
+/// Takes over the off commands, and what counts for good, that another process has written into the record. What became of
 /// `own` this process knows better.
 pub fn adopt_attempts(status: &mut NodeFenceStatus, live: NodeFenceStatus, own: Option<&Attempt>) {
     let known = std::mem::replace(&mut status.attempts, live.attempts);
@@ -218,10 +234,9 @@ pub fn adopt_attempts(status: &mut NodeFenceStatus, live: NodeFenceStatus, own: 
             None => status.attempts.push(attempt),
         }
     }
-    status.confirmation_refused = status
-        .confirmation_refused
-        .take()
-        .or(live.confirmation_refused);
+    let refused = status.confirmation_refused.take();
+    status.confirmation_refused = refused.or(live.confirmation_refused);
+    status.contradiction = status.contradiction.take().or(live.contradiction);
     status.attempt_count = status.attempt_count.max(live.attempt_count);
 }
 

@@ -11,13 +11,23 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 
-use super::{PORT, message::Request, network::bind_or_else, wire};
+use super::{
+    PORT,
+    message::Request,
+    network::{bind, bind_or_else},
+    wire,
+};
 use crate::ports::Port;
 
 /// An address that a BMC can bind: port 623, or any free one if that is taken or not allowed.
 pub(crate) fn free_address(address: IpAddr) -> Result<(SocketAddr, Option<Port>)> {
     let (socket, port) = bind_or_else(address, PORT)?;
     Ok((socket.local_addr()?, port))
+}
+
+/// Fails as long as somebody has that address.
+pub(crate) fn can_bind(address: SocketAddr) -> Result<()> {
+    bind(address).map(drop)
 }
 
 /// Whether somebody at this address answers to Get Channel Authentication Capabilities, with which every client begins.

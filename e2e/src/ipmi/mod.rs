@@ -43,7 +43,7 @@ use std::{
 use anyhow::{Result, ensure};
 use tokio::task::JoinHandle;
 
-pub(crate) use self::knock::{free_address, speaks};
+pub(crate) use self::knock::{can_bind, free_address, speaks};
 pub use self::{
     account::{Account, Privilege},
     crypto::Suite,

@@ -190,7 +190,7 @@ pub(super) fn bind_or_else(address: IpAddr, preferred: u16) -> Result<(UdpSocket
     Ok((socket, Some(port)))
 }
 
-fn bind(address: SocketAddr) -> Result<UdpSocket> {
+pub(super) fn bind(address: SocketAddr) -> Result<UdpSocket> {
     let socket = std::net::UdpSocket::bind(address);
     let socket = socket.with_context(|| format!("failed to bind UDP {address}"))?;
     socket.set_nonblocking(true)?;

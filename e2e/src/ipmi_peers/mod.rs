@@ -10,7 +10,7 @@ mod tests;
 
 use std::{
     net::{IpAddr, SocketAddr},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -21,6 +21,7 @@ use uuid::Uuid;
 
 use crate::{
     bmc::Credentials,
+    eventually::eventually,
     ipmi,
     machine::Power,
     moment::Moment,
@@ -44,13 +45,22 @@ pub enum Brand {
 
 /// A running BMC. It ends when dropped, and with the guard.
 pub struct IpmiPeer {
-    address: SocketAddr,
+    place: Place,
     power: Arc<dyn Power>,
-    credentials: Credentials,
     process: Process,
     socket: PowerSocket,
-    _port: Option<Port>,
     _scratch: TempDir,
+}
+
+/// What stays when another machine is put behind the cable.
+#[derive(Clone)]
+struct Place {
+    brand: Brand,
+    address: SocketAddr,
+    _port: Arc<Option<Port>>,
+    credentials: Credentials,
+    guard: Arc<Guard>,
+    logs: PathBuf,
 }
 
 /// What a BMC is started with.
@@ -76,43 +86,33 @@ impl IpmiPeer {
         guard: &Arc<Guard>,
         logs: &Path,
     ) -> Result<Self> {
-        let scratch = tempfile::Builder::new()
-            .prefix("nodefencing-ipmi-")
-            .tempdir()?;
-        guard.remove_at_end(scratch.path())?;
-        // The port is given back in between; only a stranger to the lab could take it.
+        // The port is given back until the program takes it; only a stranger to the lab could come in between.
         let (address, port) = ipmi::free_address(address)?;
-        let socket = PowerSocket::open(scratch.path(), power.clone())?;
-        let log = logs.join(format!("{}-{}.log", brand.name(), power.name()));
-        let order = Order {
+        let place = Place {
+            brand,
             address,
-            guid: Uuid::parse_str(power.system_uuid())?,
-            credentials: &credentials,
-            socket: socket.path(),
-            scratch: scratch.path(),
-            log: &log,
-        };
-        let spec = match brand {
-            Brand::IpmiSim => ipmi_sim::spec(&order).await?,
-            Brand::Pyghmi => pyghmi::spec(&order).await?,
-        };
-        let process = spec.spawn(guard)?;
-        let this = Self {
-            address,
-            power,
+            _port: Arc::new(port),
             credentials,
-            process,
-            socket,
-            _port: port,
-            _scratch: scratch,
+            guard: guard.clone(),
+            logs: logs.to_owned(),
         };
-        this.wait_until_it_answers().await?;
-        Ok(this)
+        place.run(power).await
+    }
+
+    /// Ends it, and starts the BMC of another machine at the same address.
+    pub async fn replace(&self, power: Arc<dyn Power>) -> Result<Self> {
+        self.process.kill()?;
+        // A program that was just being started, by it or by the lab, has its socket for a moment more.
+        eventually("the port is free", START, async || {
+            ipmi::can_bind(self.address())
+        })
+        .await?;
+        self.place.clone().run(power).await
     }
 
     async fn wait_until_it_answers(&self) -> Result<()> {
         let end = Instant::now() + START;
-        while !ipmi::speaks(self.address, Duration::from_millis(50)).await? {
+        while !ipmi::speaks(self.address(), Duration::from_millis(50)).await? {
             self.process.check()?;
             ensure!(
                 Instant::now() < end,
@@ -126,7 +126,7 @@ impl IpmiPeer {
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.place.address
     }
 
     /// The machine behind it.
@@ -136,7 +136,7 @@ impl IpmiPeer {
 
     /// Who may use it.
     pub fn credentials(&self) -> &Credentials {
-        &self.credentials
+        &self.place.credentials
     }
 
     /// What it did to the machine: when, and whether on or off.
@@ -147,6 +147,39 @@ impl IpmiPeer {
     /// Its process.
     pub fn process(&self) -> &Process {
         &self.process
+    }
+}
+
+impl Place {
+    async fn run(self, power: Arc<dyn Power>) -> Result<IpmiPeer> {
+        let scratch = tempfile::Builder::new()
+            .prefix("nodefencing-ipmi-")
+            .tempdir()?;
+        self.guard.remove_at_end(scratch.path())?;
+        let socket = PowerSocket::open(scratch.path(), power.clone())?;
+        let log = format!("{}-{}.log", self.brand.name(), power.name());
+        let order = Order {
+            address: self.address,
+            guid: Uuid::parse_str(power.system_uuid())?,
+            credentials: &self.credentials,
+            socket: socket.path(),
+            scratch: scratch.path(),
+            log: &self.logs.join(log),
+        };
+        let spec = match self.brand {
+            Brand::IpmiSim => ipmi_sim::spec(&order).await?,
+            Brand::Pyghmi => pyghmi::spec(&order).await?,
+        };
+        let process = spec.spawn(&self.guard)?;
+        let peer = IpmiPeer {
+            place: self,
+            power,
+            process,
+            socket,
+            _scratch: scratch,
+        };
+        peer.wait_until_it_answers().await?;
+        Ok(peer)
     }
 }
 

@@ -46,14 +46,15 @@ impl Lab {
         )
     }
 
-    /// A policy for all nodes with the shortest times the API allows; `changes` are merged over its spec.
+    /// A policy for all nodes with the shortest times the API allows, but for its level's, which a laden machine needs; `changes` are
+    /// merged over its spec.
     pub async fn policy(&self, mode: &str, changes: Value) -> Result<()> {
         let mut spec = json!({
             "nodeSelector": {},
             "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "durationSeconds": 10}],
             "fence": {
                 "mode": mode,
-                "levels": [{"name": "bmc", "retryPeriodSeconds": 1}],
+                "levels": [{"name": "bmc", "retryPeriodSeconds": 1, "timeoutSeconds": 60}],
                 "verification": {"readPeriodSeconds": 1, "lateEffectSeconds": 5},
             },
             "budget": {"minHealthy": 0, "maxPerHour": 1000, "cooldownSeconds": 0},

@@ -5,7 +5,6 @@ use e2e::bmc::{Line, Plug};
 use e2e::ipmi::{GuidForm, IpmiBmc, Suite};
 use e2e::ipmi_peers::{Brand, IpmiPeer};
 use e2e::lab::{Lab, Setup};
-use e2e::machine::Power;
 use rustix::process::Signal;
 use serde_json::json;
 use std::sync::Arc;
@@ -142,28 +141,14 @@ async fn rack_power_loss_waits_for_ipmi_sim() -> Result<()> {
 async fn wrong_machine_is_refused_by_ipmi_sim() -> Result<()> {
     let (outage, peers) = Outage::by("ipmi-sim-wrong", "PowerOff", json!({}), peers).await?;
     let own = of(&outage.lab, &peers, &outage.node)?;
-    // At the same address as the one that has ended.
-    let another = async |power: Arc<dyn Power>| {
-        let control_plane = &outage.lab.control_plane;
-        let (guard, logs) = (control_plane.guard(), control_plane.files().directory());
-        let (ip, user) = (own.address().ip(), own.credentials().clone());
-        let peer = IpmiPeer::start(Brand::IpmiSim, ip, power, user, guard, logs).await?;
-        ensure!(peer.address() == own.address());
-        anyhow::Ok(peer)
-    };
     // It writes a GUID as SMBIOS does, and nobody can tell how a stranger's is meant: it is shown in the order of the text.
     let guid = Uuid::from_bytes(Uuid::parse_str(STRANGER)?.to_bytes_le());
     let stranger = Arc::new(Plug::new("stranger", guid.to_string()));
-    let swap = async || {
-        own.process().kill()?;
-        another(stranger).await
-    };
+    let swap = async || own.replace(stranger).await;
     let put_right = async |stranger: IpmiPeer| {
         let switched = stranger.switched();
         ensure!(switched.is_empty(), "another machine was commanded");
-        stranger.process().kill()?;
-        drop(stranger);
-        another(own.power().clone()).await
+        stranger.replace(own.power().clone()).await
     };
     is_refused(&outage, swap, put_right).await?;
     only_ipmi(&outage.lab)

@@ -85,6 +85,7 @@ pub(super) fn step(
     }
     if s.mode == FenceMode::PowerOff
         && !level.is_manual()
+        && m.contradicted.is_none()
         && let Some(decision) = power_off(s, m, &level, t)
     {
         return decision;

@@ -88,7 +88,12 @@ fn turn_to(m: &mut Memory, level: usize) {
 
 /// A human is needed, and the tries go on.
 pub(super) fn in_trouble(m: &Memory, decision: Decision) -> Decision {
-    match (&m.last_failure, m.alarm) {
+    let lies = m.contradicted.as_ref();
+    let words = match m.alarm {
+        Some(CONTRADICTION) => lies.or(m.last_failure.as_ref()),
+        _ => m.last_failure.as_ref(),
+    };
+    match (words, m.alarm) {
         (Some(words), Some(reason)) => decision.escalated(reason, words.clone()),
         _ => decision,
     }
@@ -175,7 +180,10 @@ pub(super) fn fail(s: &Settings, m: &mut Memory, words: String, now: Duration) {
             }
         }
     }
-    m.alarm = (m.rounds > 0).then_some(DEVICE_FAILED);
+    m.alarm = match m.contradicted {
+        Some(_) => Some(CONTRADICTION),
+        None => (m.rounds > 0).then_some(DEVICE_FAILED),
+    };
     m.last_failure = Some(why_all(s, m));
     let pause = pause * 2u32.pow(m.rounds.saturating_sub(1).min(4));
     m.retry_at = Some(now + pause.min(ROUND_PAUSE_MAX.max(level.retry_period)));

@@ -102,7 +102,8 @@ fn under_claim(memory: &Memory) -> Needs {
     let commanded = memory
         .attempt
         .as_ref()
-        .is_some_and(|attempt| !attempt.results.is_empty());
+        .is_some_and(|attempt| !attempt.results.is_empty())
+        || memory.contradicted.is_some();
     let judging = memory.readings.is_some();
     let quiesced = memory.quiesce.since.is_some();
     let many = memory.quiesce.starting.len() > ONE_BY_ONE_MAX;
@@ -308,13 +309,15 @@ fn read_record(settings: &Settings, memory: &mut Memory, now: Duration) {
     memory
         .word_refuted
         .clone_from(&settings.record.word_refuted);
+    if let Some(words) = &settings.record.contradicted {
+        memory.contradicted = Some(words.clone());
+        memory.contradictions = memory.contradictions.max(2);
+        memory.alarm = Some(level::CONTRADICTION);
+    }
     // An off of the process before us may still be on its way (S23), and who has no record of it cannot say that there was none.
     if settings.record.unresolved || settings.adopted {
-        // One that lives, and sees to the same taint, may still be sending it.
-        let sending = match memory.tainted {
-            true => settings.levels.iter().map(|level| level.timeout).max(),
-            false => None,
-        };
+        // That process may live, and send as long as its level has time.
+        let sending = settings.levels.iter().map(|level| level.timeout).max();
         memory.may_land(now + sending.unwrap_or_default() + settings.late_effect);
     }
 }

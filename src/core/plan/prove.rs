@@ -89,7 +89,7 @@ pub(super) fn prove(
         }
         Err(reason) if reason.is_contradiction() => {
             let words = contradicted(s, m, level, &reason);
-            contradiction(s, m, node, words, t)
+            contradiction(s, m, node, level, words, t)
         }
         Err(reason) if s.mode == FenceMode::ConfirmOnly => {
             let words = format!("{reason}; the claim is given back");
@@ -141,11 +141,13 @@ fn verification(s: &Settings, m: &Memory, node: &NodeView, level: &Level) -> Ver
 
 /// S22. A slow machine may have lived between its off command and the first reading, so the first contradiction of a
 /// PowerOff fence only begins the reading anew; from the second on a human is called, and there is no taint. Nor another off
-/// command: it would go to whatever machine the device is wired to. Only readings over a whole Lease without a renewal settle it.
+/// command, by whatever device: it would go to whatever machine is at its other end. Only readings over a whole Lease without a renewal
+/// settle it, or a human's word.
 fn contradiction(
     s: &Settings,
     m: &mut Memory,
     node: &NodeView,
+    level: &Level,
     words: String,
     t: &Moment,
 ) -> Decision {
@@ -157,6 +159,12 @@ fn contradiction(
             format!("{words}; the power is read again"),
         )
         .until(t.now);
+    }
+    if s.mode == FenceMode::PowerOff && !level.is_manual() {
+        let words = format!(
+            "{words}; nothing more is commanded: cut the machine's power by hand, or correct the device, release this NodeFence (`spec.desiredState: Released`) and create another"
+        );
+        m.contradicted.get_or_insert(words);
     }
     m.last_failure = Some(words.clone());
     m.alarm = Some(CONTRADICTION);

@@ -247,3 +247,57 @@ fn what_was_never_tainted_has_no_times_of_a_taint() {
     assert_eq!(status.taint_applied_time, None);
     assert_eq!(status.taint_removed_time, None);
 }
+
+/// S21, S22: a word that was refused, or a device that lied, counts for nothing for whoever goes on, also once the other process that
+/// has seen it writes the record.
+#[test]
+fn what_counts_for_good_is_told_to_every_process() {
+    let saw = |word_refuted: Option<&str>, contradicted: Option<&str>| {
+        let memory = Memory {
+            word_refuted: word_refuted.map(str::to_owned),
+            contradicted: contradicted.map(str::to_owned),
+            ..Memory::default()
+        };
+        let mut status = NodeFenceStatus::default();
+        show(
+            &mut status,
+            &memory,
+            Stage::Verifying,
+            Timestamp::UNIX_EPOCH,
+        );
+        status
+    };
+    let (nothing, word) = (saw(None, None), saw(Some("it answers"), None));
+    let (device, both) = (
+        saw(None, Some("it lies")),
+        saw(Some("it answers"), Some("it lies")),
+    );
+    for (more, than) in [
+        (&word, &nothing),
+        (&device, &nothing),
+        (&device, &word),
+        (&both, &word),
+    ] {
+        assert!(warns_more(more, than), "{more:?} than {than:?}");
+    }
+    for (same, than) in [(&nothing, &word), (&word, &word), (&word, &both)] {
+        assert!(!warns_more(same, than), "{same:?} than {than:?}");
+    }
+    let mut own = word;
+    adopt_attempts(&mut own, device, None);
+    let record = read(&own, Timestamp::UNIX_EPOCH);
+    assert_eq!(record.word_refuted.as_deref(), Some("it answers"));
+    assert_eq!(record.contradicted.as_deref(), Some("it lies"));
+
+    // It stays what was said first.
+    show(
+        &mut own,
+        &Memory {
+            contradicted: Some("again".to_owned()),
+            ..Memory::default()
+        },
+        Stage::Verifying,
+        Timestamp::UNIX_EPOCH,
+    );
+    assert_eq!(own.contradiction.as_deref(), Some("it lies"));
+}

@@ -187,8 +187,7 @@ impl Round<'_> {
 
     /// What a successor of this process would have to know at once.
     fn is_urgent(&self) -> bool {
-        let refused = |status: &NodeFenceStatus| status.confirmation_refused.is_some();
-        refused(&self.incident.status) != refused(&self.incident.stored.status)
+        record::warns_more(&self.incident.status, &self.incident.stored.status)
     }
 
     /// Words that only count up are not worth a write.
@@ -206,12 +205,12 @@ impl Round<'_> {
                     )
                 })
                 .collect();
-            let refused = status.confirmation_refused.clone();
             (
                 conditions,
                 status.volumes.clone(),
                 status.attempts.clone(),
-                refused,
+                status.confirmation_refused.clone(),
+                status.contradiction.clone(),
             )
         };
         told(&self.incident.status) != told(&self.incident.stored.status)

@@ -135,16 +135,15 @@ impl Round<'_> {
         None
     }
 
-    /// Does the record name a command that this process knows nothing of, or refuse a human's word that it would believe?
+    /// Does the record name a command that this process knows nothing of, or refuse a human's word or a device that it would believe?
     fn is_news(&self, live: &NodeFenceStatus) -> bool {
         let own = self.incident.memory.attempt.as_ref().map(|it| &it.id);
         let known = &self.incident.status;
-        let is_refused = |status: &NodeFenceStatus| status.confirmation_refused.is_some();
         let mut attempts = live.attempts.iter();
         let is_sent = attempts.any(|attempt| {
             attempt.id.as_ref() != own && !known.attempts.iter().any(|it| it.id == attempt.id)
         });
-        is_sent || (is_refused(live) && !is_refused(known))
+        is_sent || record::warns_more(live, known)
     }
 
     /// Takes the record as it is, with what another process has sent. Under one taint that both see to, nobody begins anew with every off
