@@ -40,11 +40,11 @@ pub struct NodeFenceStatus {
     #[schemars(length(max = 1024))]
     pub confirmation_refused: Option<String>,
 
-    /// Why nothing is commanded any more before the taint, mode PowerOff: a device reads Off beside a machine that shows life, for the
-    /// second time. Never taken back; its readings may still prove the machine down once it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 1024))]
-    pub contradiction: Option<String>,
+    /// Life that was seen beside a device that read Off: it lies, or is wired to another machine. From the first on readings over 40 s are
+    /// needed; in mode PowerOff nothing is commanded any more from the second on. Never taken back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 2), inner(length(max = 1024)), extend("x-kubernetes-list-type" = "atomic"))]
+    pub contradictions: Vec<String>,
 
     /// Value of the claim taint that is held now: the fencing token of the process that acts.
     #[serde(skip_serializing_if = "Option::is_none")]

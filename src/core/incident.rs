@@ -88,8 +88,8 @@ pub struct Record {
     pub approval_waited: Duration,
     /// A human's word that the machine is off was refused for good, in these words.
     pub word_refuted: Option<String>,
-    /// A device was contradicted for the second time, in these words (S22).
-    pub contradicted: Option<String>,
+    /// Life beside a device that read Off, in words, the first two (S22).
+    pub contradictions: Vec<String>,
 }
 
 /// The frozen settings of an incident, and the few inputs that may still stop or narrow it (S15).
@@ -180,6 +180,9 @@ pub struct Sight {
     pub reading: Result<Reading, String>,
 }
 
+/// The first contradiction may be a slow machine, the second one is a device that lies; more of them say nothing new.
+pub const CONTRADICTIONS_KEPT: usize = 2;
+
 /// What this process remembers of an incident.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Memory {
@@ -250,10 +253,10 @@ pub struct Memory {
     pub others: Vec<DeviceReadings>,
     /// Something answered at the kubelet's port while the device's readings were taken (mode ConfirmOnly).
     pub kubelet_answered: bool,
-    /// Contradictions met (S22).
-    pub contradictions: u32,
-    /// The second one, in words: from then on nothing is commanded before the taint, whatever the devices read.
-    pub contradicted: Option<String>,
+    /// Life beside a device that read Off, in words, the first two (S22).
+    pub contradictions: Vec<String>,
+    /// What is said of devices that may still turn off a machine that has come back; empty: nothing.
+    pub accused: String,
     /// An off may still land until then (time since boot, S23).
     pub unresolved_until: Option<Duration>,
     /// The record's unresolved attempt has been taken over.
@@ -300,6 +303,11 @@ impl Memory {
             order: self.orders,
             commands,
         });
+    }
+
+    /// A device has lied twice: nothing is commanded any more, by whatever device (S22, mode PowerOff).
+    pub fn is_contradicted(&self) -> bool {
+        self.contradictions.len() >= CONTRADICTIONS_KEPT
     }
 
     /// A command has gone out, or may have, and has not answered yet.

@@ -41,7 +41,7 @@ pub fn read(status: &NodeFenceStatus, wall_now: Timestamp) -> Record {
         attempts: status.attempt_count.unwrap_or_default(),
         approval_waited: approval_waited(status, wall_now),
         word_refuted: status.confirmation_refused.clone(),
-        contradicted: status.contradiction.clone(),
+        contradictions: status.contradictions.clone(),
     }
 }
 
@@ -137,28 +137,31 @@ pub fn stage(
     }
 }
 
-/// Writes down that a human's word counts for nothing any more, or that a device lies, and why: a successor of this process must not
-/// believe them either.
+/// Writes down that a human's word counts for nothing any more, or that a device lies: a successor of this process must not believe them
+/// either.
 pub fn for_good(status: &mut NodeFenceStatus, memory: &Memory) {
-    let keep = |kept: &mut Option<String>, words: &Option<String>| {
-        if let Some(words) = words {
-            kept.get_or_insert_with(|| cut(words));
-        }
+    let seen = NodeFenceStatus {
+        confirmation_refused: memory.word_refuted.as_deref().map(cut),
+        contradictions: memory.contradictions.iter().map(|it| cut(it)).collect(),
+        ..NodeFenceStatus::default()
     };
-    keep(&mut status.confirmation_refused, &memory.word_refuted);
-    keep(&mut status.contradiction, &memory.contradicted);
+    warn(status, &seen);
+}
+
+/// Takes over what counts for good and stands in `of` only.
+pub fn warn(status: &mut NodeFenceStatus, of: &NodeFenceStatus) {
+    let refused = &mut status.confirmation_refused;
+    *refused = refused.take().or_else(|| of.confirmation_refused.clone());
+    let known = status.contradictions.len();
+    let more = of.contradictions.iter().skip(known).cloned();
+    status.contradictions.extend(more);
 }
 
 /// Does this record say something that counts for good, and that one not?
 pub fn warns_more(status: &NodeFenceStatus, than: &NodeFenceStatus) -> bool {
-    let warnings = |it: &NodeFenceStatus| {
-        [
-            it.confirmation_refused.is_some(),
-            it.contradiction.is_some(),
-        ]
-    };
-    let mut both = warnings(status).into_iter().zip(warnings(than));
-    both.any(|(warns, warned)| warns && !warned)
+    let mut both = than.clone();
+    warn(&mut both, status);
+    both != *than
 }
 
 /// Writes an off command down before it is sent.
@@ -218,6 +221,7 @@ pub fn outcome(status: &mut NodeFenceStatus, attempt: &Attempt, wall_now: Timest
 /// Takes over the off commands, and what counts for good, that another process has written into the record. What became of
 /// `own` this process knows better.
 pub fn adopt_attempts(status: &mut NodeFenceStatus, live: NodeFenceStatus, own: Option<&Attempt>) {
+    warn(status, &live);
     let known = std::mem::replace(&mut status.attempts, live.attempts);
     for attempt in known {
         let is_own = own.is_some_and(|own| attempt.id.as_deref() == Some(own.id.as_str()));
@@ -234,9 +238,6 @@ pub fn adopt_attempts(status: &mut NodeFenceStatus, live: NodeFenceStatus, own: 
             None => status.attempts.push(attempt),
         }
     }
-    let refused = status.confirmation_refused.take();
-    status.confirmation_refused = refused.or(live.confirmation_refused);
-    status.contradiction = status.contradiction.take().or(live.contradiction);
     status.attempt_count = status.attempt_count.max(live.attempt_count);
 }
 

@@ -5,8 +5,8 @@ use super::super::incident::{Approval, Decision, Effect, Memory, Settings};
 use super::super::observed::{NodeView, Ready};
 use super::super::stage::Stage;
 use super::super::taint;
-use super::level::{CONTRADICTION, busy_stage, in_trouble};
-use super::{act, wait};
+use super::level::{CONTRADICTION, busy_stage};
+use super::{Moment, act, wait};
 
 /// What follows if the claim may not be held any longer.
 pub(super) fn aborted(
@@ -14,14 +14,11 @@ pub(super) fn aborted(
     m: &mut Memory,
     node: &NodeView,
     claim: &str,
+    t: &Moment,
 ) -> Option<Decision> {
-    let (stage, mut words) = why_abort(s, m, node)?;
-    let accused = after_off(s, m, node);
-    if m.alarm != Some(CONTRADICTION) && !m.tainted && !accused.is_empty() {
-        words.push_str(&accused);
-        m.ending = Some((stage, words.clone()));
-        m.alarm = Some(CONTRADICTION);
-        m.last_failure = Some(words.clone());
+    let (stage, words) = why_abort(s, m, node)?;
+    if !m.tainted {
+        accuse(s, m, node, t);
     }
     Some(abort(m, node, claim, stage, words))
 }
@@ -73,8 +70,18 @@ fn has_booted(s: &Settings, m: &Memory, node: &NodeView) -> bool {
 }
 
 /// S22: life after an off command means a device that lies or is wired to another machine, or one that is about to turn off a node that
-/// has come back. Who has booted anew after its device was seen to be off was turned on by somebody. Empty: nothing of the kind.
-fn after_off(s: &Settings, m: &Memory, node: &NodeView) -> String {
+/// has come back. Somebody is called, and the end of the incident does not send them away.
+pub(super) fn accuse(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) {
+    let accused = after_off(s, m, node, t);
+    if !accused.is_empty() {
+        m.accused = accused;
+        m.alarm = Some(CONTRADICTION);
+    }
+}
+
+/// Which commands may still turn off a machine that has come back, in words. Who has booted anew after its device was seen to be off
+/// was turned on by somebody. Empty: nothing of the kind.
+fn after_off(s: &Settings, m: &Memory, node: &NodeView, t: &Moment) -> String {
     let has_booted = has_booted(s, m, node);
     if node.ready() != Ready::True && !has_booted {
         return String::new();
@@ -84,7 +91,9 @@ fn after_off(s: &Settings, m: &Memory, node: &NodeView) -> String {
         result.is_accepted() && !(has_booted && **result == OffResult::Landed)
     });
     let devices: Vec<&str> = accepted.map(|(device, _)| device.as_str()).collect();
+    let may_land = m.unresolved_until.is_some_and(|until| t.now < until);
     match devices.as_slice() {
+        [] if may_land => ", although an off command to its machine may still land late (`status.attempts`): it may go down once more; if it does, power it on again".to_owned(),
         [] => String::new(),
         devices => format!(
             ", although FenceDevice {} accepted an off command: it may still go down; if it does not, check the device's wiring and its identity",
@@ -102,11 +111,10 @@ pub(super) fn abort(
     words: String,
 ) -> Decision {
     m.ending = Some((stage, words.clone()));
+    let words = format!("{words}{}", m.accused);
     if m.commanding() {
-        return wait(
-            busy_stage(m),
-            format!("{words}; waits for the device before the claim goes"),
-        );
+        let words = format!("{words}; waits for the device before the claim goes");
+        return still_accused(m, wait(busy_stage(m), words));
     }
     let decision = drop_claim(m, node, claim, words);
     still_accused(m, decision)
@@ -114,10 +122,14 @@ pub(super) fn abort(
 
 /// Whoever is called because a device lies has to look at it, though the incident ends.
 pub(super) fn still_accused(m: &Memory, decision: Decision) -> Decision {
-    match m.alarm {
-        Some(CONTRADICTION) => in_trouble(m, decision),
-        _ => decision,
+    if m.alarm != Some(CONTRADICTION) {
+        return decision;
     }
+    let words = match m.contradictions.last() {
+        Some(before) => format!("{}; before that, {before}", decision.words),
+        None => decision.words.clone(),
+    };
+    decision.escalated(CONTRADICTION, words)
 }
 
 /// Somebody else has put the node out of service under our claim: it is theirs from now on, so the claim goes (S8). The
@@ -180,7 +192,11 @@ mod tests {
                 }],
                 ..fixtures::node()
             };
-            !after_off(&fixtures::settings(), &m, &node).is_empty()
+            let moment = Moment {
+                now: Duration::from_secs(1),
+                nonce: String::new(),
+            };
+            !after_off(&fixtures::settings(), &m, &node, &moment).is_empty()
         };
         assert!(!accused(OffResult::Accepted, "Unknown", "boot-1"));
         assert!(accused(OffResult::Accepted, "True", "boot-1"));

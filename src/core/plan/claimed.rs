@@ -37,7 +37,7 @@ pub(super) fn step(
     o: &Observed,
     t: &Moment,
 ) -> Decision {
-    if let Some(decision) = aborted(s, m, node, claim) {
+    if let Some(decision) = aborted(s, m, node, claim, t) {
         return decision;
     }
     match &mut m.claim {
@@ -85,7 +85,7 @@ pub(super) fn step(
     }
     if s.mode == FenceMode::PowerOff
         && !level.is_manual()
-        && m.contradicted.is_none()
+        && !m.is_contradicted()
         && let Some(decision) = power_off(s, m, &level, t)
     {
         return decision;
@@ -247,16 +247,14 @@ fn power_off(s: &Settings, m: &mut Memory, level: &Level, t: &Moment) -> Option<
                 attempt.id,
                 names(level)
             );
-            Some(act(
-                Effect::RecordIntent(attempt.clone()),
-                Stage::Fencing,
-                words,
-            ))
+            let intent = Effect::RecordIntent(attempt.clone());
+            Some(in_trouble(m, act(intent, Stage::Fencing, words)))
         }
         Some(attempt) if attempt.results.is_empty() => {
             let off = DeviceOrder::Off(attempt.clone());
             let words = format!("turns the machine off by {}", names(level));
-            Some(act(order(m, level, off, t.now), Stage::Fencing, words))
+            let off = order(m, level, off, t.now);
+            Some(in_trouble(m, act(off, Stage::Fencing, words)))
         }
         Some(attempt) => {
             let sent = judge_level(level, |device| match attempt.results.get(&device.name) {

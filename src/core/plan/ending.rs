@@ -7,24 +7,36 @@ use super::super::incident::{Approval, Decision, Memory, Settings};
 use super::super::observed::{NodeView, QUARANTINE, Ready};
 use super::super::release::booted_anew;
 use super::super::stage::Stage;
-use super::abort::still_accused;
+use super::abort::{accuse, still_accused};
 use super::{Moment, close};
 
-/// Reasons to end before anything was written.
+/// The end of the incident, if nothing is left to do.
 pub(super) fn ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Option<Decision> {
+    let (stage, words) = why_ended(s, m, node, t)?;
+    // What was said when the claim went is what counts.
+    let is_new = m.ending.is_none() && stage != Stage::Recovered;
+    if is_new && !m.tainted && !s.record.tainted {
+        accuse(s, m, node, t);
+    }
+    let words = format!("{words}{}", m.accused);
+    Some(still_accused(m, close(stage, words)))
+}
+
+/// Reasons to end before anything was written.
+fn why_ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Option<(Stage, String)> {
     let boot_changed = s
         .boot_id
         .as_deref()
         .is_some_and(|boot| booted_anew(node, Some(boot)));
-    if let Some((stage, words)) = &m.ending {
-        return Some(still_accused(m, close(*stage, words.clone())));
+    if let Some(ending) = &m.ending {
+        return Some(ending.clone());
     }
     if m.releasing
         || (s.record.tainted && boot_changed)
         || (s.record.evidence && node.taint(QUARANTINE).is_some())
     {
         let words = "the machine was proven down, its pods and volumes are free, `out-of-service` is gone again".to_owned();
-        return Some(close(Stage::Recovered, words));
+        return Some((Stage::Recovered, words));
     }
     let removed = m.claim.as_ref().is_some_and(|claim| claim.seen) && !m.dropping;
     if m.tainted || removed || s.record.tainted {
@@ -32,41 +44,41 @@ pub(super) fn ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -
             "somebody else removed our taints from Node {}: the incident ends, nothing is set again",
             node.name
         );
-        return Some(close(Stage::Aborted, words));
+        return Some((Stage::Aborted, words));
     }
     if s.adopted {
         let words = format!(
             "the `out-of-service` of Node {} that this NodeFence was made for is gone",
             node.name
         );
-        return Some(close(Stage::Aborted, words));
+        return Some((Stage::Aborted, words));
     }
     if s.released {
-        return Some(close(
+        return Some((
             Stage::Aborted,
             "released by `spec.desiredState: Released`".to_owned(),
         ));
     }
     if let Approval::Denied(user, reason) = &s.approval {
-        return Some(close(Stage::Aborted, format!("denied by {user}: {reason}")));
+        return Some((Stage::Aborted, format!("denied by {user}: {reason}")));
     }
     if node.ready() == Ready::True {
         return Some(match s.human {
-            true => close(
+            true => (
                 Stage::Aborted,
                 format!(
                     "Node {} is Ready: a Ready node is never fenced; cut its power or wait for NotReady, then ask again",
                     node.name
                 ),
             ),
-            false => close(
+            false => (
                 Stage::SelfRecovered,
                 format!("Node {} is Ready again", node.name),
             ),
         });
     }
     if boot_changed {
-        return Some(close(
+        return Some((
             Stage::Aborted,
             format!(
                 "Node {} has booted anew: its boot ID is {}",
@@ -75,18 +87,20 @@ pub(super) fn ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -
         ));
     }
     if let Some(reason) = &s.stop {
-        return Some(close(Stage::Aborted, reason.clone()));
+        return Some((Stage::Aborted, reason.clone()));
     }
     no_longer_holds(s, m, node, t)
 }
 
 /// The incident was opened a little early: until the policy's wait is over its condition has to hold, without a break.
-fn no_longer_holds(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Option<Decision> {
+fn no_longer_holds(
+    s: &Settings,
+    m: &mut Memory,
+    node: &NodeView,
+    t: &Moment,
+) -> Option<(Stage, String)> {
     if let Some(words) = broken(s, m, node) {
-        return Some(close(
-            Stage::Aborted,
-            format!("{words}: nothing was touched"),
-        ));
+        return Some((Stage::Aborted, format!("{words}: nothing was touched")));
     }
     m.is_due |= t.now >= s.not_before;
     None

@@ -72,6 +72,11 @@ fn time_left(m: &Memory, level: &Level, now: Duration) -> Duration {
     until.saturating_sub(now).max(ORDER_MIN)
 }
 
+/// The longest that an order to the level may take.
+pub(super) fn order_max(level: &Level) -> Duration {
+    level.timeout.max(ORDER_MIN)
+}
+
 /// The level answers well; unless it has failed before, what is waited for now is not its time.
 pub(super) fn not_failed(m: &mut Memory) {
     if m.failures == 0 {
@@ -88,13 +93,15 @@ fn turn_to(m: &mut Memory, level: usize) {
 
 /// A human is needed, and the tries go on.
 pub(super) fn in_trouble(m: &Memory, decision: Decision) -> Decision {
-    let lies = m.contradicted.as_ref();
-    let words = match m.alarm {
-        Some(CONTRADICTION) => lies.or(m.last_failure.as_ref()),
-        _ => m.last_failure.as_ref(),
+    let lies = m.contradictions.last().filter(|_| m.is_contradicted());
+    let words = match (m.alarm, lies) {
+        (Some(CONTRADICTION), Some(lies)) => Some(format!(
+            "{lies}; nothing more is commanded: see which machine each device of the node is wired to, and cut this one's power by hand; it goes on once they all read Off; or correct the FenceDevice, release this NodeFence (`spec.desiredState: Released`) and create another"
+        )),
+        _ => m.last_failure.clone(),
     };
     match (words, m.alarm) {
-        (Some(words), Some(reason)) => decision.escalated(reason, words.clone()),
+        (Some(words), Some(reason)) => decision.escalated(reason, words),
         _ => decision,
     }
 }
@@ -180,9 +187,9 @@ pub(super) fn fail(s: &Settings, m: &mut Memory, words: String, now: Duration) {
             }
         }
     }
-    m.alarm = match m.contradicted {
-        Some(_) => Some(CONTRADICTION),
-        None => (m.rounds > 0).then_some(DEVICE_FAILED),
+    m.alarm = match m.is_contradicted() {
+        true => Some(CONTRADICTION),
+        false => (m.rounds > 0).then_some(DEVICE_FAILED),
     };
     m.last_failure = Some(why_all(s, m));
     let pause = pause * 2u32.pow(m.rounds.saturating_sub(1).min(4));

@@ -7,6 +7,7 @@
 mod abort;
 mod claimed;
 mod ending;
+mod inherit;
 mod level;
 mod prove;
 mod tainted;
@@ -103,7 +104,7 @@ fn under_claim(memory: &Memory) -> Needs {
         .attempt
         .as_ref()
         .is_some_and(|attempt| !attempt.results.is_empty())
-        || memory.contradicted.is_some();
+        || memory.is_contradicted();
     let judging = memory.readings.is_some();
     let quiesced = memory.quiesce.since.is_some();
     let many = memory.quiesce.starting.len() > ONE_BY_ONE_MAX;
@@ -227,7 +228,7 @@ fn decide(
     observed: &Observed,
     moment: &Moment,
 ) -> Decision {
-    read_record(settings, memory, moment.now);
+    inherit::read_record(settings, memory, moment.now);
     if let Some(frozen) = &observed.frozen {
         return wait(Stage::Held, format!("nothing is done: {frozen}"))
             .escalated("ClusterWentBack", frozen.clone());
@@ -296,29 +297,6 @@ fn decide(
             }
         },
         Standing::ForeignTaint => unclaimed::foreign_taint(settings, memory, node, moment),
-    }
-}
-
-/// Once: what the process before us has left.
-fn read_record(settings: &Settings, memory: &mut Memory, now: Duration) {
-    if memory.record_read {
-        return;
-    }
-    memory.record_read = true;
-    memory.is_due = settings.record.due;
-    memory
-        .word_refuted
-        .clone_from(&settings.record.word_refuted);
-    if let Some(words) = &settings.record.contradicted {
-        memory.contradicted = Some(words.clone());
-        memory.contradictions = memory.contradictions.max(2);
-        memory.alarm = Some(level::CONTRADICTION);
-    }
-    // An off of the process before us may still be on its way (S23), and who has no record of it cannot say that there was none.
-    if settings.record.unresolved || settings.adopted {
-        // That process may live, and send as long as its level has time.
-        let sending = settings.levels.iter().map(|level| level.timeout).max();
-        memory.may_land(now + sending.unwrap_or_default() + settings.late_effect);
     }
 }
 

@@ -5,7 +5,7 @@
 //! the deletion beside the evidence, for the taint beside the deletion).
 
 use super::super::incident::{
-    Decision, DeviceOrder, Effect, Eviction, Evidence, Level, Memory, Settings,
+    CONTRADICTIONS_KEPT, Decision, DeviceOrder, Effect, Eviction, Evidence, Level, Memory, Settings,
 };
 use super::super::observed::{NodeView, Observed, PodView, Ready, Seen};
 use super::super::proof::{Case, NotProven, Proof, Verification, judge};
@@ -50,7 +50,8 @@ pub(super) fn prove(
         );
         let window = verification(s, m, node, level).window;
         let confirm = DeviceOrder::Confirm { window };
-        return act(order(m, level, confirm, t.now), Stage::Verifying, words);
+        let confirm = order(m, level, confirm, t.now);
+        return in_trouble(m, act(confirm, Stage::Verifying, words));
     };
     let (Some(held), Some(quiesced), Some(lease_before)) =
         (&m.claim, m.quiesce.since, &m.lease_before)
@@ -126,12 +127,13 @@ fn word_until(s: &Settings, level: &Level, now: Duration) -> Result<Option<Durat
 /// What the policy demands, and more where the node has given reason to doubt the device: a live kubelet that reports Ready=False
 /// renews its Lease, and so does one that has contradicted the device before. The readings then span a renewal for certain.
 fn verification(s: &Settings, m: &Memory, node: &NodeView, level: &Level) -> Verification {
-    let silence = match (m.contradictions, node.ready()) {
+    let is_doubted = !m.contradictions.is_empty() || m.word_refuted.is_some();
+    let silence = match (is_doubted, node.ready()) {
         // Whoever gave the word looked before the node was claimed: since then only a whole Lease tells.
         _ if level.is_manual() => LEASE_DURATION,
-        (0, Ready::False) => LEASE_RENEWAL_MAX,
-        (0, _) => Duration::ZERO,
-        _ => LEASE_DURATION,
+        (true, _) => LEASE_DURATION,
+        (false, Ready::False) => LEASE_RENEWAL_MAX,
+        (false, _) => Duration::ZERO,
     };
     Verification {
         window: s.verification.window.max(silence),
@@ -151,20 +153,22 @@ fn contradiction(
     words: String,
     t: &Moment,
 ) -> Decision {
-    m.contradictions += 1;
+    let kept = match s.mode {
+        // Whoever lies is not commanded there at all.
+        _ if level.is_manual() => 0,
+        FenceMode::PowerOff => CONTRADICTIONS_KEPT,
+        _ => 1,
+    };
+    if m.contradictions.len() < kept {
+        m.contradictions.push(words.clone());
+    }
     m.readings = None;
-    if s.mode == FenceMode::PowerOff && m.contradictions == 1 {
+    if s.mode == FenceMode::PowerOff && !m.is_contradicted() {
         return wait(
             Stage::Verifying,
             format!("{words}; the power is read again"),
         )
         .until(t.now);
-    }
-    if s.mode == FenceMode::PowerOff && !level.is_manual() {
-        let words = format!(
-            "{words}; nothing more is commanded: cut the machine's power by hand, or correct the device, release this NodeFence (`spec.desiredState: Released`) and create another"
-        );
-        m.contradicted.get_or_insert(words);
     }
     m.last_failure = Some(words.clone());
     m.alarm = Some(CONTRADICTION);

@@ -288,7 +288,8 @@ fn watch_power(
         }
         return None;
     }
-    if s.mode == FenceMode::PowerOff && settled && m.reoffs < REOFFS_MAX && lives {
+    let may_command = s.mode == FenceMode::PowerOff && !m.is_contradicted();
+    if may_command && settled && m.reoffs < REOFFS_MAX && lives {
         m.reoffs += 1;
         let attempt = new_attempt(s, m, level, t);
         m.reoff_settles_at = None;
@@ -372,6 +373,9 @@ fn regressed(s: &Settings, m: &Memory) -> Option<String> {
     let stays = "the taint stays until the machine is off or has booted anew";
     let is_done = |attempt: &Attempt| !attempt.results.is_empty();
     let what_now = match m.reoffs >= REOFFS_MAX && m.attempt.as_ref().is_none_or(is_done) {
+        _ if m.is_contradicted() => format!(
+            "no command is sent, because a device of the node has lied (`status.contradictions`): {stays}; see which machine the device is wired to, and cut this one's power by hand"
+        ),
         true => format!(
             "it came back each time, and no further command is sent: {stays}; correct what turns it on (the restore policy of its BMC), or cut its power elsewhere"
         ),

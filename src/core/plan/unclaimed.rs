@@ -242,7 +242,7 @@ fn seen_through(
 ) -> Decision {
     // The failures count on: a device that answers once and never proves anything has failed too. A contradiction is shown until a
     // proof has settled it.
-    if m.contradictions == 0 {
+    if m.contradictions.is_empty() {
         m.last_failure = None;
         m.level_failures.remove(&level.name);
         m.alarm = None;

@@ -186,6 +186,24 @@ fn what_two_processes_have_sent_is_no_longer_than_the_list_may_be() {
     assert_eq!(ours.confirmation_refused, theirs.confirmation_refused);
 }
 
+/// A list that has room: what is open is kept, what has ended and was left out stays out.
+#[test]
+fn only_what_may_still_land_is_put_back_into_the_record() {
+    let (mut ours, at) = (NodeFenceStatus::default(), Timestamp::UNIX_EPOCH);
+    let (mut ended, mut open) = (attempt(), attempt());
+    ended.id = "n1-1".to_owned();
+    open.id = "n1-2".to_owned();
+    intent(&mut ours, &ended, at);
+    intent(&mut ours, &open, at);
+    ended
+        .results
+        .insert("bmc".to_owned(), OffResult::AlreadyOff);
+    outcome(&mut ours, &ended, at);
+    adopt_attempts(&mut ours, NodeFenceStatus::default(), None);
+    let kept: Vec<_> = ours.attempts.iter().map(|it| it.id.clone()).collect();
+    assert_eq!(kept, [Some("n1-2".to_owned())]);
+}
+
 /// Who reads the record sees by which level the machine was proven down, whatever the mode, and how long each answer took.
 #[test]
 fn the_evidence_names_its_level_and_the_time_of_each_answer() {
@@ -252,10 +270,10 @@ fn what_was_never_tainted_has_no_times_of_a_taint() {
 /// has seen it writes the record.
 #[test]
 fn what_counts_for_good_is_told_to_every_process() {
-    let saw = |word_refuted: Option<&str>, contradicted: Option<&str>| {
+    let saw = |word_refuted: Option<&str>, contradictions: &[&str]| {
         let memory = Memory {
             word_refuted: word_refuted.map(str::to_owned),
-            contradicted: contradicted.map(str::to_owned),
+            contradictions: contradictions.iter().map(|it| (*it).to_owned()).collect(),
             ..Memory::default()
         };
         let mut status = NodeFenceStatus::default();
@@ -267,37 +285,33 @@ fn what_counts_for_good_is_told_to_every_process() {
         );
         status
     };
-    let (nothing, word) = (saw(None, None), saw(Some("it answers"), None));
-    let (device, both) = (
-        saw(None, Some("it lies")),
-        saw(Some("it answers"), Some("it lies")),
-    );
+    let (nothing, word) = (saw(None, &[]), saw(Some("it answers"), &[]));
+    let (once, twice) = (saw(None, &["it lies"]), saw(None, &["it lies", "again"]));
+    let both = saw(Some("it answers"), &["it lies"]);
     for (more, than) in [
         (&word, &nothing),
-        (&device, &nothing),
-        (&device, &word),
+        (&once, &nothing),
+        (&once, &word),
         (&both, &word),
+        (&twice, &both),
     ] {
         assert!(warns_more(more, than), "{more:?} than {than:?}");
     }
-    for (same, than) in [(&nothing, &word), (&word, &word), (&word, &both)] {
+    for (same, than) in [
+        (&nothing, &word),
+        (&word, &word),
+        (&word, &both),
+        (&once, &twice),
+    ] {
         assert!(!warns_more(same, than), "{same:?} than {than:?}");
     }
     let mut own = word;
-    adopt_attempts(&mut own, device, None);
+    adopt_attempts(&mut own, twice, None);
     let record = read(&own, Timestamp::UNIX_EPOCH);
     assert_eq!(record.word_refuted.as_deref(), Some("it answers"));
-    assert_eq!(record.contradicted.as_deref(), Some("it lies"));
+    assert_eq!(record.contradictions, ["it lies", "again"]);
 
     // It stays what was said first.
-    show(
-        &mut own,
-        &Memory {
-            contradicted: Some("again".to_owned()),
-            ..Memory::default()
-        },
-        Stage::Verifying,
-        Timestamp::UNIX_EPOCH,
-    );
-    assert_eq!(own.contradiction.as_deref(), Some("it lies"));
+    warn(&mut own, &saw(Some("no"), &["no", "no"]));
+    assert_eq!(read(&own, Timestamp::UNIX_EPOCH), record);
 }

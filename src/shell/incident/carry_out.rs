@@ -33,6 +33,13 @@ impl Round<'_> {
         now: Duration,
     ) -> Next {
         let asked = Asked::from(&decision.effect);
+        // Whatever is begun now, its end may be another process's to see.
+        if self.is_urgent() {
+            let reply = self.write_status().await;
+            if reply != Reply::Done {
+                tracing::warn!(fence = %settings.fence, ?reply, "what counts for good could not be written down; it is tried again");
+            }
+        }
         let reply = match decision.effect {
             Effect::Wait => return self.wait(decision.wake, now).await,
             Effect::Device {
@@ -210,7 +217,7 @@ impl Round<'_> {
                 status.volumes.clone(),
                 status.attempts.clone(),
                 status.confirmation_refused.clone(),
-                status.contradiction.clone(),
+                status.contradictions.clone(),
             )
         };
         told(&self.incident.status) != told(&self.incident.stored.status)

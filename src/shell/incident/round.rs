@@ -14,8 +14,10 @@ use crate::core::record;
 use crate::core::reply::{Asked, learn};
 use crate::core::stage::Stage;
 use crate::core::taint;
+use crate::shell::act;
 use crate::shell::brakes::Applicant;
 use crate::shell::detect::now;
+use crate::shell::merge::status_patch;
 use crate::shell::observe::{self, Reads};
 use crate::shell::resolve;
 use kube::ResourceExt;
@@ -123,6 +125,9 @@ impl Round<'_> {
         let is_tainted = self.incident.memory.tainted;
         let is_news = live.status.iter().any(|it| self.is_news(it));
         if live.is_ended() || is_taken || (is_news && !is_tainted) {
+            if let Some(again) = self.hand_on(&live).await {
+                return Some(again);
+            }
             // Whoever wrote it lives, and is left alone with it for a while.
             let moment = Moment {
                 now: clock::since_boot(),
@@ -133,6 +138,19 @@ impl Round<'_> {
         }
         self.adopt(live);
         None
+    }
+
+    /// What this process knows for good, whoever goes on has to know too.
+    async fn hand_on(&self, live: &NodeFence) -> Option<Next> {
+        let stored = live.status.clone().unwrap_or_default();
+        let mut warned = stored.clone();
+        record::warn(&mut warned, &self.incident.status);
+        let version = live.metadata.resource_version.as_deref();
+        let changes = status_patch(version, Some(&stored), &warned).filter(|_| !live.is_ended())?;
+        let written = act::patch_status(self.context, &live.name_any(), &changes).await;
+        written
+            .is_err()
+            .then_some(Next::Wait(Duration::from_secs(1)))
     }
 
     /// Does the record name a command that this process knows nothing of, or refuse a human's word or a device that it would believe?

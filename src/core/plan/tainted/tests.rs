@@ -295,3 +295,26 @@ fn a_release_needs_a_reading_of_now_and_the_record() {
     // Its answer has been on the way, or its process stopped, for half a minute.
     assert!(!is_released(70, Seen::Present(true)));
 }
+
+/// S14: it may have been the end of a power cut before the last volume was let go, or its answer was half a minute on the way.
+#[test]
+fn a_reading_from_before_everything_had_detached_or_from_long_ago_is_none_of_the_release() {
+    let s = settings(FenceMode::ConfirmOnly);
+    for (drained, asked, counts) in [
+        (98, 97, false),
+        (98, 98, true),
+        (98, 99, true),
+        (50, 74, false),
+        (50, 75, true),
+    ] {
+        let m = Memory {
+            tainted: true,
+            sights: vec![sight(PowerState::Off, asked)],
+            looked_at: Duration::from_secs(99),
+            drained: Some(Duration::from_secs(drained)),
+            ..Memory::default()
+        };
+        let off = off_now(&s, &m, s.levels.first(), &moment(100));
+        assert_eq!(off.is_ok(), counts, "{drained}, {asked}: {off:?}");
+    }
+}

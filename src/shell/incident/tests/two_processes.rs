@@ -93,3 +93,57 @@ async fn before_a_release_the_commands_of_another_process_are_waited_for() {
         assert!(sent(&cluster, PATCH_NODE).is_empty());
     }
 }
+
+/// S21, S22: another process has taken the incident over, and does not know yet what this one has seen.
+#[tokio::test]
+async fn what_counts_for_good_is_handed_on_to_the_process_that_goes_on() {
+    let cluster = cluster(unclaimed()).await;
+    let (context, incidents) = (cluster.context(), Incidents::default());
+    until_refused(&cluster, &context, &incidents, &fence("7")).await;
+    {
+        let incident = incidents.get(&fence("7")).expect("an incident");
+        let mut incident = incident.lock().await;
+        incident.status.contradictions = vec!["it lies".to_owned()];
+        incident.stored.behind = true;
+    }
+    let theirs = fence_object("8", json!({"claim": "fence-x1"}));
+    cluster.put(FENCE, 200, theirs.clone());
+    cluster.put(PATCH_FENCE, 200, theirs);
+    let before = sent(&cluster, PATCH_FENCE).len();
+    run(&context, &incidents, &fence("7")).await;
+    let written = sent(&cluster, PATCH_FENCE).split_off(before);
+    let [body] = written.as_slice() else {
+        panic!("one write, not {written:?}")
+    };
+    assert_eq!(body["metadata"]["resourceVersion"], "8");
+    assert_eq!(body["status"], json!({"contradictions": ["it lies"]}));
+    assert!(incidents.get(&fence("8")).is_none(), "it begins anew");
+}
+
+/// S21: a process that ends a moment later has told its successor.
+#[tokio::test]
+async fn what_counts_for_good_is_written_before_anything_else_is_done() {
+    let cluster = cluster(fake::node()).await;
+    let (context, incidents) = (cluster.context(), Incidents::default());
+    cluster.put(PATCH_NODE, 200, fake::node());
+    let (status, conflict) = failure(500, "later");
+    cluster.put(PATCH_FENCE, status, conflict);
+    {
+        let incident = incidents.begin(fence("7"));
+        let mut incident = incident.lock().await;
+        incident.status.node_uid = Some("uid-1".to_owned());
+        incident.status.boot_id = Some("boot-1".to_owned());
+        incident.memory.word_refuted = Some("the BMC reads On".to_owned());
+        incident.memory.record_read = true;
+    }
+    run(&context, &incidents, &fence("7")).await;
+    let requests = cluster.requests();
+    let first = |request: &str| requests.iter().position(|it| it.starts_with(request));
+    let (record, node) = (first(PATCH_FENCE), first(PATCH_NODE));
+    assert!(
+        record.is_some() && node.is_none_or(|node| record < Some(node)),
+        "{requests:?}"
+    );
+    let body = sent(&cluster, PATCH_FENCE).swap_remove(0);
+    assert_eq!(body["status"]["confirmationRefused"], "the BMC reads On");
+}

@@ -1,0 +1,36 @@
+//! What the process before us has left, or another one that sees to the same incident.
+//!
+//! It comes from the record, and only ever makes the rest stricter (S3): a word that was refused, a device that has lied, a command that may
+//! still land.
+
+use super::super::incident::{Memory, Settings};
+use super::level::{CONTRADICTION, order_max};
+use std::time::Duration;
+
+/// Once: what the process before us has left.
+pub(super) fn read_record(settings: &Settings, memory: &mut Memory, now: Duration) {
+    if memory.record_read {
+        return;
+    }
+    memory.record_read = true;
+    memory.is_due = settings.record.due;
+    memory
+        .word_refuted
+        .clone_from(&settings.record.word_refuted);
+    if settings.record.contradictions.len() > memory.contradictions.len() {
+        memory
+            .contradictions
+            .clone_from(&settings.record.contradictions);
+    }
+    // A proof has settled it.
+    if memory.is_contradicted() && !settings.record.evidence {
+        memory.alarm = Some(CONTRADICTION);
+    }
+    // An off of the process before us may still be on its way (S23), and who has no record of it cannot say that there was none.
+    if settings.record.unresolved || settings.adopted {
+        // That process may live, and send as long as its level has time.
+        let times = settings.levels.iter().map(order_max);
+        let sending = times.max().unwrap_or_default();
+        memory.may_land(now + sending + settings.late_effect);
+    }
+}
