@@ -6,6 +6,7 @@
 
 pub mod probe;
 
+use crate::core::election::{LEASE_MAX, Times};
 use crate::fence::address::AddressRules;
 use crate::fence::cidr::Cidr;
 use crate::telemetry::{self, LogFormat};
@@ -14,6 +15,7 @@ use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What is to be done.
 #[derive(Debug)]
@@ -41,6 +43,8 @@ pub struct Settings {
     pub pod_name: Option<String>,
     /// Addresses to which credentials may go.
     pub addresses: AddressRules,
+    /// How the replicas agree who works.
+    pub election: Times,
     /// Kubeconfig file; none: `KUBECONFIG`, or else the pod's service account.
     pub kubeconfig: Option<PathBuf>,
 }
@@ -131,6 +135,18 @@ struct Args {
     #[arg(long, value_name = "CIDR")]
     deny_device_cidr: Vec<String>,
 
+    /// Another replica takes over once the leader's Lease was not renewed for this long
+    #[arg(long, value_name = "SECONDS", default_value = "15")]
+    lease_duration_seconds: String,
+
+    /// A leader that could not renew its Lease for this long stops: less than the duration
+    #[arg(long, value_name = "SECONDS", default_value = "10")]
+    lease_renew_deadline_seconds: String,
+
+    /// Pause between two tries to take or to renew the Lease: less than the deadline
+    #[arg(long, value_name = "SECONDS", default_value = "2")]
+    lease_retry_period_seconds: String,
+
     /// Kubeconfig file [default: KUBECONFIG, else the pod's service account]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -185,7 +201,13 @@ impl Args {
             .into_iter()
             .map(|range| (range, format!("{range} (--deny-device-cidr)")))
             .collect();
+        let election = election(
+            &self.lease_duration_seconds,
+            &self.lease_renew_deadline_seconds,
+            &self.lease_retry_period_seconds,
+        )?;
         Ok(Settings {
+            election,
             namespace: namespace(self.namespace)?,
             http_bind: bind(&self.http_bind)?,
             log_format: self
@@ -245,6 +267,40 @@ fn bind(text: &str) -> Result<SocketAddr, Error> {
         };
         invalid("--http-bind", text, rule)
     })
+}
+
+/// The rules of client-go's `leaderelection`, with room for the jitter of a pause.
+fn election(lease: &str, renew: &str, retry: &str) -> Result<Times, Error> {
+    const LEASE: &str = "--lease-duration-seconds";
+    const RENEW: &str = "--lease-renew-deadline-seconds";
+    const RETRY: &str = "--lease-retry-period-seconds";
+    let seconds = |flag, text: &str| {
+        let number = text
+            .parse::<u64>()
+            .ok()
+            .filter(|it| (1..=LEASE_MAX.as_secs()).contains(it));
+        let rule = format!("must be a whole number from 1 to {}", LEASE_MAX.as_secs());
+        number
+            .map(Duration::from_secs)
+            .ok_or_else(|| invalid(flag, text, &rule))
+    };
+    let times = Times {
+        lease: seconds(LEASE, lease)?,
+        renew: seconds(RENEW, renew)?,
+        retry: seconds(RETRY, retry)?,
+    };
+    if times.renew >= times.lease {
+        let rule =
+            format!("must be less than {LEASE} ({lease}), or two replicas would work at once");
+        return Err(invalid(RENEW, renew, &rule));
+    }
+    if times.retry * 2 > times.renew {
+        let rule = format!(
+            "must be at most half of {RENEW} ({renew}), or one lost answer would cost the Lease"
+        );
+        return Err(invalid(RETRY, retry, &rule));
+    }
+    Ok(times)
 }
 
 fn format(text: &str) -> Result<LogFormat, Error> {

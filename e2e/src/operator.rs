@@ -35,7 +35,7 @@ const BINARY_VARIABLE: &str = "NODE_FENCING_OPERATOR";
 /// How to run the operator.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The name of its log, and the beginning of its pod's name.
+    /// The name of its log and of its pod.
     pub name: String,
     /// The URL at which it finds the API server, if a proxy is in front of it.
     pub server: Option<String>,
@@ -78,7 +78,6 @@ pub struct Operator {
 #[derive(Debug, Default)]
 struct State {
     process: Option<Process>,
-    starts: u32,
 }
 
 impl Operator {
@@ -101,7 +100,7 @@ impl Operator {
         Ok(this)
     }
 
-    /// Starts a new process after the last one has ended, under a new pod name, as a ReplicaSet would.
+    /// Starts a new process after the last one has ended, in the same pod, as a kubelet would.
     pub async fn start_again(&self) -> Result<()> {
         self.spawn()?;
         if self.options.wait_until_ready {
@@ -120,8 +119,6 @@ impl Operator {
                 .is_none_or(|process| process.ended().is_some()),
             "the operator is running"
         );
-        state.starts += 1;
-        let pod = format!("{}-{}", self.options.name, state.starts);
         let bind = format!("127.0.0.1:{}", self.port.number());
         let mut spec = Spec::new(&self.options.name, &self.program, &self.log)
             .args(["--http-bind", &bind, "--namespace", NAMESPACE])
@@ -131,7 +128,7 @@ impl Operator {
             .args(&self.options.arguments)
             .env("KUBECONFIG", &self.kubeconfig)
             .env("NODE_NAME", &self.options.node_name)
-            .env("POD_NAME", pod)
+            .env("POD_NAME", &self.options.name)
             .env("POD_NAMESPACE", NAMESPACE);
         for (key, value) in &self.options.environment {
             spec = spec.env(key, value);
@@ -235,6 +232,15 @@ impl Operator {
     /// Gets a path of its HTTP server, such as `/metrics`.
     pub async fn get(&self, path: &str) -> Result<(StatusCode, String)> {
         plain_http::get(self.port.number(), path).await
+    }
+
+    /// Has it the Lease, as its metrics say?
+    pub async fn leads(&self) -> Result<bool> {
+        let (_, metrics) = self.get("/metrics").await?;
+        let line = metrics
+            .lines()
+            .find_map(|line| line.strip_prefix("node_fencing_leader "));
+        Ok(line.context("no metric node_fencing_leader")? == "1")
     }
 
     /// What it uses.

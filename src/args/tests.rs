@@ -23,6 +23,34 @@ fn defaults_suit_a_pod() {
     assert_eq!(settings.log_filter, "info");
     assert_eq!(settings.node_name, None);
     assert_eq!(settings.kubeconfig, None);
+    assert_eq!(settings.election, Times::default());
+}
+
+/// Two replicas must never work at once because of their times.
+#[test]
+fn the_times_of_the_lease_suit_each_other() {
+    let times = |lease: &str, renew: &str, retry: &str| {
+        [
+            format!("--lease-duration-seconds={lease}"),
+            format!("--lease-renew-deadline-seconds={renew}"),
+            format!("--lease-retry-period-seconds={retry}"),
+        ]
+    };
+    let good = times("60", "40", "20");
+    let settings = read(&good.each_ref().map(String::as_str)).expect("good times");
+    assert_eq!(settings.election.lease, Duration::from_secs(60));
+    assert_eq!(settings.election.renew, Duration::from_secs(40));
+    assert_eq!(settings.election.retry, Duration::from_secs(20));
+    for (bad, flag) in [
+        (times("0", "10", "2"), "--lease-duration-seconds"),
+        (times("301", "10", "2"), "--lease-duration-seconds"),
+        (times("15s", "10", "2"), "--lease-duration-seconds"),
+        (times("15", "15", "2"), "--lease-renew-deadline-seconds"),
+        (times("15", "10", "6"), "--lease-retry-period-seconds"),
+    ] {
+        let text = complaint(&bad.each_ref().map(String::as_str));
+        assert!(text.starts_with(flag), "{text}");
+    }
 }
 
 #[test]

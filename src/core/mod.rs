@@ -8,6 +8,7 @@ pub mod assess;
 pub mod attempt;
 pub mod budget;
 pub mod delay;
+pub mod election;
 #[cfg(test)]
 pub mod fixtures;
 pub mod history;

@@ -117,6 +117,23 @@ impl Caches {
         }
     }
 
+    /// Tells `changes` of everything that is there, as if it had just come.
+    pub fn tell_all(&self, changes: &mpsc::UnboundedSender<Change>) {
+        let nodes = self.nodes.state().into_iter();
+        let fences = self.fences.state().into_iter();
+        let devices = self.devices.state().into_iter();
+        let policies = self.policies.state().into_iter();
+        let all = nodes
+            .map(|it| Change::Node(name(&*it)))
+            .chain(fences.map(|it| Change::Fence(name(&*it))))
+            .chain(devices.map(|it| Change::Device(name(&*it))))
+            .chain(policies.map(|it| Change::Policy(name(&*it))));
+        for change in all {
+            // Nobody listens any more only while the operator ends.
+            let _ = changes.send(change);
+        }
+    }
+
     /// Waits until every store has been filled once.
     pub async fn ready(&self) -> Result<(), reflector::store::WriterDropped> {
         self.nodes.wait_until_ready().await?;

@@ -74,7 +74,7 @@ pub async fn run_incidents(
 /// Listens to the caches: wakes incidents, opens new ones, and tells `others` of every change too.
 pub async fn run_detector(
     context: Arc<Context>,
-    mut changes: mpsc::UnboundedReceiver<Change>,
+    changes: &mut mpsc::UnboundedReceiver<Change>,
     others: [mpsc::UnboundedSender<Change>; 2],
 ) {
     let mut detector = Detector::new(context.clone());

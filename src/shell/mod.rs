@@ -3,6 +3,7 @@
 //! | room | what happens there |
 //! |---|---|
 //! | [`run`], [`stop`] | the life of the process: connect, check, serve, work, end |
+//! | [`lease`], [`term`] | which replica works, and what it does then |
 //! | [`preflight`], [`health`], [`server`] | what must hold before the work; `/livez`, `/readyz`, `/metrics` |
 //! | [`client`] | the two clients, and the one way to ask the API server something |
 //! | [`cache`], [`slim`], [`undecodable`] | the watches, cut down to what is used, and objects that cannot be read |
@@ -36,6 +37,7 @@ pub mod health;
 pub mod history;
 pub mod incident;
 pub mod jobs;
+pub mod lease;
 pub mod lockout;
 pub mod marks;
 pub mod merge;
@@ -51,4 +53,5 @@ pub mod serialized;
 pub mod server;
 pub mod slim;
 pub mod stop;
+pub mod term;
 pub mod undecodable;

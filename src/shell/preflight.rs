@@ -3,6 +3,7 @@
 //! The first two end the process with the way out, because only a human can change them. Missing rights do not: an operator
 //! that may do half of its work and says so is worth more than one that is down.
 
+use super::lease;
 use crate::api::{GROUP, VERSION};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::authorization::v1::{
@@ -138,6 +139,8 @@ pub struct Right {
     pub verbs: &'static [&'static str],
     /// Where.
     pub scope: Scope,
+    /// On this object only.
+    pub name: Option<&'static str>,
 }
 
 /// All that the operator needs and `deploy/rbac.yaml` grants; a test compares the two.
@@ -188,6 +191,15 @@ pub const RIGHTS: &[Right] = &[
         &["get"],
         Scope::Namespace("kube-node-lease"),
     ),
+    Right {
+        name: Some(lease::NAME),
+        ..right(
+            "coordination.k8s.io",
+            "leases",
+            &["get", "create", "update"],
+            Scope::Own,
+        )
+    },
     right(
         "events.k8s.io",
         "events",
@@ -209,6 +221,7 @@ const fn right(
         resource,
         verbs,
         scope,
+        name: None,
     }
 }
 
@@ -305,6 +318,7 @@ fn review(right: &Right, verb: &str, own_namespace: &str) -> SelfSubjectAccessRe
                 subresource,
                 verb: Some(verb.to_owned()),
                 namespace: namespace(right.scope, own_namespace),
+                name: right.name.map(str::to_owned),
                 ..ResourceAttributes::default()
             }),
             ..SelfSubjectAccessReviewSpec::default()

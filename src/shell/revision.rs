@@ -1,11 +1,12 @@
 //! Has the cluster gone back in time?
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The newest resourceVersion seen. A quorum LIST that is older means that etcd was restored from a backup (S18); the
 /// numbers are comparable since Kubernetes 1.35 by contract (KEP-5504) and before by implementation.
-#[derive(Default)]
-pub struct Revision(Mutex<State>);
+/// Cheap to clone.
+#[derive(Default, Clone)]
+pub struct Revision(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {

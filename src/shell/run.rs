@@ -1,30 +1,20 @@
 //! The life of the operator: connect, check, serve, work, end.
 
-use super::brakes::Brakes;
-use super::cache::{Caches, Change};
 use super::client::{self, Clients};
-use super::context::{Board, Context, Delays};
-use super::control;
-use super::devices::Devices;
 use super::events::Events;
 use super::health::{Gate, Health};
-use super::history;
-use super::metrics::{self, Metrics, Snapshot};
-use super::policy_status::PolicyStatuses;
+use super::lease::Elector;
+use super::metrics::{self, Metrics};
 use super::preflight;
-use super::probe::Prober;
-use super::revision::Revision;
 use super::server::{self, Server, Site};
 use super::stop::{PROCESS_END, Stop};
+use super::term::Replica;
 use crate::args::Settings;
 use crate::clock::Clock;
 use crate::words;
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 /// Pause between two tries to reach the API server, and between two looks at missing rights.
@@ -50,6 +40,11 @@ pub enum Error {
     /// An API server that cannot be worked with.
     #[error(transparent)]
     Cluster(#[from] preflight::Error),
+    /// No random bytes.
+    #[error(
+        "the system gives no random bytes: this process cannot be told apart from another replica"
+    )]
+    Randomness,
     /// The control loops have ended or panicked: a new process is better than one that does nothing.
     #[error(
         "the control loops have ended ({0}); the log above says why; the kubelet starts the operator again"
@@ -63,7 +58,7 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Server(_) | Self::Client(_) | Self::Cluster(_) => 2,
-            Self::Signals(_) | Self::Metrics(_) | Self::Loops(_) => 1,
+            Self::Signals(_) | Self::Metrics(_) | Self::Randomness | Self::Loops(_) => 1,
         }
     }
 }
@@ -116,18 +111,22 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     );
     tasks.spawn(publisher.run(stop.clone()));
 
-    let loops = control(&settings, &clients, events, &metrics, &health, &stop);
+    let elector = elector(&settings, &clients)?;
+    let (replica, changed) = Replica::start(&settings, clients, events, metrics, health);
+    let mut loops = tokio::spawn(replica.run(changed, elector, stop.clone()));
     tokio::select! {
         // First: the loops end with it too.
         biased;
         () = stop.wait() => {}
         // They may hear of the signal a moment before this does.
-        ended = loops => if !stop.requested() {
+        ended = &mut loops => if !stop.requested() {
             let how = ended.map_or_else(|error| error.to_string(), |()| "without an error".to_owned());
             return Err(Error::Loops(how));
         }
     }
     let ended = timeout(PROCESS_END, async {
+        // The Lease is given back at its end.
+        let _ = loops.await;
         while tasks.join_next().await.is_some() {}
     })
     .await;
@@ -140,127 +139,26 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     Ok(())
 }
 
-/// Starts the caches and the control loops.
-fn control(
-    settings: &Settings,
-    clients: &Clients,
-    events: Events,
-    metrics: &Arc<Metrics>,
-    health: &Health,
-    stop: &Stop,
-) -> JoinHandle<()> {
-    let (changes, changed) = mpsc::unbounded_channel();
-    let (wake, woken) = mpsc::unbounded_channel();
-    let mut watches = JoinSet::new();
-    let caches = Caches::start(&clients.reads, &changes, &mut watches);
-    let devices = Arc::new(Devices::new(
-        clients.reads.clone(),
-        settings.namespace.clone(),
-        settings.addresses.clone(),
-        Clock::SYSTEM,
-    ));
-    let prober = Arc::new(Prober::new(
-        caches.clone(),
-        Arc::clone(&devices),
-        clients.writes.clone(),
-        Clock::SYSTEM,
-        events.clone(),
-        Arc::clone(metrics),
-    ));
-    let delays = Delays::default();
-    let policies = Arc::new(PolicyStatuses::new(
-        caches.clone(),
-        Arc::clone(&prober),
-        clients.writes.clone(),
-        Clock::SYSTEM,
-        events.clone(),
-        delays.clone(),
-    ));
-    let (to_prober, of_devices) = mpsc::unbounded_channel();
-    let (to_policies, of_policies) = mpsc::unbounded_channel();
-    let context = Arc::new(Context {
-        reads: clients.reads.clone(),
-        writes: clients.writes.clone(),
-        caches,
-        devices,
-        events,
-        metrics: Arc::clone(metrics),
-        board: Board::default(),
-        delays,
-        own_node: settings.node_name.clone(),
-        wake,
-        brakes: Brakes::default(),
-        revision: Revision::default(),
-        health: health.clone(),
-    });
-    gauges(&context, &prober, &policies, metrics);
-    let peace = [
-        prober.run(of_devices, stop.clone()).boxed(),
-        policies.run(of_policies, stop.clone()).boxed(),
-    ];
-    let ways = Ways {
-        changed,
-        woken,
-        others: [to_prober, to_policies],
+/// This process as a candidate. A container that starts again in its pod is who it was, and need not wait for the end of its own Lease;
+/// whoever runs outside of a cluster is told apart from all others.
+fn elector(settings: &Settings, clients: &Clients) -> Result<Elector, Error> {
+    let name = match &settings.pod_name {
+        Some(pod) => pod.clone(),
+        None => {
+            let mut bytes = [0; 4];
+            getrandom::fill(&mut bytes).map_err(|_| Error::Randomness)?;
+            let host = rustix::system::uname();
+            let host = host.nodename().to_string_lossy();
+            format!("{host}_{:08x}", u32::from_be_bytes(bytes))
+        }
     };
-    let (loops, stop) = (loops(context, ways, peace), stop.clone());
-    tokio::spawn(async move {
-        // The watches end with this task.
-        let _watches = watches;
-        // Cut off in the middle of whatever they do: every step is safe to lose its process at.
-        let _ = stop.or(loops).await;
-    })
-}
-
-/// Who is told of what.
-struct Ways {
-    changed: mpsc::UnboundedReceiver<Change>,
-    woken: mpsc::UnboundedReceiver<String>,
-    others: [mpsc::UnboundedSender<Change>; 2],
-}
-
-/// The loops of the incidents and the detector, and beside them `peace`: what is no hurry.
-async fn loops(context: Arc<Context>, ways: Ways, peace: [BoxFuture<'static, ()>; 2]) {
-    // Asked by one task only: of several that wait for one kube store, only the last is woken.
-    if context.caches.ready().await.is_err() {
-        return;
-    }
-    context.health.open(Gate::Caches);
-    let names = futures::stream::unfold(ways.woken, |mut woken| async {
-        Some((woken.recv().await?, woken))
-    });
-    let incidents = control::run_incidents(Arc::clone(&context), Arc::default(), names);
-    let detector = control::run_detector(Arc::clone(&context), ways.changed, ways.others);
-    // On tasks of their own: a look at thousands of devices never delays an incident.
-    let mut peace: JoinSet<()> = peace.into_iter().collect();
-    peace.spawn(history::run(context));
-    tokio::select! {
-        _ = futures::future::join(incidents, detector) => {}
-        Some(ended) = peace.join_next() => {
-            tracing::error!(?ended, "the probes, or the statuses of the policies, have ended");
-        }
-    }
-}
-
-/// The gauges show what the caches and the incidents are at the moment of a scrape.
-fn gauges(
-    context: &Arc<Context>,
-    prober: &Arc<Prober>,
-    policies: &Arc<PolicyStatuses>,
-    metrics: &Metrics,
-) {
-    let (board, caches) = (context.board.clone(), context.caches.clone());
-    let (prober, policies) = (Arc::clone(prober), Arc::clone(policies));
-    metrics.gauges_from(move || {
-        let (policies, protected) = policies.snapshot();
-        Snapshot {
-            incidents: board.rows(),
-            devices: prober.snapshot(),
-            policies,
-            protected,
-            watches: caches.ages(),
-        }
-    });
+    Ok(Elector::new(
+        clients.writes.clone(),
+        &settings.namespace,
+        name,
+        settings.election,
+        Clock::SYSTEM,
+    ))
 }
 
 /// Tries until the API server answers and can be worked with. A cluster that has just lost a node may well have lost its API

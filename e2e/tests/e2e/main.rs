@@ -38,6 +38,7 @@ mod proxy;
 mod rack_power;
 mod real;
 mod release_modes;
+mod replicas;
 mod scene;
 mod simulated;
 mod verdict;

@@ -14,7 +14,7 @@ use prometheus::core::Collector;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder,
 };
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use table::{Definition, Kind};
 
@@ -28,12 +28,12 @@ pub struct Error(#[from] prometheus::Error);
 const OUTCOMES: [&str; 3] = ["Recovered", "SelfRecovered", "Aborted"];
 
 /// Where the gauges come from.
-type Source = Box<dyn Fn() -> Snapshot + Send + Sync>;
+type Source = Arc<dyn Fn() -> Snapshot + Send + Sync>;
 
 /// Everything that is counted and measured. Shared by reference.
 pub struct Metrics {
     registry: Registry,
-    source: OnceLock<Source>,
+    source: Mutex<Option<Source>>,
     incidents: IntCounterVec,
     node_incidents: IntCounterVec,
     fence_attempts: IntCounterVec,
@@ -55,7 +55,7 @@ impl Metrics {
     pub fn new() -> Result<Self, Error> {
         let registry = Registry::new();
         Ok(Self {
-            source: OnceLock::new(),
+            source: Mutex::default(),
             incidents: counter(&registry, &table::INCIDENTS)?,
             node_incidents: counter(&registry, &table::NODE_INCIDENTS)?,
             fence_attempts: counter(&registry, &table::FENCE_ATTEMPTS)?,
@@ -72,10 +72,10 @@ impl Metrics {
         })
     }
 
-    /// Says where the gauges come from; asked at each scrape, so it must be quick and must not wait. Only the first source
-    /// counts.
+    /// Says where the gauges come from from now on; asked at each scrape, so it must be quick and must not wait.
     pub fn gauges_from(&self, source: impl Fn() -> Snapshot + Send + Sync + 'static) {
-        let _ = self.source.set(Box::new(source));
+        let mut known = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = Some(Arc::new(source));
     }
 
     /// An incident was opened: its counters exist from now on.
@@ -151,7 +151,9 @@ impl Metrics {
     /// # Errors
     /// Only by a mistake in [`table::METRICS`].
     pub fn render(&self) -> Result<String, Error> {
-        let snapshot = self.source.get().map(|source| source()).unwrap_or_default();
+        let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        let source = source.clone();
+        let snapshot = source.map(|source| source()).unwrap_or_default();
         self.render_with(&snapshot)
     }
 

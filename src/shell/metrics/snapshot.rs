@@ -22,6 +22,8 @@ pub struct Snapshot {
     pub policies: Vec<PolicyRow>,
     /// Nodes that a policy selects, and whether they could be fenced now.
     pub protected: Vec<(String, bool)>,
+    /// This replica has the Lease.
+    pub leads: bool,
     /// Per kind, how long ago its watch last heard of the API server.
     pub watches: Vec<(&'static str, Duration)>,
 }
@@ -161,6 +163,9 @@ impl Snapshot {
             &self.watches,
             |(kind, age), gauge| gauge.set([kind], now - age.as_secs_f64()),
         )?;
+        gauges.add(&table::LEADER, &[self.leads], |leads, gauge| {
+            gauge.set([""; 0], f64::from(u8::from(*leads)))
+        })?;
         let revision = option_env!("NODE_FENCING_REVISION").unwrap_or("unknown");
         gauges.add(&table::BUILD_INFO, &[revision], |revision, gauge| {
             gauge.set([env!("CARGO_PKG_VERSION"), revision], 1.0)

@@ -102,6 +102,8 @@ metrics! {
         "1 for the mode that the policy is in.";
     BUDGET_REMAINING = "budget_remaining", Gauge, ["policy"],
         "How many more fences the policy's budget would admit now.";
+    LEADER = "leader", Gauge, [],
+        "1 if this replica has the Lease and fences, 0 if it stands by.";
     BUILD_INFO = "build_info", Gauge, ["version", "revision"],
         "1; the labels say which build runs.";
     RECONCILE_ERRORS = "reconcile_errors_total", Counter, ["reason"],

@@ -46,6 +46,7 @@ fn full() -> Snapshot {
         }],
         protected: vec![("w1".to_owned(), true), ("w2".to_owned(), false)],
         watches: vec![("Node", Duration::from_secs(3))],
+        leads: true,
     }
 }
 

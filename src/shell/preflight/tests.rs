@@ -134,6 +134,9 @@ async fn missing_rights_are_listed_in_order() {
             "patch nodes",
             "patch nodefences.nodefencing.io/status",
             "get leases.coordination.k8s.io in namespace kube-node-lease",
+            "get leases.coordination.k8s.io in namespace fencing",
+            "create leases.coordination.k8s.io in namespace fencing",
+            "update leases.coordination.k8s.io in namespace fencing",
             "get secrets in namespace fencing",
         ]
     );

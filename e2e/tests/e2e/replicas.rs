@@ -1,0 +1,231 @@
+//! Two replicas: one fences, the other stands by. Whatever befalls the leader, and wherever it is in a fence, the other one finishes it, and
+//! what the first still has on its way, or does when it comes back, changes nothing.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use e2e::eventually::eventually;
+use e2e::https::Line;
+use e2e::lab::{Kind, LIMIT, Lab};
+use e2e::operator::{self, Operator};
+use e2e::point::{Held, Point};
+use e2e::taints;
+use kube::ResourceExt;
+
+use crate::scene::{POD, Scene};
+
+/// What befalls the leader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Loss {
+    /// Its machine loses its power, or the kernel kills it.
+    Killed,
+    /// It stands still (SIGSTOP), and goes on when all is over.
+    Frozen,
+    /// No byte passes between it and the API server until all is over; it reaches the devices as before.
+    Cut,
+}
+
+impl Loss {
+    fn strike(self, scene: &Scene) -> Result<()> {
+        match self {
+            Self::Killed => scene.operator.kill(),
+            Self::Frozen => scene.operator.pause(),
+            Self::Cut => scene.proxy.set_line(Line::Dark),
+        }
+    }
+
+    /// It is over: the replica is there again, and what it had under way goes on.
+    async fn heal(self, scene: &Scene) -> Result<()> {
+        match self {
+            Self::Killed => scene.operator.start_again().await,
+            Self::Frozen => scene.operator.resume(),
+            Self::Cut => scene.proxy.set_line(Line::Up),
+        }
+    }
+}
+
+async fn standby(lab: &Lab) -> Result<Operator> {
+    let options = operator::Options {
+        name: "standby".to_owned(),
+        node_name: "lab-standby-host".to_owned(),
+        ..operator::Options::default()
+    };
+    lab.operator_with(options).await
+}
+
+async fn wait_leads(operator: &Operator, leads: bool) -> Result<()> {
+    eventually(&format!("leads: {leads}"), LIMIT, async || {
+        let now = operator.leads().await?;
+        ensure!(now == leads, "the metrics say {now}");
+        Ok(())
+    })
+    .await
+}
+
+async fn taken_over(point: Point, loss: Loss) -> Result<()> {
+    let scene = Scene::set("replicas", Kind::Simulated, point.mode()).await?;
+    let scene = scene.context("simulated machines are everywhere")?;
+    let standby = standby(&scene.lab).await?;
+    wait_leads(&scene.operator, true).await?;
+    wait_leads(&standby, false).await?;
+
+    let held = scene.strike_and_hold(point).await?;
+    let struck = Instant::now();
+    loss.strike(&scene)?;
+    // The last that the leader sent lands at once, but for the taint, which comes late, and a detach that hangs for both of them.
+    let late = match (point, held) {
+        (Point::PatchInFlight | Point::Detaching, held) => Some(held),
+        (_, held) => {
+            held.release().await?;
+            None
+        }
+    };
+    wait_leads(&standby, true).await?;
+    let took = struck.elapsed().as_secs_f64();
+    eprintln!("{point:?}, {loss:?}: the standby leads after {took:.1} s (a lease is 15 s)");
+    finished_by_the_standby(&scene, point, late).await?;
+
+    let writes = scene.lab.writes().await?.len();
+    loss.heal(&scene).await?;
+    // It finds out that it leads no more before it does anything else.
+    wait_leads(&scene.operator, false).await?;
+    let history = scene.lab.history(&scene.node).await?;
+    let set = taints::set(&history).len();
+    ensure!(set == 1, "tainted {set} times: {history:#?}");
+    ensure!(
+        standby.leads().await?,
+        "the Lease has come back to the one that was lost"
+    );
+    let since = scene.lab.writes().await?.split_off(writes);
+    let on_nodes: Vec<_> = since
+        .iter()
+        .filter(|write| e2e::lab::resource(write) == "nodes")
+        .collect();
+    ensure!(
+        on_nodes.is_empty(),
+        "a Node was written after all was over: {on_nodes:#?}"
+    );
+    scene.verdict().await
+}
+
+/// L4: one record, one taint, and at most one repeated power command.
+async fn finished_by_the_standby(scene: &Scene, point: Point, late: Option<Held>) -> Result<()> {
+    if let Some(held) = late {
+        if point == Point::PatchInFlight {
+            let claimed = "the standby claims the node for itself";
+            eventually(claimed, LIMIT, async || {
+                let history = scene.lab.history(&scene.node).await?;
+                let claims = taints::claims(&history);
+                ensure!(claims.len() > 1, "there is only {claims:?}");
+                Ok(())
+            })
+            .await?;
+        }
+        held.release().await?;
+    }
+    let workloads = &scene.lab.workloads;
+    workloads
+        .wait_running_elsewhere(POD, &scene.node, LIMIT)
+        .await?;
+    let fence = scene.released_by_the_gate().await?;
+    let fences = scene.lab.api("NodeFence").list(&Default::default()).await?;
+    let names: Vec<_> = fences.items.iter().map(ResourceExt::name_any).collect();
+    ensure!(
+        names == [fence.name_any()],
+        "one outage has one record, not {names:?}"
+    );
+    let commands = scene.rig()?.bmc.power_commands();
+    let allowed = if point.mode() == "PowerOff" { 2 } else { 0 };
+    ensure!(
+        commands.len() <= allowed,
+        "more power commands than {allowed}: {commands:#?}"
+    );
+    Ok(())
+}
+
+macro_rules! at_each_point {
+    ($($name:ident: $loss:ident at $point:ident;)*) => { $(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $name() -> Result<()> {
+            taken_over(Point::$point, Loss::$loss).await
+        }
+    )* };
+}
+
+at_each_point! {
+    leader_killed_while_detected: Killed at Detected;
+    leader_killed_while_claimed: Killed at Claimed;
+    leader_killed_while_quiesced: Killed at Quiesced;
+    leader_killed_while_off_sent: Killed at OffSent;
+    leader_killed_while_proved: Killed at Proved;
+    leader_killed_while_patch_in_flight: Killed at PatchInFlight;
+    leader_killed_while_tainted: Killed at Tainted;
+    leader_killed_while_detaching: Killed at Detaching;
+    leader_frozen_while_detected: Frozen at Detected;
+    leader_frozen_while_claimed: Frozen at Claimed;
+    leader_frozen_while_quiesced: Frozen at Quiesced;
+    leader_frozen_while_off_sent: Frozen at OffSent;
+    leader_frozen_while_proved: Frozen at Proved;
+    leader_frozen_while_patch_in_flight: Frozen at PatchInFlight;
+    leader_frozen_while_tainted: Frozen at Tainted;
+    leader_frozen_while_detaching: Frozen at Detaching;
+    leader_cut_off_while_detected: Cut at Detected;
+    leader_cut_off_while_claimed: Cut at Claimed;
+    leader_cut_off_while_quiesced: Cut at Quiesced;
+    leader_cut_off_while_off_sent: Cut at OffSent;
+    leader_cut_off_while_proved: Cut at Proved;
+    leader_cut_off_while_patch_in_flight: Cut at PatchInFlight;
+    leader_cut_off_while_tainted: Cut at Tainted;
+    leader_cut_off_while_detaching: Cut at Detaching;
+}
+
+/// Nobody waits for a lease that was given back: a new version takes over from the old one in seconds, and the old one has ended in time (L8).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_is_told_to_end_gives_its_lease_back() -> Result<()> {
+    let lab = Lab::start(e2e::lab::Setup::new("rollout", 1)).await?;
+    let first = lab.operator().await?;
+    wait_leads(&first, true).await?;
+    let second = standby(&lab).await?;
+    wait_leads(&second, false).await?;
+    let told = Instant::now();
+    first.stop(std::time::Duration::from_secs(5)).await?;
+    wait_leads(&second, true).await?;
+    eprintln!(
+        "a successor leads {:.1} s after SIGTERM",
+        told.elapsed().as_secs_f64()
+    );
+    lab.verdict().await
+}
+
+/// F15: the times in a Lease mean nothing, and neither does who is said to have it: what counts is that nobody renews it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_that_is_deleted_or_forged_is_taken_again() -> Result<()> {
+    let lab = Lab::start(e2e::lab::Setup::new("forged", 1)).await?;
+    let operator = lab.operator().await?;
+    wait_leads(&operator, true).await?;
+    let kubectl = &lab.control_plane;
+    let lease = ["lease", "node-fencing-operator", "-n", operator::NAMESPACE];
+    kubectl
+        .kubectl_text(&[&["delete"], &lease[..]].concat())
+        .await?;
+    eventually("the Lease is there again", LIMIT, async || {
+        kubectl.kubectl_text(&[&["get"], &lease[..]].concat()).await
+    })
+    .await?;
+    ensure!(operator.leads().await?, "nobody else was there to lead");
+
+    let forged =
+        r#"{"spec":{"holderIdentity":"nobody","renewTime":"2099-01-01T00:00:00.000000Z"}}"#;
+    let patch = ["--type", "merge", "-p", forged];
+    kubectl
+        .kubectl_text(&[&["patch"], &lease[..], &patch].concat())
+        .await?;
+    wait_leads(&operator, false).await?;
+    wait_leads(&operator, true).await?;
+    let holder = ["-o", "jsonpath={.spec.holderIdentity}"];
+    let holder = kubectl
+        .kubectl_text(&[&["get"], &lease[..], &holder].concat())
+        .await?;
+    ensure!(holder == "operator", "{holder} has it");
+    lab.verdict().await
+}

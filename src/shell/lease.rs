@@ -1,0 +1,242 @@
+//! The Lease by which replicas agree who works: read, decide ([`crate::core::election`]), write.
+//!
+//! Every write is a replace that names the version it was decided on, so that of two candidates one is refused (409) and looks again. A
+//! request takes no longer than the leader may still work without its answer.
+
+use super::client::{AskError, REQUEST_TIMEOUT, ask_within};
+use crate::clock::Clock;
+use crate::core::election::{Election, Record, Times, Turn};
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client};
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// Name of the Lease, in the operator's namespace.
+pub const NAME: &str = "node-fencing-operator";
+/// Candidates that have lost to each other do not meet again at the same moment: up to a fifth more of a pause, as in client-go
+/// (`JitterFactor` 1.2).
+const JITTER_MAX: f64 = 0.2;
+/// On the way out the Lease is given back within this time, or not at all: another replica takes it when its time is over.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// This replica as a candidate.
+pub struct Elector {
+    leases: Api<Lease>,
+    clock: Clock,
+    election: Election,
+    /// The Lease as it was read or written last.
+    stored: Option<Lease>,
+    /// Why the last try failed; told once.
+    failure: Option<String>,
+}
+
+impl Elector {
+    /// A candidate. `own` is its name in the Lease, which no other process that lives has.
+    #[must_use]
+    pub fn new(client: Client, namespace: &str, own: String, times: Times, clock: Clock) -> Self {
+        Self {
+            leases: Api::namespaced(client, namespace),
+            clock,
+            election: Election::new(own, times),
+            stored: None,
+            failure: None,
+        }
+    }
+
+    /// Waits until this replica leads.
+    pub async fn elected(&mut self) {
+        let mut told = None;
+        loop {
+            self.turn().await;
+            if self.election.leads(self.clock.since_boot()) {
+                tracing::info!(
+                    lease = NAME,
+                    replica = self.election.own(),
+                    "leads: fences from now on"
+                );
+                return;
+            }
+            let holder = self.election.holder().map(str::to_owned);
+            if holder.is_some() && holder != told {
+                let leader = holder.as_deref().unwrap_or_default();
+                tracing::info!(
+                    lease = NAME,
+                    replica = self.election.own(),
+                    leader,
+                    "stands by, with warm caches"
+                );
+                told = holder;
+            }
+            sleep(self.pause()).await;
+        }
+    }
+
+    /// Keeps the Lease until it is lost.
+    pub async fn lost(&mut self) {
+        while self.election.leads(self.clock.since_boot()) {
+            let left = self.left();
+            sleep(self.pause().min(left)).await;
+            // After a pause of the whole process the time may be over: then not even a renewal is tried.
+            if self.election.leads(self.clock.since_boot()) {
+                self.turn().await;
+            }
+        }
+        self.election.step_down();
+        let why =
+            self.failure
+                .take()
+                .unwrap_or_else(|| match self.election.holder() {
+                    Some(holder) if holder != self.election.own() => format!("{holder} has it"),
+                    _ => "it was not renewed in time: this process, or its host, stood still"
+                        .to_owned(),
+                });
+        tracing::warn!(
+            lease = NAME,
+            replica = self.election.own(),
+            why,
+            "leads no more: whatever was under way is left to whoever leads next"
+        );
+    }
+
+    /// Gives the Lease back, so that nobody has to wait for its end.
+    pub async fn release(&mut self) {
+        if !self.election.leads(self.clock.since_boot()) {
+            return;
+        }
+        self.election.step_down();
+        let spec = self.stored.as_ref().and_then(|lease| lease.spec.clone());
+        let now = MicroTime(self.clock.wall());
+        let spec = LeaseSpec {
+            holder_identity: Some(String::new()),
+            lease_duration_seconds: Some(1),
+            renew_time: Some(now),
+            ..spec.unwrap_or_default()
+        };
+        match self.write(spec, RELEASE_TIMEOUT).await {
+            Ok(_) => tracing::info!(lease = NAME, "gives the Lease back"),
+            Err(error) => {
+                tracing::warn!(lease = NAME, %error, "the Lease could not be given back: another replica waits until its time is over")
+            }
+        }
+    }
+
+    /// One try: read unless it is ours, decide, write.
+    async fn turn(&mut self) {
+        let tried = self.tried().await;
+        match tried {
+            Ok(()) => self.failure = None,
+            // Somebody was faster: it is read again.
+            Err(AskError::Refused { code: 409, .. }) => self.stored = None,
+            Err(error) => {
+                self.stored = None;
+                let words = error.to_string();
+                if self.failure.as_ref() != Some(&words) {
+                    tracing::warn!(
+                        lease = NAME,
+                        error = words,
+                        "the Lease could not be read or written; tries again"
+                    );
+                }
+                self.failure = Some(words);
+            }
+        }
+    }
+
+    async fn tried(&mut self) -> Result<(), AskError> {
+        let is_ours = self.election.leads(self.clock.since_boot()) && self.stored.is_some();
+        if !is_ours {
+            let read = ask_within(self.limit(), self.leases.get_opt(NAME)).await?;
+            self.election
+                .saw(read.as_ref().map(record), self.clock.since_boot());
+            self.stored = read;
+        }
+        let sent = self.clock.since_boot();
+        let acquire = match self.election.decide(sent) {
+            Turn::Wait => return Ok(()),
+            Turn::Renew => None,
+            Turn::Take { transitions } => Some(transitions),
+        };
+        let spec = self.spec(acquire);
+        let written = self.write(spec, self.limit()).await?;
+        self.election.wrote(record(&written), sent);
+        self.stored = Some(written);
+        Ok(())
+    }
+
+    fn spec(&self, acquire: Option<i32>) -> LeaseSpec {
+        let now = MicroTime(self.clock.wall());
+        let stored = self.stored.as_ref().and_then(|lease| lease.spec.clone());
+        let stored = stored.unwrap_or_default();
+        let seconds = self.election.times().lease.as_secs();
+        LeaseSpec {
+            holder_identity: Some(self.election.own().to_owned()),
+            lease_duration_seconds: Some(i32::try_from(seconds).unwrap_or(i32::MAX)),
+            acquire_time: match acquire {
+                Some(_) => Some(now.clone()),
+                None => stored.acquire_time,
+            },
+            renew_time: Some(now),
+            lease_transitions: acquire.or(stored.lease_transitions),
+            ..stored
+        }
+    }
+
+    async fn write(&self, spec: LeaseSpec, limit: Duration) -> Result<Lease, AskError> {
+        let params = PostParams::default();
+        let metadata = match &self.stored {
+            Some(stored) => stored.metadata.clone(),
+            None => ObjectMeta {
+                name: Some(NAME.to_owned()),
+                ..ObjectMeta::default()
+            },
+        };
+        let lease = Lease {
+            metadata,
+            spec: Some(spec),
+        };
+        match self.stored {
+            Some(_) => ask_within(limit, self.leases.replace(NAME, &params, &lease)).await,
+            None => ask_within(limit, self.leases.create(&params, &lease)).await,
+        }
+    }
+
+    /// How long this replica may still lead without a renewal.
+    fn left(&self) -> Duration {
+        let until = self.election.until().unwrap_or_default();
+        until.saturating_sub(self.clock.since_boot())
+    }
+
+    fn limit(&self) -> Duration {
+        match self.election.until() {
+            Some(_) => self.left().min(REQUEST_TIMEOUT),
+            None => REQUEST_TIMEOUT,
+        }
+    }
+
+    fn pause(&self) -> Duration {
+        let mut byte = [0];
+        // Without randomness they meet again, and one of them is refused again.
+        let _ = getrandom::fill(&mut byte);
+        let jitter = JITTER_MAX * f64::from(byte[0]) / f64::from(u8::MAX);
+        self.election.times().retry.mul_f64(1.0 + jitter)
+    }
+}
+
+fn record(lease: &Lease) -> Record {
+    let spec = lease.spec.clone().unwrap_or_default();
+    let time = |time: Option<MicroTime>| time.map(|time| time.0.to_string()).unwrap_or_default();
+    let seconds = spec.lease_duration_seconds.unwrap_or_default();
+    Record {
+        uid: lease.metadata.uid.clone().unwrap_or_default(),
+        holder: spec.holder_identity.unwrap_or_default(),
+        duration: Duration::from_secs(u64::try_from(seconds).unwrap_or_default()),
+        acquired: time(spec.acquire_time),
+        renewed: time(spec.renew_time),
+        transitions: spec.lease_transitions.unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+//! Candidates at one API server: who is elected, what ends a term, what does not.
+
+use super::*;
+use crate::shell::fake::{Fake, Seen, failure};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+use tokio::time::timeout;
+
+/// An API server that knows Leases, and how it ails.
+#[derive(Default)]
+struct Store {
+    lease: Option<Value>,
+    version: u64,
+    /// Nothing is done.
+    is_down: bool,
+    /// So many writes are done, and their answers lost.
+    answers_lost: u32,
+}
+
+impl Store {
+    fn answer(&mut self, seen: &Seen) -> (u16, Value) {
+        if self.is_down {
+            return failure(500, "etcd is away");
+        }
+        let version = |lease: &Value| lease["metadata"]["resourceVersion"].clone();
+        let verb = seen.line.split(' ').next().unwrap_or_default();
+        match (verb, &self.lease) {
+            ("GET", None) | ("PUT", None) => return failure(404, "no such Lease"),
+            ("GET", Some(lease)) => return (200, lease.clone()),
+            ("POST", Some(_)) => return failure(409, "it exists"),
+            ("PUT", Some(lease)) if version(lease) != version(&seen.body) => {
+                return failure(409, "it has been modified");
+            }
+            _ => {}
+        }
+        self.version += 1;
+        let mut lease = seen.body.clone();
+        lease["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        lease["metadata"]["uid"] = json!("uid-1");
+        self.lease = Some(lease.clone());
+        if self.answers_lost > 0 {
+            self.answers_lost -= 1;
+            return failure(500, "the answer was lost");
+        }
+        (200, lease)
+    }
+
+    fn holder(&self) -> &str {
+        let lease = self.lease.as_ref();
+        lease.map_or("", |lease| {
+            lease["spec"]["holderIdentity"].as_str().unwrap_or_default()
+        })
+    }
+}
+
+type Shared = Arc<Mutex<Store>>;
+
+async fn server() -> (Fake, Shared) {
+    let store = Shared::default();
+    let shared = Arc::clone(&store);
+    let fake = Fake::start(move |seen| shared.lock().expect("lock").answer(seen)).await;
+    (fake, store)
+}
+
+fn candidate(fake: &Fake, name: &str) -> Elector {
+    let times = Times {
+        lease: Duration::from_secs(3),
+        renew: Duration::from_secs(2),
+        retry: Duration::from_millis(100),
+    };
+    Elector::new(
+        fake.clients.writes.clone(),
+        "ns",
+        name.to_owned(),
+        times,
+        Clock::SYSTEM,
+    )
+}
+
+/// Generous: what it waits for is over in a few seconds.
+async fn in_time<T>(what: impl Future<Output = T>) -> T {
+    timeout(Duration::from_secs(60), what)
+        .await
+        .expect("in time")
+}
+
+#[tokio::test]
+async fn of_two_candidates_one_is_elected_and_the_other_follows_its_release() {
+    let (fake, store) = server().await;
+    let (mut a, mut b) = (candidate(&fake, "a"), candidate(&fake, "b"));
+    in_time(a.elected()).await;
+    let following = tokio::spawn(async move {
+        b.elected().await;
+        b
+    });
+    // Over more than a lease: `b` sees that it is renewed.
+    let lost = timeout(Duration::from_secs(4), a.lost()).await;
+    assert!(lost.is_err(), "`a` renews it");
+    assert!(!following.is_finished());
+    a.release().await;
+    in_time(following).await.expect("`b`");
+    let store = store.lock().expect("lock");
+    assert_eq!(store.holder(), "b");
+    let spec = &store.lease.as_ref().expect("a Lease")["spec"];
+    assert_eq!(spec["leaseTransitions"], 1);
+    assert_eq!(spec["leaseDurationSeconds"], 3);
+}
+
+/// L4, and the way of whoever is killed.
+#[tokio::test]
+async fn a_lease_that_nobody_renews_is_taken() {
+    let (fake, store) = server().await;
+    in_time(candidate(&fake, "a").elected()).await;
+    in_time(candidate(&fake, "b").elected()).await;
+    assert_eq!(store.lock().expect("lock").holder(), "b");
+}
+
+/// F46, an API server that is away, or this replica on the wrong side: it stops before anybody else can begin, and comes back by itself.
+#[tokio::test]
+async fn who_cannot_renew_it_stops_and_may_lead_again() {
+    let (fake, store) = server().await;
+    let mut a = candidate(&fake, "a");
+    in_time(a.elected()).await;
+    store.lock().expect("lock").is_down = true;
+    in_time(a.lost()).await;
+    let again = timeout(Duration::from_millis(500), a.elected()).await;
+    assert!(again.is_err(), "nobody leads without the API server");
+    store.lock().expect("lock").is_down = false;
+    in_time(a.elected()).await;
+}
+
+#[tokio::test]
+async fn who_was_replaced_stops() {
+    let (fake, store) = server().await;
+    let mut a = candidate(&fake, "a");
+    in_time(a.elected()).await;
+    {
+        let mut store = store.lock().expect("lock");
+        store.version += 1;
+        let version = json!(store.version.to_string());
+        let lease = store.lease.as_mut().expect("a Lease");
+        lease["metadata"]["resourceVersion"] = version;
+        lease["spec"]["holderIdentity"] = json!("b");
+    }
+    in_time(a.lost()).await;
+    assert_eq!(store.lock().expect("lock").holder(), "b");
+}
+
+/// A write whose answer was lost may have been done: it is read again, and no term ends for it. Nor for a Lease that somebody deletes.
+#[tokio::test]
+async fn a_lost_answer_or_a_deleted_lease_ends_no_term() {
+    let (fake, store) = server().await;
+    let mut a = candidate(&fake, "a");
+    store.lock().expect("lock").answers_lost = 1;
+    in_time(a.elected()).await;
+    store.lock().expect("lock").answers_lost = 2;
+    let lost = timeout(Duration::from_secs(3), a.lost()).await;
+    assert!(lost.is_err());
+    store.lock().expect("lock").lease = None;
+    let lost = timeout(Duration::from_secs(3), a.lost()).await;
+    assert!(lost.is_err());
+    assert_eq!(store.lock().expect("lock").holder(), "a");
+}
