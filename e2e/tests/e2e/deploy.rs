@@ -34,7 +34,15 @@ const RIGHTS: &[(&str, &[&str])] = &[
     ),
     ("kube-node-lease", &["coordination.k8s.io/leases get"]),
     ("default", &["events.k8s.io/events create,patch"]),
-    (NAMESPACE, &["/configmaps get", "/secrets get"]),
+    (
+        NAMESPACE,
+        &[
+            "/configmaps get",
+            "/secrets get",
+            "coordination.k8s.io/leases create",
+            "coordination.k8s.io/leases[node-fencing-operator] get,update",
+        ],
+    ),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
