@@ -32,6 +32,7 @@ pub mod prompt;
 pub mod proxy;
 mod pypi;
 pub mod real;
+pub mod secrecy;
 pub mod simulated;
 pub mod snmpd;
 pub mod sushy;

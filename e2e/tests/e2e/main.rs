@@ -40,6 +40,7 @@ mod real;
 mod release_modes;
 mod replicas;
 mod scene;
+mod secrecy;
 mod simulated;
 mod verdict;
 mod wrong_machine;
