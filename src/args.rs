@@ -137,15 +137,15 @@ struct Args {
 
     /// Another replica takes over once the leader's Lease was not renewed for this long
     #[arg(long, value_name = "SECONDS", default_value = "15")]
-    lease_duration_seconds: String,
+    leader_elect_lease_duration_seconds: String,
 
     /// A leader that could not renew its Lease for this long stops: less than the duration
     #[arg(long, value_name = "SECONDS", default_value = "10")]
-    lease_renew_deadline_seconds: String,
+    leader_elect_renew_deadline_seconds: String,
 
-    /// Pause between two tries to take or to renew the Lease: less than the deadline
+    /// Pause between two tries to take or to renew the Lease: at most a third of the deadline
     #[arg(long, value_name = "SECONDS", default_value = "2")]
-    lease_retry_period_seconds: String,
+    leader_elect_retry_period_seconds: String,
 
     /// Kubeconfig file [default: KUBECONFIG, else the pod's service account]
     #[arg(long, value_name = "FILE")]
@@ -202,9 +202,9 @@ impl Args {
             .map(|range| (range, format!("{range} (--deny-device-cidr)")))
             .collect();
         let election = election(
-            &self.lease_duration_seconds,
-            &self.lease_renew_deadline_seconds,
-            &self.lease_retry_period_seconds,
+            &self.leader_elect_lease_duration_seconds,
+            &self.leader_elect_renew_deadline_seconds,
+            &self.leader_elect_retry_period_seconds,
         )?;
         Ok(Settings {
             election,
@@ -271,9 +271,9 @@ fn bind(text: &str) -> Result<SocketAddr, Error> {
 
 /// The rules of client-go's `leaderelection`, with room for the jitter of a pause.
 fn election(lease: &str, renew: &str, retry: &str) -> Result<Times, Error> {
-    const LEASE: &str = "--lease-duration-seconds";
-    const RENEW: &str = "--lease-renew-deadline-seconds";
-    const RETRY: &str = "--lease-retry-period-seconds";
+    const LEASE: &str = "--leader-elect-lease-duration-seconds";
+    const RENEW: &str = "--leader-elect-renew-deadline-seconds";
+    const RETRY: &str = "--leader-elect-retry-period-seconds";
     let seconds = |flag, text: &str| {
         let number = text
             .parse::<u64>()
@@ -294,9 +294,9 @@ fn election(lease: &str, renew: &str, retry: &str) -> Result<Times, Error> {
             format!("must be less than {LEASE} ({lease}), or two replicas would work at once");
         return Err(invalid(RENEW, renew, &rule));
     }
-    if times.retry * 2 > times.renew {
+    if times.retry * 3 > times.renew {
         let rule = format!(
-            "must be at most half of {RENEW} ({renew}), or one lost answer would cost the Lease"
+            "must be at most a third of {RENEW} ({renew}), or one lost answer would cost the Lease"
         );
         return Err(invalid(RETRY, retry, &rule));
     }

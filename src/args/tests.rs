@@ -31,22 +31,37 @@ fn defaults_suit_a_pod() {
 fn the_times_of_the_lease_suit_each_other() {
     let times = |lease: &str, renew: &str, retry: &str| {
         [
-            format!("--lease-duration-seconds={lease}"),
-            format!("--lease-renew-deadline-seconds={renew}"),
-            format!("--lease-retry-period-seconds={retry}"),
+            format!("--leader-elect-lease-duration-seconds={lease}"),
+            format!("--leader-elect-renew-deadline-seconds={renew}"),
+            format!("--leader-elect-retry-period-seconds={retry}"),
         ]
     };
-    let good = times("60", "40", "20");
+    let good = times("60", "45", "15");
     let settings = read(&good.each_ref().map(String::as_str)).expect("good times");
     assert_eq!(settings.election.lease, Duration::from_secs(60));
-    assert_eq!(settings.election.renew, Duration::from_secs(40));
-    assert_eq!(settings.election.retry, Duration::from_secs(20));
+    assert_eq!(settings.election.renew, Duration::from_secs(45));
+    assert_eq!(settings.election.retry, Duration::from_secs(15));
     for (bad, flag) in [
-        (times("0", "10", "2"), "--lease-duration-seconds"),
-        (times("301", "10", "2"), "--lease-duration-seconds"),
-        (times("15s", "10", "2"), "--lease-duration-seconds"),
-        (times("15", "15", "2"), "--lease-renew-deadline-seconds"),
-        (times("15", "10", "6"), "--lease-retry-period-seconds"),
+        (
+            times("0", "10", "2"),
+            "--leader-elect-lease-duration-seconds",
+        ),
+        (
+            times("301", "10", "2"),
+            "--leader-elect-lease-duration-seconds",
+        ),
+        (
+            times("15s", "10", "2"),
+            "--leader-elect-lease-duration-seconds",
+        ),
+        (
+            times("15", "15", "2"),
+            "--leader-elect-renew-deadline-seconds",
+        ),
+        (
+            times("15", "10", "4"),
+            "--leader-elect-retry-period-seconds",
+        ),
     ] {
         let text = complaint(&bad.each_ref().map(String::as_str));
         assert!(text.starts_with(flag), "{text}");

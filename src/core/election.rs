@@ -1,16 +1,16 @@
 //! Which of several replicas works, judged by what this one has seen of the Lease, and when.
 //!
-//! Election saves double work and nothing else. Two replicas that both take themselves for the leader are slower, not unsafe: the claim on
-//! the Node decides (docs/protocol.md). As in client-go's `leaderelection`, nobody compares clocks: a Lease that has not changed for so long
-//! *while this replica watched* is free, whatever times stand in it. The time is that since boot, which counts suspend, so a
-//! leader that slept knows that it has lost.
+//! Election saves double work and double power commands, and nothing else: whoever takes itself for the leader, the claim on the Node
+//! decides (docs/protocol.md). As in client-go's `leaderelection`, nobody compares clocks: a Lease that has not changed for so long
+//! *while this replica watched* is free, whatever times stand in it. Unlike there a leader's time begins with the last write that succeeded,
+//! when it was sent, and is the time since boot, which counts suspend: one that slept has lost, even if it takes a timer to notice.
 
 use std::time::Duration;
 
 /// A Lease is respected for no longer than this, whatever duration somebody writes into it.
 pub const LEASE_MAX: Duration = Duration::from_secs(300);
 
-/// How long everything takes. `retry` is shorter than `renew`, and that is shorter than `lease`.
+/// How long everything takes. `retry` is at most a third of `renew`, and that is less than `lease` (`args`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
     /// A Lease that has not changed for so long is free.

@@ -255,8 +255,8 @@ pub struct Memory {
     pub kubelet_answered: bool,
     /// Life beside a device that read Off, in words, the first two (S22).
     pub contradictions: Vec<String>,
-    /// What is said of devices that may still turn off a machine that has come back; empty: nothing.
-    pub accused: String,
+    /// What is said of devices that may still turn off a machine that has come back.
+    pub accused: Option<String>,
     /// An off may still land until then (time since boot, S23).
     pub unresolved_until: Option<Duration>,
     /// The record's unresolved attempt has been taken over.

@@ -75,7 +75,7 @@ pub fn stage(
     wall_now: Timestamp,
 ) {
     status.observed_generation = generation;
-    for_good(status, memory);
+    note_findings(status, memory);
     let succeeded = match decision.stage {
         Stage::Recovered => ConditionStatus::True,
         ended if ended.is_ended() => ConditionStatus::False,
@@ -137,19 +137,19 @@ pub fn stage(
     }
 }
 
-/// Writes down that a human's word counts for nothing any more, or that a device lies: a successor of this process must not believe them
-/// either.
-pub fn for_good(status: &mut NodeFenceStatus, memory: &Memory) {
+/// Writes the findings down that are never taken back: a human's word counts for nothing any more, a device lies. A successor of this
+/// process must not believe them either.
+pub fn note_findings(status: &mut NodeFenceStatus, memory: &Memory) {
     let seen = NodeFenceStatus {
         confirmation_refused: memory.word_refuted.as_deref().map(cut),
         contradictions: memory.contradictions.iter().map(|it| cut(it)).collect(),
         ..NodeFenceStatus::default()
     };
-    warn(status, &seen);
+    merge_findings(status, &seen);
 }
 
-/// Takes over what counts for good and stands in `of` only.
-pub fn warn(status: &mut NodeFenceStatus, of: &NodeFenceStatus) {
+/// Takes over the findings that stand in `of` only.
+pub fn merge_findings(status: &mut NodeFenceStatus, of: &NodeFenceStatus) {
     let refused = &mut status.confirmation_refused;
     *refused = refused.take().or_else(|| of.confirmation_refused.clone());
     let known = status.contradictions.len();
@@ -157,10 +157,10 @@ pub fn warn(status: &mut NodeFenceStatus, of: &NodeFenceStatus) {
     status.contradictions.extend(more);
 }
 
-/// Does this record say something that counts for good, and that one not?
-pub fn warns_more(status: &NodeFenceStatus, than: &NodeFenceStatus) -> bool {
+/// Does this record have findings that that one does not?
+pub fn has_new_findings(status: &NodeFenceStatus, than: &NodeFenceStatus) -> bool {
     let mut both = than.clone();
-    warn(&mut both, status);
+    merge_findings(&mut both, status);
     both != *than
 }
 
@@ -221,7 +221,7 @@ pub fn outcome(status: &mut NodeFenceStatus, attempt: &Attempt, wall_now: Timest
 /// Takes over the off commands, and what counts for good, that another process has written into the record. What became of
 /// `own` this process knows better.
 pub fn adopt_attempts(status: &mut NodeFenceStatus, live: NodeFenceStatus, own: Option<&Attempt>) {
-    warn(status, &live);
+    merge_findings(status, &live);
     let known = std::mem::replace(&mut status.attempts, live.attempts);
     for attempt in known {
         let is_own = own.is_some_and(|own| attempt.id.as_deref() == Some(own.id.as_str()));

@@ -13,10 +13,11 @@ use crate::core::observed::NodeView;
 use futures::{Stream, StreamExt, TryStreamExt};
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::{self, Store};
+use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex};
@@ -28,7 +29,7 @@ use tokio::task::JoinSet;
 const WATCH_SECONDS_MAX: u32 = 45;
 
 /// Something has changed that somebody may want to look at.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Change {
     /// This Node was added, changed or deleted.
     Node(String),
@@ -257,29 +258,89 @@ impl Watches<'_> {
             .modify(trim)
             .inspect_ok(move |_| heard.now(kind))
             .default_backoff();
-        let objects = reflector::reflector(writer, objects).touched_objects();
-        self.tasks
-            .spawn(tell(kind, objects, self.changes.clone(), change));
+        let events = reflector::reflector(writer, objects);
+        let (known, changes) = (store.clone(), self.changes.clone());
+        self.tasks.spawn(tell(kind, events, known, changes, change));
         store
     }
 }
 
+/// Tells of each change once it is in the store. A list that is begun anew after a watch was lost gets there as a whole, at its end: then
+/// everything in it has changed, and everything that was in the store before and may be gone.
 async fn tell<K>(
     kind: &'static str,
-    objects: impl Stream<Item = Result<K, watcher::Error>> + Send,
+    events: impl Stream<Item = Result<watcher::Event<K>, watcher::Error>> + Send,
+    known: Store<K>,
     changes: mpsc::UnboundedSender<Change>,
     change: impl Fn(&K) -> Change + Send,
-) {
-    let mut objects = std::pin::pin!(objects);
-    while let Some(event) = objects.next().await {
+) where
+    K: Resource<DynamicType = ()> + Clone + 'static,
+    K::DynamicType: Hash + Eq,
+{
+    let mut listed = BTreeSet::new();
+    let mut events = std::pin::pin!(events);
+    while let Some(event) = events.next().await {
+        // Nobody listens any more only while the operator ends.
         match event {
-            Ok(object) => {
-                // Nobody listens any more only while the operator ends.
+            Ok(Event::Apply(object) | Event::Delete(object)) => {
                 let _ = changes.send(change(&object));
+            }
+            Ok(Event::Init) => listed = known.state().iter().map(|it| change(it)).collect(),
+            Ok(Event::InitApply(object)) => {
+                listed.insert(change(&object));
+            }
+            Ok(Event::InitDone) => {
+                for change in std::mem::take(&mut listed) {
+                    let _ = changes.send(change);
+                }
             }
             Err(error) => {
                 tracing::warn!(kind, %error, "watch interrupted; it begins anew by itself")
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::stream;
+    use serde_json::json;
+
+    fn node(name: &str) -> SlimNode {
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
+        serde_json::from_value(node).expect("a Node")
+    }
+
+    /// What is told of these events of a watch.
+    async fn told(events: Vec<Event<SlimNode>>) -> Vec<Change> {
+        let (store, writer) = reflector::store();
+        let events = reflector::reflector(writer, stream::iter(events.into_iter().map(Ok)));
+        let (changes, mut changed) = mpsc::unbounded_channel();
+        tell("Node", events, store, changes, |it: &SlimNode| {
+            Change::Node(name(it))
+        })
+        .await;
+        let mut told = vec![];
+        changed.recv_many(&mut told, 100).await;
+        told
+    }
+
+    /// F18: a list is in the store as a whole, at its end. Whoever is told of it sooner looks at what was there before, and what was deleted
+    /// while the watch was lost is in no list.
+    #[tokio::test]
+    async fn what_a_new_list_has_changed_is_told_once_it_is_in_the_store() {
+        let list = |names: [&str; 2]| {
+            let [first, second] = names.map(|name| Event::InitApply(node(name)));
+            vec![Event::Init, first, second, Event::InitDone]
+        };
+        let change = |name: &str| Change::Node(name.to_owned());
+        let mut cut_off = list(["a", "b"]);
+        cut_off.pop();
+        assert_eq!(told(cut_off).await, []);
+        let twice = [list(["a", "b"]), list(["b", "c"])].concat();
+        assert_eq!(told(twice).await, ["a", "b", "a", "b", "c"].map(change));
+        let after = [list(["a", "b"]), vec![Event::Delete(node("b"))]].concat();
+        assert_eq!(told(after).await, ["a", "b", "b"].map(change));
     }
 }

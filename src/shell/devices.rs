@@ -113,6 +113,14 @@ impl Devices {
         changed.map(|((device, _), _)| device.clone()).collect()
     }
 
+    /// The comparison is old: no device is believed until the next one.
+    pub fn forget_survey(&self) {
+        *self
+            .duplicates
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// Why the device must not be used for this node: another node resolves to the same system (`DuplicateTarget`).
     pub fn duplicate(&self, device: &str, node: &str) -> Option<String> {
         let duplicates = self

@@ -15,10 +15,11 @@ use tokio::time::sleep;
 
 /// Name of the Lease, in the operator's namespace.
 pub const NAME: &str = "node-fencing-operator";
-/// Candidates that have lost to each other do not meet again at the same moment: up to a fifth more of a pause, as in client-go
-/// (`JitterFactor` 1.2).
+/// Candidates that have lost to each other do not meet again at the same moment: up to a fifth more of a pause.
 const JITTER_MAX: f64 = 0.2;
-/// On the way out the Lease is given back within this time, or not at all: another replica takes it when its time is over.
+/// So many tries to renew have room in the time that a leader has for it, so that one answer that is lost does not cost the Lease.
+const TRIES: u32 = 4;
+/// The Lease is given back within twice this time (read, and written), or not at all: another replica takes it when its time is over.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// This replica as a candidate.
@@ -59,7 +60,10 @@ impl Elector {
                 return;
             }
             let holder = self.election.holder().map(str::to_owned);
-            if holder.is_some() && holder != told {
+            let is_other = holder
+                .as_deref()
+                .is_some_and(|it| it != self.election.own());
+            if is_other && holder != told {
                 let leader = holder.as_deref().unwrap_or_default();
                 tracing::info!(
                     lease = NAME,
@@ -76,9 +80,8 @@ impl Elector {
     /// Keeps the Lease until it is lost.
     pub async fn lost(&mut self) {
         while self.election.leads(self.clock.since_boot()) {
-            let left = self.left();
-            sleep(self.pause().min(left)).await;
-            // After a pause of the whole process the time may be over: then not even a renewal is tried.
+            sleep(self.election.times().retry.min(self.left())).await;
+            // The process may have stood still meanwhile, and its time be over: then not even a renewal is tried.
             if self.election.leads(self.clock.since_boot()) {
                 self.turn().await;
             }
@@ -100,26 +103,42 @@ impl Elector {
         );
     }
 
-    /// Gives the Lease back, so that nobody has to wait for its end.
+    /// Leaves the Lease to whoever else wants it, for as long as one lasts.
+    pub async fn let_others(&self) {
+        sleep(self.election.times().lease).await;
+    }
+
+    /// Gives the Lease back if it is ours, so that nobody has to wait for its end. It is read first: a write that was under way may have landed.
     pub async fn release(&mut self) {
-        if !self.election.leads(self.clock.since_boot()) {
-            return;
-        }
         self.election.step_down();
-        let spec = self.stored.as_ref().and_then(|lease| lease.spec.clone());
-        let now = MicroTime(self.clock.wall());
-        let spec = LeaseSpec {
-            holder_identity: Some(String::new()),
-            lease_duration_seconds: Some(1),
-            renew_time: Some(now),
-            ..spec.unwrap_or_default()
-        };
-        match self.write(spec, RELEASE_TIMEOUT).await {
-            Ok(_) => tracing::info!(lease = NAME, "gives the Lease back"),
+        match self.given_back().await {
+            Ok(true) => tracing::info!(
+                lease = NAME,
+                replica = self.election.own(),
+                "gives the Lease back"
+            ),
+            Ok(false) => {}
             Err(error) => {
                 tracing::warn!(lease = NAME, %error, "the Lease could not be given back: another replica waits until its time is over")
             }
         }
+    }
+
+    async fn given_back(&mut self) -> Result<bool, AskError> {
+        self.stored = ask_within(RELEASE_TIMEOUT, self.leases.get_opt(NAME)).await?;
+        let spec = self.stored.as_ref().and_then(|lease| lease.spec.clone());
+        let spec = spec.filter(|it| it.holder_identity.as_deref() == Some(self.election.own()));
+        let Some(spec) = spec else {
+            return Ok(false);
+        };
+        let vacant = LeaseSpec {
+            holder_identity: Some(String::new()),
+            lease_duration_seconds: Some(1),
+            renew_time: Some(MicroTime(self.clock.wall())),
+            ..spec
+        };
+        self.write(vacant, RELEASE_TIMEOUT).await?;
+        Ok(true)
     }
 
     /// One try: read unless it is ours, decide, write.
@@ -208,9 +227,10 @@ impl Elector {
         until.saturating_sub(self.clock.since_boot())
     }
 
+    /// How long one request may take.
     fn limit(&self) -> Duration {
         match self.election.until() {
-            Some(_) => self.left().min(REQUEST_TIMEOUT),
+            Some(_) => self.left().min(self.election.times().renew / TRIES),
             None => REQUEST_TIMEOUT,
         }
     }

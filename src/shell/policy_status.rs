@@ -12,7 +12,6 @@ use super::marks::{Marks, mark};
 use super::merge::status_patch;
 use super::metrics::PolicyRow;
 use super::probe::Prober;
-use super::stop::Stop;
 use super::undecodable::Undecodable;
 use crate::api::device::FenceDevice;
 use crate::api::policy::{NodeFencingPolicy, NodeFencingPolicyStatus};
@@ -73,9 +72,9 @@ impl PolicyStatuses {
         }
     }
 
-    /// Works until `changes` ends or `stop` is thrown. The caches must be filled. Only the replica that acts may run this.
-    pub async fn run(self: Arc<Self>, changes: mpsc::UnboundedReceiver<Change>, stop: Stop) {
-        stop.or(self.work(changes)).await;
+    /// Works until `changes` ends. The caches must be filled. Only the replica that leads may run this.
+    pub async fn run(self: Arc<Self>, changes: mpsc::UnboundedReceiver<Change>) {
+        self.work(changes).await;
     }
 
     /// What was assessed last. Quick.

@@ -1,7 +1,8 @@
 //! What a replica does while it leads, and what it keeps while it stands by.
 //!
-//! Standing by it watches, so that its caches are warm, and does nothing else. A term begins from nothing but those: what a loop remembers
-//! ends with it, as if the process had ended, and the next leader takes up what stands in the API server.
+//! Standing by it watches, so that its caches are warm, and does nothing else. What a loop remembers ends with the term, as if the process
+//! had ended, and the next leader takes up what stands in the API server. What stays never makes anybody bolder: the caches, the newest
+//! version of the cluster that was seen (S18), and how many logins were refused (F53).
 
 use super::brakes::Brakes;
 use super::cache::{Caches, Change};
@@ -22,12 +23,17 @@ use crate::args::Settings;
 use crate::clock::Clock;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use kube::ResourceExt;
+use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+/// Pause between two looks for a fence of one's own node.
+const OWN_FENCE_PERIOD: Duration = Duration::from_secs(1);
 /// A replica that stands by is alive if it comes round this often.
 const BEAT_PERIOD: Duration = Duration::from_secs(10);
 
@@ -43,7 +49,7 @@ pub struct Replica {
     own_node: Option<String>,
     /// To say again what is in the caches.
     changes: mpsc::UnboundedSender<Change>,
-    _watches: JoinSet<()>,
+    watches: JoinSet<()>,
 }
 
 impl Replica {
@@ -74,67 +80,106 @@ impl Replica {
             metrics,
             health,
             changes,
-            _watches: watches,
+            watches,
         };
         (replica, changed)
     }
 
     /// Stands by, leads, stands by again, until `stop`; then the Lease is given back.
     ///
-    /// Ends before only if the loops do, which they never should.
+    /// Ends before only if the loops or the watches do, which they never should.
     pub async fn run(
-        self,
+        mut self,
         mut changed: mpsc::UnboundedReceiver<Change>,
         mut elector: Elector,
         stop: Stop,
     ) {
+        let mut watches = std::mem::take(&mut self.watches);
+        tokio::select! {
+            biased;
+            () = stop.wait() => {}
+            ended = watches.join_next() => tracing::error!(?ended, "a watch has ended"),
+            () = self.terms(&mut changed, &mut elector) => {}
+        }
+        // Cut off in the middle of whatever was done: every step is safe to lose its process at.
+        elector.release().await;
+    }
+
+    /// One term after the other. Ends if the loops do.
+    async fn terms(&self, changed: &mut mpsc::UnboundedReceiver<Change>, elector: &mut Elector) {
         // Asked by one task only: of several that wait for one kube store, only the last is woken.
-        let Some(Ok(())) = stop.or(self.caches.ready()).await else {
+        if self.caches.ready().await.is_err() {
             return;
-        };
+        }
         self.health.open(Gate::Caches);
+        let mut left_for = BTreeSet::new();
         loop {
             self.shows(false, Snapshot::default);
-            let elected = async {
-                tokio::select! {
-                    () = elector.elected() => {}
-                    () = self.stand_by(&mut changed) => {}
-                }
-            };
-            if stop.or(elected).await.is_none() {
-                return;
+            tokio::select! {
+                () = elector.elected() => {}
+                never = self.stand_by(changed) => match never {},
             }
             self.caches.tell_all(&self.changes);
-            let term = async {
-                tokio::select! {
-                    // First: who leads no more does nothing more.
-                    biased;
-                    () = elector.lost() => true,
-                    () = self.lead(&mut changed, &stop) => false,
-                }
+            let fence = tokio::select! {
+                // First: who has found out that it leads no more does nothing more.
+                biased;
+                () = elector.lost() => continue,
+                fence = self.own_fence(&left_for) => fence,
+                () = self.lead(changed) => return,
             };
-            match stop.or(term).await {
-                Some(true) => {}
-                Some(false) => return,
-                // Cut off in the middle of whatever they do: every step is safe to lose its process at.
-                None => return elector.release().await,
+            tracing::warn!(
+                fence,
+                "this replica runs on the node that is to be fenced: another one has to do that"
+            );
+            left_for.insert(fence);
+            elector.release().await;
+            self.shows(false, Snapshot::default);
+            tokio::select! {
+                () = elector.let_others() => {}
+                never = self.stand_by(changed) => match never {},
             }
         }
     }
 
-    /// Changes are of no use before a term, which begins with all there is.
-    async fn stand_by(&self, changed: &mut mpsc::UnboundedReceiver<Change>) {
+    /// Waits for a fence of the node that this replica runs on, for which it has not made room yet: it cannot carry that out itself, and a
+    /// leader whose kubelet hangs would go on renewing its Lease.
+    async fn own_fence(&self, left_for: &BTreeSet<String>) -> String {
+        loop {
+            let fences = self.caches.fences().into_iter();
+            let mut own = fences.filter(|fence| {
+                !fence.is_ended() && Some(&fence.spec.node_name) == self.own_node.as_ref()
+            });
+            if let Some(fence) = own.find(|fence| !left_for.contains(&fence.name_any())) {
+                return fence.name_any();
+            }
+            sleep(OWN_FENCE_PERIOD).await;
+        }
+    }
+
+    /// Changes are of no use before a term, which begins with all there is: but for what they tell of the age of the cluster.
+    async fn stand_by(&self, changed: &mut mpsc::UnboundedReceiver<Change>) -> Infallible {
         loop {
             self.health.beat();
             tokio::select! {
-                change = changed.recv() => if change.is_none() { return },
+                Some(change) = changed.recv() => self.note_age(&change),
                 () = sleep(BEAT_PERIOD) => {}
             }
         }
     }
 
+    /// S18: a cluster that goes back while this replica stands by has gone back for its next term, too.
+    fn note_age(&self, change: &Change) {
+        if let Change::Node(name) = change
+            && let Some(node) = self.caches.node(name)
+        {
+            let version = node.metadata.resource_version.as_deref();
+            self.revision.saw(version);
+        }
+    }
+
     /// Runs the control loops. They end only by a mistake.
-    async fn lead(&self, changed: &mut mpsc::UnboundedReceiver<Change>, stop: &Stop) {
+    async fn lead(&self, changed: &mut mpsc::UnboundedReceiver<Change>) {
+        self.devices.forget_survey();
         let Clients { reads, writes } = self.clients.clone();
         let (wake, woken) = mpsc::unbounded_channel();
         let (caches, devices) = (self.caches.clone(), Arc::clone(&self.devices));
@@ -190,8 +235,8 @@ impl Replica {
             }
         });
         let peace = [
-            prober.run(of_devices, stop.clone()).boxed(),
-            policies.run(of_policies, stop.clone()).boxed(),
+            prober.run(of_devices).boxed(),
+            policies.run(of_policies).boxed(),
         ];
         let ways = Ways {
             changed,

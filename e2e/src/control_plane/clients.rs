@@ -103,8 +103,11 @@ impl ControlPlane {
             .status
             .context("the API server answered without a token")?
             .token;
+        // Of those that go another way, each has a file of its own.
+        let way = server.and_then(|url| url.rsplit_once(':'));
+        let way = way.map(|(_, port)| format!("-{port}")).unwrap_or_default();
         self.write_kubeconfig(
-            &format!("serviceaccount-{namespace}-{name}"),
+            &format!("serviceaccount-{namespace}-{name}{way}"),
             server,
             &Credentials::Token(&token),
         )

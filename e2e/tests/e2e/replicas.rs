@@ -7,10 +7,13 @@ use anyhow::{Context, Result, ensure};
 use e2e::eventually::eventually;
 use e2e::https::Line;
 use e2e::lab::{Kind, LIMIT, Lab};
+use e2e::machine::Ailment;
 use e2e::operator::{self, Operator};
 use e2e::point::{Held, Point};
+use e2e::proxy::Record;
 use e2e::taints;
 use kube::ResourceExt;
+use serde_json::json;
 
 use crate::scene::{POD, Scene};
 
@@ -86,8 +89,20 @@ async fn taken_over(point: Point, loss: Loss) -> Result<()> {
     finished_by_the_standby(&scene, point, late).await?;
 
     let writes = scene.lab.writes().await?.len();
+    let requests = scene.proxy.log().len();
     loss.heal(&scene).await?;
-    // It finds out that it leads no more before it does anything else.
+    // It is there again: it asks for the Lease, and is answered.
+    eventually("it looks at the Lease again", LIMIT, async || {
+        let log = scene.proxy.log();
+        let mut since = log.iter().skip(requests);
+        let is_lease = |record: &Record| {
+            record.upstream_status == Some(200)
+                && record.seen.path.ends_with("/leases/node-fencing-operator")
+        };
+        ensure!(since.any(is_lease), "not yet");
+        Ok(())
+    })
+    .await?;
     wait_leads(&scene.operator, false).await?;
     let history = scene.lab.history(&scene.node).await?;
     let set = taints::set(&history).len();
@@ -190,6 +205,10 @@ async fn a_leader_that_is_told_to_end_gives_its_lease_back() -> Result<()> {
     let told = Instant::now();
     first.stop(std::time::Duration::from_secs(5)).await?;
     wait_leads(&second, true).await?;
+    ensure!(
+        told.elapsed() < std::time::Duration::from_secs(15),
+        "it waited for the end of the lease"
+    );
     eprintln!(
         "a successor leads {:.1} s after SIGTERM",
         told.elapsed().as_secs_f64()
@@ -227,5 +246,29 @@ async fn a_lease_that_is_deleted_or_forged_is_taken_again() -> Result<()> {
         .kubectl_text(&[&["get"], &lease[..], &holder].concat())
         .await?;
     ensure!(holder == "operator", "{holder} has it");
+    lab.verdict().await
+}
+
+/// A leader cannot fence the node that it runs on, and one whose kubelet hangs would go on renewing its Lease: it makes room.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_whose_own_node_is_to_be_fenced_makes_room() -> Result<()> {
+    let lab = Lab::start(e2e::lab::Setup::new("own-node", 2)).await?;
+    let node = lab.rig(1).machine.name();
+    let first = lab.operator_with(operator::Options {
+        node_name: node.to_owned(),
+        ..operator::Options::default()
+    });
+    let first = first.await?;
+    lab.wait_protected().await?;
+    lab.policy("PowerOff", json!({})).await?;
+    let second = standby(&lab).await?;
+    wait_leads(&first, true).await?;
+    lab.rig(1).machine.ail(Ailment {
+        kubelet_hung: true,
+        ..Ailment::default()
+    });
+    wait_leads(&second, true).await?;
+    lab.wait_stage(node, "Recovered").await?;
+    ensure!(!first.leads().await? && second.leads().await?);
     lab.verdict().await
 }

@@ -72,19 +72,26 @@ fn has_booted(s: &Settings, m: &Memory, node: &NodeView) -> bool {
 /// S22: life after an off command means a device that lies or is wired to another machine, or one that is about to turn off a node that
 /// has come back. Somebody is called, and the end of the incident does not send them away.
 pub(super) fn accuse(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) {
-    let accused = after_off(s, m, node, t);
-    if !accused.is_empty() {
-        m.accused = accused;
+    if let Some(accused) = after_off(s, m, node, t) {
+        m.accused = Some(accused);
         m.alarm = Some(CONTRADICTION);
     }
 }
 
+/// The words of an end, and who is accused beside them.
+pub(super) fn with_accused(m: &Memory, words: String) -> String {
+    match &m.accused {
+        Some(accused) => format!("{words}, {accused}"),
+        None => words,
+    }
+}
+
 /// Which commands may still turn off a machine that has come back, in words. Who has booted anew after its device was seen to be off
-/// was turned on by somebody. Empty: nothing of the kind.
-fn after_off(s: &Settings, m: &Memory, node: &NodeView, t: &Moment) -> String {
+/// was turned on by somebody.
+fn after_off(s: &Settings, m: &Memory, node: &NodeView, t: &Moment) -> Option<String> {
     let has_booted = has_booted(s, m, node);
     if node.ready() != Ready::True && !has_booted {
-        return String::new();
+        return None;
     }
     let results = m.attempt.iter().flat_map(|attempt| &attempt.results);
     let accepted = results.filter(|(_, result)| {
@@ -93,12 +100,12 @@ fn after_off(s: &Settings, m: &Memory, node: &NodeView, t: &Moment) -> String {
     let devices: Vec<&str> = accepted.map(|(device, _)| device.as_str()).collect();
     let may_land = m.unresolved_until.is_some_and(|until| t.now < until);
     match devices.as_slice() {
-        [] if may_land => ", although an off command to its machine may still land late (`status.attempts`): it may go down once more; if it does, power it on again".to_owned(),
-        [] => String::new(),
-        devices => format!(
-            ", although FenceDevice {} accepted an off command: it may still go down; if it does not, check the device's wiring and its identity",
+        [] if may_land => Some("although an off command to its machine may still land late (`status.attempts`): it may go down once more; if it does, power it on again".to_owned()),
+        [] => None,
+        devices => Some(format!(
+            "although FenceDevice {} accepted an off command: it may still go down; if it does not, check the device's wiring and its identity",
             devices.join(", ")
-        ),
+        )),
     }
 }
 
@@ -111,7 +118,7 @@ pub(super) fn abort(
     words: String,
 ) -> Decision {
     m.ending = Some((stage, words.clone()));
-    let words = format!("{words}{}", m.accused);
+    let words = with_accused(m, words);
     if m.commanding() {
         let words = format!("{words}; waits for the device before the claim goes");
         return still_accused(m, wait(busy_stage(m), words));
@@ -196,7 +203,7 @@ mod tests {
                 now: Duration::from_secs(1),
                 nonce: String::new(),
             };
-            !after_off(&fixtures::settings(), &m, &node, &moment).is_empty()
+            after_off(&fixtures::settings(), &m, &node, &moment).is_some()
         };
         assert!(!accused(OffResult::Accepted, "Unknown", "boot-1"));
         assert!(accused(OffResult::Accepted, "True", "boot-1"));

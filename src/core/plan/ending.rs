@@ -7,7 +7,7 @@ use super::super::incident::{Approval, Decision, Memory, Settings};
 use super::super::observed::{NodeView, QUARANTINE, Ready};
 use super::super::release::booted_anew;
 use super::super::stage::Stage;
-use super::abort::{accuse, still_accused};
+use super::abort::{accuse, still_accused, with_accused};
 use super::{Moment, close};
 
 /// The end of the incident, if nothing is left to do.
@@ -18,7 +18,7 @@ pub(super) fn ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -
     if is_new && !m.tainted && !s.record.tainted {
         accuse(s, m, node, t);
     }
-    let words = format!("{words}{}", m.accused);
+    let words = with_accused(m, words);
     Some(still_accused(m, close(stage, words)))
 }
 

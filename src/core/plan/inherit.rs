@@ -14,9 +14,8 @@ pub(super) fn read_record(settings: &Settings, memory: &mut Memory, now: Duratio
     }
     memory.record_read = true;
     memory.is_due = settings.record.due;
-    memory
-        .word_refuted
-        .clone_from(&settings.record.word_refuted);
+    let refuted = &settings.record.word_refuted;
+    memory.word_refuted = memory.word_refuted.take().or_else(|| refuted.clone());
     if settings.record.contradictions.len() > memory.contradictions.len() {
         memory
             .contradictions

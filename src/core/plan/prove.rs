@@ -154,9 +154,10 @@ fn contradiction(
     t: &Moment,
 ) -> Decision {
     let kept = match s.mode {
-        // Whoever lies is not commanded there at all.
+        // No device has lied.
         _ if level.is_manual() => 0,
         FenceMode::PowerOff => CONTRADICTIONS_KEPT,
+        // Nothing is commanded there: all that follows is that readings take longer.
         _ => 1,
     };
     if m.contradictions.len() < kept {

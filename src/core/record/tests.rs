@@ -295,7 +295,7 @@ fn what_counts_for_good_is_told_to_every_process() {
         (&both, &word),
         (&twice, &both),
     ] {
-        assert!(warns_more(more, than), "{more:?} than {than:?}");
+        assert!(has_new_findings(more, than), "{more:?} than {than:?}");
     }
     for (same, than) in [
         (&nothing, &word),
@@ -303,7 +303,7 @@ fn what_counts_for_good_is_told_to_every_process() {
         (&word, &both),
         (&once, &twice),
     ] {
-        assert!(!warns_more(same, than), "{same:?} than {than:?}");
+        assert!(!has_new_findings(same, than), "{same:?} than {than:?}");
     }
     let mut own = word;
     adopt_attempts(&mut own, twice, None);
@@ -312,6 +312,6 @@ fn what_counts_for_good_is_told_to_every_process() {
     assert_eq!(record.contradictions, ["it lies", "again"]);
 
     // It stays what was said first.
-    warn(&mut own, &saw(Some("no"), &["no", "no"]));
+    merge_findings(&mut own, &saw(Some("no"), &["no", "no"]));
     assert_eq!(read(&own, Timestamp::UNIX_EPOCH), record);
 }

@@ -170,7 +170,7 @@ impl Round<'_> {
         // While the policy's wait lasts nothing happens that is worth a write.
         let since = since.max(self.incident.moments.not_before);
         let old_enough = now.saturating_sub(since) >= STAGE_WRITE_AFTER;
-        if (old_enough || self.is_urgent()) && self.worth_writing() {
+        if old_enough && self.worth_writing() {
             let reply = self.write_status().await;
             if reply != Reply::Done {
                 // The record only: it is written again with the next look.
@@ -194,7 +194,7 @@ impl Round<'_> {
 
     /// What a successor of this process would have to know at once.
     fn is_urgent(&self) -> bool {
-        record::warns_more(&self.incident.status, &self.incident.stored.status)
+        record::has_new_findings(&self.incident.status, &self.incident.stored.status)
     }
 
     /// Words that only count up are not worth a write.

@@ -144,13 +144,13 @@ impl Round<'_> {
     async fn hand_on(&self, live: &NodeFence) -> Option<Next> {
         let stored = live.status.clone().unwrap_or_default();
         let mut warned = stored.clone();
-        record::warn(&mut warned, &self.incident.status);
+        record::merge_findings(&mut warned, &self.incident.status);
         let version = live.metadata.resource_version.as_deref();
         let changes = status_patch(version, Some(&stored), &warned).filter(|_| !live.is_ended())?;
         let written = act::patch_status(self.context, &live.name_any(), &changes).await;
-        written
-            .is_err()
-            .then_some(Next::Wait(Duration::from_secs(1)))
+        let reply = written.err()?;
+        tracing::warn!(fence = %live.name_any(), ?reply, "what this process has found could not be handed on; tries again");
+        Some(Next::Wait(Duration::from_secs(1)))
     }
 
     /// Does the record name a command that this process knows nothing of, or refuse a human's word or a device that it would believe?
@@ -161,7 +161,7 @@ impl Round<'_> {
         let is_sent = attempts.any(|attempt| {
             attempt.id.as_ref() != own && !known.attempts.iter().any(|it| it.id == attempt.id)
         });
-        is_sent || record::warns_more(live, known)
+        is_sent || record::has_new_findings(live, known)
     }
 
     /// Takes the record as it is, with what another process has sent. Under one taint that both see to, nobody begins anew with every off
@@ -169,12 +169,12 @@ impl Round<'_> {
     fn adopt(&mut self, live: NodeFence) -> bool {
         let status = live.status.clone().unwrap_or_default();
         let is_news = self.is_news(&status);
-        if is_news {
-            self.incident.record = record::read(&status, clock::wall());
-            self.incident.memory.record_read = false;
-        }
         let own = self.incident.memory.attempt.as_ref();
         record::adopt_attempts(&mut self.incident.status, status, own);
+        if is_news {
+            self.incident.record = record::read(&self.incident.status, clock::wall());
+            self.incident.memory.record_read = false;
+        }
         self.incident.stored = Stored::from(live);
         is_news
     }

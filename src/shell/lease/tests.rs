@@ -11,6 +11,8 @@ use tokio::time::timeout;
 struct Store {
     lease: Option<Value>,
     version: u64,
+    /// Everybody who had it, one after the other; empty: nobody.
+    holders: Vec<String>,
     /// Nothing is done.
     is_down: bool,
     /// So many writes are done, and their answers lost.
@@ -38,6 +40,8 @@ impl Store {
         lease["metadata"]["resourceVersion"] = json!(self.version.to_string());
         lease["metadata"]["uid"] = json!("uid-1");
         self.lease = Some(lease.clone());
+        self.holders.push(self.holder().to_owned());
+        self.holders.dedup();
         if self.answers_lost > 0 {
             self.answers_lost -= 1;
             return failure(500, "the answer was lost");
@@ -100,10 +104,26 @@ async fn of_two_candidates_one_is_elected_and_the_other_follows_its_release() {
     a.release().await;
     in_time(following).await.expect("`b`");
     let store = store.lock().expect("lock");
-    assert_eq!(store.holder(), "b");
+    assert_eq!(store.holders, ["a", "", "b"]);
     let spec = &store.lease.as_ref().expect("a Lease")["spec"];
     assert_eq!(spec["leaseTransitions"], 1);
     assert_eq!(spec["leaseDurationSeconds"], 3);
+}
+
+/// L8: also where its last renewal has landed without an answer, or the last look has failed; and never another one's.
+#[tokio::test]
+async fn only_its_holder_gives_it_back_whatever_it_knows_of_it() {
+    let (fake, store) = server().await;
+    let (mut a, mut b) = (candidate(&fake, "a"), candidate(&fake, "b"));
+    in_time(a.elected()).await;
+    b.release().await;
+    assert_eq!(store.lock().expect("lock").holder(), "a");
+    store.lock().expect("lock").version += 1;
+    let version = json!(store.lock().expect("lock").version.to_string());
+    store.lock().expect("lock").lease.as_mut().expect("a Lease")["metadata"]["resourceVersion"] =
+        version;
+    a.release().await;
+    assert_eq!(store.lock().expect("lock").holder(), "");
 }
 
 /// L4, and the way of whoever is killed.

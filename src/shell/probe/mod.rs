@@ -18,7 +18,6 @@ use super::cache::Caches;
 use super::devices::{Devices, Freshness};
 use super::events::Events;
 use super::metrics::{DeviceRow, Metrics};
-use super::stop::Stop;
 use crate::api::conditions::{self, ConditionStatus, IDENTITY_VERIFIED, REACHABLE};
 use crate::api::device::{FenceDevice, PROBE_REQUESTED_AT};
 use crate::clock::Clock;
@@ -91,14 +90,9 @@ impl Prober {
         }
     }
 
-    /// Probes until `changes` ends or `stop` is thrown. The caches must be filled. Only the replica that acts may run this.
-    pub async fn run(
-        self: Arc<Self>,
-        changes: mpsc::UnboundedReceiver<super::cache::Change>,
-        stop: Stop,
-    ) {
-        let task = task::Task::new(Arc::clone(&self));
-        stop.or(task.run(changes)).await;
+    /// Probes until `changes` ends. The caches must be filled. Only the replica that leads may run this.
+    pub async fn run(self: Arc<Self>, changes: mpsc::UnboundedReceiver<super::cache::Change>) {
+        task::Task::new(Arc::clone(&self)).run(changes).await;
     }
 
     /// How ready this process has found the device (its name) to be for the node; none: not looked at yet.

@@ -260,7 +260,7 @@ impl World {
             Some((Stage::AwaitingApproval, since)) => self.now - since,
             _ => Duration::ZERO,
         };
-        record::for_good(&mut self.status, &self.memory);
+        record::note_findings(&mut self.status, &self.memory);
         self.memory = Memory::default();
         self.pending = None;
         let before = self.settings.record.approval_waited;
