@@ -141,6 +141,7 @@ pub fn shorten(names: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::fixtures::pod;
 
     fn toleration(
         key: &str,
@@ -202,5 +203,32 @@ mod tests {
         assert!(!toleration("", "Exists", "", "NoExecute", Some(300)));
         assert!(!toleration(OUT_OF_SERVICE, "Lt", "5", "", None));
         assert!(!toleration("", "Exists", "value", "", None));
+    }
+
+    /// S2: a pod of the list may have been given a toleration while it was waited for, and a time limit for that since.
+    #[test]
+    fn a_pod_that_can_start_counts_though_it_was_known() {
+        let deleted = pod("db-0");
+        let runs = PodView {
+            deleting: false,
+            ..pod("db-0")
+        };
+        let tolerates = PodView {
+            tolerates_out_of_service: true,
+            ..runs.clone()
+        };
+        // The pod now, and whether it counts: if the list had it, and if it did not.
+        let table = [
+            (runs, true, true),
+            (deleted, false, true),
+            (tolerates, false, false),
+        ];
+        for (pod, known, unknown) in table {
+            let listed = BTreeSet::from([pod.uid.clone()]);
+            let pods = [pod];
+            let counts = |listed| newcomers(&pods, Some(listed)).count() == 1;
+            assert_eq!(counts(&listed), known, "{pods:?}");
+            assert_eq!(counts(&BTreeSet::new()), unknown, "{pods:?}");
+        }
     }
 }

@@ -201,3 +201,34 @@ fn an_early_incident_claims_when_the_wait_is_over_whatever_the_clocks_say() {
     trigger.due_time = at(999_999);
     assert_eq!(not_before(&trigger, now(100, 1000)).as_secs(), 100);
 }
+
+/// L1: the policy waits for one outage to last, not for two that follow each other.
+#[test]
+fn a_condition_that_broke_and_came_back_has_not_held() {
+    let (began, later) = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z");
+    // Its status, since when, and whether it has held: if the incident knows since when, and if it does not.
+    let table = [
+        ("Unknown", began, true, true),
+        ("Unknown", "2026-01-01T01:00:00+01:00", true, true),
+        ("Unknown", later, false, true),
+        ("Unknown", "", false, true),
+        ("False", began, false, false),
+    ];
+    for (status, transition, dated, undated) in table {
+        let mut node = node("u1", "b1");
+        node.conditions[0].status = status.to_owned();
+        node.conditions[0].transition = transition.to_owned();
+        for (since, holds) in [(began.parse().ok(), dated), (None, undated)] {
+            let condition = HeldCondition {
+                type_: "Ready".to_owned(),
+                status: "Unknown".to_owned(),
+                since,
+            };
+            assert_eq!(
+                condition.holds(&node),
+                holds,
+                "{status} {transition} {since:?}"
+            );
+        }
+    }
+}

@@ -190,8 +190,20 @@ fn a_claim_that_is_forgotten_takes_everything_with_it_that_was_learned_under_it(
         evicted: true,
         dropping: true,
         readings: Some(Vec::new()),
+        others: off_readings(),
+        kubelet_answered: true,
+        pods: Some(vec![pod("db-0")]),
+        relist: true,
+        devices_claimed: BTreeMap::from([("level".to_owned(), Vec::new())]),
+        sights: vec![Sight {
+            device: "bmc".to_owned(),
+            reading: Err("no answer".to_owned()),
+        }],
+        polls: 1,
         ..memory()
     };
+    memory.quiesce.note_list(&[pod("db-0")]);
+    memory.quiesce.listed_before = Some(vec![pod("db-0")]);
     memory.begin(true);
     learn(&settings(), &mut memory, Asked::DropClaim, Reply::Done, NOW);
     let expected = Memory {
