@@ -81,6 +81,7 @@ pub(super) fn step(
     }
     forget_other_devices(m, &level, t.now + s.late_effect);
     if let Some(words) = lost_device(m, &level) {
+        let words = format!("{words}, or release this NodeFence");
         return try_again(s, m, words, t);
     }
     if s.mode == FenceMode::PowerOff

@@ -150,7 +150,7 @@ pub(super) fn lost_device(m: &Memory, level: &Level) -> Option<String> {
     let lost = claimed.iter().find(|name| !is_there(name));
     lost.filter(|_| level.require == Require::All).map(|name| {
         format!(
-            "FenceDevice {name} of level {} served the node when it was claimed and no longer does; bring it back, or release this NodeFence",
+            "FenceDevice {name} of level {} served the node when it was claimed and no longer does; bring it back",
             level.name
         )
     })

@@ -229,7 +229,7 @@ fn off_now(s: &Settings, m: &Memory, level: Option<&Level>, t: &Moment) -> Resul
     let level = level
         .ok_or("no FenceDevice serves the node any more: whether it is still off cannot be read")?;
     if let Some(words) = lost_device(m, level) {
-        return Err(words);
+        return Err(format!("{words}, or boot the machine anew"));
     }
     if let Some((device, reading)) = has_power(s, m) {
         return Err(format!("FenceDevice {} {}", device.name, reads(reading)));

@@ -318,3 +318,31 @@ fn a_reading_from_before_everything_had_detached_or_from_long_ago_is_none_of_the
         assert_eq!(off.is_ok(), counts, "{drained}, {asked}: {off:?}");
     }
 }
+
+/// S4: a device that cannot tell, or tells of a fault, speaks neither for the machine's power nor for a release.
+#[test]
+fn a_release_needs_a_device_that_reads_exactly_off() {
+    let s = settings(FenceMode::ConfirmOnly);
+    let fault = || vec!["power supply failed".to_owned()];
+    for (state, faults, is_off) in [
+        (PowerState::Off, Vec::new(), true),
+        (PowerState::Off, fault(), false),
+        (PowerState::Unknown, Vec::new(), false),
+        (PowerState::Transitional, Vec::new(), false),
+        (PowerState::On, Vec::new(), false),
+    ] {
+        let mut said = sight(state, 99);
+        if let Ok(reading) = &mut said.reading {
+            reading.faults = faults.clone();
+        }
+        let m = Memory {
+            tainted: true,
+            sights: vec![said],
+            looked_at: Duration::from_secs(99),
+            drained: Some(Duration::from_secs(98)),
+            ..Memory::default()
+        };
+        let off = off_now(&s, &m, s.levels.first(), &moment(100));
+        assert_eq!(off.is_ok(), is_off, "{state:?} {faults:?}: {off:?}");
+    }
+}
