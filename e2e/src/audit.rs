@@ -113,6 +113,11 @@ impl Request {
         !is_read && !is_review && !self.uri.contains("dryRun=")
     }
 
+    /// True of the event that ends a request: a watch has a `ResponseStarted` as well, a panic of the API server a `Panic`.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.stage == "ResponseComplete"
+    }
+
     /// True if the API server did it.
     pub fn succeeded(&self) -> bool {
         (200..300).contains(&self.response_status.code)
@@ -202,8 +207,7 @@ impl AuditLog {
             let Ok(request) = serde_json::from_str::<Request>(&line) else {
                 continue;
             };
-            // A watch has a `ResponseStarted` as well; a panic of the API server has `Panic`.
-            if request.stage == "ResponseComplete" && filter(&request) {
+            if request.is_complete() && filter(&request) {
                 found.push(request);
             }
         }
@@ -229,9 +233,21 @@ impl AuditLog {
         bail!("the audit log {} stands still", self.path.display())
     }
 
+    /// Where what is of this use begins, in bytes.
+    pub(crate) fn begin(&self) -> u64 {
+        self.begin
+    }
+
     /// How long it is now.
     pub(crate) fn end(&self) -> Result<u64> {
         Ok(self.open()?.metadata()?.len())
+    }
+
+    /// Where its last whole line ends, in bytes from the beginning of the file.
+    pub(crate) fn end_of_lines(&self) -> Result<u64> {
+        let text = std::fs::read(&self.path)?;
+        let end = text.iter().rposition(|byte| *byte == b'\n');
+        Ok(u64::try_from(end.map_or(0, |end| end + 1))?)
     }
 
     fn open(&self) -> Result<File> {

@@ -17,6 +17,7 @@ mod fetch;
 pub mod https;
 pub mod ipmi;
 pub mod ipmi_peers;
+pub mod judge;
 pub mod lab;
 pub mod machine;
 pub mod moment;

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 
 /// One instant, by the wall clock and by `CLOCK_MONOTONIC`. Ordered by the latter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Moment {
     /// Nanoseconds of `CLOCK_MONOTONIC`; the same for every process of the machine.
     pub monotonic_ns: u64,

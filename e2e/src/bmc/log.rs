@@ -1,6 +1,9 @@
 //! What a BMC was asked, in order and with times: the oracle for what the operator really sent.
 
-use crate::moment::Moment;
+use crate::{
+    judge::devices::{Exchange, What},
+    moment::Moment,
+};
 
 /// Whether a request carried credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +35,10 @@ pub struct Entry {
     pub headers: SentHeaders,
     /// The status it was answered with; `None` if it was not answered (yet).
     pub status: Option<u16>,
+    /// When it was answered.
+    pub answered: Option<Moment>,
+    /// The `PowerState` of its machine that it was told, if it asked for it and was told it unspoilt.
+    pub told: Option<String>,
     /// Was it a reset that the BMC accepted? (Whether it then took effect is the machine's to say.)
     pub accepted: bool,
 }
@@ -74,4 +81,24 @@ pub(super) fn power_commands(entries: Vec<Entry>) -> Vec<PowerCommand> {
         })
     };
     entries.into_iter().filter_map(command).collect()
+}
+
+/// What the judge of a run wants of the requests: readings that were told, and commands.
+pub(super) fn exchanges(entries: Vec<Entry>) -> Vec<Exchange> {
+    let exchange = |entry: Entry| {
+        let what = match (entry.reset_type, entry.told) {
+            (Some(name), _) => What::Command {
+                is_hard_off: name == "ForceOff",
+                name,
+            },
+            (None, Some(told)) => What::Reading { told },
+            (None, None) => return None,
+        };
+        Some(Exchange {
+            asked: entry.at,
+            answered: entry.answered,
+            what,
+        })
+    };
+    entries.into_iter().filter_map(exchange).collect()
 }

@@ -49,6 +49,7 @@ pub use crate::{
 };
 use crate::{
     https::{Leaf, Server, hold},
+    judge::devices::Recorder,
     machine::Power,
 };
 
@@ -216,6 +217,12 @@ impl Bmc {
     /// Every request that it has received, in order.
     pub fn log(&self) -> Vec<Entry> {
         self.service.log.entries()
+    }
+
+    /// What it told of its machine's power and what it was commanded, up to whenever this is asked, also after its end.
+    pub fn recorder(&self) -> Recorder {
+        let service = self.service.clone();
+        Box::new(move || log::exchanges(service.log.entries()))
     }
 
     /// Every reset that it has received, in order, refused ones included.

@@ -16,7 +16,7 @@ use http::{
     header::{ACCEPT, ALLOW, AUTHORIZATION, IF_MATCH, WWW_AUTHENTICATE},
 };
 use rustls::ServerConfig;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     Credentials, Plug,
@@ -119,12 +119,17 @@ impl Service {
         };
 
         self.pass_hold(&asked, Stage::Answer).await?;
-        let response = match reply {
-            None => answer.into_response(),
-            Some(reply) => nonsense::replace(&reply.what, answer)?,
+        let (response, told) = match reply {
+            None => {
+                let told = power_state(&asked, &answer);
+                (answer.into_response(), told)
+            }
+            Some(reply) => (nonsense::replace(&reply.what, answer)?, None),
         };
         self.log.amend(asked.index, |entry| {
-            entry.status = Some(response.status().as_u16())
+            entry.status = Some(response.status().as_u16());
+            entry.answered = Some(Moment::now());
+            entry.told = told;
         });
         Ok(response)
     }
@@ -166,6 +171,8 @@ impl Service {
             reset_type: asked.reset_type(),
             headers: asked.headers.clone(),
             status: None,
+            answered: None,
+            told: None,
             accepted: false,
         });
         asked
@@ -357,4 +364,16 @@ impl Service {
             }
         }
     }
+}
+
+/// The power of the BMC's own machine, if this is what the answer tells.
+fn power_state(asked: &Asked, answer: &Answer) -> Option<String> {
+    if answer.status != 200 || asked.path != model::system_path(model::OWN_SYSTEM) {
+        return None;
+    }
+    let system: Value = serde_json::from_str(&answer.text).ok()?;
+    Some(match &system["PowerState"] {
+        Value::String(state) => state.clone(),
+        other => other.to_string(),
+    })
 }

@@ -9,10 +9,15 @@ use super::{
     login,
     message::{CHASSIS, Request},
 };
-use crate::moment::Moment;
+use crate::{
+    judge::devices::{Exchange, What},
+    moment::Moment,
+};
 
 /// Chassis Control.
 pub(super) const CHASSIS_CONTROL: u8 = 0x02;
+/// Get Chassis Status.
+pub(super) const CHASSIS_STATUS: u8 = 0x01;
 
 /// One datagram that arrived.
 #[derive(Debug, Clone)]
@@ -27,6 +32,10 @@ pub struct Entry {
     pub asked: Asked,
     /// How it was answered; `None` if it was not answered (yet).
     pub outcome: Option<Outcome>,
+    /// When it was answered.
+    pub answered: Option<Moment>,
+    /// Whether it was told that the machine is on, if it asked for the Chassis Status and was told it unspoilt.
+    pub told_on: Option<bool>,
     /// Was it a power command that the BMC accepted? (Whether it then took effect is the machine's to say.)
     pub accepted: bool,
 }
@@ -159,6 +168,28 @@ pub(super) fn power_commands(entries: Vec<Entry>) -> Vec<PowerCommand> {
         })
     };
     entries.into_iter().filter_map(command).collect()
+}
+
+/// What the judge of a run wants of the requests: readings that were told, and commands.
+pub(super) fn exchanges(entries: Vec<Entry>) -> Vec<Exchange> {
+    let exchange = |entry: Entry| {
+        let what = match (entry.power_command(), entry.told_on) {
+            (Some(control), _) => What::Command {
+                is_hard_off: control == 0,
+                name: format!("Chassis Control {control}"),
+            },
+            (None, Some(on)) => What::Reading {
+                told: if on { "On" } else { "Off" }.to_owned(),
+            },
+            (None, None) => return None,
+        };
+        Some(Exchange {
+            asked: entry.at,
+            answered: entry.answered,
+            what,
+        })
+    };
+    entries.into_iter().filter_map(exchange).collect()
 }
 
 /// A session, from its opening to its end.

@@ -61,7 +61,7 @@ pub use crate::{
     actuator::Effect,
     https::{Hold, Line},
 };
-use crate::{bmc::Credentials, https::hold, machine::Power};
+use crate::{bmc::Credentials, https::hold, judge::devices::Recorder, machine::Power};
 
 /// The port of RMCP.
 const PORT: u16 = 623;
@@ -216,6 +216,12 @@ impl IpmiBmc {
     /// Every datagram that it has received, in order.
     pub fn log(&self) -> Vec<Entry> {
         self.service.log.entries()
+    }
+
+    /// What it told of its machine's power and what it was commanded, up to whenever this is asked, also after its end.
+    pub fn recorder(&self) -> Recorder {
+        let service = self.service.clone();
+        Box::new(move || log::exchanges(service.log.entries()))
     }
 
     /// Every power command that it has received, in order, refused ones included.

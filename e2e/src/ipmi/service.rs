@@ -15,9 +15,9 @@ use super::{
     Settings,
     answer::{Answer, Way},
     faults::{IpmiFaults, Nonsense, Reply, Which},
-    log::{Asked, End, Entry, Session},
+    log::{Asked, CHASSIS_STATUS, End, Entry, Session},
     login,
-    message::Request,
+    message::{CHASSIS, Request},
     session::{Sessions, Standing, Terms},
     wire::{Packet, payload},
 };
@@ -116,7 +116,12 @@ impl Service {
         self.pass_hold(index, Stage::Answer).await?;
         let answer = answer?;
         let outcome = answer.outcome();
-        self.log.amend(index, |entry| entry.outcome = Some(outcome));
+        let told_on = reply.is_none().then(|| power(&heard, &answer)).flatten();
+        self.log.amend(index, |entry| {
+            entry.outcome = Some(outcome);
+            entry.answered = Some(Moment::now());
+            entry.told_on = told_on;
+        });
         Some(answer.encode(what))
     }
 
@@ -135,6 +140,8 @@ impl Service {
             session,
             asked,
             outcome: None,
+            answered: None,
+            told_on: None,
             accepted: false,
         });
         Some((heard.ok()?, index))
@@ -262,5 +269,19 @@ impl Service {
             Passage::Go => Some(()),
             Passage::Discard => None,
         }
+    }
+}
+
+/// Whether the machine is on, if this is what the answer tells.
+fn power(heard: &Heard, answer: &Answer) -> Option<bool> {
+    let asks = matches!(
+        heard,
+        Heard::Message(request, ..) if (request.net_fn, request.command) == (CHASSIS, CHASSIS_STATUS)
+    );
+    match answer {
+        Answer::Message(response, _) if asks && response.code == 0 => {
+            response.data.first().map(|state| state & 1 == 1)
+        }
+        _ => None,
     }
 }

@@ -33,6 +33,7 @@ impl Lab {
         )
         .await?;
         self.device(rig, redfish(&sushy.url())).await?;
+        self.devices.has_no_log(rig.machine.name());
         Ok(sushy)
     }
 
@@ -43,6 +44,7 @@ impl Lab {
         let settings = Settings::with_suite(suite);
         let bmc = IpmiBmc::start(rig.bmc.address().ip(), power(rig), settings)?;
         self.device(rig, ipmi(bmc.address(), suite)).await?;
+        self.devices.log(rig.machine.name(), bmc.recorder());
         Ok(bmc)
     }
 
@@ -60,6 +62,7 @@ impl Lab {
         )
         .await?;
         self.device(rig, ipmi(peer.address(), Suite::Three)).await?;
+        self.devices.has_no_log(rig.machine.name());
         Ok(peer)
     }
 }

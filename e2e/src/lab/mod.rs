@@ -11,6 +11,7 @@ mod bmcs;
 mod objects;
 mod outlets;
 mod read;
+mod records;
 mod verdict;
 mod wait;
 
@@ -126,6 +127,8 @@ pub struct Lab {
     pub control_plane: Lent,
     shares_control_plane: bool,
     ca: BmcCa,
+    /// The logs of the devices.
+    devices: records::Devices,
 }
 
 /// Each lab of a process has BMC addresses of its own.
@@ -179,6 +182,7 @@ impl Lab {
             control_plane,
             shares_control_plane: setup.shares_control_plane,
             ca,
+            devices: records::Devices::default(),
         };
         for rig in &this.rigs {
             wait_node_ready(client.clone(), rig.machine.name(), "True", LIMIT).await?;
@@ -186,6 +190,7 @@ impl Lab {
         this.credentials().await?;
         for rig in &this.rigs {
             this.device(rig, objects::redfish(&rig.bmc.url())).await?;
+            this.devices.log(rig.machine.name(), rig.bmc.recorder());
         }
         Ok(this)
     }

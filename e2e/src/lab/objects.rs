@@ -81,7 +81,7 @@ impl Lab {
 
     /// Applies the FenceDevice of a machine, with this driver in place of any other.
     pub(super) async fn device(&self, rig: &Rig, driver: Value) -> Result<()> {
-        let name = format!("{}-bmc", rig.machine.name());
+        let name = device_of(rig.machine.name());
         let mut spec = json!({
             "nodeName": rig.machine.name(),
             "credentialsRef": {"name": SECRET},
@@ -90,6 +90,11 @@ impl Lab {
         merge(&mut spec, &driver);
         self.apply("FenceDevice", &name, spec).await.map(drop)
     }
+}
+
+/// The FenceDevice of a node's BMC.
+pub(super) fn device_of(node: &str) -> String {
+    format!("{node}-bmc")
 }
 
 /// The part of a FenceDevice that names a Redfish BMC with a certificate of the lab's authority.

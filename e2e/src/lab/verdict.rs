@@ -44,6 +44,7 @@ impl Lab {
         }
         let nodes = self.control_plane.audit().writes_to("nodes")?;
         taints::check(&taints::histories(&nodes))?;
+        self.judged().await?.ensure_good()?;
         if self.shares_control_plane {
             self.control_plane.give_back_at_end();
         }

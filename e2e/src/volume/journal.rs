@@ -8,12 +8,14 @@ use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
+use serde::{Deserialize, Serialize};
 
 use crate::csi::{Array, Event, EventKind};
 use crate::moment::Moment;
 
 /// Something that happened to a volume or to a machine.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "what")]
 pub enum Happening {
     /// The storage gave `volume` (its CSI handle) to `node`.
     Attached {

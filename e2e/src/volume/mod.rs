@@ -106,7 +106,7 @@ impl Volumes {
 }
 
 /// The file in a volume's folder.
-const WRITES: &str = "writes.log";
+pub(crate) const WRITES: &str = "writes.log";
 
 /// One line of a volume: who wrote it, and when.
 ///

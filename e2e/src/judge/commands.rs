@@ -1,0 +1,129 @@
+//! What the operator sent to fence devices (S11), as the devices have it.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::devices::{Entry, Exchange, What};
+use super::replay::{Replay, State, fence_of, told_by_device};
+use super::rules::{COMMAND_CLAIMED, HARD_OFF, INTENT};
+use super::run::Line;
+use super::{Judgement, Rule};
+
+/// How long a command may be on its way. The claim is read right before it is sent, and whoever removes the claim then does not call it
+/// back. A connection that has to be made anew under load takes no longer.
+const ON_ITS_WAY: SignedDuration = SignedDuration::from_secs(5);
+
+pub(super) fn check(replay: &Replay, judgement: &mut Judgement) {
+    for line in &replay.run.devices {
+        let Entry::Of {
+            device,
+            node,
+            exchange,
+        } = &line.what
+        else {
+            continue;
+        };
+        let What::Command { is_hard_off, .. } = &exchange.what else {
+            continue;
+        };
+        // What must have come before a later one may not be recorded.
+        if exchange.asked.wall > replay.run.until {
+            continue;
+        }
+        let command = Command {
+            line,
+            device,
+            node,
+            exchange,
+        };
+        if !is_hard_off {
+            command.broken(judgement, &HARD_OFF, "it is no hard off".to_owned());
+        }
+        command.check(replay, judgement);
+    }
+}
+
+struct Command<'a> {
+    line: &'a Line<Entry>,
+    device: &'a str,
+    node: &'a str,
+    exchange: &'a Exchange,
+}
+
+impl Command<'_> {
+    fn check(&self, replay: &Replay, judgement: &mut Judgement) {
+        let at = self.exchange.asked.wall;
+        let histories = replay
+            .nodes
+            .iter()
+            .filter(|((name, _), _)| *name == self.node);
+        let claims: Vec<&str> = histories
+            .flat_map(|(_, history)| standing(history, at))
+            .collect();
+        if claims.is_empty() {
+            let mut histories = replay
+                .nodes
+                .iter()
+                .filter(|((name, _), _)| *name == self.node);
+            let last = histories
+                .next_back()
+                .and_then(|(_, history)| history.iter().rfind(|state| state.since() < at));
+            let other = last.map_or("there is no such Node".to_owned(), State::name);
+            return self.broken(judgement, &COMMAND_CLAIMED, other);
+        }
+        let is_intended = |claim: &&str| {
+            let history = replay.fences.get(fence_of(claim));
+            history.is_some_and(|history| self.is_intended(history, at))
+        };
+        if !claims.iter().any(|claim| is_intended(&claim)) {
+            let fence = fence_of(claims[0]);
+            let history = replay.fences.get(fence);
+            let last = history.and_then(|states| states.iter().rfind(|state| state.since() < at));
+            let other = last.map_or(format!("there is no NodeFence {fence}"), State::name);
+            self.broken(judgement, &INTENT, other);
+        }
+    }
+
+    /// Was an attempt with this device stored by then, and may a command of it still have been on its way?
+    fn is_intended(&self, history: &[State], at: Timestamp) -> bool {
+        let attempts = |state: &State| -> Vec<Value> {
+            let attempts = state.object()["status"]["attempts"].as_array();
+            let of_this_device = |attempt: &&Value| {
+                attempt["action"] == "PowerOff" && attempt["device"] == self.device
+            };
+            let attempts = attempts.into_iter().flatten().filter(of_this_device);
+            attempts.cloned().collect()
+        };
+        let stored = history.iter().filter(|state| state.since() < at);
+        stored.flat_map(attempts).any(|attempt| {
+            let is_closed = |state: &&State| {
+                let of = |other: &Value| {
+                    other["id"] == attempt["id"] && other["completionTime"].is_string()
+                };
+                attempts(state).iter().any(of)
+            };
+            let closed = history.iter().find(is_closed);
+            closed.is_none_or(|closed| closed.write.what.answered >= at)
+        })
+    }
+
+    fn broken(&self, judgement: &mut Judgement, rule: &'static Rule, other: String) {
+        let (object, at) = (format!("Node {}", self.node), self.exchange.asked.wall);
+        judgement.broken(rule, object, at, told_by_device(self.line), other);
+    }
+}
+
+/// The claims that stood on a Node at this time or a moment before, as far as the records tell.
+fn standing<'a>(history: &[State<'a>], at: Timestamp) -> Vec<&'a str> {
+    let mut claims = Vec::new();
+    for (index, state) in history.iter().enumerate() {
+        let Some(claim) = state.claim() else { continue };
+        let ended = history.get(index + 1).map(|next| next.write.what.answered);
+        let may_stand = ended.is_none_or(|ended| ended + ON_ITS_WAY >= at);
+        if state.since() < at && may_stand {
+            claims.push(claim);
+        }
+    }
+    claims.dedup();
+    claims
+}

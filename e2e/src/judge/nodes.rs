@@ -1,0 +1,196 @@
+//! What the operator wrote to Nodes, and to the status of NodeFences: S6 to S10, one write at a time.
+
+use serde_json::Value;
+
+use super::replay::{Replay, State, fence_of, text, told};
+use super::rules::{FOREIGN, NOT_READY, QUARANTINED, SAME_NODE, TAINTS_ONLY, TESTED, VERSIONED};
+use super::run::Line;
+use super::{Judgement, Rule};
+use crate::audit::{OPERATOR, Request};
+use crate::proxy::writes::{CLAIM, OUT_OF_SERVICE, QUARANTINE};
+
+const OWN: [&str; 3] = [CLAIM, OUT_OF_SERVICE, QUARANTINE];
+
+pub(super) fn check(replay: &Replay, judgement: &mut Judgement) {
+    let ours = |write: &&Line<Request>| write.what.user.username == OPERATOR;
+    for write in replay.run.writes.iter().filter(ours) {
+        let of = &write.what.object_ref;
+        match of.resource.as_str() {
+            "nodes" => is_a_json_patch(write, judgement),
+            "nodefences" if of.subresource == "status" => is_versioned(write, judgement),
+            _ => {}
+        }
+    }
+    for history in replay.nodes.values() {
+        let mut setter = None;
+        for pair in history.windows(2) {
+            let [before, after] = pair else { continue };
+            if !before.is_out_of_service() {
+                setter = None;
+            }
+            if after.is_ours() {
+                let change = Change {
+                    before,
+                    after,
+                    setter,
+                };
+                change.check(replay, judgement);
+            }
+            let was = before.taint(OUT_OF_SERVICE);
+            if after.is_out_of_service() && was != after.taint(OUT_OF_SERVICE) {
+                setter = Some(after);
+            }
+        }
+    }
+}
+
+/// Nothing but a JSON Patch, and in it nothing but tests and changes to the taints, tells all that it does.
+fn is_a_json_patch(write: &Line<Request>, judgement: &mut Judgement) {
+    let operations = write.what.request_object.as_array();
+    let changes = |operation: &&Value| operation["op"] != "test";
+    let is_of_taints = |operation: &Value| {
+        text(&operation["path"])
+            .split('/')
+            .take(3)
+            .eq(["", "spec", "taints"])
+    };
+    let other = match operations {
+        Some(operations) if write.what.verb == "patch" => operations
+            .iter()
+            .filter(changes)
+            .find(|it| !is_of_taints(it))
+            .map(|it| format!("it changes {}", it["path"])),
+        _ => Some("it is no JSON Patch".to_owned()),
+    };
+    if let Some(other) = other {
+        let node = format!("Node {}", write.what.object_ref.name);
+        judgement.broken(&TAINTS_ONLY, node, write.what.received, told(write), other);
+    }
+}
+
+fn is_versioned(write: &Line<Request>, judgement: &mut Judgement) {
+    if !write.what.request_object["metadata"]["resourceVersion"].is_string() {
+        let fence = format!("NodeFence {}", write.what.object_ref.name);
+        let without = "its body names no resourceVersion";
+        judgement.broken(&VERSIONED, fence, write.what.received, told(write), without);
+    }
+}
+
+/// A write of the operator that changed a Node.
+struct Change<'a, 'b> {
+    before: &'b State<'a>,
+    after: &'b State<'a>,
+    /// The write that set the `out-of-service` that stands before it.
+    setter: Option<&'b State<'a>>,
+}
+
+impl Change<'_, '_> {
+    fn check(&self, replay: &Replay, judgement: &mut Judgement) {
+        let Self { before, after, .. } = *self;
+        let claimed = after.claim().is_some() && after.claim() != before.claim();
+        let set = !before.is_out_of_service() && after.is_out_of_service();
+        judgement.counts.claims += usize::from(claimed);
+
+        if (claimed || set) && after.is_ready() {
+            self.broken(judgement, &NOT_READY, "it shows Ready True".to_owned());
+        }
+        let others = |state: &State| -> Vec<Value> {
+            let taints = state.taints().iter();
+            let others = taints.filter(|taint| !OWN.contains(&text(&taint["key"])));
+            others.cloned().collect()
+        };
+        if others(before) != others(after) {
+            self.broken(judgement, &TAINTS_ONLY, before.name());
+        }
+        self.foreign(claimed && before.claim().is_none(), judgement);
+        self.tested(set, judgement);
+        self.same_node(replay, judgement);
+        self.quarantine(judgement);
+    }
+
+    fn foreign(&self, is_claimed: bool, judgement: &mut Judgement) {
+        let Self { before, after, .. } = *self;
+        let taint = before.taint(OUT_OF_SERVICE);
+        let is_touched = taint != after.taint(OUT_OF_SERVICE) || is_claimed;
+        if let Some(setter) = self.setter.filter(|setter| !setter.is_ours())
+            && is_touched
+        {
+            self.broken(judgement, &FOREIGN, setter.name());
+        }
+    }
+
+    /// Where a claim stands and the write touches it or `out-of-service`, it tests for exactly this claim.
+    fn tested(&self, set: bool, judgement: &mut Judgement) {
+        let Self { before, after, .. } = *self;
+        let removed = before.is_out_of_service() && !after.is_out_of_service();
+        let Some(claim) = before.claim() else { return };
+        if !(set || removed || after.claim() != before.claim()) {
+            return;
+        }
+        let operations = after.write.what.request_object.as_array();
+        let operations = operations.into_iter().flatten();
+        let tests = operations.filter(|operation| operation["op"] == "test");
+        let mut tested: Vec<&Value> = Vec::new();
+        for test in tests {
+            match &test["value"] {
+                Value::Array(list) => tested.extend(list),
+                other => tested.push(other),
+            }
+        }
+        tested.retain(|taint| taint["key"] == CLAIM);
+        if tested.is_empty() || tested.iter().any(|taint| taint["value"] != claim) {
+            self.broken(
+                judgement,
+                &TESTED,
+                format!("{claim} stood: {}", before.name()),
+            );
+        }
+    }
+
+    fn same_node(&self, replay: &Replay, judgement: &mut Judgement) {
+        let Self { before, after, .. } = *self;
+        let uid = text(&after.object()["metadata"]["uid"]);
+        let operations = after.write.what.request_object.as_array();
+        let mut operations = operations.into_iter().flatten();
+        let is_bound = operations.any(|it| it["op"] == "test" && it["path"] == "/metadata/uid");
+        if !is_bound {
+            self.broken(judgement, &SAME_NODE, "it tests no uid".to_owned());
+        }
+        let Some(claim) = after.claim().or(before.claim()) else {
+            return;
+        };
+        let fence = replay.fence_before(claim, after.version, |_| true);
+        let named = |fence: &State| {
+            let (spec, status) = (&fence.object()["spec"], &fence.object()["status"]);
+            let named = [&spec["nodeUID"], &status["nodeUID"]];
+            named
+                .into_iter()
+                .find_map(|uid| uid.as_str().map(str::to_owned))
+        };
+        let other = match fence {
+            None => Some(format!("there is no NodeFence {}", fence_of(claim))),
+            Some(fence) => named(fence)
+                .filter(|named| named != uid)
+                .map(|named| format!("the NodeFence is about uid {named}: {}", fence.name())),
+        };
+        if let Some(other) = other {
+            self.broken(judgement, &SAME_NODE, other);
+        }
+    }
+
+    fn quarantine(&self, judgement: &mut Judgement) {
+        let Self { before, after, .. } = *self;
+        let lifted = before
+            .taint(QUARANTINE)
+            .filter(|_| after.taint(QUARANTINE).is_none());
+        if lifted.is_some_and(|taint| taint["value"] == after.boot()) {
+            let still = format!("the Node still shows boot {}", after.boot());
+            self.broken(judgement, &QUARANTINED, still);
+        }
+    }
+
+    fn broken(&self, judgement: &mut Judgement, rule: &'static Rule, other: String) {
+        let node = format!("Node {}", self.after.write.what.object_ref.name);
+        judgement.broken(rule, node, self.after.since(), self.after.name(), other);
+    }
+}

@@ -1,0 +1,120 @@
+//! The rules that the judge knows, in plain words, each with where it comes from.
+//!
+//! A name begins with the invariant of `docs/protocol.md` that the rule belongs to. What a rule calls wrong is wrong for certain: an
+//! order that the records leave open (two requests that overlapped, a command that was on its way) is taken as the right one.
+
+/// One rule.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// What reports and tests call it.
+    pub name: &'static str,
+    /// What must hold.
+    pub words: &'static str,
+    /// Where this is laid down.
+    pub source: &'static str,
+}
+
+macro_rules! rules {
+    ($($id:ident: $name:literal, $words:literal, $source:literal;)*) => {
+        $(
+            #[doc = $words]
+            pub static $id: Rule = Rule { name: $name, words: $words, source: $source };
+        )*
+        /// All of them.
+        pub static ALL: &[&Rule] = &[$(&$id),*];
+    };
+}
+
+rules! {
+    ONE_WRITER: "S1-one-writer",
+        "No container writes to a volume after a container on another node has begun to.",
+        "Safety, S1";
+    ATTACHED: "S1-attached-writer",
+        "No node writes to a volume that the storage has given to another node since.",
+        "Safety, S1";
+    SILENT: "S1-silent-after-proof",
+        "The boot that was fenced writes nothing after the last reading that the proof rests on.",
+        "Safety, S1";
+    DARK: "S1-dark-boot",
+        "When out-of-service is set or a pod deleted by force, the boot that the evidence names has no power any more.",
+        "Safety, S1";
+    CLAIMED: "S2-claimed",
+        "Out-of-service is set, and a pod deleted by force, only while a claim stands on the Node.",
+        "The steps: taint, evict";
+    QUIET: "S2-quiet",
+        "Each pod that was on the node before the claim is being deleted, gone, tolerates out-of-service or mirrors a static pod \
+         before the first of the readings is asked for.",
+        "The steps: quiesce; The proof";
+    TWICE: "S2-off-twice",
+        "A device (each, if the level wants all) has read Off as often as the policy wants, twice at least, over its window.",
+        "The proof";
+    AFTER_CLAIM: "S2-after-claim",
+        "The readings were asked for after the claim was written under which they count.",
+        "The proof";
+    ONLY_OFF: "S2-only-off",
+        "A device that read Off has told nobody anything else between the first and the last of these readings.",
+        "The proof";
+    LIFELESS: "S2-lifeless",
+        "Between the first and the last of the readings the kubelet renewed no Lease and reported nothing, and at the taint the Node \
+         has the boot ID that the evidence names.",
+        "The proof";
+    DYING: "S2-dying-pod",
+        "The operator deletes only a pod that somebody else has deleted before.",
+        "The steps: evict";
+    NOT_READY: "S6-not-ready",
+        "Neither claim nor out-of-service is put on a Node whose stored Ready is True.",
+        "Safety, S6";
+    TAINTS_ONLY: "S7-taints-only",
+        "A write of the operator to a Node is a JSON Patch that changes its own taints (claim, out-of-service, quarantine) and \
+         nothing else.",
+        "Safety, S7";
+    FOREIGN: "S8-foreign-taint",
+        "An out-of-service that somebody else set is not removed or changed, nor is a Node claimed that carries one.",
+        "Safety, S8";
+    TESTED: "S9-claim-tested",
+        "A write that sets or removes out-of-service, or replaces or removes the claim, tests the very claim that stands.",
+        "The Node is the lock; Safety, S9";
+    VERSIONED: "S9-record-versioned",
+        "A write to the status of a NodeFence is bound to the version that it was decided on.",
+        "Safety, S9";
+    SAME_NODE: "S10-same-node",
+        "A write to a Node tests its uid, and the NodeFence that the claim names is about this very Node.",
+        "Safety, S10";
+    POD_UID: "S10-pod-uid",
+        "A pod is deleted by its uid.",
+        "Safety, S10; The steps: evict";
+    HARD_OFF: "S11-hard-off",
+        "The only power command is the hard off.",
+        "Safety, S11";
+    COMMAND_CLAIMED: "S11-claimed-command",
+        "A power command reaches a device only while the claim stands on the Node of its machine, or stood until a moment ago.",
+        "The steps: power off";
+    INTENT: "S11-intent",
+        "Before a power command arrives its attempt is stored in the NodeFence that the claim names, and is not closed there.",
+        "The steps: intent";
+    DETACHED: "S14-detached",
+        "When out-of-service goes, no VolumeAttachment of the node is left, and its `volumesAttached` is empty.",
+        "The release gate, 2";
+    PODS_GONE: "S14-pods-gone",
+        "When out-of-service goes, no pod is left on the node but those that tolerate it, and mirrors of static pods.",
+        "The release gate, 1";
+    OFF_OR_NEW_BOOT: "S14-off-or-new-boot",
+        "When out-of-service goes, the node has reported another boot, or a device has told Off since everything had gone and nothing \
+         else since.",
+        "The release gate, 3";
+    RELEASE_MODE: "S14-release-mode",
+        "AfterRecovery releases a new boot only, Manual only what a human lets go.",
+        "The release gate, 5";
+    QUARANTINED: "S14-quarantine",
+        "A node that is released in the boot that was fenced is put under quarantine, which goes when it has reported another boot.",
+        "The release gate";
+    EVIDENCE: "S17-evidence-first",
+        "Before out-of-service is set or a pod deleted by force, the evidence is stored in the NodeFence that the claim names.",
+        "The steps: evidence";
+    EVIDENCE_CLAIM: "S17-evidence-claim",
+        "That evidence is of the claim that stands.",
+        "The proof";
+    EVIDENCE_TRUE: "S17-evidence-true",
+        "Each reading of Off in the evidence was told by the device at that time.",
+        "The steps: evidence";
+}

@@ -1,0 +1,98 @@
+//! The records of a run: written down beside the audit log and the volumes, where the judge finds them.
+
+use std::fs;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::{Lab, objects};
+use crate::judge::devices::{Entry, Recorder};
+use crate::judge::run::{AUDIT, DEVICES, Extent, Happened, JOURNAL, RUN};
+use crate::judge::{self, Judgement};
+use crate::moment::Moment;
+
+/// The logs of the devices of a lab, by the nodes of the machines behind them.
+#[derive(Default)]
+pub(super) struct Devices {
+    logs: Mutex<Vec<(String, Option<Recorder>)>>,
+}
+
+impl Devices {
+    /// The BMC of this node has this log, also when another is put in its place.
+    pub(super) fn log(&self, node: &str, recorder: Recorder) {
+        self.add(node, Some(recorder));
+    }
+
+    /// The BMC of this node now is one whose log the lab cannot read.
+    pub(super) fn has_no_log(&self, node: &str) {
+        self.add(node, None);
+    }
+
+    fn add(&self, node: &str, recorder: Option<Recorder>) {
+        let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
+        logs.push((node.to_owned(), recorder));
+    }
+
+    fn entries(&self) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        let logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
+        for (node, recorder) in logs.iter() {
+            let device = objects::device_of(node);
+            let Some(recorder) = recorder else {
+                entries.push(Entry::Unreadable { unreadable: device });
+                continue;
+            };
+            entries.extend(recorder().into_iter().map(|exchange| Entry::Of {
+                device: device.clone(),
+                node: node.clone(),
+                exchange,
+            }));
+        }
+        entries
+    }
+}
+
+impl Lab {
+    /// Writes down what happened so far, and lets the judge read it.
+    pub async fn judged(&self) -> Result<Judgement> {
+        let begun = Instant::now();
+        let directory = self.control_plane.files().directory();
+        // What comes later is recorded in one place and not yet in another: it is not judged.
+        let until = Moment::now();
+        let audit = self.control_plane.audit();
+        audit.settled().await?;
+        let extent = Extent {
+            audit_begin: audit.begin(),
+            audit_end: audit.end_of_lines()?,
+            until,
+        };
+        let journal = self.volumes.journal();
+        journal.read_array(&self.control_plane.array()).await?;
+        let happened = |(at, happening)| Happened { at, happening };
+        let happened: Vec<_> = journal.entries().into_iter().map(happened).collect();
+        fs::write(directory.join(DEVICES), lines(&self.devices.entries())?)?;
+        fs::write(directory.join(JOURNAL), lines(&happened)?)?;
+        fs::write(directory.join(RUN), serde_json::to_string(&extent)?)?;
+        debug_assert!(directory.join(AUDIT).exists());
+        let recorded = begun.elapsed();
+        let judgement = judge::judge(directory)?;
+        let (recorded, all) = (recorded.as_millis(), begun.elapsed().as_millis());
+        eprintln!(
+            "judged in {} ms, after {recorded} ms to record: {}",
+            all - recorded,
+            judgement.counts
+        );
+        Ok(judgement)
+    }
+}
+
+fn lines<T: Serialize>(records: &[T]) -> Result<String> {
+    let mut text = String::new();
+    for record in records {
+        text += &serde_json::to_string(record)?;
+        text.push('\n');
+    }
+    Ok(text)
+}
