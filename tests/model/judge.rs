@@ -1,0 +1,151 @@
+//! What must hold in every state, and at every write: the invariants of docs/protocol.md that this little cluster can show.
+//!
+//! S1 is judged in each state. The others are judged when a write arrives, because they are about what may be written when. What they
+//! need to know of the past is in the state's `ghost`, which no decision reads.
+
+use crate::brain::{Kind, Request};
+use crate::state::{Container, Ghost, Node, Object, PODS, Pod, State, Taint, Volume};
+use crate::world::World;
+
+/// An invariant that does not hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Broken {
+    /// Two writers.
+    S1,
+    /// A taint or a forced deletion without a proof.
+    S2,
+    /// A taint of ours is added to a Ready node.
+    S6,
+    /// Something else of the Node is changed.
+    S7,
+    /// A write of a superseded claim is done.
+    S9,
+    /// What was meant for one Node is done to another of its name.
+    S10,
+    /// A command without a claim or an intent.
+    S11,
+    /// `out-of-service` goes before it may, or without its claim.
+    S14,
+    /// `out-of-service` without evidence.
+    S17,
+    /// A release while an off may still land.
+    S23,
+    /// No end can be reached any more.
+    L3,
+}
+
+impl Broken {
+    /// What it means, for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::S1 => "the volume is attached to the other node, and a container of the old pod still writes to it",
+            Self::S2 => "no proof covers it: the machine was not off since this claim made the node quiet, or it has shown life",
+            Self::S6 => "a taint of ours is added to a node that is Ready",
+            Self::S7 => "a taint of somebody else is gone",
+            Self::S9 => "a write that was decided under another claim is done",
+            Self::S10 => "what was meant for one Node is done to another one of its name",
+            Self::S11 => "an off command leaves without a claim that stands, or without being written down",
+            Self::S14 => "`out-of-service` goes before its time, or is left without its claim",
+            Self::S17 => "`out-of-service` is set, and the evidence is not stored",
+            Self::S23 => "the node is released while an off command may still land",
+            Self::L3 => "from here no end of the incident can be reached",
+        }
+    }
+}
+
+/// A patch of the Node that was accepted.
+pub struct Landing<'a> {
+    /// What was asked for.
+    pub request: &'a Request,
+    /// The state that it met.
+    pub before: &'a State,
+    /// The state with the Node that it has left.
+    pub after: &'a State,
+}
+
+impl Landing<'_> {
+    /// The invariant that this write breaks.
+    pub fn broken(&self) -> Option<Broken> {
+        let (old, new) = (&self.before.node, &self.after.node);
+        let request = self.request;
+        let foreign = |node: &Node| node.taints().filter(|it| *it == Taint::FOREIGN).count();
+        let adds = |is: fn(&Node) -> bool| is(new) && !is(old);
+        let is_ours = |node: &Node| node.claim().is_some();
+        let is_added = adds(is_ours) || adds(Node::out_of_service);
+        let kept = old.claim().unwrap_or_default() == request.claim;
+        let checks = [
+            (Broken::S10, old.uid == request.uid),
+            (Broken::S9, kept),
+            (Broken::S7, foreign(old) == foreign(new)),
+            (Broken::S6, !(is_added && old.ready)),
+        ];
+        let first = checks.into_iter().find(|(_, holds)| !holds);
+        first.map(|(broken, _)| broken).or(match request.kind {
+            Kind::Taint => self.taint(),
+            Kind::Release => self.release(),
+            Kind::Claim | Kind::DropClaim | Kind::Evict => {
+                (new.out_of_service() && !is_ours(new)).then_some(Broken::S14)
+            }
+        })
+    }
+
+    fn taint(&self) -> Option<Broken> {
+        let before = self.before;
+        let is_proven = before.ghost.dark && before.node.boot == before.ghost.claimed_boot;
+        match (is_proven, before.record.evidence) {
+            (false, _) => Some(Broken::S2),
+            (true, false) => Some(Broken::S17),
+            (true, true) => None,
+        }
+    }
+
+    fn release(&self) -> Option<Broken> {
+        let before = self.before;
+        if !before.ghost.released_well {
+            return Some(Broken::S14);
+        }
+        let may_land = before.commands.iter().any(|command| command.is_there);
+        may_land.then_some(Broken::S23)
+    }
+}
+
+/// A pod was deleted by force: nothing of it may run or start.
+pub fn evicted(pod: &Pod) -> Option<Broken> {
+    (pod.container != Container::None).then_some(Broken::S2)
+}
+
+/// Two writers?
+pub fn two_writers(world: &World, s: &State) -> bool {
+    let shares = |index: usize| index == 0 || world.second_shares_volume();
+    let mut pods = (0..PODS).filter(|index| shares(*index)).map(|index| &s.pods[index]);
+    s.volume == Volume::Elsewhere && pods.any(|pod| pod.container == Container::Running)
+}
+
+/// What the invariants need to know of the past, after this step.
+pub fn note(world: &World, before: &State, s: &mut State) {
+    let claim = s.node.claim();
+    let is_new = claim != before.node.claim() || s.node.uid != before.node.uid;
+    if is_new || claim.is_none() {
+        s.ghost = Ghost {
+            claimed_boot: claim.map_or(0, |_| s.node.boot),
+            released_well: s.ghost.released_well,
+            dark: false,
+        };
+    }
+    let may_start = |(index, pod): (usize, &Pod)| {
+        pod.object == Object::Bound && !(index == 1 && world.tolerates())
+    };
+    let is_quiet = !s.pods.iter().enumerate().any(may_start);
+    s.ghost.dark |= claim.is_some() && is_quiet && !s.on;
+    let has_detached = !world.hinders(s) && s.volume != Volume::Here;
+    let is_down = !s.on || s.node.boot != 1;
+    s.ghost.released_well &= s.node.out_of_service() && has_detached;
+    s.ghost.released_well |= s.node.out_of_service() && has_detached && is_down;
+}
+
+/// Has the incident ended well? A claim that an operator wrote after the end stays until the node is Ready, or until the next incident
+/// takes it over (`src/shell/detect.rs`).
+pub fn has_ended(s: &State) -> bool {
+    let is_left = s.node.claim().is_some() && s.node.ready;
+    s.record.ended && !s.node.out_of_service() && !is_left
+}

@@ -1,0 +1,90 @@
+//! Is the protocol safe, whatever happens in between? All of it is tried.
+//!
+//! Two operators act at the same time on one node: the real [`step`] and [`learn`] of the core decide, and their JSON Patches are really
+//! applied. Around them everything that can happen does, at every moment and in every order: power comes and goes, the network breaks,
+//! kubelets start pods, requests arrive late or never, operators die. `cargo test --test model -- --nocapture` prints what was explored.
+//! What each file is for:
+//!
+//! - `world`: the rules of the cluster. `operator`, `requests`, `record`: how an operator acts on it.
+//! - `judge`: what must hold. `mutation`: what is taken away, to see that the model would notice.
+//! - `state`, `explore`, `event`: one state, all states, and how the way to one is told.
+//! - `brain`, `memory`, `views`, `server`: the real core, and the cluster in its types.
+//!
+//! [`step`]: node_fencing_operator::core::plan::step
+//! [`learn`]: node_fencing_operator::core::reply::learn
+
+mod brain;
+mod event;
+mod explore;
+mod judge;
+mod memory;
+mod mutation;
+mod operator;
+mod record;
+mod requests;
+mod server;
+mod state;
+mod views;
+mod world;
+
+use explore::{Explorer, Found};
+use node_fencing_operator::api::settings::{FenceMode, ReleaseMode};
+use state::Budget;
+use views::Incident;
+use world::{Second, World};
+
+fn confirm_only() -> World {
+    World {
+        name: "ConfirmOnly",
+        incident: Incident {
+            mode: FenceMode::ConfirmOnly,
+            tolerates: false,
+            release: ReleaseMode::AfterDetach,
+            expedited: true,
+        },
+        second: Second::None,
+        starts_despite_claim: true,
+        two: true,
+        budget: Budget {
+            power_ons: 1,
+            crashes: 0,
+            deletions: 0,
+            foreign_taints: 0,
+            bindings: 1,
+            messages: 1,
+        },
+    }
+}
+
+fn print(world: &World, found: &Found, seconds: f64) {
+    println!(
+        "{:30} {:>11} states {:>12} transitions, depth {:>3}, {} violations, {} stuck, {:.1} s{} {:?}",
+        world.name,
+        found.states,
+        found.transitions,
+        found.depth,
+        usize::from(found.broken.is_some()),
+        found.stuck,
+        seconds,
+        if found.is_complete { "" } else { " (not all)" },
+        found.sizes,
+    );
+    if let Some((broken, story)) = &found.broken {
+        println!("{broken:?}: {}", broken.words());
+        for (number, line) in story.iter().enumerate() {
+            println!("{:>4}. {line}", number + 1);
+        }
+    }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "it measures how long it takes")]
+fn confirm_only_is_safe() {
+    let max = std::env::var("STATES").ok().and_then(|it| it.parse().ok());
+    for two in [false, true] {
+        let world = World { two, ..confirm_only() };
+        let begun = std::time::Instant::now();
+        let found = Explorer::new(&world, None).explore(max.unwrap_or(2_000_000));
+        print(&world, &found, begun.elapsed().as_secs_f64());
+    }
+}

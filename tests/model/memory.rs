@@ -1,0 +1,203 @@
+//! What the core remembers, without what makes no difference to what it does next.
+//!
+//! The core's memory has words for people, counters for its pace and moments of time. Left as they are, the same situation would
+//! never come twice. [`settle`] takes them out, one field at a time, each with the reason why no effect hangs on it. A wait that only
+//! delays is over at once: every operator may be slow for as long as it likes anyway.
+
+use crate::views::{
+    BEFORE_DRAINED, DRAINED, JUST_NOW, LONG_AGO, LONG_BEFORE, MAY_LAND, NOW, lease,
+    nonce_of,
+};
+use node_fencing_operator::core::attempt::OffResult;
+use node_fencing_operator::core::incident::Memory;
+use std::time::Duration;
+
+/// What a memory means to the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Meaning {
+    /// Nonce of the claim it holds; 0: none.
+    pub claim: u8,
+    /// Which renewal of the Lease it compares with; none: it has not read any.
+    pub lease: Option<u8>,
+    /// The boot under its claim.
+    pub boot: u8,
+    /// It sees to a taint.
+    pub tainted: bool,
+    /// It has been contradicted for the second time.
+    pub contradicted: bool,
+    /// Everything has detached.
+    pub drained: bool,
+    /// The next round makes the last check.
+    pub last_check: bool,
+    /// It waits for its device.
+    pub busy: bool,
+    /// Readings for a proof that are not too old yet.
+    pub proven_just_now: bool,
+    /// It has looked at the power a moment ago.
+    pub looked_just_now: bool,
+    /// An off may land late.
+    pub may_land: bool,
+    /// It has an attempt that is written down.
+    pub attempt: bool,
+    /// Nothing of that attempt is still to come.
+    pub is_settled: bool,
+    /// That attempt has not been sent.
+    pub is_unsent: bool,
+    /// Once the evidence is stored pods are deleted by force.
+    pub evicts_next: bool,
+}
+
+/// A memory that was given new words or moments by a round, or by what it heard, in a form that comes again.
+pub fn settle(mut m: Memory) -> Memory {
+    without_words(&mut m);
+    without_counters(&mut m);
+    without_pauses(&mut m);
+    // Everything that lies before now does so by a fixed distance, in its order.
+    if m.quiesce.since.is_some() {
+        m.quiesce.since = Some(LONG_BEFORE);
+    }
+    if m.drained == Some(NOW) {
+        for sight in m.sights.iter_mut().filter_map(|it| it.reading.as_mut().ok()) {
+            if sight.asked == JUST_NOW {
+                (sight.asked, sight.answered) = (BEFORE_DRAINED, BEFORE_DRAINED);
+            }
+        }
+        m.drained = Some(DRAINED);
+    }
+    m.looked_at = match m.sights.is_empty() {
+        true => Duration::ZERO,
+        false if m.looked_at == LONG_AGO => LONG_AGO,
+        false => JUST_NOW,
+    };
+    // No window is longer than what a late command is given, so that it is over or not over.
+    m.unresolved_until = m.unresolved_until.map(|_| MAY_LAND);
+    m
+}
+
+/// They explain, and decide nothing.
+fn without_words(m: &mut Memory) {
+    m.stage = None;
+    m.last_failure = None;
+    m.level_failures.clear();
+    m.alarm = None;
+    m.denied = None;
+    m.write_failure.clear();
+    m.quiesce.found.clear();
+    m.quiesce.tolerating.clear();
+    if let Some((_, words)) = &mut m.ending {
+        words.clear();
+    }
+    if let Some(words) = &mut m.contradicted {
+        "words".clone_into(words);
+    }
+    if let Some(attempt) = &mut m.attempt {
+        "attempt".clone_into(&mut attempt.id);
+        attempt.limit = Duration::ZERO;
+        for result in attempt.results.values_mut() {
+            if let OffResult::NotSent(words) | OffResult::Unknown(words) | OffResult::Late(words) =
+                result
+            {
+                words.clear();
+            }
+        }
+    }
+}
+
+/// They set the pace, call a human, or tell the answers to two orders apart, of which only the last is listened to.
+fn without_counters(m: &mut Memory) {
+    m.is_due = true;
+    m.checked = false;
+    m.polls = 0;
+    m.rounds = 0;
+    m.failures = 0;
+    m.attempts = 0;
+    m.write_failures = 0;
+    m.quiesce.begun_anew = 0;
+    m.contradictions = m.contradictions.min(2);
+    m.level_since = None;
+    m.orders = u64::from(m.busy.is_some());
+    if let Some(busy) = &mut m.busy {
+        busy.order = m.orders;
+    }
+}
+
+fn without_pauses(m: &mut Memory) {
+    m.retry_at = None;
+    m.write_retry_at = None;
+    m.rival_until = None;
+    // None would mean that its command's answer has not been taken in.
+    if m.reoff_settles_at.is_some() {
+        m.reoff_settles_at = Some(LONG_BEFORE);
+    }
+}
+
+/// Does this memory, before it is settled, know of a late command that it did not know of before?
+pub fn awaits_more(m: &Memory) -> bool {
+    m.unresolved_until.is_some_and(|until| until > MAY_LAND)
+}
+
+/// What changes a memory besides rounds and answers: time, and names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Change {
+    /// The renewal of the Lease that it compares with is called otherwise, because there is a newer one.
+    Lease(u8),
+    /// The record says something new, and is read again.
+    RecordUnread,
+    /// No command can land late any more.
+    LateEffect,
+    /// The last look at the power is no longer one of now.
+    Look,
+    /// The readings prove nothing any more.
+    Proof,
+}
+
+/// The memory after such a change.
+pub fn changed(mut m: Memory, change: Change) -> Memory {
+    match change {
+        Change::Lease(renewal) => m.lease_before = m.lease_before.map(|_| lease(renewal)),
+        Change::RecordUnread => m.record_read = false,
+        Change::LateEffect => m.unresolved_until = None,
+        Change::Look => {
+            m.looked_at = LONG_AGO;
+            for sight in m.sights.iter_mut().filter_map(|it| it.reading.as_mut().ok()) {
+                (sight.asked, sight.answered) = (LONG_AGO, LONG_AGO);
+            }
+        }
+        Change::Proof => {
+            let readings = m.readings.iter_mut().flatten();
+            for reading in readings.flat_map(|device| &mut device.readings) {
+                let age = NOW - LONG_AGO;
+                (reading.asked, reading.answered) = (reading.asked - age, reading.answered - age);
+            }
+        }
+    }
+    m
+}
+
+/// What it means.
+pub fn meaning(m: &Memory) -> Meaning {
+    let attempt = m.attempt.as_ref().filter(|attempt| attempt.recorded);
+    let readings = m.readings.iter().flatten();
+    let last = readings.filter_map(|device| device.readings.last()).next();
+    let lease = m.lease_before.as_ref();
+    Meaning {
+        claim: m.claim.as_ref().map_or(0, |held| nonce_of(&held.value)),
+        lease: lease.map(|lease| lease.renew_time.parse().expect("a renewal of the model")),
+        boot: m.claim.as_ref().map_or(0, |held| nonce_of(&held.boot_id)),
+        tainted: m.tainted,
+        contradicted: m.contradicted.is_some(),
+        drained: m.drained.is_some(),
+        last_check: m.last_check,
+        busy: m.busy.is_some(),
+        proven_just_now: last.is_some_and(|last| last.asked > LONG_AGO),
+        looked_just_now: m.looked_at > LONG_AGO,
+        may_land: m.unresolved_until.is_some(),
+        attempt: attempt.is_some(),
+        is_settled: attempt.is_some_and(|it| {
+            !it.results.is_empty() && it.results.values().all(OffResult::is_settled)
+        }),
+        is_unsent: attempt.is_some_and(|it| it.results.is_empty()),
+        evicts_next: false,
+    }
+}
+

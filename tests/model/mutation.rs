@@ -1,0 +1,128 @@
+//! What is wrong with the operator, for once: a precondition, a `test` or an order of the protocol is missing.
+//!
+//! The core is not changed. A mutation stands between it and the cluster, and either shows it something that is not so (as if it did not
+//! look), or changes what it sends (as if it had not asked for it). Two of them are about the shell and the API server, which the model
+//! retells.
+
+use crate::brain::{Kind, Request};
+use node_fencing_operator::core::incident::Memory;
+use node_fencing_operator::core::observed::{Observed, Seen};
+use serde_json::Value;
+
+/// A guard that is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mutation {
+    /// CLAIM does not test the Node's uid.
+    ClaimWithoutUid,
+    /// CLAIM does not test that the list of taints is still empty.
+    ClaimOverTaints,
+    /// A take-over does not test the claim that it replaces.
+    TakeOverUntested,
+    /// A claim's effect is NoSchedule.
+    ClaimEvictsNobody,
+    /// QUIESCE is left out: pods count as on their way out.
+    ProveBeforeQuiesce,
+    /// TAINT does not test the claim.
+    TaintWithoutClaim,
+    /// TAINT does not test the boot ID.
+    TaintWithoutBoot,
+    /// PROVE is left out: what is read counts as Off.
+    TaintWithoutProof,
+    /// The list of pods beside the readings is not compared with the one before.
+    NewcomersIgnored,
+    /// EVIDENCE comes after TAINT.
+    TaintBeforeEvidence,
+    /// An off command leaves before its INTENT is stored.
+    OffBeforeIntent,
+    /// An off command leaves without a last look at the claim.
+    OffWithoutClaim,
+    /// RELEASE does not wait for pods and volumes.
+    ReleaseBeforeDetach,
+    /// RELEASE believes what was read while something was attached.
+    LookBelieved,
+    /// RELEASE does not wait for off commands that may land late.
+    ReleaseBeforeLateOff,
+    /// RELEASE does not test the claim and the taint.
+    ReleaseUntested,
+    /// ABORT tests the claim alone, and not that no `out-of-service` has come meanwhile.
+    AbortWithoutList,
+    /// The API server has no admission policy of ours.
+    NoAdmissionPolicy,
+}
+
+impl Mutation {
+    /// What the core sees that is not so.
+    pub fn misread(self, observed: &mut Observed, memory: &mut Memory) {
+        match self {
+            Self::ProveBeforeQuiesce => {
+                for pods in [&mut observed.pods, &mut observed.starting] {
+                    if let Seen::Present(pods) = pods {
+                        pods.iter_mut().for_each(|pod| pod.deleting = true);
+                    }
+                }
+                if let Some(listed) = &mut memory.quiesce.listed_before {
+                    listed.iter_mut().for_each(|pod| pod.deleting = true);
+                }
+                memory.quiesce.starting.clear();
+                if let Some(pods) = &mut memory.pods {
+                    pods.iter_mut().for_each(|pod| pod.deleting = true);
+                }
+            }
+            Self::NewcomersIgnored => {
+                let known = memory.quiesce.listed.clone().unwrap_or_default();
+                if let Some(pods) = &mut memory.pods {
+                    pods.retain(|pod| known.contains(&pod.uid));
+                }
+            }
+            Self::ReleaseBeforeDetach if memory.tainted => {
+                observed.pods = Seen::Present(Vec::new());
+                observed.attachments_cached.clear();
+                if let Seen::Present(attachments) = &mut observed.attachments {
+                    attachments.clear();
+                }
+                if let Seen::Present(node) = &mut observed.node {
+                    node.volumes_attached = 0;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What the core did not ask for.
+    pub fn garble(self, request: &mut Request) {
+        let without = |operations: &mut Value, path: &str| {
+            let list = operations.as_array_mut().expect("a JSON Patch");
+            list.retain(|it| it["op"] != "test" || !it["path"].as_str().is_some_and(|at| at.starts_with(path)));
+        };
+        let operations = &mut request.operations;
+        match (self, request.kind) {
+            (Self::ClaimWithoutUid, Kind::Claim) => without(operations, "/metadata/uid"),
+            (Self::ClaimOverTaints, Kind::Claim) if request.claim == 0 => {
+                without(operations, "/spec/taints");
+            }
+            (Self::TakeOverUntested, Kind::Claim) if request.claim != 0 => {
+                without(operations, "/spec/taints/");
+            }
+            (Self::ClaimEvictsNobody, Kind::Claim) => {
+                for operation in operations.as_array_mut().into_iter().flatten() {
+                    evict_nobody(&mut operation["value"]);
+                }
+            }
+            (Self::TaintWithoutClaim, Kind::Taint) => without(operations, "/spec/taints/"),
+            (Self::TaintWithoutBoot, Kind::Taint) => without(operations, "/status"),
+            (Self::ReleaseUntested, Kind::Release) => without(operations, "/spec/taints"),
+            (Self::AbortWithoutList, Kind::DropClaim) => without(operations, "/spec/taints"),
+            _ => {}
+        }
+    }
+}
+
+fn evict_nobody(value: &mut Value) {
+    match value {
+        Value::Array(elements) => elements.iter_mut().for_each(evict_nobody),
+        Value::Object(fields) if fields.contains_key("effect") => {
+            fields.insert("effect".to_owned(), "NoSchedule".into());
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,466 @@
+//! One state of the model: everything that can differ between two moments of the little cluster.
+//!
+//! A state is small and plain, so that millions of them can be compared. What the core remembers, and the requests that it has
+//! sent, are numbers here: [`crate::brain`] knows which memory and which patch each of them stands for.
+
+/// How many requests may be on their way after their sender has stopped waiting for them.
+pub const WIRE: usize = 3;
+/// How many off commands may be on their way to the device.
+pub const COMMANDS: usize = 2;
+/// How many pods the node has.
+pub const PODS: usize = 2;
+/// How many taints a Node carries at most.
+pub const TAINTS: usize = 4;
+
+/// A taint of the Node, as a number below 64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Taint(pub u8);
+
+impl Taint {
+    /// `node.kubernetes.io/out-of-service`.
+    pub const OUT_OF_SERVICE: Self = Self(1);
+    /// One that somebody else has set, and that only keeps new pods away.
+    pub const FOREIGN: Self = Self(2);
+
+    /// The claim with this nonce.
+    pub const fn claim(nonce: u8) -> Self {
+        Self(16 + nonce)
+    }
+
+    /// The quarantine of this boot.
+    pub const fn quarantine(boot: u8) -> Self {
+        Self(32 + boot)
+    }
+
+    /// The nonce, if it is a claim.
+    pub fn nonce(self) -> Option<u8> {
+        (16..32).contains(&self.0).then(|| self.0 - 16)
+    }
+
+    /// The boot, if it is a quarantine.
+    pub fn quarantined(self) -> Option<u8> {
+        (32..48).contains(&self.0).then(|| self.0 - 32)
+    }
+}
+
+/// The Node object. The incident is about uid 1 and boot 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Node {
+    /// 0: there is none.
+    pub uid: u8,
+    /// The boot that the kubelet has reported.
+    pub boot: u8,
+    /// Ready is True; otherwise it is Unknown.
+    pub ready: bool,
+    /// In their stored order.
+    pub taints: [Taint; TAINTS],
+}
+
+impl Node {
+    /// The taints that there are.
+    pub fn taints(&self) -> impl Iterator<Item = Taint> {
+        self.taints.into_iter().filter(|taint| taint.0 != 0)
+    }
+
+    /// Does it carry this taint?
+    pub fn has(&self, taint: Taint) -> bool {
+        self.taints.contains(&taint)
+    }
+
+    /// The nonce of the claim on it.
+    pub fn claim(&self) -> Option<u8> {
+        self.taints().find_map(Taint::nonce)
+    }
+
+    /// The boot whose quarantine it carries.
+    pub fn quarantined(&self) -> Option<u8> {
+        self.taints().find_map(Taint::quarantined)
+    }
+
+    /// Does it carry `out-of-service`?
+    pub fn out_of_service(&self) -> bool {
+        self.has(Taint::OUT_OF_SERVICE)
+    }
+
+    /// Adds a taint behind the others.
+    pub fn add(&mut self, taint: Taint) {
+        if let Some(free) = self.taints.iter_mut().find(|it| it.0 == 0) {
+            *free = taint;
+        }
+    }
+
+    /// Takes a taint away; those behind it move up.
+    pub fn remove(&mut self, taint: Taint) {
+        let left: Vec<Taint> = self.taints().filter(|it| *it != taint).collect();
+        self.taints = [Taint::default(); TAINTS];
+        self.taints[..left.len()].copy_from_slice(&left);
+    }
+
+    /// All of it in 33 bits.
+    pub fn bits(&self) -> u64 {
+        let taints = self.taints.iter().fold(0, |bits, it| bits << 6 | u64::from(it.0));
+        taints << 7 | u64::from(self.uid) << 5 | u64::from(self.boot) << 1 | u64::from(self.ready)
+    }
+}
+
+/// Where a pod's object stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Object {
+    /// There is none.
+    #[default]
+    Gone,
+    /// Bound to the node.
+    Bound,
+    /// Bound to the node, with a deletionTimestamp.
+    Deleting,
+    /// A replacement that is bound to the other node.
+    Elsewhere,
+}
+
+/// What the node's kubelet makes of a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Container {
+    /// Nothing runs.
+    #[default]
+    None,
+    /// The kubelet has begun to start it: nothing calls this back.
+    Starting,
+    /// It runs, and writes.
+    Running,
+}
+
+/// A pod of the node, and its replacements under the same name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Pod {
+    /// Its object.
+    pub object: Object,
+    /// Its container on the node.
+    pub container: Container,
+    /// Which of the pods of this name it is: its uid.
+    pub generation: u8,
+}
+
+impl Pod {
+    /// Is it bound to the node?
+    pub fn is_on_node(&self) -> bool {
+        matches!(self.object, Object::Bound | Object::Deleting)
+    }
+
+    /// What a list of the node's pods shows of it, in 4 bits; 0: nothing.
+    pub fn listed(&self) -> u8 {
+        match self.object {
+            Object::Bound => self.generation << 2 | 1,
+            Object::Deleting => self.generation << 2 | 3,
+            Object::Gone | Object::Elsewhere => 0,
+        }
+    }
+}
+
+/// Where the volume of the first pod is attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Volume {
+    /// To the node.
+    #[default]
+    Here,
+    /// Nowhere.
+    Nowhere,
+    /// To the other node.
+    Elsewhere,
+}
+
+/// The status of the NodeFence, as far as somebody reads it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Record {
+    /// The incident is over.
+    pub ended: bool,
+    /// `evidence` is there.
+    pub evidence: bool,
+    /// `taintAppliedTime` is there.
+    pub tainted: bool,
+    /// `contradiction` is there.
+    pub contradicted: bool,
+    /// Nonce of `claim`; 0: none.
+    pub claim: u8,
+    /// Off commands that were written down, see [`Entry`].
+    pub entries: [Entry; COMMANDS],
+}
+
+/// An off command in the record. One that is closed and of nobody's interest any more is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Entry {
+    /// There is one.
+    pub is_there: bool,
+    /// It has no `completionTime`.
+    pub open: bool,
+    /// Which operators have read of it.
+    pub known: [bool; 2],
+    /// Whose current attempt it is.
+    pub own: [bool; 2],
+}
+
+/// What a device does for an operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Job {
+    /// Nothing.
+    #[default]
+    None,
+    /// One look. Was it asked for after everything had detached?
+    Look {
+        /// Since `drained`.
+        since_drained: bool,
+    },
+    /// Readings for a proof.
+    Confirm {
+        /// The readings have to span 40 s and not just the policy's window.
+        long: bool,
+        /// How far they are.
+        progress: Confirm,
+        /// What the list of pods showed.
+        pods: [u8; PODS],
+    },
+    /// An off command is prepared; the claim is read again before it leaves.
+    OffPrepared,
+    /// It has left, and no answer has come.
+    OffSent,
+}
+
+/// How far the readings are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Confirm {
+    /// Not off yet.
+    #[default]
+    Begun,
+    /// Off was read once.
+    OffOnce,
+    /// And then the pods were listed.
+    Listed,
+}
+
+/// An off command on its way to the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Command {
+    /// There is one.
+    pub is_there: bool,
+    /// Who waits for its answer.
+    pub awaited: [bool; 2],
+    /// Whose wait for late commands covers it: it has landed, or never will, when that is over.
+    pub covered: [bool; 2],
+    /// It has taken effect; only its answer is to come.
+    pub landed: bool,
+}
+
+/// One process of the operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Operator {
+    /// It has read the NodeFence.
+    pub begun: bool,
+    /// It knows that the incident is over.
+    pub finished: bool,
+    /// What the core remembers.
+    pub memory: u32,
+    /// What the record said when it was read: an index of the brain's settings.
+    pub facts: u8,
+    /// The record as this process knows it is the one that is stored.
+    pub current: bool,
+    /// A write of the record was refused for its version.
+    pub behind: bool,
+    /// `claim` in the record as this process knows it.
+    pub known_claim: u8,
+    /// The request whose answer it waits for; 0: none.
+    pub sent: u16,
+    /// What was read beside the last write; 0: nothing.
+    pub ahead: u16,
+    /// Its work with the device.
+    pub job: Job,
+}
+
+/// What happened before, as far as an invariant asks for it. No decision reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Ghost {
+    /// Since the claim that stands was set, there was a moment at which no pod could start and the machine was off.
+    pub dark: bool,
+    /// The boot that the Node showed when its claim was set.
+    pub claimed_boot: u8,
+    /// Since everything has detached the machine was off, or the Node has shown another boot.
+    pub released_well: bool,
+}
+
+/// How often things may still happen that would otherwise happen for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Budget {
+    /// The machine is powered on.
+    pub power_ons: u8,
+    /// An operator dies.
+    pub crashes: u8,
+    /// The Node is deleted.
+    pub deletions: u8,
+    /// Somebody else adds a taint to the Node.
+    pub foreign_taints: u8,
+    /// A replacement of the pod is bound to a node.
+    pub bindings: u8,
+    /// A request stays on its way although nobody waits for it any more: so many at the same time.
+    pub messages: u8,
+}
+
+/// One state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct State {
+    /// The machine has power.
+    pub on: bool,
+    /// How often it has booted.
+    pub boot: u8,
+    /// The node's network works.
+    pub connected: bool,
+    /// The Node object.
+    pub node: Node,
+    /// Its pods.
+    pub pods: [Pod; PODS],
+    /// Where the volume is.
+    pub volume: Volume,
+    /// The NodeFence.
+    pub record: Record,
+    /// Both processes.
+    pub operators: [Operator; 2],
+    /// Requests that nobody waits for, highest number first.
+    pub wire: [u16; WIRE],
+    /// Off commands on their way.
+    pub commands: [Command; COMMANDS],
+    /// What is left to happen.
+    pub budget: Budget,
+    /// For the invariants.
+    pub ghost: Ghost,
+}
+
+/// Puts small numbers side by side into words.
+struct Packer {
+    words: [u64; 6],
+    at: usize,
+    used: u32,
+}
+
+impl Packer {
+    fn put(&mut self, value: u64, bits: u32) {
+        if self.used + bits > 64 {
+            self.at += 1;
+            self.used = 0;
+        }
+        self.words[self.at] |= value << self.used;
+        self.used += bits;
+    }
+
+    fn flags(&mut self, flags: &[bool]) {
+        for flag in flags {
+            self.put(u64::from(*flag), 1);
+        }
+    }
+}
+
+impl State {
+    /// The state without gaps: two states are the same if these words are.
+    pub fn words(&self) -> [u64; 6] {
+        let mut packer = Packer {
+            words: [0; 6],
+            at: 0,
+            used: 0,
+        };
+        let p = &mut packer;
+        p.put(self.node.bits(), 34);
+        p.flags(&[self.on, self.connected]);
+        p.put(u64::from(self.boot), 3);
+        for pod in &self.pods {
+            p.put(pod.object as u64, 2);
+            p.put(pod.container as u64, 2);
+            p.put(u64::from(pod.generation), 2);
+        }
+        p.put(self.volume as u64, 2);
+        let ghost = &self.ghost;
+        p.flags(&[ghost.dark, ghost.released_well]);
+        p.put(u64::from(ghost.claimed_boot), 3);
+        self.pack_record(p);
+        for operator in &self.operators {
+            operator.pack(p);
+        }
+        for request in self.wire {
+            p.put(u64::from(request), 12);
+        }
+        for command in &self.commands {
+            p.flags(&[command.is_there, command.landed]);
+            p.flags(&command.awaited);
+            p.flags(&command.covered);
+        }
+        let left = &self.budget;
+        for left in [
+            left.power_ons,
+            left.crashes,
+            left.deletions,
+            left.foreign_taints,
+            left.bindings,
+            left.messages,
+        ] {
+            p.put(u64::from(left), 2);
+        }
+        packer.words
+    }
+
+    fn pack_record(&self, p: &mut Packer) {
+        let record = &self.record;
+        p.flags(&[
+            record.ended,
+            record.evidence,
+            record.tainted,
+            record.contradicted,
+        ]);
+        p.put(u64::from(record.claim), 4);
+        for entry in &record.entries {
+            p.flags(&[entry.is_there, entry.open]);
+            p.flags(&entry.known);
+            p.flags(&entry.own);
+        }
+    }
+
+    /// Two states that differ only in the order of what has none become the same.
+    pub fn settle(&mut self) {
+        self.wire.sort_unstable_by(|a, b| b.cmp(a));
+        for command in &mut self.commands {
+            if command.landed && command.awaited == [false; 2] {
+                *command = Command::default();
+            }
+        }
+        self.commands.sort_unstable_by(|a, b| b.cmp(a));
+        for entry in &mut self.record.entries {
+            let is_missed = entry.open || entry.known != [true; 2] || entry.own != [false; 2];
+            if !is_missed {
+                *entry = Entry::default();
+            }
+        }
+        self.record.entries.sort_unstable_by(|a, b| b.cmp(a));
+    }
+}
+
+impl Operator {
+    fn pack(&self, p: &mut Packer) {
+        p.put(u64::from(self.memory), 20);
+        p.put(u64::from(self.sent), 12);
+        p.put(u64::from(self.ahead), 10);
+        p.flags(&[self.begun, self.finished, self.current, self.behind]);
+        p.put(u64::from(self.facts), 4);
+        p.put(u64::from(self.known_claim), 4);
+        let (kind, more) = match self.job {
+            Job::None => (0, 0),
+            Job::Look { since_drained } => (1, u64::from(since_drained)),
+            Job::Confirm {
+                long,
+                progress,
+                pods: [one, other],
+            } => {
+                let progress = progress as u64;
+                let pods = u64::from(one) << 4 | u64::from(other);
+                (2, pods << 3 | progress << 1 | u64::from(long))
+            }
+            Job::OffPrepared => (3, 0),
+            Job::OffSent => (4, 0),
+        };
+        p.put(kind, 3);
+        p.put(more, 11);
+    }
+}

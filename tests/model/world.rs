@@ -1,0 +1,300 @@
+//! The cluster around the operators: machine, kubelet, controller-manager, scheduler, and people.
+//!
+//! Each rule says when something can happen, and does it. Nothing has to happen, and nothing takes any time, so that a machine may boot
+//! and start a pod between any two steps of an operator. The rules follow upstream at v1.36 and runs on real kubelets; where a rule is
+//! stricter than Kubernetes, because the operator is not there to prevent it, its comment says so.
+
+use crate::event::{Event, Step};
+use crate::brain::Brain;
+use crate::memory::Change;
+use crate::operator;
+use crate::state::{Budget, Container, Node, Object, Pod, State, Taint, Volume};
+use crate::views::Incident;
+use node_fencing_operator::api::settings::FenceMode;
+
+/// What the node's second pod is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Second {
+    /// There is none.
+    None,
+    /// It tolerates every taint, has no volume, and somebody may delete it.
+    Tolerates,
+    /// It is bound to the node late, past the scheduler, and uses the volume too.
+    ComesLate,
+}
+
+/// One configuration of the model.
+#[derive(Debug, Clone)]
+pub struct World {
+    /// Its name in the table.
+    pub name: &'static str,
+    /// The incident's settings.
+    pub incident: Incident,
+    /// The second pod.
+    pub second: Second,
+    /// A pod that was bound before the claim is started in spite of it: only its deletion keeps it from starting.
+    pub starts_despite_claim: bool,
+    /// Both operators act; otherwise there is one.
+    pub two: bool,
+    /// How often what would otherwise happen for ever may happen.
+    pub budget: Budget,
+}
+
+impl World {
+    /// Does the second pod tolerate `out-of-service`?
+    pub fn tolerates(&self) -> bool {
+        self.second == Second::Tolerates
+    }
+
+    /// Does the second pod write to the volume?
+    pub fn second_shares_volume(&self) -> bool {
+        self.second == Second::ComesLate
+    }
+
+    /// The node has just been found NotReady: it is cut off, and everything on it still runs.
+    pub fn first(&self) -> State {
+        let pod = Pod {
+            object: Object::Bound,
+            container: Container::Running,
+            generation: 0,
+        };
+        let mut first = State {
+            on: true,
+            boot: 1,
+            connected: false,
+            node: Node {
+                uid: 1,
+                boot: 1,
+                ready: false,
+                ..Node::default()
+            },
+            budget: self.budget,
+            ..State::default()
+        };
+        first.pods[0] = pod;
+        if self.tolerates() {
+            first.pods[1] = pod;
+        }
+        if !self.two {
+            first.operators[1].finished = true;
+        }
+        first
+    }
+
+    /// Does a pod keep `out-of-service` on the node?
+    pub fn hinders(&self, s: &State) -> bool {
+        let stays = |index: usize, pod: &Pod| {
+            index == 1 && self.tolerates() && pod.object == Object::Bound
+        };
+        let mut pods = s.pods.iter().enumerate();
+        pods.any(|(index, pod)| pod.is_on_node() && !stays(index, pod))
+    }
+
+    /// Everything in the cluster that can happen next.
+    pub fn steps(&self, brain: &mut Brain, s: &State, steps: &mut Vec<Step>) {
+        let mut can = |event: Event, is_possible: bool, change: &dyn Fn(&mut State)| {
+            if is_possible {
+                let mut next = *s;
+                change(&mut next);
+                steps.push(Step::new(event, next, None));
+            }
+        };
+        power(s, &mut can);
+        self.kubelet(s, &mut can);
+        self.controllers(s, &mut can);
+        self.people(s, &mut can);
+        if s.on && s.connected && s.node.uid != 0 {
+            let mut next = *s;
+            renew_lease(brain, &mut next);
+            if next != *s {
+                steps.push(Step::new(Event::RenewsLease, next, None));
+            }
+        }
+    }
+
+    /// The kubelet: it needs power, and for all but what it has begun, the API server.
+    fn kubelet(&self, s: &State, can: &mut impl FnMut(Event, bool, &dyn Fn(&mut State))) {
+        let talks = s.on && s.connected;
+        let is_reported = s.node.ready && s.node.boot == s.boot;
+        can(Event::Reports, talks && s.node.uid != 0 && !is_reported, &|n| {
+            (n.node.boot, n.node.ready) = (n.boot, true);
+        });
+        can(Event::Registers, talks && s.node.uid == 0, &|n| {
+            n.node = Node {
+                uid: 2,
+                boot: n.boot,
+                ready: true,
+                ..Node::default()
+            };
+        });
+        for index in 0..s.pods.len() {
+            let pod = &s.pods[index];
+            can(Event::Starts(index), talks && self.may_start(s, index), &|n| {
+                n.pods[index].container = Container::Starting;
+            });
+            let begun = pod.container == Container::Starting;
+            can(Event::Runs(index), s.on && begun, &|n| {
+                n.pods[index].container = Container::Running;
+            });
+            // A start that has begun is not called back: it comes up, and is stopped then.
+            let runs = pod.container == Container::Running;
+            can(Event::Stops(index), talks && runs && pod.object != Object::Bound, &|n| {
+                n.pods[index].container = Container::None;
+            });
+            let is_stopped = pod.container == Container::None && pod.object == Object::Deleting;
+            can(Event::Finishes(index), talks && is_stopped, &|n| {
+                n.pods[index].object = Object::Gone;
+            });
+        }
+    }
+
+    /// A pod with a deletionTimestamp never starts. One that meets a NoExecute taint is refused, unless the configuration leaves this
+    /// guard out for the pod that was bound before the claim.
+    fn may_start(&self, s: &State, index: usize) -> bool {
+        let pod = &s.pods[index];
+        let is_new = pod.object == Object::Bound && pod.container == Container::None;
+        let tolerates = index == 1 && self.tolerates();
+        let has_volume = tolerates || s.volume == Volume::Here;
+        let refuses = s.node.claim().is_some() || s.node.out_of_service();
+        let goes_in = tolerates || (index == 0 && self.starts_despite_claim) || !refuses;
+        is_new && has_volume && goes_in
+    }
+
+    /// kube-controller-manager, the scheduler, and the operator's own detector.
+    fn controllers(&self, s: &State, can: &mut impl FnMut(Event, bool, &dyn Fn(&mut State))) {
+        let node = &s.node;
+        let is_silent = !s.on || !s.connected;
+        can(Event::NotReady, node.uid != 0 && node.ready && is_silent, &|n| n.node.ready = false);
+        let evicts = node.claim().is_some() || node.out_of_service();
+        for index in 0..s.pods.len() {
+            let pod = &s.pods[index];
+            let tolerates = index == 1 && self.tolerates();
+            let is_evicted = evicts && pod.object == Object::Bound && !tolerates;
+            can(Event::TaintEviction(index), is_evicted, &|n| {
+                n.pods[index].object = Object::Deleting;
+            });
+            let is_terminating = pod.object == Object::Deleting && node.out_of_service();
+            let is_orphaned = node.uid == 0 && pod.is_on_node();
+            let is_collected = (is_terminating && !node.ready) || is_orphaned;
+            can(Event::PodGc(index), is_collected, &|n| n.pods[index].object = Object::Gone);
+        }
+        self.volume(s, can);
+        let is_gone = s.pods[0].object == Object::Gone;
+        can(Event::Replaced, is_gone && s.budget.bindings > 0, &|n| {
+            n.budget.bindings -= 1;
+            n.pods[0].object = Object::Elsewhere;
+            n.pods[0].generation += 1;
+        });
+        let is_free = node.uid != 0 && node.ready && node.taints().all(|it| it == Taint::FOREIGN);
+        let is_stopped = s.pods[0].container == Container::None;
+        can(Event::Bound(0), is_gone && is_free && is_stopped && s.budget.bindings > 0, &|n| {
+            n.budget.bindings -= 1;
+            n.pods[0].object = Object::Bound;
+            n.pods[0].generation += 1;
+        });
+        let is_orphaned = s.record.ended && node.claim().is_some() && !node.out_of_service();
+        can(Event::TidiesClaim, is_orphaned && node.ready, &|n| {
+            let claim = n.node.claim().unwrap_or_default();
+            n.node.remove(Taint::claim(claim));
+        });
+        let is_over = node.quarantined().is_some_and(|fenced| fenced != node.boot);
+        can(Event::LiftsQuarantine, is_over && node.claim().is_none(), &|n| {
+            let fenced = n.node.quarantined().unwrap_or_default();
+            n.node.remove(Taint::quarantine(fenced));
+        });
+    }
+
+    /// attach/detach. Its own force detach after six minutes is left out: it does not ask the operator (R4).
+    fn volume(&self, s: &State, can: &mut impl FnMut(Event, bool, &dyn Fn(&mut State))) {
+        let shared = if self.second_shares_volume() { 2 } else { 1 };
+        let users = &s.pods[..shared];
+        let is_wanted = users.iter().any(Pod::is_on_node);
+        let is_mounted = users.iter().any(|pod| pod.container != Container::None);
+        let is_here = s.volume == Volume::Here && s.node.uid != 0 && !is_wanted;
+        let is_unmounted = s.on && s.connected && !is_mounted;
+        can(Event::Detaches(false), is_here && is_unmounted, &|n| n.volume = Volume::Nowhere);
+        let is_forced = is_here && !is_unmounted && s.node.out_of_service();
+        can(Event::Detaches(true), is_forced, &|n| n.volume = Volume::Nowhere);
+        let is_free = s.volume == Volume::Nowhere;
+        let moves = s.pods[0].object == Object::Elsewhere;
+        can(Event::Attaches(Volume::Elsewhere), is_free && moves, &|n| n.volume = Volume::Elsewhere);
+        can(Event::Attaches(Volume::Here), is_free && is_wanted && s.node.uid != 0, &|n| {
+            n.volume = Volume::Here;
+        });
+    }
+
+    /// Whoever powers on, deletes, binds and taints.
+    fn people(&self, s: &State, can: &mut impl FnMut(Event, bool, &dyn Fn(&mut State))) {
+        can(Event::Cut, s.connected, &|n| n.connected = false);
+        can(Event::Heal, !s.connected, &|n| n.connected = true);
+        can(Event::NodeDeleted, s.node.uid != 0 && s.budget.deletions > 0, &|n| {
+            n.budget.deletions -= 1;
+            n.node = Node::default();
+        });
+        can(Event::ForeignTaint, s.node.uid != 0 && s.budget.foreign_taints > 0, &|n| {
+            n.budget.foreign_taints -= 1;
+            n.node.add(Taint::FOREIGN);
+        });
+        let second = s.pods[1].object;
+        can(Event::Deleted(1), self.tolerates() && second == Object::Bound, &|n| {
+            n.pods[1].object = Object::Deleting;
+        });
+        let comes = self.second == Second::ComesLate && second == Object::Gone;
+        let is_first = s.pods[1].generation == 0 && s.node.uid != 0;
+        can(Event::Bound(1), comes && is_first, &|n| {
+            n.pods[1].object = Object::Bound;
+            n.pods[1].generation = 1;
+        });
+    }
+
+    /// Does this configuration ever turn a machine off?
+    pub fn commands(&self) -> bool {
+        self.incident.mode == FenceMode::PowerOff
+    }
+}
+
+/// Power comes and goes; with it goes everything that ran.
+fn power(s: &State, can: &mut impl FnMut(Event, bool, &dyn Fn(&mut State))) {
+    can(Event::PowerLoss, s.on, &turned_off);
+    can(Event::PowerOn, !s.on && s.budget.power_ons > 0, &|n| {
+        n.budget.power_ons -= 1;
+        n.on = true;
+        n.boot += 1;
+    });
+    for place in 0..s.commands.len() {
+        if !s.commands[place].is_there {
+            continue;
+        }
+        let is_awaited = s.commands[place].awaited != [false; 2];
+        let is_to_come = !s.commands[place].landed && (s.on || !is_awaited);
+        can(Event::OffLands(s.on), is_to_come, &|n| {
+            turned_off(n);
+            n.commands[place].landed = true;
+        });
+        can(Event::OffLost, !is_awaited, &|n| n.commands[place] = Default::default());
+    }
+}
+
+fn turned_off(s: &mut State) {
+    s.on = false;
+    s.pods.iter_mut().for_each(|pod| pod.container = Container::None);
+}
+
+/// A renewal: whatever was the newest one until now has another name, one that the operator uses for nothing else.
+fn renew_lease(brain: &mut Brain, s: &mut State) {
+    for x in 0..s.operators.len() {
+        let operator = s.operators[x];
+        let held = brain.meaning(operator.memory).lease;
+        let ahead = (operator.ahead != 0).then(|| brain.look(operator.ahead));
+        let read = ahead.map(|look| look.lease);
+        let free = (1..).find(|name| held != Some(*name) && read != Some(*name)).unwrap_or(1);
+        if held == Some(0) {
+            let memory = brain.changed(operator.memory, Change::Lease(free));
+            operator::remember(brain, s, x, memory, false);
+        }
+        if let Some(mut look) = ahead.filter(|look| look.lease == 0) {
+            look.lease = free;
+            s.operators[x].ahead = brain.keep(look);
+        }
+    }
+}
