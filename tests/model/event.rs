@@ -12,10 +12,6 @@ pub enum Event {
     PowerLoss,
     /// Somebody powers it on.
     PowerOn,
-    /// The node's network breaks.
-    Cut,
-    /// And works again.
-    Heal,
     /// Somebody deletes the Node.
     NodeDeleted,
     /// The kubelet creates its Node.
@@ -108,6 +104,8 @@ pub struct Step {
     pub next: State,
     /// What it breaks.
     pub broken: Option<Broken>,
+    /// The operators have changed places in it.
+    pub is_swapped: bool,
 }
 
 impl Step {
@@ -117,6 +115,7 @@ impl Step {
             event,
             next,
             broken,
+            is_swapped: false,
         }
     }
 }
@@ -171,8 +170,6 @@ impl Event {
         let words = match *self {
             Self::PowerLoss => "the machine loses its power",
             Self::PowerOn => "somebody powers the machine on",
-            Self::Cut => "the node is cut off from the API server",
-            Self::Heal => "the node reaches the API server again",
             Self::NodeDeleted => "somebody deletes the Node",
             Self::Registers => "the kubelet creates its Node anew",
             Self::Reports => "the kubelet reports its boot ID and Ready=True",

@@ -106,6 +106,7 @@ pub struct Explorer<'a> {
     ends: Vec<bool>,
     /// The states that have not been looked at, in order.
     ahead: VecDeque<State>,
+    stats: Option<Vec<std::collections::HashSet<String>>>,
 }
 
 impl<'a> Explorer<'a> {
@@ -120,6 +121,7 @@ impl<'a> Explorer<'a> {
             counts: Vec::new(),
             ends: Vec::new(),
             ahead: VecDeque::new(),
+            stats: std::env::var("STATS").ok().map(|_| vec![Default::default(); 16]),
         };
         explorer.reach(world.first(), 0);
         explorer
@@ -128,6 +130,13 @@ impl<'a> Explorer<'a> {
     fn reach(&mut self, s: State, parent: u32) -> u32 {
         let (number, is_new) = self.seen.number(fingerprint(&s));
         if is_new {
+            if let Some(stats) = &mut self.stats {
+                let d = |x: &dyn std::fmt::Debug| format!("{x:?}");
+                let o = &s.operators[0];
+                for (i, k) in [d(&(s.on, s.boot)), d(&s.node), d(&s.pods), d(&s.volume), d(&s.record), d(&o), d(&o.memory), d(&o.job), d(&(o.sent)), d(&o.ahead), d(&(o.facts, o.current, o.behind, o.known_claim)), d(&s.wire), d(&s.ghost), d(&s.budget), d(&(s.on, s.boot, s.node, s.pods, s.volume)), d(&(o.memory, o.job))].into_iter().enumerate() {
+                    stats[i].insert(k);
+                }
+            }
             self.parents.push(parent);
             self.ends.push(judge::has_ended(&s));
             self.ahead.push_back(s);
@@ -163,6 +172,12 @@ impl<'a> Explorer<'a> {
             if number == last_of_depth {
                 last_of_depth = u32::try_from(self.seen.prints.len()).expect("below 2^32");
                 depth += usize::from(!self.ahead.is_empty());
+            }
+        }
+        if std::env::var("DUMP").is_ok() { self.brain.dump(); }
+        if let Some(stats) = &self.stats {
+            for (n, s) in ["power", "node", "pods", "volume", "record", "op", "memory", "job", "sent", "ahead", "facts", "wire", "ghost", "budget", "cluster", "memjob"].iter().zip(stats) {
+                println!("{n} {}", s.len());
             }
         }
         let is_complete = self.ahead.is_empty();
@@ -243,13 +258,22 @@ fn successors(world: &World, brain: &mut Brain, s: &State, steps: &mut Vec<Step>
     world.steps(brain, s, steps);
     requests::late(brain, s, steps);
     for x in 0..s.operators.len() {
-        operator::steps(brain, s, x, steps);
+        operator::steps(world, brain, s, x, steps);
     }
     for step in steps {
         judge::note(world, s, &mut step.next);
-        step.next.settle();
+        step.is_swapped = step.next.settle();
         if step.broken.is_none() && judge::two_writers(world, &step.next) {
             step.broken = Some(Broken::S1);
+        }
+    }
+}
+
+impl Brain {
+    pub fn dump(&self) {
+        let n = self.sizes().0;
+        for i in (1..=n).rev().take(3000).step_by(150) {
+            println!("{:?}\n", self.memory(i as u32));
         }
     }
 }

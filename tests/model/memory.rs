@@ -10,6 +10,7 @@ use crate::views::{
 };
 use node_fencing_operator::core::attempt::OffResult;
 use node_fencing_operator::core::incident::Memory;
+use node_fencing_operator::core::quiesce::Quiesce;
 use std::time::Duration;
 
 /// What a memory means to the model.
@@ -52,6 +53,7 @@ pub fn settle(mut m: Memory) -> Memory {
     without_words(&mut m);
     without_counters(&mut m);
     without_pauses(&mut m);
+    without_the_past(&mut m);
     // Everything that lies before now does so by a fixed distance, in its order.
     if m.quiesce.since.is_some() {
         m.quiesce.since = Some(LONG_BEFORE);
@@ -63,6 +65,13 @@ pub fn settle(mut m: Memory) -> Memory {
             }
         }
         m.drained = Some(DRAINED);
+    }
+    if m.drained.is_none() {
+        for sight in m.sights.iter_mut().filter_map(|it| it.reading.as_mut().ok()) {
+            if sight.asked == BEFORE_DRAINED {
+                (sight.asked, sight.answered) = (JUST_NOW, JUST_NOW);
+            }
+        }
     }
     m.looked_at = match m.sights.is_empty() {
         true => Duration::ZERO,
@@ -128,6 +137,23 @@ fn without_pauses(m: &mut Memory) {
     // None would mean that its command's answer has not been taken in.
     if m.reoff_settles_at.is_some() {
         m.reoff_settles_at = Some(LONG_BEFORE);
+    }
+}
+
+/// Once the taint was seen, or the end is decided, nothing comes back to what was read before.
+fn without_the_past(m: &mut Memory) {
+    if !m.tainted && m.ending.is_none() {
+        return;
+    }
+    m.evidence &= !m.tainted;
+    m.evicted = false;
+    m.readings = None;
+    m.pods = None;
+    m.relist = false;
+    m.contradictions = 0;
+    if m.tainted {
+        m.quiesce = Quiesce::default();
+        m.lease_before = None;
     }
 }
 

@@ -12,6 +12,7 @@ use crate::record;
 use crate::requests;
 use crate::state::{Command, Confirm, Job, Operator, State};
 use crate::views::{Look, listed};
+use crate::world::World;
 
 /// What a round would read at this moment.
 pub fn look(s: &State) -> Look {
@@ -25,27 +26,27 @@ pub fn look(s: &State) -> Look {
 }
 
 /// Everything that a process may do next, and that may happen to it.
-pub fn steps(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
+pub fn steps(world: &World, brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
     let operator = &s.operators[x];
     if operator.finished {
         return;
     }
     if operator.sent == 0 {
-        if let Some((next, broken)) = round(brain, s, x) {
+        if let Some((next, broken)) = round(world, brain, s, x) {
             steps.push(Step::new(Event::Round(x), next, broken));
         }
-        record::steps(brain, s, x, steps);
+        record::steps(world, brain, s, x, steps);
     } else {
         requests::answered(brain, s, x, steps);
     }
     if operator.begun {
         device(brain, s, x, steps);
-        passing(brain, s, x, steps);
+        passing(world, brain, s, x, steps);
     }
 }
 
 /// One round: everything is read at once, the core decides, and its decision is begun to be carried out.
-fn round(brain: &mut Brain, s: &State, x: usize) -> Option<(State, Option<Broken>)> {
+fn round(world: &World, brain: &mut Brain, s: &State, x: usize) -> Option<(State, Option<Broken>)> {
     let mut next = *s;
     if !next.operators[x].begun {
         record::begin(&mut next, x);
@@ -72,8 +73,12 @@ fn round(brain: &mut Brain, s: &State, x: usize) -> Option<(State, Option<Broken
     let round = brain.round(&next.operators[x], look, free);
     remember(brain, &mut next, x, round.memory, round.awaits_more);
     let broken = act(brain, &mut next, x, round.act, s);
-    next.settle();
-    (next != *s).then_some((next, broken))
+    if !world.reads_ahead {
+        next.operators[x].ahead = 0;
+    }
+    let mut settled = next;
+    settled.settle();
+    (settled != *s).then_some((next, broken))
 }
 
 /// The operator remembers this from now on.
@@ -302,7 +307,7 @@ fn leave(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
 }
 
 /// Time passes for an operator, or it dies.
-fn passing(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
+fn passing(world: &World, brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
     let operator = &s.operators[x];
     let meaning = brain.meaning(operator.memory);
     let other = brain.meaning(s.operators[1 - x].memory);
@@ -316,7 +321,7 @@ fn passing(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
     for (passes, change) in [
         (over, Change::LateEffect),
         (meaning.looked_just_now, Change::Look),
-        (meaning.proven_just_now, Change::Proof),
+        (world.proofs_die && meaning.proven_just_now, Change::Proof),
     ] {
         if passes {
             let mut next = *s;

@@ -8,6 +8,7 @@ use crate::event::{Event, Step};
 use crate::memory::Change;
 use crate::operator::{hear, put_down, remember};
 use crate::state::{Entry, Operator, Record, State};
+use crate::world::World;
 
 /// A process takes the incident up: what the record says is all that it knows.
 pub fn begin(s: &mut State, x: usize) {
@@ -180,21 +181,20 @@ pub fn close(brain: &Brain, s: &mut State, x: usize) {
 }
 
 /// What happens between a process and the record besides its rounds.
-pub fn steps(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
+pub fn steps(world: &World, brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
     if s.record.ended && s.operators[x].begun {
         let mut next = *s;
         finish(&mut next, x);
         steps.push(Step::new(Event::HearsOfEnd(x), next, None));
     }
     let operator = &s.operators[x];
-    if !operator.begun || !operator.current || s.record.ended {
+    if !world.stages || !operator.begun || !operator.current || s.record.ended {
         return;
     }
     // A stage that lasts is written down.
     let mut next = *s;
     write(brain, &mut next, x, |_| {});
     let is_worth_it = next.record != s.record;
-    next.settle();
     if is_worth_it {
         steps.push(Step::new(Event::WritesStage(x), next, None));
     }

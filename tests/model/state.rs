@@ -309,8 +309,6 @@ pub struct State {
     pub on: bool,
     /// How often it has booted.
     pub boot: u8,
-    /// The node's network works.
-    pub connected: bool,
     /// The Node object.
     pub node: Node,
     /// Its pods.
@@ -365,7 +363,7 @@ impl State {
         };
         let p = &mut packer;
         p.put(self.node.bits(), 34);
-        p.flags(&[self.on, self.connected]);
+        p.flags(&[self.on]);
         p.put(u64::from(self.boot), 3);
         for pod in &self.pods {
             p.put(pod.object as u64, 2);
@@ -418,26 +416,50 @@ impl State {
         }
     }
 
-    /// Two states that differ only in the order of what has none become the same.
-    pub fn settle(&mut self) {
+    /// Two states that differ only in the order of what has none become the same. Were the operators exchanged?
+    pub fn settle(&mut self) -> bool {
         self.wire.sort_unstable_by(|a, b| b.cmp(a));
         for command in &mut self.commands {
             if command.landed && command.awaited == [false; 2] {
                 *command = Command::default();
             }
         }
-        self.commands.sort_unstable_by(|a, b| b.cmp(a));
         for entry in &mut self.record.entries {
             let is_missed = entry.open || entry.known != [true; 2] || entry.own != [false; 2];
             if !is_missed {
                 *entry = Entry::default();
             }
         }
+        let is_swapped = self.operators[0].key() < self.operators[1].key();
+        if is_swapped {
+            self.operators.swap(0, 1);
+            for command in &mut self.commands {
+                command.awaited.swap(0, 1);
+                command.covered.swap(0, 1);
+            }
+            for entry in &mut self.record.entries {
+                entry.known.swap(0, 1);
+                entry.own.swap(0, 1);
+            }
+        }
+        self.commands.sort_unstable_by(|a, b| b.cmp(a));
         self.record.entries.sort_unstable_by(|a, b| b.cmp(a));
+        is_swapped
     }
 }
 
 impl Operator {
+    /// A number that tells two processes apart, if anything does but what others note about them.
+    fn key(&self) -> [u64; 6] {
+        let mut packer = Packer {
+            words: [0; 6],
+            at: 0,
+            used: 0,
+        };
+        self.pack(&mut packer);
+        packer.words
+    }
+
     fn pack(&self, p: &mut Packer) {
         p.put(u64::from(self.memory), 20);
         p.put(u64::from(self.sent), 12);

@@ -1,7 +1,8 @@
 //! The cluster around the operators: machine, kubelet, controller-manager, scheduler, and people.
 //!
-//! Each rule says when something can happen, and does it. Nothing has to happen, and nothing takes any time, so that a machine may boot
-//! and start a pod between any two steps of an operator. The rules follow upstream at v1.36 and runs on real kubelets; where a rule is
+//! Each rule says when something can happen, and does it. Nothing takes any time, so that a machine may boot and start a pod between any
+//! two steps of an operator. And nothing has to happen: a node that is cut off is one whose kubelet does nothing for a while that needs
+//! the API server, so that a partition begins and ends at any moment without a rule of its own. The rules follow upstream at v1.36 and runs on real kubelets; where a rule is
 //! stricter than Kubernetes, because the operator is not there to prevent it, its comment says so.
 
 use crate::event::{Event, Step};
@@ -36,6 +37,12 @@ pub struct World {
     pub starts_despite_claim: bool,
     /// Both operators act; otherwise there is one.
     pub two: bool,
+    /// What was read beside a write may be used for the next decision.
+    pub reads_ahead: bool,
+    /// A proof may die of age.
+    pub proofs_die: bool,
+    /// An operator may write down where it stands, besides what the protocol wants to be written.
+    pub stages: bool,
     /// How often what would otherwise happen for ever may happen.
     pub budget: Budget,
 }
@@ -51,7 +58,7 @@ impl World {
         self.second == Second::ComesLate
     }
 
-    /// The node has just been found NotReady: it is cut off, and everything on it still runs.
+    /// The node has just been found NotReady, and everything on it still runs.
     pub fn first(&self) -> State {
         let pod = Pod {
             object: Object::Bound,
@@ -61,7 +68,6 @@ impl World {
         let mut first = State {
             on: true,
             boot: 1,
-            connected: false,
             node: Node {
                 uid: 1,
                 boot: 1,
@@ -103,7 +109,7 @@ impl World {
         self.kubelet(s, &mut can);
         self.controllers(s, &mut can);
         self.people(s, &mut can);
-        if s.on && s.connected && s.node.uid != 0 {
+        if s.on && s.node.uid != 0 {
             let mut next = *s;
             renew_lease(brain, &mut next);
             if next != *s {
@@ -112,14 +118,13 @@ impl World {
         }
     }
 
-    /// The kubelet: it needs power, and for all but what it has begun, the API server.
+    /// The kubelet: it needs power, and nothing else.
     fn kubelet(&self, s: &State, can: &mut impl FnMut(Event, bool, &dyn Fn(&mut State))) {
-        let talks = s.on && s.connected;
         let is_reported = s.node.ready && s.node.boot == s.boot;
-        can(Event::Reports, talks && s.node.uid != 0 && !is_reported, &|n| {
+        can(Event::Reports, s.on && s.node.uid != 0 && !is_reported, &|n| {
             (n.node.boot, n.node.ready) = (n.boot, true);
         });
-        can(Event::Registers, talks && s.node.uid == 0, &|n| {
+        can(Event::Registers, s.on && s.node.uid == 0, &|n| {
             n.node = Node {
                 uid: 2,
                 boot: n.boot,
@@ -129,7 +134,7 @@ impl World {
         });
         for index in 0..s.pods.len() {
             let pod = &s.pods[index];
-            can(Event::Starts(index), talks && self.may_start(s, index), &|n| {
+            can(Event::Starts(index), s.on && self.may_start(s, index), &|n| {
                 n.pods[index].container = Container::Starting;
             });
             let begun = pod.container == Container::Starting;
@@ -138,11 +143,11 @@ impl World {
             });
             // A start that has begun is not called back: it comes up, and is stopped then.
             let runs = pod.container == Container::Running;
-            can(Event::Stops(index), talks && runs && pod.object != Object::Bound, &|n| {
+            can(Event::Stops(index), s.on && runs && pod.object != Object::Bound, &|n| {
                 n.pods[index].container = Container::None;
             });
             let is_stopped = pod.container == Container::None && pod.object == Object::Deleting;
-            can(Event::Finishes(index), talks && is_stopped, &|n| {
+            can(Event::Finishes(index), s.on && is_stopped, &|n| {
                 n.pods[index].object = Object::Gone;
             });
         }
@@ -163,8 +168,7 @@ impl World {
     /// kube-controller-manager, the scheduler, and the operator's own detector.
     fn controllers(&self, s: &State, can: &mut impl FnMut(Event, bool, &dyn Fn(&mut State))) {
         let node = &s.node;
-        let is_silent = !s.on || !s.connected;
-        can(Event::NotReady, node.uid != 0 && node.ready && is_silent, &|n| n.node.ready = false);
+        can(Event::NotReady, node.uid != 0 && node.ready, &|n| n.node.ready = false);
         let evicts = node.claim().is_some() || node.out_of_service();
         for index in 0..s.pods.len() {
             let pod = &s.pods[index];
@@ -211,7 +215,7 @@ impl World {
         let is_wanted = users.iter().any(Pod::is_on_node);
         let is_mounted = users.iter().any(|pod| pod.container != Container::None);
         let is_here = s.volume == Volume::Here && s.node.uid != 0 && !is_wanted;
-        let is_unmounted = s.on && s.connected && !is_mounted;
+        let is_unmounted = s.on && !is_mounted;
         can(Event::Detaches(false), is_here && is_unmounted, &|n| n.volume = Volume::Nowhere);
         let is_forced = is_here && !is_unmounted && s.node.out_of_service();
         can(Event::Detaches(true), is_forced, &|n| n.volume = Volume::Nowhere);
@@ -225,8 +229,6 @@ impl World {
 
     /// Whoever powers on, deletes, binds and taints.
     fn people(&self, s: &State, can: &mut impl FnMut(Event, bool, &dyn Fn(&mut State))) {
-        can(Event::Cut, s.connected, &|n| n.connected = false);
-        can(Event::Heal, !s.connected, &|n| n.connected = true);
         can(Event::NodeDeleted, s.node.uid != 0 && s.budget.deletions > 0, &|n| {
             n.budget.deletions -= 1;
             n.node = Node::default();
