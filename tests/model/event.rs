@@ -130,7 +130,7 @@ fn pod(pod: usize) -> &'static str {
 
 impl Event {
     /// In words, with the state before and after it.
-    pub fn words(&self, brain: &mut Brain, before: &State, after: &State) -> String {
+    pub fn words(&self, brain: &Brain, before: &State, after: &State) -> String {
         let what = |request: u16| asks(brain.request(request).kind);
         let done = |is_done: bool| if is_done { "done" } else { "refused" };
         match *self {

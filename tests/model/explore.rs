@@ -5,7 +5,7 @@
 //! their successors have been looked at. At the end the graph is searched backwards: from where can no end be reached any more?
 
 use crate::brain::Brain;
-use crate::event::{Event, Step};
+use crate::event::Step;
 use crate::judge::{self, Broken};
 use crate::mutation::Mutation;
 use crate::state::State;
@@ -96,6 +96,8 @@ fn fingerprint(s: &State) -> u128 {
 pub struct Explorer<'a> {
     world: &'a World,
     brain: Brain,
+    /// The one invariant that is looked at; none: all of them.
+    only: Option<Broken>,
     seen: Seen,
     parents: Vec<u32>,
     /// The numbers of each state's successors, one state after the other.
@@ -106,7 +108,6 @@ pub struct Explorer<'a> {
     ends: Vec<bool>,
     /// The states that have not been looked at, in order.
     ahead: VecDeque<State>,
-    stats: Option<Vec<std::collections::HashSet<String>>>,
 }
 
 impl<'a> Explorer<'a> {
@@ -114,6 +115,7 @@ impl<'a> Explorer<'a> {
     pub fn new(world: &'a World, mutation: Option<Mutation>) -> Self {
         let mut explorer = Self {
             world,
+            only: None,
             brain: Brain::new(world.incident.clone(), mutation),
             seen: Seen::new(),
             parents: Vec::new(),
@@ -121,22 +123,20 @@ impl<'a> Explorer<'a> {
             counts: Vec::new(),
             ends: Vec::new(),
             ahead: VecDeque::new(),
-            stats: std::env::var("STATS").ok().map(|_| vec![Default::default(); 16]),
         };
         explorer.reach(world.first(), 0);
         explorer
     }
 
+    /// Looks at one invariant and lets the others go.
+    pub fn only(mut self, broken: Broken) -> Self {
+        self.only = Some(broken);
+        self
+    }
+
     fn reach(&mut self, s: State, parent: u32) -> u32 {
         let (number, is_new) = self.seen.number(fingerprint(&s));
         if is_new {
-            if let Some(stats) = &mut self.stats {
-                let d = |x: &dyn std::fmt::Debug| format!("{x:?}");
-                let o = &s.operators[0];
-                for (i, k) in [d(&(s.on, s.boot)), d(&s.node), d(&s.pods), d(&s.volume), d(&s.record), d(&o), d(&o.memory), d(&o.job), d(&(o.sent)), d(&o.ahead), d(&(o.facts, o.current, o.behind, o.known_claim)), d(&s.wire), d(&s.ghost), d(&s.budget), d(&(s.on, s.boot, s.node, s.pods, s.volume)), d(&(o.memory, o.job))].into_iter().enumerate() {
-                    stats[i].insert(k);
-                }
-            }
             self.parents.push(parent);
             self.ends.push(judge::has_ended(&s));
             self.ahead.push_back(s);
@@ -157,7 +157,8 @@ impl<'a> Explorer<'a> {
                 let next = self.reach(step.next, number);
                 self.edges.push(next);
                 count += 1;
-                if let Some(what) = step.broken {
+                let counts = |what: &Broken| self.only.is_none_or(|only| only == *what);
+                if let Some(what) = step.broken.filter(counts) {
                     broken = Some((what, self.story(number, Some(next))));
                 }
                 if broken.is_some() {
@@ -172,12 +173,6 @@ impl<'a> Explorer<'a> {
             if number == last_of_depth {
                 last_of_depth = u32::try_from(self.seen.prints.len()).expect("below 2^32");
                 depth += usize::from(!self.ahead.is_empty());
-            }
-        }
-        if std::env::var("DUMP").is_ok() { self.brain.dump(); }
-        if let Some(stats) = &self.stats {
-            for (n, s) in ["power", "node", "pods", "volume", "record", "op", "memory", "job", "sent", "ahead", "facts", "wire", "ghost", "budget", "cluster", "memjob"].iter().zip(stats) {
-                println!("{n} {}", s.len());
             }
         }
         let is_complete = self.ahead.is_empty();
@@ -231,7 +226,7 @@ impl<'a> Explorer<'a> {
             at = self.parents[at as usize];
         }
         let mut s = self.world.first();
-        let mut lines = Vec::new();
+        let (mut lines, mut is_swapped) = (Vec::new(), false);
         for number in way.into_iter().rev() {
             let print = self.seen.prints[number as usize];
             let mut steps = Vec::new();
@@ -242,15 +237,27 @@ impl<'a> Explorer<'a> {
             let breaks = |step: &&Step| matches(step) && is_last && step.broken.is_some();
             let step = steps.iter().find(breaks).or(steps.iter().find(matches));
             let step = step.expect("the way that was found");
-            lines.push(tell(&step.event, &mut self.brain, &s, &step.next));
+            let mut after = step.next;
+            if step.is_swapped {
+                after.operators.swap(0, 1);
+            }
+            let told = step.event.words(&self.brain, &s, &after);
+            lines.push(match is_swapped {
+                true => exchanged(&told),
+                false => told,
+            });
+            is_swapped ^= step.is_swapped;
             s = step.next;
         }
         lines
     }
 }
 
-fn tell(event: &Event, brain: &mut Brain, before: &State, after: &State) -> String {
-    event.words(brain, before, after)
+/// The other operator's name: the two have changed places in the state, and not in the story.
+fn exchanged(told: &str) -> String {
+    let (a, b) = ("operator A", "operator B");
+    let parts = told.split(a).map(|part| part.replace(b, a));
+    parts.collect::<Vec<_>>().join(b)
 }
 
 /// Everything that can happen next.
@@ -263,17 +270,8 @@ fn successors(world: &World, brain: &mut Brain, s: &State, steps: &mut Vec<Step>
     for step in steps {
         judge::note(world, s, &mut step.next);
         step.is_swapped = step.next.settle();
-        if step.broken.is_none() && judge::two_writers(world, &step.next) {
+        if judge::two_writers(world, &step.next) {
             step.broken = Some(Broken::S1);
-        }
-    }
-}
-
-impl Brain {
-    pub fn dump(&self) {
-        let n = self.sizes().0;
-        for i in (1..=n).rev().take(3000).step_by(150) {
-            println!("{:?}\n", self.memory(i as u32));
         }
     }
 }

@@ -14,10 +14,12 @@
 //! [`learn`]: node_fencing_operator::core::reply::learn
 
 mod brain;
+mod configurations;
 mod event;
 mod explore;
 mod judge;
 mod memory;
+mod mutants;
 mod mutation;
 mod operator;
 mod record;
@@ -28,36 +30,9 @@ mod views;
 mod world;
 
 use explore::{Explorer, Found};
-use node_fencing_operator::api::settings::{FenceMode, ReleaseMode};
-use state::Budget;
-use views::Incident;
-use world::{Second, World};
-
-fn confirm_only() -> World {
-    World {
-        name: "ConfirmOnly",
-        incident: Incident {
-            mode: FenceMode::ConfirmOnly,
-            tolerates: false,
-            release: ReleaseMode::AfterDetach,
-            expedited: true,
-        },
-        second: Second::None,
-        starts_despite_claim: true,
-        two: true,
-        reads_ahead: false,
-        proofs_die: false,
-        stages: false,
-        budget: Budget {
-            power_ons: 1,
-            crashes: 0,
-            deletions: 0,
-            foreign_taints: 0,
-            bindings: 1,
-            messages: 1,
-        },
-    }
-}
+use configurations::confirm_only;
+use node_fencing_operator::api::settings::FenceMode;
+use world::World;
 
 fn print(world: &World, found: &Found, seconds: f64) {
     println!(

@@ -1,8 +1,7 @@
 //! What is wrong with the operator, for once: a precondition, a `test` or an order of the protocol is missing.
 //!
 //! The core is not changed. A mutation stands between it and the cluster, and either shows it something that is not so (as if it did not
-//! look), or changes what it sends (as if it had not asked for it). Two of them are about the shell and the API server, which the model
-//! retells.
+//! look), or changes what it sends (as if it had not asked for it). The others are about the shell and the API server, which the model retells.
 
 use crate::brain::{Kind, Request};
 use node_fencing_operator::core::incident::Memory;
@@ -26,7 +25,7 @@ pub enum Mutation {
     TaintWithoutClaim,
     /// TAINT does not test the boot ID.
     TaintWithoutBoot,
-    /// PROVE is left out: what is read counts as Off.
+    /// PROVE is left out: Off was read before the claim, and every later reading counts as Off.
     TaintWithoutProof,
     /// The list of pods beside the readings is not compared with the one before.
     NewcomersIgnored,
@@ -38,7 +37,7 @@ pub enum Mutation {
     OffWithoutClaim,
     /// RELEASE does not wait for pods and volumes.
     ReleaseBeforeDetach,
-    /// RELEASE believes what was read while something was attached.
+    /// RELEASE does not read the power: every look counts as Off.
     LookBelieved,
     /// RELEASE does not wait for off commands that may land late.
     ReleaseBeforeLateOff,
@@ -103,26 +102,11 @@ impl Mutation {
             (Self::TakeOverUntested, Kind::Claim) if request.claim != 0 => {
                 without(operations, "/spec/taints/");
             }
-            (Self::ClaimEvictsNobody, Kind::Claim) => {
-                for operation in operations.as_array_mut().into_iter().flatten() {
-                    evict_nobody(&mut operation["value"]);
-                }
-            }
             (Self::TaintWithoutClaim, Kind::Taint) => without(operations, "/spec/taints/"),
             (Self::TaintWithoutBoot, Kind::Taint) => without(operations, "/status"),
             (Self::ReleaseUntested, Kind::Release) => without(operations, "/spec/taints"),
             (Self::AbortWithoutList, Kind::DropClaim) => without(operations, "/spec/taints"),
             _ => {}
         }
-    }
-}
-
-fn evict_nobody(value: &mut Value) {
-    match value {
-        Value::Array(elements) => elements.iter_mut().for_each(evict_nobody),
-        Value::Object(fields) if fields.contains_key("effect") => {
-            fields.insert("effect".to_owned(), "NoSchedule".into());
-        }
-        _ => {}
     }
 }

@@ -214,7 +214,14 @@ fn device(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
             progress,
             pods,
         } => {
-            if s.on && progress == Confirm::Begun {
+            if s.on && brain.mutation == Some(Mutation::TaintWithoutProof) {
+                let heard = Heard::Confirmed {
+                    is_off: true,
+                    long,
+                    pods: Some(listed(&s.pods)),
+                };
+                answered(brain, Event::OffAgain(x), heard);
+            } else if s.on && progress == Confirm::Begun {
                 let heard = Heard::Confirmed {
                     is_off: false,
                     long,

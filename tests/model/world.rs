@@ -8,10 +8,13 @@
 use crate::event::{Event, Step};
 use crate::brain::Brain;
 use crate::memory::Change;
+use crate::mutation::Mutation;
 use crate::operator;
 use crate::state::{Budget, Container, Node, Object, Pod, State, Taint, Volume};
 use crate::views::Incident;
-use node_fencing_operator::api::settings::FenceMode;
+
+/// The uid of a second pod that was bound before the claim. A later one has the next.
+const EARLY: u8 = 1;
 
 /// What the node's second pod is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,8 +109,9 @@ impl World {
             }
         };
         power(s, &mut can);
+        let evicts = brain.mutation != Some(Mutation::ClaimEvictsNobody);
         self.kubelet(s, &mut can);
-        self.controllers(s, &mut can);
+        self.controllers(s, evicts, &mut can);
         self.people(s, &mut can);
         if s.on && s.node.uid != 0 {
             let mut next = *s;
@@ -161,15 +165,16 @@ impl World {
         let tolerates = index == 1 && self.tolerates();
         let has_volume = tolerates || s.volume == Volume::Here;
         let refuses = s.node.claim().is_some() || s.node.out_of_service();
-        let goes_in = tolerates || (index == 0 && self.starts_despite_claim) || !refuses;
+        let is_known = self.starts_despite_claim && (index == 0 || pod.generation == EARLY);
+        let goes_in = tolerates || is_known || !refuses;
         is_new && has_volume && goes_in
     }
 
     /// kube-controller-manager, the scheduler, and the operator's own detector.
-    fn controllers(&self, s: &State, can: &mut impl FnMut(Event, bool, &dyn Fn(&mut State))) {
+    fn controllers(&self, s: &State, claim_evicts: bool, can: &mut impl FnMut(Event, bool, &dyn Fn(&mut State))) {
         let node = &s.node;
         can(Event::NotReady, node.uid != 0 && node.ready, &|n| n.node.ready = false);
-        let evicts = node.claim().is_some() || node.out_of_service();
+        let evicts = (claim_evicts && node.claim().is_some()) || node.out_of_service();
         for index in 0..s.pods.len() {
             let pod = &s.pods[index];
             let tolerates = index == 1 && self.tolerates();
@@ -245,14 +250,13 @@ impl World {
         let is_first = s.pods[1].generation == 0 && s.node.uid != 0;
         can(Event::Bound(1), comes && is_first, &|n| {
             n.pods[1].object = Object::Bound;
-            n.pods[1].generation = 1;
+            n.pods[1].generation = match n.node.claim() {
+                None => EARLY,
+                Some(_) => EARLY + 1,
+            };
         });
     }
 
-    /// Does this configuration ever turn a machine off?
-    pub fn commands(&self) -> bool {
-        self.incident.mode == FenceMode::PowerOff
-    }
 }
 
 /// Power comes and goes; with it goes everything that ran.

@@ -1,0 +1,146 @@
+//! Each guard of the protocol is missing once: the model must notice, and tell the shortest way to the damage.
+//!
+//! If a guard could go and nothing were noticed, either nobody needs it or the model is blind.
+
+use crate::configurations::{confirm_only, power_off};
+use crate::explore::{Explorer, Found};
+use crate::judge::Broken;
+use crate::mutation::Mutation;
+use crate::world::{Second, World};
+
+/// States that are looked at before a mutation counts as unnoticed.
+const STATES_MAX: usize = 3_000_000;
+
+/// The guard is missing: this invariant has to break.
+fn breaks(mutation: Mutation, broken: Broken, world: &World) {
+    let found = Explorer::new(world, Some(mutation)).only(broken).explore(STATES_MAX);
+    let Found { states, .. } = found;
+    let (what, story) = found.broken.unwrap_or_else(|| panic!("{mutation:?} is not noticed in {states} states"));
+    let mut told = format!("{mutation:?} breaks {what:?} after {} steps ({states} states):\n", story.len());
+    for (number, line) in (1..).zip(&story) {
+        told += &format!("{number:>4}. {line}\n");
+    }
+    println!("{told}      {what:?}: {}\n", what.words());
+    assert_eq!(what, broken);
+}
+
+/// One operator, and the machine is powered on once.
+fn one() -> World {
+    let mut world = confirm_only();
+    world.two = false;
+    world.budget.power_ons = 1;
+    world
+}
+
+/// The same, and a request may be late.
+fn late() -> World {
+    let mut world = one();
+    world.budget.messages = 1;
+    world
+}
+
+#[test]
+fn a_claim_that_tests_no_uid_lands_on_another_node() {
+    let mut world = late();
+    world.budget.deletions = 1;
+    breaks(Mutation::ClaimWithoutUid, Broken::S10, &world);
+}
+
+#[test]
+fn a_claim_that_does_not_test_for_an_empty_list_takes_the_taints_of_others_away() {
+    let mut world = one();
+    world.budget.foreign_taints = 1;
+    breaks(Mutation::ClaimOverTaints, Broken::S7, &world);
+}
+
+#[test]
+fn a_take_over_that_tests_no_claim_replaces_one_that_it_has_not_seen() {
+    breaks(Mutation::TakeOverUntested, Broken::S9, &confirm_only());
+}
+
+#[test]
+fn under_a_claim_that_evicts_nobody_the_incident_never_ends() {
+    let mut world = one();
+    world.budget.power_ons = 0;
+    breaks(Mutation::ClaimEvictsNobody, Broken::L3, &world);
+}
+
+#[test]
+fn without_quiesce_a_pod_starts_after_the_proof() {
+    let mut world = one();
+    world.budget.bindings = 1;
+    breaks(Mutation::ProveBeforeQuiesce, Broken::S1, &world);
+}
+
+#[test]
+fn a_reading_from_before_the_claim_proves_nothing() {
+    let mut world = one();
+    world.budget.bindings = 1;
+    breaks(Mutation::TaintWithoutProof, Broken::S1, &world);
+}
+
+#[test]
+fn a_taint_that_tests_no_claim_is_set_by_whoever_is_superseded() {
+    breaks(Mutation::TaintWithoutClaim, Broken::S9, &late());
+}
+
+#[test]
+fn a_taint_that_tests_no_boot_is_set_on_a_node_that_has_booted_anew() {
+    breaks(Mutation::TaintWithoutBoot, Broken::S2, &late());
+}
+
+#[test]
+fn a_pod_that_came_before_the_claim_and_after_the_list_is_overlooked() {
+    let mut world = one();
+    world.second = Second::ComesLate;
+    breaks(Mutation::NewcomersIgnored, Broken::S2, &world);
+}
+
+#[test]
+fn a_taint_before_its_evidence_is_unexplained() {
+    breaks(Mutation::TaintBeforeEvidence, Broken::S17, &one());
+}
+
+#[test]
+fn an_off_before_its_intent_is_known_to_nobody() {
+    breaks(Mutation::OffBeforeIntent, Broken::S11, &power_off());
+}
+
+#[test]
+fn an_off_without_a_last_look_hits_a_node_that_is_not_claimed() {
+    breaks(Mutation::OffWithoutClaim, Broken::S11, &power_off());
+}
+
+#[test]
+fn a_release_before_the_detach_is_too_early() {
+    breaks(Mutation::ReleaseBeforeDetach, Broken::S14, &one());
+}
+
+#[test]
+fn a_release_without_reading_the_power_may_release_a_machine_that_runs() {
+    breaks(Mutation::LookBelieved, Broken::S14, &one());
+}
+
+#[test]
+fn a_release_before_the_late_off_has_landed_is_hit_by_it() {
+    let mut world = power_off();
+    world.two = false;
+    breaks(Mutation::ReleaseBeforeLateOff, Broken::S23, &world);
+}
+
+#[test]
+fn a_release_that_tests_nothing_takes_away_what_it_does_not_know() {
+    let mut world = late();
+    world.budget.foreign_taints = 1;
+    breaks(Mutation::ReleaseUntested, Broken::S9, &world);
+}
+
+#[test]
+fn a_claim_given_back_untested_leaves_a_late_taint_alone() {
+    breaks(Mutation::AbortWithoutList, Broken::S14, &late());
+}
+
+#[test]
+fn without_the_admission_policy_a_late_claim_lands_on_a_ready_node() {
+    breaks(Mutation::NoAdmissionPolicy, Broken::S6, &late());
+}
