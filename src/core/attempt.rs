@@ -73,6 +73,9 @@ pub struct Attempt {
     pub limit: Duration,
     /// The intent is in the NodeFence.
     pub recorded: bool,
+    /// Another command might still land when this one was decided on: which of them turns the machine off nobody can tell, however
+    /// late it is looked at.
+    pub contested: bool,
     /// Per device; empty until the commands have ended.
     pub results: BTreeMap<String, OffResult>,
 }

@@ -219,13 +219,14 @@ fn note_effect<'a>(
     let Some(attempt) = &mut memory.attempt else {
         return;
     };
+    let is_contested = attempt.contested;
     let accepted = attempt.results.iter_mut();
     for (device, result) in accepted.filter(|(_, result)| **result == OffResult::Accepted) {
         let last = last(device);
         if last.is_some_and(|last| is_off(settings, device, last)) {
             *result = OffResult::Landed;
             // It may be an earlier command whose effect this is: then this one is still to come.
-            if until.is_some_and(|until| now < until) {
+            if is_contested || until.is_some_and(|until| now < until) {
                 until = until.max(late);
             }
             continue;

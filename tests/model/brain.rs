@@ -251,7 +251,11 @@ impl Brain {
     /// How many memories, requests and rounds there have been.
     pub fn sizes(&self) -> (usize, usize, usize) {
         let rounds = self.rounds.values().map(Map::len).sum();
-        (self.memories.values.len(), self.requests.values.len(), rounds)
+        (
+            self.memories.values.len(),
+            self.requests.values.len(),
+            rounds,
+        )
     }
 
     /// What a memory means.
@@ -289,15 +293,23 @@ impl Brain {
         self.needs.entry(key).or_insert_with(|| {
             let view = (node.uid > 0).then(|| views::node_view(node, false));
             let memory = memories.get(operator.memory);
-            needs(&settings[usize::from(operator.facts)], memory, view.as_ref())
+            needs(
+                &settings[usize::from(operator.facts)],
+                memory,
+                view.as_ref(),
+            )
         })
     }
 
     /// One round of the core over what was seen.
     pub fn round(&mut self, operator: &Operator, look: Look, free: u8) -> Round {
         let look = look.only(self.needs(operator, &look.node));
-        let who = u64::from(operator.memory) << 8 | u64::from(operator.facts) << 4 | u64::from(free);
-        let known = self.rounds.get(&who).and_then(|rounds| rounds.get(&look.bits()));
+        let who =
+            u64::from(operator.memory) << 8 | u64::from(operator.facts) << 4 | u64::from(free);
+        let known = self
+            .rounds
+            .get(&who)
+            .and_then(|rounds| rounds.get(&look.bits()));
         if let Some(round) = known {
             return *round;
         }
@@ -320,7 +332,10 @@ impl Brain {
             act,
             awaits_more,
         };
-        self.rounds.entry(who).or_default().insert(look.bits(), round);
+        self.rounds
+            .entry(who)
+            .or_default()
+            .insert(look.bits(), round);
         round
     }
 

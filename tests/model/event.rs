@@ -136,7 +136,12 @@ impl Event {
         match *self {
             Self::Round(x) => round(brain, before, after, x),
             Self::Answered(x, request, is_done) => {
-                format!("{} of {} arrives and is {}", what(request), name(x), done(is_done))
+                format!(
+                    "{} of {} arrives and is {}",
+                    what(request),
+                    name(x),
+                    done(is_done)
+                )
             }
             Self::GivesUp(x, request) => format!(
                 "{} hears nothing of its request ({}) and waits no longer: it is still on its way",
@@ -144,24 +149,56 @@ impl Event {
                 what(request)
             ),
             Self::Lands(request, is_done) => {
-                format!("late, and awaited by nobody: {} arrives and is {}", what(request), done(is_done))
+                format!(
+                    "late, and awaited by nobody: {} arrives and is {}",
+                    what(request),
+                    done(is_done)
+                )
             }
-            Self::Looked(x) => format!("the device tells {} that the machine is {}", name(x), power(before)),
+            Self::Looked(x) => format!(
+                "the device tells {} that the machine is {}",
+                name(x),
+                power(before)
+            ),
             Self::OffOnce(x) => format!("{} reads Off for the first time", name(x)),
             Self::Listed(x) => format!("{} lists the node's pods between its readings", name(x)),
             Self::OffAgain(x) => format!("{} reads Off again: the readings are complete", name(x)),
-            Self::OnAgain(x) => format!("{} reads On in between, and begins to count anew", name(x)),
+            Self::OnAgain(x) => {
+                format!("{} reads On in between, and begins to count anew", name(x))
+            }
             Self::NotOffInTime(x) => format!("the readings of {} end with On", name(x)),
-            Self::OffLeaves(x) => format!("{} reads the claim once more and sends its off command", name(x)),
-            Self::OffNotSent(x) => format!("{} reads the claim once more and sends no off command", name(x)),
-            Self::Accepted(x) => format!("the device tells {} that it has taken the off command", name(x)),
-            Self::AlreadyOff(x) => format!("the device tells {} that the machine is off already", name(x)),
-            Self::NoAnswer(x) => format!("the device does not answer the off command of {}", name(x)),
+            Self::OffLeaves(x) => format!(
+                "{} reads the claim once more and sends its off command",
+                name(x)
+            ),
+            Self::OffNotSent(x) => format!(
+                "{} reads the claim once more and sends no off command",
+                name(x)
+            ),
+            Self::Accepted(x) => format!(
+                "the device tells {} that it has taken the off command",
+                name(x)
+            ),
+            Self::AlreadyOff(x) => format!(
+                "the device tells {} that the machine is off already",
+                name(x)
+            ),
+            Self::NoAnswer(x) => {
+                format!("the device does not answer the off command of {}", name(x))
+            }
             Self::Passes(x, change) => format!("time passes for {}: {}", name(x), passing(change)),
-            Self::ReadsAnew(x) => format!("what {} has read beside its write is too old by now", name(x)),
-            Self::Dies(x) => format!("{} dies; another process takes its place and remembers nothing", name(x)),
+            Self::ReadsAnew(x) => format!(
+                "what {} has read beside its write is too old by now",
+                name(x)
+            ),
+            Self::Dies(x) => format!(
+                "{} dies; another process takes its place and remembers nothing",
+                name(x)
+            ),
             Self::HearsOfEnd(x) => format!("{} hears that the NodeFence has ended", name(x)),
-            Self::WritesStage(x) => format!("{} writes into the NodeFence where it stands", name(x)),
+            Self::WritesStage(x) => {
+                format!("{} writes into the NodeFence where it stands", name(x))
+            }
             _ => self.of_the_cluster(),
         }
     }
@@ -180,7 +217,9 @@ impl Event {
                 "under `out-of-service` the volume is detached without waiting for an unmount"
             }
             Self::Attaches(Volume::Here) => "the volume is attached to the node",
-            Self::Attaches(_) => "the volume is attached to the other node, and the replacement writes to it",
+            Self::Attaches(_) => {
+                "the volume is attached to the other node, and the replacement writes to it"
+            }
             Self::Replaced => "a replacement of the pod is bound to the other node",
             Self::ForeignTaint => "somebody else adds a taint to the Node",
             Self::TidiesClaim => "the detector takes away a claim whose NodeFence has ended",
@@ -191,7 +230,9 @@ impl Event {
             Self::Starts(x) => return format!("the kubelet begins to start {}", pod(x)),
             Self::Runs(x) => return format!("what the kubelet began comes up: {} runs", pod(x)),
             Self::Stops(x) => return format!("the kubelet stops the container of {}", pod(x)),
-            Self::Finishes(x) => return format!("the kubelet has seen the deletion of {} through", pod(x)),
+            Self::Finishes(x) => {
+                return format!("the kubelet has seen the deletion of {} through", pod(x));
+            }
             Self::TaintEviction(x) => return format!("taint eviction deletes {}", pod(x)),
             Self::Deleted(x) => return format!("somebody deletes {}", pod(x)),
             Self::PodGc(x) => return format!("pod GC deletes {} by force", pod(x)),
@@ -225,6 +266,14 @@ fn passing(change: Change) -> &'static str {
     }
 }
 
+fn entries(s: &State) -> usize {
+    s.record
+        .entries
+        .iter()
+        .filter(|entry| entry.is_there)
+        .count()
+}
+
 /// A round in words: what the operator begins, or what it has taken note of.
 fn round(brain: &Brain, before: &State, after: &State, x: usize) -> String {
     let (old, new) = (&before.operators[x], &after.operators[x]);
@@ -232,7 +281,7 @@ fn round(brain: &Brain, before: &State, after: &State, x: usize) -> String {
         0 if new.finished => "sees that the NodeFence has ended".to_owned(),
         0 if before.record.evidence != after.record.evidence => "stores the evidence".to_owned(),
         0 if before.record.ended != after.record.ended => "ends the NodeFence".to_owned(),
-        0 if before.record != after.record => "writes an off command down".to_owned(),
+        0 if entries(before) < entries(after) => "writes an off command down".to_owned(),
         0 if old.job != new.job => match new.job {
             crate::state::Job::None => "waits no longer for its device".to_owned(),
             crate::state::Job::Look { .. } => "asks the device".to_owned(),
@@ -242,7 +291,9 @@ fn round(brain: &Brain, before: &State, after: &State, x: usize) -> String {
         0 => {
             let stage = |memory: u32| brain.meaning(memory);
             match (stage(old.memory), stage(new.memory)) {
-                (was, is) if !was.drained && is.drained => "sees that everything has detached".to_owned(),
+                (was, is) if !was.drained && is.drained => {
+                    "sees that everything has detached".to_owned()
+                }
                 (was, is) if was.lease.is_none() && is.lease.is_some() => {
                     "notes the kubelet's Lease, and looks which pods can still start".to_owned()
                 }

@@ -214,7 +214,10 @@ impl<'a> Explorer<'a> {
             }
         }
         let numbers = (0u32..).zip(&self.ends);
-        numbers.filter(|(_, ends)| !**ends).map(|(number, _)| number).collect()
+        numbers
+            .filter(|(_, ends)| !**ends)
+            .map(|(number, _)| number)
+            .collect()
     }
 
     /// The way to a state, and one step further, in words.

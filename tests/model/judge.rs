@@ -38,13 +38,19 @@ impl Broken {
     /// What it means, for people.
     pub fn words(self) -> &'static str {
         match self {
-            Self::S1 => "the volume is attached to the other node, and a container of the old pod still writes to it",
-            Self::S2 => "no proof covers it: the machine was not off since this claim made the node quiet, or it has shown life",
+            Self::S1 => {
+                "the volume is attached to the other node, and a container of the old pod still writes to it"
+            }
+            Self::S2 => {
+                "no proof covers it: the machine was not off since this claim made the node quiet, or it has shown life"
+            }
             Self::S6 => "a taint of ours is added to a node that is Ready",
             Self::S7 => "a taint of somebody else is gone",
             Self::S9 => "a write that was decided under another claim is done",
             Self::S10 => "what was meant for one Node is done to another one of its name",
-            Self::S11 => "an off command leaves without a claim that stands, or without being written down",
+            Self::S11 => {
+                "an off command leaves without a claim that stands, or without being written down"
+            }
             Self::S14 => "`out-of-service` goes before its time, or is left without its claim",
             Self::S17 => "`out-of-service` is set, and the evidence is not stored",
             Self::S23 => "the node is released while an off command may still land",
@@ -117,7 +123,9 @@ pub fn evicted(pod: &Pod) -> Option<Broken> {
 /// Two writers?
 pub fn two_writers(world: &World, s: &State) -> bool {
     let shares = |index: usize| index == 0 || world.second_shares_volume();
-    let mut pods = (0..PODS).filter(|index| shares(*index)).map(|index| &s.pods[index]);
+    let mut pods = (0..PODS)
+        .filter(|index| shares(*index))
+        .map(|index| &s.pods[index]);
     s.volume == Volume::Elsewhere && pods.any(|pod| pod.container == Container::Running)
 }
 

@@ -29,8 +29,8 @@ mod state;
 mod views;
 mod world;
 
-use explore::{Explorer, Found};
 use configurations::confirm_only;
+use explore::{Explorer, Found};
 use node_fencing_operator::api::settings::FenceMode;
 use world::World;
 
@@ -59,17 +59,46 @@ fn print(world: &World, found: &Found, seconds: f64) {
 #[expect(clippy::disallowed_methods, reason = "it measures how long it takes")]
 fn confirm_only_is_safe() {
     let max = std::env::var("STATES").ok().and_then(|it| it.parse().ok());
-    let env = |name: &str| -> Vec<u8> { std::env::var(name).ok().map_or(vec![0], |it| it.split(',').map(|it| it.parse().unwrap()).collect()) };
-    for two in env("TWO") { for ahead in env("AHEAD") { for die in env("DIE") { for stages in env("STAGES") { for on in env("ON") { for messages in env("MSG") { for bind in env("BIND") { for crashes in env("CRASH") {
-        let mut world = World { two: two == 1, reads_ahead: ahead == 1, proofs_die: die == 1, stages: stages == 1, ..confirm_only() };
-        world.budget.power_ons = on;
-        world.budget.messages = messages;
-        world.budget.bindings = bind;
-        world.budget.crashes = crashes;
-        if std::env::var("POWEROFF").is_ok() { world.incident.mode = FenceMode::PowerOff; }
-        let begun = std::time::Instant::now();
-        let found = Explorer::new(&world, None).explore(max.unwrap_or(2_000_000));
-        print!("two {two} ahead {ahead} die {die} stages {stages} on {on} msg {messages} bind {bind} crash {crashes} ");
-        print(&world, &found, begun.elapsed().as_secs_f64());
-    }}}}}}}}
+    let env = |name: &str| -> Vec<u8> {
+        std::env::var(name).ok().map_or(vec![0], |it| {
+            it.split(',').map(|it| it.parse().unwrap()).collect()
+        })
+    };
+    for two in env("TWO") {
+        for ahead in env("AHEAD") {
+            for die in env("DIE") {
+                for stages in env("STAGES") {
+                    for on in env("ON") {
+                        for messages in env("MSG") {
+                            for bind in env("BIND") {
+                                for crashes in env("CRASH") {
+                                    let mut world = World {
+                                        two: two == 1,
+                                        reads_ahead: ahead == 1,
+                                        proofs_die: die == 1,
+                                        stages: stages == 1,
+                                        ..confirm_only()
+                                    };
+                                    world.budget.power_ons = on;
+                                    world.budget.messages = messages;
+                                    world.budget.bindings = bind;
+                                    world.budget.crashes = crashes;
+                                    if std::env::var("POWEROFF").is_ok() {
+                                        world.incident.mode = FenceMode::PowerOff;
+                                    }
+                                    let begun = std::time::Instant::now();
+                                    let found = Explorer::new(&world, None)
+                                        .explore(max.unwrap_or(2_000_000));
+                                    print!(
+                                        "two {two} ahead {ahead} die {die} stages {stages} on {on} msg {messages} bind {bind} crash {crashes} "
+                                    );
+                                    print(&world, &found, begun.elapsed().as_secs_f64());
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
 }

@@ -5,8 +5,7 @@
 //! delays is over at once: every operator may be slow for as long as it likes anyway.
 
 use crate::views::{
-    BEFORE_DRAINED, DRAINED, JUST_NOW, LONG_AGO, LONG_BEFORE, MAY_LAND, NOW, lease,
-    nonce_of,
+    BEFORE_DRAINED, DRAINED, JUST_NOW, LONG_AGO, LONG_BEFORE, MAY_LAND, NOW, lease, nonce_of,
 };
 use node_fencing_operator::core::attempt::OffResult;
 use node_fencing_operator::core::incident::Memory;
@@ -59,7 +58,11 @@ pub fn settle(mut m: Memory) -> Memory {
         m.quiesce.since = Some(LONG_BEFORE);
     }
     if m.drained == Some(NOW) {
-        for sight in m.sights.iter_mut().filter_map(|it| it.reading.as_mut().ok()) {
+        for sight in m
+            .sights
+            .iter_mut()
+            .filter_map(|it| it.reading.as_mut().ok())
+        {
             if sight.asked == JUST_NOW {
                 (sight.asked, sight.answered) = (BEFORE_DRAINED, BEFORE_DRAINED);
             }
@@ -67,7 +70,11 @@ pub fn settle(mut m: Memory) -> Memory {
         m.drained = Some(DRAINED);
     }
     if m.drained.is_none() {
-        for sight in m.sights.iter_mut().filter_map(|it| it.reading.as_mut().ok()) {
+        for sight in m
+            .sights
+            .iter_mut()
+            .filter_map(|it| it.reading.as_mut().ok())
+        {
             if sight.asked == BEFORE_DRAINED {
                 (sight.asked, sight.answered) = (JUST_NOW, JUST_NOW);
             }
@@ -78,8 +85,11 @@ pub fn settle(mut m: Memory) -> Memory {
         false if m.looked_at == LONG_AGO => LONG_AGO,
         false => JUST_NOW,
     };
-    // No window is longer than what a late command is given, so that it is over or not over.
-    m.unresolved_until = m.unresolved_until.map(|_| MAY_LAND);
+    // Over or not over: how long it is makes no difference.
+    m.unresolved_until = m
+        .unresolved_until
+        .filter(|until| *until > NOW)
+        .map(|_| MAY_LAND);
     m
 }
 
@@ -182,10 +192,14 @@ pub fn changed(mut m: Memory, change: Change) -> Memory {
     match change {
         Change::Lease(renewal) => m.lease_before = m.lease_before.map(|_| lease(renewal)),
         Change::RecordUnread => m.record_read = false,
-        Change::LateEffect => m.unresolved_until = None,
+        Change::LateEffect => m.unresolved_until = Some(LONG_BEFORE),
         Change::Look => {
             m.looked_at = LONG_AGO;
-            for sight in m.sights.iter_mut().filter_map(|it| it.reading.as_mut().ok()) {
+            for sight in m
+                .sights
+                .iter_mut()
+                .filter_map(|it| it.reading.as_mut().ok())
+            {
                 (sight.asked, sight.answered) = (LONG_AGO, LONG_AGO);
             }
         }
@@ -226,4 +240,3 @@ pub fn meaning(m: &Memory) -> Meaning {
         evicts_next: false,
     }
 }
-

@@ -13,10 +13,17 @@ const STATES_MAX: usize = 3_000_000;
 
 /// The guard is missing: this invariant has to break.
 fn breaks(mutation: Mutation, broken: Broken, world: &World) {
-    let found = Explorer::new(world, Some(mutation)).only(broken).explore(STATES_MAX);
+    let found = Explorer::new(world, Some(mutation))
+        .only(broken)
+        .explore(STATES_MAX);
     let Found { states, .. } = found;
-    let (what, story) = found.broken.unwrap_or_else(|| panic!("{mutation:?} is not noticed in {states} states"));
-    let mut told = format!("{mutation:?} breaks {what:?} after {} steps ({states} states):\n", story.len());
+    let (what, story) = found
+        .broken
+        .unwrap_or_else(|| panic!("{mutation:?} is not noticed in {states} states"));
+    let mut told = format!(
+        "{mutation:?} breaks {what:?} after {} steps ({states} states):\n",
+        story.len()
+    );
     for (number, line) in (1..).zip(&story) {
         told += &format!("{number:>4}. {line}\n");
     }

@@ -91,7 +91,9 @@ impl Mutation {
     pub fn garble(self, request: &mut Request) {
         let without = |operations: &mut Value, path: &str| {
             let list = operations.as_array_mut().expect("a JSON Patch");
-            list.retain(|it| it["op"] != "test" || !it["path"].as_str().is_some_and(|at| at.starts_with(path)));
+            list.retain(|it| {
+                it["op"] != "test" || !it["path"].as_str().is_some_and(|at| at.starts_with(path))
+            });
         };
         let operations = &mut request.operations;
         match (self, request.kind) {

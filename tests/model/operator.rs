@@ -12,7 +12,7 @@ use crate::record;
 use crate::requests;
 use crate::state::{Command, Confirm, Job, Operator, State};
 use crate::views::{Look, listed};
-use crate::world::World;
+use crate::world::{World, spend_accepted};
 
 /// What a round would read at this moment.
 pub fn look(s: &State) -> Look {
@@ -90,7 +90,9 @@ pub fn remember(brain: &Brain, s: &mut State, x: usize, memory: u32, awaits_more
         commands.for_each(|command| command.covered[x] = true);
     }
     if !after.may_land {
-        s.commands.iter_mut().for_each(|command| command.covered[x] = false);
+        s.commands
+            .iter_mut()
+            .for_each(|command| command.covered[x] = false);
     }
     if !after.busy {
         put_down(s, x);
@@ -98,15 +100,23 @@ pub fn remember(brain: &Brain, s: &mut State, x: usize, memory: u32, awaits_more
     if let Job::Look { since_drained } = &mut s.operators[x].job {
         *since_drained &= before.drained && after.drained;
     }
+    for entry in s.record.entries.iter_mut().filter(|entry| entry.own[x]) {
+        entry.settled[x] |= after.is_settled && entry.open;
+    }
     if !after.attempt {
-        s.record.entries.iter_mut().for_each(|entry| entry.own[x] = false);
+        s.record
+            .entries
+            .iter_mut()
+            .for_each(|entry| entry.own[x] = false);
     }
 }
 
 /// Its work with the device is given up; a command that has left stays on its way.
 pub fn put_down(s: &mut State, x: usize) {
     s.operators[x].job = Job::None;
-    s.commands.iter_mut().for_each(|command| command.awaited[x] = false);
+    s.commands
+        .iter_mut()
+        .for_each(|command| command.awaited[x] = false);
 }
 
 /// The first nonce that occurs nowhere: as good as one that nobody has ever used.
@@ -242,11 +252,24 @@ fn device(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
         }
         Job::OffPrepared => leave(brain, s, x, steps),
         Job::OffSent => {
-            answered(brain, Event::Accepted(x), Heard::Commanded(Off::Accepted));
             answered(brain, Event::NoAnswer(x), Heard::Commanded(Off::Unknown));
+            accepted(brain, s, x, steps);
             already_off(brain, s, x, steps);
         }
     }
+}
+
+/// The device says that it has taken the command, which may have taken effect by then or not.
+fn accepted(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
+    let mut next = *s;
+    let sent = next
+        .commands
+        .iter_mut()
+        .filter(|command| command.awaited[x]);
+    sent.for_each(|command| command.accepted = true);
+    spend_accepted(&mut next);
+    hear(brain, &mut next, x, Heard::Commanded(Off::Accepted));
+    steps.push(Step::new(Event::Accepted(x), next, None));
 }
 
 /// The command arrives at a machine that is off, and its device says so: nothing of it is still to come.
@@ -263,10 +286,7 @@ fn already_off(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
 
 /// Readings for a proof go on: off for the first time, the list of pods after it, and from the beginning if it is on again.
 fn reading(s: &State, x: usize, steps: &mut Vec<Step>) {
-    let Job::Confirm {
-        long, progress, ..
-    } = s.operators[x].job
-    else {
+    let Job::Confirm { long, progress, .. } = s.operators[x].job else {
         return;
     };
     let (event, progress, pods) = match (progress, s.on) {
@@ -308,7 +328,11 @@ fn leave(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
     };
     free.awaited[x] = true;
     next.operators[x].job = Job::OffSent;
-    let is_written = s.record.entries.iter().any(|entry| entry.own[x] && entry.open);
+    let is_written = s
+        .record
+        .entries
+        .iter()
+        .any(|entry| entry.own[x] && entry.open);
     let broken = (!is_claimed || !is_written).then_some(Broken::S11);
     steps.push(Step::new(Event::OffLeaves(x), next, broken));
 }
@@ -351,9 +375,7 @@ fn passing(world: &World, brain: &mut Brain, s: &State, x: usize, steps: &mut Ve
         for command in &mut next.commands {
             command.covered[x] = false;
         }
-        for entry in &mut next.record.entries {
-            (entry.own[x], entry.known[x]) = (false, false);
-        }
+        record::forget_entries(&mut next, x);
         // If there is no room for it, it was lost with its sender.
         requests::put_on_wire(&mut next, request);
         steps.push(Step::new(Event::Dies(x), next, None));

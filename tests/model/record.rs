@@ -37,16 +37,26 @@ fn finish(s: &mut State, x: usize) {
 fn leave(s: &mut State, x: usize) {
     put_down(s, x);
     s.operators[x] = Operator::default();
-    s.commands.iter_mut().for_each(|command| command.covered[x] = false);
+    s.commands
+        .iter_mut()
+        .for_each(|command| command.covered[x] = false);
+    forget_entries(s, x);
+}
+
+/// The process knows nothing of the off commands in the record.
+pub fn forget_entries(s: &mut State, x: usize) {
     for entry in &mut s.record.entries {
-        (entry.own[x], entry.known[x]) = (false, false);
+        (entry.own[x], entry.known[x], entry.settled[x]) = (false, false, false);
     }
 }
 
 /// The process knows the record as it stands.
 fn learn_record(s: &mut State, x: usize) {
     let record = &mut s.record;
-    record.entries.iter_mut().for_each(|entry| entry.known[x] = entry.is_there);
+    record
+        .entries
+        .iter_mut()
+        .for_each(|entry| entry.known[x] = entry.is_there);
     let facts = [
         record.evidence,
         record.tainted,
@@ -80,6 +90,8 @@ fn adopt(brain: &mut Brain, s: &mut State, x: usize) -> bool {
     let is_news = is_news(brain, s, x);
     if is_news {
         learn_record(s, x);
+        let theirs = s.record.entries.iter_mut().filter(|entry| !entry.own[x]);
+        theirs.for_each(|entry| entry.settled[x] = false);
         let memory = brain.changed(s.operators[x].memory, Change::RecordUnread);
         remember(brain, s, x, memory, false);
     }
@@ -126,8 +138,9 @@ fn write(brain: &Brain, s: &mut State, x: usize, change: impl FnOnce(&mut Record
     record.claim = meaning.claim;
     record.tainted |= meaning.tainted;
     record.contradicted |= meaning.contradicted;
-    for entry in record.entries.iter_mut().filter(|entry| entry.own[x]) {
-        entry.open &= !meaning.is_settled;
+    for entry in &mut record.entries {
+        entry.open &= !entry.settled[x];
+        entry.settled[x] = false;
     }
     change(record);
     s.operators[1 - x].current = false;
@@ -155,6 +168,7 @@ pub fn intent(brain: &Brain, s: &mut State, x: usize) -> Heard {
                 open: true,
                 known: own,
                 own,
+                settled: [false; 2],
             };
         }
     });
@@ -173,7 +187,7 @@ pub fn close(brain: &Brain, s: &mut State, x: usize) {
     let is_written = write(brain, s, x, |record| {
         record.ended = true;
         record.claim = 0;
-        record.entries = [Entry::default(); 2];
+        record.entries = Default::default();
     });
     if is_written {
         finish(s, x);

@@ -24,7 +24,11 @@ pub fn answered(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
         next.operators[x].ahead = 0;
     }
     hear(brain, &mut next, x, heard);
-    steps.push(Step::new(Event::Answered(x, request, is_done), next, broken));
+    steps.push(Step::new(
+        Event::Answered(x, request, is_done),
+        next,
+        broken,
+    ));
 
     let mut next = *s;
     next.operators[x].sent = 0;

@@ -20,7 +20,8 @@ pub fn patched(operations: &Value, node: &Node) -> Option<Node> {
         if operation["op"] == "test" && operation["path"] == "/spec/taints" && absent {
             continue;
         }
-        let one: json_patch::Patch = serde_json::from_value(json!([operation])).expect("an operation");
+        let one: json_patch::Patch =
+            serde_json::from_value(json!([operation])).expect("an operation");
         json_patch::patch(&mut object, &one).ok()?;
     }
     let list = object["spec"]["taints"].as_array();
@@ -32,7 +33,10 @@ pub fn patched(operations: &Value, node: &Node) -> Option<Node> {
         return None;
     }
     let mut taints = [Taint::default(); TAINTS];
-    assert!(list.len() <= TAINTS, "more taints than the model has room for");
+    assert!(
+        list.len() <= TAINTS,
+        "more taints than the model has room for"
+    );
     for (place, taint) in taints.iter_mut().zip(list) {
         let text = |field: &str| taint[field].as_str().unwrap_or_default();
         *place = taint_of(text("key"), text("value"));

@@ -7,6 +7,8 @@
 pub const WIRE: usize = 3;
 /// How many off commands may be on their way to the device.
 pub const COMMANDS: usize = 2;
+/// How many different off commands the record may name.
+pub const ENTRIES: usize = 3;
 /// How many pods the node has.
 pub const PODS: usize = 2;
 /// How many taints a Node carries at most.
@@ -98,7 +100,10 @@ impl Node {
 
     /// All of it in 33 bits.
     pub fn bits(&self) -> u64 {
-        let taints = self.taints.iter().fold(0, |bits, it| bits << 6 | u64::from(it.0));
+        let taints = self
+            .taints
+            .iter()
+            .fold(0, |bits, it| bits << 6 | u64::from(it.0));
         taints << 7 | u64::from(self.uid) << 5 | u64::from(self.boot) << 1 | u64::from(self.ready)
     }
 }
@@ -182,7 +187,7 @@ pub struct Record {
     /// Nonce of `claim`; 0: none.
     pub claim: u8,
     /// Off commands that were written down, see [`Entry`].
-    pub entries: [Entry; COMMANDS],
+    pub entries: [Entry; ENTRIES],
 }
 
 /// An off command in the record. One that is closed and of nobody's interest any more is left out.
@@ -196,6 +201,8 @@ pub struct Entry {
     pub known: [bool; 2],
     /// Whose current attempt it is.
     pub own: [bool; 2],
+    /// Who knows that nothing of it is to come, and will write that with whatever is written next.
+    pub settled: [bool; 2],
 }
 
 /// What a device does for an operator.
@@ -245,6 +252,8 @@ pub struct Command {
     pub awaited: [bool; 2],
     /// Whose wait for late commands covers it: it has landed, or never will, when that is over.
     pub covered: [bool; 2],
+    /// Its device has said that it has taken it.
+    pub accepted: bool,
     /// It has taken effect; only its answer is to come.
     pub landed: bool,
 }
@@ -382,7 +391,7 @@ impl State {
             p.put(u64::from(request), 12);
         }
         for command in &self.commands {
-            p.flags(&[command.is_there, command.landed]);
+            p.flags(&[command.is_there, command.accepted, command.landed]);
             p.flags(&command.awaited);
             p.flags(&command.covered);
         }
@@ -413,6 +422,7 @@ impl State {
             p.flags(&[entry.is_there, entry.open]);
             p.flags(&entry.known);
             p.flags(&entry.own);
+            p.flags(&entry.settled);
         }
     }
 
@@ -430,6 +440,14 @@ impl State {
                 *entry = Entry::default();
             }
         }
+        // Of two that differ in nothing, and that are nobody's concern, one says as much.
+        for index in 1..ENTRIES {
+            let entry = self.record.entries[index];
+            let is_same = self.record.entries[..index].contains(&entry);
+            if is_same && entry.own == [false; 2] {
+                self.record.entries[index] = Entry::default();
+            }
+        }
         let is_swapped = self.operators[0].key() < self.operators[1].key();
         if is_swapped {
             self.operators.swap(0, 1);
@@ -440,6 +458,7 @@ impl State {
             for entry in &mut self.record.entries {
                 entry.known.swap(0, 1);
                 entry.own.swap(0, 1);
+                entry.settled.swap(0, 1);
             }
         }
         self.commands.sort_unstable_by(|a, b| b.cmp(a));

@@ -16,9 +16,7 @@ use node_fencing_operator::core::observed::{
     QUARANTINE, Seen, TaintView,
 };
 use node_fencing_operator::core::plan::Needs;
-use node_fencing_operator::core::proof::{
-    DeviceReadings, IdentityRule, Require, Verification,
-};
+use node_fencing_operator::core::proof::{DeviceReadings, IdentityRule, Require, Verification};
 use node_fencing_operator::core::reading::{Identity, PowerState, Reading};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -141,7 +139,9 @@ pub fn nonce(nonce: u8) -> String {
 /// The nonce of a claim's value.
 pub fn nonce_of(claim: &str) -> u8 {
     let nonce = claim.rsplit_once('-').map(|(_, nonce)| nonce);
-    nonce.and_then(|nonce| nonce.parse().ok()).expect("a nonce of the model")
+    nonce
+        .and_then(|nonce| nonce.parse().ok())
+        .expect("a nonce of the model")
 }
 
 /// A renewal of the Lease: 0 is the newest.
@@ -223,7 +223,10 @@ pub fn pod_of(view: &PodView) -> (usize, u8) {
     let mut parts = view.uid.rsplit('-');
     let mut next = || parts.next().and_then(|it| it.parse::<u8>().ok());
     let (generation, index) = (next(), next());
-    (usize::from(index.expect("a pod")), generation.expect("a uid"))
+    (
+        usize::from(index.expect("a pod")),
+        generation.expect("a uid"),
+    )
 }
 
 /// Everything that a round may read, in 48 bits.
@@ -335,7 +338,12 @@ fn reading(is_on: bool, asked: Duration) -> Reading {
 }
 
 /// The answer to a look.
-pub fn looked(incident: &Incident, is_on: bool, asked: Duration, pods: Option<[u8; 2]>) -> DeviceReply {
+pub fn looked(
+    incident: &Incident,
+    is_on: bool,
+    asked: Duration,
+    pods: Option<[u8; 2]>,
+) -> DeviceReply {
     DeviceReply::Looked {
         sights: vec![Sight {
             device: DEVICE.to_owned(),

@@ -5,8 +5,8 @@
 //! the API server, so that a partition begins and ends at any moment without a rule of its own. The rules follow upstream at v1.36 and runs on real kubelets; where a rule is
 //! stricter than Kubernetes, because the operator is not there to prevent it, its comment says so.
 
-use crate::event::{Event, Step};
 use crate::brain::Brain;
+use crate::event::{Event, Step};
 use crate::memory::Change;
 use crate::mutation::Mutation;
 use crate::operator;
@@ -92,9 +92,8 @@ impl World {
 
     /// Does a pod keep `out-of-service` on the node?
     pub fn hinders(&self, s: &State) -> bool {
-        let stays = |index: usize, pod: &Pod| {
-            index == 1 && self.tolerates() && pod.object == Object::Bound
-        };
+        let stays =
+            |index: usize, pod: &Pod| index == 1 && self.tolerates() && pod.object == Object::Bound;
         let mut pods = s.pods.iter().enumerate();
         pods.any(|(index, pod)| pod.is_on_node() && !stays(index, pod))
     }
@@ -125,9 +124,13 @@ impl World {
     /// The kubelet: it needs power, and nothing else.
     fn kubelet(&self, s: &State, can: &mut impl FnMut(Event, bool, &dyn Fn(&mut State))) {
         let is_reported = s.node.ready && s.node.boot == s.boot;
-        can(Event::Reports, s.on && s.node.uid != 0 && !is_reported, &|n| {
-            (n.node.boot, n.node.ready) = (n.boot, true);
-        });
+        can(
+            Event::Reports,
+            s.on && s.node.uid != 0 && !is_reported,
+            &|n| {
+                (n.node.boot, n.node.ready) = (n.boot, true);
+            },
+        );
         can(Event::Registers, s.on && s.node.uid == 0, &|n| {
             n.node = Node {
                 uid: 2,
@@ -138,18 +141,26 @@ impl World {
         });
         for index in 0..s.pods.len() {
             let pod = &s.pods[index];
-            can(Event::Starts(index), s.on && self.may_start(s, index), &|n| {
-                n.pods[index].container = Container::Starting;
-            });
+            can(
+                Event::Starts(index),
+                s.on && self.may_start(s, index),
+                &|n| {
+                    n.pods[index].container = Container::Starting;
+                },
+            );
             let begun = pod.container == Container::Starting;
             can(Event::Runs(index), s.on && begun, &|n| {
                 n.pods[index].container = Container::Running;
             });
             // A start that has begun is not called back: it comes up, and is stopped then.
             let runs = pod.container == Container::Running;
-            can(Event::Stops(index), s.on && runs && pod.object != Object::Bound, &|n| {
-                n.pods[index].container = Container::None;
-            });
+            can(
+                Event::Stops(index),
+                s.on && runs && pod.object != Object::Bound,
+                &|n| {
+                    n.pods[index].container = Container::None;
+                },
+            );
             let is_stopped = pod.container == Container::None && pod.object == Object::Deleting;
             can(Event::Finishes(index), s.on && is_stopped, &|n| {
                 n.pods[index].object = Object::Gone;
@@ -171,9 +182,16 @@ impl World {
     }
 
     /// kube-controller-manager, the scheduler, and the operator's own detector.
-    fn controllers(&self, s: &State, claim_evicts: bool, can: &mut impl FnMut(Event, bool, &dyn Fn(&mut State))) {
+    fn controllers(
+        &self,
+        s: &State,
+        claim_evicts: bool,
+        can: &mut impl FnMut(Event, bool, &dyn Fn(&mut State)),
+    ) {
         let node = &s.node;
-        can(Event::NotReady, node.uid != 0 && node.ready, &|n| n.node.ready = false);
+        can(Event::NotReady, node.uid != 0 && node.ready, &|n| {
+            n.node.ready = false
+        });
         let evicts = (claim_evicts && node.claim().is_some()) || node.out_of_service();
         for index in 0..s.pods.len() {
             let pod = &s.pods[index];
@@ -185,7 +203,9 @@ impl World {
             let is_terminating = pod.object == Object::Deleting && node.out_of_service();
             let is_orphaned = node.uid == 0 && pod.is_on_node();
             let is_collected = (is_terminating && !node.ready) || is_orphaned;
-            can(Event::PodGc(index), is_collected, &|n| n.pods[index].object = Object::Gone);
+            can(Event::PodGc(index), is_collected, &|n| {
+                n.pods[index].object = Object::Gone
+            });
         }
         self.volume(s, can);
         let is_gone = s.pods[0].object == Object::Gone;
@@ -196,21 +216,29 @@ impl World {
         });
         let is_free = node.uid != 0 && node.ready && node.taints().all(|it| it == Taint::FOREIGN);
         let is_stopped = s.pods[0].container == Container::None;
-        can(Event::Bound(0), is_gone && is_free && is_stopped && s.budget.bindings > 0, &|n| {
-            n.budget.bindings -= 1;
-            n.pods[0].object = Object::Bound;
-            n.pods[0].generation += 1;
-        });
+        can(
+            Event::Bound(0),
+            is_gone && is_free && is_stopped && s.budget.bindings > 0,
+            &|n| {
+                n.budget.bindings -= 1;
+                n.pods[0].object = Object::Bound;
+                n.pods[0].generation += 1;
+            },
+        );
         let is_orphaned = s.record.ended && node.claim().is_some() && !node.out_of_service();
         can(Event::TidiesClaim, is_orphaned && node.ready, &|n| {
             let claim = n.node.claim().unwrap_or_default();
             n.node.remove(Taint::claim(claim));
         });
         let is_over = node.quarantined().is_some_and(|fenced| fenced != node.boot);
-        can(Event::LiftsQuarantine, is_over && node.claim().is_none(), &|n| {
-            let fenced = n.node.quarantined().unwrap_or_default();
-            n.node.remove(Taint::quarantine(fenced));
-        });
+        can(
+            Event::LiftsQuarantine,
+            is_over && node.claim().is_none(),
+            &|n| {
+                let fenced = n.node.quarantined().unwrap_or_default();
+                n.node.remove(Taint::quarantine(fenced));
+            },
+        );
     }
 
     /// attach/detach. Its own force detach after six minutes is left out: it does not ask the operator (R4).
@@ -221,31 +249,53 @@ impl World {
         let is_mounted = users.iter().any(|pod| pod.container != Container::None);
         let is_here = s.volume == Volume::Here && s.node.uid != 0 && !is_wanted;
         let is_unmounted = s.on && !is_mounted;
-        can(Event::Detaches(false), is_here && is_unmounted, &|n| n.volume = Volume::Nowhere);
+        can(Event::Detaches(false), is_here && is_unmounted, &|n| {
+            n.volume = Volume::Nowhere
+        });
         let is_forced = is_here && !is_unmounted && s.node.out_of_service();
-        can(Event::Detaches(true), is_forced, &|n| n.volume = Volume::Nowhere);
+        can(Event::Detaches(true), is_forced, &|n| {
+            n.volume = Volume::Nowhere
+        });
         let is_free = s.volume == Volume::Nowhere;
         let moves = s.pods[0].object == Object::Elsewhere;
-        can(Event::Attaches(Volume::Elsewhere), is_free && moves, &|n| n.volume = Volume::Elsewhere);
-        can(Event::Attaches(Volume::Here), is_free && is_wanted && s.node.uid != 0, &|n| {
-            n.volume = Volume::Here;
+        can(Event::Attaches(Volume::Elsewhere), is_free && moves, &|n| {
+            n.volume = Volume::Elsewhere
         });
+        can(
+            Event::Attaches(Volume::Here),
+            is_free && is_wanted && s.node.uid != 0,
+            &|n| {
+                n.volume = Volume::Here;
+            },
+        );
     }
 
     /// Whoever powers on, deletes, binds and taints.
     fn people(&self, s: &State, can: &mut impl FnMut(Event, bool, &dyn Fn(&mut State))) {
-        can(Event::NodeDeleted, s.node.uid != 0 && s.budget.deletions > 0, &|n| {
-            n.budget.deletions -= 1;
-            n.node = Node::default();
-        });
-        can(Event::ForeignTaint, s.node.uid != 0 && s.budget.foreign_taints > 0, &|n| {
-            n.budget.foreign_taints -= 1;
-            n.node.add(Taint::FOREIGN);
-        });
+        can(
+            Event::NodeDeleted,
+            s.node.uid != 0 && s.budget.deletions > 0,
+            &|n| {
+                n.budget.deletions -= 1;
+                n.node = Node::default();
+            },
+        );
+        can(
+            Event::ForeignTaint,
+            s.node.uid != 0 && s.budget.foreign_taints > 0,
+            &|n| {
+                n.budget.foreign_taints -= 1;
+                n.node.add(Taint::FOREIGN);
+            },
+        );
         let second = s.pods[1].object;
-        can(Event::Deleted(1), self.tolerates() && second == Object::Bound, &|n| {
-            n.pods[1].object = Object::Deleting;
-        });
+        can(
+            Event::Deleted(1),
+            self.tolerates() && second == Object::Bound,
+            &|n| {
+                n.pods[1].object = Object::Deleting;
+            },
+        );
         let comes = self.second == Second::ComesLate && second == Object::Gone;
         let is_first = s.pods[1].generation == 0 && s.node.uid != 0;
         can(Event::Bound(1), comes && is_first, &|n| {
@@ -256,12 +306,14 @@ impl World {
             };
         });
     }
-
 }
 
 /// Power comes and goes; with it goes everything that ran.
 fn power(s: &State, can: &mut impl FnMut(Event, bool, &dyn Fn(&mut State))) {
-    can(Event::PowerLoss, s.on, &turned_off);
+    can(Event::PowerLoss, s.on, &|n| {
+        turned_off(n);
+        spend_accepted(n);
+    });
     can(Event::PowerOn, !s.on && s.budget.power_ons > 0, &|n| {
         n.budget.power_ons -= 1;
         n.on = true;
@@ -277,13 +329,27 @@ fn power(s: &State, can: &mut impl FnMut(Event, bool, &dyn Fn(&mut State))) {
             turned_off(n);
             n.commands[place].landed = true;
         });
-        can(Event::OffLost, !is_awaited, &|n| n.commands[place] = Default::default());
+        can(Event::OffLost, !is_awaited, &|n| {
+            n.commands[place] = Default::default()
+        });
     }
+}
+
+/// What the core assumes of a device (`core::attempt`): a command that it has taken is not kept for later once the machine is off,
+/// whatever has turned it off.
+pub fn spend_accepted(s: &mut State) {
+    let commands = s
+        .commands
+        .iter_mut()
+        .filter(|command| command.accepted && !s.on);
+    commands.for_each(|command| command.landed = true);
 }
 
 fn turned_off(s: &mut State) {
     s.on = false;
-    s.pods.iter_mut().for_each(|pod| pod.container = Container::None);
+    s.pods
+        .iter_mut()
+        .for_each(|pod| pod.container = Container::None);
 }
 
 /// A renewal: whatever was the newest one until now has another name, one that the operator uses for nothing else.
@@ -293,7 +359,9 @@ fn renew_lease(brain: &mut Brain, s: &mut State) {
         let held = brain.meaning(operator.memory).lease;
         let ahead = (operator.ahead != 0).then(|| brain.look(operator.ahead));
         let read = ahead.map(|look| look.lease);
-        let free = (1..).find(|name| held != Some(*name) && read != Some(*name)).unwrap_or(1);
+        let free = (1..)
+            .find(|name| held != Some(*name) && read != Some(*name))
+            .unwrap_or(1);
         if held == Some(0) {
             let memory = brain.changed(operator.memory, Change::Lease(free));
             operator::remember(brain, s, x, memory, false);

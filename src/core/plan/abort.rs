@@ -184,6 +184,7 @@ mod tests {
                 devices: vec!["bmc".to_owned()],
                 limit: Duration::from_secs(10),
                 recorded: true,
+                contested: false,
                 results: [("bmc".to_owned(), result)].into(),
             };
             let m = Memory {

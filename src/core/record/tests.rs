@@ -24,6 +24,7 @@ fn attempt() -> Attempt {
         devices: vec!["bmc".to_owned()],
         limit: Duration::from_secs(10),
         recorded: true,
+        contested: false,
         results: Default::default(),
     }
 }

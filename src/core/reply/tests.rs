@@ -30,6 +30,7 @@ fn memory() -> Memory {
             devices: vec!["bmc".to_owned()],
             limit: Duration::from_secs(10),
             recorded: false,
+            contested: false,
             results: BTreeMap::new(),
         }),
         ..Memory::default()

@@ -140,6 +140,7 @@ impl Lab {
             devices: vec![written.to_owned()],
             limit: Duration::from_secs(10),
             recorded: true,
+            contested: false,
             results: BTreeMap::new(),
         };
         match self.run(DeviceOrder::Off(attempt), claim).await {

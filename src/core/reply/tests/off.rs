@@ -90,6 +90,21 @@ fn what_lands_while_an_earlier_one_may_is_either_of_them() {
     }
 }
 
+/// S23: that the earlier one's time is over when somebody looks does not tell that it was over when the machine went off. Found by the
+/// model (`tests/model`): the late one turned a node off that had been released.
+#[test]
+fn what_landed_while_an_earlier_one_might_is_either_of_them_however_late_it_is_looked_at() {
+    for (contested, after) in [(false, NOW), (true, NOW + LATE_EFFECT)] {
+        let mut memory = ended(&OffResult::Accepted);
+        memory.attempt.as_mut().expect("an attempt").contested = contested;
+        memory.unresolved_until = Some(NOW);
+        memory.begin(false);
+        let reply = Reply::Device(1, confirmed(off_readings(), Vec::new()));
+        learn(&settings(), &mut memory, Asked::Device, reply, NOW);
+        assert_eq!(memory.unresolved_until, Some(after));
+    }
+}
+
 /// S23: another process may still be sending one; that an own one has landed makes the wait for it no shorter.
 #[test]
 fn a_window_is_not_made_shorter_by_what_is_learned_later() {
