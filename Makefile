@@ -1,6 +1,6 @@
 # Everything that a developer or CI does. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help build test unit e2e demo lab bench-failover bench-devices mutants fuzz generate clean
+.PHONY: help build test unit e2e demo lab bench-failover bench-devices mutants soak fuzz generate clean
 
 CARGO ?= cargo
 # e2e tests at the same time. Each has a cluster of 1 GiB to itself, and leaves its API server to the next test when all went well.
@@ -55,6 +55,11 @@ bench-devices: ## 100 BMCs turned off by one process, one status, 1,000 devices 
 
 mutants: ## Remove each guard of the protocol in a copy: a test must notice (slow)
 	nice $(CARGO) test --package node-fencing-operator --test mutants -- --ignored --nocapture
+
+# With debug assertions and overflow checks, as `make test` has them.
+soak: ## The model of tests/model over a hundred million states (slow; SOAK_STATES=25000000 for each of its four configurations)
+	CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
+	$(CARGO) test --release --package node-fencing-operator --test model -- --ignored --nocapture
 
 fuzz: ## Each fuzz target for FUZZ_SECONDS=10, over the decoders of IPMI and SNMP (needs a C++ compiler)
 	@for target in $(notdir $(basename $(wildcard fuzz/targets/*.rs))); do \

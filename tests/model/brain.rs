@@ -5,7 +5,8 @@
 
 use crate::memory::{self, Change, Meaning};
 use crate::mutation::Mutation;
-use crate::state::{Node, Operator, PODS};
+use crate::state::{Node, Operator};
+use crate::talk::{Act, Heard, Kind, Off, Request, Round, Write};
 use crate::views::{self, Incident, Look, NOW, nonce};
 use node_fencing_operator::core::attempt::OffResult;
 use node_fencing_operator::core::incident::{
@@ -17,130 +18,6 @@ use node_fencing_operator::core::taint::NodePatch;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
-
-/// What a request asks of the API server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// Put a claim on the Node.
-    Claim,
-    /// Take it away.
-    DropClaim,
-    /// Set `out-of-service`.
-    Taint,
-    /// Take `out-of-service` and the claim away.
-    Release,
-    /// Delete pods by force.
-    Evict,
-}
-
-/// A request that was sent, with the situation that it was decided in.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Request {
-    /// What it asks for.
-    pub kind: Kind,
-    /// The JSON Patch; null: none.
-    pub operations: Value,
-    /// The pods to delete: which, and which of that name.
-    pub pods: Vec<(usize, u8)>,
-    /// UID of the Node that it is about.
-    pub uid: u8,
-    /// Nonce of the claim that stood there; 0: none.
-    pub claim: u8,
-    /// Nonce of the claim that it sets; 0: none.
-    pub sets: u8,
-}
-
-/// What a round wants to be done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Act {
-    /// Nothing.
-    Wait,
-    /// A request to the API server.
-    Send(u16),
-    /// Write an off command down.
-    Intent,
-    /// Write the evidence down.
-    Evidence,
-    /// Ask the device once.
-    Look,
-    /// Read until it is off.
-    Confirm {
-        /// Over 40 s.
-        long: bool,
-    },
-    /// Turn it off.
-    Off,
-    /// End the incident.
-    Close,
-}
-
-/// What came of a round.
-#[derive(Debug, Clone, Copy)]
-pub struct Round {
-    /// What is remembered from now on.
-    pub memory: u32,
-    /// What is to be done.
-    pub act: Act,
-    /// It knows of a late command that it did not know of before.
-    pub awaits_more: bool,
-}
-
-/// What an operator hears.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Heard {
-    /// Its write is done.
-    Done(Write),
-    /// Its write was refused: nothing was written.
-    Refused(Write),
-    /// No answer came.
-    Unknown(Write),
-    /// The device has been looked at.
-    Looked {
-        /// It has power.
-        is_on: bool,
-        /// It was asked after everything had detached.
-        since_drained: bool,
-        /// The node's pods, listed meanwhile.
-        pods: Option<[u8; PODS]>,
-    },
-    /// It has read off twice, or On to the end.
-    Confirmed {
-        /// Off.
-        is_off: bool,
-        /// Over 40 s.
-        long: bool,
-        /// The list of pods in between.
-        pods: Option<[u8; PODS]>,
-    },
-    /// What became of an off command.
-    Commanded(Off),
-}
-
-/// What was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Write {
-    /// By a request.
-    Request(Kind),
-    /// An off command, before it is sent.
-    Intent,
-    /// The evidence.
-    Evidence,
-    /// The end.
-    Close,
-}
-
-/// What a device answers to an off command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Off {
-    /// It was not sent.
-    NotSent,
-    /// Accepted.
-    Accepted,
-    /// The machine is off already.
-    AlreadyOff,
-    /// Nothing.
-    Unknown,
-}
 
 /// Multiplies and folds: keys are small numbers.
 #[derive(Default)]
@@ -154,8 +31,8 @@ impl Hasher for Mix {
     }
 
     fn write_u64(&mut self, word: u64) {
-        let product = u128::from(self.0 ^ word) * 0x9e37_79b9_7f4a_7c15;
-        self.0 = (product as u64) ^ (product >> 64) as u64;
+        let mixed = (self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ mixed >> 32;
     }
 
     fn finish(&self) -> u64 {
@@ -248,27 +125,12 @@ impl Brain {
         number
     }
 
-    /// How many memories, requests and rounds there have been.
-    pub fn sizes(&self) -> (usize, usize, usize) {
-        let rounds = self.rounds.values().map(Map::len).sum();
-        (
-            self.memories.values.len(),
-            self.requests.values.len(),
-            rounds,
-        )
-    }
-
     /// What a memory means.
     pub fn meaning(&self, memory: u32) -> Meaning {
         match memory {
             0 => Meaning::default(),
             _ => self.meanings[memory as usize - 1],
         }
-    }
-
-    /// A memory, for people.
-    pub fn memory(&self, memory: u32) -> &Memory {
-        self.memories.get(memory)
     }
 
     /// A request.
@@ -429,7 +291,7 @@ impl Brain {
                 let result = match off {
                     Off::NotSent => OffResult::NotSent(String::new()),
                     Off::Accepted => OffResult::Accepted,
-                    Off::AlreadyOff => OffResult::AlreadyOff,
+                    Off::Needless => OffResult::AlreadyOff,
                     Off::Unknown => OffResult::Unknown(String::new()),
                 };
                 DeviceReply::Commanded([(views::DEVICE.to_owned(), result)].into())
@@ -465,7 +327,7 @@ fn asked(write: Write) -> Asked {
     match write {
         Write::Request(Kind::Claim) => Asked::Claim,
         Write::Request(Kind::DropClaim) => Asked::DropClaim,
-        Write::Request(Kind::Taint | Kind::Release) | Write::Close => Asked::Write,
+        Write::Request(Kind::Taint | Kind::Release) => Asked::Write,
         Write::Request(Kind::Evict) => Asked::Evict,
         Write::Intent => Asked::RecordIntent,
         Write::Evidence => Asked::StoreEvidence,

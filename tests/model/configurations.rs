@@ -32,3 +32,116 @@ pub fn power_off() -> World {
     world.incident.mode = FenceMode::PowerOff;
     world
 }
+
+/// So many power-ons.
+fn power_ons(number: u8) -> impl Fn(&mut World) {
+    move |world| world.budget.power_ons = number
+}
+
+fn alone(world: &mut World) {
+    world.two = false;
+}
+
+fn late_requests(world: &mut World) {
+    world.budget.messages = 1;
+}
+
+fn reuse(world: &mut World) {
+    world.budget.bindings = 1;
+}
+
+fn crash(world: &mut World) {
+    world.budget.crashes = 1;
+}
+
+fn with(mut world: World, name: &'static str, changes: &[&dyn Fn(&mut World)]) -> World {
+    world.name = name;
+    changes.iter().for_each(|change| change(&mut world));
+    world
+}
+
+/// What `make test` explores, each to its end.
+pub fn of_every_test() -> Vec<World> {
+    let (on, off) = (power_ons(1), power_ons(0));
+    vec![
+        with(
+            confirm_only(),
+            "two operators, replacement",
+            &[&off, &reuse],
+        ),
+        with(confirm_only(), "two operators, a crash", &[&off, &crash]),
+        with(
+            confirm_only(),
+            "late request, replacement",
+            &[&alone, &on, &late_requests, &reuse],
+        ),
+        with(
+            confirm_only(),
+            "two crashes, replacement",
+            &[&alone, &on, &reuse, &|world| {
+                world.budget.crashes = 2;
+            }],
+        ),
+        with(
+            confirm_only(),
+            "two power-ons, Node deleted",
+            &[&alone, &power_ons(2), &|world| {
+                world.budget.deletions = 1;
+            }],
+        ),
+        with(
+            confirm_only(),
+            "old readings, reads ahead",
+            &[&alone, &on, &|world| {
+                (world.proofs_die, world.reads_ahead, world.stages) = (true, true, true);
+            }],
+        ),
+        with(
+            confirm_only(),
+            "a second pod tolerates",
+            &[&alone, &on, &|world| {
+                (world.second, world.incident.tolerates) = (Second::Tolerates, true);
+            }],
+        ),
+        with(
+            confirm_only(),
+            "a second pod comes late",
+            &[&alone, &on, &|world| {
+                world.second = Second::ComesLate;
+            }],
+        ),
+        with(
+            confirm_only(),
+            "pod GC instead of Expedited",
+            &[&alone, &on, &|world| {
+                world.incident.expedited = false;
+            }],
+        ),
+        with(power_off(), "PowerOff", &[&alone, &on]),
+        with(
+            power_off(),
+            "PowerOff, late request",
+            &[&alone, &off, &late_requests],
+        ),
+        with(power_off(), "PowerOff, a crash", &[&alone, &off, &crash]),
+    ]
+}
+
+/// What `make soak` explores, as far as the number of states allows.
+pub fn of_the_soak() -> Vec<World> {
+    let on = power_ons(1);
+    vec![
+        with(confirm_only(), "two operators, power-on", &[&on, &reuse]),
+        with(power_off(), "PowerOff, two operators", &[&on]),
+        with(
+            confirm_only(),
+            "two operators, late request",
+            &[&on, &late_requests, &crash],
+        ),
+        with(
+            power_off(),
+            "PowerOff, everything",
+            &[&power_ons(2), &late_requests, &crash, &reuse],
+        ),
+    ]
+}

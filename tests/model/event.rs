@@ -1,9 +1,10 @@
 //! What can happen, one thing at a time, and how it is told.
 
-use crate::brain::{Brain, Kind};
+use crate::brain::Brain;
 use crate::judge::Broken;
 use crate::memory::Change;
 use crate::state::{State, Volume};
+use crate::talk::Kind;
 
 /// Something that happens. Operators are 0 and 1, pods too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

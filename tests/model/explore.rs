@@ -27,8 +27,6 @@ pub struct Found {
     pub stuck: usize,
     /// The first violation, and the way to it.
     pub broken: Option<(Broken, Vec<String>)>,
-    /// Memories, requests and rounds of the core.
-    pub sizes: (usize, usize, usize),
 }
 
 /// Numbers the fingerprints that it is shown, from 0 on.
@@ -116,7 +114,7 @@ impl<'a> Explorer<'a> {
         let mut explorer = Self {
             world,
             only: None,
-            brain: Brain::new(world.incident.clone(), mutation),
+            brain: Brain::new(world.incident, mutation),
             seen: Seen::new(),
             parents: Vec::new(),
             edges: Vec::new(),
@@ -190,7 +188,6 @@ impl<'a> Explorer<'a> {
             is_complete,
             stuck: stuck.len(),
             broken,
-            sizes: self.brain.sizes(),
         }
     }
 

@@ -3,8 +3,8 @@
 //! S1 is judged in each state. The others are judged when a write arrives, because they are about what may be written when. What they
 //! need to know of the past is in the state's `ghost`, which no decision reads.
 
-use crate::brain::{Kind, Request};
 use crate::state::{Container, Ghost, Node, Object, PODS, Pod, State, Taint, Volume};
+use crate::talk::{Kind, Request};
 use crate::world::World;
 
 /// An invariant that does not hold.
@@ -145,10 +145,11 @@ pub fn note(world: &World, before: &State, s: &mut State) {
     };
     let is_quiet = !s.pods.iter().enumerate().any(may_start);
     s.ghost.dark |= claim.is_some() && is_quiet && !s.on;
+    // Once is enough: who comes after the release was decided comes to a machine that is off or has booted anew.
     let has_detached = !world.hinders(s) && s.volume != Volume::Here;
     let is_down = !s.on || s.node.boot != 1;
-    s.ghost.released_well &= s.node.out_of_service() && has_detached;
-    s.ghost.released_well |= s.node.out_of_service() && has_detached && is_down;
+    s.ghost.released_well |= has_detached && is_down;
+    s.ghost.released_well &= s.node.out_of_service();
 }
 
 /// Has the incident ended well? A claim that an operator wrote after the end stays until the node is Ready, or until the next incident

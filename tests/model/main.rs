@@ -5,10 +5,10 @@
 //! kubelets start pods, requests arrive late or never, operators die. `cargo test --test model -- --nocapture` prints what was explored.
 //! What each file is for:
 //!
-//! - `world`: the rules of the cluster. `operator`, `requests`, `record`: how an operator acts on it.
+//! - `world`: the rules of the cluster. `configurations`: how often what may happen. `operator`, `requests`, `record`: how an operator acts on it.
 //! - `judge`: what must hold. `mutation`: what is taken away, to see that the model would notice.
-//! - `state`, `explore`, `event`: one state, all states, and how the way to one is told.
-//! - `brain`, `memory`, `views`, `server`: the real core, and the cluster in its types.
+//! - `state`, `pack`, `explore`, `event`: one state, all states, and how the way to one is told.
+//! - `brain`, `talk`, `memory`, `views`, `server`: the real core, and the cluster in its types.
 //!
 //! [`step`]: node_fencing_operator::core::plan::step
 //! [`learn`]: node_fencing_operator::core::reply::learn
@@ -22,83 +22,102 @@ mod memory;
 mod mutants;
 mod mutation;
 mod operator;
+mod pack;
 mod record;
 mod requests;
 mod server;
 mod state;
+mod talk;
 mod views;
 mod world;
 
-use configurations::confirm_only;
+use configurations::{of_every_test, of_the_soak};
 use explore::{Explorer, Found};
-use node_fencing_operator::api::settings::FenceMode;
+use std::env;
+use std::io::Write;
+use std::thread;
+use std::time::Instant;
 use world::World;
 
-fn print(world: &World, found: &Found, seconds: f64) {
-    println!(
-        "{:30} {:>11} states {:>12} transitions, depth {:>3}, {} violations, {} stuck, {:.1} s{} {:?}",
+/// States of one configuration in the soak, if `SOAK_STATES` says nothing else: four of them make a hundred million.
+const SOAK_STATES: usize = 25_000_000;
+
+/// One line of the table, and the story if there is one.
+fn row(world: &World, found: &Found, seconds: f64) -> String {
+    let budget = &world.budget;
+    let mut row = format!(
+        "{:27} {:?} {}op on{} late{} crash{} del{} bind{} | {:>10} states {:>11} steps depth {:>3} | {} violations {} stuck {:>6.1} s{}\n",
         world.name,
+        world.incident.mode,
+        1 + usize::from(world.two),
+        budget.power_ons,
+        budget.messages,
+        budget.crashes,
+        budget.deletions,
+        budget.bindings,
         found.states,
         found.transitions,
         found.depth,
         usize::from(found.broken.is_some()),
         found.stuck,
         seconds,
-        if found.is_complete { "" } else { " (not all)" },
-        found.sizes,
+        if found.is_complete { "" } else { ", not all" },
     );
     if let Some((broken, story)) = &found.broken {
-        println!("{broken:?}: {}", broken.words());
-        for (number, line) in story.iter().enumerate() {
-            println!("{:>4}. {line}", number + 1);
+        row += &format!("{broken:?}: {}\n", broken.words());
+        for (number, line) in (1..).zip(story) {
+            row += &format!("{number:>4}. {line}\n");
         }
     }
+    row
+}
+
+/// Explores these, two at a time, prints a row for each as it is done, and returns how many states there were.
+#[expect(clippy::disallowed_methods, reason = "it says how long it took")]
+fn explore_all(worlds: &[World], states_max: usize) -> Vec<Found> {
+    let explore = |world: &World| {
+        let begun = Instant::now();
+        let found = Explorer::new(world, None).explore(states_max);
+        let row = row(world, &found, begun.elapsed().as_secs_f64());
+        // At once, and not at the end of the test.
+        let _ = std::io::stderr().write_all(row.as_bytes());
+        found
+    };
+    let half = |offset: usize| worlds.iter().skip(offset).step_by(2).map(explore).collect();
+    let (mut found, others): (Vec<Found>, Vec<Found>) = thread::scope(|scope| {
+        let other = scope.spawn(|| half(1));
+        (half(0), other.join().expect("an exploration"))
+    });
+    found.extend(others);
+    found
+}
+
+fn states(found: &[Found]) -> usize {
+    found.iter().map(|found| found.states).sum()
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "it measures how long it takes")]
-fn confirm_only_is_safe() {
-    let max = std::env::var("STATES").ok().and_then(|it| it.parse().ok());
-    let env = |name: &str| -> Vec<u8> {
-        std::env::var(name).ok().map_or(vec![0], |it| {
-            it.split(',').map(|it| it.parse().unwrap()).collect()
-        })
-    };
-    for two in env("TWO") {
-        for ahead in env("AHEAD") {
-            for die in env("DIE") {
-                for stages in env("STAGES") {
-                    for on in env("ON") {
-                        for messages in env("MSG") {
-                            for bind in env("BIND") {
-                                for crashes in env("CRASH") {
-                                    let mut world = World {
-                                        two: two == 1,
-                                        reads_ahead: ahead == 1,
-                                        proofs_die: die == 1,
-                                        stages: stages == 1,
-                                        ..confirm_only()
-                                    };
-                                    world.budget.power_ons = on;
-                                    world.budget.messages = messages;
-                                    world.budget.bindings = bind;
-                                    world.budget.crashes = crashes;
-                                    if std::env::var("POWEROFF").is_ok() {
-                                        world.incident.mode = FenceMode::PowerOff;
-                                    }
-                                    let begun = std::time::Instant::now();
-                                    let found = Explorer::new(&world, None)
-                                        .explore(max.unwrap_or(2_000_000));
-                                    print!(
-                                        "two {two} ahead {ahead} die {die} stages {stages} on {on} msg {messages} bind {bind} crash {crashes} "
-                                    );
-                                    print(&world, &found, begun.elapsed().as_secs_f64());
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
+fn nothing_that_can_happen_breaks_the_protocol() {
+    let found = explore_all(&of_every_test(), usize::MAX);
+    let states = states(&found);
+    let is_good = |found: &Found| found.broken.is_none() && found.stuck == 0 && found.is_complete;
+    println!("{states} states");
+    assert!(found.iter().all(is_good), "see the rows above");
+    assert!(
+        states >= 1_500_000,
+        "{states} states are fewer than the protocol is owed"
+    );
+}
+
+/// `make soak`.
+#[test]
+#[ignore = "takes an hour"]
+fn nothing_breaks_the_protocol_in_a_hundred_million_states() {
+    let given = env::var("SOAK_STATES")
+        .ok()
+        .and_then(|states| states.parse().ok());
+    let found = explore_all(&of_the_soak(), given.unwrap_or(SOAK_STATES));
+    println!("{} states", states(&found));
+    let is_good = |found: &Found| found.broken.is_none() && found.stuck == 0;
+    assert!(found.iter().all(is_good), "see the rows above");
 }

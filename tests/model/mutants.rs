@@ -9,7 +9,7 @@ use crate::mutation::Mutation;
 use crate::world::{Second, World};
 
 /// States that are looked at before a mutation counts as unnoticed.
-const STATES_MAX: usize = 3_000_000;
+const STATES_MAX: usize = 1_000_000;
 
 /// The guard is missing: this invariant has to break.
 fn breaks(mutation: Mutation, broken: Broken, world: &World) {

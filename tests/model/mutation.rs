@@ -3,7 +3,7 @@
 //! The core is not changed. A mutation stands between it and the cluster, and either shows it something that is not so (as if it did not
 //! look), or changes what it sends (as if it had not asked for it). The others are about the shell and the API server, which the model retells.
 
-use crate::brain::{Kind, Request};
+use crate::talk::{Kind, Request};
 use node_fencing_operator::core::incident::Memory;
 use node_fencing_operator::core::observed::{Observed, Seen};
 use serde_json::Value;

@@ -3,7 +3,7 @@
 //! Two of them act at any time, and neither knows of the other but by what stands in the cluster. Their decisions are the real core's;
 //! what is retold here is only how the shell carries them out (`src/shell/incident`, `src/shell/jobs.rs`).
 
-use crate::brain::{Act, Brain, Heard, Kind, Off, Write};
+use crate::brain::Brain;
 use crate::event::{Event, Step};
 use crate::judge::Broken;
 use crate::memory::Change;
@@ -11,6 +11,7 @@ use crate::mutation::Mutation;
 use crate::record;
 use crate::requests;
 use crate::state::{Command, Confirm, Job, Operator, State};
+use crate::talk::{Act, Heard, Kind, Off, Write};
 use crate::views::{Look, listed};
 use crate::world::{World, spend_accepted};
 
@@ -279,7 +280,7 @@ fn already_off(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
     let sent = commands.find(|command| command.awaited[x] && !command.landed);
     if let (false, Some(command)) = (s.on, sent) {
         command.landed = true;
-        hear(brain, &mut next, x, Heard::Commanded(Off::AlreadyOff));
+        hear(brain, &mut next, x, Heard::Commanded(Off::Needless));
         steps.push(Step::new(Event::AlreadyOff(x), next, None));
     }
 }

@@ -3,11 +3,12 @@
 //! A retelling of `src/shell/incident/round.rs`. Each write names the version that it is for, so it is done at once or refused; one that
 //! is delayed until somebody else has written is a refused one.
 
-use crate::brain::{Brain, Heard, Write};
+use crate::brain::Brain;
 use crate::event::{Event, Step};
 use crate::memory::Change;
-use crate::operator::{hear, put_down, remember};
+use crate::operator::{put_down, remember};
 use crate::state::{Entry, Operator, Record, State};
+use crate::talk::{Heard, Write};
 use crate::world::World;
 
 /// A process takes the incident up: what the record says is all that it knows.
@@ -212,11 +213,4 @@ pub fn steps(world: &World, brain: &mut Brain, s: &State, x: usize, steps: &mut 
     if is_worth_it {
         steps.push(Step::new(Event::WritesStage(x), next, None));
     }
-}
-
-/// An answer to a write of the record got lost: it was written, and the process does not know.
-#[expect(dead_code, reason = "for the soak")]
-pub fn answer_lost(brain: &mut Brain, s: &mut State, x: usize, write: Write) {
-    s.operators[x].current = false;
-    hear(brain, s, x, Heard::Unknown(write));
 }

@@ -2,12 +2,13 @@
 //!
 //! Whoever has sent one may stop waiting for its answer, or die. The request goes on then, and is judged by the object that it meets.
 
-use crate::brain::{Brain, Heard, Kind, Write};
+use crate::brain::Brain;
 use crate::event::{Event, Step};
 use crate::judge::{Broken, Landing};
 use crate::mutation::Mutation;
 use crate::operator::hear;
 use crate::state::{Object, State};
+use crate::talk::{Heard, Kind, Write};
 
 /// What becomes of the request whose answer an operator waits for.
 pub fn answered(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {

@@ -252,7 +252,9 @@ impl World {
         can(Event::Detaches(false), is_here && is_unmounted, &|n| {
             n.volume = Volume::Nowhere
         });
-        let is_forced = is_here && !is_unmounted && s.node.out_of_service();
+        // Of a Node that was deleted it is detached by force too, after six minutes: here only if the machine is off (R4).
+        let is_deleted = s.volume == Volume::Here && s.node.uid == 0 && !is_wanted && !s.on;
+        let is_forced = (is_here && !is_unmounted && s.node.out_of_service()) || is_deleted;
         can(Event::Detaches(true), is_forced, &|n| {
             n.volume = Volume::Nowhere
         });

@@ -1,0 +1,174 @@
+//! A state as a few words without gaps, and in one of the many orders that mean the same.
+//!
+//! Requests on their way have no order, and it makes no difference which of the two operators is called A. Each such difference that is
+//! left out halves the number of states.
+
+use crate::state::{Command, ENTRIES, Entry, Job, Operator, State};
+
+/// Puts small numbers side by side into words.
+struct Packer {
+    words: [u64; 6],
+    at: usize,
+    used: u32,
+}
+
+impl Packer {
+    fn put(&mut self, value: u64, bits: u32) {
+        if self.used + bits > 64 {
+            self.at += 1;
+            self.used = 0;
+        }
+        self.words[self.at] |= value << self.used;
+        self.used += bits;
+    }
+
+    fn flags(&mut self, flags: &[bool]) {
+        for flag in flags {
+            self.put(u64::from(*flag), 1);
+        }
+    }
+}
+
+impl State {
+    /// The state without gaps: two states are the same if these words are.
+    pub fn words(&self) -> [u64; 6] {
+        let mut packer = Packer {
+            words: [0; 6],
+            at: 0,
+            used: 0,
+        };
+        let p = &mut packer;
+        p.put(self.node.bits(), 34);
+        p.flags(&[self.on]);
+        p.put(u64::from(self.boot), 3);
+        for pod in &self.pods {
+            p.put(pod.object as u64, 2);
+            p.put(pod.container as u64, 2);
+            p.put(u64::from(pod.generation), 2);
+        }
+        p.put(self.volume as u64, 2);
+        let ghost = &self.ghost;
+        p.flags(&[ghost.dark, ghost.released_well]);
+        p.put(u64::from(ghost.claimed_boot), 3);
+        self.pack_record(p);
+        for operator in &self.operators {
+            operator.pack(p);
+        }
+        for request in self.wire {
+            p.put(u64::from(request), 12);
+        }
+        for command in &self.commands {
+            p.flags(&[command.is_there, command.accepted, command.landed]);
+            p.flags(&command.awaited);
+            p.flags(&command.covered);
+        }
+        let left = &self.budget;
+        for left in [
+            left.power_ons,
+            left.crashes,
+            left.deletions,
+            left.foreign_taints,
+            left.bindings,
+            left.messages,
+        ] {
+            p.put(u64::from(left), 2);
+        }
+        packer.words
+    }
+
+    fn pack_record(&self, p: &mut Packer) {
+        let record = &self.record;
+        p.flags(&[
+            record.ended,
+            record.evidence,
+            record.tainted,
+            record.contradicted,
+        ]);
+        p.put(u64::from(record.claim), 4);
+        for entry in &record.entries {
+            p.flags(&[entry.is_there, entry.open]);
+            p.flags(&entry.known);
+            p.flags(&entry.own);
+            p.flags(&entry.settled);
+        }
+    }
+
+    /// Two states that differ only in the order of what has none become the same. Were the operators exchanged?
+    pub fn settle(&mut self) -> bool {
+        self.wire.sort_unstable_by(|a, b| b.cmp(a));
+        for command in &mut self.commands {
+            if command.landed && command.awaited == [false; 2] {
+                *command = Command::default();
+            }
+        }
+        for entry in &mut self.record.entries {
+            let is_missed = entry.open || entry.known != [true; 2] || entry.own != [false; 2];
+            if !is_missed {
+                *entry = Entry::default();
+            }
+        }
+        // Of two that differ in nothing, and that are nobody's concern, one says as much.
+        for index in 1..ENTRIES {
+            let entry = self.record.entries[index];
+            let is_same = self.record.entries[..index].contains(&entry);
+            if is_same && entry.own == [false; 2] {
+                self.record.entries[index] = Entry::default();
+            }
+        }
+        let is_swapped = self.operators[0].key() < self.operators[1].key();
+        if is_swapped {
+            self.operators.swap(0, 1);
+            for command in &mut self.commands {
+                command.awaited.swap(0, 1);
+                command.covered.swap(0, 1);
+            }
+            for entry in &mut self.record.entries {
+                entry.known.swap(0, 1);
+                entry.own.swap(0, 1);
+                entry.settled.swap(0, 1);
+            }
+        }
+        self.commands.sort_unstable_by(|a, b| b.cmp(a));
+        self.record.entries.sort_unstable_by(|a, b| b.cmp(a));
+        is_swapped
+    }
+}
+
+impl Operator {
+    /// A number that tells two processes apart, if anything does but what others note about them.
+    fn key(&self) -> [u64; 6] {
+        let mut packer = Packer {
+            words: [0; 6],
+            at: 0,
+            used: 0,
+        };
+        self.pack(&mut packer);
+        packer.words
+    }
+
+    fn pack(&self, p: &mut Packer) {
+        p.put(u64::from(self.memory), 20);
+        p.put(u64::from(self.sent), 12);
+        p.put(u64::from(self.ahead), 10);
+        p.flags(&[self.begun, self.finished, self.current, self.behind]);
+        p.put(u64::from(self.facts), 4);
+        p.put(u64::from(self.known_claim), 4);
+        let (kind, more) = match self.job {
+            Job::None => (0, 0),
+            Job::Look { since_drained } => (1, u64::from(since_drained)),
+            Job::Confirm {
+                long,
+                progress,
+                pods: [one, other],
+            } => {
+                let progress = progress as u64;
+                let pods = u64::from(one) << 4 | u64::from(other);
+                (2, pods << 3 | progress << 1 | u64::from(long))
+            }
+            Job::OffPrepared => (3, 0),
+            Job::OffSent => (4, 0),
+        };
+        p.put(kind, 3);
+        p.put(more, 11);
+    }
+}
