@@ -90,7 +90,7 @@ pub struct Brain {
 impl Brain {
     /// A core that knows nothing yet.
     pub fn new(incident: Incident, mutation: Option<Mutation>) -> Self {
-        let settings = (0..16).map(|facts| views::settings(&incident, facts));
+        let settings = (0..32).map(|facts| views::settings(&incident, facts));
         let mut brain = Self {
             settings: settings.collect(),
             incident,
@@ -167,7 +167,7 @@ impl Brain {
     pub fn round(&mut self, operator: &Operator, look: Look, free: u8) -> Round {
         let look = look.only(self.needs(operator, &look.node));
         let who =
-            u64::from(operator.memory) << 8 | u64::from(operator.facts) << 4 | u64::from(free);
+            u64::from(operator.memory) << 9 | u64::from(operator.facts) << 4 | u64::from(free);
         let known = self
             .rounds
             .get(&who)

@@ -23,8 +23,8 @@ pub struct Meaning {
     pub boot: u8,
     /// It sees to a taint.
     pub tainted: bool,
-    /// It has been contradicted for the second time.
-    pub contradicted: bool,
+    /// How often its device has been contradicted, up to twice.
+    pub contradictions: u8,
     /// Everything has detached.
     pub drained: bool,
     /// The next round makes the last check.
@@ -106,7 +106,8 @@ fn without_words(m: &mut Memory) {
     if let Some((_, words)) = &mut m.ending {
         words.clear();
     }
-    if let Some(words) = &mut m.contradicted {
+    m.accused = None;
+    for words in &mut m.contradictions {
         "words".clone_into(words);
     }
     if let Some(attempt) = &mut m.attempt {
@@ -132,7 +133,6 @@ fn without_counters(m: &mut Memory) {
     m.attempts = 0;
     m.write_failures = 0;
     m.quiesce.begun_anew = 0;
-    m.contradictions = m.contradictions.min(2);
     m.level_since = None;
     m.orders = u64::from(m.busy.is_some());
     if let Some(busy) = &mut m.busy {
@@ -160,7 +160,6 @@ fn without_the_past(m: &mut Memory) {
     m.readings = None;
     m.pods = None;
     m.relist = false;
-    m.contradictions = 0;
     if m.tainted {
         m.quiesce = Quiesce::default();
         m.lease_before = None;
@@ -225,7 +224,7 @@ pub fn meaning(m: &Memory) -> Meaning {
         lease: lease.map(|lease| lease.renew_time.parse().expect("a renewal of the model")),
         boot: m.claim.as_ref().map_or(0, |held| nonce_of(&held.boot_id)),
         tainted: m.tainted,
-        contradicted: m.contradicted.is_some(),
+        contradictions: m.contradictions.len() as u8,
         drained: m.drained.is_some(),
         last_check: m.last_check,
         busy: m.busy.is_some(),

@@ -78,12 +78,8 @@ impl State {
 
     fn pack_record(&self, p: &mut Packer) {
         let record = &self.record;
-        p.flags(&[
-            record.ended,
-            record.evidence,
-            record.tainted,
-            record.contradicted,
-        ]);
+        p.flags(&[record.ended, record.evidence, record.tainted]);
+        p.put(u64::from(record.contradictions), 2);
         p.put(u64::from(record.claim), 4);
         for entry in &record.entries {
             p.flags(&[entry.is_there, entry.open]);
@@ -151,7 +147,7 @@ impl Operator {
         p.put(u64::from(self.sent), 12);
         p.put(u64::from(self.ahead), 10);
         p.flags(&[self.begun, self.finished, self.current, self.behind]);
-        p.put(u64::from(self.facts), 4);
+        p.put(u64::from(self.facts), 5);
         p.put(u64::from(self.known_claim), 4);
         let (kind, more) = match self.job {
             Job::None => (0, 0),

@@ -62,11 +62,11 @@ fn learn_record(s: &mut State, x: usize) {
         record.evidence,
         record.tainted,
         record.entries.iter().any(|entry| entry.open),
-        record.contradicted,
     ];
     let bits = facts.into_iter().rev();
     let operator = &mut s.operators[x];
-    operator.facts = bits.fold(0, |bits, fact| bits << 1 | u8::from(fact));
+    let contradictions = record.contradictions;
+    operator.facts = bits.fold(contradictions, |bits, fact| bits << 1 | u8::from(fact));
     know(s, x);
 }
 
@@ -80,10 +80,11 @@ fn know(s: &mut State, x: usize) {
 /// Does the record name a command that this process knows nothing of, or warn of a device that it would believe?
 fn is_news(brain: &Brain, s: &State, x: usize) -> bool {
     let operator = &s.operators[x];
-    let warned = brain.meaning(operator.memory).contradicted || operator.facts & 8 != 0;
+    let of_memory = brain.meaning(operator.memory).contradictions;
+    let known = of_memory.max(operator.facts >> 3);
     let mut entries = s.record.entries.iter();
     let is_sent = entries.any(|entry| entry.is_there && !entry.known[x] && !entry.own[x]);
-    is_sent || (s.record.contradicted && !warned)
+    is_sent || s.record.contradictions > known
 }
 
 /// Takes the record as it is. Was there any news in it?
@@ -138,7 +139,7 @@ fn write(brain: &Brain, s: &mut State, x: usize, change: impl FnOnce(&mut Record
     let record = &mut s.record;
     record.claim = meaning.claim;
     record.tainted |= meaning.tainted;
-    record.contradicted |= meaning.contradicted;
+    record.contradictions = record.contradictions.max(meaning.contradictions);
     for entry in &mut record.entries {
         entry.open &= !entry.settled[x];
         entry.settled[x] = false;

@@ -182,8 +182,8 @@ pub struct Record {
     pub evidence: bool,
     /// `taintAppliedTime` is there.
     pub tainted: bool,
-    /// `contradiction` is there.
-    pub contradicted: bool,
+    /// How many `contradictions` there are.
+    pub contradictions: u8,
     /// Nonce of `claim`; 0: none.
     pub claim: u8,
     /// Off commands that were written down, see [`Entry`].

@@ -59,7 +59,8 @@ pub struct Incident {
     pub expedited: bool,
 }
 
-/// The settings, with what the record said when it was read: evidence, tainted, unresolved, contradicted (bits 0 to 3).
+/// The settings, with what the record said when it was read: evidence, tainted, unresolved (bits 0 to 2), and how many contradictions
+/// there are.
 pub fn settings(incident: &Incident, facts: u8) -> Settings {
     let fact = |bit: u8| facts >> bit & 1 == 1;
     Settings {
@@ -115,7 +116,7 @@ pub fn settings(incident: &Incident, facts: u8) -> Settings {
             attempts: 0,
             approval_waited: Duration::ZERO,
             word_refuted: None,
-            contradicted: fact(3).then(|| "words".to_owned()),
+            contradictions: vec!["words".to_owned(); usize::from(facts >> 3)],
         },
     }
 }
