@@ -215,7 +215,7 @@ pub struct Trigger {
     #[schemars(schema_with = "crd::time")]
     pub due_time: Option<Timestamp>,
 
-    /// Who asked; must be set for `Manual`.
+    /// Who asked: the user who creates this, see `kubectl auth whoami`. Must be set for `Manual`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub requested_by: Option<String>,
@@ -253,7 +253,7 @@ pub enum DesiredState {
 pub struct Approval {
     /// Yes or no.
     pub decision: ApprovalDecision,
-    /// Who answered.
+    /// Who answered: the user who writes this, see `kubectl auth whoami`.
     #[schemars(length(min = 1, max = 253))]
     pub user: String,
     /// Why.
@@ -283,7 +283,7 @@ pub struct ManualConfirmation {
     #[serde(rename = "nodeUID")]
     #[schemars(length(min = 1, max = 64))]
     pub node_uid: String,
-    /// Who confirms it.
+    /// Who confirms it: the user who writes this, see `kubectl auth whoami`.
     #[schemars(length(min = 1, max = 253))]
     pub user: String,
     /// How it was verified.

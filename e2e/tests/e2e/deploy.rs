@@ -138,7 +138,7 @@ async fn the_policies_type_check(plane: &ControlPlane) -> Result<()> {
             .iter()
             .filter(|policy| policy["status"]["typeChecking"].is_object());
         ensure!(
-            policies.len() == 3 && checked.count() == 3,
+            policies.len() == 8 && checked.count() == 8,
             "they are {policies:?}"
         );
         Ok(policies.clone())

@@ -12,14 +12,21 @@ use crate::outage::{Outage, POD, name};
 
 /// What the README says to do.
 async fn confirm(outage: &Outage, fence: &DynamicObject) -> Result<()> {
+    let kubectl = &outage.lab.control_plane;
+    let me = [
+        "auth",
+        "whoami",
+        "-o",
+        "jsonpath={.status.userInfo.username}",
+    ];
+    let me = kubectl.kubectl_text(&me).await?;
     let node = outage.lab.node(&outage.node).await?;
     let word = json!({
         "statement": "IVerifiedTheNodeIsPoweredOff", "nodeUID": node.metadata.uid,
-        "user": "alice", "reason": "both cables in my hand", "time": Timestamp::now().to_string(),
+        "user": me, "reason": "both cables in my hand", "time": Timestamp::now().to_string(),
     });
     let patch = json!({"spec": {"manualConfirmation": word}}).to_string();
     let command = ["patch", "nf", name(fence)?, "--type", "merge", "-p", &patch];
-    let kubectl = &outage.lab.control_plane;
     kubectl.kubectl_text(&command).await.map(drop)
 }
 
@@ -51,7 +58,7 @@ async fn word_frees_the_volume_of_a_dark_rack(mode: &str) -> Result<()> {
     let recovered = lab.wait_stage(node, "Recovered").await?;
     let evidence = &recovered.data["status"]["evidence"]["readings"];
     ensure!(
-        evidence[0]["raw"] == "confirmed by alice",
+        evidence[0]["raw"] == "confirmed by admin",
         "the record must name who said so: {evidence:#}"
     );
     ensure!(rig.bmc.power_commands().is_empty());

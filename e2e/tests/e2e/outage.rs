@@ -218,7 +218,7 @@ pub fn name(object: &DynamicObject) -> Result<&str> {
 /// Approves a NodeFence, as a human.
 pub async fn approve(lab: &Lab, fence: &str) -> Result<()> {
     let approval = json!({
-        "decision": "Approved", "user": "alice", "reason": "seen dark in the data centre",
+        "decision": "Approved", "user": "admin", "reason": "seen dark in the data centre",
         "time": Timestamp::now().to_string(),
     });
     edit_fence(lab, fence, json!({"approval": approval})).await

@@ -120,7 +120,7 @@ async fn letting_go_before_the_taint_stops_the_fence() -> Result<()> {
 async fn ask(lab: &Lab, name: &str, node: &str) -> Result<()> {
     let spec = json!({
         "nodeName": node,
-        "trigger": {"type": "Manual", "requestedBy": "alice", "reason": "it smells of smoke"},
+        "trigger": {"type": "Manual", "requestedBy": "admin", "reason": "it smells of smoke"},
         "fence": {
             "mode": "PowerOff",
             "levels": [{"name": "bmc", "retryPeriodSeconds": 1}],
