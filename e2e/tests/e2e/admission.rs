@@ -1,6 +1,7 @@
 //! What the admission policies of `deploy/` let the operator do, and what they keep from everybody else.
 //!
-//! Its account is bound to cluster-admin here: nothing but the policies stands in its way.
+//! First a thief tries the operator's token with the rights that it has. Then its account is bound to cluster-admin: nothing but the
+//! policies stands in its way.
 
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use tokio::time::sleep;
 
 use crate::api::data;
 use crate::verdict::{Body, Expect, Tally, Verdict, call, must};
+use crate::{node_fields, stolen_token, words};
 
 const CLAIM: &str = "nodefencing.io/claim";
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
@@ -28,6 +30,7 @@ struct Row {
     user: User,
     expect: Expect,
     message: Option<String>,
+    warns: Option<String>,
     #[serde(default)]
     taints: Vec<Value>,
     ready: Option<String>,
@@ -53,10 +56,10 @@ enum User {
 }
 
 /// A control plane with `deploy/` applied, and both users' clients.
-struct Guarded {
-    _plane: ControlPlane,
-    admin: Client,
-    operator: Client,
+pub struct Guarded {
+    pub plane: ControlPlane,
+    pub admin: Client,
+    pub operator: Client,
 }
 
 impl Guarded {
@@ -70,7 +73,7 @@ impl Guarded {
         let operator = client(&path.await?).await?;
         let admin = plane.admin();
         let guarded = Self {
-            _plane: plane,
+            plane,
             admin,
             operator,
         };
@@ -78,20 +81,46 @@ impl Guarded {
         Ok(guarded)
     }
 
-    /// A policy guards some moments after it is stored.
+    /// A policy guards some moments after it is stored. Each is seen to refuse something but that of pods, which cannot be tried
+    /// without a pod.
     async fn wait_for_policies(&self) -> Result<()> {
         let claimed = json!({
             "apiVersion": "v1", "kind": "Node", "metadata": {"name": "probe"},
             "spec": {"taints": [{"key": CLAIM, "value": "a", "effect": "NoExecute"}]},
         });
-        let path = "/api/v1/nodes?dryRun=All";
-        eventually("the admission policies guard", LIMIT, async || {
-            let body = Some((Body::Object, &claimed));
-            let answer = call(&self.admin, Method::POST, path, body).await?;
-            ensure!(answer.is_err(), "a claim may be created");
-            Ok(())
-        })
-        .await?;
+        let fence = |spec: Value| {
+            json!({
+                "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "probe"}, "spec": spec,
+            })
+        };
+        let nobody = json!({
+            "user": "nobody", "reason": "a", "time": "2026-11-21T01:02:00Z",
+            "decision": "Denied", "statement": "IVerifiedTheNodeIsPoweredOff", "nodeUID": "u",
+        });
+        let external = |field: &str| {
+            let mut spec = json!({"nodeName": "w", "trigger": {"type": "External"}});
+            spec[field] = nobody.clone();
+            fence(spec)
+        };
+        let trigger = json!({"type": "Manual", "requestedBy": "nobody", "reason": "a"});
+        let manual = fence(json!({"nodeName": "w", "trigger": trigger}));
+        let (nodes, fences) = ("/api/v1/nodes", "/apis/nodefencing.io/v1alpha1/nodefences");
+        for (client, path, object) in [
+            (&self.admin, nodes, &claimed),
+            (&self.admin, fences, &external("approval")),
+            (&self.admin, fences, &external("manualConfirmation")),
+            (&self.admin, fences, &manual),
+            (&self.operator, fences, &manual),
+        ] {
+            let path = format!("{path}?dryRun=All");
+            eventually("the admission policies guard", LIMIT, async || {
+                let body = Some((Body::Object, object));
+                let answer = call(client, Method::POST, &path, body).await?;
+                ensure!(answer.is_err(), "accepted: {object}");
+                Ok(())
+            })
+            .await?;
+        }
         // One watch brings all of them, but they are compiled one by one.
         sleep(Duration::from_millis(500)).await;
         Ok(())
@@ -122,7 +151,7 @@ impl Guarded {
     }
 
     /// Stores a Node with these taints, each written by whoever may write it.
-    async fn node(&self, name: &str, taints: &[Value], ready: &str, boot: &str) -> Result<()> {
+    pub async fn node(&self, name: &str, taints: &[Value], ready: &str, boot: &str) -> Result<()> {
         let node =
             json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {}});
         must(
@@ -146,7 +175,13 @@ impl Guarded {
                 .filter(|taint| taint["key"] == key)
             {
                 now.push(taint.clone());
-                self.set_taints(&self.operator, name, &now).await?;
+                let is_human = key == OUT_OF_SERVICE && taint["value"] != "nodeshutdown";
+                let client = if is_human {
+                    &self.admin
+                } else {
+                    &self.operator
+                };
+                self.set_taints(client, name, &now).await?;
             }
         }
         self.report(name, ready, boot).await
@@ -178,8 +213,9 @@ impl Guarded {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_api_server_guards_nodes_and_pods() -> Result<()> {
     let guarded = Guarded::start("admission").await?;
-    guarded.bind_to_cluster_admin().await?;
     let mut tally = Tally::default();
+    stolen_token::try_all(&guarded, &mut tally).await?;
+    guarded.bind_to_cluster_admin().await?;
     let rows: Vec<Row> = serde_saphyr::from_str(&data("admission.yaml")?)?;
     for (index, row) in rows.iter().enumerate() {
         let verdict = attempt(&guarded, &format!("node-{index}"), row)
@@ -188,8 +224,10 @@ async fn the_api_server_guards_nodes_and_pods() -> Result<()> {
         tally.judge(&row.name, row.expect, row.message.as_deref(), &verdict);
     }
     pods(&guarded, &mut tally).await?;
-    a_write_to_a_node_leaves_its_status(&guarded).await?;
-    tally.finish(62)
+    words::try_all(&guarded, &mut tally).await?;
+    node_fields::a_write_to_a_node_leaves_its_status(&guarded).await?;
+    node_fields::the_policy_names_every_one(&guarded).await?;
+    tally.finish(140)
 }
 
 /// Sets a row's Node up and tries what the row says.
@@ -222,6 +260,10 @@ async fn attempt(guarded: &Guarded, name: &str, row: &Row) -> Result<Verdict> {
     }
     let patch = row.patch.as_ref().context("no `patch`")?;
     let body = row.body.context("no `type`")?;
+    if let Some(words) = &row.warns {
+        let warning = warning(client, &path, patch).await?;
+        ensure!(warning.contains(words), "the warning is {warning:?}");
+    }
     let before = must(&guarded.admin, Method::GET, &path, None).await?;
     let verdict = call(client, Method::PATCH, &path, Some((body, patch))).await?;
     if verdict.is_err() {
@@ -282,6 +324,21 @@ async fn pods(guarded: &Guarded, tally: &mut Tally) -> Result<()> {
         &delete(&other).await?,
     );
     let message = Some("the operator may only delete pods");
+    for (name, action) in [
+        ("run a command in a pod", "exec?command=sh"),
+        ("evict a pod", "eviction"),
+    ] {
+        let eviction =
+            json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "stuck"}});
+        let body = (action == "eviction").then_some((Body::Object, &eviction));
+        let path = format!("{path}/{action}");
+        let verdict = call(&guarded.operator, Method::POST, &path, body).await?;
+        tally.judge(name, Expect::Deny, message, &verdict);
+    }
+    let body = Some((Body::Object, &by_name));
+    let all = call(&guarded.operator, Method::DELETE, collection, body).await?;
+    let by_uid_only = Some("S10: the operator may delete a pod only by its uid");
+    tally.judge("delete all pods", Expect::Deny, by_uid_only, &all);
     let label = json!({"metadata": {"labels": {"a": "b"}}});
     let verdict = call(
         &guarded.operator,
@@ -301,20 +358,16 @@ async fn pods(guarded: &Guarded, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// The API server itself drops a status in a write to a Node; no policy has to.
-async fn a_write_to_a_node_leaves_its_status(guarded: &Guarded) -> Result<()> {
-    guarded.node("status", &[], "Unknown", "").await?;
-    let conditions =
-        json!([{"type": "Ready", "status": "True", "reason": "Forged", "message": ""}]);
-    let patch = json!({"status": {"conditions": conditions}});
-    let path = "/api/v1/nodes/status";
-    let client = &guarded.operator;
-    let verdict = call(client, Method::PATCH, path, Some((Body::Strategic, &patch))).await?;
-    ensure!(verdict.is_ok(), "{verdict:?}");
-    let node = must(&guarded.admin, Method::GET, path, None).await?;
-    ensure!(
-        node["status"]["conditions"][0]["status"] == "Unknown",
-        "the status was written: {node}"
-    );
-    Ok(())
+/// What the API server warns of when this is tried as a dry run.
+async fn warning(client: &Client, path: &str, patch: &Value) -> Result<String> {
+    let request = http::Request::patch(format!("{path}?dryRun=All"))
+        .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
+        .body(serde_json::to_vec(patch)?.into())?;
+    let answer = client.send(request).await?;
+    let warning = answer.headers().get(http::header::WARNING);
+    Ok(warning
+        .map(|it| it.to_str())
+        .transpose()?
+        .unwrap_or_default()
+        .to_owned())
 }

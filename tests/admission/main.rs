@@ -1,0 +1,253 @@
+//! The admission policies of `deploy/`, judged without an API server: every row of the tables that e2e/tests/e2e/admission.rs and
+//! words.rs try on a real one.
+//!
+//! What is not here: the API server's own checks, RBAC, and the rows on pods and on a stolen token, which are few and are tried on a
+//! real one only.
+
+mod policy;
+
+use node_fencing_operator::api::fence::NodeFenceSpec;
+use policy::{Policy, Request, Verdict};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+const MANIFEST: &str = include_str!("../../deploy/admission.yaml");
+const PEOPLE: &str = include_str!("../../deploy/people.yaml");
+const NODES: &str = include_str!("../data/api/admission.yaml");
+const WORDS: &str = include_str!("../data/api/words.yaml");
+const OPERATOR: &str = "system:serviceaccount:node-fencing-system:node-fencing-operator";
+
+/// A row of `admission.yaml`.
+#[derive(Deserialize)]
+struct NodeRow {
+    name: String,
+    user: String,
+    expect: String,
+    message: Option<String>,
+    warns: Option<String>,
+    #[serde(default)]
+    taints: Vec<Value>,
+    ready: Option<String>,
+    #[serde(default, rename = "bootID")]
+    boot_id: String,
+    patch: Option<Value>,
+    subresource: Option<String>,
+    #[serde(default)]
+    delete: bool,
+    #[serde(default)]
+    create: bool,
+    #[serde(default)]
+    connect: bool,
+}
+
+/// A row of `words.yaml`.
+#[derive(Deserialize)]
+struct WordRow {
+    name: String,
+    user: String,
+    fence: Value,
+    then: Option<Value>,
+    delete: Option<Delete>,
+    expect: String,
+    message: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Delete {
+    ended: bool,
+    #[serde(rename = "byUID")]
+    by_uid: bool,
+}
+
+/// The verbs on NodeFences that this user of the tables has.
+fn verbs(user: &str) -> Vec<String> {
+    let role = match user {
+        "ann" => "node-fencing-approver",
+        "conrad" => "node-fencing-confirmer",
+        "fred" => "node-fencing-fencer",
+        "eve" => return vec![],
+        // They are bound to cluster-admin.
+        _ => return ["approve", "confirm", "fence"].map(str::to_owned).to_vec(),
+    };
+    let roles: Vec<Value> = serde_saphyr::from_multiple(PEOPLE).expect("YAML");
+    let role = roles.iter().find(|it| it["metadata"]["name"] == role);
+    let rules = role.expect("a role")["rules"].as_array().expect("rules");
+    let of_fences = |rule: &&Value| rule["resources"] == json!(["nodefences"]);
+    let rule = rules.iter().find(of_fences).expect("a rule for NodeFences");
+    serde_json::from_value(rule["verbs"].clone()).expect("verbs")
+}
+
+fn request(user: &str, resource: (&'static str, &'static str)) -> Request {
+    let username = if user == "operator" { OPERATOR } else { user };
+    Request {
+        group: resource.0,
+        resource: resource.1,
+        subresource: String::new(),
+        operation: "UPDATE",
+        username: username.to_owned(),
+        verbs: verbs(user),
+        options: json!({}),
+        old: Value::Null,
+        new: Value::Null,
+    }
+}
+
+/// The stored object after a patch; what JSON Patch refuses is refused by the API server before any policy.
+fn patched(old: &Value, patch: &Value) -> Option<Value> {
+    let mut new = old.clone();
+    match serde_json::from_value::<json_patch::Patch>(patch.clone()) {
+        Ok(operations) => json_patch::patch(&mut new, &operations).ok()?,
+        Err(_) => json_patch::merge(&mut new, patch),
+    }
+    if new["spec"]["taints"] == json!([]) {
+        new["spec"]
+            .as_object_mut()
+            .expect("a spec")
+            .remove("taints");
+    }
+    Some(new)
+}
+
+fn judge_node(policies: &[Policy], row: &NodeRow) -> Verdict {
+    let mut node = json!({
+        "metadata": {"name": "n", "uid": "u"}, "spec": {},
+        "status": {
+            "conditions": [{"type": "Ready", "status": row.ready}], "nodeInfo": {"bootID": row.boot_id},
+        },
+    });
+    if !row.taints.is_empty() {
+        node["spec"]["taints"] = json!(row.taints);
+    }
+    let mut request = request(&row.user, ("", "nodes"));
+    if row.create {
+        (request.operation, request.new) = ("CREATE", node);
+    } else if row.delete {
+        (request.operation, request.old) = ("DELETE", node);
+    } else if row.connect {
+        "proxy".clone_into(&mut request.subresource);
+        (request.operation, request.new) = ("CONNECT", json!({"path": "pods"}));
+    } else {
+        let Some(new) = patched(&node, row.patch.as_ref().expect("a patch")) else {
+            return Verdict::refused(
+                "the server rejected our request due to an error in our request",
+            );
+        };
+        request.subresource = row.subresource.clone().unwrap_or_default();
+        (request.new, request.old) = (new, node);
+    }
+    policy::judge(policies, &request)
+}
+
+fn judge_word(policies: &[Policy], row: &WordRow) -> Verdict {
+    let fence = |spec: &Value| {
+        let spec: NodeFenceSpec = serde_json::from_value(spec.clone()).expect("a spec");
+        // With the defaults, which the API server has put in by then.
+        json!({"metadata": {"name": "f", "uid": "u"}, "spec": spec})
+    };
+    let mut request = request(&row.user, ("nodefencing.io", "nodefences"));
+    if let Some(then) = &row.then {
+        request.old = fence(&row.fence);
+        request.new = patched(&request.old, &json!({"spec": then})).expect("a merge");
+    } else if let Some(delete) = &row.delete {
+        (request.operation, request.old) = ("DELETE", fence(&row.fence));
+        if delete.ended {
+            request.old["status"] =
+                json!({"conditions": [{"type": "Succeeded", "status": "True"}]});
+        }
+        if delete.by_uid {
+            request.options["preconditions"] = json!({"uid": "u"});
+        }
+    } else {
+        (request.operation, request.new) = ("CREATE", fence(&row.fence));
+    }
+    policy::judge(policies, &request)
+}
+
+/// What is wrong with a verdict.
+fn fault(verdict: &Verdict, expect: &str, message: Option<&str>) -> Option<String> {
+    match (expect, verdict.denials.is_empty()) {
+        ("allow", true) => None,
+        ("allow", false) => Some(format!("denied: {:?}", verdict.denials)),
+        (_, true) => Some("allowed".to_owned()),
+        (_, false) => {
+            let message = message.unwrap_or_default();
+            let says = verdict
+                .denials
+                .iter()
+                .any(|denial| denial.contains(message));
+            (!says).then(|| format!("denied without {message:?}: {:?}", verdict.denials))
+        }
+    }
+}
+
+#[test]
+fn every_row_of_the_tables_gets_its_verdict() {
+    let policies = policy::all(MANIFEST);
+    assert_eq!(policies.len(), 8);
+    let (mut judged, mut wrong) = (0, vec![]);
+    let nodes: Vec<NodeRow> = serde_saphyr::from_str(NODES).expect("admission.yaml");
+    for row in &nodes {
+        let verdict = judge_node(&policies, row);
+        judged += 1;
+        let fault = fault(&verdict, &row.expect, row.message.as_deref());
+        wrong.extend(fault.map(|it| format!("{}: {it}", row.name)));
+        let warned = verdict.warnings.join("; ");
+        let is_right = match &row.warns {
+            Some(words) => warned.contains(words),
+            None => warned.is_empty(),
+        };
+        if !is_right {
+            wrong.push(format!("{}: warned {warned:?}", row.name));
+        }
+    }
+    let words: Vec<WordRow> = serde_saphyr::from_str(WORDS).expect("words.yaml");
+    for row in &words {
+        let verdict = judge_word(&policies, row);
+        judged += 1;
+        let fault = fault(&verdict, &row.expect, row.message.as_deref());
+        wrong.extend(fault.map(|it| format!("{}: {it}", row.name)));
+    }
+    let words = wrong.join("\n");
+    assert!(
+        wrong.is_empty(),
+        "{} of {judged} are wrong:\n{words}",
+        wrong.len()
+    );
+    assert!(judged >= 100, "only {judged}");
+}
+
+/// A rule whose loss no row notices guards nothing that is known.
+#[test]
+fn the_loss_of_any_rule_is_noticed() {
+    let nodes: Vec<NodeRow> = serde_saphyr::from_str(NODES).expect("admission.yaml");
+    let words: Vec<WordRow> = serde_saphyr::from_str(WORDS).expect("words.yaml");
+    let mut policies = policy::all(MANIFEST);
+    let mut unnoticed = vec![];
+    for policy in 0..policies.len() {
+        // Pods are tried on a real API server only.
+        if policies[policy].name.ends_with("-pods") {
+            continue;
+        }
+        for rule in 0..policies[policy].validations.len() {
+            let lost = policies[policy].validations.remove(rule);
+            let is_seen = |verdict: &Verdict, expect: &str, message: Option<&str>| {
+                fault(verdict, expect, message).is_some()
+            };
+            let by_nodes = nodes.iter().any(|row| {
+                let verdict = judge_node(&policies, row);
+                is_seen(&verdict, &row.expect, row.message.as_deref())
+                    || row.warns.is_some() && verdict.warnings.is_empty()
+            });
+            let is_noticed = by_nodes
+                || words.iter().any(|row| {
+                    let verdict = judge_word(&policies, row);
+                    is_seen(&verdict, &row.expect, row.message.as_deref())
+                });
+            if !is_noticed {
+                unnoticed.push(format!("{}: {}", policies[policy].name, lost.message));
+            }
+            policies[policy].validations.insert(rule, lost);
+        }
+    }
+    assert!(unnoticed.is_empty(), "{unnoticed:#?}");
+}
