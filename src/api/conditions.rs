@@ -20,6 +20,8 @@ pub const ESCALATED: &str = "Escalated";
 pub const HELD: &str = "Held";
 /// FenceDevice and NodeFencingPolicy: would work if it were needed now.
 pub const READY: &str = "Ready";
+/// NodeFencingPolicy: the API server lets the operator do what `deploy/admission.yaml` forbids.
+pub const ADMISSION_GUARD_MISSING: &str = "AdmissionGuardMissing";
 /// FenceDevice: the last probe got an answer.
 pub const REACHABLE: &str = "Reachable";
 /// FenceDevice: the device accepted the credentials and their privilege is enough.

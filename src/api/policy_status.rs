@@ -15,7 +15,8 @@ pub struct NodeFencingPolicyStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// `Ready`: the policy is valid and would act as it says.
+    /// `Ready`: the policy is valid and would act as it says. `AdmissionGuardMissing`: the API server lets the operator do what
+    /// `deploy/admission.yaml` forbids.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions::schema")]
     pub conditions: Vec<Condition>,

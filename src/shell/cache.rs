@@ -164,6 +164,11 @@ impl Caches {
         self.nodes.get(&reflector::ObjectRef::new(name))
     }
 
+    /// The name of some Node, if there is one.
+    pub fn any_node(&self) -> Option<String> {
+        self.nodes.state().first()?.metadata.name.clone()
+    }
+
     /// All Nodes, as the core sees them.
     pub fn node_views(&self) -> Vec<NodeView> {
         let nodes = self.nodes.state();

@@ -5,6 +5,7 @@
 //! | [`run`], [`stop`] | the life of the process: connect, check, serve, work, end |
 //! | [`lease`], [`term`] | which replica works, and what it does then |
 //! | [`preflight`], [`health`], [`server`] | what must hold before the work; `/livez`, `/readyz`, `/metrics` |
+//! | [`guard`] | whether the admission policies hold the operator to its limits |
 //! | [`client`] | the two clients, and the one way to ask the API server something |
 //! | [`cache`], [`slim`], [`undecodable`] | the watches, cut down to what is used, and objects that cannot be read |
 //! | [`context`], [`brakes`], [`revision`] | what all loops share; who may act; whether etcd went back in time |
@@ -33,6 +34,7 @@ pub mod early;
 pub mod events;
 #[cfg(test)]
 mod fake;
+pub mod guard;
 pub mod health;
 pub mod history;
 pub mod incident;

@@ -8,6 +8,7 @@ use super::client::{AskError, ask, patch_params};
 use super::context::Delays;
 use super::devices::targets;
 use super::events::Events;
+use super::guard::Guard;
 use super::marks::{Marks, mark};
 use super::merge::status_patch;
 use super::metrics::PolicyRow;
@@ -24,7 +25,7 @@ use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 /// Changes within this time are taken in together.
@@ -45,6 +46,7 @@ pub struct PolicyStatuses {
     clock: Clock,
     events: Events,
     delays: Delays,
+    guard: watch::Receiver<Guard>,
     latest: Mutex<Gauges>,
 }
 
@@ -60,6 +62,7 @@ impl PolicyStatuses {
         clock: Clock,
         events: Events,
         delays: Delays,
+        guard: watch::Receiver<Guard>,
     ) -> Self {
         Self {
             caches,
@@ -68,6 +71,7 @@ impl PolicyStatuses {
             clock,
             events,
             delays,
+            guard,
             latest: Mutex::default(),
         }
     }
@@ -85,11 +89,20 @@ impl PolicyStatuses {
             .clone()
     }
 
+    /// Whether the admission policies are missing, if that is known. Quick.
+    pub fn guard_missing(&self) -> Option<bool> {
+        match *self.guard.borrow() {
+            Guard::Unknown => None,
+            guard => Some(guard == Guard::Missing),
+        }
+    }
+
     async fn work(&self, mut changes: mpsc::UnboundedReceiver<Change>) {
         let mut marks = Marks::default();
         let mut undecodable = Undecodable::new(self.events.clone());
         let mut written = HashMap::new();
         let mut due = Instant::now();
+        let mut guard = self.guard.clone();
         loop {
             tokio::select! {
                 change = changes.recv() => match change {
@@ -104,6 +117,7 @@ impl PolicyStatuses {
                     }
                     None => return,
                 },
+                Ok(()) = guard.changed() => due = Instant::now(),
                 () = sleep_until(due) => due = Instant::now() + self.refresh(&mut written).await,
             }
         }
@@ -181,8 +195,9 @@ impl PolicyStatuses {
             .iter()
             .map(|attachment| &attachment.spec.attacher)
             .collect();
+        let now = self.clock.wall();
         let attachers: BTreeSet<String> = attachers.into_iter().cloned().collect();
-        assess(&World {
+        let mut assessment = assess(&World {
             policies,
             nodes: &nodes,
             devices: &devices,
@@ -191,8 +206,15 @@ impl PolicyStatuses {
             delays: &self.delays.all(),
             found: &|device, node| self.prober.readiness(device, node),
             targets: &targets,
-            now: self.clock.wall(),
-        })
+            now,
+        });
+        let guard = *self.guard.borrow();
+        for policy in policies {
+            if let Some(status) = assessment.statuses.get_mut(&policy.name_any()) {
+                guard.tell(&mut status.conditions, policy.metadata.generation, now);
+            }
+        }
+        assessment
     }
 
     /// `false` when the write has failed.

@@ -11,6 +11,7 @@ use super::context::{Board, Context, Delays};
 use super::control;
 use super::devices::Devices;
 use super::events::Events;
+use super::guard::{self, Guard};
 use super::health::{Gate, Health};
 use super::history;
 use super::lease::Elector;
@@ -28,7 +29,7 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -193,6 +194,8 @@ impl Replica {
             Arc::clone(&metrics),
         ));
         let delays = Delays::default();
+        let (found, guard) = watch::channel(Guard::default());
+        let guarding = guard::run(writes.clone(), caches.clone(), found);
         let policies = Arc::new(PolicyStatuses::new(
             caches.clone(),
             Arc::clone(&prober),
@@ -200,6 +203,7 @@ impl Replica {
             Clock::SYSTEM,
             events.clone(),
             delays.clone(),
+            guard,
         ));
         let (to_prober, of_devices) = mpsc::unbounded_channel();
         let (to_policies, of_policies) = mpsc::unbounded_channel();
@@ -225,8 +229,10 @@ impl Replica {
         );
         // They show what the caches and the incidents are at the moment of a scrape.
         self.shows(true, move || {
+            let guard_missing = states.guard_missing();
             let (policies, protected) = states.snapshot();
             Snapshot {
+                guard_missing,
                 incidents: board.rows(),
                 devices: looks.snapshot(),
                 policies,
@@ -237,6 +243,7 @@ impl Replica {
         let peace = [
             prober.run(of_devices).boxed(),
             policies.run(of_policies).boxed(),
+            guarding.boxed(),
         ];
         let ways = Ways {
             changed,
@@ -265,7 +272,7 @@ struct Ways<'a> {
 }
 
 /// The loops of the incidents and the detector, and beside them `peace`: what is no hurry.
-async fn loops(context: Arc<Context>, ways: Ways<'_>, peace: [BoxFuture<'static, ()>; 2]) {
+async fn loops(context: Arc<Context>, ways: Ways<'_>, peace: [BoxFuture<'static, ()>; 3]) {
     let names = futures::stream::unfold(ways.woken, |mut woken| async {
         Some((woken.recv().await?, woken))
     });
@@ -277,7 +284,7 @@ async fn loops(context: Arc<Context>, ways: Ways<'_>, peace: [BoxFuture<'static,
     tokio::select! {
         _ = futures::future::join(incidents, detector) => {}
         Some(ended) = peace.join_next() => {
-            tracing::error!(?ended, "the probes, or the statuses of the policies, have ended");
+            tracing::error!(?ended, "the probes, the statuses of the policies, or the looks at the guard have ended");
         }
     }
 }

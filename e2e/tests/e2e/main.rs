@@ -4,6 +4,7 @@
 //! modules begin with an `a`: `again`, `agreement`, `ailing_bmc`.
 
 mod admission;
+mod admission_guard;
 mod again;
 mod agreement;
 mod ailing_bmc;

@@ -24,6 +24,8 @@ pub struct Snapshot {
     pub protected: Vec<(String, bool)>,
     /// This replica has the Lease.
     pub leads: bool,
+    /// The admission policies do not hold the operator to its limits; none: it is not known.
+    pub guard_missing: Option<bool>,
     /// Per kind, how long ago its watch last heard of the API server.
     pub watches: Vec<(&'static str, Duration)>,
 }
@@ -166,6 +168,11 @@ impl Snapshot {
         gauges.add(&table::LEADER, &[self.leads], |leads, gauge| {
             gauge.set([""; 0], f64::from(u8::from(*leads)))
         })?;
+        gauges.add(
+            &table::ADMISSION_GUARD_MISSING,
+            &[self.guard_missing],
+            |it, gauge| gauge.set_if([""; 0], it.map(|it| f64::from(u8::from(it)))),
+        )?;
         let revision = option_env!("NODE_FENCING_REVISION").unwrap_or("unknown");
         gauges.add(&table::BUILD_INFO, &[revision], |revision, gauge| {
             gauge.set([env!("CARGO_PKG_VERSION"), revision], 1.0)

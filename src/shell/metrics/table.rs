@@ -104,6 +104,8 @@ metrics! {
         "How many more fences the policy's budget would admit now.";
     LEADER = "leader", Gauge, [],
         "1 if this replica has the Lease and fences, 0 if it stands by.";
+    ADMISSION_GUARD_MISSING = "admission_guard_missing", Gauge, [],
+        "1 if the API server accepts from the operator what deploy/admission.yaml forbids, 0 if it does not; none if that is not known.";
     BUILD_INFO = "build_info", Gauge, ["version", "revision"],
         "1; the labels say which build runs.";
     RECONCILE_ERRORS = "reconcile_errors_total", Counter, ["reason"],

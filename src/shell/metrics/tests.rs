@@ -45,6 +45,7 @@ fn full() -> Snapshot {
             budget_remaining: Some(0),
         }],
         protected: vec![("w1".to_owned(), true), ("w2".to_owned(), false)],
+        guard_missing: Some(true),
         watches: vec![("Node", Duration::from_secs(3))],
         leads: true,
     }
@@ -209,6 +210,7 @@ fn values_are_those_of_the_snapshot() {
         Some(0.0)
     );
     assert_eq!(value(r#"node_protected{node="w2"}"#), Some(0.0));
+    assert_eq!(value("admission_guard_missing"), Some(1.0));
     assert_eq!(
         value(r#"policy_nodes{policy="bm",state="unprotected"}"#),
         Some(2.0)
