@@ -32,9 +32,10 @@ unit: ## Format, lints, and the tests that need no cluster
 e2e: ## The tests on a real control plane (LAB_REQUIRE_REAL=1: fail where real nodes cannot be had)
 	$(CARGO) build --quiet --package node-fencing-operator --bins
 	$(CARGO) run --quiet --package e2e --bin lab -- build
-	@rm -f target/lab/skipped
+	@rm -f target/lab/skipped target/lab/rights
 	@GOMAXPROCS=1 $(CARGO) test --package e2e --test e2e -- --test-threads=$(E2E_THREADS); status=$$?; \
 	if [ -s target/lab/skipped ]; then cat target/lab/skipped; echo "SKIPPED tests: $$(wc -l < target/lab/skipped)"; fi; \
+	if [ $$status = 0 ]; then $(CARGO) run --quiet --package e2e --bin lab -- rights; status=$$?; fi; \
 	exit $$status
 
 demo: ## Cut a node's power and watch its volume move

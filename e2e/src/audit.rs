@@ -198,12 +198,7 @@ impl AuditLog {
     /// Only lines that hold `word` are parsed: the log of a large lab is long, and most of it is others'.
     fn read(&self, word: &str, filter: impl Fn(&Request) -> bool) -> Result<Vec<Request>> {
         let mut found = Vec::new();
-        for line in BufReader::new(self.open()?).lines() {
-            // The last line may be half written, even in the middle of a character.
-            let Ok(line) = line else { continue };
-            if !line.contains(word) {
-                continue;
-            }
+        for line in self.lines_with(word)? {
             let Ok(request) = serde_json::from_str::<Request>(&line) else {
                 continue;
             };
@@ -212,6 +207,13 @@ impl AuditLog {
             }
         }
         Ok(found)
+    }
+
+    /// The lines that hold `word`.
+    pub(crate) fn lines_with(&self, word: &str) -> Result<impl Iterator<Item = String>> {
+        // The last line may be half written, even in the middle of a character.
+        let lines = BufReader::new(self.open()?).lines().map_while(Result::ok);
+        Ok(lines.filter(move |line| line.contains(word)))
     }
 
     /// Waits until everything that has been answered by now is in the log. The API server writes the events of requests in

@@ -33,6 +33,7 @@ pub mod prompt;
 pub mod proxy;
 mod pypi;
 pub mod real;
+pub mod rights;
 pub mod secrecy;
 pub mod simulated;
 pub mod snmpd;

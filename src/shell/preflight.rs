@@ -156,21 +156,16 @@ pub const RIGHTS: &[Right] = &[
     right(
         "storage.k8s.io",
         "volumeattachments",
-        &["get", "list", "watch"],
+        &["list", "watch"],
         Scope::Cluster,
     ),
     right(
         GROUP,
         "nodefencingpolicies",
-        &["get", "list", "watch"],
+        &["list", "watch"],
         Scope::Cluster,
     ),
-    right(
-        GROUP,
-        "fencedevices",
-        &["get", "list", "watch"],
-        Scope::Cluster,
-    ),
+    right(GROUP, "fencedevices", &["list", "watch"], Scope::Cluster),
     right(
         GROUP,
         "nodefences",

@@ -2,7 +2,6 @@
 
 use super::client::{self, Clients};
 use super::events::Events;
-use super::guard;
 use super::health::{Gate, Health};
 use super::lease::Elector;
 use super::metrics::{self, Metrics};

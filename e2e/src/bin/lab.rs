@@ -34,6 +34,9 @@ enum Command {
         #[arg(long)]
         verbose: bool,
     },
+    /// Compare the rights that the operator used in the last run of the e2e tests with those that deploy/rbac.yaml grants; `make e2e`
+    /// does so when all of them have passed.
+    Rights,
     /// Start a cluster with the operator at work, and cut and restore the power of its machines at a prompt.
     ///
     /// Commands are read from standard input (`help` lists them). Where that is no terminal, its end ends nothing: the
@@ -84,12 +87,18 @@ async fn main() -> Result<()> {
             })
             .await
         }
+        Command::Rights => rights(),
         Command::Up { nodes, kind } => e2e::prompt::run(nodes.into(), kind.into()).await,
     }
 }
 
 fn build() -> Result<()> {
     println!("{}", Toolchain::build()?.directory().display());
+    Ok(())
+}
+
+fn rights() -> Result<()> {
+    println!("{}", e2e::rights::compare()?);
     Ok(())
 }
 

@@ -29,6 +29,7 @@ pub use self::{clients::client, components::Component, files::Files};
 use crate::{
     pki::Authority,
     process::{Guard, Process, Signal},
+    rights,
     toolchain::Toolchain,
 };
 
@@ -259,6 +260,7 @@ impl ControlPlane {
 
 impl Drop for ControlPlane {
     fn drop(&mut self) {
+        rights::record(self);
         self.guard.end();
         self.server_guard.end();
     }

@@ -9,7 +9,7 @@ use std::{path::PathBuf, sync::atomic::Ordering, time::Duration};
 use anyhow::{Context, Result, ensure};
 
 use super::{Component, ControlPlane, clients, snapshot::Snapshot};
-use crate::{audit::Request, eventually::eventually, process::Guard};
+use crate::{audit::Request, eventually::eventually, process::Guard, rights};
 
 /// As whom the controller-manager asks for the tokens of its controllers, which is the first that it does.
 const CONTROLLER_MANAGER: &str = "system:kube-controller-manager";
@@ -30,6 +30,7 @@ impl ControlPlane {
 
     /// Ends this use: kills everything but the store and the API server.
     pub(super) fn retire(&self) {
+        rights::record(self);
         self.guard.end();
         // Dropping a process waits until it is gone.
         let mut processes = self.lock();

@@ -140,5 +140,11 @@ async fn a_missing_guard_is_told_and_stops_nothing() -> Result<()> {
         .filter(|write| write.object_ref.resource != "nodefencingpolicies");
     let others: Vec<_> = others.map(e2e::audit::Request::summary).collect();
     ensure!(others.is_empty(), "it wrote {others:?}");
+    let used = e2e::rights::lines(&scene.plane)?;
+    ensure!(used.contains("used list core nodes *"), "{used:?}");
+    ensure!(
+        used.iter().all(|line| !line.starts_with("denied")),
+        "{used:?}"
+    );
     Ok(())
 }

@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use e2e::lab::{LIMIT, Lab, Setup, condition, has_taint, stage};
+use e2e::audit::{OPERATOR, Request};
+use e2e::lab::{LIMIT, Lab, Setup, condition, has_taint, resource, stage};
 use e2e::machine::{Ailment, Boot};
 use e2e::proxy::writes::{CLAIM, OUT_OF_SERVICE, QUARANTINE};
 use e2e::workload::{Template, wait_node_ready};
@@ -73,6 +74,15 @@ async fn after_recovery_keeps_the_taint_until_the_machine_has_booted_anew() -> R
 async fn manual_keeps_the_taint_until_a_human_lets_go() -> Result<()> {
     let mode = json!({"release": {"mode": "Manual"}});
     let outage = Outage::prepare("release-manual", "ConfirmOnly", mode).await?;
+    // Its volume need not detach: the operator looks up which one it is.
+    let tolerating = Template {
+        tolerates_all: true,
+        node: Some(outage.node.clone()),
+        ..Template::default()
+    };
+    let workloads = &outage.lab.workloads;
+    workloads.stateful_set("stays", &tolerating).await?;
+    let stays = workloads.wait_running("stays-0", LIMIT).await?;
     outage.cut().await?;
     let fence = outage
         .lab
@@ -83,7 +93,14 @@ async fn manual_keeps_the_taint_until_a_human_lets_go() -> Result<()> {
     outage.lab.wait_stage(&outage.node, "Recovered").await?;
     let node = outage.lab.node(&outage.node).await?;
     ensure!(!has_taint(&node, OUT_OF_SERVICE) && has_taint(&node, QUARANTINE));
+    let audit = outage.lab.control_plane.audit();
+    audit.settled().await?;
+    let asked = audit.requests_of(OPERATOR)?;
+    let is_lookup = |request: &Request| resource(request) == "persistentvolumeclaims";
+    ensure!(asked.iter().any(is_lookup), "its claim was not read");
     outage.restore().await?;
+    let still = outage.lab.workloads.wait_running("stays-0", LIMIT).await?;
+    ensure!(still.metadata.uid == stays.metadata.uid, "it did not stay");
     outage
         .lab
         .wait_node(&outage.node, "the quarantine is lifted", is_free)

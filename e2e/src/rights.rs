@@ -1,0 +1,309 @@
+//! Which of its rights the operator used while the tests ran, and whether those are the ones that `deploy/rbac.yaml` grants.
+//!
+//! A right that nobody uses is one that only a thief needs; a request that is denied is one that the operator should not make, or a
+//! right that it lacks. What it did is taken from the audit log of each control plane at the end of each use, and known by its user
+//! agent: tests use its account, too.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::Write;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::audit::{ObjectRef, ResponseStatus};
+use crate::control_plane::ControlPlane;
+use crate::toolchain::{lab_directory, workspace};
+
+/// Below the lab's directory. `make e2e` empties it, and compares it at its end.
+const RECORD: &str = "rights";
+/// How the operator's requests are known.
+const USER_AGENT: &str = "\"userAgent\":\"node-fencing-operator/";
+/// Questions about one's own rights are for everybody.
+const REVIEWS: &str = "authorization.k8s.io";
+
+/// A verb on a resource.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Right {
+    verb: String,
+    /// `core` for that without a name.
+    group: String,
+    /// With its subresource: `nodefences/status`.
+    resource: String,
+    /// `*`: any, or none for what is cluster-scoped.
+    namespace: String,
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            verb,
+            group,
+            resource,
+            namespace,
+        } = self;
+        write!(f, "{verb} {group} {resource} {namespace}")
+    }
+}
+
+impl Right {
+    fn parse(text: &str) -> Result<Self> {
+        let [verb, group, resource, namespace] = text.split(' ').collect::<Vec<_>>()[..] else {
+            bail!("no right: {text}")
+        };
+        Ok(Self {
+            verb: verb.to_owned(),
+            group: group.to_owned(),
+            resource: resource.to_owned(),
+            namespace: namespace.to_owned(),
+        })
+    }
+
+    fn covers(&self, used: &Self) -> bool {
+        let same = (&self.verb, &self.group, &self.resource);
+        same == (&used.verb, &used.group, &used.resource)
+            && (self.namespace == "*" || self.namespace == used.namespace)
+    }
+}
+
+/// An event of the audit log, as far as it tells of rights.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Event {
+    verb: String,
+    #[serde(rename = "requestURI")]
+    uri: String,
+    object_ref: Option<ObjectRef>,
+    #[serde(default)]
+    response_status: ResponseStatus,
+}
+
+impl Event {
+    /// `used RIGHT`, or `denied RIGHT: WORDS`. Nothing for what is no resource, for reviews, and for the look at the admission
+    /// policies: a dry run that has to be denied.
+    fn line(&self) -> Option<String> {
+        let of = self.object_ref.as_ref()?;
+        if of.api_group == REVIEWS || self.uri.contains("dryRun=") {
+            return None;
+        }
+        let or = |text: &str, other: &str| if text.is_empty() { other } else { text }.to_owned();
+        let resource = match of.subresource.as_str() {
+            "" => of.resource.clone(),
+            subresource => format!("{}/{subresource}", of.resource),
+        };
+        let right = Right {
+            verb: self.verb.clone(),
+            group: or(&of.api_group, "core"),
+            resource,
+            namespace: or(&of.namespace, "*"),
+        };
+        match &self.response_status {
+            status if matches!(status.code, 401 | 403) => {
+                let words = status.message.replace('\n', " ");
+                Some(format!("denied {right}: {words}"))
+            }
+            _ => Some(format!("used {right}")),
+        }
+    }
+}
+
+/// Notes what the operator did in this use of a control plane. It is called where nobody waits for a result.
+pub(crate) fn record(plane: &ControlPlane) {
+    let done = lines(plane).and_then(|lines| {
+        let path = lab_directory().join(RECORD);
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let mut file = file.with_context(|| format!("failed to open {}", path.display()))?;
+        // One write, for other processes write here, too.
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        Ok(file.write_all(text.as_bytes())?)
+    });
+    if let Err(error) = done {
+        eprintln!("lab: the operator's rights are not recorded: {error:#}");
+    }
+}
+
+/// What the operator did in this use of a control plane, each once.
+pub fn lines(plane: &ControlPlane) -> Result<BTreeSet<String>> {
+    let log = plane.audit();
+    let events = log
+        .lines_with(USER_AGENT)?
+        .filter_map(|line| serde_json::from_str::<Event>(&line).ok());
+    Ok(events.filter_map(|event| event.line()).collect())
+}
+
+/// Compares what was recorded with `deploy/rbac.yaml`, and says that they agree.
+pub fn compare() -> Result<String> {
+    let path = lab_directory().join(RECORD);
+    let recorded = std::fs::read_to_string(&path)
+        .with_context(|| format!("no e2e test has run: {}", path.display()))?;
+    let manifest = std::fs::read_to_string(workspace().join("deploy/rbac.yaml"))?;
+    let granted = granted(&manifest)?;
+    let faults = faults(&granted, &recorded)?;
+    ensure!(
+        faults.is_empty(),
+        "deploy/rbac.yaml does not grant just what the operator used in this run:\n  {}",
+        faults.into_iter().collect::<Vec<_>>().join("\n  ")
+    );
+    Ok(format!(
+        "rights: the operator used each of the {} that deploy/rbac.yaml grants, and was denied nothing",
+        granted.len()
+    ))
+}
+
+/// What is wrong, each once.
+fn faults(granted: &BTreeSet<Right>, recorded: &str) -> Result<BTreeSet<String>> {
+    let (mut faults, mut used) = (BTreeSet::new(), BTreeSet::new());
+    for line in recorded.lines() {
+        match line.split_once(' ') {
+            Some(("used", right)) => {
+                used.insert(Right::parse(right)?);
+            }
+            Some(("denied", _)) => {
+                faults.insert(line.to_owned());
+            }
+            _ => bail!("what is {line:?}?"),
+        }
+    }
+    for right in granted {
+        if !used.iter().any(|used| right.covers(used)) {
+            faults.insert(format!("unused {right}"));
+        }
+    }
+    for right in &used {
+        if !granted.iter().any(|granted| granted.covers(right)) {
+            faults.insert(format!("not granted, and yet used {right}"));
+        }
+    }
+    Ok(faults)
+}
+
+/// Every right of the roles in a manifest.
+fn granted(manifest: &str) -> Result<BTreeSet<Right>> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(manifest)?;
+    let mut rights = BTreeSet::new();
+    for document in documents {
+        let namespace = match document["kind"].as_str() {
+            Some("ClusterRole") => "*",
+            Some("Role") => document["metadata"]["namespace"]
+                .as_str()
+                .context("a Role without a namespace")?,
+            _ => continue,
+        };
+        let rules: Vec<Rule> = serde_json::from_value(document["rules"].clone())?;
+        for rule in rules {
+            for (group, resource, verb) in rule.each() {
+                let group = if group.is_empty() { "core" } else { group };
+                rights.insert(Right::parse(&format!(
+                    "{verb} {group} {resource} {namespace}"
+                ))?);
+            }
+        }
+    }
+    Ok(rights)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Rule {
+    api_groups: Vec<String>,
+    resources: Vec<String>,
+    verbs: Vec<String>,
+}
+
+impl Rule {
+    fn each(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+        self.api_groups.iter().flat_map(move |group| {
+            self.resources.iter().flat_map(move |resource| {
+                let verbs = self.verbs.iter();
+                verbs.map(move |verb| (group.as_str(), resource.as_str(), verb.as_str()))
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROLES: &str = "\
+kind: ServiceAccount
+---
+kind: ClusterRole
+rules:
+- {apiGroups: [\"\"], resources: [pods], verbs: [get, list]}
+- {apiGroups: [nodefencing.io], resources: [nodefences/status], verbs: [patch]}
+---
+kind: Role
+metadata: {namespace: own}
+rules:
+- {apiGroups: [\"\"], resources: [secrets], verbs: [get]}
+";
+    const USED: [&str; 4] = [
+        "used get core pods work",
+        "used list core pods *",
+        "used patch nodefencing.io nodefences/status *",
+        "used get core secrets own",
+    ];
+
+    fn found(lines: &[&str]) -> Vec<String> {
+        let granted = granted(ROLES).unwrap();
+        assert_eq!(granted.len(), 4);
+        let faults = faults(&granted, &lines.join("\n")).unwrap();
+        faults.into_iter().collect()
+    }
+
+    #[test]
+    fn a_right_that_nobody_used_is_named_and_one_that_was_denied_too() {
+        assert!(found(&USED).is_empty());
+        for (index, expected) in [
+            "unused get core pods *",
+            "unused list core pods *",
+            "unused patch nodefencing.io nodefences/status *",
+            "unused get core secrets own",
+        ]
+        .iter()
+        .enumerate()
+        {
+            let mut lines = USED.to_vec();
+            lines.remove(index);
+            assert_eq!(found(&lines), [*expected]);
+        }
+        let denied = "denied delete core pods work: cannot delete resource \"pods\"";
+        assert_eq!(found(&[&USED[..], &[denied]].concat()), [denied]);
+        let elsewhere = "used get core secrets kube-system";
+        assert_eq!(
+            found(&[&USED[..], &[elsewhere]].concat()),
+            ["not granted, and yet used get core secrets kube-system"]
+        );
+    }
+
+    #[test]
+    fn an_event_tells_its_right_and_whether_it_was_denied() {
+        let line = |uri: &str, of: Value, code: u16| {
+            let event = serde_json::json!({
+                "verb": "patch", "requestURI": uri, "objectRef": of,
+                "responseStatus": {"code": code, "message": "no"},
+            });
+            serde_json::from_value::<Event>(event).unwrap().line()
+        };
+        let node = serde_json::json!({"resource": "nodes", "apiVersion": "v1", "name": "w"});
+        let of_node = |uri: &str, code| line(uri, node.clone(), code);
+        let used = Some("used patch core nodes *".to_owned());
+        assert_eq!(of_node("/api/v1/nodes/w", 200), used);
+        assert_eq!(of_node("/api/v1/nodes/w", 422), used);
+        let denied = Some("denied patch core nodes *: no".to_owned());
+        assert_eq!(of_node("/api/v1/nodes/w", 403), denied);
+        assert_eq!(of_node("/api/v1/nodes/w?dryRun=All", 403), None);
+        let review =
+            serde_json::json!({"apiGroup": REVIEWS, "resource": "selfsubjectaccessreviews"});
+        assert_eq!(line("/apis", review, 201), None);
+        assert_eq!(line("/version", Value::Null, 200), None);
+        let status = serde_json::json!({
+            "apiGroup": "nodefencing.io", "resource": "nodefences", "subresource": "status", "namespace": "a",
+        });
+        let used = Some("used patch nodefencing.io nodefences/status a".to_owned());
+        assert_eq!(line("/apis", status, 200), used);
+    }
+}
