@@ -205,6 +205,8 @@ fn reads_and_other_writes_are_told_apart_by_their_path() {
         Value::Null,
     );
     assert!(!writes::any_write().matches(&review));
+    let dry_run = seen(Method::PATCH, "/api/v1/nodes/n?dryRun=All", Value::Null);
+    assert!(!writes::any_write().of("n").matches(&dry_run));
     assert!(writes::any_write().of("n").matches(&seen(
         Method::PATCH,
         "/api/v1/nodes/n",

@@ -158,8 +158,9 @@ pub fn any_write() -> Matcher {
     Matcher::new("any write").when(|seen| {
         let is_read = matches!(seen.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let resource = |name: &str| seen.segments().contains(&name);
-        // A review writes nothing.
-        !is_read && !resource("events") && !resource("leases") && !seen.path.contains("reviews")
+        // A review and a dry run write nothing.
+        let is_question = seen.path.contains("reviews") || seen.query.contains("dryRun=");
+        !is_read && !resource("events") && !resource("leases") && !is_question
     })
 }
 
