@@ -222,24 +222,7 @@ impl Replica {
             revision: self.revision.clone(),
             health: self.health.clone(),
         });
-        let (board, looks, states) = (
-            context.board.clone(),
-            Arc::clone(&prober),
-            Arc::clone(&policies),
-        );
-        // They show what the caches and the incidents are at the moment of a scrape.
-        self.shows(true, move || {
-            let guard_missing = states.guard_missing();
-            let (policies, protected) = states.snapshot();
-            Snapshot {
-                guard_missing,
-                incidents: board.rows(),
-                devices: looks.snapshot(),
-                policies,
-                protected,
-                ..Snapshot::default()
-            }
-        });
+        self.shows_term(&context, &prober, &policies);
         let peace = [
             prober.run(of_devices).boxed(),
             policies.run(of_policies).boxed(),
@@ -251,6 +234,24 @@ impl Replica {
             others: [to_prober, to_policies],
         };
         loops(context, ways, peace).await;
+    }
+
+    /// The gauges show what the caches and the incidents are at the moment of a scrape.
+    fn shows_term(&self, context: &Context, prober: &Arc<Prober>, policies: &Arc<PolicyStatuses>) {
+        let board = context.board.clone();
+        let (prober, policies) = (Arc::clone(prober), Arc::clone(policies));
+        self.shows(true, move || {
+            let guard_missing = policies.guard_missing();
+            let (policies, protected) = policies.snapshot();
+            Snapshot {
+                incidents: board.rows(),
+                devices: prober.snapshot(),
+                policies,
+                protected,
+                guard_missing,
+                ..Snapshot::default()
+            }
+        });
     }
 
     /// What the gauges show from now on.
