@@ -224,7 +224,7 @@ pub fn meaning(m: &Memory) -> Meaning {
         lease: lease.map(|lease| lease.renew_time.parse().expect("a renewal of the model")),
         boot: m.claim.as_ref().map_or(0, |held| nonce_of(&held.boot_id)),
         tainted: m.tainted,
-        contradictions: m.contradictions.len() as u8,
+        contradictions: u8::try_from(m.contradictions.len()).expect("two at most"),
         drained: m.drained.is_some(),
         last_check: m.last_check,
         busy: m.busy.is_some(),

@@ -75,7 +75,7 @@ impl Command<'_> {
             let history = replay.fences.get(fence_of(claim));
             history.is_some_and(|history| self.is_intended(history, at))
         };
-        if !claims.iter().any(|claim| is_intended(&claim)) {
+        if !claims.iter().any(is_intended) {
             let fence = fence_of(claims[0]);
             let history = replay.fences.get(fence);
             let last = history.and_then(|states| states.iter().rfind(|state| state.since() < at));

@@ -51,6 +51,11 @@ pub enum Entry {
         #[serde(flatten)]
         exchange: Exchange,
     },
+    /// A device all of whose exchanges are here, be there none.
+    Whole {
+        /// The FenceDevice.
+        whole: String,
+    },
     /// A device whose log nobody can read: what the operator says of it is all there is.
     Unreadable {
         /// The FenceDevice.

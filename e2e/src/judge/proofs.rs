@@ -54,7 +54,7 @@ fn deletion(replay: &Replay, pod: &Pod, write: &Line<Request>, judgement: &mut J
     }
     let by_others = |other: &&&Line<Request>| other.what.user.username != OPERATOR;
     let earlier = pod.deletions.iter().find(by_others);
-    if !earlier.is_some_and(|earlier| earlier.what.received < at) {
+    if earlier.is_none_or(|earlier| earlier.what.received >= at) {
         let other = earlier.map_or("nobody has deleted it".to_owned(), |it| told(it));
         judgement.broken(&DYING, &object, at, told(write), other);
     }
@@ -239,6 +239,11 @@ impl<'a> Step<'a, '_> {
             self.broken(judgement, &EVIDENCE_TRUE, words);
             return believed;
         };
+        let of_this_node = matches!(&line.what, Entry::Of { node, .. } if node == self.node);
+        if !of_this_node {
+            let words = format!("of another node's machine: {}", told_by_device(line));
+            self.broken(judgement, &EVIDENCE_TRUE, words);
+        }
         judgement.counts.readings_compared += 1;
         Reading {
             asked: exchange.asked.wall,

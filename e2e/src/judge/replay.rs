@@ -154,7 +154,7 @@ impl<'a> Replay<'a> {
     fn exchanges(&self) -> impl Iterator<Item = &'a Exchange> {
         let exchange = |line: &'a Line<Entry>| match &line.what {
             Entry::Of { exchange, .. } => Some(exchange),
-            Entry::Unreadable { .. } => None,
+            Entry::Whole { .. } | Entry::Unreadable { .. } => None,
         };
         self.run.devices.iter().filter_map(exchange)
     }
@@ -192,13 +192,14 @@ impl<'a> Replay<'a> {
         history.iter().rfind(is_it)
     }
 
-    /// Does the log of this device speak of it, and of everything it was asked?
+    /// Is everything recorded that this device was asked?
     pub(super) fn has_log(&self, device: &str) -> bool {
         let (mut is_there, mut is_readable) = (false, true);
         for line in &self.run.devices {
             match &line.what {
-                Entry::Of { device: of, .. } => is_there |= of == device,
+                Entry::Whole { whole } => is_there |= whole == device,
                 Entry::Unreadable { unreadable } => is_readable &= unreadable != device,
+                Entry::Of { .. } => {}
             }
         }
         is_there && is_readable

@@ -115,6 +115,6 @@ rules! {
         "That evidence is of the claim that stands.",
         "The proof";
     EVIDENCE_TRUE: "S17-evidence-true",
-        "Each reading of Off in the evidence was told by the device at that time.",
+        "Each reading of Off in the evidence was told at that time by the device, which is this node's.",
         "The steps: evidence";
 }

@@ -1,1 +1,127 @@
-//! To come.
+//! The good history is good, and each of the bad ones is bad by the one rule that it was broken by.
+
+mod history;
+mod seeds;
+
+use std::collections::BTreeSet;
+
+use self::history::{History, Step};
+use self::seeds::SEEDS;
+use super::rules::ALL;
+use super::{Counts, Judgement};
+
+/// The names of the rules that were broken.
+fn names(judgement: &Judgement) -> BTreeSet<&'static str> {
+    let violations = judgement.violations.iter();
+    violations.map(|violation| violation.rule.name).collect()
+}
+
+#[test]
+fn the_recorded_history_is_good_and_all_of_it_was_judged() {
+    let judgement = History::recorded().judged();
+    judgement.ensure_good().expect("it is good");
+    let counts = Counts {
+        writes: 75,
+        of_the_operator: 15,
+        node_states: 14,
+        claims: 1,
+        taints: 1,
+        deletions: 1,
+        releases: 1,
+        commands: 1,
+        readings: 10,
+        readings_compared: 4, // two, for the deletion and for the taint
+        readings_believed: 0,
+        attaches: 2,
+        power_changes: 4,
+        volume_lines: 36,
+    };
+    assert_eq!(judgement.counts, counts);
+}
+
+#[test]
+fn each_bad_history_is_found_out_by_the_rule_that_it_breaks_and_by_no_other() {
+    let mut wrong = Vec::new();
+    for (words, rule, break_it) in SEEDS {
+        let mut history = History::recorded();
+        break_it(&mut history);
+        let judgement = history.judged();
+        if names(&judgement) != BTreeSet::from([rule.name]) {
+            let found: Vec<String> = judgement
+                .violations
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            wrong.push(format!("{words}, {}:\n{}", rule.name, found.join("\n")));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+#[test]
+fn each_rule_has_a_history_that_breaks_it() {
+    let seeded: BTreeSet<_> = SEEDS.iter().map(|(_, rule, _)| rule.name).collect();
+    let all: BTreeSet<_> = ALL.iter().map(|rule| rule.name).collect();
+    assert_eq!(seeded, all);
+}
+
+#[test]
+fn a_violation_names_the_object_the_time_the_rule_and_both_records() {
+    let mut history = History::recorded();
+    history.evidence()["claim"] = "other-1".into();
+    let judgement = history.judged();
+    let told = judgement.violations[1].to_string();
+    let at = history.when(Step::Taint).strftime("%Y-%m-%dT%H:%M:%S%.6fZ");
+    let begin = format!("S17-evidence-claim: Node node-1 at {at}: audit.log:");
+    assert!(told.starts_with(&begin), "{told}");
+    assert!(told.contains("patch nodes node-1 -> 200 by"), "{told}");
+    assert!(told.contains("| \"other-1\" in audit.log:"), "{told}");
+}
+
+#[test]
+fn the_order_of_the_lines_says_nothing() {
+    let mut history = History::recorded();
+    history.audit.reverse();
+    history.devices.reverse();
+    history.journal.reverse();
+    history.lines.reverse();
+    let judgement = history.judged();
+    judgement.ensure_good().expect("it is good");
+    assert_eq!(judgement.counts, History::recorded().judged().counts);
+}
+
+#[test]
+fn what_was_refused_was_not_done() {
+    for (words, rule, break_it) in SEEDS {
+        let mut history = History::recorded();
+        let recorded = history.audit.clone();
+        break_it(&mut history);
+        // What differs from the good history was refused; what was done is as it was.
+        let is_new = |event: &&serde_json::Value| !recorded.contains(event);
+        let mut refused: Vec<_> = history.audit.iter().filter(is_new).cloned().collect();
+        for event in &mut refused {
+            event["responseStatus"]["code"] = 403.into();
+        }
+        let mut history = History::recorded();
+        history.audit.extend(refused);
+        let judgement = history.judged();
+        assert_eq!(names(&judgement), BTreeSet::new(), "{words}, {}", rule.name);
+    }
+}
+
+#[test]
+fn there_is_nothing_good_about_an_empty_log() {
+    let mut history = History::recorded();
+    history.audit.clear();
+    history.devices.clear();
+    let error = history
+        .judged()
+        .ensure_good()
+        .expect_err("nothing was judged");
+    assert!(
+        error
+            .to_string()
+            .starts_with("there is nothing to be judged: 0 writes"),
+        "{error}"
+    );
+}

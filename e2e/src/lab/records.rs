@@ -44,6 +44,9 @@ impl Devices {
                 entries.push(Entry::Unreadable { unreadable: device });
                 continue;
             };
+            entries.push(Entry::Whole {
+                whole: device.clone(),
+            });
             entries.extend(recorder().into_iter().map(|exchange| Entry::Of {
                 device: device.clone(),
                 node: node.clone(),
@@ -79,11 +82,12 @@ impl Lab {
         let recorded = begun.elapsed();
         let judgement = judge::judge(directory)?;
         let (recorded, all) = (recorded.as_millis(), begun.elapsed().as_millis());
-        eprintln!(
-            "judged in {} ms, after {recorded} ms to record: {}",
-            all - recorded,
-            judgement.counts
-        );
+        let (took, counts) = (all - recorded, judgement.counts);
+        let mut report = format!("{took} ms, after {recorded} ms to record: {counts}\n");
+        for violation in &judgement.violations {
+            report += &format!("{violation}\n");
+        }
+        fs::write(directory.join("judged.log"), report)?;
         Ok(judgement)
     }
 }

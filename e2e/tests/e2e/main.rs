@@ -24,6 +24,7 @@ mod human_word;
 mod hung_kubelet;
 mod interop;
 mod ipmi;
+mod judged;
 mod levels;
 mod lying_bmc;
 mod node_deleted;

@@ -1,0 +1,259 @@
+//! A history that was recorded, and hands to break it with.
+//!
+//! `history/powered-off` was recorded by `hung_kubelet::simulated_node_with_a_hung_kubelet_is_turned_off` and thinned by
+//! `judge --keep`: a kubelet hangs, the node is claimed, turned off, proven off, its pod deleted by force, tainted and released.
+
+use std::path::Path;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use crate::audit::OPERATOR;
+use crate::judge::replay::text;
+use crate::judge::run::Texts;
+use crate::judge::{Judgement, judge_run};
+use crate::moment::Moment;
+use crate::proxy::writes::{CLAIM, OUT_OF_SERVICE, QUARANTINE};
+use crate::volume::Write;
+
+/// The volume of the history.
+const VOLUME: &str = "work-db";
+
+/// A write of the history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// The pod is created.
+    Create,
+    /// And bound to the node.
+    Bind,
+    /// The operator claims the node.
+    Claim,
+    /// Kubernetes deletes the pod.
+    Quiesce,
+    /// The operator stores the attempt.
+    Intent,
+    /// And the evidence.
+    Evidence,
+    /// And deletes the pod by force.
+    Evict,
+    /// And puts the node out of service.
+    Taint,
+    /// The last finalizer of the VolumeAttachment goes.
+    Detach,
+    /// The operator lets the node go.
+    Release,
+    /// And lifts the quarantine.
+    Lift,
+}
+
+/// The records of a run, to be changed.
+#[derive(Clone)]
+pub struct History {
+    /// Events of the audit log.
+    pub audit: Vec<Value>,
+    /// Exchanges with devices.
+    pub devices: Vec<Value>,
+    /// Storage and power.
+    pub journal: Vec<Value>,
+    /// Lines of the one volume.
+    pub lines: Vec<Write>,
+    until: Moment,
+}
+
+impl History {
+    /// As it was recorded, but with room between the resource versions.
+    pub fn recorded() -> Self {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/judge/history/powered-off");
+        let texts = Texts::read(&directory).expect("the history");
+        let values = |text: &str| -> Vec<Value> {
+            let lines = text.lines();
+            lines
+                .map(|line| serde_json::from_str(line).expect("JSON"))
+                .collect()
+        };
+        let lines = texts.volumes[VOLUME].lines();
+        let mut this = Self {
+            audit: values(&texts.audit),
+            devices: values(&texts.devices),
+            journal: values(&texts.journal),
+            lines: lines.map(|line| line.parse().expect("a line")).collect(),
+            until: texts.until,
+        };
+        for event in &mut this.audit {
+            let version = event.pointer_mut("/responseObject/metadata/resourceVersion");
+            if let Some(version) = version {
+                *version = json!(format!("{}0", text(version)));
+            }
+        }
+        this
+    }
+
+    /// The judge's view of it.
+    pub fn judged(&self) -> Judgement {
+        let text = |values: &[Value]| -> String {
+            values.iter().map(|value| format!("{value}\n")).collect()
+        };
+        let lines: String = self.lines.iter().map(|line| format!("{line}\n")).collect();
+        let texts = Texts {
+            until: self.until,
+            audit_skipped: 0,
+            audit: text(&self.audit),
+            devices: text(&self.devices),
+            journal: text(&self.journal),
+            volumes: [(VOLUME.to_owned(), lines)].into(),
+        };
+        judge_run(&texts.parse().expect("readable"))
+    }
+
+    fn index(&self, step: Step) -> usize {
+        let found = self.audit.iter().position(|event| is(step, event));
+        found.unwrap_or_else(|| panic!("no {step:?} in the history"))
+    }
+
+    /// A write, to be changed.
+    pub fn step(&mut self, step: Step) -> &mut Value {
+        let index = self.index(step);
+        &mut self.audit[index]
+    }
+
+    /// What a write left behind.
+    pub fn left_by(&mut self, step: Step) -> &mut Value {
+        &mut self.step(step)["responseObject"]
+    }
+
+    /// When a write arrived.
+    pub fn when(&self, step: Step) -> Timestamp {
+        time(&self.audit[self.index(step)]["requestReceivedTimestamp"])
+    }
+
+    /// Takes a write out of the history.
+    pub fn remove(&mut self, step: Step) -> Value {
+        let index = self.index(step);
+        self.audit.remove(index)
+    }
+
+    /// Puts a copy of a write beside it, changed, so much later.
+    pub fn copy(&mut self, step: Step, later: SignedDuration, change: impl FnOnce(&mut Value)) {
+        let mut event = self.audit[self.index(step)].clone();
+        let at = self.when(step) + later;
+        place(&mut event, at);
+        change(&mut event);
+        self.audit.push(event);
+    }
+
+    /// Has a write happen at another time.
+    pub fn move_to(&mut self, step: Step, at: Timestamp) {
+        place(self.step(step), at);
+    }
+
+    /// The number of the write's resource version.
+    pub fn version(&mut self, step: Step) -> u64 {
+        let version = &self.left_by(step)["metadata"]["resourceVersion"];
+        text(version).parse().expect("a number")
+    }
+
+    /// The readings that the evidence names.
+    pub fn evidence(&mut self) -> &mut Value {
+        &mut self.left_by(Step::Evidence)["status"]["evidence"]
+    }
+
+    /// When the first of them, or the second, was answered, as the operator says.
+    pub fn read_at(&mut self, nth: usize) -> Timestamp {
+        time(&self.evidence()["readings"][nth]["time"])
+    }
+
+    /// The device's own record of it.
+    pub fn reading(&mut self, nth: usize) -> &mut Value {
+        let at = self.read_at(nth);
+        let near = |event: &&mut Value| {
+            let off = event["what"] == "Reading" && event["told"] == "Off";
+            off && time(&event["asked"]["wall"]).duration_since(at).abs()
+                < SignedDuration::from_millis(50)
+        };
+        let mut devices = self.devices.iter_mut();
+        devices.find(near).expect("the reading of the evidence")
+    }
+
+    /// The power command.
+    pub fn command(&mut self) -> &mut Value {
+        let mut devices = self.devices.iter_mut();
+        devices
+            .find(|event| event["what"] == "Command")
+            .expect("the command")
+    }
+
+    /// The first entry of the journal of this kind about this node.
+    pub fn happened(&mut self, what: &str, node: &str) -> usize {
+        let mut journal = self.journal.iter();
+        let found = journal.position(|it| it["what"] == what && it["node"] == node);
+        found.expect("it happened")
+    }
+
+    /// A line like the first, so much later than the moment.
+    pub fn line(&self, moment: &Value, later: SignedDuration, boot: Option<&str>) -> Write {
+        let mut line = self.lines[0].clone();
+        line.at = shifted(moment, later);
+        if let Some(boot) = boot {
+            line.boot = boot.to_owned();
+        }
+        line
+    }
+}
+
+/// A moment of the records, so much later.
+pub fn shifted(moment: &Value, later: SignedDuration) -> Moment {
+    let moment: Moment = serde_json::from_value(moment.clone()).expect("a moment");
+    let nanoseconds = i64::try_from(later.as_nanos()).expect("short");
+    Moment {
+        monotonic_ns: moment
+            .monotonic_ns
+            .checked_add_signed(nanoseconds)
+            .expect("after boot"),
+        wall: moment.wall + later,
+    }
+}
+
+/// Has an exchange with a device happen so much later.
+pub fn shift(exchange: &mut Value, later: SignedDuration) {
+    for key in ["asked", "answered"] {
+        exchange[key] = json!(shifted(&exchange[key], later));
+    }
+}
+
+pub fn time(value: &Value) -> Timestamp {
+    text(value).parse().expect("a time")
+}
+
+fn place(event: &mut Value, at: Timestamp) {
+    event["requestReceivedTimestamp"] = json!(at);
+    event["stageTimestamp"] = json!(at + SignedDuration::from_millis(5));
+}
+
+fn is(step: Step, event: &Value) -> bool {
+    let (of, verb) = (&event["objectRef"], text(&event["verb"]));
+    let ours = event["user"]["username"] == OPERATOR;
+    let resource = (text(&of["resource"]), text(&of["subresource"]));
+    let status = &event["requestObject"]["status"];
+    let patch = || event["requestObject"].as_array().into_iter().flatten();
+    let adds = |key: &str| patch().any(|it| it["op"] == "add" && it["value"]["key"] == key);
+    let removes = || patch().any(|it| it["op"] == "remove");
+    match (step, resource) {
+        (Step::Create, ("pods", "")) => verb == "create",
+        (Step::Bind, ("pods", "binding")) => true,
+        (Step::Quiesce, ("pods", "")) => verb == "delete" && !ours,
+        (Step::Evict, ("pods", "")) => verb == "delete" && ours,
+        (Step::Intent, ("nodefences", "status")) => {
+            ours && status["attempts"].is_array() && status["evidence"].is_null()
+        }
+        (Step::Evidence, ("nodefences", "status")) => ours && status["evidence"].is_object(),
+        (Step::Claim, ("nodes", "")) => ours && adds(CLAIM),
+        (Step::Taint, ("nodes", "")) => ours && adds(OUT_OF_SERVICE),
+        (Step::Release, ("nodes", "")) => ours && adds(QUARANTINE),
+        (Step::Lift, ("nodes", "")) => ours && removes() && !adds(QUARANTINE),
+        (Step::Detach, ("volumeattachments", "")) => {
+            let metadata = &event["responseObject"]["metadata"];
+            verb == "patch" && metadata["deletionTimestamp"].is_string()
+        }
+        _ => false,
+    }
+}
