@@ -13,6 +13,8 @@ struct Store {
     version: u64,
     /// Everybody who had it, one after the other; empty: nobody.
     holders: Vec<String>,
+    /// When it was last written (time since boot).
+    written: Duration,
     /// Nothing is done.
     is_down: bool,
     /// So many writes are done, and their answers lost.
@@ -42,6 +44,7 @@ impl Store {
         self.lease = Some(lease.clone());
         self.holders.push(self.holder().to_owned());
         self.holders.dedup();
+        self.written = Clock::SYSTEM.since_boot();
         if self.answers_lost > 0 {
             self.answers_lost -= 1;
             return failure(500, "the answer was lost");
@@ -124,6 +127,17 @@ async fn only_its_holder_gives_it_back_whatever_it_knows_of_it() {
         version;
     a.release().await;
     assert_eq!(store.lock().expect("lock").holder(), "");
+}
+
+/// F10: whoever watches the Lease may count from the moment of the write. The answer to it may come much later.
+#[tokio::test]
+async fn a_term_counts_from_before_the_lease_is_written() {
+    let (fake, store) = server().await;
+    let mut a = candidate(&fake, "a");
+    in_time(a.elected()).await;
+    let until = a.election.until().expect("a term");
+    let written = store.lock().expect("lock").written;
+    assert!(until <= written + a.election.times().renew);
 }
 
 /// L4, and the way of whoever is killed.
