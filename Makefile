@@ -61,7 +61,7 @@ mutants: ## Remove each guard of the protocol in a copy: a test must notice (slo
 	nice $(CARGO) test --package node-fencing-operator --test mutants -- --ignored --nocapture
 
 # With debug assertions and overflow checks, as `make test` has them.
-soak: ## The model of tests/model over a hundred million states (slow; SOAK_STATES=25000000 for each of its four configurations)
+soak: ## The model of tests/model over a hundred million states (slow; SOAK_STATES=20000000 for each of its five configurations)
 	CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
 	$(CARGO) test --release --package node-fencing-operator --test model -- --ignored --nocapture
 

@@ -131,6 +131,7 @@ pub fn of_every_test() -> Vec<World> {
 pub fn of_the_soak() -> Vec<World> {
     let on = power_ons(1);
     vec![
+        with(power_off(), "PowerOff, two, no power-on", &[]),
         with(confirm_only(), "two operators, power-on", &[&on, &reuse]),
         with(power_off(), "PowerOff, two operators", &[&on]),
         with(
