@@ -56,12 +56,8 @@ impl Release<'_, '_> {
             self.broken(judgement, &QUARANTINED, words);
         }
         let spec = &fence.object()["spec"];
-        let is_broken = match text(&spec["release"]["mode"]) {
-            "AfterRecovery" => same_boot,
-            "Manual" => spec["desiredState"] != "Released",
-            _ => false,
-        };
-        if is_broken {
+        let waits = ["AfterRecovery", "Manual"].contains(&text(&spec["release"]["mode"]));
+        if waits && same_boot && spec["desiredState"] != "Released" {
             self.broken(judgement, &RELEASE_MODE, fence.name());
         }
     }

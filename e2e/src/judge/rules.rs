@@ -103,7 +103,7 @@ rules! {
          else since.",
         "The release gate, 3";
     RELEASE_MODE: "S14-release-mode",
-        "AfterRecovery releases a new boot only, Manual only what a human lets go.",
+        "In the boot that was fenced, AfterRecovery and Manual release only what a human lets go.",
         "The release gate, 5";
     QUARANTINED: "S14-quarantine",
         "A node that is released in the boot that was fenced is put under quarantine, which goes when it has reported another boot.",
