@@ -237,7 +237,9 @@ impl<'a> Step<'a, '_> {
                 && at <= answered + ROUNDING
         };
         let log = self.replay.log_of(device);
-        let told = log.filter(|(_, exchange)| is_it(exchange)).last();
+        let told = log
+            .filter(|(_, exchange)| is_it(exchange))
+            .max_by_key(|(_, exchange)| exchange.asked.wall);
         let Some((line, exchange)) = told else {
             let words = format!("{device} told no Off in the {took} ms before {answered:.6}");
             self.broken(judgement, &EVIDENCE_TRUE, words);
