@@ -76,6 +76,8 @@ pub enum Approval {
 pub struct Record {
     /// The evidence was stored: `out-of-service` of ours may have been set.
     pub evidence: bool,
+    /// Devices whose readings it holds, by the name of their level.
+    pub proven_by: BTreeMap<String, Vec<String>>,
     /// `out-of-service` of ours was set for certain.
     pub tainted: bool,
     /// An off command was intended, and neither its failure nor its effect was written down: it may still land (S23).

@@ -15,6 +15,7 @@ use crate::api::fence_status::{
     NodeFenceStatus, VolumeRecord, VolumeState,
 };
 use jiff::{SignedDuration, Timestamp};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Readings kept in the evidence, the newest of each device.
@@ -32,6 +33,7 @@ pub fn read(status: &NodeFenceStatus, wall_now: Timestamp) -> Record {
     Record {
         due: find(&status.conditions, SUCCEEDED).is_some(),
         evidence: status.evidence.is_some(),
+        proven_by: proven_by(status),
         tainted: status.taint_applied_time.is_some(),
         unresolved: status
             .attempts
@@ -43,6 +45,19 @@ pub fn read(status: &NodeFenceStatus, wall_now: Timestamp) -> Record {
         word_refuted: status.confirmation_refused.clone(),
         contradictions: status.contradictions.clone(),
     }
+}
+
+fn proven_by(status: &NodeFenceStatus) -> BTreeMap<String, Vec<String>> {
+    let mut levels: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let evidence = status.evidence.iter();
+    for reading in evidence.flat_map(|evidence| &evidence.readings) {
+        let level = reading.level.clone().unwrap_or_default();
+        let devices = levels.entry(level).or_default();
+        if !devices.contains(&reading.device) {
+            devices.push(reading.device.clone());
+        }
+    }
+    levels
 }
 
 /// How long a human's word has been waited for. A wall clock that went back makes it zero: whoever is asked gets more time, not

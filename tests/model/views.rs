@@ -110,6 +110,7 @@ pub fn settings(incident: &Incident, facts: u8) -> Settings {
         stop: None,
         record: Record {
             evidence: fact(0),
+            proven_by: Default::default(),
             tainted: fact(1),
             unresolved: fact(2),
             due: true,

@@ -14,6 +14,11 @@ pub(super) fn read_record(settings: &Settings, memory: &mut Memory, now: Duratio
     }
     memory.record_read = true;
     memory.is_due = settings.record.due;
+    // What has proven the machine down is what has to read off at the release, whatever serves the node by now (S15).
+    for (level, devices) in &settings.record.proven_by {
+        let claimed = memory.devices_claimed.entry(level.clone());
+        claimed.or_insert_with(|| devices.clone());
+    }
     let refuted = &settings.record.word_refuted;
     memory.word_refuted = memory.word_refuted.take().or_else(|| refuted.clone());
     if settings.record.contradictions.len() > memory.contradictions.len() {
