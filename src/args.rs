@@ -269,7 +269,7 @@ fn bind(text: &str) -> Result<SocketAddr, Error> {
     })
 }
 
-/// The rules of client-go's `leaderelection`, with room for the jitter of a pause.
+/// The rules of client-go's `leaderelection`, with room for an answer that is lost.
 fn election(lease: &str, renew: &str, retry: &str) -> Result<Times, Error> {
     const LEASE: &str = "--leader-elect-lease-duration-seconds";
     const RENEW: &str = "--leader-elect-renew-deadline-seconds";

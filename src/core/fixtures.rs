@@ -1,6 +1,7 @@
 //! A plain incident for unit tests: one node, one device, a policy that asks for nothing special. Each test changes the one
 //! thing that it is about.
 
+use super::attempt::Attempt;
 use super::incident::{Approval, Device, Level, OwnClaim, Record, Settings};
 use super::observed::{
     CLAIM, ConditionView, LeaseView, NodeView, Observed, PodView, Seen, TaintView,
@@ -14,6 +15,19 @@ use std::time::Duration;
 
 /// System UUID of the node's machine.
 pub const MACHINE: &str = "11111111-2222-4333-8444-555555555555";
+
+/// An off command to the device that was written down and has not been answered.
+pub fn attempt() -> Attempt {
+    Attempt {
+        id: "n1-1".to_owned(),
+        level: "level".to_owned(),
+        devices: vec!["bmc".to_owned()],
+        limit: Duration::from_secs(10),
+        recorded: true,
+        contested: false,
+        results: Default::default(),
+    }
+}
 
 /// Mode PowerOff, one device.
 pub fn settings() -> Settings {

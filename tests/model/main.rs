@@ -111,7 +111,7 @@ fn nothing_that_can_happen_breaks_the_protocol() {
 
 /// `make soak`.
 #[test]
-#[ignore = "takes an hour"]
+#[ignore = "far more states than every run of the tests has time for; `make soak` runs it"]
 fn nothing_breaks_the_protocol_in_a_hundred_million_states() {
     let given = env::var("SOAK_STATES")
         .ok()

@@ -5,14 +5,12 @@
 //! Lease is its own; how another replica takes over is in `replicas.rs`.
 
 use anyhow::{Result, ensure};
-use e2e::eventually::eventually;
 use e2e::lab::{Kind, LIMIT, has_taint};
 use e2e::point::Point;
 use e2e::proxy::writes::{self, OUT_OF_SERVICE};
 use e2e::taints;
-use kube::ResourceExt;
 
-use crate::scene::{POD, Scene};
+use crate::scene::Scene;
 
 async fn killed(point: Point) -> Result<()> {
     let Some(scene) = Scene::set("crash", Kind::Real, point.mode()).await? else {
@@ -25,7 +23,7 @@ async fn killed(point: Point) -> Result<()> {
         Point::PatchInFlight => {
             let before = taints::claims(&scene.lab.history(&scene.node).await?).len();
             scene.operator.start_again().await?;
-            another_claim(&scene, before).await?;
+            scene.another_claim(before).await?;
             held.release().await?;
             let taint = writes::taint();
             let landed = scene.proxy.wait_for(LIMIT, |record| {
@@ -52,25 +50,7 @@ async fn killed(point: Point) -> Result<()> {
             scene.operator.start_again().await?;
         }
     }
-    scene
-        .lab
-        .workloads
-        .wait_running_elsewhere(POD, &scene.node, LIMIT)
-        .await?;
-    let fence = scene.released_by_the_gate().await?;
-
-    let fences = scene.lab.api("NodeFence").list(&Default::default()).await?;
-    let names: Vec<_> = fences.items.iter().map(ResourceExt::name_any).collect();
-    ensure!(
-        names == [fence.name_any()],
-        "one outage has one record, not {names:?}"
-    );
-    let commands = scene.rig()?.bmc.power_commands();
-    let allowed = if point.mode() == "PowerOff" { 2 } else { 0 };
-    ensure!(
-        commands.len() <= allowed,
-        "more power commands than {allowed}: {commands:#?}"
-    );
+    scene.finished_once(point).await?;
     let history = scene.lab.history(&scene.node).await?;
     let claims = taints::claims(&history);
     let expected = match point {
@@ -82,17 +62,6 @@ async fn killed(point: Point) -> Result<()> {
         "{expected} claim(s) expected, one for each process that proved: {claims:?}"
     );
     scene.verdict().await
-}
-
-/// Waits until a claim stands on the node that is not among the first `before`.
-async fn another_claim(scene: &Scene, before: usize) -> Result<()> {
-    eventually("the new operator claims", LIMIT, async || {
-        let history = scene.lab.history(&scene.node).await?;
-        let claims = taints::claims(&history);
-        ensure!(claims.len() > before, "there were {claims:?}");
-        Ok(())
-    })
-    .await
 }
 
 macro_rules! at_each_point {

@@ -12,10 +12,9 @@ use e2e::operator::{self, Operator};
 use e2e::point::{Held, Point};
 use e2e::proxy::Record;
 use e2e::taints;
-use kube::ResourceExt;
 use serde_json::json;
 
-use crate::scene::{POD, Scene};
+use crate::scene::Scene;
 
 /// What befalls the leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,39 +122,14 @@ async fn taken_over(point: Point, loss: Loss) -> Result<()> {
     scene.verdict().await
 }
 
-/// L4: one record, one taint, and at most one repeated power command.
 async fn finished_by_the_standby(scene: &Scene, point: Point, late: Option<Held>) -> Result<()> {
     if let Some(held) = late {
         if point == Point::PatchInFlight {
-            let claimed = "the standby claims the node for itself";
-            eventually(claimed, LIMIT, async || {
-                let history = scene.lab.history(&scene.node).await?;
-                let claims = taints::claims(&history);
-                ensure!(claims.len() > 1, "there is only {claims:?}");
-                Ok(())
-            })
-            .await?;
+            scene.another_claim(1).await?;
         }
         held.release().await?;
     }
-    let workloads = &scene.lab.workloads;
-    workloads
-        .wait_running_elsewhere(POD, &scene.node, LIMIT)
-        .await?;
-    let fence = scene.released_by_the_gate().await?;
-    let fences = scene.lab.api("NodeFence").list(&Default::default()).await?;
-    let names: Vec<_> = fences.items.iter().map(ResourceExt::name_any).collect();
-    ensure!(
-        names == [fence.name_any()],
-        "one outage has one record, not {names:?}"
-    );
-    let commands = scene.rig()?.bmc.power_commands();
-    let allowed = if point.mode() == "PowerOff" { 2 } else { 0 };
-    ensure!(
-        commands.len() <= allowed,
-        "more power commands than {allowed}: {commands:#?}"
-    );
-    Ok(())
+    scene.finished_once(point).await
 }
 
 macro_rules! at_each_point {

@@ -1,11 +1,13 @@
 //! The scene of cases 5 and 6: an outage in the middle of which the operator is held, and the two ways in which it may end.
 
 use anyhow::{Context, Result, ensure};
+use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, has_taint};
 use e2e::point::{Held, Point};
 use e2e::proxy::writes::{CLAIM, OUT_OF_SERVICE, QUARANTINE};
 use e2e::taints::{self, State};
 use e2e::volume::journal::Happening;
+use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::json;
 
@@ -73,6 +75,40 @@ impl Scene {
         self.lab.silent_after_proof(&fence).await?;
         self.lab.workloads.wait_running(POD, LIMIT).await?;
         Ok(fence)
+    }
+
+    /// The fence was finished by a process that was not the first: the pod runs elsewhere, and the outage has one record, one taint
+    /// and at most one repeated power command (L4).
+    pub async fn finished_once(&self, point: Point) -> Result<()> {
+        let workloads = &self.lab.workloads;
+        workloads
+            .wait_running_elsewhere(POD, &self.node, LIMIT)
+            .await?;
+        let fence = self.released_by_the_gate().await?;
+        let fences = self.lab.api("NodeFence").list(&Default::default()).await?;
+        let names: Vec<_> = fences.items.iter().map(ResourceExt::name_any).collect();
+        ensure!(
+            names == [fence.name_any()],
+            "one outage has one record, not {names:?}"
+        );
+        let commands = self.rig()?.bmc.power_commands();
+        let allowed = if point.mode() == "PowerOff" { 2 } else { 0 };
+        ensure!(
+            commands.len() <= allowed,
+            "more power commands than {allowed}: {commands:#?}"
+        );
+        Ok(())
+    }
+
+    /// Waits until a claim stands on the node that is not among the first `before`.
+    pub async fn another_claim(&self, before: usize) -> Result<()> {
+        eventually("the new operator claims", LIMIT, async || {
+            let history = self.lab.history(&self.node).await?;
+            let claims = taints::claims(&history);
+            ensure!(claims.len() > before, "there were {claims:?}");
+            Ok(())
+        })
+        .await
     }
 
     /// When `out-of-service` went, nothing was attached to the node any more, and its machine was off (then the quarantine

@@ -179,13 +179,8 @@ mod tests {
     fn a_device_is_accused_of_what_lives_and_was_not_off_in_between() {
         let accused = |result: OffResult, ready: &str, boot: &str| {
             let attempt = Attempt {
-                id: "n1-1".to_owned(),
-                level: "level".to_owned(),
-                devices: vec!["bmc".to_owned()],
-                limit: Duration::from_secs(10),
-                recorded: true,
-                contested: false,
                 results: [("bmc".to_owned(), result)].into(),
+                ..fixtures::attempt()
             };
             let m = Memory {
                 claim: Some(fixtures::own_claim("fence-n1")),

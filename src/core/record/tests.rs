@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::api::fence_status::AttemptResult;
+use crate::core::fixtures::attempt;
 use crate::core::incident::Effect;
 
 fn show(status: &mut NodeFenceStatus, memory: &Memory, stage: Stage, wall_now: Timestamp) {
@@ -14,19 +15,6 @@ fn show(status: &mut NodeFenceStatus, memory: &Memory, stage: Stage, wall_now: T
         deadline: None,
     };
     super::stage(status, memory, &decision, None, Duration::ZERO, wall_now);
-}
-
-/// An off command that was written down and has not been answered.
-fn attempt() -> Attempt {
-    Attempt {
-        id: "n1-1".to_owned(),
-        level: "level".to_owned(),
-        devices: vec!["bmc".to_owned()],
-        limit: Duration::from_secs(10),
-        recorded: true,
-        contested: false,
-        results: Default::default(),
-    }
 }
 
 /// F21: the answers to the taint and to its removal were lost, and the record still has both times.

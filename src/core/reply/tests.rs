@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::core::attempt::Attempt;
-use crate::core::fixtures::{off_readings, own_claim, pod, settings};
+use crate::core::fixtures::{attempt, off_readings, own_claim, pod, settings};
 use crate::core::incident::{PodList, Sight};
 use crate::core::observed::LeaseView;
 use crate::core::quiesce::Quiesce;
@@ -25,13 +25,8 @@ fn memory() -> Memory {
             renew_time: "renewal-1".to_owned(),
         }),
         attempt: Some(Attempt {
-            id: "n1-1".to_owned(),
-            level: "level".to_owned(),
-            devices: vec!["bmc".to_owned()],
-            limit: Duration::from_secs(10),
             recorded: false,
-            contested: false,
-            results: BTreeMap::new(),
+            ..attempt()
         }),
         ..Memory::default()
     }

@@ -9,7 +9,6 @@ use crate::core::fixtures::{self, MACHINE};
 use crate::core::reading::PowerState;
 use crate::shell::fake::{self, Cluster, failure};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -135,13 +134,8 @@ impl Lab {
     /// What became of the device by a command that was written down for this one.
     async fn command(&self, written: &str, claim: Option<&str>) -> Option<OffResult> {
         let attempt = Attempt {
-            id: "n1-1".to_owned(),
-            level: "level".to_owned(),
             devices: vec![written.to_owned()],
-            limit: Duration::from_secs(10),
-            recorded: true,
-            contested: false,
-            results: BTreeMap::new(),
+            ..fixtures::attempt()
         };
         match self.run(DeviceOrder::Off(attempt), claim).await {
             DeviceReply::Commanded(mut results) => results.remove("bmc"),
