@@ -130,8 +130,12 @@ impl ControlPlane {
 
     /// A serving certificate of this lab's authority for 127.0.0.1, for a proxy in front of the API server.
     pub fn serving_identity(&self) -> Result<pki::Identity> {
-        self.authority
-            .serving(&[std::net::Ipv4Addr::LOCALHOST.into()], &[])
+        self.serving_identity_at(std::net::Ipv4Addr::LOCALHOST.into())
+    }
+
+    /// The same for another address.
+    pub fn serving_identity_at(&self, address: std::net::IpAddr) -> Result<pki::Identity> {
+        self.authority.serving(&[address], &[])
     }
 
     /// Runs kubectl as the administrator.

@@ -95,6 +95,11 @@ impl Server {
                 (listener, Some(port))
             }
         };
+        Self::on(listener, port, site)
+    }
+
+    /// Answers for the site on this socket, and holds the port.
+    pub fn on(listener: TcpListener, port: Option<Port>, site: Arc<dyn Site>) -> Result<Self> {
         let switch = Arc::new(Switch::new(listener)?);
         let task = tokio::spawn(accept(site, switch.clone()));
         Ok(Self {

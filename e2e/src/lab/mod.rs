@@ -35,7 +35,7 @@ use crate::control_plane::pool::{self, Lent};
 use crate::machine::{Machine, Power};
 use crate::operator::{self, Operator};
 use crate::proxy::Proxy;
-use crate::real::{RealMachine, Room};
+use crate::real::{RealMachine, Room, Wire};
 use crate::simulated::{Fleet, FleetOptions, MachineSpec};
 use crate::volume::Volumes;
 use crate::workload::{Workloads, wait_node_ready};
@@ -247,6 +247,17 @@ impl Lab {
             &self.control_plane.ca_pem(),
             &identity,
         )
+    }
+
+    /// The same at the far end of a wire, which can be cut; fails where there are no real machines.
+    pub async fn proxy_behind_a_wire(&self) -> Result<(Proxy, Wire)> {
+        let plane = &self.control_plane;
+        let log = plane.files().directory().join("wire.log");
+        let wire = Wire::lay(plane.guard(), &log).await?;
+        let identity = plane.serving_identity_at(wire.address())?;
+        let socket = wire.listen()?;
+        let proxy = Proxy::on(socket, None, &plane.url(), &plane.ca_pem(), &identity)?;
+        Ok((proxy, wire))
     }
 }
 

@@ -29,7 +29,7 @@ mod tests;
 pub mod writes;
 
 use std::{
-    net::{Ipv4Addr, SocketAddr},
+    net::{Ipv4Addr, SocketAddr, TcpListener},
     sync::Arc,
     time::Duration,
 };
@@ -47,6 +47,7 @@ pub use crate::https::{Hold, Line};
 use crate::{
     https::{Leaf, Server, client, hold},
     pki::Identity,
+    ports::Port,
 };
 
 /// A running proxy. It ends when dropped.
@@ -59,12 +60,24 @@ impl Proxy {
     /// Starts a proxy on a free port of 127.0.0.1, before the API server at `upstream`, whose authority is
     /// `upstream_ca_pem`. It shows its clients this certificate, which they must take for that address.
     pub fn start(upstream: &str, upstream_ca_pem: &str, identity: &Identity) -> Result<Self> {
+        let (port, listener) = Port::listen(Ipv4Addr::LOCALHOST.into())?;
+        Self::on(listener, Some(port), upstream, upstream_ca_pem, identity)
+    }
+
+    /// The same on this socket.
+    pub fn on(
+        listener: TcpListener,
+        port: Option<Port>,
+        upstream: &str,
+        upstream_ca_pem: &str,
+        identity: &Identity,
+    ) -> Result<Self> {
         let upstream: Uri = upstream
             .parse()
             .with_context(|| format!("`{upstream}` is no URL"))?;
         let leaf = Leaf::new(identity)?;
         let forwarder = Arc::new(Forwarder::new(upstream, client(upstream_ca_pem)?, leaf)?);
-        let server = Server::start(Ipv4Addr::LOCALHOST.into(), None, forwarder.clone())?;
+        let server = Server::on(listener, port, forwarder.clone())?;
         Ok(Self { server, forwarder })
     }
 

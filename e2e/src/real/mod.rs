@@ -17,6 +17,7 @@ mod processes;
 mod room;
 mod status;
 mod uplink;
+mod wire;
 
 use std::{
     collections::BTreeMap,
@@ -32,7 +33,7 @@ use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 
 use self::{boot::Running, cable::Cable, groups::Groups, uplink::Uplink};
-pub use self::{host::available, processes::Usage, room::Room};
+pub use self::{host::available, processes::Usage, room::Room, wire::Wire};
 use crate::{
     control_plane::ControlPlane,
     csi,

@@ -73,6 +73,11 @@ impl Outage {
     /// The same on the machines and BMCs of this lab.
     pub async fn of(lab: Lab, mode: &str, policy: Value) -> Result<Self> {
         let proxy = lab.proxy()?;
+        Self::behind(proxy, lab, mode, policy).await
+    }
+
+    /// The same with the operator behind this proxy.
+    pub async fn behind(proxy: Proxy, lab: Lab, mode: &str, policy: Value) -> Result<Self> {
         let operator = lab.operator_behind(&proxy).await?;
         lab.wait_protected().await?;
         lab.policy(mode, policy).await?;

@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use e2e::eventually::eventually;
-use e2e::https::Line;
-use e2e::lab::{Kind, LIMIT, Lab};
+use e2e::lab::{Kind, LIMIT, Lab, Setup, available_to_test};
 use e2e::machine::Ailment;
 use e2e::operator::{self, Operator};
 use e2e::point::{Held, Point};
 use e2e::proxy::Record;
+use e2e::real::Wire;
 use e2e::taints;
 use serde_json::json;
 
@@ -23,25 +23,49 @@ enum Loss {
     Killed,
     /// It stands still (SIGSTOP), and goes on when all is over.
     Frozen,
-    /// No byte passes between it and the API server until all is over; it reaches the devices as before.
+    /// The kernel loses every packet between it and the API server until all is over; it reaches the devices as before.
     Cut,
 }
 
-impl Loss {
-    fn strike(self, scene: &Scene) -> Result<()> {
-        match self {
-            Self::Killed => scene.operator.kill(),
-            Self::Frozen => scene.operator.pause(),
-            Self::Cut => scene.proxy.set_line(Line::Dark),
+/// Two machines and the leader, which can be lost.
+struct Stage {
+    scene: Scene,
+    loss: Loss,
+    /// Between the leader and the API server, where it is to be cut.
+    wire: Option<Wire>,
+}
+
+impl Stage {
+    /// `None` where there are no network namespaces to cut a wire with.
+    async fn set(mode: &str, loss: Loss) -> Result<Option<Self>> {
+        if loss == Loss::Cut && !available_to_test(Kind::Real, "replicas")? {
+            return Ok(None);
+        }
+        let lab = Lab::start(Setup::new("replicas", 2)).await?;
+        let (proxy, wire) = if loss == Loss::Cut {
+            let (proxy, wire) = lab.proxy_behind_a_wire().await?;
+            (proxy, Some(wire))
+        } else {
+            (lab.proxy()?, None)
+        };
+        let scene = Scene::behind(proxy, lab, mode, json!({})).await?;
+        Ok(Some(Self { scene, loss, wire }))
+    }
+
+    fn strike(&self) -> Result<()> {
+        match (self.loss, &self.wire) {
+            (Loss::Killed, _) => self.scene.operator.kill(),
+            (Loss::Frozen, _) => self.scene.operator.pause(),
+            (Loss::Cut, wire) => wire.as_ref().context("no wire")?.cut(true),
         }
     }
 
     /// It is over: the replica is there again, and what it had under way goes on.
-    async fn heal(self, scene: &Scene) -> Result<()> {
-        match self {
-            Self::Killed => scene.operator.start_again().await,
-            Self::Frozen => scene.operator.resume(),
-            Self::Cut => scene.proxy.set_line(Line::Up),
+    async fn heal(&self) -> Result<()> {
+        match (self.loss, &self.wire) {
+            (Loss::Killed, _) => self.scene.operator.start_again().await,
+            (Loss::Frozen, _) => self.scene.operator.resume(),
+            (Loss::Cut, wire) => wire.as_ref().context("no wire")?.cut(false),
         }
     }
 }
@@ -65,15 +89,17 @@ async fn wait_leads(operator: &Operator, leads: bool) -> Result<()> {
 }
 
 async fn taken_over(point: Point, loss: Loss) -> Result<()> {
-    let scene = Scene::set("replicas", Kind::Simulated, point.mode()).await?;
-    let scene = scene.context("simulated machines are everywhere")?;
+    let Some(stage) = Stage::set(point.mode(), loss).await? else {
+        return Ok(());
+    };
+    let scene = &stage.scene;
     let standby = standby(&scene.lab).await?;
     wait_leads(&scene.operator, true).await?;
     wait_leads(&standby, false).await?;
 
     let held = scene.strike_and_hold(point).await?;
     let struck = Instant::now();
-    loss.strike(&scene)?;
+    stage.strike()?;
     // The last that the leader sent lands at once, but for the taint, which comes late, and a detach that hangs for both of them.
     let late = match (point, held) {
         (Point::PatchInFlight | Point::Detaching, held) => Some(held),
@@ -85,11 +111,11 @@ async fn taken_over(point: Point, loss: Loss) -> Result<()> {
     wait_leads(&standby, true).await?;
     let took = struck.elapsed().as_secs_f64();
     eprintln!("{point:?}, {loss:?}: the standby leads after {took:.1} s (a lease is 15 s)");
-    finished_by_the_standby(&scene, point, late).await?;
+    finished_by_the_standby(scene, point, late).await?;
 
     let writes = scene.lab.writes().await?.len();
     let requests = scene.proxy.log().len();
-    loss.heal(&scene).await?;
+    stage.heal().await?;
     // It is there again: it asks for the Lease, and is answered.
     eventually("it looks at the Lease again", LIMIT, async || {
         let log = scene.proxy.log();
