@@ -11,6 +11,7 @@ use super::reading::{Identity, PowerState, Reading};
 use crate::api::settings::{
     ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
 };
+use proptest::test_runner::Config as ProptestConfig;
 use std::time::Duration;
 
 /// System UUID of the node's machine.
@@ -216,4 +217,13 @@ pub fn proof(claim: &str) -> Proof {
         word_until: None,
     };
     judge(&case, Duration::from_secs(14)).expect("a proof")
+}
+
+/// How often a cheap property is tried: 10,000 times, or as often as `PROPTEST_CASES` says if that is more (`make soak`).
+pub fn cases() -> ProptestConfig {
+    let asked = ProptestConfig::default();
+    ProptestConfig {
+        cases: asked.cases.max(10_000),
+        ..asked
+    }
 }

@@ -153,7 +153,7 @@ pub struct PodView {
     pub finalizers: bool,
     /// Mirror of a static pod: its deletion does not stop it, and it has no claims.
     pub mirror: bool,
-    /// Tolerates `out-of-service=nodeshutdown:NoExecute` for ever.
+    /// Tolerates `out-of-service=nodeshutdown:NoExecute`, and what else evicts from a fenced node, for ever ([`super::quiesce::stays`]).
     pub tolerates_out_of_service: bool,
     /// Names of the PersistentVolumeClaims it uses.
     pub claims: Vec<String>,

@@ -1,11 +1,11 @@
 //! Can any pod still start on the node? And who has to go before the node is released?
 //!
 //! The rules are upstream's: an untolerated NoExecute taint refuses a pod at the kubelet, a pod with a
-//! deletionTimestamp is torn down and never started. A pod that tolerates `out-of-service` for ever is not evicted, its
-//! volumes are not detached, and so it is nobody's danger and nobody's hindrance.
+//! deletionTimestamp is torn down and never started. A pod that tolerates all that a fenced node is tainted with for ever is not
+//! evicted, its volumes are not detached, and so it is nobody's danger and nobody's hindrance ([`stays`]).
 //! Sources: `pkg/controller/tainteviction`, `pkg/kubelet/lifecycle/predicate.go`, `pkg/controller/podgc` (v1.36).
 
-use super::observed::{OUT_OF_SERVICE, PodView};
+use super::observed::{CLAIM, OUT_OF_SERVICE, PodView};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -68,21 +68,40 @@ pub struct Toleration {
     pub seconds: Option<i64>,
 }
 
+/// Taints of NoExecute that a node has while it is fenced, with their values: `out-of-service`, our claim (each another value), and
+/// what node-lifecycle sets when a kubelet is silent, or speaks and is not ready.
+const OF_A_FENCED_NODE: [(&str, Option<&str>); 4] = [
+    (OUT_OF_SERVICE, Some("nodeshutdown")),
+    (CLAIM, None),
+    ("node.kubernetes.io/unreachable", Some("")),
+    ("node.kubernetes.io/not-ready", Some("")),
+];
+
+/// Does a pod with these tolerations, in their stored order, stay on a fenced node for ever?
+///
+/// Upstream's taint eviction asks of each taint for the first toleration that matches: none, or one with a time limit, and the pod goes,
+/// whatever stands behind it (`GetMatchingTolerations` and `getMinTolerationTime`). `tests/data/tolerations.yaml` has what a real
+/// controller-manager does.
+pub fn stays(tolerations: &[Toleration]) -> bool {
+    OF_A_FENCED_NODE.iter().all(|(key, value)| {
+        let mut matching = tolerations.iter().filter(|one| one.matches(key, *value));
+        matching.next().is_some_and(|first| first.seconds.is_none())
+    })
+}
+
 impl Toleration {
-    /// Does it tolerate `out-of-service=nodeshutdown:NoExecute` for ever? Anything malformed does not.
+    /// Does it match this taint of NoExecute? None: the taint has a value that nobody knows in advance.
     ///
-    /// Same rules as `Toleration.ToleratesTaint` in `k8s.io/api/core/v1/toleration.go`, with two answers on the safe side:
-    /// a time limit means no, and so does an operator we do not know.
-    pub fn keeps_out_of_service(&self) -> bool {
+    /// Same rules as `Toleration.ToleratesTaint` in `k8s.io/api/core/v1/toleration.go`, but an operator that we do not know matches
+    /// nothing, as does what the API server would refuse.
+    fn matches(&self, key: &str, value: Option<&str>) -> bool {
         let effect = self.effect.is_empty() || self.effect == "NoExecute";
         let matches = match self.operator.as_str() {
-            "Exists" => {
-                self.value.is_empty() && (self.key.is_empty() || self.key == OUT_OF_SERVICE)
-            }
-            "" | "Equal" => self.key == OUT_OF_SERVICE && self.value == "nodeshutdown",
+            "Exists" => self.value.is_empty() && (self.key.is_empty() || self.key == key),
+            "" | "Equal" => self.key == key && value == Some(self.value.as_str()),
             _ => false,
         };
-        effect && matches && self.seconds.is_none()
+        effect && matches
     }
 }
 
@@ -143,66 +162,65 @@ mod tests {
     use super::*;
     use crate::core::fixtures::pod;
 
-    fn toleration(
-        key: &str,
-        operator: &str,
-        value: &str,
-        effect: &str,
-        seconds: Option<i64>,
-    ) -> bool {
+    fn toleration(key: &str, operator: &str, value: &str, effect: &str) -> Toleration {
         let [key, operator, value, effect] = [key, operator, value, effect].map(str::to_owned);
         Toleration {
             key,
             operator,
             value,
             effect,
-            seconds,
+            seconds: None,
         }
-        .keeps_out_of_service()
+    }
+
+    fn tolerates(key: &str, operator: &str, value: &str, effect: &str) -> bool {
+        toleration(key, operator, value, effect).matches(OUT_OF_SERVICE, Some("nodeshutdown"))
     }
 
     #[test]
     fn tolerations_follow_upstream() {
-        assert!(toleration("", "Exists", "", "", None));
-        assert!(toleration("", "Exists", "", "NoExecute", None));
-        assert!(toleration(OUT_OF_SERVICE, "Exists", "", "", None));
-        assert!(toleration(
-            OUT_OF_SERVICE,
-            "Equal",
-            "nodeshutdown",
-            "NoExecute",
-            None
-        ));
-        assert!(toleration(OUT_OF_SERVICE, "", "nodeshutdown", "", None));
-        assert!(!toleration(
-            OUT_OF_SERVICE,
-            "Equal",
-            "other",
-            "NoExecute",
-            None
-        ));
-        assert!(!toleration(
-            OUT_OF_SERVICE,
-            "Exists",
-            "",
-            "NoSchedule",
-            None
-        ));
-        assert!(!toleration("", "Equal", "", "", None));
-        assert!(!toleration(
-            "node.kubernetes.io/not-ready",
-            "Exists",
-            "",
-            "NoExecute",
-            None
-        ));
+        assert!(tolerates("", "Exists", "", ""));
+        assert!(tolerates("", "Exists", "", "NoExecute"));
+        assert!(tolerates(OUT_OF_SERVICE, "Exists", "", ""));
+        let value = "nodeshutdown";
+        assert!(tolerates(OUT_OF_SERVICE, "Equal", value, "NoExecute"));
+        assert!(tolerates(OUT_OF_SERVICE, "", value, ""));
+        assert!(!tolerates(OUT_OF_SERVICE, "Equal", "other", "NoExecute"));
+        assert!(!tolerates(OUT_OF_SERVICE, "Exists", "", "NoSchedule"));
+        assert!(!tolerates("", "Equal", "", ""));
+        assert!(!tolerates("", "Equal", value, ""));
+        assert!(!tolerates("other", "Exists", "", "NoExecute"));
     }
 
     #[test]
-    fn a_time_limit_or_nonsense_does_not_tolerate() {
-        assert!(!toleration("", "Exists", "", "NoExecute", Some(300)));
-        assert!(!toleration(OUT_OF_SERVICE, "Lt", "5", "", None));
-        assert!(!toleration("", "Exists", "value", "", None));
+    fn nonsense_does_not_tolerate() {
+        assert!(!tolerates(OUT_OF_SERVICE, "Lt", "5", ""));
+        assert!(!tolerates(OUT_OF_SERVICE, "exists", "", ""));
+        assert!(!tolerates("", "Exists", "value", ""));
+        assert!(!tolerates(OUT_OF_SERVICE, "Exists", "", "noexecute"));
+    }
+
+    /// S2: pods that a time limit evicts later free their volumes then, whatever machine they run on by that time.
+    #[test]
+    fn of_each_taint_the_first_toleration_decides_and_a_time_limit_there_evicts() {
+        let limited = |mut it: Toleration| {
+            it.seconds = Some(300);
+            it
+        };
+        let all = toleration("", "Exists", "", "");
+        let ours = toleration(OUT_OF_SERVICE, "Exists", "", "");
+        let unreachable = toleration("node.kubernetes.io/unreachable", "Exists", "", "NoExecute");
+        let foreign = toleration("example.com/other", "Exists", "", "NoExecute");
+        assert!(stays(&[all.clone()]));
+        assert!(!stays(&[limited(all.clone())]));
+        assert!(!stays(&[limited(ours.clone()), all.clone()]));
+        assert!(stays(&[ours.clone(), all.clone()]));
+        assert!(stays(&[all.clone(), limited(ours.clone())]));
+        assert!(!stays(&[ours.clone(), limited(all.clone())]));
+        assert!(!stays(&[limited(unreachable), all.clone()]));
+        assert!(stays(&[limited(foreign), all]));
+        assert!(!stays(&[ours]), "the claim evicts it");
+        assert!(!stays(&[]));
     }
 
     /// S2: a pod of the list may have been given a toleration while it was waited for, and a time limit for that since.

@@ -6,7 +6,7 @@
 use crate::core::observed::{
     AttachmentView, ConditionView, LeaseView, NodeView, PodView, TaintView,
 };
-use crate::core::quiesce::Toleration;
+use crate::core::quiesce::{Toleration, stays};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
@@ -312,7 +312,12 @@ pub fn pod_view(pod: &Pod) -> PodView {
         .as_ref()
         .and_then(|status| status.phase.as_deref());
     let annotations = pod.metadata.annotations.as_ref();
-    let tolerations = spec.and_then(|spec| spec.tolerations.as_ref());
+    let tolerations = spec.and_then(|spec| spec.tolerations.as_deref());
+    let tolerations: Vec<_> = tolerations
+        .unwrap_or_default()
+        .iter()
+        .map(toleration)
+        .collect();
     PodView {
         namespace: pod.metadata.namespace.clone().unwrap_or_default(),
         name: pod.metadata.name.clone().unwrap_or_default(),
@@ -325,10 +330,7 @@ pub fn pod_view(pod: &Pod) -> PodView {
             .as_ref()
             .is_some_and(|finalizers| !finalizers.is_empty()),
         mirror: annotations.is_some_and(|map| map.contains_key("kubernetes.io/config.mirror")),
-        tolerates_out_of_service: tolerations.is_some_and(|list| {
-            list.iter()
-                .any(|one| toleration(one).keeps_out_of_service())
-        }),
+        tolerates_out_of_service: stays(&tolerations),
         claims: spec
             .and_then(|spec| spec.volumes.as_ref())
             .into_iter()
@@ -347,3 +349,6 @@ fn toleration(stored: &k8s_openapi::api::core::v1::Toleration) -> Toleration {
         seconds: stored.toleration_seconds,
     }
 }
+
+#[cfg(test)]
+mod tests;

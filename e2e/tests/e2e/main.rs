@@ -46,6 +46,7 @@ mod scene;
 mod secrecy;
 mod simulated;
 mod stolen_token;
+mod tolerations;
 mod verdict;
 mod words;
 mod wrong_machine;

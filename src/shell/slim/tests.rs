@@ -1,0 +1,102 @@
+use super::*;
+use crate::core::fixtures::cases;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+/// Of a pod with these tolerations, as the API server would give it.
+fn stays_with(tolerations: &Value) -> bool {
+    let pod =
+        json!({"metadata": {"name": "p"}, "spec": {"containers": [], "tolerations": tolerations}});
+    let pod: Pod = serde_json::from_value(pod).expect("a Pod");
+    pod_view(&pod).tolerates_out_of_service
+}
+
+/// What a real controller-manager did with them. A pod that is refused there never comes here, and would not count as one that stays.
+#[test]
+fn pods_stay_on_a_fenced_node_where_a_real_controller_manager_lets_them() {
+    let table = include_str!("../../../tests/data/tolerations.yaml");
+    let rows: Vec<Value> = serde_saphyr::from_str(table).expect("a list");
+    let wrong: Vec<_> = rows
+        .iter()
+        .filter(|row| stays_with(&row["tolerations"]) != (row["verdict"] == "stays"))
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    for verdict in ["stays", "evicted", "refused"] {
+        let count = rows.iter().filter(|row| row["verdict"] == verdict).count();
+        assert!(count >= 6, "{count} {verdict}");
+    }
+}
+
+const TAINTS: [(&str, &str); 4] = [
+    ("node.kubernetes.io/out-of-service", "nodeshutdown"),
+    ("nodefencing.io/claim", "worker-1-4a5b6c7d-deadbeef"),
+    ("node.kubernetes.io/unreachable", ""),
+    ("node.kubernetes.io/not-ready", ""),
+];
+
+/// Upstream's `GetMatchingTolerations` and `getMinTolerationTime`, line by line: is `getMinTolerationTime` negative?
+fn upstream(tolerations: &[Toleration]) -> bool {
+    let mut used = Vec::new();
+    for (key, value) in TAINTS {
+        let mut tolerated = false;
+        for it in tolerations {
+            let wrong_effect = !it.effect.is_empty() && it.effect != "NoExecute";
+            let wrong_key = !it.key.is_empty() && it.key != key;
+            let right = match it.operator.as_str() {
+                "" | "Equal" => it.value == value,
+                "Exists" => true,
+                _ => false,
+            };
+            if !wrong_effect && !wrong_key && right {
+                used.push(it.seconds);
+                tolerated = true;
+                break;
+            }
+        }
+        if !tolerated {
+            return false;
+        }
+    }
+    used.iter().all(Option::is_none)
+}
+
+fn any_toleration() -> impl Strategy<Value = Toleration> {
+    let one_of = |words: Vec<&'static str>| prop::sample::select(words).prop_map(str::to_owned);
+    let keys = TAINTS.map(|(key, _)| key);
+    let keys = [&keys[..], &["", "", "", "example.com/other"]].concat();
+    (
+        one_of(keys),
+        one_of(vec!["Exists", "Exists", "Equal", "", "Lt", "exists"]),
+        one_of(vec!["", "", "nodeshutdown", "other"]),
+        one_of(vec!["", "NoExecute", "NoExecute", "NoSchedule"]),
+        prop::option::weighted(0.2, -1_i64..400),
+    )
+        .prop_map(|(key, operator, value, effect, seconds)| Toleration {
+            key,
+            operator,
+            value,
+            effect,
+            seconds,
+        })
+}
+
+/// The API server refuses others, as it does a time limit without NoExecute (`ValidateTolerations`).
+fn is_well_formed(it: &Toleration) -> bool {
+    let is_known = matches!(it.operator.as_str(), "" | "Equal" | "Exists");
+    is_known
+        && (!it.key.is_empty() || it.operator == "Exists")
+        && (it.value.is_empty() || it.operator != "Exists")
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn any_tolerations_mean_what_they_mean_upstream_and_malformed_ones_nothing(
+        tolerations in prop::collection::vec(any_toleration(), 0..6),
+    ) {
+        let mut well_formed = tolerations.clone();
+        well_formed.retain(is_well_formed);
+        prop_assert_eq!(stays(&tolerations), upstream(&well_formed));
+    }
+}
