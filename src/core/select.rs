@@ -164,4 +164,6 @@ pub fn excluded(exclusions: &Exclusions, node: &NodeView) -> bool {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;

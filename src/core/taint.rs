@@ -184,4 +184,6 @@ fn element(taint: &TaintView) -> Value {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;

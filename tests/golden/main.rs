@@ -6,6 +6,7 @@
 
 mod bounds;
 mod cluster;
+mod properties;
 mod story;
 
 use std::fs;

@@ -136,7 +136,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 /// One line of the header.
-fn set(settings: &mut Settings, line: &str) -> Result<(), String> {
+pub fn set(settings: &mut Settings, line: &str) -> Result<(), String> {
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     match (word, rest) {
         ("due", at) => {
@@ -249,7 +249,7 @@ fn identity(settings: &mut Settings, text: &str) -> Result<(), String> {
 }
 
 /// One thing that happens.
-fn happen(world: &mut World, event: &str) -> Result<(), String> {
+pub fn happen(world: &mut World, event: &str) -> Result<(), String> {
     let (word, rest) = event.split_once(' ').unwrap_or((event, ""));
     match word {
         "time" => {}

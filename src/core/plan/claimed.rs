@@ -5,7 +5,7 @@
 
 use super::super::attempt::OffResult;
 use super::super::incident::{
-    Decision, Device, DeviceOrder, Effect, Level, Memory, OwnClaim, Settings,
+    Approval, Decision, Device, DeviceOrder, Effect, Level, Memory, OwnClaim, Settings,
 };
 use super::super::observed::{NodeView, Observed, Seen};
 use super::super::proof::DeviceReadings;
@@ -39,6 +39,16 @@ pub(super) fn step(
 ) -> Decision {
     if let Some(decision) = aborted(s, m, node, claim, t) {
         return decision;
+    }
+    if let Some(why) = cannot_have_claimed(s) {
+        let words = format!(
+            "claim {claim} of Node {} is nobody's and goes: {why}",
+            node.name
+        );
+        return Decision {
+            stage: Stage::Checking,
+            ..drop_claim(m, node, claim, words)
+        };
     }
     match &mut m.claim {
         Some(held) if held.value == claim => held.seen = true,
@@ -94,6 +104,17 @@ pub(super) fn step(
     prove(s, m, node, &level, o, t)
 }
 
+/// Why no process of this incident can have written a claim that names it; it is not built on.
+fn cannot_have_claimed(s: &Settings) -> Option<&str> {
+    if s.mode == FenceMode::Observe {
+        return Some("mode Observe claims no Node");
+    }
+    if s.node_uid.is_none() || s.boot_id.is_none() {
+        return Some("the incident is not bound to a Node and its boot yet");
+    }
+    s.unsupported.as_deref()
+}
+
 /// The claim is a process's before us, or a rival's: put ours in its place and begin from nothing. One that has just taken it from
 /// this process lives, and is given the time to finish: two that take it from each other would both never prove anything.
 fn take_over(
@@ -121,6 +142,11 @@ fn take_over(
             hold.reason, hold.words
         );
         return wait(Stage::Held, words);
+    }
+    // It was written with an approval, of which this process has not heard yet.
+    if s.approval == Approval::Awaited {
+        let words = format!("claim {claim} is not taken over before `spec.approval` is seen");
+        return wait(Stage::AwaitingApproval, words);
     }
     m.rival_until = None;
     // The claim that stands was due when it was written.

@@ -18,7 +18,7 @@ use node_fencing_operator::api::settings::{
 use node_fencing_operator::core::budget::Hold;
 use node_fencing_operator::core::delay::{Now, Since};
 use node_fencing_operator::core::incident::{
-    Approval, Decision, Device, Effect, Level, Memory, Record, Settings,
+    Approval, Decision, Device, DeviceOrder, Effect, Level, Memory, Record, Settings,
 };
 use node_fencing_operator::core::observed::{
     AttachmentView, LeaseView, NodeView, Observed, PodView, Seen,
@@ -246,6 +246,21 @@ impl World {
             self.nonces += 1;
         }
         decision
+    }
+
+    /// The Node, as it is.
+    pub fn node(&self) -> Option<&NodeView> {
+        self.node.as_ref()
+    }
+
+    /// The record, as it was written.
+    pub fn status(&self) -> &NodeFenceStatus {
+        &self.status
+    }
+
+    /// What the devices of a level are asked or told now.
+    pub fn asked(&self) -> Option<(&DeviceOrder, &Level)> {
+        self.pending.as_ref().map(|it| (&it.order, &it.level))
     }
 
     /// Those of these pods that still exist, as they are now.

@@ -2,6 +2,7 @@
 //! taken from the protocol's text and not from the rule, over times in quarters of a second, so that every edge is met often.
 
 use super::*;
+use crate::core::fixtures::cases;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -321,7 +322,7 @@ fn sequence() -> impl Strategy<Value = Sequence> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(10_000))]
+    #![proptest_config(cases())]
 
     #[test]
     fn a_proof_exists_if_and_only_if_the_answers_hold_what_is_demanded(sequence in sequence()) {

@@ -1,0 +1,414 @@
+//! Any story at all: whatever is set and whatever happens, in whatever order, the core never panics, never goes round in circles, and does
+//! nothing that lacks what the protocol demands of it. The demands stand here once more, over the world and not over what the core
+//! remembers; that the stories that are tried get far enough to break them is shown, too.
+
+use super::cluster::World;
+use super::story::{happen, set};
+use node_fencing_operator::api::settings::{FenceMode, RecoveryStrategy};
+use node_fencing_operator::core::incident::{Approval, Decision, DeviceOrder, Effect};
+use node_fencing_operator::core::observed::{CLAIM, NodeView, OUT_OF_SERVICE, Ready};
+use node_fencing_operator::core::proof::{PROOF_LIFE, Require};
+use node_fencing_operator::core::taint::{NodePatch, claim_fence};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Decisions after one event: more than these is a loop that never waits.
+const DECISIONS_MAX: usize = 60;
+
+const SETTINGS: [&str; 19] = [
+    "unsupported `powerOn`",
+    "mode Observe",
+    "mode ConfirmOnly",
+    "mode PowerOff",
+    "mode PowerOff",
+    "mode PowerOff",
+    "release AfterRecovery",
+    "release Manual",
+    "pods PodGC",
+    "recovery None",
+    "approval Manual",
+    "approval Manual, onTimeout Abort",
+    "human",
+    "human names the uid",
+    "level both: bmc + pdu",
+    "level either: bmc | pdu",
+    "level second: other, 1 attempts, 30s",
+    "identity bmc not pinned",
+    "due 3s",
+];
+
+/// What else happens than that devices answer, in the language of the stories.
+const EVENTS: [&str; 48] = [
+    "node is NotReady",
+    "node reports Ready=False",
+    "node is Ready",
+    "node boots boot-2",
+    "node is deleted",
+    "node is created anew",
+    "node cannot be read: HTTP 503",
+    "node loses its conditions",
+    "taint other=x:NoSchedule",
+    "taint nodefencing.io/claim=fence-rival:NoExecute",
+    "taint nodefencing.io/claim=another-n1:NoExecute",
+    "taint node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
+    "taint nodefencing.io/quarantine=boot-1:NoSchedule",
+    "untaint nodefencing.io/claim",
+    "untaint node.kubernetes.io/out-of-service",
+    "lease is renewed",
+    "lease cannot be read",
+    "lease can be read",
+    "pod db-0 runs (uses pv-1)",
+    "pod db-0 is deleted",
+    "pod db-0 is gone",
+    "pod ds-0 runs (tolerates out-of-service)",
+    "pod static-0 runs (static)",
+    "pod job-0 is deleted (finished, finalizers)",
+    "pods unreadable",
+    "pods readable",
+    "volume pv-1 is attached",
+    "volume pv-1 is detached",
+    "volume pv-1 does not detach: rbd is in use",
+    "cache forgets the volumes",
+    "kubelet answers",
+    "kubelet is silent",
+    "write refused 409 conflict",
+    "write refused 403 nodes is forbidden",
+    "write refused 422 a test failed",
+    "write loses its answer",
+    "write stays on its way",
+    "late write lands",
+    "operator restarts",
+    "cluster goes back",
+    "rival begins",
+    "rival ends",
+    "held MaxConcurrent: 1 of 1",
+    "admitted",
+    "approved by alice",
+    "confirmed by alice",
+    "released",
+    "policy was deleted",
+];
+
+#[derive(Debug, Clone)]
+enum Event {
+    /// The devices that were asked or told answer, in these words.
+    Answer {
+        readings: &'static str,
+        off: &'static str,
+    },
+    Other(&'static str),
+}
+
+#[derive(Debug, Clone)]
+struct Story {
+    settings: Vec<&'static str>,
+    events: Vec<(u64, Event)>,
+}
+
+fn any_story() -> impl Strategy<Value = Story> {
+    let readings = prop::sample::select(vec![
+        "Off, Off, Off",
+        "Off, Off, Off",
+        "Off, Off, Off",
+        "Off, Off",
+        "On",
+        "Off",
+        "Off, On, Off",
+        "Transitional",
+        "Off!fault, Off!fault",
+        "Off#other, Off#other",
+        "Off#nobody, Off#nobody",
+        "fails: no route",
+    ]);
+    let offs = vec![
+        "accepts",
+        "accepts",
+        "is off already",
+        "goes silent",
+        "fails: refused",
+    ];
+    let answer = (readings, prop::sample::select(offs))
+        .prop_map(|(readings, off)| Event::Answer { readings, off });
+    let other = prop::sample::select(EVENTS.to_vec()).prop_map(Event::Other);
+    // Most of the time nothing happens but what a fence waits for.
+    let event = prop_oneof![6 => answer, 2 => other, 1 => Just(Event::Other("pod db-0 is deleted")), 1 => Just(Event::Other("volume pv-1 is detached"))];
+    let pause = prop_oneof![4 => 0_u64..300, 3 => 300_u64..4_000, 1 => 4_000_u64..100_000];
+    let settings = prop::collection::vec(prop::sample::select(SETTINGS.to_vec()), 0..4);
+    let events = prop::collection::vec((pause, event), 4..28);
+    (settings, events).prop_map(|(settings, events)| Story { settings, events })
+}
+
+/// A story while it is told.
+struct Told {
+    world: World,
+    /// Claims under which the devices of a level have read Off as they have to.
+    proven: BTreeSet<String>,
+    effects: BTreeMap<&'static str, u32>,
+}
+
+fn tell(story: &Story) -> BTreeMap<&'static str, u32> {
+    let mut world = World::new();
+    for line in &story.settings {
+        set(&mut world.settings, line).expect("a setting");
+    }
+    let mut told = Told {
+        world,
+        proven: BTreeSet::new(),
+        effects: BTreeMap::new(),
+    };
+    for (pause, event) in &story.events {
+        told.world.now += Duration::from_millis(*pause);
+        match event {
+            Event::Answer { readings, off } => told.answer(readings, off),
+            // What cannot happen now does not: the pods of a Node that is gone, for one.
+            Event::Other(text) => _ = happen(&mut told.world, text),
+        }
+        told.play();
+        if told.world.ended {
+            break;
+        }
+    }
+    told.effects
+}
+
+impl Told {
+    fn answer(&mut self, readings: &str, off: &str) {
+        let Some((order, level)) = self.world.asked() else {
+            return;
+        };
+        let is_proof =
+            matches!(order, DeviceOrder::Confirm { .. }) && readings.starts_with("Off, Off");
+        let words = if matches!(order, DeviceOrder::Off(_)) {
+            off
+        } else {
+            readings
+        };
+        let (names, require): (Vec<_>, _) = (
+            level
+                .devices
+                .iter()
+                .map(|device| device.name.clone())
+                .collect(),
+            level.require,
+        );
+        // Three readings lie 2.2 s apart, and nobody can have answered before he was asked.
+        if !matches!(order, DeviceOrder::Off(_)) {
+            self.world.now += Duration::from_millis(2_500);
+        }
+        if is_proof && (require == Require::All || !names.is_empty()) {
+            let claim = self
+                .world
+                .node()
+                .and_then(NodeView::claim)
+                .map(str::to_owned);
+            self.proven.extend(claim);
+        }
+        for name in names {
+            let _ = happen(&mut self.world, &format!("{name} {words}"));
+        }
+    }
+
+    /// Decides until there is something to wait for.
+    fn play(&mut self) {
+        for _ in 0..DECISIONS_MAX {
+            let decision = self.world.decide();
+            self.judge(&decision);
+            let waits = matches!(decision.effect, Effect::Wait | Effect::Device { .. });
+            self.world.act(decision);
+            self.world.notes.clear();
+            if waits || self.world.ended {
+                return;
+            }
+        }
+        panic!("{DECISIONS_MAX} decisions without a wait");
+    }
+
+    fn judge(&mut self, decision: &Decision) {
+        assert!(!decision.words.is_empty(), "{decision:?}");
+        let is_end = matches!(decision.effect, Effect::Close);
+        assert_eq!(is_end, is_end && decision.stage.is_ended(), "{decision:?}");
+        let name = match &decision.effect {
+            Effect::Wait => "wait",
+            Effect::Bind { .. } => "bind",
+            Effect::Claim(patch) => {
+                self.may_begin();
+                only_ours(patch, &[CLAIM]);
+                "claim"
+            }
+            Effect::DropClaim(patch) => {
+                only_ours(patch, &[]);
+                "drop claim"
+            }
+            Effect::RecordIntent(_) => {
+                self.may_command();
+                "intent"
+            }
+            Effect::Device { order, .. } => match order {
+                DeviceOrder::Look => "look",
+                DeviceOrder::Confirm { .. } => "confirm",
+                DeviceOrder::Off(attempt) => {
+                    self.may_command();
+                    let mut recorded = self.world.status().attempts.iter();
+                    assert!(
+                        recorded.any(|it| it.id.as_ref() == Some(&attempt.id)),
+                        "S11: no intent"
+                    );
+                    "off"
+                }
+            },
+            Effect::StoreEvidence(_) => {
+                self.is_proven();
+                "evidence"
+            }
+            Effect::Evict(eviction) => {
+                self.may_destroy(eviction.valid_until);
+                "evict"
+            }
+            Effect::Taint(patch) => {
+                self.may_destroy(patch.valid_until.expect("it dies with its proof"));
+                assert!(!self.node().out_of_service(), "S8");
+                only_ours(patch, &[OUT_OF_SERVICE]);
+                "taint"
+            }
+            Effect::Release(patch) => {
+                assert!(self.is_claimed() && self.node().out_of_service(), "S8");
+                only_ours(patch, &["nodefencing.io/quarantine"]);
+                "release"
+            }
+            Effect::Close => "close",
+        };
+        *self.effects.entry(name).or_default() += 1;
+    }
+
+    fn node(&self) -> &NodeView {
+        self.world
+            .node()
+            .expect("nothing is done to a Node that is gone")
+    }
+
+    fn is_claimed(&self) -> bool {
+        self.node().claim().and_then(claim_fence) == Some("fence")
+    }
+
+    fn may_begin(&self) {
+        let (node, settings) = (self.node(), &self.world.settings);
+        assert_ne!(node.ready(), Ready::True, "S6");
+        assert!(!node.out_of_service(), "S8");
+        assert_ne!(settings.mode, FenceMode::Observe, "S11");
+        assert!(settings.stop.is_none(), "S15");
+        assert_ne!(settings.approval, Approval::Awaited);
+        assert!(settings.unsupported.is_none());
+        assert!(self.world.frozen.is_none(), "S18");
+        let (uid, boot) = (settings.node_uid.as_ref(), settings.boot_id.as_ref());
+        assert_eq!((uid, boot), (Some(&node.uid), Some(&node.boot_id)), "S10");
+    }
+
+    fn may_command(&self) {
+        assert_eq!(self.world.settings.mode, FenceMode::PowerOff, "S11");
+        assert!(self.is_claimed(), "S9");
+        assert!(self.world.frozen.is_none(), "S18");
+    }
+
+    fn is_proven(&self) {
+        self.may_begin();
+        assert!(self.is_claimed(), "S9");
+        let claim = self.node().claim().unwrap_or_default();
+        let is_given = self.world.settings.word.is_some();
+        assert!(
+            self.proven.contains(claim) || is_given,
+            "S2, S3: no device has read off under {claim}"
+        );
+    }
+
+    /// A pod is deleted, or the taint set: with the evidence in the record, under the same claim, while the proof lives.
+    fn may_destroy(&self, valid_until: Duration) {
+        self.is_proven();
+        assert_eq!(
+            self.world.settings.strategy,
+            RecoveryStrategy::OutOfServiceTaint
+        );
+        let evidence = self
+            .world
+            .status()
+            .evidence
+            .as_ref()
+            .expect("S17: no evidence");
+        assert_eq!(
+            Some(evidence.claim.as_str()),
+            self.node().claim(),
+            "S9, S17"
+        );
+        let now = self.world.now;
+        assert!(
+            (now..=now + PROOF_LIFE).contains(&valid_until),
+            "S4: {valid_until:?} at {now:?}"
+        );
+    }
+}
+
+/// It tests the Node's uid and adds no other taint than these.
+fn only_ours(patch: &NodePatch, added: &[&str]) {
+    let operations = patch.operations.as_array().expect("operations");
+    assert_eq!(
+        operations[0]["path"], "/metadata/uid",
+        "S10: {operations:?}"
+    );
+    for operation in operations {
+        let value = &operation["value"];
+        let key = if value.is_array() {
+            &value[0]["key"]
+        } else {
+            &value["key"]
+        };
+        match operation["op"].as_str() {
+            Some("test" | "remove") => {}
+            _ => assert!(added.iter().any(|own| key == own), "S7: {operation}"),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(10_000), ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_story_panics_and_nothing_is_done_without_what_it_demands(story in any_story()) {
+        tell(&story);
+    }
+}
+
+/// What is tried above gets everywhere.
+#[test]
+fn the_stories_that_are_tried_do_all_that_can_be_done() {
+    let mut runner = TestRunner::deterministic();
+    let mut done: BTreeMap<&str, u32> = BTreeMap::new();
+    for _ in 0..3_000 {
+        let story = any_story()
+            .new_tree(&mut runner)
+            .expect("a story")
+            .current();
+        for (effect, times) in tell(&story) {
+            *done.entry(effect).or_default() += times;
+        }
+    }
+    println!("{done:?}");
+    let all = [
+        "bind",
+        "claim",
+        "close",
+        "confirm",
+        "drop claim",
+        "evict",
+        "evidence",
+        "intent",
+        "look",
+        "off",
+        "release",
+        "taint",
+        "wait",
+    ];
+    assert!(done.keys().eq(all.iter()), "{done:?}");
+    assert!(done.values().all(|times| *times >= 20), "{done:?}");
+}
