@@ -61,11 +61,13 @@ mutants: ## Remove each guard of the protocol in a copy: a test must notice (slo
 	nice $(CARGO) test --package node-fencing-operator --test mutants -- --ignored --nocapture
 
 # With debug assertions and overflow checks, as `make test` has them.
-soak: ## The model of tests/model over a hundred million states (slow; SOAK_STATES=20000000 for each of its five configurations)
+soak: ## The model of tests/model over a hundred million states, a million of each property (slow; SOAK_STATES=20000000 for each of its five configurations)
 	CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
 	$(CARGO) test --release --package node-fencing-operator --test model -- --ignored --nocapture
+	CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true PROPTEST_CASES=1000000 \
+	$(CARGO) test --release --package node-fencing-operator --lib --test golden -- properties:: any_answers::
 
-fuzz: ## Each fuzz target for FUZZ_SECONDS=10, over the decoders of IPMI and SNMP (needs a C++ compiler)
+fuzz: ## Each fuzz target for FUZZ_SECONDS=10 by libFuzzer, which needs a C++ compiler (`test` runs them too, without coverage)
 	@for target in $(notdir $(basename $(wildcard fuzz/targets/*.rs))); do \
 		echo "fuzz: $$target, $(FUZZ_SECONDS) s"; fuzz/run $$target $(FUZZ_SECONDS) || exit 1; \
 	done
@@ -75,4 +77,4 @@ generate: ## Rewrite the generated files (crds/, golden answers)
 
 clean: ## Remove everything that was built
 	$(CARGO) clean
-	@rm -rf fuzz/target fuzz/corpus fuzz/artifacts
+	@rm -rf fuzz/target fuzz/found fuzz/artifacts

@@ -258,15 +258,15 @@ async fn read_body(
     }
 }
 
-/// Seconds only: the other form of `Retry-After` would compare the device's clock with ours.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds: u64 = headers
-        .get(RETRY_AFTER)?
-        .to_str()
-        .ok()?
-        .trim()
-        .parse()
-        .ok()?;
+    pause(headers.get(RETRY_AFTER)?.to_str().ok()?)
+}
+
+/// The pause that a `Retry-After` asks for, as far as it is waited for. Seconds only: its other form would compare the device's clock with
+/// ours.
+#[must_use]
+pub fn pause(text: &str) -> Option<Duration> {
+    let seconds: u64 = text.trim().parse().ok()?;
     Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
 }
 

@@ -12,7 +12,6 @@ mod bodies;
 mod certificates;
 mod confirm;
 mod device;
-mod fuzz;
 mod grid;
 mod ipmi;
 mod levels;

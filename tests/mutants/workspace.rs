@@ -11,7 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// What the tests need of the sources.
-const PARTS: [&str; 9] = [
+const PARTS: [&str; 10] = [
     "Cargo.toml",
     "Cargo.lock",
     "rust-toolchain.toml",
@@ -22,6 +22,7 @@ const PARTS: [&str; 9] = [
     // With the scripts of the peers that the drivers are tested with.
     "e2e",
     "fuzz/src",
+    "fuzz/corpus",
 ];
 /// A test that runs longer than this hangs.
 const TESTS_TIME_MAX: Duration = Duration::from_secs(300);
@@ -59,7 +60,11 @@ const CORE: Layer = Layer {
 };
 const FENCE: Layer = Layer {
     modules: &["api", "clock", "core", "fence"],
-    suites: &[integration(&["--test", "drivers"]), unit("fence::")],
+    suites: &[
+        integration(&["--test", "drivers"]),
+        unit("fence::"),
+        integration(&["--test", "fuzz"]),
+    ],
 };
 const SHELL: Layer = Layer {
     modules: &[
@@ -181,6 +186,7 @@ impl Workspace {
             .env("CARGO_TARGET_DIR", &self.target)
             .env("CARGO_INCREMENTAL", "1")
             .env("CARGO_PROFILE_DEV_DEBUG", "none")
+            .env("FUZZ_SECONDS", "1")
             .env_remove("UPDATE")
             .process_group(0)
             .stdin(Stdio::null())

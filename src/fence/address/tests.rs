@@ -249,30 +249,37 @@ fn the_operator_s_own_flag_overrides_a_denial() {
     assert_eq!(denied("127.0.0.3").as_deref(), Some("loopback"));
 }
 
-proptest! {
-    #[test]
-    fn no_text_panics_and_what_is_read_is_a_plain_host(text in ".{0,80}", node in ".{0,20}") {
-        for address in [Address::parse(&text), Address::parse(&format!("https://{text}")), Address::expand(&text, &node)] {
-            let Ok(address) = address else { continue };
-            let plain = address.host.bytes().all(|b| b.is_ascii_alphanumeric() || b".-:".contains(&b));
-            prop_assert!(plain && !address.host.is_empty() && address.host.len() <= HOST_CHARACTERS_MAX);
-        }
-    }
+mod properties {
+    use super::*;
+    use crate::core::fixtures::cases;
 
-    #[test]
-    fn a_host_of_digits_and_dots_is_only_ever_a_dotted_quad(host in "(0x)?[0-9a-f.]{1,16}") {
-        if let Ok(address) = Address::parse(&format!("https://{host}")) {
-            // No resolver would read as a number what is not an address already.
-            prop_assert!(address.literal().is_some() || !is_numeric_form(&address.host));
-        }
-    }
+    proptest! {
+        #![proptest_config(cases())]
 
-    #[test]
-    fn loopback_is_denied_in_every_dress(low: [u8; 3]) {
-        let v4 = std::net::Ipv4Addr::new(127, low[0], low[1], low[2]);
-        let rules = AddressRules::default();
-        for address in [IpAddr::V4(v4), v4.to_ipv6_mapped().into(), v4.to_ipv6_compatible().into()] {
-            prop_assert!(rules.judge("x", address).is_err());
+        #[test]
+        fn no_text_panics_and_what_is_read_is_a_plain_host(text in ".{0,80}", node in ".{0,20}") {
+            for address in [Address::parse(&text), Address::parse(&format!("https://{text}")), Address::expand(&text, &node)] {
+                let Ok(address) = address else { continue };
+                let plain = address.host.bytes().all(|b| b.is_ascii_alphanumeric() || b".-:".contains(&b));
+                prop_assert!(plain && !address.host.is_empty() && address.host.len() <= HOST_CHARACTERS_MAX);
+            }
+        }
+
+        #[test]
+        fn a_host_of_digits_and_dots_is_only_ever_a_dotted_quad(host in "(0x)?[0-9a-f.]{1,16}") {
+            if let Ok(address) = Address::parse(&format!("https://{host}")) {
+                // No resolver would read as a number what is not an address already.
+                prop_assert!(address.literal().is_some() || !is_numeric_form(&address.host));
+            }
+        }
+
+        #[test]
+        fn loopback_is_denied_in_every_dress(low: [u8; 3]) {
+            let v4 = std::net::Ipv4Addr::new(127, low[0], low[1], low[2]);
+            let rules = AddressRules::default();
+            for address in [IpAddr::V4(v4), v4.to_ipv6_mapped().into(), v4.to_ipv6_compatible().into()] {
+                prop_assert!(rules.judge("x", address).is_err());
+            }
         }
     }
 }

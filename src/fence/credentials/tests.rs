@@ -183,19 +183,26 @@ fn debug_shows_the_name_only() {
     );
 }
 
-proptest! {
-    #[test]
-    fn no_bytes_panic_and_every_header_decodes_to_its_pair(username: Vec<u8>, password: Vec<u8>) {
-        if let Ok(credentials) = read(&secret(&username, &password))
-            && let Ok(header) = credentials.basic()
-        {
-            let pair = format!("{}:{}", credentials.value("username"), credentials.value("password"));
-            prop_assert_eq!(STANDARD.decode(&header.as_bytes()[6..]).unwrap(), pair.as_bytes());
-        }
-    }
+mod properties {
+    use super::*;
+    use crate::core::fixtures::cases;
 
-    #[test]
-    fn no_annotation_panics(hosts in ".{0,64}") {
-        let _ = allowing(&hosts);
+    proptest! {
+        #![proptest_config(cases())]
+
+        #[test]
+        fn no_bytes_panic_and_every_header_decodes_to_its_pair(username: Vec<u8>, password: Vec<u8>) {
+            if let Ok(credentials) = read(&secret(&username, &password))
+                && let Ok(header) = credentials.basic()
+            {
+                let pair = format!("{}:{}", credentials.value("username"), credentials.value("password"));
+                prop_assert_eq!(STANDARD.decode(&header.as_bytes()[6..]).unwrap(), pair.as_bytes());
+            }
+        }
+
+        #[test]
+        fn no_annotation_panics(hosts in ".{0,64}") {
+            let _ = allowing(&hosts);
+        }
     }
 }

@@ -4,8 +4,8 @@
 //! the action, which some BMCs answer with 412. Only the state read afterwards says what a command has done: its answer,
 //! its task and even "already off" are hearsay.
 
-mod parse;
-mod said;
+pub mod parse;
+pub mod said;
 mod session;
 mod task;
 

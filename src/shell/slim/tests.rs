@@ -1,5 +1,4 @@
 use super::*;
-use crate::core::fixtures::cases;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -88,15 +87,20 @@ fn is_well_formed(it: &Toleration) -> bool {
         && (it.value.is_empty() || it.operator != "Exists")
 }
 
-proptest! {
-    #![proptest_config(cases())]
+mod properties {
+    use super::*;
+    use crate::core::fixtures::cases;
 
-    #[test]
-    fn any_tolerations_mean_what_they_mean_upstream_and_malformed_ones_nothing(
-        tolerations in prop::collection::vec(any_toleration(), 0..6),
-    ) {
-        let mut well_formed = tolerations.clone();
-        well_formed.retain(is_well_formed);
-        prop_assert_eq!(stays(&tolerations), upstream(&well_formed));
+    proptest! {
+        #![proptest_config(cases())]
+
+        #[test]
+        fn any_tolerations_mean_what_they_mean_upstream_and_malformed_ones_nothing(
+            tolerations in prop::collection::vec(any_toleration(), 0..6),
+        ) {
+            let mut well_formed = tolerations.clone();
+            well_formed.retain(is_well_formed);
+            prop_assert_eq!(stays(&tolerations), upstream(&well_formed));
+        }
     }
 }

@@ -31,7 +31,7 @@ impl Oid {
         }
         match numbers.as_slice() {
             _ if numbers.len() > NUMBERS_MAX => refuse("it must have at most 128 numbers"),
-            [0 | 1, 0..=39, ..] | [2, ..=4_294_967_215, ..] => Ok(Self(numbers)),
+            [0 | 1, 0..=39, ..] | [2, 0..=4_294_967_215, ..] => Ok(Self(numbers)),
             _ => refuse("it must begin with 0, 1 or 2 and a second number that X.690 allows"),
         }
     }
