@@ -43,6 +43,7 @@ mod real;
 mod release_modes;
 mod replicas;
 mod scene;
+mod scripts;
 mod secrecy;
 mod simulated;
 mod stolen_token;

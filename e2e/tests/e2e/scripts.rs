@@ -1,0 +1,56 @@
+//! What the simulation's API server is held against: a real one's answers to the same scripts of requests (`simapi/scripts`).
+//!
+//! The answers stand beside the scripts, so that the one in memory is compared with them without a cluster; `UPDATE=1` writes them anew.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use e2e::control_plane::{ControlPlane, Options};
+use e2e::toolchain::workspace;
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::Body;
+use simapi::script::{play, read};
+
+/// The controller-manager looks at nodes so seldom: the scripts' Nodes are not for it.
+const NEVER: Duration = Duration::from_secs(3600);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scripts_are_answered_as_the_simulation_answers_them() -> Result<()> {
+    let options = Options {
+        node_monitor_period: NEVER,
+        node_startup_grace: NEVER,
+        ..Options::named("scripts")
+    };
+    let plane = ControlPlane::start(options).await?;
+    plane.apply_deploy().await?;
+    for name in ["nodes", "custom", "others"] {
+        let answered = transcript(&plane.admin(), name).await?;
+        let path = workspace().join(format!("simapi/scripts/{name}.answers.txt"));
+        if std::env::var_os("UPDATE").is_some() {
+            fs::write(&path, &answered)?;
+        }
+        let recorded = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let mut lines = recorded.lines().zip(answered.lines());
+        let differs = lines.find(|(recorded, answered)| recorded != answered);
+        ensure!(
+            differs.is_none(),
+            "{name}: recorded, and answered now: {differs:#?}"
+        );
+        ensure!(recorded == answered, "{name}: one of them is longer");
+    }
+    plane.check()
+}
+
+async fn transcript(client: &Client, name: &str) -> Result<String> {
+    let path = workspace().join(format!("simapi/scripts/{name}.yaml"));
+    let script = read(&fs::read_to_string(path)?).map_err(anyhow::Error::msg)?;
+    play(&script, async |request| {
+        let response = client.send(request.map(Body::from)).await?;
+        let code = response.status().as_u16();
+        let body = response.into_body().collect().await?.to_bytes();
+        anyhow::Ok((code, body))
+    })
+    .await
+}

@@ -1,0 +1,111 @@
+//! A request, taken apart.
+
+use bytes::Bytes;
+use http::Method;
+use http_body_util::BodyExt;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What somebody asks the API server.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Who asks.
+    pub actor: Arc<str>,
+    /// Method.
+    pub method: Method,
+    /// Path, without the query.
+    pub path: String,
+    /// The query's parameters, decoded.
+    pub query: BTreeMap<String, String>,
+    /// `Content-Type`, without parameters.
+    pub content_type: String,
+    /// Body.
+    pub body: Bytes,
+}
+
+impl Request {
+    /// Reads a request to its end.
+    ///
+    /// # Errors
+    /// The body's.
+    pub async fn read<B: http_body::Body>(
+        actor: Arc<str>,
+        request: http::Request<B>,
+    ) -> Result<Self, B::Error> {
+        let (parts, body) = request.into_parts();
+        let content_type = parts.headers.get(http::header::CONTENT_TYPE);
+        let content_type = content_type.and_then(|value| value.to_str().ok());
+        Ok(Self {
+            actor,
+            method: parts.method,
+            path: parts.uri.path().to_owned(),
+            query: query(parts.uri.query().unwrap_or_default()),
+            content_type: content_type
+                .and_then(|value| value.split(';').next())
+                .unwrap_or_default()
+                .to_owned(),
+            body: body.collect().await?.to_bytes(),
+        })
+    }
+
+    /// A parameter that is not empty.
+    #[must_use]
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        let value = self.query.get(name).map(String::as_str);
+        value.filter(|value| !value.is_empty())
+    }
+
+    /// Does it ask for a watch?
+    #[must_use]
+    pub fn is_watch(&self) -> bool {
+        matches!(self.parameter("watch"), Some("true" | "1"))
+    }
+
+    /// Does it only read?
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        self.method == Method::GET
+    }
+}
+
+fn query(text: &str) -> BTreeMap<String, String> {
+    let pairs = text.split('&').filter(|pair| !pair.is_empty());
+    let pair = |pair: &str| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (decoded(name), decoded(value))
+    };
+    pairs.map(pair).collect()
+}
+
+fn decoded(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        let hex = text.get(at + 1..at + 3);
+        let escaped = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match (byte, escaped) {
+            (b'%', Some(byte)) => {
+                decoded.push(byte);
+                at += 2;
+            }
+            (b'+', _) => decoded.push(b' '),
+            (byte, _) => decoded.push(*byte),
+        }
+        at += 1;
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_is_decoded() {
+        let query = query("fieldSelector=spec.nodeName%3Da&limit=500&x");
+        assert_eq!(query["fieldSelector"], "spec.nodeName=a");
+        assert_eq!(query["limit"], "500");
+        assert_eq!(query["x"], "");
+    }
+}

@@ -1,0 +1,363 @@
+//! Writes: create, patch, delete, each with its preconditions, on the object as it is at that moment.
+
+use crate::answer::{Answer, Refusal};
+use crate::api::{Inner, key};
+use crate::kinds::{ATTACHMENT, Kind, NODE, POD, Place};
+use crate::request::Request;
+use crate::rules;
+use crate::store::{Key, Stored};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// How long a pod is given to end, unless it says so itself.
+const GRACE_SECONDS: i64 = 30;
+
+impl Inner {
+    pub(crate) fn create(&mut self, request: &Request, place: &Place) -> Result<Answer, Refusal> {
+        let mut object = body(request)?;
+        if place.kind.custom
+            && let Some(fields) = object.as_object_mut()
+        {
+            fields.remove("status");
+        }
+        if object["kind"]
+            .as_str()
+            .is_some_and(|kind| kind != place.kind.kind)
+        {
+            return Err(Refusal::new(
+                400,
+                "BadRequest",
+                "the object provided is unrecognized",
+            ));
+        }
+        let namespace = place.namespace.clone().unwrap_or_default();
+        let stored = self.insert(&request.actor, place.kind, &namespace, object)?;
+        Ok(Answer::Whole(201, stored.json))
+    }
+
+    /// Puts a new object in.
+    pub(crate) fn insert(
+        &mut self,
+        actor: &Arc<str>,
+        kind: &'static Kind,
+        namespace: &str,
+        mut object: Value,
+    ) -> Result<Stored, Refusal> {
+        let name = object["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        if name.is_empty() {
+            let cause = "metadata.name: Required value: name or generateName is required";
+            return Err(Refusal::invalid(kind, "", &[cause.to_owned()]));
+        }
+        let key = key(namespace, &name);
+        if self.store.get(kind, &key).is_some() {
+            return Err(Refusal::exists(kind, &name));
+        }
+        self.judge(actor, kind, None, &mut object)?;
+        object["kind"] = json!(kind.kind);
+        object["apiVersion"] = json!(kind.api_version());
+        let uid = self.store.uid();
+        let created = self.time();
+        let meta = &mut object["metadata"];
+        meta["uid"] = json!(uid);
+        meta["creationTimestamp"] = json!(created);
+        if kind.namespaced {
+            meta["namespace"] = json!(namespace);
+        }
+        if kind.custom {
+            meta["generation"] = json!(1);
+        }
+        Ok(self.store.commit(actor, kind, key, Some(object)))
+    }
+
+    pub(crate) fn patch(
+        &mut self,
+        request: &Request,
+        place: &Place,
+        name: &str,
+    ) -> Result<Answer, Refusal> {
+        let key = key(place.namespace.as_deref().unwrap_or_default(), name);
+        let old = self.store.get(place.kind, &key).cloned();
+        let old = old.ok_or_else(|| Refusal::not_found(place.kind, name))?;
+        let mut new = Value::clone(&old.value);
+        match request.content_type.as_str() {
+            "application/json-patch+json" => {
+                let patch: json_patch::Patch = serde_json::from_slice(&request.body)
+                    .map_err(|error| Refusal::new(400, "BadRequest", error.to_string()))?;
+                apply(&mut new, &patch).map_err(|_| rejected())?;
+            }
+            "application/merge-patch+json" => json_patch::merge(&mut new, &body(request)?),
+            other => {
+                let message = format!("the body of the request was in an unknown format: {other}");
+                return Err(Refusal::new(415, "UnsupportedMediaType", message));
+            }
+        }
+        keep_to(place, &old.value, &mut new);
+        let stored = self.replace(&request.actor, place.kind, key, &old, new)?;
+        Ok(Answer::Whole(200, stored.json))
+    }
+
+    /// Replaces an object by what has become of it.
+    pub(crate) fn replace(
+        &mut self,
+        actor: &Arc<str>,
+        kind: &'static Kind,
+        key: Key,
+        old: &Stored,
+        mut new: Value,
+    ) -> Result<Stored, Refusal> {
+        let (before, name) = (&old.value["metadata"], &key.1);
+        let meta = &mut new["metadata"];
+        let differs = |field: &str| {
+            let wanted = meta[field].as_str().unwrap_or_default();
+            !wanted.is_empty() && before[field] != wanted
+        };
+        if differs("uid") {
+            let cause = "metadata.uid: Invalid value: field is immutable".to_owned();
+            return Err(Refusal::invalid(kind, name, &[cause]));
+        }
+        if differs("resourceVersion") {
+            let why = "the object has been modified; please apply your changes to the latest version and try again";
+            return Err(Refusal::conflict(kind, name, why));
+        }
+        for field in [
+            "name",
+            "namespace",
+            "uid",
+            "resourceVersion",
+            "creationTimestamp",
+            "generation",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+        ] {
+            match before.get(field) {
+                Some(value) => meta[field] = value.clone(),
+                None => drop(meta.as_object_mut().and_then(|meta| meta.remove(field))),
+            }
+        }
+        self.judge(actor, kind, Some(&old.value), &mut new)?;
+        if new == *old.value {
+            return Ok(old.clone());
+        }
+        if kind.custom && new["spec"] != old.value["spec"] {
+            let generation = before["generation"].as_i64().unwrap_or_default();
+            new["metadata"]["generation"] = json!(generation + 1);
+        }
+        let is_leaving = !before["deletionTimestamp"].is_null();
+        let may_go = is_leaving && !has_finalizers(&new) && *kind != POD;
+        // Without its last finalizer it is gone, and is told as it was before.
+        let left = (!may_go).then_some(new);
+        Ok(self.store.commit(actor, kind, key, left))
+    }
+
+    /// Prunes, fills in and checks what is about to be stored.
+    fn judge(
+        &self,
+        actor: &str,
+        kind: &Kind,
+        old: Option<&Value>,
+        new: &mut Value,
+    ) -> Result<(), Refusal> {
+        shape(kind, new);
+        let mut problems = Vec::new();
+        if let Some(schema) = self.schemas.get(kind.plural) {
+            schema.complete(new);
+            problems = schema.problems(new);
+        }
+        if problems.is_empty() {
+            problems = rules::problems(kind, old, new);
+        }
+        let name = new["metadata"]["name"].as_str().unwrap_or_default();
+        if !problems.is_empty() {
+            return Err(Refusal::invalid(kind, name, &problems));
+        }
+        match &self.admission {
+            Some(admission) => admission(actor, kind, old, new),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn remove(
+        &mut self,
+        request: &Request,
+        place: &Place,
+        name: &str,
+    ) -> Result<Answer, Refusal> {
+        let options = if request.body.is_empty() {
+            Value::Null
+        } else {
+            body(request)?
+        };
+        let key = key(place.namespace.as_deref().unwrap_or_default(), name);
+        let (stored, is_gone) = self.delete(&request.actor, place.kind, key, &options)?;
+        if !is_gone || *place.kind == POD || *place.kind == ATTACHMENT {
+            return Ok(Answer::Whole(200, stored.json));
+        }
+        let done = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+            "details": {
+                "name": name, "group": place.kind.group, "kind": place.kind.plural, "uid": stored.value["metadata"]["uid"],
+            },
+        });
+        Ok(Answer::object(200, &done))
+    }
+
+    /// Deletes, or begins to. Says whether the object is gone.
+    pub(crate) fn delete(
+        &mut self,
+        actor: &Arc<str>,
+        kind: &'static Kind,
+        key: Key,
+        options: &Value,
+    ) -> Result<(Stored, bool), Refusal> {
+        let old = self.store.get(kind, &key).cloned();
+        let old = old.ok_or_else(|| Refusal::not_found(kind, &key.1))?;
+        let wanted = &options["preconditions"];
+        for (field, in_words, happened) in [
+            ("uid", "UID", "deleted and then recreated"),
+            ("resourceVersion", "ResourceVersion", "modified"),
+        ] {
+            let (wanted, found) = (&wanted[field], &old.value["metadata"][field]);
+            if !wanted.is_null() && wanted != found {
+                let why = format!(
+                    "the {in_words} in the precondition ({}) does not match the {in_words} in record ({}). The object might have been {happened}",
+                    wanted.as_str().unwrap_or_default(),
+                    found.as_str().unwrap_or_default()
+                );
+                return Err(Refusal::conflict(kind, &key.1, &why));
+            }
+        }
+        let grace = grace(kind, &old.value, options);
+        if grace == 0 && !has_finalizers(&old.value) {
+            return Ok((self.store.commit(actor, kind, key, None), true));
+        }
+        let mut new = Value::clone(&old.value);
+        let end = (self.now)().saturating_add(jiff::SignedDuration::from_secs(grace));
+        let meta = &mut new["metadata"];
+        let begun = meta["deletionGracePeriodSeconds"].as_i64();
+        if !meta["deletionTimestamp"].is_null() && begun.is_none_or(|begun| begun <= grace) {
+            return Ok((old, false));
+        }
+        meta["deletionTimestamp"] = json!(seconds(end.unwrap_or_else(|_| (self.now)())));
+        meta["deletionGracePeriodSeconds"] = json!(grace);
+        Ok((self.store.commit(actor, kind, key, Some(new)), false))
+    }
+
+    fn time(&self) -> String {
+        seconds((self.now)())
+    }
+}
+
+/// As the API server writes times: without fractions.
+fn seconds(time: jiff::Timestamp) -> String {
+    let whole = time.round(jiff::Unit::Second).unwrap_or(time);
+    whole.to_string()
+}
+
+/// Applies the operations one by one: for the API server a field that is absent equals null.
+fn apply(object: &mut Value, patch: &json_patch::Patch) -> Result<(), json_patch::PatchError> {
+    for operation in patch.iter() {
+        if let json_patch::PatchOperation::Test(test) = operation
+            && test.value.is_null()
+            && object.pointer(test.path.as_str()).is_none()
+        {
+            continue;
+        }
+        json_patch::patch(object, std::slice::from_ref(operation))?;
+    }
+    Ok(())
+}
+
+/// As Go writes it: structures are there also when they are empty, lists and maps are not.
+fn shape(kind: &Kind, object: &mut Value) {
+    if *kind == NODE {
+        for name in ["spec", "status"] {
+            if object[name].is_null() {
+                object[name] = json!({});
+            }
+        }
+        for name in ["bootID", "systemUUID"] {
+            let field = &mut object["status"]["nodeInfo"][name];
+            if field.is_null() {
+                *field = json!("");
+            }
+        }
+    }
+    let may_be_empty = [
+        ("metadata", "finalizers"),
+        ("metadata", "labels"),
+        ("metadata", "annotations"),
+        ("spec", "taints"),
+    ];
+    for (part, name) in may_be_empty {
+        let Some(fields) = object.get_mut(part).and_then(Value::as_object_mut) else {
+            continue;
+        };
+        let is_empty = fields.get(name).is_some_and(|value| {
+            value.as_array().is_some_and(Vec::is_empty)
+                || value.as_object().is_some_and(|it| it.is_empty())
+                || value.is_null()
+        });
+        if is_empty {
+            fields.remove(name);
+        }
+    }
+}
+
+/// How long the object is given to end.
+fn grace(kind: &Kind, object: &Value, options: &Value) -> i64 {
+    let is_bound = object["spec"]["nodeName"]
+        .as_str()
+        .is_some_and(|node| !node.is_empty());
+    let has_ended = matches!(
+        object["status"]["phase"].as_str(),
+        Some("Succeeded" | "Failed")
+    );
+    if *kind != POD || !is_bound || has_ended {
+        return 0;
+    }
+    let own = object["spec"]["terminationGracePeriodSeconds"].as_i64();
+    options["gracePeriodSeconds"]
+        .as_i64()
+        .or(own)
+        .unwrap_or(GRACE_SECONDS)
+}
+
+fn has_finalizers(object: &Value) -> bool {
+    let finalizers = object["metadata"]["finalizers"].as_array();
+    finalizers.is_some_and(|finalizers| !finalizers.is_empty())
+}
+
+/// A write of the status changes the status alone, any other write all but the status.
+fn keep_to(place: &Place, old: &Value, new: &mut Value) {
+    if place.is_status {
+        let status = new["status"].take();
+        let version = new["metadata"]["resourceVersion"].take();
+        let uid = new["metadata"]["uid"].take();
+        *new = old.clone();
+        new["status"] = status;
+        new["metadata"]["resourceVersion"] = version;
+        new["metadata"]["uid"] = uid;
+    } else if place.kind.custom || [&NODE, &POD, &ATTACHMENT].contains(&place.kind) {
+        match old.get("status") {
+            Some(status) => new["status"] = status.clone(),
+            None => drop(new.as_object_mut().and_then(|new| new.remove("status"))),
+        }
+    }
+}
+
+fn body(request: &Request) -> Result<Value, Refusal> {
+    serde_json::from_slice(&request.body)
+        .map_err(|error| Refusal::new(400, "BadRequest", error.to_string()))
+}
+
+/// What the API server says of a JSON Patch that cannot be applied, a `test` that fails included.
+fn rejected() -> Refusal {
+    Refusal::new(
+        422,
+        "Invalid",
+        "the server rejected our request due to an error in our request",
+    )
+}
