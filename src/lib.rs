@@ -10,6 +10,7 @@
 //! off, prove that it is off, and only then set the taint `node.kubernetes.io/out-of-service`. `docs/protocol.md` has the
 //! reasons; ids in comments such as S9, L5 or F12 are explained there and in `docs/faults.md`.
 
+#![forbid(unsafe_code)]
 // A panic in the middle of a fence leaves it to a successor, and what came from a device or the API server must never cause
 // one. Tests may panic: it is how they fail.
 #![cfg_attr(

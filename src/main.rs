@@ -1,5 +1,7 @@
 //! The operator's process: arguments, telemetry, run.
 
+#![forbid(unsafe_code)]
+
 use node_fencing_operator::args::probe::Probing;
 use node_fencing_operator::args::{Error, Order, Settings};
 use node_fencing_operator::{probe_file, shell, telemetry};

@@ -6,6 +6,7 @@ use super::devices::Devices;
 use super::events::Events;
 use super::health::Health;
 use super::metrics::{IncidentRow, Metrics};
+use super::outside::Outside;
 use super::revision::Revision;
 use crate::core::delay::Delayed;
 use kube::Client;
@@ -23,6 +24,8 @@ pub struct Context {
     pub caches: Caches,
     /// Fence devices.
     pub devices: Arc<Devices>,
+    /// The way to the ports of kubelets.
+    pub outside: Outside,
     /// Event publisher.
     pub events: Events,
     /// Metrics.

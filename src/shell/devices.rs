@@ -28,6 +28,7 @@ use crate::core::proof::IdentityRule;
 use crate::core::select;
 use crate::fence::FenceDriver;
 use crate::fence::address::AddressRules;
+use crate::shell::outside::Outside;
 use kube::Client;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::RandomState;
@@ -49,8 +50,20 @@ pub type Duplicates = BTreeMap<(String, String), String>;
 impl Devices {
     /// `client` reads Secrets and ConfigMaps in `namespace`, the operator's own.
     pub fn new(client: Client, namespace: String, rules: AddressRules, clock: Clock) -> Self {
+        Self::through(Outside::network(), client, namespace, rules, clock)
+    }
+
+    /// The same, with another way to the devices.
+    pub fn through(
+        outside: Outside,
+        client: Client,
+        namespace: String,
+        rules: AddressRules,
+        clock: Clock,
+    ) -> Self {
         Self {
             maker: Arc::new(Maker {
+                outside,
                 client,
                 namespace,
                 rules: Arc::new(rules),

@@ -161,6 +161,7 @@ impl Publisher {
             }
         };
         tokio::select! {
+            biased;
             () = end => {}
             () = work => {}
         }

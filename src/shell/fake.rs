@@ -9,6 +9,7 @@ use super::devices::Devices;
 use super::events::Events;
 use super::health::Health;
 use super::metrics::Metrics;
+use super::outside::Outside;
 use super::revision::Revision;
 use crate::clock::Clock;
 use crate::fence::address::AddressRules;
@@ -164,6 +165,7 @@ impl Cluster {
                 AddressRules::new(local, Vec::new()),
                 Clock::SYSTEM,
             )),
+            outside: Outside::network(),
             events: Events::new(reads.clone(), None, Arc::clone(&metrics)).0,
             metrics,
             board: Board::default(),

@@ -15,6 +15,7 @@
 //! | [`resolve`] | from API objects to the settings that the core knows |
 //! | [`observe`], [`act`] | the quorum reads of a round, and its guarded writes |
 //! | [`jobs`] | device work, beside the loops |
+//! | [`outside`] | the ways to devices and kubelets, which a simulation replaces |
 //! | [`devices`], [`early`], [`lockout`] | from a FenceDevice to a driver, one talk at a time; drivers made and connected beside a claim; no account is locked by our guesses |
 //! | [`probe`] | looks at devices in peace time, and the status of FenceDevices |
 //! | [`policy_status`] | the status of NodeFencingPolicies |
@@ -45,6 +46,7 @@ pub mod marks;
 pub mod merge;
 pub mod metrics;
 pub mod observe;
+pub mod outside;
 pub mod policy_status;
 pub mod preflight;
 pub mod probe;

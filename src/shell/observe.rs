@@ -18,11 +18,6 @@ use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::time::Duration;
-use tokio::net::TcpStream;
-use tokio::time::timeout;
-
-/// How long the kubelet's port is given to answer.
-const KUBELET_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Quorum GET of a Node.
 pub async fn node(context: &Context, name: &str) -> Seen<SlimNode> {
@@ -89,7 +84,7 @@ impl Reads {
             others(context, name, &missing),
             async {
                 match self.node.present() {
-                    Some(node) if needs.kubelet => kubelet_answers(node).await,
+                    Some(node) if needs.kubelet => kubelet_answers(context, node).await,
                     _ => false,
                 }
             },
@@ -227,18 +222,11 @@ async fn tolerated_volumes(context: &Context, pods: &[PodView]) -> Vec<String> {
 }
 
 /// Does something answer at the kubelet's port?
-pub async fn kubelet_answers(node: &SlimNode) -> bool {
-    let Some((address, port)) = node.kubelet() else {
-        return false;
-    };
-    matches!(
-        timeout(
-            KUBELET_TIMEOUT,
-            TcpStream::connect((address.as_str(), port))
-        )
-        .await,
-        Ok(Ok(_))
-    )
+pub async fn kubelet_answers(context: &Context, node: &SlimNode) -> bool {
+    match node.kubelet() {
+        Some((address, port)) => (context.outside.kubelet)(address, port).await,
+        None => false,
+    }
 }
 
 /// It is the object that was asked for, and not an empty or a cut one (F22).

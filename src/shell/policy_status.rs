@@ -105,6 +105,9 @@ impl PolicyStatuses {
         let mut guard = self.guard.clone();
         loop {
             tokio::select! {
+                // First the moment that has come: changes may come without end.
+                biased;
+                () = sleep_until(due) => due = Instant::now() + self.refresh(&mut written).await,
                 change = changes.recv() => match change {
                     Some(change) => {
                         if let Change::Policy(name) = &change {
@@ -118,7 +121,6 @@ impl PolicyStatuses {
                     None => return,
                 },
                 Ok(()) = guard.changed() => due = Instant::now(),
-                () = sleep_until(due) => due = Instant::now() + self.refresh(&mut written).await,
             }
         }
     }

@@ -5,6 +5,7 @@ use super::events::Events;
 use super::health::{Gate, Health};
 use super::lease::Elector;
 use super::metrics::{self, Metrics};
+use super::outside::Outside;
 use super::preflight;
 use super::server::{self, Server, Site};
 use super::stop::{PROCESS_END, Stop};
@@ -63,6 +64,19 @@ impl Error {
     }
 }
 
+/// What the operator works with, and what it shows of itself.
+#[derive(Clone)]
+pub struct Equipment {
+    /// The way to the API server.
+    pub clients: Clients,
+    /// The ways to everything else.
+    pub outside: Outside,
+    /// For whoever scrapes them.
+    pub metrics: Arc<Metrics>,
+    /// For the probes of the kubelet.
+    pub health: Health,
+}
+
 /// Runs the operator until a signal or until it cannot go on.
 ///
 /// # Errors
@@ -81,8 +95,29 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
         metrics: Arc::clone(&metrics),
     };
     tasks.spawn(server.serve(site, stop.clone()));
+    let equipment = Equipment {
+        clients,
+        outside: Outside::network(),
+        metrics,
+        health,
+    };
+    work(&settings, equipment, &stop, tasks).await
+}
 
-    let Some(version) = stop.or(reach(&clients, &health)).await else {
+/// All that the operator does once it can reach the API server and is listened to; `tasks` end with it. A simulation runs this.
+///
+/// # Errors
+/// [`Error`]; none when `stop` ended it.
+pub async fn work(
+    settings: &Settings,
+    equipment: Equipment,
+    stop: &Stop,
+    mut tasks: JoinSet<()>,
+) -> Result<(), Error> {
+    let Equipment {
+        clients, health, ..
+    } = &equipment;
+    let Some(version) = stop.or(reach(clients, health)).await else {
         return Ok(());
     };
     tracing::info!(
@@ -107,12 +142,12 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let (events, publisher) = Events::new(
         clients.reads.clone(),
         settings.pod_name.as_deref(),
-        Arc::clone(&metrics),
+        Arc::clone(&equipment.metrics),
     );
     tasks.spawn(publisher.run(stop.clone()));
 
-    let elector = elector(&settings, &clients)?;
-    let (replica, changed) = Replica::start(&settings, clients, events, metrics, health);
+    let elector = elector(settings, clients)?;
+    let (replica, changed) = Replica::start(settings, equipment, events);
     let mut loops = tokio::spawn(replica.run(changed, elector, stop.clone()));
     tokio::select! {
         // First: the loops end with it too.

@@ -12,13 +12,14 @@ use super::control;
 use super::devices::Devices;
 use super::events::Events;
 use super::guard::{self, Guard};
-use super::health::{Gate, Health};
+use super::health::Gate;
 use super::history;
 use super::lease::Elector;
-use super::metrics::{Metrics, Snapshot};
+use super::metrics::Snapshot;
 use super::policy_status::PolicyStatuses;
 use super::probe::Prober;
 use super::revision::Revision;
+use super::run::Equipment;
 use super::stop::Stop;
 use crate::args::Settings;
 use crate::clock::Clock;
@@ -40,13 +41,11 @@ const BEAT_PERIOD: Duration = Duration::from_secs(10);
 
 /// What outlives a term.
 pub struct Replica {
-    clients: Clients,
+    equipment: Equipment,
     caches: Caches,
     devices: Arc<Devices>,
     revision: Revision,
     events: Events,
-    metrics: Arc<Metrics>,
-    health: Health,
     own_node: Option<String>,
     /// To say again what is in the caches.
     changes: mpsc::UnboundedSender<Change>,
@@ -57,29 +56,27 @@ impl Replica {
     /// Starts the caches. The other end tells of what changes in them.
     pub fn start(
         settings: &Settings,
-        clients: Clients,
+        equipment: Equipment,
         events: Events,
-        metrics: Arc<Metrics>,
-        health: Health,
     ) -> (Self, mpsc::UnboundedReceiver<Change>) {
         let (changes, changed) = mpsc::unbounded_channel();
         let mut watches = JoinSet::new();
-        let devices = Devices::new(
-            clients.reads.clone(),
+        let reads = &equipment.clients.reads;
+        let devices = Devices::through(
+            equipment.outside.clone(),
+            reads.clone(),
             settings.namespace.clone(),
             settings.addresses.clone(),
             Clock::SYSTEM,
         );
         let replica = Self {
-            caches: Caches::start(&clients.reads, &changes, &mut watches),
+            caches: Caches::start(reads, &changes, &mut watches),
             // The book of refused logins is among them: no new term has new tries.
             devices: Arc::new(devices),
             revision: Revision::default(),
             own_node: settings.node_name.clone(),
-            clients,
+            equipment,
             events,
-            metrics,
-            health,
             changes,
             watches,
         };
@@ -112,11 +109,12 @@ impl Replica {
         if self.caches.ready().await.is_err() {
             return;
         }
-        self.health.open(Gate::Caches);
+        self.equipment.health.open(Gate::Caches);
         let mut left_for = BTreeSet::new();
         loop {
             self.shows(false, Snapshot::default);
             tokio::select! {
+                biased;
                 () = elector.elected() => {}
                 never = self.stand_by(changed) => match never {},
             }
@@ -136,6 +134,7 @@ impl Replica {
             elector.release().await;
             self.shows(false, Snapshot::default);
             tokio::select! {
+                biased;
                 () = elector.let_others() => {}
                 never = self.stand_by(changed) => match never {},
             }
@@ -160,8 +159,9 @@ impl Replica {
     /// Changes are of no use before a term, which begins with all there is: but for what they tell of the age of the cluster.
     async fn stand_by(&self, changed: &mut mpsc::UnboundedReceiver<Change>) -> Infallible {
         loop {
-            self.health.beat();
+            self.equipment.health.beat();
             tokio::select! {
+                biased;
                 Some(change) = changed.recv() => self.note_age(&change),
                 () = sleep(BEAT_PERIOD) => {}
             }
@@ -181,10 +181,16 @@ impl Replica {
     /// Runs the control loops. They end only by a mistake.
     async fn lead(&self, changed: &mut mpsc::UnboundedReceiver<Change>) {
         self.devices.forget_survey();
-        let Clients { reads, writes } = self.clients.clone();
+        let Equipment {
+            clients,
+            outside,
+            metrics,
+            health,
+        } = self.equipment.clone();
+        let Clients { reads, writes } = clients;
         let (wake, woken) = mpsc::unbounded_channel();
         let (caches, devices) = (self.caches.clone(), Arc::clone(&self.devices));
-        let (events, metrics) = (self.events.clone(), Arc::clone(&self.metrics));
+        let events = self.events.clone();
         let prober = Arc::new(Prober::new(
             caches.clone(),
             Arc::clone(&devices),
@@ -212,6 +218,7 @@ impl Replica {
             writes,
             caches,
             devices,
+            outside,
             events,
             metrics,
             board: Board::default(),
@@ -220,7 +227,7 @@ impl Replica {
             wake,
             brakes: Brakes::default(),
             revision: self.revision.clone(),
-            health: self.health.clone(),
+            health,
         });
         self.shows_term(&context, &prober, &policies);
         let peace = [
@@ -257,7 +264,7 @@ impl Replica {
     /// What the gauges show from now on.
     fn shows(&self, leads: bool, gauges: impl Fn() -> Snapshot + Send + Sync + 'static) {
         let caches = self.caches.clone();
-        self.metrics.gauges_from(move || Snapshot {
+        self.equipment.metrics.gauges_from(move || Snapshot {
             leads,
             watches: caches.ages(),
             ..gauges()
@@ -283,6 +290,7 @@ async fn loops(context: Arc<Context>, ways: Ways<'_>, peace: [BoxFuture<'static,
     let mut peace: JoinSet<()> = peace.into_iter().collect();
     peace.spawn(history::run(context));
     tokio::select! {
+        biased;
         _ = futures::future::join(incidents, detector) => {}
         Some(ended) = peace.join_next() => {
             tracing::error!(?ended, "the probes, the statuses of the policies, or the looks at the guard have ended");

@@ -14,9 +14,10 @@ use crate::fence::credentials::{Digest, LOGIN};
 use crate::fence::ipmi::{self, Ipmi, IpmiSettings};
 use crate::fence::manual::Manual;
 use crate::fence::pdu::{self, Pdu, PduSettings};
-use crate::fence::redfish::{self, Redfish, RedfishSettings};
+use crate::fence::redfish::{self, RedfishSettings};
 use crate::fence::{DeviceError, FenceDriver};
 use crate::shell::lockout::{Guarded, Login, Refusals};
+use crate::shell::outside::Outside;
 use crate::shell::resolve;
 use crate::shell::serialized::Serialized;
 use kube::Client;
@@ -85,6 +86,8 @@ impl Devices {
 
 /// What drivers are made with.
 pub(super) struct Maker {
+    /// The way to the devices.
+    pub(super) outside: Outside,
     /// Reads Secrets and ConfigMaps.
     pub(super) client: Client,
     /// Where these are.
@@ -191,7 +194,7 @@ impl Maker {
             clock: self.clock,
         };
         let driver = Pdu::with_login(settings, login)?;
-        Ok(self.guarded(driver, &address, opened))
+        Ok(self.guarded(Arc::new(driver), &address, opened))
     }
 
     async fn redfish(
@@ -208,7 +211,7 @@ impl Maker {
             self.verification(&redfish.tls, freshness)
         );
         let opened = opened?;
-        let driver = Redfish::new(RedfishSettings {
+        let driver = (self.outside.redfish)(RedfishSettings {
             address: address.clone(),
             system_id: redfish.system_id.clone(),
             verification: verification?,
@@ -241,7 +244,7 @@ impl Maker {
             command_timeout: COMMAND_TIMEOUT,
             clock: self.clock,
         })?;
-        Ok(self.guarded(driver, &address, opened))
+        Ok(self.guarded(Arc::new(driver), &address, opened))
     }
 
     /// An address that is no name is judged before the Secret is even read.
@@ -253,17 +256,12 @@ impl Maker {
     }
 
     /// The driver, which logs in at this address, with its refusals counted.
-    fn guarded(
-        &self,
-        driver: impl FenceDriver + 'static,
-        address: &Address,
-        opened: Opened,
-    ) -> Access {
+    fn guarded(&self, driver: Arc<dyn FenceDriver>, address: &Address, opened: Opened) -> Access {
         let (secret, _) = opened.secret;
         let login = Login::new(address, secret, opened.content);
         let refusals = Arc::clone(&self.refusals);
         Access {
-            driver: Arc::new(Guarded::new(Arc::new(driver), login, refusals, self.clock)),
+            driver: Arc::new(Guarded::new(driver, login, refusals, self.clock)),
             trimmed_keys: opened.credentials.trimmed_keys().to_vec(),
             content: Some(opened.content),
         }

@@ -82,6 +82,7 @@ pub async fn of_level(
         };
         let (mut readings, mut beside) = (pin!(readings), pin!(beside));
         tokio::select! {
+            biased;
             readings = &mut readings => {
                 let is_needed = readings.iter().any(|(device, _)| reads_off(device));
                 let grace = if is_needed { grace } else { Duration::ZERO };
@@ -153,6 +154,7 @@ pub(super) async fn sights(context: &Context, job: &Job, grace: Duration) -> Vec
     match job.level.require {
         Require::All => drop(looks.await),
         Require::Any => tokio::select! {
+            biased;
             _ = looks => {}
             () = enough => {}
         },
@@ -185,7 +187,7 @@ async fn kubelet_answers(context: &Context, job: &Job) -> bool {
         return false;
     }
     match observe::node(context, &job.settings.node).await {
-        Seen::Present(node) => observe::kubelet_answers(&node).await,
+        Seen::Present(node) => observe::kubelet_answers(context, &node).await,
         _ => false,
     }
 }

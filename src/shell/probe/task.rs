@@ -88,12 +88,14 @@ impl Task {
             self.writer.write_due(&self.schedule, now);
             let pause = self.pause(now);
             tokio::select! {
+                // First what there is only so much of.
+                biased;
+                Some(ended) = self.probes.join_next_with_id() => self.ended(ended),
+                () = self.writer.take_reply() => {}
                 change = changes.recv() => match change {
                     Some(change) => self.heard(change),
                     None => return,
                 },
-                Some(ended) = self.probes.join_next_with_id() => self.ended(ended),
-                () = self.writer.take_reply() => {}
                 () = sleep(pause) => {}
             }
         }
