@@ -27,6 +27,7 @@ unit: ## Format, lints, and the tests that need no cluster
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	$(CARGO) test --package node-fencing-operator --quiet -- --test-threads=$(UNIT_THREADS)
 	$(CARGO) test --package e2e --lib --quiet -- --test-threads=$(UNIT_THREADS)
+	$(CARGO) test --package simapi --quiet
 
 # With a dozen clusters on a few cores a Go program has no second core to look for: GOMAXPROCS=1 saves a tenth of the CPU time.
 e2e: ## The tests on a real control plane (LAB_REQUIRE_REAL=1: fail where real nodes cannot be had)

@@ -103,7 +103,7 @@ fn a_proof_is_neither_copied_nor_stored() {
 
 #[test]
 fn every_module_opens_with_what_it_is_for() {
-    for (path, text) in ["src", "e2e/src", "e2e/tests", "tests", "benches"]
+    for (path, text) in ["src", "e2e/src", "e2e/tests", "simapi", "tests", "benches"]
         .into_iter()
         .flat_map(sources)
     {
@@ -120,7 +120,7 @@ fn every_module_opens_with_what_it_is_for() {
 #[test]
 fn no_file_hides_a_second_idea() {
     let mut too_long = Vec::new();
-    for (path, text) in ["src", "e2e/src", "e2e/tests", "tests", "benches"]
+    for (path, text) in ["src", "e2e/src", "e2e/tests", "simapi", "tests", "benches"]
         .into_iter()
         .flat_map(sources)
     {

@@ -84,6 +84,7 @@ impl Api {
             (&Method::GET, None) if request.is_watch() => self.watch(request, &place),
             (&Method::GET, None) => self.inner().list(request, &place),
             (&Method::POST, None) => self.inner().create(request, &place),
+            (&Method::PUT, Some(name)) => self.inner().put(request, &place, name),
             (&Method::PATCH, Some(name)) => self.inner().patch(request, &place, name),
             (&Method::DELETE, Some(name)) => self.inner().remove(request, &place, name),
             _ => Err(Refusal::new(
@@ -175,6 +176,12 @@ impl Api {
         self.inner().store.version()
     }
 
+    /// How often something was written, but for Leases and Events, which are written without end.
+    #[must_use]
+    pub fn moves(&self) -> u64 {
+        self.inner().store.moves()
+    }
+
     /// An object; the namespace is empty for what lives in none.
     #[must_use]
     pub fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Arc<Value>> {
@@ -260,6 +267,7 @@ impl Inner {
             (&Method::GET, None) if request.is_watch() => "watch",
             (&Method::GET, None) => "list",
             (&Method::POST, _) => "create",
+            (&Method::PUT, _) => "update",
             (&Method::PATCH, _) => "patch",
             _ => "delete",
         };

@@ -19,6 +19,8 @@ pub struct Request {
     pub query: BTreeMap<String, String>,
     /// `Content-Type`, without parameters.
     pub content_type: String,
+    /// `Accept`, with its parameters.
+    pub accept: String,
     /// Body.
     pub body: Bytes,
 }
@@ -33,17 +35,23 @@ impl Request {
         request: http::Request<B>,
     ) -> Result<Self, B::Error> {
         let (parts, body) = request.into_parts();
-        let content_type = parts.headers.get(http::header::CONTENT_TYPE);
-        let content_type = content_type.and_then(|value| value.to_str().ok());
+        let header = |name| {
+            let value = parts.headers.get(name);
+            let value = value.and_then(|value: &http::HeaderValue| value.to_str().ok());
+            value.unwrap_or_default().to_owned()
+        };
+        let content_type = header(http::header::CONTENT_TYPE);
         Ok(Self {
             actor,
             method: parts.method,
             path: parts.uri.path().to_owned(),
             query: query(parts.uri.query().unwrap_or_default()),
             content_type: content_type
-                .and_then(|value| value.split(';').next())
+                .split(';')
+                .next()
                 .unwrap_or_default()
                 .to_owned(),
+            accept: header(http::header::ACCEPT),
             body: body.collect().await?.to_bytes(),
         })
     }
@@ -59,6 +67,18 @@ impl Request {
     #[must_use]
     pub fn is_watch(&self) -> bool {
         matches!(self.parameter("watch"), Some("true" | "1"))
+    }
+
+    /// Is nothing to come of it?
+    #[must_use]
+    pub fn is_dry(&self) -> bool {
+        self.parameter("dryRun") == Some("All")
+    }
+
+    /// Does it want the metadata alone?
+    #[must_use]
+    pub fn wants_metadata(&self) -> bool {
+        self.accept.contains("as=PartialObjectMetadata")
     }
 
     /// Does it only read?

@@ -46,6 +46,10 @@ pub enum Verb {
     JsonPatch,
     /// PATCH, merge patch.
     MergePatch,
+    /// PATCH, merge patch, answered with the metadata alone.
+    MergeMetadata,
+    /// PUT.
+    Replace,
     /// DELETE.
     Delete,
 }
@@ -91,7 +95,8 @@ fn request(step: &Step, kept: &BTreeMap<String, Value>) -> http::Request<Vec<u8>
         Verb::Get | Verb::Watch => (Method::GET, ""),
         Verb::Create => (Method::POST, "application/json"),
         Verb::JsonPatch => (Method::PATCH, "application/json-patch+json"),
-        Verb::MergePatch => (Method::PATCH, "application/merge-patch+json"),
+        Verb::MergePatch | Verb::MergeMetadata => (Method::PATCH, "application/merge-patch+json"),
+        Verb::Replace => (Method::PUT, "application/json"),
         Verb::Delete => (Method::DELETE, "application/json"),
     };
     let body = match &step.body {
@@ -109,6 +114,10 @@ fn request(step: &Step, kept: &BTreeMap<String, Value>) -> http::Request<Vec<u8>
     let mut request = http::Request::builder().method(method).uri(at);
     if !content.is_empty() {
         request = request.header(http::header::CONTENT_TYPE, content);
+    }
+    if step.method == Verb::MergeMetadata {
+        let accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        request = request.header(http::header::ACCEPT, accept);
     }
     request.body(body).unwrap_or_default()
 }

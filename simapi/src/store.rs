@@ -3,7 +3,7 @@
 //! Every write goes through [`Store::commit`], which gives it the next resourceVersion, tells the watches, and tells whoever
 //! listens to all writes: that is where a simulation judges them.
 
-use crate::kinds::Kind;
+use crate::kinds::{EVENT, Kind, LEASE};
 use crate::select::Selector;
 use bytes::Bytes;
 use futures::channel::mpsc::UnboundedSender;
@@ -85,6 +85,8 @@ pub struct Store {
     watches: Vec<Watch>,
     listener: Option<Listener>,
     uids: u64,
+    /// Writes, but for Leases and Events.
+    moves: u64,
 }
 
 impl Default for Store {
@@ -97,6 +99,7 @@ impl Default for Store {
             watches: Vec::new(),
             listener: None,
             uids: 0,
+            moves: 0,
         }
     }
 }
@@ -106,6 +109,12 @@ impl Store {
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    /// How often something was written, but for Leases and Events, which are written without end.
+    #[must_use]
+    pub fn moves(&self) -> u64 {
+        self.moves
     }
 
     /// A UID that nobody has.
@@ -139,6 +148,7 @@ impl Store {
         new: Option<Value>,
     ) -> Stored {
         self.version += 1;
+        self.moves += u64::from(*kind != LEASE && *kind != EVENT);
         let version = self.version;
         let objects = self.objects.entry(kind.plural).or_default();
         let old = objects.get(&key).map(|old| Arc::clone(&old.value));
@@ -237,6 +247,7 @@ impl Store {
     pub fn restore(&mut self, snapshot: Snapshot) {
         self.objects = snapshot.objects;
         self.version = snapshot.version;
+        self.moves += 1;
         self.past.clear();
         self.compacted = self.version;
         self.watches.clear();

@@ -2,7 +2,7 @@
 
 use crate::answer::{Answer, Refusal};
 use crate::api::{Inner, key};
-use crate::kinds::{ATTACHMENT, Kind, NODE, POD, Place};
+use crate::kinds::{ATTACHMENT, Kind, LEASE, NODE, POD, Place};
 use crate::request::Request;
 use crate::rules;
 use crate::store::{Key, Stored};
@@ -95,6 +95,59 @@ impl Inner {
             }
         }
         keep_to(place, &old.value, &mut new);
+        if request.is_dry() {
+            self.prepare(&request.actor, place.kind, &key, &old, &mut new)?;
+            return Ok(Answer::object(200, &told(request, &new)));
+        }
+        let stored = self.replace(&request.actor, place.kind, key, &old, new)?;
+        Ok(match request.wants_metadata() {
+            true => Answer::object(200, &told(request, &stored.value)),
+            false => Answer::Whole(200, stored.json),
+        })
+    }
+
+    pub(crate) fn put(
+        &mut self,
+        request: &Request,
+        place: &Place,
+        name: &str,
+    ) -> Result<Answer, Refusal> {
+        let mut new = body(request)?;
+        if new["metadata"]["name"] != name {
+            let message = "the name of the object does not match the name on the URL";
+            return Err(Refusal::new(400, "BadRequest", message));
+        }
+        let key = key(place.namespace.as_deref().unwrap_or_default(), name);
+        let uid = new["metadata"]["uid"].as_str().unwrap_or_default();
+        let Some(old) = self.store.get(place.kind, &key).cloned() else {
+            // Of the kinds that are known here only this one is created by an update.
+            if *place.kind != LEASE {
+                return Err(Refusal::not_found(place.kind, name));
+            }
+            if !uid.is_empty() {
+                return Err(Refusal::conflict(
+                    place.kind,
+                    name,
+                    "there is none of this UID",
+                ));
+            }
+            let namespace = place.namespace.clone().unwrap_or_default();
+            let stored = self.insert(&request.actor, place.kind, &namespace, new)?;
+            return Ok(Answer::Whole(201, stored.json));
+        };
+        if !uid.is_empty() && old.value["metadata"]["uid"] != uid {
+            return Err(Refusal::conflict(place.kind, name, "it has another UID"));
+        }
+        if new["metadata"]["resourceVersion"]
+            .as_str()
+            .is_none_or(str::is_empty)
+        {
+            let cause = "metadata.resourceVersion: Invalid value: must be specified for an update";
+            return Err(Refusal::invalid(place.kind, name, &[cause.to_owned()]));
+        }
+        new["kind"] = json!(place.kind.kind);
+        new["apiVersion"] = json!(place.kind.api_version());
+        keep_to(place, &old.value, &mut new);
         let stored = self.replace(&request.actor, place.kind, key, &old, new)?;
         Ok(Answer::Whole(200, stored.json))
     }
@@ -108,6 +161,31 @@ impl Inner {
         old: &Stored,
         mut new: Value,
     ) -> Result<Stored, Refusal> {
+        self.prepare(actor, kind, &key, old, &mut new)?;
+        if new == *old.value {
+            return Ok(old.clone());
+        }
+        let before = &old.value["metadata"];
+        if kind.custom && new["spec"] != old.value["spec"] {
+            let generation = before["generation"].as_i64().unwrap_or_default();
+            new["metadata"]["generation"] = json!(generation + 1);
+        }
+        let is_leaving = !before["deletionTimestamp"].is_null();
+        let may_go = is_leaving && !has_finalizers(&new) && *kind != POD;
+        // Without its last finalizer it is gone, and is told as it was before.
+        let left = (!may_go).then_some(new);
+        Ok(self.store.commit(actor, kind, key, left))
+    }
+
+    /// Checks a change, and leaves alone what no change touches.
+    fn prepare(
+        &self,
+        actor: &Arc<str>,
+        kind: &'static Kind,
+        key: &Key,
+        old: &Stored,
+        new: &mut Value,
+    ) -> Result<(), Refusal> {
         let (before, name) = (&old.value["metadata"], &key.1);
         let meta = &mut new["metadata"];
         let differs = |field: &str| {
@@ -137,19 +215,7 @@ impl Inner {
                 None => drop(meta.as_object_mut().and_then(|meta| meta.remove(field))),
             }
         }
-        self.judge(actor, kind, Some(&old.value), &mut new)?;
-        if new == *old.value {
-            return Ok(old.clone());
-        }
-        if kind.custom && new["spec"] != old.value["spec"] {
-            let generation = before["generation"].as_i64().unwrap_or_default();
-            new["metadata"]["generation"] = json!(generation + 1);
-        }
-        let is_leaving = !before["deletionTimestamp"].is_null();
-        let may_go = is_leaving && !has_finalizers(&new) && *kind != POD;
-        // Without its last finalizer it is gone, and is told as it was before.
-        let left = (!may_go).then_some(new);
-        Ok(self.store.commit(actor, kind, key, left))
+        self.judge(actor, kind, Some(&old.value), new)
     }
 
     /// Prunes, fills in and checks what is about to be stored.
@@ -346,6 +412,14 @@ fn keep_to(place: &Place, old: &Value, new: &mut Value) {
             None => drop(new.as_object_mut().and_then(|new| new.remove("status"))),
         }
     }
+}
+
+/// The object, or as much of it as was asked for.
+fn told(request: &Request, object: &Value) -> Value {
+    if !request.wants_metadata() {
+        return object.clone();
+    }
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
 }
 
 fn body(request: &Request) -> Result<Value, Refusal> {

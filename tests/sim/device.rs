@@ -1,0 +1,242 @@
+//! BMCs without a network: drivers whose sessions look at, and switch, the machines of the world.
+
+use crate::judge::Judge;
+use crate::libc::elapsed;
+use crate::objects::PASSWORD;
+use crate::world::{Bmc, Machine, World};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use node_fencing_operator::clock::Clock;
+use node_fencing_operator::core::reading::{Identity, PowerState, Reading};
+use node_fencing_operator::fence::credentials::Credentials;
+use node_fencing_operator::fence::redfish::{self, RedfishSettings};
+use node_fencing_operator::fence::{
+    DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, Probe,
+};
+use node_fencing_operator::shell::outside::Outside;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+/// The ways out of one operator: to the BMCs and to the kubelets of the world.
+pub fn outside(world: &World, judge: &Judge, operator: &str) -> Outside {
+    let (devices, kubelets) = (world.clone(), world.clone());
+    let (judge, operator) = (judge.clone(), operator.to_owned());
+    Outside {
+        redfish: Arc::new(move |settings: RedfishSettings| {
+            let machine = settings
+                .address
+                .host
+                .trim_start_matches("bmc-")
+                .trim_end_matches(".sim")
+                .to_owned();
+            Ok(Arc::new(Driver {
+                target: redfish::target(&settings.address, settings.system_id.as_deref())
+                    .unwrap_or_default(),
+                machine,
+                is_welcome: is_welcome(&settings.credentials),
+                call_timeout: settings.call_timeout,
+                command_timeout: settings.command_timeout,
+                operator: operator.clone(),
+                world: devices.clone(),
+                judge: judge.clone(),
+            }))
+        }),
+        kubelet: Arc::new(move |address: String, _| {
+            let world = kubelets.clone();
+            async move {
+                let name = address.trim_end_matches(".sim");
+                sleep(Duration::from_millis(1)).await;
+                let machine = world.machine(name);
+                let answers =
+                    machine.on && elapsed() >= machine.up_at && !machine.cut && !machine.hung;
+                if !answers {
+                    sleep(Duration::from_millis(299)).await;
+                }
+                answers
+            }
+            .boxed()
+        }),
+    }
+}
+
+fn is_welcome(credentials: &Credentials) -> bool {
+    use base64::Engine;
+    let expected = base64::engine::general_purpose::STANDARD.encode(format!("fencer:{PASSWORD}"));
+    credentials
+        .basic()
+        .is_ok_and(|header| header == format!("Basic {expected}"))
+}
+
+#[derive(Debug, Clone)]
+struct Driver {
+    target: String,
+    machine: String,
+    is_welcome: bool,
+    call_timeout: Duration,
+    command_timeout: Duration,
+    operator: String,
+    world: World,
+    judge: Judge,
+}
+
+impl FenceDriver for Driver {
+    fn name(&self) -> &'static str {
+        "redfish"
+    }
+
+    fn target(&self) -> String {
+        self.target.clone()
+    }
+
+    fn open(&self) -> Box<dyn FenceSession> {
+        Box::new(Session(self.clone()))
+    }
+}
+
+#[derive(Debug)]
+struct Session(Driver);
+
+impl Driver {
+    fn bmc(&self) -> Bmc {
+        self.world.machine(&self.machine).bmc
+    }
+
+    /// One call: the way there, the BMC's pace, its moods.
+    async fn call(&self) -> Result<Machine, DeviceError> {
+        let bmc = self.bmc();
+        let pace = self.world.dice.millis(20, 250) + bmc.slow;
+        let answer = async {
+            if bmc.hangs {
+                std::future::pending::<()>().await;
+            }
+            sleep(pace).await;
+        };
+        let endpoint = self.target.clone();
+        if timeout(self.call_timeout, answer).await.is_err() {
+            let waited = self.call_timeout;
+            return Err(DeviceError::Timeout { endpoint, waited });
+        }
+        let machine = self.world.machine(&self.machine);
+        if machine.bmc.unreachable || !machine.mains {
+            let problem = "connection refused".to_owned();
+            return Err(DeviceError::Unreachable { endpoint, problem });
+        }
+        if !self.is_welcome {
+            let said = "401".to_owned();
+            return Err(DeviceError::AuthFailed { endpoint, said });
+        }
+        if machine.bmc.busy {
+            return Err(DeviceError::Busy {
+                endpoint,
+                request: "GET".to_owned(),
+                said: "503".to_owned(),
+                retry_after: Some(Duration::from_secs(2)),
+            });
+        }
+        Ok(machine)
+    }
+
+    async fn read(&self) -> Result<Reading, DeviceError> {
+        let asked = Clock::SYSTEM.since_boot();
+        let machine = self.call().await?;
+        let (state, raw) = match (machine.bmc.nonsense, machine.on) {
+            (true, _) => (PowerState::Unknown, "Paused"),
+            (false, true) => (PowerState::On, "On"),
+            (false, false) => (PowerState::Off, "Off"),
+        };
+        self.world
+            .log
+            .note(&self.operator, format!("reads {raw} at {}", self.machine));
+        Ok(Reading {
+            state,
+            raw: raw.to_owned(),
+            identity: identity(&machine),
+            faults: Vec::new(),
+            asked,
+            answered: Clock::SYSTEM.since_boot(),
+            wall: Clock::SYSTEM.wall(),
+        })
+    }
+
+    async fn off(&self) -> Result<OffOutcome, DeviceError> {
+        self.judge.commanded(&self.operator, &self.machine);
+        let was_on = self.call().await?.on;
+        let bmc = self.bmc();
+        self.world
+            .log
+            .tell(&self.operator, format!("commands OFF at {}", self.machine));
+        if was_on && !bmc.ignores_off {
+            let effect = self.world.dice.millis(0, 2000) + bmc.late_off;
+            let (world, name, by) = (
+                self.world.clone(),
+                self.machine.clone(),
+                self.operator.clone(),
+            );
+            let judge = self.judge.clone();
+            judge.lands(&name, elapsed() + effect);
+            tokio::spawn(async move {
+                sleep(effect).await;
+                judge.landed(&name);
+                world.power_off(&name, &format!("commanded by {by}"));
+            });
+        }
+        if bmc.loses_reply {
+            sleep(self.command_timeout).await;
+            let (endpoint, waited) = (self.target.clone(), self.command_timeout);
+            return Ok(OffOutcome::Unknown(DeviceError::Timeout {
+                endpoint,
+                waited,
+            }));
+        }
+        Ok(match was_on {
+            true => OffOutcome::Accepted,
+            false => OffOutcome::AlreadyOff {
+                said: "already off".to_owned(),
+            },
+        })
+    }
+}
+
+fn identity(machine: &Machine) -> Identity {
+    Identity {
+        system_uuid: Some(machine.uuid.clone()),
+        serial_number: None,
+    }
+}
+
+impl FenceSession for Session {
+    fn connect(&mut self) -> BoxFuture<'_, Result<(), DeviceError>> {
+        sleep(Duration::from_millis(5)).map(Ok).boxed()
+    }
+
+    fn observe(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+        self.0.read().boxed()
+    }
+
+    fn prepare_off(&mut self) -> BoxFuture<'_, Result<Identity, DeviceError>> {
+        async { Ok(identity(&self.0.call().await?)) }.boxed()
+    }
+
+    fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
+        self.0.off().boxed()
+    }
+
+    fn probe(&mut self, _: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
+        async {
+            let reading = self.0.read().await?;
+            Ok(Probe {
+                reading,
+                vendor: None,
+                model: None,
+                firmware: None,
+                power_restore_policy: None,
+                certificate_expiry: None,
+                off_denied: None,
+                cipher_suites: Vec::new(),
+                clock: None,
+            })
+        }
+        .boxed()
+    }
+}

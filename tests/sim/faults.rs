@@ -1,0 +1,284 @@
+//! The faults, and how each happens. Ids are those of `docs/faults.md`.
+//!
+//! A fault happens at a moment of the seed's choosing, lasts for a while, and is undone; what is left of it when the trouble is over,
+//! [`crate::heal`] undoes.
+
+mod cluster;
+
+use crate::libc;
+use crate::network::{Aim, Fate, Moment, Network};
+use crate::stage::Stage;
+use serde_json::Value;
+use simapi::kinds::NODE;
+use std::time::Duration;
+use tokio::time::sleep;
+
+macro_rules! faults {
+    ($($(#[$words:meta])* $name:ident = $id:literal),* $(,)?) => {
+        /// A fault.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Fault {
+            $($(#[$words])* $name,)*
+        }
+
+        impl Fault {
+            /// All of them.
+            pub const ALL: [Self; [$($id),*].len()] = [$(Self::$name),*];
+
+            /// As the summary names it.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => concat!($id, " ", stringify!($name)),)*
+                }
+            }
+        }
+    };
+}
+
+faults! {
+    /// The operator dies at a write.
+    Crash = "F01-F09",
+    /// Two operators act.
+    Rival = "F10",
+    /// A write of a Node arrives when nobody waits for it any more.
+    LateWrite = "F11",
+    /// Whatever is sent takes long.
+    SlowWay = "F12",
+    /// The host sleeps.
+    Suspend = "F13",
+    /// The wall clock is set.
+    WallJump = "F14",
+    /// The Lease is deleted, edited, forged.
+    LeaseForged = "F15",
+    /// Watches are late.
+    StaleWatch = "F16",
+    /// Watches end, die, or have to begin anew.
+    WatchLoss = "F18",
+    /// 409.
+    Conflict = "F19",
+    /// 429, 500, 502, 503, 504.
+    ServerErrors = "F20",
+    /// Done, and the answer lost.
+    LostAnswer = "F21",
+    /// Half an answer, or a list without its end.
+    Garbage = "F22",
+    /// Lists in pages of one or two.
+    Pages = "F22",
+    /// Writes are denied.
+    Denied = "F23",
+    /// A right is taken away.
+    Revoked = "F24",
+    /// Somebody turns a machine on.
+    PowerOn = "F33-F40",
+    /// A node is cut off and runs on.
+    Partition = "F41",
+    /// A node comes back by itself.
+    Freeze = "F42",
+    /// A Node is deleted.
+    NodeDeleted = "F43",
+    /// A Node is deleted and registers anew.
+    NodeAnew = "F44",
+    /// The operator is on the wrong side.
+    OperatorCut = "F46",
+    /// Several nodes are cut off.
+    RackCut = "F47",
+    /// All machines lose their power, with their BMCs or without.
+    SitePower = "F48",
+    /// etcd is put back.
+    Restore = "F49",
+    /// etcd is put back, and the operator starts anew.
+    RestoreRestart = "F50",
+    /// The policy is edited, or deleted.
+    PolicyEdit = "F52",
+    /// The Secret is deleted, or wrong.
+    SecretGone = "F53",
+    /// A human sets or removes taints.
+    HumanTaints = "F54",
+    /// The controller-manager, a part of it, or the CSI driver does nothing.
+    ManagersDown = "F55",
+    /// Somebody writes a Node again and again.
+    Storm = "L6",
+    /// SIGTERM.
+    Terminate = "L8",
+    /// A BMC answers nothing.
+    BmcHangs = "D-hang",
+    /// A BMC cannot be reached.
+    BmcAway = "D-away",
+    /// A BMC is busy.
+    BmcBusy = "D-busy",
+    /// A BMC says nonsense.
+    BmcNonsense = "D-nonsense",
+    /// A BMC is slow.
+    BmcSlow = "D-slow",
+    /// A BMC takes an off and does nothing.
+    OffIgnored = "D-ignored",
+    /// An off takes effect late.
+    OffLate = "D-late",
+    /// The answer to an off gets lost.
+    OffLost = "D-lost",
+}
+
+impl Fault {
+    /// Lets it happen, and undoes it after a while.
+    pub async fn happen(self, stage: &Stage) {
+        let dice = &stage.world.dice;
+        let machine = dice.pick(&stage.world.names()).clone();
+        let time = dice.seconds(5, 90);
+        stage.world.log.tell(
+            "FAULT",
+            format!("{} ({machine}, {} s)", self.name(), time.as_secs()),
+        );
+        match self {
+            Self::Crash
+            | Self::LateWrite
+            | Self::Conflict
+            | Self::ServerErrors
+            | Self::LostAnswer
+            | Self::Garbage
+            | Self::Denied => self.fates(stage),
+            Self::Rival => stage.rival(time * 2).await,
+            Self::LeaseForged => cluster::forge_lease(stage),
+            Self::Suspend => libc::suspend(dice.seconds(1, 120)),
+            Self::WallJump => libc::set_wall(if dice.chance(50) { 3600 } else { -3600 }),
+            Self::SlowWay | Self::StaleWatch | Self::OperatorCut => self.way(stage, time).await,
+            Self::WatchLoss => cluster::watch_loss(stage, time).await,
+            Self::Pages => stage
+                .world
+                .api
+                .limit_pages(usize::from(dice.chance(50)) + 1),
+            Self::Revoked => cluster::revoke(stage, time).await,
+            Self::PowerOn => stage.world.power_on(&machine, "by hand"),
+            Self::Partition => cluster::cut(stage, &[machine], time * 2).await,
+            Self::Freeze => cluster::freeze(stage, &machine, time).await,
+            Self::NodeDeleted | Self::NodeAnew => self.delete_node(stage, &machine, time).await,
+            Self::RackCut => {
+                let half: Vec<String> = stage
+                    .world
+                    .names()
+                    .into_iter()
+                    .filter(|_| dice.chance(60))
+                    .collect();
+                cluster::cut(stage, &half, time * 2).await;
+            }
+            Self::SitePower => cluster::site_power(stage, time).await,
+            Self::Restore | Self::RestoreRestart => self.restore(stage, time).await,
+            Self::PolicyEdit => cluster::edit_policy(stage, time).await,
+            Self::SecretGone => cluster::lose_secret(stage, time).await,
+            Self::HumanTaints => cluster::taint_by_hand(stage, &machine, time).await,
+            Self::ManagersDown => cluster::managers_down(stage, time).await,
+            Self::Storm => cluster::storm(stage, &machine, time).await,
+            Self::Terminate => cluster::terminate(stage).await,
+            _ => self.bmc(stage, &machine, time * 2).await,
+        }
+    }
+
+    /// Of requests that are still to come.
+    fn fates(self, stage: &Stage) {
+        let dice = &stage.world.dice;
+        let Some(network) = stage.network() else {
+            return;
+        };
+        for _ in 0..dice.between(1, 3) {
+            let fate = match self {
+                Self::Crash => {
+                    let moments = [
+                        Moment::BeforeSending,
+                        Moment::BeforeAnswer,
+                        Moment::AfterAnswer,
+                    ];
+                    (Aim::Write, Fate::Death(*dice.pick(&moments)))
+                }
+                Self::LateWrite => (Aim::NodeWrite, Fate::Late(dice.seconds(6, 120))),
+                Self::Conflict => (Aim::Write, Fate::Refused(409, None)),
+                Self::Denied => (Aim::Write, Fate::Refused(403, None)),
+                Self::LostAnswer => (Aim::Write, Fate::AnswerLost),
+                Self::Garbage if dice.chance(50) => (Aim::List, Fate::Partial),
+                Self::Garbage => (Aim::Read, Fate::Cut),
+                _ => {
+                    let code = *dice.pick(&[429, 500, 502, 503, 504]);
+                    let wait = (code == 429).then(|| dice.between(1, 20));
+                    let aim = if dice.chance(50) {
+                        Aim::Write
+                    } else {
+                        Aim::Read
+                    };
+                    (aim, Fate::Refused(code, wait))
+                }
+            };
+            network.faults().fates.push_back(fate);
+        }
+    }
+
+    /// Of the way between operator and API server.
+    async fn way(self, stage: &Stage, time: Duration) {
+        let Some(network) = stage.network() else {
+            return;
+        };
+        let set = |network: &Network, on: bool| {
+            let mut faults = network.faults();
+            match self {
+                Self::SlowWay => faults.lag = if on { 400 } else { 0 },
+                Self::StaleWatch => faults.watch_lag = Duration::from_secs(if on { 20 } else { 0 }),
+                _ => faults.cut = on,
+            }
+        };
+        set(&network, true);
+        sleep(time).await;
+        set(&network, false);
+    }
+
+    async fn delete_node(self, stage: &Stage, machine: &str, time: Duration) {
+        let _ = stage
+            .world
+            .api
+            .delete("human", &NODE, ("", machine), &Value::Null);
+        sleep(if self == Self::NodeAnew {
+            time / 10
+        } else {
+            time
+        })
+        .await;
+        stage
+            .world
+            .with(machine, |machine| machine.reported = false);
+    }
+
+    async fn restore(self, stage: &Stage, time: Duration) {
+        let snapshot = stage.world.api.snapshot();
+        sleep(time / 2).await;
+        stage.world.log.tell("FAULT", "etcd is put back");
+        stage.world.switches().restored = true;
+        stage.world.api.restore(snapshot);
+        stage.judge.restored();
+        if self == Self::RestoreRestart {
+            stage.kill();
+        }
+    }
+
+    async fn bmc(self, stage: &Stage, machine: &str, time: Duration) {
+        let late = stage.world.dice.seconds(5, stage.plan.late_effect.max(6));
+        let set = |on: bool| {
+            stage.world.with(machine, |machine| {
+                let bmc = &mut machine.bmc;
+                match self {
+                    Self::BmcHangs => bmc.hangs = on,
+                    Self::BmcAway => bmc.unreachable = on,
+                    Self::BmcBusy => bmc.busy = on,
+                    Self::BmcNonsense => bmc.nonsense = on,
+                    Self::BmcSlow => bmc.slow = Duration::from_secs(if on { 2 } else { 0 }),
+                    Self::OffIgnored => bmc.ignores_off = on,
+                    Self::OffLate => bmc.late_off = if on { late } else { Duration::ZERO },
+                    _ => bmc.loses_reply = on,
+                }
+            });
+        };
+        stage
+            .silent
+            .lock()
+            .expect("the names")
+            .insert(machine.to_owned());
+        set(true);
+        sleep(time).await;
+        set(false);
+    }
+}

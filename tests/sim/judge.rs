@@ -1,0 +1,316 @@
+//! Holds every write of an operator, and every command, against the invariants S1 to S23, with the truth of the machines at hand.
+//!
+//! It shares no code with the operator and believes no status: it keeps its own picture of the cluster, from the writes alone.
+
+mod taints;
+
+use crate::libc::elapsed;
+use crate::objects::{CLAIM, OUT_OF_SERVICE, QUARANTINE, is_ended, ready, taint, taints, text};
+use crate::plan::Plan;
+use crate::tally::Tally;
+use crate::world::World;
+use serde_json::{Value, json};
+use simapi::kinds::{ATTACHMENT, FENCE, Kind, NODE, POD};
+use simapi::store::{Change, Key, Write};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A claim that was held so shortly before a command counts: it is read at most a second before, and the answer travels.
+const CLAIM_LIFE: Duration = Duration::from_secs(3);
+/// After a signal nothing new is begun.
+const EFFECTS_END: Duration = Duration::from_millis(1500);
+
+/// Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct Judge {
+    world: World,
+    late_effect: Duration,
+    is_guarded: bool,
+    state: Arc<Mutex<State>>,
+}
+
+impl fmt::Debug for Judge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Judge")
+    }
+}
+
+#[derive(Default)]
+struct State {
+    objects: BTreeMap<(&'static str, Key), Arc<Value>>,
+    /// Who put each Node out of service, by uid.
+    out_of_service: BTreeMap<String, String>,
+    /// The last claim of each Node, and until when it was held.
+    claims: BTreeMap<String, (String, Option<Duration>)>,
+    /// Commands that are still to take effect: machine, when sent, when they land.
+    offs: Vec<(String, Duration, Duration)>,
+    /// Operators that were asked to end, and when.
+    ended: BTreeMap<String, Duration>,
+    tally: Tally,
+}
+
+impl Judge {
+    /// Begins to listen.
+    pub fn new(world: &World, plan: &Plan) -> Self {
+        let judge = Self {
+            world: world.clone(),
+            late_effect: Duration::from_secs(plan.late_effect),
+            is_guarded: plan.is_guarded,
+            state: Arc::default(),
+        };
+        let listener = judge.clone();
+        world
+            .api
+            .listen(Box::new(move |write| listener.heard(write)));
+        judge
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn broken(&self, id: &str, what: &str) {
+        self.world.violation(format!("{id}: {what}"));
+    }
+
+    /// What was counted.
+    pub fn tally(&self) -> Tally {
+        self.state().tally.clone()
+    }
+
+    /// etcd was put back: what is there now was never written.
+    pub fn restored(&self) {
+        let kinds: [&'static Kind; 4] = [&NODE, &POD, &ATTACHMENT, &FENCE];
+        let mut objects = BTreeMap::new();
+        for kind in kinds {
+            for object in self.world.api.all(kind) {
+                let namespace = text(&object, "/metadata/namespace").to_owned();
+                let name = text(&object, "/metadata/name").to_owned();
+                objects.insert((kind.plural, (namespace, name)), object);
+            }
+        }
+        self.state().objects = objects;
+    }
+
+    /// An operator begins to live, or has ended.
+    pub fn lives(&self, operator: &str, lives: bool) {
+        self.state().tally.lives(operator, lives);
+    }
+
+    /// An operator was asked to end.
+    pub fn ends(&self, operator: &str) {
+        self.state().ended.insert(operator.to_owned(), elapsed());
+    }
+
+    /// An operator sends a hard off (S11).
+    pub fn commanded(&self, operator: &str, machine: &str) {
+        let (problem, fence) = {
+            let mut state = self.state();
+            let claim = state.claims.get(machine).cloned();
+            let held = claim
+                .filter(|(_, until)| until.is_none_or(|until| elapsed() <= until + CLAIM_LIFE));
+            match held {
+                None => (Some("no claim is held".to_owned()), None),
+                Some((claim, _)) => {
+                    let fence = owner(&claim).to_owned();
+                    state.tally.commanded(&fence);
+                    let intended = state.fence(&fence).is_some_and(|it| intends(&it, machine));
+                    let words = format!("{fence} has no intent for it");
+                    ((!intended).then_some(words), Some(fence))
+                }
+            }
+        };
+        if let Some(problem) = problem {
+            // What was written may have been lost in etcd's past.
+            if !self.world.switches().restored {
+                self.broken(
+                    "S11",
+                    &format!("{operator} commands {machine} ({fence:?}): {problem}"),
+                );
+            }
+        }
+    }
+
+    /// A command takes effect at this moment.
+    pub fn lands(&self, machine: &str, at: Duration) {
+        self.state().offs.push((machine.to_owned(), elapsed(), at));
+    }
+
+    /// It has.
+    pub fn landed(&self, machine: &str) {
+        let now = elapsed();
+        self.state()
+            .offs
+            .retain(|(name, _, at)| name != machine || *at > now);
+    }
+
+    fn heard(&self, write: &Write) {
+        let is_ours = write.actor.starts_with("operator");
+        let mut found = Vec::new();
+        {
+            let mut state = self.state();
+            if is_ours {
+                found.extend(state.ended_writes(write));
+                found.extend(state.of_operator(&self.world, write, self.late_effect));
+                // Without the admission policies nothing but the time between a read and a write is in the way.
+                found.retain(|(id, _)| self.is_guarded || *id != "S6");
+                state.tally.wrote(write);
+            }
+            state.follow(write);
+        }
+        for (id, what) in found {
+            self.broken(id, &format!("{} ({})", what, write.actor));
+        }
+    }
+}
+
+type Found = Vec<(&'static str, String)>;
+
+impl State {
+    fn get(&self, kind: &Kind, name: &str) -> Option<Arc<Value>> {
+        let key = (kind.plural, (String::new(), name.to_owned()));
+        self.objects.get(&key).cloned()
+    }
+
+    fn fence(&self, name: &str) -> Option<Arc<Value>> {
+        self.get(&FENCE, name)
+    }
+
+    fn of_kind(&self, kind: &'static Kind) -> impl Iterator<Item = &Arc<Value>> {
+        let all = self
+            .objects
+            .iter()
+            .filter(move |((plural, _), _)| *plural == kind.plural);
+        all.map(|(_, object)| object)
+    }
+
+    /// Keeps the picture.
+    fn follow(&mut self, write: &Write) {
+        let key = (write.kind.plural, write.key.clone());
+        match write.change {
+            Change::Deleted => drop(self.objects.remove(&key)),
+            Change::Added | Change::Modified => {
+                self.objects.insert(key, Arc::clone(&write.new));
+            }
+        }
+        if *write.kind != NODE {
+            self.conditions_of_release();
+            return;
+        }
+        let (name, uid) = (&write.key.1, text(&write.new, "/metadata/uid"));
+        let was = write.old.as_ref().map_or("", |old| ready(old));
+        if ready(&write.new) == "Unknown" && was != "Unknown" {
+            self.tally.unknown(name);
+        }
+        let had = |key: &str| {
+            write
+                .old
+                .as_ref()
+                .is_some_and(|old| taint(old, key).is_some())
+        };
+        let has = taint(&write.new, OUT_OF_SERVICE).is_some();
+        if has && !had(OUT_OF_SERVICE) {
+            self.out_of_service
+                .insert(uid.to_owned(), write.actor.to_string());
+        }
+        let claim = taint(&write.new, CLAIM).map(|it| text(it, "/value").to_owned());
+        match claim {
+            Some(claim) if write.change != Change::Deleted => {
+                self.claims.insert(name.clone(), (claim, None));
+            }
+            _ => {
+                if let Some((_, until)) = self.claims.get_mut(name) {
+                    until.get_or_insert_with(elapsed);
+                }
+            }
+        }
+        self.conditions_of_release();
+    }
+
+    /// Notes when nothing but time hinders a release.
+    fn conditions_of_release(&mut self) {
+        let open: Vec<(String, String)> = self.tally.unreleased().collect();
+        for (fence, node) in open {
+            let is_free = self.hindrances(&node).is_empty();
+            self.tally.free(&fence, is_free);
+        }
+    }
+
+    /// L8.
+    fn ended_writes(&self, write: &Write) -> Found {
+        let ended = self.ended.get(&*write.actor);
+        let is_late =
+            ended.is_some_and(|at| elapsed() > *at + EFFECTS_END) && write.kind.plural != "events";
+        let words = format!(
+            "{} {} was written after the end",
+            write.kind.kind, write.key.1
+        );
+        is_late.then_some(("L8", words)).into_iter().collect()
+    }
+
+    fn of_operator(&mut self, world: &World, write: &Write, late_effect: Duration) -> Found {
+        if *write.kind == POD && write.change == Change::Deleted {
+            return self.eviction(world, write);
+        }
+        let Some(old) = &write.old else {
+            return Vec::new();
+        };
+        if *write.kind == FENCE && write.change == Change::Modified && is_ended(old) {
+            let differs = old["status"]["conditions"] != write.new["status"]["conditions"];
+            let words = format!("{} had ended and is written again", write.key.1);
+            return differs.then_some(("L3", words)).into_iter().collect();
+        }
+        if *write.kind != NODE {
+            return Vec::new();
+        }
+        let (node, mut found) = (&write.key.1, Vec::new());
+        if without_ours(old) != without_ours(&write.new) {
+            found.push((
+                "S7",
+                format!("{node}: something else than our taints was changed"),
+            ));
+        }
+        let had = |key| taint(old, key);
+        let has = |key| taint(&write.new, key);
+        for key in [CLAIM, OUT_OF_SERVICE] {
+            if has(key).is_some() && had(key).is_none() && ready(old) == "True" {
+                found.push(("S6", format!("{node} is Ready and gets {key}")));
+            }
+        }
+        if has(OUT_OF_SERVICE).is_some() && had(OUT_OF_SERVICE).is_none() {
+            found.extend(self.out_of_service(world, node, old, &write.new));
+        }
+        if had(OUT_OF_SERVICE).is_some() && has(OUT_OF_SERVICE).is_none() {
+            found.extend(self.release(world, node, old, late_effect));
+        }
+        found
+    }
+}
+
+/// The NodeFence that a claim names.
+pub fn owner(claim: &str) -> &str {
+    claim.rsplit_once('-').map_or("", |(fence, _)| fence)
+}
+
+/// Is an off at this machine's device written down as begun?
+fn intends(fence: &Value, machine: &str) -> bool {
+    let attempts = fence["status"]["attempts"].as_array();
+    attempts.into_iter().flatten().any(|attempt| {
+        attempt["action"] == "PowerOff"
+            && attempt["device"] == format!("bmc-{machine}")
+            && attempt["completionTime"].is_null()
+    })
+}
+
+/// The Node without what we may change.
+fn without_ours(node: &Value) -> Value {
+    let others = taints(node)
+        .iter()
+        .filter(|taint| ![CLAIM, OUT_OF_SERVICE, QUARANTINE].contains(&text(taint, "/key")));
+    let mut node = json!({"object": node, "taints": others.cloned().collect::<Vec<_>>()});
+    node["object"]["spec"]["taints"].take();
+    node["object"]["metadata"]["resourceVersion"].take();
+    node
+}

@@ -1,0 +1,187 @@
+//! What an out-of-service, its release and a forced deletion rest on.
+
+use super::{Found, State, owner};
+use crate::libc::elapsed;
+use crate::objects::{CLAIM, is_leaving, taint, text, tolerates_out_of_service, volume};
+use crate::world::World;
+use serde_json::Value;
+use simapi::kinds::{ATTACHMENT, NODE, POD};
+use simapi::store::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+impl State {
+    /// S2, S9, S10, S17: what an out-of-service rests on.
+    pub(super) fn out_of_service(
+        &mut self,
+        world: &World,
+        node: &str,
+        old: &Value,
+        new: &Value,
+    ) -> Found {
+        let claim = |of: &Value| taint(of, CLAIM).map(|it| text(it, "/value").to_owned());
+        let Some(held) = claim(old) else {
+            return vec![("S9", format!("{node} is out of service without a claim"))];
+        };
+        let mut found = Vec::new();
+        if claim(new) != Some(held.clone()) {
+            found.push(("S9", format!("{node}: the claim went with the taint")));
+        }
+        self.tally.tainted(owner(&held), node);
+        found.extend(self.evidence(node, old, &held));
+        let machine = world.machine(node);
+        let writer = machine.containers.values().find(|it| !it.tolerates);
+        if let Some(writer) = writer {
+            found.push((
+                "S1",
+                format!("{node} is out of service and runs {}", writer.pod),
+            ));
+        }
+        for pod in self
+            .of_kind(&POD)
+            .filter(|pod| text(pod, "/spec/nodeName") == node)
+        {
+            if !is_leaving(pod) && !tolerates_out_of_service(pod) {
+                let name = text(pod, "/metadata/name");
+                found.push((
+                    "S2",
+                    format!("{node} is out of service and {name} may start there"),
+                ));
+            }
+        }
+        found
+    }
+
+    fn evidence(&self, node: &str, object: &Value, claim: &str) -> Found {
+        let name = owner(claim);
+        let Some(fence) = self.fence(name) else {
+            return vec![("S17", format!("{node}: there is no {name}"))];
+        };
+        let evidence = &fence["status"]["evidence"];
+        let uid = &object["metadata"]["uid"];
+        let mut found = Vec::new();
+        if evidence["claim"] != claim {
+            found.push((
+                "S17",
+                format!(
+                    "{node}: the evidence of {name} is for {}, not {claim}",
+                    evidence["claim"]
+                ),
+            ));
+        }
+        if evidence["nodeUID"] != *uid {
+            found.push((
+                "S10",
+                format!("{node}: the evidence of {name} is for another Node"),
+            ));
+        }
+        if evidence["readings"].as_array().map_or(0, Vec::len) < 2 {
+            found.push(("S2", format!("{node}: {name} has fewer than two readings")));
+        }
+        found
+    }
+
+    pub(super) fn hindrances(&self, node: &str) -> Vec<String> {
+        let here = |object: &&Arc<Value>| text(object, "/spec/nodeName") == node;
+        let (mut tolerated, mut left) = (Vec::new(), Vec::new());
+        for pod in self.of_kind(&POD).filter(here) {
+            match tolerates_out_of_service(pod) {
+                true => tolerated.extend(volume(pod)),
+                false => left.push(text(pod, "/metadata/name").to_owned()),
+            }
+        }
+        let attachments = self.of_kind(&ATTACHMENT).filter(here);
+        let attachments = attachments.filter(|it| {
+            !tolerated
+                .iter()
+                .any(|volume| volume == text(it, "/spec/source/persistentVolumeName"))
+        });
+        left.extend(attachments.map(|it| text(it, "/metadata/name").to_owned()));
+        left
+    }
+
+    /// S8, S14, S23.
+    pub(super) fn release(
+        &mut self,
+        world: &World,
+        node: &str,
+        old: &Value,
+        late_effect: Duration,
+    ) -> Found {
+        let uid = text(old, "/metadata/uid");
+        let mut found = Vec::new();
+        let by = self
+            .out_of_service
+            .get(uid)
+            .map_or("nobody", String::as_str);
+        if !by.starts_with("operator") && !world.switches().restored {
+            found.push(("S8", format!("{node} was put out of service by {by}")));
+        }
+        let left = self.hindrances(node);
+        if !left.is_empty() {
+            found.push((
+                "S14",
+                format!("{node} is released with {}", left.join(", ")),
+            ));
+        }
+        let machine = world.machine(node);
+        let claim = taint(old, CLAIM)
+            .map(|it| text(it, "/value"))
+            .unwrap_or_default();
+        let fenced = self
+            .fence(owner(claim))
+            .map(|fence| text(&fence, "/status/bootID").to_owned());
+        if machine.on && fenced.as_deref() == Some(machine.boot_id(node).as_str()) {
+            found.push((
+                "S14",
+                format!("{node} is released and runs in the boot that was fenced"),
+            ));
+        }
+        let late = self.offs.iter().find(|(name, sent, at)| {
+            name == node && *at > elapsed() && at.saturating_sub(*sent) <= late_effect
+        });
+        if let Some((_, sent, at)) = late {
+            found.push((
+                "S23",
+                format!("{node} is released, and an off of {sent:?} lands at {at:?}"),
+            ));
+        }
+        self.tally.released(owner(claim));
+        found
+    }
+
+    /// S1, S2: a pod is deleted by force.
+    pub(super) fn eviction(&self, world: &World, write: &Write) -> Found {
+        let (pod, node) = (&write.key.1, text(&write.new, "/spec/nodeName"));
+        let object = self.get(&NODE, node);
+        let claim = object.as_ref().and_then(|node| taint(node, CLAIM));
+        let mut found = Vec::new();
+        let is_proven = claim.is_some_and(|claim| {
+            let claim = text(claim, "/value");
+            self.fence(owner(claim))
+                .is_some_and(|fence| fence["status"]["evidence"]["claim"] == claim)
+        });
+        // The deletion tests the pod alone; the claim may go while it travels.
+        let held = self
+            .claims
+            .get(node)
+            .is_some_and(|(_, until)| until.is_none());
+        if held && !is_proven {
+            found.push((
+                "S2",
+                format!("{pod} is deleted by force on {node} without a proof"),
+            ));
+        }
+        let runs = world
+            .machine(node)
+            .containers
+            .contains_key(text(&write.new, "/metadata/uid"));
+        if runs {
+            found.push((
+                "S1",
+                format!("{pod} is deleted by force and runs on {node}"),
+            ));
+        }
+        found
+    }
+}

@@ -1,0 +1,124 @@
+//! The operator in a world of its own, a thousand times: what it does when everything around it goes wrong at once.
+//!
+//! The tasks that run here are the program's own (`shell::run::work`): caches, detector, incidents, prober, statuses, history. Around them
+//! everything is made up: an API server in memory behind kube's client (crate `simapi`), machines with kubelets and BMCs, a
+//! controller-manager and a CSI driver with the habits of the real ones, and time itself, which jumps from one event to the next, so that
+//! a virtual hour takes a fraction of a second. All of it, time and randomness included ([`libc`]), follows from one number, the seed: a
+//! seed that fails once fails always.
+//!
+//! Each seed draws a cluster, a policy and a few of the faults of `docs/faults.md` ([`plan`], [`faults`]); lets them happen; then makes
+//! everything good again, and requires every NodeFence to end. Meanwhile [`judge`] holds every write and every command against the
+//! invariants of `docs/protocol.md`, with the truth of the machines at hand.
+//!
+//! | to | run |
+//! |---|---|
+//! | read what happens in a seed | `SEED=7 cargo test --test sim timeline -- --nocapture` |
+//! | see requests too, and the operator's own log | the same with `DETAIL=1`, and with `RUST_LOG=info` |
+//! | play other seeds | `SEEDS=300..600 cargo test --test sim seeds -- --nocapture` |
+//! | play 50,000 | `make soak-sim` |
+//!
+//! Each seed has a process of its own, since some sources of chance (the order of tokio's and ahash's tables) are the process's.
+
+mod bounds;
+mod controllers;
+mod device;
+mod dice;
+mod faults;
+mod judge;
+mod kubelet;
+mod libc;
+mod log;
+mod many;
+mod network;
+mod objects;
+mod operator;
+mod plan;
+mod play;
+mod stage;
+mod tally;
+mod world;
+
+use log::Weight;
+use std::env;
+use std::ops::Range;
+
+/// The seeds of `make test`.
+const SEEDS: Range<u64> = 0..300;
+
+fn seeds() -> Range<u64> {
+    let given = env::var("SEEDS").ok();
+    let given = given.as_deref().and_then(|text| text.split_once(".."));
+    let given = given.and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
+    given.unwrap_or(SEEDS)
+}
+
+#[test]
+fn three_hundred_seeds_break_nothing_and_come_to_an_end() {
+    let summary = many::play(seeds());
+    println!("{summary}");
+    assert!(summary.violations.is_empty(), "{summary}");
+    assert!(
+        summary.tainted > 0,
+        "no node was ever put out of service: {summary}"
+    );
+}
+
+#[test]
+fn a_seed_is_replayed_byte_for_byte() {
+    for seed in [3, 4, 5] {
+        let (one, other) = (many::whole_log(seed), many::whole_log(seed));
+        assert!(one.lines().count() > 100, "{one}");
+        let differs = one
+            .lines()
+            .zip(other.lines())
+            .find(|(one, other)| one != other);
+        assert_eq!(differs, None, "seed {seed}");
+        assert_eq!(one.len(), other.len(), "seed {seed}");
+    }
+    assert_ne!(many::whole_log(3), many::whole_log(4));
+}
+
+/// Prints what happens in seed `SEED`; without it, looks whether the story of a seed is told.
+#[test]
+fn timeline() {
+    let seed = env::var("SEED").ok().and_then(|seed| seed.parse().ok());
+    let story = many::story(seed.unwrap_or(1));
+    if seed.is_some() {
+        println!("{story}");
+        return;
+    }
+    for word in [
+        "PLAN",
+        "its power fails",
+        "is Unknown",
+        "all is made good again",
+        "says Ready",
+    ] {
+        assert!(story.contains(word), "nothing is told of `{word}`: {story}");
+    }
+}
+
+#[test]
+#[ignore = "the other tests run it, in a process of its own for each seed"]
+fn one_seed() {
+    let Some(seed) = env::var(many::SEED).ok().and_then(|seed| seed.parse().ok()) else {
+        panic!("{} is not set", many::SEED);
+    };
+    if let Ok(filter) = env::var("RUST_LOG") {
+        let log = tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_ansi(false);
+        log.init();
+    }
+    let (outcome, log) = play::play(seed);
+    match env::var(many::LOG).as_deref() {
+        Ok("story") => print!("{}{}", many::MARK, log.text(Weight::Story)),
+        Ok(_) => print!("{}{}", many::MARK, log.text(Weight::Detail)),
+        Err(_) => {}
+    }
+    println!(
+        "{}{}",
+        many::MARK,
+        serde_json::to_string(&outcome).expect("JSON")
+    );
+}

@@ -1,0 +1,154 @@
+//! Many seeds, each in a process of its own, as many at a time as there are cores; and what came of them all.
+
+use crate::play::Outcome;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+use std::process::{Command, Output};
+use std::sync::Mutex;
+use std::thread;
+
+/// Names the seed to the process that plays it.
+pub const SEED: &str = "SIMULATED_SEED";
+/// Asks that process for its log: `story` or `detail`.
+pub const LOG: &str = "SIMULATED_LOG";
+/// Stands before what that process has to say.
+pub const MARK: &str = "\u{1}";
+
+/// What came of many seeds.
+#[derive(Debug, Default)]
+pub struct Summary {
+    /// Seeds.
+    pub seeds: u64,
+    /// How long they took, in their own time.
+    pub virtual_seconds: u64,
+    /// Incidents.
+    pub fences: u64,
+    /// Nodes that were put out of service.
+    pub tainted: u64,
+    /// How often each fault happened.
+    pub faults: BTreeMap<String, u32>,
+    /// What was broken, with the seed.
+    pub violations: Vec<String>,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let days = self.virtual_seconds / 864;
+        writeln!(
+            f,
+            "simulation: {} seeds, {}.{:02} virtual days, {} incidents, {} nodes out of service, {} violations",
+            self.seeds,
+            days / 100,
+            days % 100,
+            self.fences,
+            self.tainted,
+            self.violations.len()
+        )?;
+        let faults = self
+            .faults
+            .iter()
+            .map(|(name, count)| format!("{name} {count}"));
+        writeln!(f, "faults: {}", faults.collect::<Vec<_>>().join(", "))?;
+        for violation in self.violations.iter().take(40) {
+            writeln!(f, "{violation}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Plays all of them.
+pub fn play(seeds: Range<u64>) -> Summary {
+    let (left, summary) = (Mutex::new(seeds), Mutex::new(Summary::default()));
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                loop {
+                    let Some(seed) = left.lock().expect("the seeds").next() else {
+                        return;
+                    };
+                    let outcome = outcome(seed);
+                    summary.lock().expect("the summary").add(outcome);
+                }
+            });
+        }
+    });
+    let mut summary = summary.into_inner().expect("the summary");
+    summary.violations.sort();
+    summary
+}
+
+impl Summary {
+    fn add(&mut self, outcome: Outcome) {
+        self.seeds += 1;
+        self.virtual_seconds += outcome.virtual_seconds;
+        self.fences += outcome.fences;
+        self.tainted += outcome.tainted;
+        for (name, count) in outcome.faults {
+            *self.faults.entry(name).or_default() += count;
+        }
+        let seed = outcome.seed;
+        let told = outcome
+            .violations
+            .into_iter()
+            .map(|it| format!("seed {seed:>5}: {it}"));
+        self.violations.extend(told);
+    }
+}
+
+fn process(seed: u64, log: Option<&str>) -> Output {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args([
+        "one_seed",
+        "--exact",
+        "--ignored",
+        "--nocapture",
+        "--test-threads=1",
+    ]);
+    command.env(SEED, seed.to_string());
+    if let Some(log) = log {
+        command.env(LOG, log);
+    }
+    command.output().expect("a process")
+}
+
+fn outcome(seed: u64) -> Outcome {
+    let output = process(seed, None);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let said = text.split(MARK).nth(1).and_then(|rest| rest.lines().next());
+    said.and_then(|line| serde_json::from_str(line).ok())
+        .unwrap_or_else(|| {
+            let error = String::from_utf8_lossy(&output.stderr);
+            let error: Vec<&str> = error.lines().take(6).collect();
+            Outcome {
+                seed,
+                violations: vec![format!("it did not come to an end: {}", error.join(" "))],
+                ..Outcome::default()
+            }
+        })
+}
+
+fn told(seed: u64, log: &str) -> String {
+    let output = process(seed, Some(log));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut parts = text.splitn(3, MARK).skip(1);
+    let story = parts.next().unwrap_or_default().to_owned();
+    match std::env::var("RUST_LOG") {
+        Ok(_) => text,
+        Err(_) => story + &String::from_utf8_lossy(&output.stderr),
+    }
+}
+
+/// All that happens in a seed.
+pub fn whole_log(seed: u64) -> String {
+    told(seed, "detail")
+}
+
+/// What is worth telling of a seed.
+pub fn story(seed: u64) -> String {
+    match std::env::var("DETAIL") {
+        Ok(_) => told(seed, "detail"),
+        Err(_) => told(seed, "story"),
+    }
+}

@@ -1,0 +1,324 @@
+//! The way between one operator and the API server: how slow it is, and what gets lost on it.
+//!
+//! Behind kube's own client, with its own retries: a fault here is what the client sees of it.
+
+use crate::libc::elapsed;
+use crate::objects::NAMESPACE;
+use crate::world::World;
+use bytes::Bytes;
+use futures::StreamExt;
+use http::HeaderValue;
+use kube::Client;
+use kube::client::Body;
+use kube::client::retry::RetryPolicy;
+use node_fencing_operator::shell::client::Clients;
+use serde_json::{Value, json};
+use simapi::{Answer, Request, answer};
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::sleep;
+use tower::BoxError;
+use tower::retry::Retry;
+
+/// What becomes of one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fate {
+    /// The server never sees it; it says this (HTTP status, and seconds to wait).
+    Refused(u16, Option<u64>),
+    /// It is done, and its answer gets lost.
+    AnswerLost,
+    /// It is done that much later, when nobody waits for it any more.
+    Late(Duration),
+    /// It is done, and half of the answer arrives.
+    Cut,
+    /// A list without its rest: it says that it goes on elsewhere.
+    Partial,
+    /// The operator dies: before it is sent, when it is done, when the answer has arrived.
+    Death(Moment),
+}
+
+/// When an operator dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// The request never leaves.
+    BeforeSending,
+    /// It is done, and nobody hears of it.
+    BeforeAnswer,
+    /// It is done, and the answer has arrived.
+    AfterAnswer,
+}
+
+/// Which requests a fate waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Aim {
+    /// Any write of the protocol: Nodes, NodeFences, pods.
+    Write,
+    /// Any write of a Node.
+    NodeWrite,
+    /// Any read.
+    Read,
+    /// Any list that has no limit.
+    List,
+}
+
+/// What is wrong with the way.
+#[derive(Debug, Default)]
+pub struct Faults {
+    /// No packet passes.
+    pub cut: bool,
+    /// Each way takes that much longer at most, in milliseconds.
+    pub lag: u64,
+    /// Watches say nothing, and nobody notices.
+    pub watches_dead: bool,
+    /// Events of watches come that much later.
+    pub watch_lag: Duration,
+    /// What is to happen to requests that are still to come.
+    pub fates: VecDeque<(Aim, Fate)>,
+    /// It has an election to itself, and so leads whatever the Lease of all says.
+    pub alone: bool,
+    /// The process is gone: nothing leaves it, nothing reaches it.
+    pub dead: bool,
+    /// It died by a fate, and is to be buried.
+    pub died: bool,
+}
+
+/// The network of one life of one operator.
+#[derive(Clone)]
+pub struct Network {
+    /// `operator-0.3`: which one, and which life of it.
+    pub name: String,
+    world: World,
+    faults: Arc<Mutex<Faults>>,
+}
+
+impl Network {
+    /// A way without faults.
+    pub fn new(world: &World, name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            world: world.clone(),
+            faults: Arc::default(),
+        }
+    }
+
+    /// What is wrong with it.
+    pub fn faults(&self) -> MutexGuard<'_, Faults> {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Clients over this way, as the program makes them.
+    pub fn clients(&self) -> Clients {
+        let this = self.clone();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let this = this.clone();
+            async move { this.send(request).await }
+        });
+        let retried = Retry::new(RetryPolicy::server_retry(), service.clone());
+        Clients {
+            reads: Client::new(retried, "default"),
+            writes: Client::new(service, "default"),
+        }
+    }
+
+    async fn send(
+        self,
+        request: http::Request<Body>,
+    ) -> Result<http::Response<answer::Body>, BoxError> {
+        let mut request = Request::read(self.name.as_str().into(), request).await?;
+        if request.path.contains("/leases") && self.faults().alone {
+            request.path = request.path.replace(NAMESPACE, &self.name);
+        }
+        let fate = self.fate(&request);
+        if let Some(fate) = &fate {
+            let line = format!("{fate:?}: {}", line(&request));
+            self.world.log.tell(&self.name, line);
+        }
+        if fate == Some(Fate::Death(Moment::BeforeSending)) {
+            self.die();
+        }
+        self.travel().await?;
+        let answer = match &fate {
+            Some(Fate::Refused(code, wait)) => return Ok(refused(*code, *wait)),
+            Some(Fate::Late(time)) => {
+                let (this, time) = (self.clone(), *time);
+                // Its sender may be gone by then.
+                request.actor = format!("{} (late)", self.name).into();
+                tokio::spawn(async move {
+                    sleep(time).await;
+                    this.ask(&request);
+                });
+                return std::future::pending().await;
+            }
+            _ => self.ask(&request),
+        };
+        match fate {
+            Some(Fate::Death(moment)) => {
+                if moment == Moment::BeforeAnswer {
+                    self.die();
+                }
+                self.travel().await?;
+                self.die();
+                Ok(answer.into_response())
+            }
+            Some(Fate::AnswerLost) => {
+                sleep(self.world.dice.millis(0, 6000)).await;
+                Err("connection reset by peer".into())
+            }
+            Some(Fate::Cut) => Ok(shortened(answer).into_response()),
+            Some(Fate::Partial) => Ok(partial(answer).into_response()),
+            _ => {
+                self.travel().await?;
+                Ok(self.watched(answer).into_response())
+            }
+        }
+    }
+
+    fn ask(&self, request: &Request) -> Answer {
+        let answer = self.world.api.answer(request);
+        let line = format!("{} -> {}", line(request), answer.code());
+        match request.is_read()
+            || request.path.contains("/events")
+            || request.path.contains("/leases")
+            || request.is_dry()
+            || request.path.contains("selfsubject")
+        {
+            true => self.world.log.note(&self.name, line),
+            false => self.world.log.tell(&self.name, line),
+        }
+        answer
+    }
+
+    /// One way.
+    async fn travel(&self) -> Result<(), BoxError> {
+        let (dead, cut, lag) = {
+            let faults = self.faults();
+            (faults.dead, faults.cut, faults.lag)
+        };
+        if dead || cut {
+            // Whoever waits gives up by itself.
+            sleep(Duration::from_secs(30)).await;
+            return Err("no route to host".into());
+        }
+        sleep(self.world.dice.millis(1, 4 + lag)).await;
+        let died_meanwhile = self.faults().dead;
+        if died_meanwhile {
+            std::future::pending::<()>().await;
+        }
+        Ok(())
+    }
+
+    fn die(&self) {
+        let mut faults = self.faults();
+        faults.dead = true;
+        faults.died = true;
+    }
+
+    /// Takes the next fate, if it is for this request.
+    fn fate(&self, request: &Request) -> Option<Fate> {
+        let mut faults = self.faults();
+        let (aim, _) = faults.fates.front()?;
+        let is_protocol = ["/nodes", "/nodefences", "/pods"]
+            .iter()
+            .any(|it| request.path.contains(it));
+        let is_node = request.path.starts_with("/api/v1/nodes/");
+        let hit = match aim {
+            Aim::Write => !request.is_read() && is_protocol,
+            Aim::NodeWrite => !request.is_read() && is_node,
+            Aim::Read => request.is_read() && is_protocol && !request.is_watch(),
+            Aim::List => {
+                let is_whole = request.parameter("limit").is_none() && !request.is_watch();
+                request.is_read()
+                    && is_whole
+                    && (request.path.ends_with("/pods")
+                        || request.path.ends_with("/volumeattachments"))
+            }
+        };
+        match hit {
+            true => faults.fates.pop_front().map(|(_, fate)| fate),
+            false => None,
+        }
+    }
+
+    /// A watch, with what may happen to its lines.
+    fn watched(self, answer: Answer) -> Answer {
+        let Answer::Watch(lines) = answer else {
+            return answer;
+        };
+        let lines = lines.then(move |line| {
+            let this = self.clone();
+            async move {
+                let (lag, is_dead) = {
+                    let faults = this.faults();
+                    (
+                        faults.watch_lag,
+                        faults.watches_dead || faults.cut || faults.dead,
+                    )
+                };
+                if is_dead {
+                    return std::future::pending().await;
+                }
+                sleep(lag + this.world.dice.millis(1, 20)).await;
+                line
+            }
+        });
+        Answer::Watch(lines.boxed())
+    }
+}
+
+/// What a log says of a request.
+fn line(request: &Request) -> String {
+    let mut text = format!("{} {}", request.method, request.path);
+    if !request.is_read() {
+        let body = String::from_utf8_lossy(&request.body);
+        let body: String = body.chars().take(700).collect();
+        let _ = write!(text, " {body}");
+    } else if request.is_watch() {
+        let from = request.parameter("resourceVersion").unwrap_or_default();
+        let _ = write!(text, " watch from {from}");
+    }
+    text
+}
+
+fn refused(code: u16, wait: Option<u64>) -> http::Response<answer::Body> {
+    let reason = match code {
+        403 => "Forbidden",
+        409 => "Conflict",
+        429 => "TooManyRequests",
+        _ => "InternalError",
+    };
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code, "reason": reason,
+        "message": format!("made up by the simulation, at {} s", elapsed().as_secs()),
+    });
+    let mut response = Answer::object(code, &status).into_response();
+    if let Some(seconds) = wait {
+        let value = HeaderValue::from_str(&seconds.to_string()).expect("a number");
+        response
+            .headers_mut()
+            .insert(http::header::RETRY_AFTER, value);
+    }
+    response
+}
+
+fn shortened(answer: Answer) -> Answer {
+    match answer {
+        Answer::Whole(code, bytes) => Answer::Whole(code, bytes.slice(..bytes.len() / 2)),
+        Answer::Watch(lines) => Answer::Watch(lines),
+    }
+}
+
+fn partial(answer: Answer) -> Answer {
+    let Answer::Whole(200, bytes) = &answer else {
+        return answer;
+    };
+    let Ok(mut list) = serde_json::from_slice::<Value>(bytes) else {
+        return answer;
+    };
+    if let Some(items) = list["items"].as_array_mut() {
+        items.pop();
+        list["metadata"]["continue"] = json!("lost");
+    }
+    Answer::Whole(200, Bytes::from(list.to_string()))
+}

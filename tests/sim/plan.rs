@@ -1,0 +1,150 @@
+//! What a seed is about: the cluster, its policy, and the faults that may happen in it. Each seed has some of them only, so that rare ones
+//! meet each other alone as well as in a crowd (swarm testing).
+
+use crate::controllers::Workload;
+use crate::dice::Dice;
+use crate::faults::Fault;
+use crate::objects::{NAMESPACE, PASSWORD, SECRET};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Decided before anything happens.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Machines.
+    pub machines: u64,
+    /// Replicas of the operator.
+    pub replicas: usize,
+    /// The shipped admission policies stand.
+    pub is_guarded: bool,
+    /// What runs on them.
+    pub workload: Workload,
+    /// `fence.mode`.
+    pub mode: &'static str,
+    /// `verification.readPeriodSeconds`.
+    pub read_period: u64,
+    /// `verification.lateEffectSeconds`.
+    pub late_effect: u64,
+    /// The policy's `unhealthyConditions[0].durationSeconds`.
+    pub wait: u64,
+    /// `recovery.podDeletion`.
+    pub pod_deletion: &'static str,
+    /// `release.mode`.
+    pub release: &'static str,
+    /// `budget.maxConcurrent`.
+    pub concurrent: u64,
+    /// Faults that may happen.
+    pub faults: Vec<Fault>,
+    /// How often each of them does, at most.
+    pub repeats: u64,
+    /// How long they go on.
+    pub trouble: Duration,
+    /// Nodes that lose their power.
+    pub outages: u64,
+}
+
+impl Plan {
+    /// That of a seed.
+    pub fn of(dice: &Dice) -> Self {
+        // Some seeds are about one bound, where nothing else is in the way; the others about everything.
+        let faults = match dice.between(0, 99) {
+            0..8 => Vec::new(),
+            8..11 => vec![Fault::Storm],
+            11..16 => vec![Fault::BmcHangs],
+            16..22 => vec![Fault::Crash],
+            22..25 => vec![Fault::Terminate],
+            _ => {
+                let share = *dice.pick(&[6, 12, 25]);
+                let some = Fault::ALL.into_iter().filter(|_| dice.chance(share));
+                some.collect()
+            }
+        };
+        Self {
+            machines: dice.between(2, 5),
+            replicas: if dice.chance(60) { 2 } else { 1 },
+            is_guarded: dice.chance(80),
+            workload: Workload {
+                databases: dice.between(1, 3),
+                webs: dice.between(0, 2),
+            },
+            mode: if dice.chance(65) {
+                "PowerOff"
+            } else {
+                "ConfirmOnly"
+            },
+            read_period: dice.between(1, 3),
+            late_effect: *dice.pick(&[5, 15, 30, 60]),
+            wait: dice.between(10, 20),
+            pod_deletion: if dice.chance(65) {
+                "Expedited"
+            } else {
+                "PodGC"
+            },
+            release: if dice.chance(75) {
+                "AfterDetach"
+            } else {
+                "AfterRecovery"
+            },
+            concurrent: dice.between(1, 3),
+            faults,
+            repeats: dice.between(1, 3),
+            trouble: dice.seconds(110, 260),
+            outages: dice.between(1, 3),
+        }
+    }
+
+    /// Nothing happens but that machines lose their power.
+    pub fn is_calm(&self) -> bool {
+        self.faults.is_empty()
+    }
+
+    /// Only these happen.
+    pub fn only(&self, of: &[Fault]) -> bool {
+        self.faults.iter().all(|fault| of.contains(fault))
+    }
+
+    /// The NodeFencingPolicy.
+    pub fn policy(&self) -> Value {
+        json!({
+            "metadata": {"name": "all"},
+            "spec": {
+                "nodeSelector": {},
+                "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "durationSeconds": self.wait}],
+                "fence": {
+                    "mode": self.mode,
+                    "levels": [{"name": "bmc", "retryPeriodSeconds": 2, "timeoutSeconds": 60}],
+                    "verification": {"readPeriodSeconds": self.read_period, "lateEffectSeconds": self.late_effect},
+                },
+                "recovery": {"podDeletion": self.pod_deletion, "detachTimeoutSeconds": 120},
+                "release": {"mode": self.release, "timeoutSeconds": 120},
+                "budget": {"maxConcurrent": self.concurrent, "minHealthy": 0, "maxPerHour": 1000, "cooldownSeconds": 0},
+                "exclusions": {"minUptimeSeconds": 0},
+            },
+        })
+    }
+}
+
+/// The FenceDevice of a machine.
+pub fn device(machine: &str) -> Value {
+    json!({
+        "metadata": {"name": format!("bmc-{machine}")},
+        "spec": {
+            "nodeName": machine,
+            "credentialsRef": {"name": SECRET},
+            "redfish": {
+                "address": format!("http://bmc-{machine}.sim"), "systemID": "1", "tls": {"verification": "None"},
+            },
+            "probe": {"periodSeconds": 60},
+        },
+    })
+}
+
+/// The Secret of all BMCs.
+pub fn secret() -> Value {
+    use base64::Engine;
+    let encoded = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+    json!({
+        "metadata": {"name": SECRET, "namespace": NAMESPACE},
+        "data": {"username": encoded("fencer"), "password": encoded(PASSWORD)},
+    })
+}

@@ -1,0 +1,205 @@
+//! The world of a seed: the API server, the machines, and what is wrong with them at the moment.
+
+use crate::dice::Dice;
+use crate::libc::elapsed;
+use crate::log::Log;
+use simapi::Api;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A container that runs.
+#[derive(Debug, Clone)]
+pub struct Container {
+    /// The pod, as `namespace/name`.
+    pub pod: String,
+    /// The PersistentVolume that it writes to.
+    pub volume: Option<String>,
+    /// When its pod was seen being deleted, and for how long it is given to end.
+    pub stops: Option<Duration>,
+    /// Its pod tolerates out-of-service.
+    pub tolerates: bool,
+}
+
+/// What is wrong with a BMC.
+#[derive(Debug, Clone, Default)]
+pub struct Bmc {
+    /// Takes connections and says nothing.
+    pub hangs: bool,
+    /// No way to it.
+    pub unreachable: bool,
+    /// Says a power state that is none.
+    pub nonsense: bool,
+    /// Busy, with an error.
+    pub busy: bool,
+    /// Takes the off and does nothing.
+    pub ignores_off: bool,
+    /// The off takes effect that much later.
+    pub late_off: Duration,
+    /// Its answer to an off gets lost.
+    pub loses_reply: bool,
+    /// Each call takes that much longer.
+    pub slow: Duration,
+}
+
+/// A machine, as it is.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// SMBIOS system UUID.
+    pub uuid: String,
+    /// Power of the host.
+    pub on: bool,
+    /// Mains. Without it the BMC is dark too.
+    pub mains: bool,
+    /// Boots so far.
+    pub boots: u32,
+    /// When the kubelet of this boot runs.
+    pub up_at: Duration,
+    /// The kubelet of this boot has said that it is Ready.
+    pub reported: bool,
+    /// No way between it and the API server.
+    pub cut: bool,
+    /// The kubelet hangs; its containers run on.
+    pub hung: bool,
+    /// What runs there, by the pod's uid.
+    pub containers: BTreeMap<String, Container>,
+    /// What starts there: the pod's uid, and when it runs.
+    pub starting: BTreeMap<String, (Duration, Container)>,
+    /// Its BMC.
+    pub bmc: Bmc,
+}
+
+impl Machine {
+    /// The boot ID of the boot that runs.
+    pub fn boot_id(&self, name: &str) -> String {
+        format!("{name}-boot-{}", self.boots)
+    }
+}
+
+/// What is wrong with the control plane.
+#[derive(Debug, Clone, Default)]
+pub struct Switches {
+    /// The controller-manager is down.
+    pub managers_down: bool,
+    /// Pod GC does nothing.
+    pub no_pod_gc: bool,
+    /// Attach/detach does nothing.
+    pub no_attach_detach: bool,
+    /// The CSI driver answers nothing.
+    pub csi_stuck: bool,
+    /// etcd has been put back in time in this run.
+    pub restored: bool,
+}
+
+/// The world. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct World {
+    /// The API server.
+    pub api: Api,
+    /// What is left to chance.
+    pub dice: Dice,
+    /// What happened.
+    pub log: Log,
+    machines: Arc<Mutex<BTreeMap<String, Machine>>>,
+    switches: Arc<Mutex<Switches>>,
+    /// What was broken.
+    pub violations: Arc<Mutex<Vec<String>>>,
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("World")
+    }
+}
+
+impl World {
+    /// Without machines.
+    pub fn new(api: Api, dice: Dice) -> Self {
+        Self {
+            api,
+            dice,
+            log: Log::default(),
+            machines: Arc::default(),
+            switches: Arc::default(),
+            violations: Arc::default(),
+        }
+    }
+
+    /// The machines. Nobody asks the API server anything while this is held.
+    pub fn machines(&self) -> MutexGuard<'_, BTreeMap<String, Machine>> {
+        self.machines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is wrong with the control plane.
+    pub fn switches(&self) -> MutexGuard<'_, Switches> {
+        self.switches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Names of the machines.
+    pub fn names(&self) -> Vec<String> {
+        self.machines().keys().cloned().collect()
+    }
+
+    /// One machine, as it is now.
+    pub fn machine(&self, name: &str) -> Machine {
+        self.machines()[name].clone()
+    }
+
+    /// Changes a machine.
+    pub fn with<T>(&self, name: &str, change: impl FnOnce(&mut Machine) -> T) -> T {
+        change(self.machines().get_mut(name).expect("a machine"))
+    }
+
+    /// A machine loses its power, for whatever reason: everything in it ends at once.
+    pub fn power_off(&self, name: &str, why: &str) {
+        let was_on = self.with(name, |machine| {
+            machine.containers.clear();
+            machine.starting.clear();
+            std::mem::replace(&mut machine.on, false)
+        });
+        if was_on {
+            self.log.tell(name, format!("OFF ({why})"));
+        }
+    }
+
+    /// Somebody turns a machine on. It boots, if there is mains.
+    pub fn power_on(&self, name: &str, why: &str) {
+        let boot = self.dice.seconds(5, 30);
+        let boots = self.with(name, |machine| {
+            if machine.on || !machine.mains {
+                return None;
+            }
+            machine.on = true;
+            machine.boots += 1;
+            machine.reported = false;
+            machine.hung = false;
+            machine.up_at = elapsed() + boot;
+            Some(machine.boots)
+        });
+        if let Some(boots) = boots {
+            self.log.tell(name, format!("ON, boot {boots} ({why})"));
+        }
+    }
+
+    /// Something is not as it must be.
+    pub fn violation(&self, what: String) {
+        self.log.tell("JUDGE", format!("VIOLATION {what}"));
+        let mut violations = self
+            .violations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if violations.len() < 20 {
+            violations.push(what);
+        }
+    }
+
+    /// What has been broken so far.
+    pub fn broken(&self) -> Vec<String> {
+        let violations = self
+            .violations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        violations.clone()
+    }
+}
