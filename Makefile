@@ -7,6 +7,8 @@ CARGO ?= cargo
 E2E_THREADS ?= 12
 # The other tests at the same time: most of them wait for a device's time to be over.
 UNIT_THREADS ?= 16
+# Seeds of the simulation that `soak` plays.
+SOAK_SEEDS ?= 50000
 # How long `fuzz` runs each of its targets, in seconds.
 FUZZ_SECONDS ?= 10
 # Further arguments of `lab` and the benchmarks: make lab ARGS="--kind real", make bench-failover ARGS="--runs 3 --verbose",
@@ -62,11 +64,12 @@ mutants: ## Remove each guard of the protocol in a copy: a test must notice (slo
 	nice $(CARGO) test --package node-fencing-operator --test mutants -- --ignored --nocapture
 
 # With debug assertions and overflow checks, as `make test` has them.
-soak: ## The model of tests/model over a hundred million states, a million of each property (slow; SOAK_STATES=20000000 for each of its five configurations)
+soak: ## The model, the simulation (SOAK_SEEDS=50000) and the properties, each far beyond what every test has time for (hours)
 	CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
 	$(CARGO) test --release --package node-fencing-operator --test model -- --ignored --nocapture
 	CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true PROPTEST_CASES=1000000 \
 	$(CARGO) test --release --package node-fencing-operator --lib --test golden -- properties:: any_answers::
+	SEEDS=0..$(SOAK_SEEDS) $(CARGO) test --package node-fencing-operator --test sim seeds -- --nocapture
 
 fuzz: ## Each fuzz target for FUZZ_SECONDS=10 by libFuzzer, which needs a C++ compiler (`test` runs them too, without coverage)
 	@for target in $(notdir $(basename $(wildcard fuzz/targets/*.rs))); do \

@@ -8,6 +8,7 @@ use crate::libc::elapsed;
 use crate::objects::{CLAIM, OUT_OF_SERVICE, QUARANTINE, is_ended, ready, taint, taints, text};
 use crate::plan::Plan;
 use crate::tally::Tally;
+use crate::words;
 use crate::world::World;
 use serde_json::{Value, json};
 use simapi::kinds::{ATTACHMENT, FENCE, Kind, NODE, POD};
@@ -152,6 +153,9 @@ impl Judge {
         {
             let mut state = self.state();
             if is_ours {
+                if let Some(words) = words::of(write) {
+                    self.world.log.tell(&write.actor, words);
+                }
                 found.extend(state.ended_writes(write));
                 found.extend(state.of_operator(&self.world, write, self.late_effect));
                 // Without the admission policies nothing but the time between a read and a write is in the way.

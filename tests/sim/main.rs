@@ -12,10 +12,10 @@
 //!
 //! | to | run |
 //! |---|---|
-//! | read what happens in a seed | `SEED=7 cargo test --test sim timeline -- --nocapture` |
+//! | read what happens in a seed | `SEED=7 cargo test --test sim -- --nocapture` |
 //! | see requests too, and the operator's own log | the same with `DETAIL=1`, and with `RUST_LOG=info` |
 //! | play other seeds | `SEEDS=300..600 cargo test --test sim seeds -- --nocapture` |
-//! | play 50,000 | `make soak-sim` |
+//! | play 50,000 | `make soak` |
 //!
 //! Each seed has a process of its own, since some sources of chance (the order of tokio's and ahash's tables) are the process's.
 
@@ -36,6 +36,7 @@ mod plan;
 mod play;
 mod stage;
 mod tally;
+mod words;
 mod world;
 
 use log::Weight;
@@ -45,7 +46,15 @@ use std::ops::Range;
 /// The seeds of `make test`.
 const SEEDS: Range<u64> = 0..300;
 
+/// The one seed that somebody wants to read.
+fn wanted() -> Option<u64> {
+    env::var("SEED").ok()?.parse().ok()
+}
+
 fn seeds() -> Range<u64> {
+    if let Some(seed) = wanted() {
+        return seed..seed + 1;
+    }
     let given = env::var("SEEDS").ok();
     let given = given.as_deref().and_then(|text| text.split_once(".."));
     let given = given.and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
@@ -54,18 +63,22 @@ fn seeds() -> Range<u64> {
 
 #[test]
 fn three_hundred_seeds_break_nothing_and_come_to_an_end() {
-    let summary = many::play(seeds());
+    let seeds = seeds();
+    let summary = many::play(seeds.clone());
     println!("{summary}");
     assert!(summary.violations.is_empty(), "{summary}");
-    assert!(
-        summary.tainted > 0,
-        "no node was ever put out of service: {summary}"
-    );
+    if seeds.end - seeds.start >= SEEDS.end {
+        assert!(
+            summary.tainted > 0,
+            "no node was ever put out of service: {summary}"
+        );
+    }
 }
 
 #[test]
 fn a_seed_is_replayed_byte_for_byte() {
-    for seed in [3, 4, 5] {
+    let seeds = wanted().map_or_else(|| vec![3, 4, 5], |seed| vec![seed]);
+    for seed in seeds {
         let (one, other) = (many::whole_log(seed), many::whole_log(seed));
         assert!(one.lines().count() > 100, "{one}");
         let differs = one
@@ -81,7 +94,7 @@ fn a_seed_is_replayed_byte_for_byte() {
 /// Prints what happens in seed `SEED`; without it, looks whether the story of a seed is told.
 #[test]
 fn timeline() {
-    let seed = env::var("SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = wanted();
     let story = many::story(seed.unwrap_or(1));
     if seed.is_some() {
         println!("{story}");

@@ -97,8 +97,10 @@ impl Summary {
     }
 }
 
-fn process(seed: u64, log: Option<&str>) -> Output {
+fn process(seed: u64, log: Option<&str>) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
+    // What a seed does follows from the seed alone.
+    command.env_clear();
     command.args([
         "one_seed",
         "--exact",
@@ -110,11 +112,11 @@ fn process(seed: u64, log: Option<&str>) -> Output {
     if let Some(log) = log {
         command.env(LOG, log);
     }
-    command.output().expect("a process")
+    command
 }
 
 fn outcome(seed: u64) -> Outcome {
-    let output = process(seed, None);
+    let output = process(seed, None).output().expect("a process");
     let text = String::from_utf8_lossy(&output.stdout);
     let said = text.split(MARK).nth(1).and_then(|rest| rest.lines().next());
     said.and_then(|line| serde_json::from_str(line).ok())
@@ -129,26 +131,34 @@ fn outcome(seed: u64) -> Outcome {
         })
 }
 
-fn told(seed: u64, log: &str) -> String {
-    let output = process(seed, Some(log));
+fn told(command: &mut Command) -> (String, Output) {
+    let output = command.output().expect("a process");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let mut parts = text.splitn(3, MARK).skip(1);
-    let story = parts.next().unwrap_or_default().to_owned();
-    match std::env::var("RUST_LOG") {
-        Ok(_) => text,
-        Err(_) => story + &String::from_utf8_lossy(&output.stderr),
-    }
+    (text, output)
 }
 
 /// All that happens in a seed.
 pub fn whole_log(seed: u64) -> String {
-    told(seed, "detail")
+    let (text, output) = told(&mut process(seed, Some("detail")));
+    let log = text.split(MARK).nth(1).unwrap_or_default();
+    log.to_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// What is worth telling of a seed.
+/// What is worth telling of a seed; with `DETAIL` all of it, with `RUST_LOG` what the operator says itself, too.
 pub fn story(seed: u64) -> String {
-    match std::env::var("DETAIL") {
-        Ok(_) => told(seed, "detail"),
-        Err(_) => told(seed, "story"),
+    let log = match std::env::var_os("DETAIL") {
+        Some(_) => "detail",
+        None => "story",
+    };
+    let mut command = process(seed, Some(log));
+    let filter = std::env::var_os("RUST_LOG");
+    if let Some(filter) = &filter {
+        command.env("RUST_LOG", filter);
+    }
+    let (text, output) = told(&mut command);
+    let story = text.split(MARK).nth(1).unwrap_or_default().to_owned();
+    match filter {
+        Some(_) => text.replace(MARK, "\n"),
+        None => story + &String::from_utf8_lossy(&output.stderr),
     }
 }
