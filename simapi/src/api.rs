@@ -152,6 +152,24 @@ impl Api {
         inner.store.compact();
     }
 
+    /// A server that hears of nothing from now on: what is asked of it gets answers from the past. Only for reading.
+    #[must_use]
+    pub fn left_behind(&self) -> Self {
+        let inner = self.inner();
+        let mut store = Store::default();
+        store.restore(inner.store.snapshot());
+        store.remember_from(0);
+        Self(Arc::new(Mutex::new(Inner {
+            store,
+            schemas: BTreeMap::new(),
+            now: inner.now,
+            lists: BTreeMap::new(),
+            page_max: usize::MAX,
+            denied: BTreeSet::new(),
+            admission: None,
+        })))
+    }
+
     /// Ends all watches, as a restart of the server does.
     pub fn end_watches(&self) {
         self.inner().store.end_watches();

@@ -202,6 +202,11 @@ impl Store {
         self.compacted = self.version;
     }
 
+    /// Watches may begin at this version.
+    pub fn remember_from(&mut self, version: u64) {
+        self.compacted = version;
+    }
+
     /// Ends all watches.
     pub fn end_watches(&mut self) {
         self.watches.clear();

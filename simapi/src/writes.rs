@@ -171,7 +171,9 @@ impl Inner {
             new["metadata"]["generation"] = json!(generation + 1);
         }
         let is_leaving = !before["deletionTimestamp"].is_null();
-        let may_go = is_leaving && !has_finalizers(&new) && *kind != POD;
+        // A pod goes when its kubelet says so, which asks for no grace.
+        let is_over = *kind != POD || before["deletionGracePeriodSeconds"] == 0;
+        let may_go = is_leaving && is_over && !has_finalizers(&new);
         // Without its last finalizer it is gone, and is told as it was before.
         let left = (!may_go).then_some(new);
         Ok(self.store.commit(actor, kind, key, left))

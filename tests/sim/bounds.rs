@@ -3,8 +3,10 @@
 use crate::faults::Fault;
 use crate::libc::elapsed;
 use crate::plan::Plan;
+use crate::play::WARM_UP;
 use crate::stage::Stage;
 use crate::tally::{Course, Life, Tally};
+use crate::world::World;
 use std::time::Duration;
 
 /// L2.
@@ -28,36 +30,32 @@ const TAINT_MAX: Duration = Duration::from_millis(1500 + 4 * 250 + 1000);
 pub fn judge(stage: &Stage) {
     let tally = stage.judge.tally();
     let (world, plan) = (&stage.world, &stage.plan);
-    let died = stage
-        .happened
-        .lock()
-        .expect("the counts")
-        .get(Fault::Crash.name())
-        .copied();
-    // Each time up to three of its lives.
-    let deaths = died.unwrap_or_default() * 3;
+    let deaths = tally.lives.iter().filter(|life| life.to.is_some()).count();
+    let deaths = u32::try_from(deaths).unwrap_or(u32::MAX);
     if plan.only(&[Fault::Crash, Fault::Storm, Fault::Terminate]) {
-        successions(&tally)
-            .into_iter()
-            .for_each(|problem| world.violation(problem));
+        for problem in successions(world, &tally) {
+            world.violation(problem);
+        }
     }
     for (name, course) in &tally.courses {
         world.log.note("TALLY", format!("{name} {course:?}"));
         let mut found = Vec::new();
         if plan.only(&[Fault::Storm]) {
-            found.extend(calm(course, plan));
+            found.extend(released(world, course, plan));
         }
-        let is_silent = stage
-            .silent
-            .lock()
-            .expect("the names")
-            .contains(&course.node);
-        if plan.only(&[Fault::Storm, Fault::BmcHangs]) && !is_silent {
-            found.extend(soon(course, plan));
+        if plan.is_calm() {
+            found.extend(clean(world, course, plan));
+        }
+        let silent = stage.silent.lock().expect("the names");
+        if plan.only(&[Fault::Storm, Fault::BmcHangs]) && !silent.contains(&course.node) {
+            found.extend(soon(world, course, plan));
         }
         // One for the fence, one by each successor.
-        if plan.only(&[Fault::Crash, Fault::Storm]) && course.commands > 1 + deaths + REOFFS_MAX {
-            found.push(format!("L4: {} commands, {deaths} deaths", course.commands));
+        if plan.only(&[Fault::Crash, Fault::Storm]) && course.commands > 0 {
+            world.judged("L4 commands");
+            if course.commands > 1 + deaths + REOFFS_MAX {
+                found.push(format!("L4: {} commands, {deaths} deaths", course.commands));
+            }
         }
         for problem in found {
             world.violation(format!("{problem} ({name}: {course:?})"));
@@ -66,7 +64,7 @@ pub fn judge(stage: &Stage) {
 }
 
 /// L4: whoever stands by leads within the Lease's time and 10 s of the leader's death.
-fn successions(tally: &Tally) -> Vec<String> {
+fn successions(world: &World, tally: &Tally) -> Vec<String> {
     let mut found = Vec::new();
     for dead in &tally.lives {
         let Some(end) = dead.to else { continue };
@@ -81,6 +79,7 @@ fn successions(tally: &Tally) -> Vec<String> {
         if !led || !within || !tally.lives.iter().any(stands_by) {
             continue;
         }
+        world.judged("L4 successor");
         let mut later = tally.terms.iter().filter(|term| term.from > end);
         if !later.any(|term| term.from <= end + SUCCESSION_MAX) {
             found.push(format!(
@@ -92,41 +91,44 @@ fn successions(tally: &Tally) -> Vec<String> {
     found
 }
 
-/// L1, and L5 and L6 where another device hangs or somebody writes the Node again and again.
-fn soon(course: &Course, plan: &Plan) -> Option<String> {
-    // A budget that is used up holds the next one.
-    if plan.outages > plan.concurrent {
+/// L1; L5 where another device hangs, L6 where somebody writes a Node again and again.
+fn soon(world: &World, course: &Course, plan: &Plan) -> Option<String> {
+    let bound = Duration::from_secs(plan.wait + plan.read_period) + TAINT_MAX;
+    // A budget that is used up holds the next one; and what begins too late may not be over when the machine is turned on.
+    let is_early = course.opened + bound < WARM_UP + plan.trouble;
+    if plan.outages > plan.concurrent || !is_early {
         return None;
     }
-    let bound = Duration::from_secs(plan.wait + plan.read_period) + TAINT_MAX;
-    let took = course.tainted?.saturating_sub(course.unknown);
+    world.judged(match plan.faults.first() {
+        None => "L1",
+        Some(Fault::BmcHangs) => "L5",
+        Some(_) => "L6",
+    });
+    let Some(tainted) = course.tainted else {
+        return Some("L1: never out of service".to_owned());
+    };
+    let took = tainted.saturating_sub(course.unknown);
     (took > bound).then(|| format!("L1: out of service after {took:?}, {bound:?} are allowed"))
 }
 
-fn calm(course: &Course, plan: &Plan) -> Vec<String> {
-    let mut found = Vec::new();
-    let released = course.free.zip(course.released);
-    if let Some((free, released)) = released
-        && plan.release == "AfterDetach"
-        && released.saturating_sub(free) > RELEASE_MAX
-    {
-        found.push(format!(
-            "L2: released after {:?}",
-            released.saturating_sub(free)
-        ));
+fn released(world: &World, course: &Course, plan: &Plan) -> Option<String> {
+    let (free, released) = course.free.zip(course.released)?;
+    if plan.release != "AfterDetach" {
+        return None;
     }
+    world.judged("L2");
+    let took = released.saturating_sub(free);
+    (took > RELEASE_MAX).then(|| format!("L2: released after {took:?}"))
+}
+
+fn clean(world: &World, course: &Course, plan: &Plan) -> Option<String> {
     // What lasts is written down: that is no clean fence.
-    let times = course.free.zip(course.tainted);
-    let is_clean = times.is_some_and(|(free, tainted)| {
-        free.saturating_sub(tainted) < QUICK && tainted.saturating_sub(course.opened) < QUICK * 2
-    });
-    if is_clean
-        && plan.is_calm()
-        && plan.release == "AfterDetach"
-        && course.commands <= 1
-        && course.writes > WRITES_MAX
-    {
-        found.push(format!("L7: {} writes", course.writes));
+    let (free, tainted) = course.free.zip(course.tainted)?;
+    let is_quick =
+        free.saturating_sub(tainted) < QUICK && tainted.saturating_sub(course.opened) < QUICK * 2;
+    if !is_quick || plan.release != "AfterDetach" || course.commands > 1 {
+        return None;
     }
-    found
+    world.judged("L7");
+    (course.writes > WRITES_MAX).then(|| format!("L7: {} writes", course.writes))
 }

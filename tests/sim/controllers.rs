@@ -195,11 +195,12 @@ fn attach_detach(world: &World) {
         // Only out-of-service takes a volume from under a container: whatever else is wrong with attach/detach is not looked for here.
         let node = world.api.get(&NODE, "", at);
         let is_free = || {
-            let machine = world.machine(at);
-            let all = machine.containers.values();
-            let starting = machine.starting.values().map(|(_, container)| container);
-            !all.chain(starting)
-                .any(|it| it.volume.as_deref() == Some(of))
+            world.of_node(at).is_none_or(|(_, machine)| {
+                let all = machine.containers.values();
+                let starting = machine.starting.values().map(|(_, container)| container);
+                !all.chain(starting)
+                    .any(|it| it.volume.as_deref() == Some(of))
+            })
         };
         let is_out = node.is_some_and(|node| taint(&node, OUT_OF_SERVICE).is_some());
         if is_out || is_free() {
@@ -278,15 +279,11 @@ fn csi(world: &World) {
 fn judge_detach(world: &World, attachment: &Value) {
     let node = text(attachment, "/spec/nodeName");
     let of = text(attachment, "/spec/source/persistentVolumeName");
-    let writer = {
-        let machines = world.machines();
-        let running = machines
-            .get(node)
-            .into_iter()
-            .flat_map(|it| it.containers.values());
-        let mut writers = running.filter(|it| it.volume.as_deref() == Some(of));
-        writers.next().map(|it| it.pod.clone())
-    };
+    let writer = world.of_node(node).and_then(|(_, machine)| {
+        let mut running = machine.containers.into_values();
+        let writer = running.find(|it| it.volume.as_deref() == Some(of));
+        writer.map(|it| it.pod)
+    });
     world.log.tell("csi", format!("detaches {of} from {node}"));
     if let Some(pod) = writer {
         world.violation(format!(

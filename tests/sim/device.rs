@@ -2,6 +2,7 @@
 
 use crate::judge::Judge;
 use crate::libc::elapsed;
+use crate::network::{Fate, Moment, Network};
 use crate::objects::PASSWORD;
 use crate::world::{Bmc, Machine, World};
 use futures::FutureExt;
@@ -14,14 +15,15 @@ use node_fencing_operator::fence::{
     DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, Probe,
 };
 use node_fencing_operator::shell::outside::Outside;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 /// The ways out of one operator: to the BMCs and to the kubelets of the world.
-pub fn outside(world: &World, judge: &Judge, operator: &str) -> Outside {
+pub fn outside(world: &World, judge: &Judge, network: &Network) -> Outside {
     let (devices, kubelets) = (world.clone(), world.clone());
-    let (judge, operator) = (judge.clone(), operator.to_owned());
+    let (judge, network) = (judge.clone(), network.clone());
     Outside {
         redfish: Arc::new(move |settings: RedfishSettings| {
             let machine = settings
@@ -37,7 +39,8 @@ pub fn outside(world: &World, judge: &Judge, operator: &str) -> Outside {
                 is_welcome: is_welcome(&settings.credentials),
                 call_timeout: settings.call_timeout,
                 command_timeout: settings.command_timeout,
-                operator: operator.clone(),
+                operator: network.name.clone(),
+                network: network.clone(),
                 world: devices.clone(),
                 judge: judge.clone(),
             }))
@@ -68,7 +71,7 @@ fn is_welcome(credentials: &Credentials) -> bool {
         .is_ok_and(|header| header == format!("Basic {expected}"))
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 struct Driver {
     target: String,
     machine: String,
@@ -76,8 +79,15 @@ struct Driver {
     call_timeout: Duration,
     command_timeout: Duration,
     operator: String,
+    network: Network,
     world: World,
     judge: Judge,
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Driver of {}", self.machine)
+    }
 }
 
 impl FenceDriver for Driver {
@@ -117,6 +127,7 @@ impl Driver {
             let waited = self.call_timeout;
             return Err(DeviceError::Timeout { endpoint, waited });
         }
+        self.alive().await;
         let machine = self.world.machine(&self.machine);
         if machine.bmc.unreachable || !machine.mains {
             let problem = "connection refused".to_owned();
@@ -135,6 +146,13 @@ impl Driver {
             });
         }
         Ok(machine)
+    }
+
+    /// Whoever is dead goes no further.
+    async fn alive(&self) {
+        if self.network.faults().dead {
+            std::future::pending::<()>().await;
+        }
     }
 
     async fn read(&self) -> Result<Reading, DeviceError> {
@@ -160,8 +178,16 @@ impl Driver {
     }
 
     async fn off(&self) -> Result<OffOutcome, DeviceError> {
+        let fate = self.network.fate_of_off();
+        if fate == Some(Fate::Death(Moment::BeforeSending)) {
+            self.network.die();
+        }
+        self.alive().await;
         self.judge.commanded(&self.operator, &self.machine);
         let was_on = self.call().await?.on;
+        if matches!(fate, Some(Fate::PowerOn(_))) {
+            self.world.power_on(&self.machine, "by hand, meanwhile");
+        }
         let bmc = self.bmc();
         self.world
             .log
@@ -180,6 +206,13 @@ impl Driver {
                 judge.landed(&name);
                 world.power_off(&name, &format!("commanded by {by}"));
             });
+        }
+        if let Some(Fate::Death(moment)) = fate {
+            if moment == Moment::BeforeAnswer {
+                self.network.die();
+            }
+            self.alive().await;
+            self.network.die();
         }
         if bmc.loses_reply {
             sleep(self.command_timeout).await;

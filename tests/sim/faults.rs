@@ -4,9 +4,10 @@
 //! [`crate::heal`] undoes.
 
 mod cluster;
+mod people;
 
 use crate::libc;
-use crate::network::{Aim, Fate, Moment, Network};
+use crate::network::{Aim, Fate, Moment, Network, Step};
 use crate::stage::Stage;
 use serde_json::Value;
 use simapi::kinds::NODE;
@@ -25,7 +26,7 @@ macro_rules! faults {
             /// All of them.
             pub const ALL: [Self; [$($id),*].len()] = [$(Self::$name),*];
 
-            /// As the summary names it.
+            /// As the summary names it. [`Self::Crash`] and [`Self::PowerOn`] go by the names of what they hit, see [`all`].
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => concat!($id, " ", stringify!($name)),)*
@@ -44,6 +45,8 @@ faults! {
     LateWrite = "F11",
     /// Whatever is sent takes long.
     SlowWay = "F12",
+    /// An off takes effect when nobody waits for it any more.
+    OffDelayed = "F12",
     /// The host sleeps.
     Suspend = "F13",
     /// The wall clock is set.
@@ -52,6 +55,10 @@ faults! {
     LeaseForged = "F15",
     /// Watches are late.
     StaleWatch = "F16",
+    /// An API server that is behind answers watches, and reads that are content with any state.
+    Behind = "F17",
+    /// Events of watches get lost.
+    Missed = "F18",
     /// Watches end, die, or have to begin anew.
     WatchLoss = "F18",
     /// 409.
@@ -72,12 +79,16 @@ faults! {
     PowerOn = "F33-F40",
     /// A node is cut off and runs on.
     Partition = "F41",
-    /// A node comes back by itself.
+    /// A kubelet hangs, and goes on by itself.
     Freeze = "F42",
+    /// A node heals while it is claimed.
+    HealsClaimed = "F42",
     /// A Node is deleted.
     NodeDeleted = "F43",
     /// A Node is deleted and registers anew.
     NodeAnew = "F44",
+    /// A machine is installed anew, as another Node.
+    Reimaged = "F45",
     /// The operator is on the wrong side.
     OperatorCut = "F46",
     /// Several nodes are cut off.
@@ -88,6 +99,8 @@ faults! {
     Restore = "F49",
     /// etcd is put back, and the operator starts anew.
     RestoreRestart = "F50",
+    /// A newer operator has written the status: an unknown stage.
+    Newer = "F51",
     /// The policy is edited, or deleted.
     PolicyEdit = "F52",
     /// The Secret is deleted, or wrong.
@@ -96,6 +109,8 @@ faults! {
     HumanTaints = "F54",
     /// The controller-manager, a part of it, or the CSI driver does nothing.
     ManagersDown = "F55",
+    /// A pod is held by a finalizer.
+    PodHeld = "F56",
     /// Somebody writes a Node again and again.
     Storm = "L6",
     /// SIGTERM.
@@ -118,18 +133,53 @@ faults! {
     OffLost = "D-lost",
 }
 
+/// What somebody may turn a machine on at: the step of the protocol, when, and the fault that it is.
+const POWER_ONS: [(Step, Moment, &str); 7] = [
+    (Step::Record, Moment::AfterAnswer, "F33 on when detected"),
+    (Step::Claim, Moment::AfterAnswer, "F34 on when claimed"),
+    (Step::Intent, Moment::AfterAnswer, "F35 on when quiesced"),
+    (Step::Off, Moment::BeforeAnswer, "F36 on when off is sent"),
+    (Step::Evidence, Moment::AfterAnswer, "F37 on when proved"),
+    (
+        Step::Taint,
+        Moment::BeforeSending,
+        "F38 on with the taint in flight",
+    ),
+    (Step::Taint, Moment::AfterAnswer, "F39 on when tainted"),
+];
+/// The last of them is no step.
+pub(crate) const ON_WHILE_DETACHING: &str = "F40 on while detaching";
+
+/// All faults, as the summary names them.
+pub fn all() -> Vec<&'static str> {
+    let plain = Fault::ALL
+        .iter()
+        .filter(|it| !matches!(it, Fault::Crash | Fault::PowerOn));
+    let mut all: Vec<&str> = plain.map(|fault| fault.name()).collect();
+    all.extend(Step::ALL.map(Step::death));
+    all.extend(POWER_ONS.map(|(_, _, name)| name));
+    all.push(ON_WHILE_DETACHING);
+    all.sort_unstable();
+    all
+}
+
 impl Fault {
     /// Lets it happen, and undoes it after a while.
     pub async fn happen(self, stage: &Stage) {
         let dice = &stage.world.dice;
-        let machine = dice.pick(&stage.world.names()).clone();
+        let machine = stage.machine();
         let time = dice.seconds(5, 90);
         stage.world.log.tell(
             "FAULT",
             format!("{} ({machine}, {} s)", self.name(), time.as_secs()),
         );
+        if !self.counts_itself() {
+            stage.world.count(self.name());
+        }
         match self {
+            Self::PowerOn if dice.chance(20) => cluster::on_while_detaching(stage).await,
             Self::Crash
+            | Self::PowerOn
             | Self::LateWrite
             | Self::Conflict
             | Self::ServerErrors
@@ -137,19 +187,28 @@ impl Fault {
             | Self::Garbage
             | Self::Denied => self.fates(stage),
             Self::Rival => stage.rival(time * 2).await,
-            Self::LeaseForged => cluster::forge_lease(stage),
+            Self::LeaseForged => people::forge_lease(stage),
             Self::Suspend => libc::suspend(dice.seconds(1, 120)),
             Self::WallJump => libc::set_wall(if dice.chance(50) { 3600 } else { -3600 }),
             Self::SlowWay | Self::StaleWatch | Self::OperatorCut => self.way(stage, time).await,
             Self::WatchLoss => cluster::watch_loss(stage, time).await,
+            Self::Behind => cluster::behind(stage, time).await,
+            Self::Missed => {
+                if let Some(network) = stage.network() {
+                    network.faults().missed = u32::try_from(dice.between(1, 8)).unwrap_or(1);
+                }
+            }
             Self::Pages => stage
                 .world
                 .api
                 .limit_pages(usize::from(dice.chance(50)) + 1),
             Self::Revoked => cluster::revoke(stage, time).await,
-            Self::PowerOn => stage.world.power_on(&machine, "by hand"),
             Self::Partition => cluster::cut(stage, &[machine], time * 2).await,
             Self::Freeze => cluster::freeze(stage, &machine, time).await,
+            Self::HealsClaimed => people::heal_claimed(stage, &machine).await,
+            Self::Reimaged => people::install_anew(stage, &machine, time).await,
+            Self::Newer => people::write_as_newer(stage),
+            Self::PodHeld => people::hold_pod(stage, &machine, time).await,
             Self::NodeDeleted | Self::NodeAnew => self.delete_node(stage, &machine, time).await,
             Self::RackCut => {
                 let half: Vec<String> = stage
@@ -162,14 +221,37 @@ impl Fault {
             }
             Self::SitePower => cluster::site_power(stage, time).await,
             Self::Restore | Self::RestoreRestart => self.restore(stage, time).await,
-            Self::PolicyEdit => cluster::edit_policy(stage, time).await,
-            Self::SecretGone => cluster::lose_secret(stage, time).await,
-            Self::HumanTaints => cluster::taint_by_hand(stage, &machine, time).await,
+            Self::PolicyEdit => people::edit_policy(stage, time).await,
+            Self::SecretGone => people::lose_secret(stage, time).await,
+            Self::HumanTaints => people::taint_by_hand(stage, &machine, time).await,
             Self::ManagersDown => cluster::managers_down(stage, time).await,
             Self::Storm => cluster::storm(stage, &machine, time).await,
             Self::Terminate => cluster::terminate(stage).await,
             _ => self.bmc(stage, &machine, time * 2).await,
         }
+    }
+
+    /// It waits for steps of the protocol to hit.
+    pub fn waits(self) -> bool {
+        matches!(self, Self::Crash | Self::PowerOn | Self::HealsClaimed)
+    }
+
+    /// It is counted when it hits something.
+    fn counts_itself(self) -> bool {
+        matches!(
+            self,
+            Self::Crash
+                | Self::PowerOn
+                | Self::LateWrite
+                | Self::Conflict
+                | Self::ServerErrors
+                | Self::LostAnswer
+                | Self::Garbage
+                | Self::Denied
+                | Self::HealsClaimed
+                | Self::Newer
+                | Self::PodHeld
+        )
     }
 
     /// Of requests that are still to come.
@@ -178,15 +260,25 @@ impl Fault {
         let Some(network) = stage.network() else {
             return;
         };
-        for _ in 0..dice.between(1, 3) {
-            let fate = match self {
+        let most = if self.waits() { 5 } else { 3 };
+        for _ in 0..dice.between(1, most) {
+            let (aim, fate) = match self {
                 Self::Crash => {
                     let moments = [
                         Moment::BeforeSending,
                         Moment::BeforeAnswer,
                         Moment::AfterAnswer,
                     ];
-                    (Aim::Write, Fate::Death(*dice.pick(&moments)))
+                    let (step, fate) = (*dice.pick(&Step::ALL), Fate::Death(*dice.pick(&moments)));
+                    let waiting = (Aim::Step(step), fate, step.death());
+                    stage.world.steps().push(waiting);
+                    continue;
+                }
+                Self::PowerOn => {
+                    let (step, moment, fault) = *dice.pick(&POWER_ONS);
+                    let waiting = (Aim::Step(step), Fate::PowerOn(moment), fault);
+                    stage.world.steps().push(waiting);
+                    continue;
                 }
                 Self::LateWrite => (Aim::NodeWrite, Fate::Late(dice.seconds(6, 120))),
                 Self::Conflict => (Aim::Write, Fate::Refused(409, None)),
@@ -205,7 +297,7 @@ impl Fault {
                     (aim, Fate::Refused(code, wait))
                 }
             };
-            network.faults().fates.push_back(fate);
+            network.faults().fates.push_back((aim, fate, self.name()));
         }
     }
 
@@ -228,10 +320,11 @@ impl Fault {
     }
 
     async fn delete_node(self, stage: &Stage, machine: &str, time: Duration) {
+        let node = stage.world.machine(machine).node;
         let _ = stage
             .world
             .api
-            .delete("human", &NODE, ("", machine), &Value::Null);
+            .delete("human", &NODE, ("", &node), &Value::Null);
         sleep(if self == Self::NodeAnew {
             time / 10
         } else {
@@ -268,6 +361,10 @@ impl Fault {
                     Self::BmcSlow => bmc.slow = Duration::from_secs(if on { 2 } else { 0 }),
                     Self::OffIgnored => bmc.ignores_off = on,
                     Self::OffLate => bmc.late_off = if on { late } else { Duration::ZERO },
+                    Self::OffDelayed => {
+                        bmc.late_off = if on { late } else { Duration::ZERO };
+                        bmc.loses_reply = on;
+                    }
                     _ => bmc.loses_reply = on,
                 }
             });

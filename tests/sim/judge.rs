@@ -109,7 +109,11 @@ impl Judge {
     pub fn commanded(&self, operator: &str, machine: &str) {
         let (problem, fence) = {
             let mut state = self.state();
-            let claim = state.claims.get(machine).cloned();
+            // Its Node may have been another until a moment ago.
+            let claims = state.claims.iter();
+            let own = claims.filter(|(node, _)| node.split('.').next() == Some(machine));
+            let last = own.max_by_key(|(_, (_, until))| until.unwrap_or(Duration::MAX));
+            let claim = last.map(|(_, claim)| claim.clone());
             let held = claim
                 .filter(|(_, until)| until.is_none_or(|until| elapsed() <= until + CLAIM_LIFE));
             match held {
@@ -303,7 +307,7 @@ fn intends(fence: &Value, machine: &str) -> bool {
     let attempts = fence["status"]["attempts"].as_array();
     attempts.into_iter().flatten().any(|attempt| {
         attempt["action"] == "PowerOff"
-            && attempt["device"] == format!("bmc-{machine}")
+            && text(attempt, "/device").split('.').next() == Some(&format!("bmc-{machine}"))
             && attempt["completionTime"].is_null()
     })
 }

@@ -22,10 +22,11 @@ const REPORT_PERIOD: Duration = Duration::from_secs(120);
 const KUBELET: &str = "kubelet";
 
 /// The kubelet of one node, through all boots of its machine.
-pub async fn run(world: World, name: String) {
+pub async fn run(world: World, machine: String) {
     let mut kubelet = Kubelet {
         world,
-        name,
+        name: machine.clone(),
+        machine,
         renewed: Duration::ZERO,
         reported: Duration::ZERO,
         boot: 0,
@@ -41,6 +42,8 @@ pub async fn run(world: World, name: String) {
 
 struct Kubelet {
     world: World,
+    machine: String,
+    /// Of its Node.
     name: String,
     renewed: Duration,
     reported: Duration,
@@ -53,7 +56,7 @@ struct Kubelet {
 impl Kubelet {
     fn tick(&mut self) {
         let now = elapsed();
-        let machine = self.world.machine(&self.name);
+        let machine = self.world.machine(&self.machine);
         if !machine.on || now < machine.up_at {
             return;
         }
@@ -63,12 +66,13 @@ impl Kubelet {
         }
         if self.boot != machine.boots {
             self.boot = machine.boots;
+            self.name.clone_from(&machine.node);
             self.synced = 0;
             self.report_at = now + self.world.dice.seconds(2, 8);
         }
         let Some(node) = self.world.api.get(&NODE, "", &self.name) else {
             if !machine.reported {
-                let node = node(&self.name, &machine.uuid);
+                let node = node(&self.name, &self.machine, &machine.uuid);
                 let _ = self.world.api.add(KUBELET, &NODE, node);
                 self.world.log.tell(&self.name, "registers its Node");
             }
@@ -106,7 +110,7 @@ impl Kubelet {
     }
 
     fn finish_starts(&self, now: Duration) {
-        let started = self.world.with(&self.name, |machine| {
+        let started = self.world.with(&self.machine, |machine| {
             let done = machine.starting.iter().filter(|(_, (at, _))| *at <= now);
             let done: Vec<String> = done.map(|(uid, _)| uid.clone()).collect();
             let mut started = Vec::new();
@@ -195,14 +199,14 @@ impl Kubelet {
             stops: None,
             tolerates: tolerates_out_of_service(pod),
         };
-        self.world.with(&self.name, |machine| {
+        self.world.with(&self.machine, |machine| {
             machine.starting.insert(uid.to_owned(), (at, container));
         });
     }
 
     fn tear_down(&self, pod: &Value, uid: &str, now: Duration) {
         let ends = now + self.world.dice.millis(500, 3000);
-        let is_over = self.world.with(&self.name, |machine| {
+        let is_over = self.world.with(&self.machine, |machine| {
             if machine.starting.contains_key(uid) {
                 return false;
             }
@@ -223,7 +227,7 @@ impl Kubelet {
     fn stop(&self, uid: &str) {
         let stopped = self
             .world
-            .with(&self.name, |machine| machine.containers.remove(uid));
+            .with(&self.machine, |machine| machine.containers.remove(uid));
         if let Some(container) = stopped {
             self.world
                 .log
@@ -233,7 +237,7 @@ impl Kubelet {
 
     /// `volumesInUse`, which attach/detach waits for.
     fn tell_volumes(&self, node: &Value) {
-        let machine = self.world.machine(&self.name);
+        let machine = self.world.machine(&self.machine);
         let running = machine.containers.values();
         let starting = machine.starting.values().map(|(_, container)| container);
         let mut used: Vec<String> = running
@@ -263,7 +267,7 @@ impl Kubelet {
             return;
         }
         self.reported = now;
-        let boot = machine.boot_id(&self.name);
+        let boot = machine.boot_id(&self.machine);
         let _ = self
             .world
             .api
@@ -278,7 +282,7 @@ impl Kubelet {
                 node["status"]["nodeInfo"]["systemUUID"] = json!(machine.uuid);
             });
         self.world
-            .with(&self.name, |machine| machine.reported = true);
+            .with(&self.machine, |machine| machine.reported = true);
         if is_news {
             self.world
                 .log

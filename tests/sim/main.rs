@@ -46,6 +46,19 @@ use std::ops::Range;
 /// The seeds of `make test`.
 const SEEDS: Range<u64> = 0..300;
 
+/// All of them are judged.
+const BOUNDS: [&str; 9] = [
+    "L1",
+    "L2",
+    "L3",
+    "L4 commands",
+    "L4 successor",
+    "L5",
+    "L6",
+    "L7",
+    "L8",
+];
+
 /// The one seed that somebody wants to read.
 fn wanted() -> Option<u64> {
     env::var("SEED").ok()?.parse().ok()
@@ -68,6 +81,16 @@ fn three_hundred_seeds_break_nothing_and_come_to_an_end() {
     println!("{summary}");
     assert!(summary.violations.is_empty(), "{summary}");
     if seeds.end - seeds.start >= SEEDS.end {
+        let never = faults::all()
+            .into_iter()
+            .filter(|fault| !summary.faults.contains_key(*fault));
+        assert_eq!(
+            never.collect::<Vec<_>>(),
+            Vec::<&str>::new(),
+            "never happened: {summary}"
+        );
+        let bounds: Vec<&str> = summary.bounds.keys().map(String::as_str).collect();
+        assert_eq!(bounds, BOUNDS, "judged: {summary}");
         assert!(
             summary.tainted > 0,
             "no node was ever put out of service: {summary}"

@@ -28,6 +28,8 @@ pub struct Summary {
     pub tainted: u64,
     /// How often each fault happened.
     pub faults: BTreeMap<String, u32>,
+    /// How often each bound was judged.
+    pub bounds: BTreeMap<String, u32>,
     /// What was broken, with the seed.
     pub violations: Vec<String>,
 }
@@ -45,11 +47,12 @@ impl fmt::Display for Summary {
             self.tainted,
             self.violations.len()
         )?;
-        let faults = self
-            .faults
-            .iter()
-            .map(|(name, count)| format!("{name} {count}"));
-        writeln!(f, "faults: {}", faults.collect::<Vec<_>>().join(", "))?;
+        for (what, counts) in [("faults", &self.faults), ("judged", &self.bounds)] {
+            let counts = counts
+                .iter()
+                .map(|(name, count)| format!("{name}: {count}"));
+            writeln!(f, "{what}: {}", counts.collect::<Vec<_>>().join(", "))?;
+        }
         for violation in self.violations.iter().take(40) {
             writeln!(f, "{violation}")?;
         }
@@ -85,8 +88,13 @@ impl Summary {
         self.virtual_seconds += outcome.virtual_seconds;
         self.fences += outcome.fences;
         self.tainted += outcome.tainted;
-        for (name, count) in outcome.faults {
-            *self.faults.entry(name).or_default() += count;
+        for (all, own) in [
+            (&mut self.faults, outcome.faults),
+            (&mut self.bounds, outcome.bounds),
+        ] {
+            for (name, count) in own {
+                *all.entry(name).or_default() += count;
+            }
         }
         let seed = outcome.seed;
         let told = outcome

@@ -2,8 +2,10 @@
 //!
 //! Behind kube's own client, with its own retries: a fault here is what the client sees of it.
 
+mod step;
+
 use crate::libc::elapsed;
-use crate::objects::NAMESPACE;
+use crate::objects::{NAMESPACE, text};
 use crate::world::World;
 use bytes::Bytes;
 use futures::StreamExt;
@@ -13,11 +15,13 @@ use kube::client::Body;
 use kube::client::retry::RetryPolicy;
 use node_fencing_operator::shell::client::Clients;
 use serde_json::{Value, json};
-use simapi::{Answer, Request, answer};
+use simapi::kinds::FENCE;
+use simapi::{Answer, Api, Request, answer};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+pub use step::Step;
 use tokio::time::sleep;
 use tower::BoxError;
 use tower::retry::Retry;
@@ -37,9 +41,11 @@ pub enum Fate {
     Partial,
     /// The operator dies: before it is sent, when it is done, when the answer has arrived.
     Death(Moment),
+    /// Somebody turns on the machine that it is about: before it is done, when it is done, when the answer has arrived.
+    PowerOn(Moment),
 }
 
-/// When an operator dies.
+/// When it happens to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
     /// The request never leaves.
@@ -61,10 +67,15 @@ pub enum Aim {
     Read,
     /// Any list that has no limit.
     List,
+    /// This step of the protocol.
+    Step(Step),
 }
 
+/// A fate, which requests it waits for, and the fault that it is.
+pub type Waiting = (Aim, Fate, &'static str);
+
 /// What is wrong with the way.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Faults {
     /// No packet passes.
     pub cut: bool,
@@ -75,7 +86,11 @@ pub struct Faults {
     /// Events of watches come that much later.
     pub watch_lag: Duration,
     /// What is to happen to requests that are still to come.
-    pub fates: VecDeque<(Aim, Fate)>,
+    pub fates: VecDeque<Waiting>,
+    /// Watches, and reads that are content with any state, are answered by a server that hears of nothing.
+    pub behind: Option<Api>,
+    /// So many events of watches get lost.
+    pub missed: u32,
     /// It has an election to itself, and so leads whatever the Lease of all says.
     pub alone: bool,
     /// The process is gone: nothing leaves it, nothing reaches it.
@@ -138,6 +153,9 @@ impl Network {
         if fate == Some(Fate::Death(Moment::BeforeSending)) {
             self.die();
         }
+        if fate == Some(Fate::PowerOn(Moment::BeforeSending)) {
+            self.power_on(&request);
+        }
         self.travel().await?;
         let answer = match &fate {
             Some(Fate::Refused(code, wait)) => return Ok(refused(*code, *wait)),
@@ -162,6 +180,16 @@ impl Network {
                 self.die();
                 Ok(answer.into_response())
             }
+            Some(Fate::PowerOn(moment)) => {
+                if moment == Moment::BeforeAnswer {
+                    self.power_on(&request);
+                }
+                self.travel().await?;
+                if moment == Moment::AfterAnswer {
+                    self.power_on(&request);
+                }
+                Ok(answer.into_response())
+            }
             Some(Fate::AnswerLost) => {
                 sleep(self.world.dice.millis(0, 6000)).await;
                 Err("connection reset by peer".into())
@@ -176,7 +204,12 @@ impl Network {
     }
 
     fn ask(&self, request: &Request) -> Answer {
-        let answer = self.world.api.answer(request);
+        let is_content = request.is_watch() || request.parameter("resourceVersion") == Some("0");
+        let behind = self.faults().behind.clone();
+        let answer = match behind.filter(|_| request.is_read() && is_content) {
+            Some(behind) => behind.answer(request),
+            None => self.world.api.answer(request),
+        };
         let line = format!("{} -> {}", line(request), answer.code());
         // What is done the judge tells in words.
         match request.is_read() || request.is_dry() || answer.code() < 400 {
@@ -205,7 +238,27 @@ impl Network {
         Ok(())
     }
 
-    fn die(&self) {
+    /// Somebody turns on the machine that this is about.
+    fn power_on(&self, request: &Request) {
+        let name = |prefix| request.path.split(prefix).nth(1)?.split('/').next();
+        let node = match name("/nodefences/") {
+            Some(fence) => {
+                let fence = self.world.api.get(&FENCE, "", fence);
+                fence.map(|fence| text(&fence, "/spec/nodeName").to_owned())
+            }
+            None => name("/nodes/").map(str::to_owned).or_else(|| {
+                let body: Value = serde_json::from_slice(&request.body).ok()?;
+                Some(text(&body, "/spec/nodeName").to_owned())
+            }),
+        };
+        let machine = node.and_then(|node| self.world.of_node(&node));
+        if let Some((machine, _)) = machine {
+            self.world.power_on(&machine, "by hand, meanwhile");
+        }
+    }
+
+    /// The process ends here.
+    pub fn die(&self) {
         let mut faults = self.faults();
         faults.dead = true;
         faults.died = true;
@@ -213,13 +266,17 @@ impl Network {
 
     /// Takes the next fate, if it is for this request.
     fn fate(&self, request: &Request) -> Option<Fate> {
-        let mut faults = self.faults();
-        let (aim, _) = faults.fates.front()?;
+        let step = Step::of(request);
+        if let Some(fate) = step.and_then(|step| self.world.fate_of(step)) {
+            return Some(fate);
+        }
         let is_protocol = ["/nodes", "/nodefences", "/pods"]
             .iter()
             .any(|it| request.path.contains(it));
         let is_node = request.path.starts_with("/api/v1/nodes/");
-        let hit = match aim {
+        let hits = |aim: &Aim| match aim {
+            // That is the world's.
+            Aim::Step(_) => false,
             Aim::Write => !request.is_read() && is_protocol,
             Aim::NodeWrite => !request.is_read() && is_node,
             Aim::Read => request.is_read() && is_protocol && !request.is_watch(),
@@ -231,10 +288,18 @@ impl Network {
                         || request.path.ends_with("/volumeattachments"))
             }
         };
-        match hit {
-            true => faults.fates.pop_front().map(|(_, fate)| fate),
-            false => None,
-        }
+        let mut faults = self.faults();
+        let at = faults.fates.iter().position(|(aim, ..)| hits(aim))?;
+        let (_, fate, fault) = faults.fates.remove(at)?;
+        self.world.count(fault);
+        Some(fate)
+    }
+
+    /// Takes the fate of an off, which goes to a device.
+    pub fn fate_of_off(&self) -> Option<Fate> {
+        let fate = self.world.fate_of(Step::Off)?;
+        self.world.log.tell(&self.name, format!("{fate:?}: off"));
+        Some(fate)
     }
 
     /// A watch, with what may happen to its lines.
@@ -256,9 +321,15 @@ impl Network {
                     return std::future::pending().await;
                 }
                 sleep(lag + this.world.dice.millis(1, 20)).await;
-                line
+                let mut faults = this.faults();
+                if faults.missed > 0 && !line.starts_with(br#"{"type":"BOOKMARK""#) {
+                    faults.missed -= 1;
+                    return None;
+                }
+                Some(line)
             }
         });
+        let lines = lines.filter_map(std::future::ready);
         Answer::Watch(lines.boxed())
     }
 }

@@ -34,14 +34,14 @@ pub fn now() -> String {
 }
 
 /// A Node as its kubelet registers it.
-pub fn node(name: &str, uuid: &str) -> Value {
+pub fn node(name: &str, machine: &str, uuid: &str) -> Value {
     json!({
         "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
         "spec": {},
         "status": {
             "conditions": [condition("False")],
             "nodeInfo": {"bootID": "", "systemUUID": uuid},
-            "addresses": [{"type": "InternalIP", "address": format!("{name}.sim")}],
+            "addresses": [{"type": "InternalIP", "address": format!("{machine}.sim")}],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
         },
     })

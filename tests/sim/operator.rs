@@ -140,7 +140,7 @@ impl Inner {
         let (stopper, stop) = Stopper::new();
         let equipment = Equipment {
             clients: network.clients(),
-            outside: outside(&self.world, &self.judge, &name),
+            outside: outside(&self.world, &self.judge, &network),
             metrics: Arc::new(Metrics::new().expect("metrics")),
             health: Health::default(),
         };

@@ -124,12 +124,12 @@ impl Plan {
     }
 }
 
-/// The FenceDevice of a machine.
-pub fn device(machine: &str) -> Value {
+/// The FenceDevice of a machine that is this Node.
+pub fn device(node: &str, machine: &str) -> Value {
     json!({
-        "metadata": {"name": format!("bmc-{machine}")},
+        "metadata": {"name": format!("bmc-{node}")},
         "spec": {
-            "nodeName": machine,
+            "nodeName": node,
             "credentialsRef": {"name": SECRET},
             "redfish": {
                 "address": format!("http://bmc-{machine}.sim"), "systemID": "1", "tls": {"verification": "None"},

@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use simapi::kinds::{FENCE, NODE};
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::runtime::Builder;
@@ -22,7 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 /// The cluster is left alone for so long first: nodes report, devices are probed and pinned.
-const WARM_UP: Duration = Duration::from_secs(45);
+pub const WARM_UP: Duration = Duration::from_secs(45);
 /// When all is made good again, everything has ended after so long.
 const SETTLED: Duration = Duration::from_secs(2400);
 
@@ -35,6 +34,8 @@ pub struct Outcome {
     pub virtual_seconds: u64,
     /// How often each fault happened.
     pub faults: BTreeMap<String, u32>,
+    /// How often each bound was judged.
+    pub bounds: BTreeMap<String, u32>,
     /// Incidents.
     pub fences: u64,
     /// Nodes that were put out of service.
@@ -80,25 +81,19 @@ async fn run(seed: u64) -> (Outcome, Log) {
     stage.heal();
     settle(&stage).await;
     bounds::judge(&stage);
-    let happened = stage
-        .happened
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
+    let [faults, bounds] = stage.world.counts();
     let courses = stage.judge.tally().courses;
     let tainted = courses.values().filter(|course| course.tainted.is_some());
     let outcome = Outcome {
         seed,
         virtual_seconds: libc::elapsed().as_secs(),
-        faults: happened
-            .iter()
-            .map(|(name, count)| ((*name).to_owned(), *count))
-            .collect(),
+        faults,
+        bounds,
         fences: u64::try_from(courses.len()).unwrap_or_default(),
         tainted: u64::try_from(tainted.count()).unwrap_or_default(),
         violations: stage.world.broken(),
         digest: digest(&log.text(Weight::Detail)),
     };
-    drop(happened);
     tasks.abort_all();
     (outcome, log)
 }
@@ -119,6 +114,7 @@ async fn settle(stage: &Stage) {
         sleep(Duration::from_secs(5)).await;
         let left = unsettled(stage);
         if left.is_empty() {
+            (0..stage.world.api.all(&FENCE).len()).for_each(|_| stage.world.judged("L3"));
             break;
         }
         let waited = libc::elapsed().saturating_sub(healed);
@@ -130,8 +126,10 @@ async fn settle(stage: &Stage) {
             ));
             break;
         }
+        for node in stage.world.nodes() {
+            stage.untaint(&node);
+        }
         for name in stage.world.names() {
-            stage.untaint(&name);
             if waited.as_secs() % 60 < 5 {
                 // A fence that was under way may have turned it off.
                 stage.world.power_on(&name, "by hand, once more");
@@ -151,7 +149,7 @@ fn unsettled(stage: &Stage) -> Vec<String> {
             left.push(format!("{name} of {node} is {}", stage_of(&fence)));
         }
     }
-    for name in stage.world.names() {
+    for name in stage.world.nodes() {
         let Some(node) = stage.world.api.get(&NODE, "", &name) else {
             left.push(format!("there is no Node {name}"));
             continue;

@@ -1,7 +1,6 @@
 //! Where a seed plays: the world, its judge, the operators; built whole and healthy, troubled, healed.
 
 use crate::controllers;
-use crate::faults::Fault;
 use crate::judge::Judge;
 use crate::kubelet;
 use crate::libc;
@@ -15,10 +14,10 @@ use crate::world::{Bmc, Machine, Switches, World};
 use node_fencing_operator::clock;
 use node_fencing_operator::shell::guard::REFUSAL;
 use serde_json::{Value, json};
-use simapi::kinds::{DEVICE, Kind, LEASE, NODE, POLICY, SECRET as SECRETS};
+use simapi::kinds::{DEVICE, Kind, LEASE, NODE, POD, POLICY, SECRET as SECRETS};
 use simapi::{Api, Refusal};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -43,8 +42,6 @@ pub struct Stage {
     /// What this seed is about.
     pub plan: Arc<Plan>,
     operators: Arc<[Operator; 2]>,
-    /// Faults that have happened.
-    pub happened: Arc<Mutex<BTreeMap<&'static str, u32>>>,
     /// Machines whose BMC did not answer.
     pub silent: Arc<Mutex<BTreeSet<String>>>,
 }
@@ -59,6 +56,7 @@ impl Stage {
         for number in 0..plan.machines {
             let name = format!("worker-{number}");
             let machine = Machine {
+                node: name.clone(),
                 uuid: format!("4c4c4544-0042-3510-8052-{:012x}", number + 1),
                 on: true,
                 mains: true,
@@ -74,7 +72,7 @@ impl Stage {
             world.machines().insert(name.clone(), machine);
             world
                 .api
-                .add("human", &DEVICE, plan::device(&name))
+                .add("human", &DEVICE, plan::device(&name, &name))
                 .expect("a FenceDevice");
             let claims = world.clone();
             tasks.spawn(kubelet::run(claims, name));
@@ -103,7 +101,6 @@ impl Stage {
             judge,
             plan,
             operators: Arc::new(operators),
-            happened: Arc::default(),
             silent: Arc::default(),
         };
         stage.put_secret();
@@ -119,6 +116,21 @@ impl Stage {
         match leading {
             Some(leading) if self.world.dice.chance(80) => leading,
             _ => self.world.dice.pick(&self.operators[..self.plan.replicas]),
+        }
+    }
+
+    /// The machine that a fault is about: often one that is down.
+    pub fn machine(&self) -> String {
+        let names = self.world.names();
+        let down: Vec<String> = {
+            let machines = self.world.machines();
+            let down = machines.iter().filter(|(_, machine)| !machine.on);
+            down.map(|(name, _)| name.clone()).collect()
+        };
+        let dice = &self.world.dice;
+        match !down.is_empty() && dice.chance(50) {
+            true => dice.pick(&down).clone(),
+            false => dice.pick(&names).clone(),
         }
     }
 
@@ -214,7 +226,9 @@ impl Stage {
         for fault in &self.plan.faults {
             for _ in 0..dice.between(1, self.plan.repeats) {
                 // Mostly when the first fences are under way.
-                let at = if dice.chance(60) {
+                let at = if fault.waits() {
+                    dice.seconds(0, 50)
+                } else if dice.chance(60) {
                     dice.seconds(35, 110)
                 } else {
                     dice.seconds(0, span)
@@ -222,7 +236,6 @@ impl Stage {
                 let (stage, fault) = (self.clone(), *fault);
                 tasks.spawn(async move {
                     sleep(at).await;
-                    stage.count(fault);
                     fault.happen(&stage).await;
                 });
             }
@@ -230,11 +243,6 @@ impl Stage {
         sleep(self.plan.trouble).await;
         // What still goes on ends here.
         tasks.abort_all();
-    }
-
-    fn count(&self, fault: Fault) {
-        let mut happened = self.happened.lock().unwrap_or_else(PoisonError::into_inner);
-        *happened.entry(fault.name()).or_default() += 1;
     }
 
     /// Everything is made good again, as people would: no fault is left, and machines are turned on.
@@ -248,6 +256,7 @@ impl Stage {
             restored,
             ..Switches::default()
         };
+        self.world.steps().clear();
         self.send_away();
         for operator in &self.operators[..self.plan.replicas] {
             if restored {
@@ -260,19 +269,77 @@ impl Stage {
                 (faults.cut, faults.watches_dead, faults.lag) = (false, false, 0);
                 (faults.watch_lag, faults.alone) = (Duration::ZERO, false);
                 faults.fates.clear();
+                faults.missed = 0;
+                if let Some(behind) = faults.behind.take() {
+                    behind.end_watches();
+                }
             }
         }
+        // Who has missed something lists anew.
+        self.world.api.compact();
+        self.world.api.end_watches();
         self.put_secret();
         self.put_policy();
+        self.put_devices();
+        let nodes = self.world.nodes();
+        for node in self.world.api.all(&NODE) {
+            let name = text(&node, "/metadata/name");
+            if !nodes.iter().any(|own| own == name) {
+                // The machine has become another one.
+                let _ = self
+                    .world
+                    .api
+                    .delete("human", &NODE, ("", name), &Value::Null);
+            }
+        }
+        for pod in self.world.api.all(&POD) {
+            let place = (
+                text(&pod, "/metadata/namespace"),
+                text(&pod, "/metadata/name"),
+            );
+            let _ = self.world.api.change("human", &POD, place, |pod| {
+                pod["metadata"]["finalizers"] = json!([]);
+            });
+        }
         for name in self.world.names() {
-            let is_gone = self.world.api.get(&NODE, "", &name).is_none();
+            let node = self.world.machine(&name).node;
+            let is_gone = self.world.api.get(&NODE, "", &node).is_none();
             self.world.with(&name, |machine| {
                 (machine.mains, machine.cut, machine.hung) = (true, false, false);
                 machine.bmc = Bmc::default();
                 machine.reported &= !is_gone;
             });
             self.world.power_on(&name, "by hand, at the end");
-            self.untaint(&name);
+            self.untaint(&node);
+        }
+    }
+
+    /// Each machine has the FenceDevice of its Node, and no other.
+    pub fn put_devices(&self) {
+        let machines: Vec<(String, String)> = {
+            let machines = self.world.machines();
+            let pairs = machines
+                .iter()
+                .map(|(name, it)| (name.clone(), it.node.clone()));
+            pairs.collect()
+        };
+        for device in self.world.api.all(&DEVICE) {
+            let node = text(&device, "/spec/nodeName");
+            if !machines.iter().any(|(_, own)| own == node) {
+                let place = ("", text(&device, "/metadata/name"));
+                let _ = self.world.api.delete("human", &DEVICE, place, &Value::Null);
+            }
+        }
+        for (machine, node) in machines {
+            if self
+                .world
+                .api
+                .get(&DEVICE, "", &format!("bmc-{node}"))
+                .is_none()
+            {
+                let device = plan::device(&node, &machine);
+                let _ = self.world.api.add("human", &DEVICE, device);
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::dice::Dice;
 use crate::libc::elapsed;
 use crate::log::Log;
+use crate::network::{Aim, Fate, Step, Waiting};
 use simapi::Api;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -46,6 +47,8 @@ pub struct Bmc {
 /// A machine, as it is.
 #[derive(Debug, Clone)]
 pub struct Machine {
+    /// Name of its Node.
+    pub node: String,
     /// SMBIOS system UUID.
     pub uuid: String,
     /// Power of the host.
@@ -92,6 +95,13 @@ pub struct Switches {
     pub restored: bool,
 }
 
+type Counts = Arc<Mutex<BTreeMap<&'static str, u32>>>;
+
+fn count(counts: &Counts, name: &'static str) {
+    let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+    *counts.entry(name).or_default() += 1;
+}
+
 /// The world. Cheap to clone; all clones are one.
 #[derive(Clone)]
 pub struct World {
@@ -103,8 +113,12 @@ pub struct World {
     pub log: Log,
     machines: Arc<Mutex<BTreeMap<String, Machine>>>,
     switches: Arc<Mutex<Switches>>,
+    /// What is to happen to steps of the protocol, whoever takes them.
+    steps: Arc<Mutex<Vec<Waiting>>>,
     /// What was broken.
     pub violations: Arc<Mutex<Vec<String>>>,
+    happened: Counts,
+    judged: Counts,
 }
 
 impl fmt::Debug for World {
@@ -122,7 +136,10 @@ impl World {
             log: Log::default(),
             machines: Arc::default(),
             switches: Arc::default(),
+            steps: Arc::default(),
             violations: Arc::default(),
+            happened: Arc::default(),
+            judged: Arc::default(),
         }
     }
 
@@ -136,9 +153,58 @@ impl World {
         self.switches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What is to happen to steps of the protocol.
+    pub fn steps(&self) -> MutexGuard<'_, Vec<Waiting>> {
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what is to happen to this step.
+    pub fn fate_of(&self, step: Step) -> Option<Fate> {
+        let mut steps = self.steps();
+        let at = steps.iter().position(|(aim, ..)| *aim == Aim::Step(step))?;
+        let (_, fate, fault) = steps.remove(at);
+        self.count(fault);
+        Some(fate)
+    }
+
     /// Names of the machines.
     pub fn names(&self) -> Vec<String> {
         self.machines().keys().cloned().collect()
+    }
+
+    /// Names of their Nodes.
+    pub fn nodes(&self) -> Vec<String> {
+        let machines = self.machines();
+        machines.values().map(|it| it.node.clone()).collect()
+    }
+
+    /// The machine behind a Node, and its name; none: it has become another Node.
+    pub fn of_node(&self, node: &str) -> Option<(String, Machine)> {
+        let machines = self.machines();
+        let mut all = machines.iter();
+        let (name, machine) = all.find(|(_, machine)| machine.node == node)?;
+        Some((name.clone(), machine.clone()))
+    }
+
+    /// A fault has happened.
+    pub fn count(&self, fault: &'static str) {
+        count(&self.happened, fault);
+    }
+
+    /// Something was held against this bound.
+    pub fn judged(&self, bound: &'static str) {
+        count(&self.judged, bound);
+    }
+
+    /// How often each fault has happened, and how often each bound was judged.
+    pub fn counts(&self) -> [BTreeMap<String, u32>; 2] {
+        [&self.happened, &self.judged].map(|counts| {
+            let counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+            let named = counts
+                .iter()
+                .map(|(name, count)| ((*name).to_owned(), *count));
+            named.collect()
+        })
     }
 
     /// One machine, as it is now.

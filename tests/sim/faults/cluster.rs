@@ -1,10 +1,11 @@
-//! What happens to the cluster, its machines and its people: each happens, lasts, and is undone.
+//! What happens to the cluster and its machines: each happens, lasts, and is undone.
 
-use super::Fault;
-use crate::objects::{CLAIM, ELECTION, NAMESPACE, OUT_OF_SERVICE, SECRET, taints};
+use super::{Fault, ON_WHILE_DETACHING};
+use crate::objects::{is_leaving, text};
 use crate::stage::Stage;
 use serde_json::{Value, json};
-use simapi::kinds::{LEASE, NODE, POLICY, SECRET as SECRETS};
+use simapi::kinds::{ATTACHMENT, NODE};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -24,28 +25,6 @@ pub(super) async fn watch_loss(stage: &Stage, time: Duration) {
             network.faults().watches_dead = false;
         }
     }
-}
-
-pub(super) fn forge_lease(stage: &Stage) {
-    let (api, dice) = (&stage.world.api, &stage.world.dice);
-    let place = (NAMESPACE, ELECTION);
-    let forged = match dice.between(0, 4) {
-        0 => {
-            let _ = api.delete("human", &LEASE, place, &Value::Null);
-            return;
-        }
-        1 => json!({"holderIdentity": "somebody", "renewTime": "2099-01-01T00:00:00.000000Z"}),
-        2 => json!({"holderIdentity": "somebody", "leaseDurationSeconds": 2_000_000_000}),
-        3 => {
-            json!({"holderIdentity": stage.operator().pod(), "renewTime": "2020-01-01T00:00:00.000000Z"})
-        }
-        _ => json!({"holderIdentity": "", "leaseTransitions": -1}),
-    };
-    let _ = api.change("human", &LEASE, place, |lease| {
-        for (field, value) in forged.as_object().into_iter().flatten() {
-            lease["spec"][field] = value.clone();
-        }
-    });
 }
 
 pub(super) async fn revoke(stage: &Stage, time: Duration) {
@@ -98,54 +77,6 @@ pub(super) async fn site_power(stage: &Stage, time: Duration) {
     }
 }
 
-pub(super) async fn edit_policy(stage: &Stage, time: Duration) {
-    let api = &stage.world.api;
-    if stage.world.dice.chance(50) {
-        let _ = api.delete("human", &POLICY, ("", "all"), &Value::Null);
-    } else {
-        let _ = api.change("human", &POLICY, ("", "all"), |policy| {
-            policy["spec"]["fence"]["mode"] = json!("Observe");
-            policy["spec"]["pauseRequests"] = json!([{"name": "human"}]);
-        });
-    }
-    sleep(time).await;
-    stage.put_policy();
-}
-
-pub(super) async fn lose_secret(stage: &Stage, time: Duration) {
-    let (api, place) = (&stage.world.api, (NAMESPACE, SECRET));
-    if stage.world.dice.chance(50) {
-        let _ = api.delete("human", &SECRETS, place, &Value::Null);
-    } else {
-        let _ = api.change("human", &SECRETS, place, |secret| {
-            secret["data"]["password"] = json!("d3Jvbmc=");
-        });
-    }
-    sleep(time).await;
-    stage.put_secret();
-}
-
-pub(super) async fn taint_by_hand(stage: &Stage, machine: &str, time: Duration) {
-    let adds = stage.world.dice.chance(50);
-    let key = *stage.world.dice.pick(&[OUT_OF_SERVICE, CLAIM]);
-    // A human who puts a node out of service has made sure that it is down.
-    let is_down = !stage.world.machine(machine).on;
-    let _ = stage
-        .world
-        .api
-        .change("human", &NODE, ("", machine), |node| {
-            let mut all = taints(node).to_vec();
-            let there = all.iter().any(|taint| taint["key"] == key);
-            if adds && !there && key == OUT_OF_SERVICE && is_down {
-                all.push(json!({"key": key, "value": "nodeshutdown", "effect": "NoExecute"}));
-            } else if !adds {
-                all.retain(|taint| taint["key"] != key);
-            }
-            node["spec"]["taints"] = json!(all);
-        });
-    sleep(time).await;
-}
-
 pub(super) async fn managers_down(stage: &Stage, time: Duration) {
     let which = stage.world.dice.between(0, 3);
     let set = |on: bool| {
@@ -163,13 +94,11 @@ pub(super) async fn managers_down(stage: &Stage, time: Duration) {
 }
 
 pub(super) async fn storm(stage: &Stage, machine: &str, time: Duration) {
+    let node = stage.world.machine(machine).node;
     for number in 0..time.as_millis() / 100 {
-        let _ = stage
-            .world
-            .api
-            .change("human", &NODE, ("", machine), |node| {
-                node["metadata"]["annotations"]["storm"] = json!(number.to_string());
-            });
+        let _ = stage.world.api.change("human", &NODE, ("", &node), |node| {
+            node["metadata"]["annotations"]["storm"] = json!(number.to_string());
+        });
         sleep(Duration::from_millis(100)).await;
     }
 }
@@ -181,6 +110,7 @@ pub(super) async fn terminate(stage: &Stage) {
         return;
     };
     let end = tokio::time::timeout(Duration::from_secs(5), work).await;
+    stage.world.judged("L8");
     if end.is_err() {
         stage
             .world
@@ -194,4 +124,36 @@ pub(super) async fn terminate(stage: &Stage) {
     }
     sleep(Duration::from_secs(2)).await;
     operator.revive();
+}
+
+pub(super) async fn behind(stage: &Stage, time: Duration) {
+    let Some(network) = stage.network() else {
+        return;
+    };
+    // Some of what is about to happen happens before the clients come to this server.
+    let behind = stage.world.api.left_behind();
+    network.faults().behind = Some(behind.clone());
+    sleep(stage.world.dice.seconds(0, 10)).await;
+    stage.world.api.end_watches();
+    sleep(time).await;
+    network.faults().behind = None;
+    behind.end_watches();
+}
+
+/// Somebody turns a machine on as soon as its volumes begin to detach.
+pub(super) async fn on_while_detaching(stage: &Stage) {
+    let leaves = |attachment: &&Arc<Value>| is_leaving(attachment);
+    for _ in 0..1200 {
+        sleep(Duration::from_millis(100)).await;
+        let attachments = stage.world.api.all(&ATTACHMENT);
+        let Some(attachment) = attachments.iter().find(leaves) else {
+            continue;
+        };
+        let node = text(attachment, "/spec/nodeName");
+        if let Some((machine, _)) = stage.world.of_node(node).filter(|(_, it)| !it.on) {
+            stage.world.count(ON_WHILE_DETACHING);
+            stage.world.power_on(&machine, "by hand, meanwhile");
+            return;
+        }
+    }
 }

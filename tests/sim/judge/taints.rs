@@ -29,8 +29,9 @@ impl State {
         }
         self.tally.tainted(owner(&held), node);
         found.extend(self.evidence(node, old, &held));
-        let machine = world.machine(node);
-        let writer = machine.containers.values().find(|it| !it.tolerates);
+        let machine = world.of_node(node).map(|(_, machine)| machine);
+        let mut running = machine.iter().flat_map(|it| it.containers.values());
+        let writer = running.find(|it| !it.tolerates);
         if let Some(writer) = writer {
             found.push((
                 "S1",
@@ -124,21 +125,26 @@ impl State {
                 format!("{node} is released with {}", left.join(", ")),
             ));
         }
-        let machine = world.machine(node);
+        let (machine_name, machine) = world.of_node(node).unzip();
         let claim = taint(old, CLAIM)
             .map(|it| text(it, "/value"))
             .unwrap_or_default();
         let fenced = self
             .fence(owner(claim))
             .map(|fence| text(&fence, "/status/bootID").to_owned());
-        if machine.on && fenced.as_deref() == Some(machine.boot_id(node).as_str()) {
+        let runs = machine.filter(|machine| machine.on);
+        let boot = runs.zip(machine_name.as_ref());
+        let boot = boot.map(|(machine, name)| machine.boot_id(name));
+        if boot.is_some() && fenced == boot {
             found.push((
                 "S14",
                 format!("{node} is released and runs in the boot that was fenced"),
             ));
         }
         let late = self.offs.iter().find(|(name, sent, at)| {
-            name == node && *at > elapsed() && at.saturating_sub(*sent) <= late_effect
+            Some(name) == machine_name.as_ref()
+                && *at > elapsed()
+                && at.saturating_sub(*sent) <= late_effect
         });
         if let Some((_, sent, at)) = late {
             found.push((
@@ -172,11 +178,9 @@ impl State {
                 format!("{pod} is deleted by force on {node} without a proof"),
             ));
         }
-        let runs = world
-            .machine(node)
-            .containers
-            .contains_key(text(&write.new, "/metadata/uid"));
-        if runs {
+        let uid = text(&write.new, "/metadata/uid");
+        let machine = world.of_node(node);
+        if machine.is_some_and(|(_, machine)| machine.containers.contains_key(uid)) {
             found.push((
                 "S1",
                 format!("{pod} is deleted by force and runs on {node}"),
