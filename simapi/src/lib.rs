@@ -10,6 +10,7 @@
 
 pub mod answer;
 pub mod api;
+mod deletes;
 pub mod kinds;
 mod lists;
 pub mod request;

@@ -11,7 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// What the tests need of the sources.
-const PARTS: [&str; 10] = [
+const PARTS: [&str; 12] = [
     "Cargo.toml",
     "Cargo.lock",
     "rust-toolchain.toml",
@@ -21,11 +21,13 @@ const PARTS: [&str; 10] = [
     "deploy",
     // With the scripts of the peers that the drivers are tested with.
     "e2e",
+    "simapi",
+    "crds",
     "fuzz/src",
     "fuzz/corpus",
 ];
 /// A test that runs longer than this hangs.
-const TESTS_TIME_MAX: Duration = Duration::from_secs(300);
+const TESTS_TIME_MAX: Duration = Duration::from_secs(600);
 /// A build that takes longer than this hangs.
 const BUILD_TIME_MAX: Duration = Duration::from_secs(1800);
 
@@ -78,6 +80,15 @@ const SHELL: Layer = Layer {
         "words",
     ],
     suites: &[unit("shell::")],
+};
+
+/// Over everything.
+pub const SIMULATION: Layer = Layer {
+    modules: SHELL.modules,
+    suites: &[Suite {
+        target: &["--test", "sim"],
+        filter: "three_hundred",
+    }],
 };
 
 /// The layer of a source file.

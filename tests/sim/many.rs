@@ -60,7 +60,10 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Plays all of them.
+/// So much is enough to look into.
+const VIOLATIONS_MAX: usize = 10;
+
+/// Plays all of them, or until enough is broken.
 pub fn play(seeds: Range<u64>) -> Summary {
     let (left, summary) = (Mutex::new(seeds), Mutex::new(Summary::default()));
     let workers = thread::available_parallelism().map_or(1, usize::from);
@@ -72,7 +75,14 @@ pub fn play(seeds: Range<u64>) -> Summary {
                         return;
                     };
                     let outcome = outcome(seed);
-                    summary.lock().expect("the summary").add(outcome);
+                    let mut summary = summary.lock().expect("the summary");
+                    summary.add(outcome);
+                    if summary.violations.len() >= VIOLATIONS_MAX {
+                        return;
+                    }
+                    if summary.seeds.is_multiple_of(1000) {
+                        eprintln!("{summary}");
+                    }
                 }
             });
         }
