@@ -2,8 +2,11 @@
 //! nothing that lacks what the protocol demands of it. The demands stand here once more, over the world and not over what the core
 //! remembers; that the stories that are tried get far enough to break them is shown, too.
 
+mod any_story;
+
 use super::cluster::World;
 use super::story::{happen, set};
+use any_story::{Event, Story, any_story};
 use node_fencing_operator::api::settings::{FenceMode, RecoveryStrategy};
 use node_fencing_operator::core::incident::{Approval, Decision, DeviceOrder, Effect};
 use node_fencing_operator::core::observed::{CLAIM, NodeView, OUT_OF_SERVICE, Ready};
@@ -17,129 +20,6 @@ use std::time::Duration;
 
 /// Decisions after one event: more than these is a loop that never waits.
 const DECISIONS_MAX: usize = 60;
-
-const SETTINGS: [&str; 19] = [
-    "unsupported `powerOn`",
-    "mode Observe",
-    "mode ConfirmOnly",
-    "mode PowerOff",
-    "mode PowerOff",
-    "mode PowerOff",
-    "release AfterRecovery",
-    "release Manual",
-    "pods PodGC",
-    "recovery None",
-    "approval Manual",
-    "approval Manual, onTimeout Abort",
-    "human",
-    "human names the uid",
-    "level both: bmc + pdu",
-    "level either: bmc | pdu",
-    "level second: other, 1 attempts, 30s",
-    "identity bmc not pinned",
-    "due 3s",
-];
-
-/// What else happens than that devices answer, in the language of the stories.
-const EVENTS: [&str; 48] = [
-    "node is NotReady",
-    "node reports Ready=False",
-    "node is Ready",
-    "node boots boot-2",
-    "node is deleted",
-    "node is created anew",
-    "node cannot be read: HTTP 503",
-    "node loses its conditions",
-    "taint other=x:NoSchedule",
-    "taint nodefencing.io/claim=fence-rival:NoExecute",
-    "taint nodefencing.io/claim=another-n1:NoExecute",
-    "taint node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
-    "taint nodefencing.io/quarantine=boot-1:NoSchedule",
-    "untaint nodefencing.io/claim",
-    "untaint node.kubernetes.io/out-of-service",
-    "lease is renewed",
-    "lease cannot be read",
-    "lease can be read",
-    "pod db-0 runs (uses pv-1)",
-    "pod db-0 is deleted",
-    "pod db-0 is gone",
-    "pod ds-0 runs (tolerates out-of-service)",
-    "pod static-0 runs (static)",
-    "pod job-0 is deleted (finished, finalizers)",
-    "pods unreadable",
-    "pods readable",
-    "volume pv-1 is attached",
-    "volume pv-1 is detached",
-    "volume pv-1 does not detach: rbd is in use",
-    "cache forgets the volumes",
-    "kubelet answers",
-    "kubelet is silent",
-    "write refused 409 conflict",
-    "write refused 403 nodes is forbidden",
-    "write refused 422 a test failed",
-    "write loses its answer",
-    "write stays on its way",
-    "late write lands",
-    "operator restarts",
-    "cluster goes back",
-    "rival begins",
-    "rival ends",
-    "held MaxConcurrent: 1 of 1",
-    "admitted",
-    "approved by alice",
-    "confirmed by alice",
-    "released",
-    "policy was deleted",
-];
-
-#[derive(Debug, Clone)]
-enum Event {
-    /// The devices that were asked or told answer, in these words.
-    Answer {
-        readings: &'static str,
-        off: &'static str,
-    },
-    Other(&'static str),
-}
-
-#[derive(Debug, Clone)]
-struct Story {
-    settings: Vec<&'static str>,
-    events: Vec<(u64, Event)>,
-}
-
-fn any_story() -> impl Strategy<Value = Story> {
-    let readings = prop::sample::select(vec![
-        "Off, Off, Off",
-        "Off, Off, Off",
-        "Off, Off, Off",
-        "Off, Off",
-        "On",
-        "Off",
-        "Off, On, Off",
-        "Transitional",
-        "Off!fault, Off!fault",
-        "Off#other, Off#other",
-        "Off#nobody, Off#nobody",
-        "fails: no route",
-    ]);
-    let offs = vec![
-        "accepts",
-        "accepts",
-        "is off already",
-        "goes silent",
-        "fails: refused",
-    ];
-    let answer = (readings, prop::sample::select(offs))
-        .prop_map(|(readings, off)| Event::Answer { readings, off });
-    let other = prop::sample::select(EVENTS.to_vec()).prop_map(Event::Other);
-    // Most of the time nothing happens but what a fence waits for.
-    let event = prop_oneof![6 => answer, 2 => other, 1 => Just(Event::Other("pod db-0 is deleted")), 1 => Just(Event::Other("volume pv-1 is detached"))];
-    let pause = prop_oneof![4 => 0_u64..300, 3 => 300_u64..4_000, 1 => 4_000_u64..100_000];
-    let settings = prop::collection::vec(prop::sample::select(SETTINGS.to_vec()), 0..4);
-    let events = prop::collection::vec((pause, event), 4..28);
-    (settings, events).prop_map(|(settings, events)| Story { settings, events })
-}
 
 /// A story while it is told.
 struct Told {

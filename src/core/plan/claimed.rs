@@ -19,6 +19,7 @@ use super::level::{
     new_attempt, note_devices, order,
 };
 use super::prove::prove;
+use super::unclaimed::bind;
 use super::{Moment, act, poll, wait};
 use crate::api::settings::FenceMode;
 use std::time::Duration;
@@ -109,9 +110,6 @@ fn cannot_have_claimed(s: &Settings) -> Option<&str> {
     if s.mode == FenceMode::Observe {
         return Some("mode Observe claims no Node");
     }
-    if s.node_uid.is_none() || s.boot_id.is_none() {
-        return Some("the incident is not bound to a Node and its boot yet");
-    }
     s.unsupported.as_deref()
 }
 
@@ -147,6 +145,10 @@ fn take_over(
     if s.approval == Approval::Awaited {
         let words = format!("claim {claim} is not taken over before `spec.approval` is seen");
         return wait(Stage::AwaitingApproval, words);
+    }
+    // It was written by a process that had bound it, of which this one has not heard either.
+    if let Some(decision) = bind(s, node) {
+        return decision;
     }
     m.rival_until = None;
     // The claim that stands was due when it was written.

@@ -45,21 +45,23 @@ pub(super) fn step(
     if let Some(held) = held_back(s, m, node, o, t) {
         return held;
     }
-    if s.node_uid.is_none() || s.boot_id.is_none() {
-        let words = format!(
-            "bound to Node {} with UID {} and boot ID {}",
-            node.name, node.uid, node.boot_id
-        );
-        return act(
-            Effect::Bind {
-                uid: node.uid.clone(),
-                boot_id: node.boot_id.clone(),
-            },
-            Stage::Checking,
-            words,
-        );
+    bind(s, node).unwrap_or_else(|| check(s, m, node, o, t))
+}
+
+/// A human's incident is about the Node and the boot that it meets first (S10).
+pub(super) fn bind(s: &Settings, node: &NodeView) -> Option<Decision> {
+    if s.node_uid.is_some() && s.boot_id.is_some() {
+        return None;
     }
-    check(s, m, node, o, t)
+    let words = format!(
+        "bound to Node {} with UID {} and boot ID {}",
+        node.name, node.uid, node.boot_id
+    );
+    let effect = Effect::Bind {
+        uid: node.uid.clone(),
+        boot_id: node.boot_id.clone(),
+    };
+    Some(act(effect, Stage::Checking, words))
 }
 
 /// `out-of-service` without our claim. If we set it, our claim was taken away since; either way it is not ours to remove.

@@ -32,6 +32,15 @@ fn fence_object(version: &str, status: Value) -> Value {
     })
 }
 
+/// A record that is bound to the Node and its boot, with what else is in it.
+fn of_the_node(mut status: Value) -> Value {
+    json_patch::merge(
+        &mut status,
+        &json!({"nodeUID": "uid-1", "bootID": "boot-1"}),
+    );
+    status
+}
+
 fn decoded(object: Value) -> NodeFence {
     serde_json::from_value(object).expect("a NodeFence")
 }
@@ -241,10 +250,12 @@ async fn no_claim_is_taken_over_from_the_node_that_is_to_go_down() {
     ];
     for (own_node, takes_over) in table {
         let cluster = cluster(fake::node()).await;
+        let record = fence_object("7", of_the_node(json!({})));
+        cluster.put(FENCE, 200, record.clone());
         let mut context = cluster.context();
         let shared = Arc::get_mut(&mut context).expect("nobody else has it yet");
         shared.own_node = own_node.map(str::to_owned);
-        run(&context, &Incidents::default(), &fence("7")).await;
+        run(&context, &Incidents::default(), &decoded(record)).await;
         let taken_over = !sent(&cluster, PATCH_NODE).is_empty();
         assert_eq!(taken_over, takes_over, "{own_node:?}");
     }

@@ -274,11 +274,13 @@ async fn what_does_not_exist_is_said_to_be_absent() {
 
 #[tokio::test]
 async fn only_the_volumes_of_pods_that_tolerate_out_of_service_may_stay() {
-    let tolerates = json!([{"key": "node.kubernetes.io/out-of-service", "operator": "Exists"}]);
+    let tolerates = json!([{"operator": "Exists"}]);
+    let is_evicted = json!([{"key": "node.kubernetes.io/out-of-service", "operator": "Exists"}]);
     let mut deleted = pod("deleted", tolerates.clone());
     deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     let table = [
         (pod("plain", json!([])), None),
+        (pod("evicted by the claim", is_evicted), None),
         (deleted, None),
         (pod("tolerates", tolerates), Some("pv-1")),
     ];

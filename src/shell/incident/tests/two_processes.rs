@@ -18,7 +18,7 @@ fn evidence_under(claim: &str) -> Value {
 #[tokio::test]
 async fn the_taint_of_another_process_is_taken_over_with_its_record() {
     let an_older_one = json!({"claim": "fence-n0", "evidence": evidence_under("fence-n0")});
-    for known in [json!({}), an_older_one] {
+    for known in [json!({}), an_older_one].map(of_the_node) {
         let cluster = cluster(fake::node()).await;
         cluster.put(FENCE, 200, fence_object("7", known.clone()));
         cluster.put(PATCH_NODE, 200, fake::node());
@@ -35,7 +35,7 @@ async fn the_taint_of_another_process_is_taken_over_with_its_record() {
         let theirs = json!({
             "claim": "fence-n1", "evidence": evidence_under("fence-n1"), "attempts": [open_attempt()],
         });
-        cluster.put(FENCE, 200, fence_object("8", theirs));
+        cluster.put(FENCE, 200, fence_object("8", of_the_node(theirs)));
         run(&context, &incidents, &fence).await;
         assert!(incidents.get(&fence).is_none(), "it knows an older record");
         run(&context, &incidents, &fence).await;
