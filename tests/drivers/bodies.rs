@@ -58,7 +58,7 @@ async fn a_body_that_breaks_off_is_a_protocol_error() {
 }
 
 #[tokio::test]
-async fn a_body_over_one_mebibyte_is_refused_unread() {
+async fn a_body_over_its_limit_is_refused_unread() {
     let large = format!("{}{}", system("\"Off\""), " ".repeat(1 << 20));
     assert_eq!(
         verdict(always(reply("200 OK", &large))).await,

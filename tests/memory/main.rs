@@ -1,0 +1,106 @@
+//! What one answer of a device costs in memory, however large it is and whatever is in it: a mebibyte at most (S19).
+//!
+//! Each answer is given to a process of its own, this binary once more, so that what is measured is the driver and not the device that
+//! attacks it. That process first hears a good answer and a small one of the bad kind, which bring all code and all buffers into memory;
+//! then the kernel's high-water mark is reset, and the large one comes.
+
+#![allow(
+    dead_code,
+    reason = "the devices are those of tests/drivers, and serve other tests there"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests measure how long they wait"
+)]
+
+#[path = "../drivers/agent.rs"]
+mod agent;
+#[path = "../drivers/bmc.rs"]
+mod bmc;
+#[path = "../drivers/device.rs"]
+mod device;
+mod redfish;
+mod udp;
+
+use std::fs;
+use std::net::SocketAddr;
+use std::process::Command;
+
+/// More than this much, in KiB, no answer may cost.
+const GROWTH_KIB_MAX: u64 = 1024;
+/// How often a driver asks: for a good answer, for a small bad one, and for the one that is measured.
+const ASKED: usize = 3;
+
+/// The driver in a process of its own: by how much that has grown at its peak, in KiB, and what it has made of the answer.
+fn measured(driver: &str, at: SocketAddr) -> (u64, String) {
+    let own = std::env::current_exe().expect("this binary");
+    let output = Command::new(own)
+        .args([
+            "the_process_that_is_measured",
+            "--exact",
+            "--ignored",
+            "--nocapture",
+        ])
+        .env("MEASURED_DRIVER", driver)
+        .env("MEASURED_AT", at.to_string())
+        .output()
+        .expect("the process");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}{words}");
+    let line = text.lines().find_map(|line| line.split_once("measured: "));
+    let (growth, verdict) = line
+        .and_then(|(_, line)| line.split_once(' '))
+        .expect("a measurement");
+    (growth.parse().expect("a number"), verdict.to_owned())
+}
+
+/// Of this process, in KiB.
+fn status(field: &str) -> u64 {
+    let status = fs::read_to_string("/proc/self/status").expect("the kernel's word");
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    let number = number.and_then(|number| number.parse().ok());
+    number.expect("a number of KiB")
+}
+
+#[test]
+#[ignore = "it is what the others measure"]
+fn the_process_that_is_measured() {
+    let variable = |name| std::env::var(name).expect("what is measured");
+    let (driver, at) = (variable("MEASURED_DRIVER"), variable("MEASURED_AT"));
+    let at: SocketAddr = at.parse().expect("an address");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.expect("a runtime").block_on(async {
+        let ask = async || match driver.as_str() {
+            "redfish" => redfish::ask(at).await,
+            "ipmi" => udp::ask_ipmi(at).await,
+            _ => udp::ask_pdu(at).await,
+        };
+        for _ in 1..ASKED {
+            ask().await;
+        }
+        // The high-water mark is what the process has now.
+        fs::write("/proc/self/clear_refs", "5").expect("the kernel listens");
+        let before = status("VmRSS:");
+        let verdict = ask().await;
+        println!(
+            "measured: {} {verdict}",
+            status("VmHWM:").saturating_sub(before)
+        );
+    });
+}
+
+/// One line for each answer, and those that cost too much.
+fn judge(rows: Vec<(String, u64, String)>) {
+    for (what, growth, verdict) in &rows {
+        println!("{growth:>6} KiB  {what}: {verdict}");
+    }
+    let wrong: Vec<_> = rows
+        .iter()
+        .filter(|(_, growth, verdict)| *growth > GROWTH_KIB_MAX || verdict.starts_with("Off"))
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
