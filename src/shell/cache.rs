@@ -5,6 +5,7 @@
 //! after 295 s), and says when it last heard of the API server.
 
 use super::slim::{SlimAttachment, SlimNode};
+use super::tampered::keep_other_writers;
 use crate::api::device::FenceDevice;
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
@@ -95,17 +96,17 @@ impl Caches {
         );
         let fences = watches.start(
             "NodeFence",
-            forget_managers,
+            keep_other_writers,
             |fence: &DeserializeGuard<NodeFence>| Change::Fence(name(fence)),
         );
         let devices = watches.start(
             "FenceDevice",
-            forget_managers,
+            keep_other_writers,
             |device: &DeserializeGuard<FenceDevice>| Change::Device(name(device)),
         );
         let policies = watches.start(
             "NodeFencingPolicy",
-            forget_managers,
+            keep_other_writers,
             |policy: &DeserializeGuard<NodeFencingPolicy>| Change::Policy(name(policy)),
         );
         Self {
@@ -231,10 +232,6 @@ fn decoded<K: Resource<DynamicType = ()> + Clone>(store: &Store<DeserializeGuard
 
 fn name<K: Resource>(object: &K) -> String {
     object.meta().name.clone().unwrap_or_default()
-}
-
-fn forget_managers<K: Resource>(object: &mut K) {
-    object.meta_mut().managed_fields = None;
 }
 
 /// Starts watches that share everything but their kind.

@@ -112,3 +112,52 @@ pub fn fence_name(
     let short: String = node.name.chars().take(NODE_NAME_CHARACTERS).collect();
     format!("{}-{digest}", short.trim_end_matches(['-', '.']))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::fixtures;
+    use crate::core::taint::{FENCE_NAME_CHARS_MAX, claim_fence, claim_value};
+    use serde_json::json;
+
+    /// Two Nodes may differ in what is cut off only: the hash is of their UIDs.
+    #[test]
+    fn a_node_name_of_253_characters_is_cut_and_hashed_into_the_record_s() {
+        let spec = json!({"nodeSelector": {}});
+        let policy = NodeFencingPolicy::new("p", serde_json::from_value(spec).expect("a spec"));
+        let condition: UnhealthyCondition = serde_json::from_value(
+            json!({"type": "Ready", "status": "Unknown", "durationSeconds": 60}),
+        )
+        .expect("a condition");
+        let label = "n".repeat(39);
+        let long = [
+            label.as_str(),
+            &"x".repeat(63),
+            &"y".repeat(63),
+            &"z".repeat(63),
+            "end",
+        ]
+        .join(".");
+        let long = format!("{long}{}", "e".repeat(253 - long.len()));
+        assert_eq!(long.len(), 253);
+        let name_of = |uid: &str| {
+            let node = NodeView {
+                name: long.clone(),
+                uid: uid.to_owned(),
+                ..fixtures::node()
+            };
+            fence_name(&node, &policy, &condition)
+        };
+        let name = name_of("uid-1");
+        assert!(name.len() <= FENCE_NAME_CHARS_MAX, "{name}");
+        assert!(
+            name.starts_with(&format!("{label}-")),
+            "{name}: no dot before the hyphen"
+        );
+        assert_eq!(name, name_of("uid-1"));
+        assert_ne!(name, name_of("uid-2"));
+        let claim = claim_value(&name, "deadbeef");
+        assert!(claim.len() <= 63, "{claim} is no value of a taint");
+        assert_eq!(claim_fence(&claim), Some(name.as_str()));
+    }
+}

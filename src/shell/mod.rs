@@ -7,7 +7,7 @@
 //! | [`preflight`], [`health`], [`server`] | what must hold before the work; `/livez`, `/readyz`, `/metrics` |
 //! | [`guard`] | whether the admission policies hold the operator to its limits |
 //! | [`client`] | the two clients, and the one way to ask the API server something |
-//! | [`cache`], [`slim`], [`undecodable`] | the watches, cut down to what is used, and objects that cannot be read |
+//! | [`cache`], [`slim`], [`undecodable`], [`tampered`] | the watches, cut down to what is used, objects that cannot be read, and statuses that somebody else wrote |
 //! | [`context`], [`brakes`], [`revision`] | what all loops share; who may act; whether etcd went back in time |
 //! | [`control`] | which loop a change wakes |
 //! | [`detect`], [`draft`] | from nodes and policies to NodeFences; stray taints of ours |
@@ -57,5 +57,6 @@ pub mod serialized;
 pub mod server;
 pub mod slim;
 pub mod stop;
+pub mod tampered;
 pub mod term;
 pub mod undecodable;

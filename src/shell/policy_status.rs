@@ -13,6 +13,7 @@ use super::marks::{Marks, mark};
 use super::merge::status_patch;
 use super::metrics::PolicyRow;
 use super::probe::Prober;
+use super::tampered::Tampered;
 use super::undecodable::Undecodable;
 use crate::api::device::FenceDevice;
 use crate::api::policy::{NodeFencingPolicy, NodeFencingPolicyStatus};
@@ -100,6 +101,7 @@ impl PolicyStatuses {
     async fn work(&self, mut changes: mpsc::UnboundedReceiver<Change>) {
         let mut marks = Marks::default();
         let mut undecodable = Undecodable::new(self.events.clone());
+        let mut tampered = Tampered::new(self.events.clone());
         let mut written = HashMap::new();
         let mut due = Instant::now();
         let mut guard = self.guard.clone();
@@ -113,6 +115,12 @@ impl PolicyStatuses {
                         if let Change::Policy(name) = &change {
                             let guard = self.caches.policies.get(&ObjectRef::new(name));
                             undecodable.look(&change, guard.as_deref());
+                            tampered.look(&change, guard.as_deref());
+                        }
+                        if let Change::Fence(name) = &change {
+                            let guard = self.caches.fences.get(&ObjectRef::new(name));
+                            undecodable.look(&change, guard.as_deref());
+                            tampered.look(&change, guard.as_deref());
                         }
                         if self.matters(change, &mut marks) {
                             due = due.min(Instant::now() + GATHER);

@@ -13,6 +13,7 @@ use crate::shell::cache::Change;
 use crate::shell::devices::serves;
 use crate::shell::marks::{Marks, mark};
 use crate::shell::slim::SlimNode;
+use crate::shell::tampered::Tampered;
 use crate::shell::undecodable::Undecodable;
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -49,6 +50,7 @@ pub(super) struct Task {
     /// What matters of each Node and FenceDevice.
     marks: Marks,
     undecodable: Undecodable,
+    tampered: Tampered,
     /// Nodes with an open incident.
     fenced: BTreeSet<String>,
     gather_until: Option<Duration>,
@@ -60,6 +62,7 @@ impl Task {
         Self {
             writer: Writer::new(Arc::clone(&prober)),
             undecodable: Undecodable::new(prober.events.clone()),
+            tampered: Tampered::new(prober.events.clone()),
             prober,
             schedule: Schedule::default(),
             probes: JoinSet::new(),
@@ -137,6 +140,7 @@ impl Task {
                 self.writer.mark(name, now, Duration::from_secs(1));
                 entry = self.prober.caches.device_entry(name);
                 self.undecodable.look(&change, entry.as_deref());
+                self.tampered.look(&change, entry.as_deref());
                 decoded(entry.as_ref()).map(|device| {
                     let pins = device.status.iter().flat_map(|status| &status.systems);
                     let pins: Vec<_> = pins.map(|pin| (&pin.node_uid, &pin.uuid)).collect();
