@@ -213,7 +213,7 @@ impl Credentials {
     pub fn basic(&self) -> Result<HeaderValue, CredentialsError> {
         let (username, password) = (self.value("username"), self.value("password"));
         if username.contains(':') {
-            let problem = "it holds a colon, which Basic authentication cannot carry";
+            let problem = "it holds a colon, which Basic authentication cannot carry: take a user without one";
             return Err(self.refuse("username", problem));
         }
         let pair = Zeroizing::new(format!("{username}:{password}"));
@@ -233,7 +233,10 @@ impl Credentials {
         let checked = |key, bytes_max: usize| match self.value(key).as_bytes() {
             value if value.len() <= bytes_max => Ok(value),
             value => {
-                let problem = format!("IPMI 2.0 allows {bytes_max} bytes, was {}", value.len());
+                let problem = format!(
+                    "IPMI 2.0 allows {bytes_max} bytes, was {}: set a shorter one on the BMC",
+                    value.len()
+                );
                 Err(self.refuse(key, &problem))
             }
         };

@@ -174,7 +174,7 @@ fn warnings(policy: &NodeFencingPolicy, attachers: &BTreeSet<String>) -> Vec<Str
     if let Some(hasty) = hasty {
         warnings.push(format!(
             "`unhealthyConditions` waits {} s for Ready={}, less than Kubernetes' own grace period of \
-             {GRACE_PERIOD_SECONDS} s (50 s from 1.32), so a short break of the network opens incidents",
+             {GRACE_PERIOD_SECONDS} s (50 s from 1.32), so a short break of the network opens incidents; raise `durationSeconds`",
             hasty.duration_seconds,
             hasty.status.as_str()
         ));

@@ -1,0 +1,99 @@
+//! What a policy's condition `Ready` says.
+
+use crate::{Rows, node};
+use node_fencing_operator::api::device::FenceDevice;
+use node_fencing_operator::api::policy::{NodeFencingPolicy, NodeFencingPolicyStatus};
+use node_fencing_operator::core::assess::{World, assess};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The message of each policy's condition `Ready`.
+fn assessed(specs: &[(&str, Value)]) -> BTreeMap<String, String> {
+    let policy = |(name, spec): &(&str, Value)| {
+        NodeFencingPolicy::new(name, serde_json::from_value(spec.clone()).expect("a spec"))
+    };
+    let policies: Vec<_> = specs.iter().map(policy).collect();
+    let device: FenceDevice = serde_json::from_value(json!({
+        "apiVersion": "nodefencing.io/v1alpha1", "kind": "FenceDevice", "metadata": {"name": "bmc", "generation": 1},
+        "spec": {"nodeName": "worker-1", "manual": {}},
+        "status": {"observedGeneration": 1, "conditions": [{
+            "type": "Ready", "status": "True", "reason": "Probed", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }]},
+    }))
+    .expect("a device");
+    let assessment = assess(&World {
+        policies: &policies,
+        nodes: &[node(Some("True"), "")],
+        devices: &[&device],
+        fences: &[],
+        attachers: &BTreeSet::from(["rook-ceph.rbd.csi.ceph.com".to_owned()]),
+        delays: &[],
+        found: &|_, _| None,
+        targets: &|_, _| Vec::new(),
+        now: jiff::Timestamp::UNIX_EPOCH,
+    });
+    let words = |status: &NodeFencingPolicyStatus| {
+        status
+            .conditions
+            .iter()
+            .map(|it| format!("{}: {}", it.reason, it.message))
+            .collect()
+    };
+    assessment
+        .statuses
+        .iter()
+        .map(|(name, status)| (name.clone(), words(status)))
+        .collect()
+}
+
+pub fn policies(rows: &mut Rows) {
+    rows.begin("NodeFencingPolicy: the message of its condition Ready");
+    let level = |selector: Value| json!({"name": "bmc", "deviceSelector": selector});
+    let spec = |extra: Value| {
+        let mut spec = json!({
+            "nodeSelector": {}, "release": {"mode": "AfterRecovery"}, "fence": {"mode": "ConfirmOnly", "levels": [level(json!({}))]},
+        });
+        json_patch::merge(&mut spec, &extra);
+        spec
+    };
+    let mut one = |input: &str, extra: Value| {
+        let words = assessed(&[("prod", spec(extra))])
+            .remove("prod")
+            .expect("the policy");
+        rows.row(input, &words);
+    };
+    one(
+        "a wait shorter than the cluster's grace period",
+        json!({"unhealthyConditions": [{"type": "Ready", "status": "Unknown", "durationSeconds": 10}]}),
+    );
+    one(
+        "Ceph with AfterDetach",
+        json!({"release": {"mode": "AfterDetach"}}),
+    );
+    one(
+        "a level that matches no device",
+        json!({"fence": {"levels": [level(json!({"matchLabels": {"tier": "pdu"}}))]}}),
+    );
+    one(
+        "a selector that matches no node",
+        json!({"nodeSelector": {"matchLabels": {"rack": "8"}}}),
+    );
+    one(
+        "a window, which this version does not act on",
+        json!({"windows": [{"name": "night", "days": ["Mon"], "start": "22:00", "end": "06:00", "mode": "Observe"}]}),
+    );
+    one(
+        "power on after recovery, which this version does not do",
+        json!({"powerOn": {"policy": "AfterRecovery"}}),
+    );
+    one(
+        "paused",
+        json!({"pauseRequests": [{"name": "upgrade", "reason": "of the switches"}]}),
+    );
+    let both = assessed(&[("all", spec(json!({}))), ("prod", spec(json!({})))]);
+    assert_eq!(both["all"], both["prod"]);
+    rows.row(
+        "two policies of equal priority on one node, each of them",
+        &both["all"],
+    );
+}
