@@ -2,7 +2,8 @@
 //!
 //! Caches only wake somebody up and fill in words; whatever destroys something reads again by quorum (S12). Every
 //! watch ends and begins anew within a minute, so that a dead connection cannot blind us for long (the default notices
-//! after 295 s), and says when it last heard of the API server.
+//! after 295 s), and says when it last heard of the API server. A watch that goes on where it ended never tells of an event
+//! that got lost: now and then everything is listed anew.
 
 use super::slim::{SlimAttachment, SlimNode};
 use super::tampered::keep_other_writers;
@@ -11,7 +12,7 @@ use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::clock;
 use crate::core::observed::NodeView;
-use futures::{Stream, StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::{self, Store};
 use kube::runtime::watcher::Event;
@@ -25,9 +26,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 /// Longest life of one watch, in seconds.
 const WATCH_SECONDS_MAX: u32 = 45;
+/// A change of which no watch has told is seen after this time at the latest (F18).
+const LIST_PERIOD: Duration = Duration::from_mins(5);
 
 /// Something has changed that somebody may want to look at.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,6 +78,9 @@ impl Heard {
 
 impl Caches {
     /// Starts the five watches in `tasks`; every change is told to `changes`.
+    ///
+    /// The client must not repeat requests by itself: it would wait for as long as a laden API server asks for, ten minutes and more, and
+    /// nobody would see a node fail meanwhile. A watch tries again by itself every 30 s at least.
     pub fn start(
         client: &Client,
         changes: &mpsc::UnboundedSender<Change>,
@@ -181,6 +188,11 @@ impl Caches {
         decoded(&self.fences)
     }
 
+    /// The NodeFence, if it exists: decoded or not.
+    pub fn fence_entry(&self, name: &str) -> Option<Arc<DeserializeGuard<NodeFence>>> {
+        self.fences.get(&reflector::ObjectRef::new(name))
+    }
+
     /// All FenceDevices that can be decoded.
     pub fn devices(&self) -> Vec<FenceDevice> {
         decoded(&self.devices)
@@ -256,7 +268,8 @@ impl Watches<'_> {
         let (store, writer) = reflector::store();
         let config = watcher::Config::default().timeout(WATCH_SECONDS_MAX);
         let heard = self.heard.clone();
-        let objects = watcher(Api::<K>::all(self.client.clone()), config)
+        let api = Api::<K>::all(self.client.clone());
+        let objects = listed_anew(LIST_PERIOD, move || watcher(api.clone(), config.clone()))
             .modify(trim)
             .inspect_ok(move |_| heard.now(kind))
             .default_backoff();
@@ -265,6 +278,11 @@ impl Watches<'_> {
         self.tasks.spawn(tell(kind, events, known, changes, change));
         store
     }
+}
+
+/// A watch in place of which another one is begun after each such time. It begins with a list.
+fn listed_anew<S: Stream>(period: Duration, watch: impl Fn() -> S) -> impl Stream<Item = S::Item> {
+    stream::repeat_with(watch).flat_map(move |watch| watch.take_until(sleep(period)))
 }
 
 /// Tells of each change once it is in the store. A list that is begun anew after a watch was lost gets there as a whole, at its end: then
@@ -306,7 +324,6 @@ async fn tell<K>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures::stream;
     use serde_json::json;
 
     fn node(name: &str) -> SlimNode {
@@ -344,5 +361,14 @@ mod tests {
         assert_eq!(told(twice).await, ["a", "b", "a", "b", "c"].map(change));
         let after = [list(["a", "b"]), vec![Event::Delete(node("b"))]].concat();
         assert_eq!(told(after).await, ["a", "b", "b"].map(change));
+    }
+
+    /// F18: nothing else tells of a change whose event got lost.
+    #[tokio::test]
+    async fn a_watch_that_has_nothing_to_tell_is_begun_anew_with_a_list() {
+        let silent = || stream::iter([Ok::<_, watcher::Error>("list")]).chain(stream::pending());
+        let anew = listed_anew(Duration::from_millis(5), silent);
+        let three = tokio::time::timeout(Duration::from_secs(60), anew.take(3).count()).await;
+        assert_eq!(three.ok(), Some(3));
     }
 }

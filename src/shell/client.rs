@@ -1,7 +1,8 @@
 //! The way to the API server: two clients over one configuration, and one way to ask.
 //!
-//! [`Clients::reads`] is for everything that may be asked again. [`Clients::writes`] is for the guarded writes: it sends a
-//! request at most once (kube's default re-sends a PATCH up to 15 times, by when the facts that justified it are long gone).
+//! [`Clients::reads`] is for everything that may be asked again. [`Clients::writes`] is for the guarded writes and for watches: it sends
+//! a request at most once (kube's default re-sends a PATCH up to 15 times, by when the facts that justified it are long gone, and waits
+//! for as long as the API server says).
 //! Whoever asks something asks through [`ask`], which gives up after [`REQUEST_TIMEOUT`], because a proof is fresh for seconds
 //! only, and which tells a refusal from an outcome that is not known.
 
@@ -26,9 +27,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The two clients.
 #[derive(Clone)]
 pub struct Clients {
-    /// Repeats a request by itself when the API server says 429, 503 or 504; watches.
+    /// Repeats a request by itself when the API server says 429, 503 or 504.
     pub reads: Client,
-    /// Sends a request once and gives up soon: for every write that an incident depends on.
+    /// Sends a request once and gives up soon: for every write that an incident depends on, and for what is begun anew anyway.
     pub writes: Client,
 }
 

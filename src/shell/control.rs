@@ -7,6 +7,7 @@ use super::cache::Change;
 use super::context::Context;
 use super::detect::Detector;
 use super::incident::{self, Incidents};
+use super::undecodable::Undecodable;
 use crate::api::fence::NodeFence;
 use crate::clock;
 use futures::{Stream, StreamExt};
@@ -39,11 +40,8 @@ pub async fn run_incidents(
         let begun = clock::since_boot();
         let pause = match &fence.0 {
             Ok(fence) => incident::run(&context, &incidents, fence).await,
-            Err(invalid) => {
-                let name = invalid.metadata.name.clone().unwrap_or_default();
-                tracing::error!(fence = name, error = %invalid.error, "this NodeFence cannot be decoded and is left alone");
-                None
-            }
+            // The detector's loop has told of it.
+            Err(_) => None,
         };
         context
             .metrics
@@ -78,6 +76,7 @@ pub async fn run_detector(
     others: [mpsc::UnboundedSender<Change>; 2],
 ) {
     let mut detector = Detector::new(context.clone());
+    let mut undecodable = Undecodable::new(context.events.clone());
     loop {
         context.health.beat();
         let now = clock::since_boot();
@@ -91,6 +90,10 @@ pub async fn run_detector(
                     // Nobody listens any more only while the operator ends.
                     for other in &others {
                         let _ = other.send(change.clone());
+                    }
+                    if let Change::Fence(name) = &change {
+                        let fence = context.caches.fence_entry(name);
+                        undecodable.look(&change, fence.as_deref());
                     }
                     changed(&context, &mut detector, change).await;
                 }

@@ -158,7 +158,7 @@ impl Cluster {
         let mut watches = JoinSet::new();
         let local = vec!["127.0.0.0/8".parse().expect("a range")];
         let context = Context {
-            caches: Caches::start(&reads, &changes, &mut watches),
+            caches: Caches::start(&writes, &changes, &mut watches),
             devices: Arc::new(Devices::new(
                 reads.clone(),
                 "ns".to_owned(),

@@ -4,6 +4,7 @@
 //! request takes no longer than the leader may still work without its answer.
 
 use super::client::{AskError, REQUEST_TIMEOUT, ask_within};
+use super::revision::Revision;
 use crate::clock::Clock;
 use crate::core::election::{Election, Record, Times, Turn};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -29,6 +30,9 @@ pub struct Elector {
     election: Election,
     /// The Lease as it was read or written last.
     stored: Option<Lease>,
+    /// Its uid and newest version, and who is told when that goes back.
+    version: Option<(String, String)>,
+    age: Revision,
     /// Why the last try failed; told once.
     failure: Option<String>,
 }
@@ -42,8 +46,15 @@ impl Elector {
             clock,
             election: Election::new(own, times),
             stored: None,
+            version: None,
+            age: Revision::default(),
             failure: None,
         }
+    }
+
+    /// Tells this of a cluster that goes back in time, which no version of the Lease survives (S18).
+    pub fn notes_age_in(&mut self, age: Revision) {
+        self.age = age;
     }
 
     /// Waits until this replica leads.
@@ -169,6 +180,7 @@ impl Elector {
             let read = ask_within(self.limit(), self.leases.get_opt(NAME)).await?;
             self.election
                 .saw(read.as_ref().map(record), self.clock.since_boot());
+            self.note_version(read.as_ref());
             self.stored = read;
         }
         let sent = self.clock.since_boot();
@@ -180,8 +192,22 @@ impl Elector {
         let spec = self.spec(acquire);
         let written = self.write(spec, self.limit()).await?;
         self.election.wrote(record(&written), sent);
+        self.note_version(Some(&written));
         self.stored = Some(written);
         Ok(())
+    }
+
+    fn note_version(&mut self, lease: Option<&Lease>) {
+        let Some(meta) = lease.map(|lease| &lease.metadata) else {
+            return;
+        };
+        let (Some(uid), Some(now)) = (meta.uid.clone(), meta.resource_version.clone()) else {
+            return;
+        };
+        if let Some((_, before)) = self.version.as_ref().filter(|(of, _)| *of == uid) {
+            self.age.note_same(before, &now);
+        }
+        self.version = Some((uid, now));
     }
 
     fn spec(&self, acquire: Option<i32>) -> LeaseSpec {

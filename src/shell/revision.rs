@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The newest resourceVersion seen. A quorum LIST that is older means that etcd was restored from a backup (S18); the
-/// numbers are comparable since Kubernetes 1.35 by contract (KEP-5504) and before by implementation.
+/// numbers are comparable since Kubernetes 1.35 by contract (KEP-5504) and before by implementation. Lists are only read for incidents, and
+/// a cluster that goes on overtakes what was seen: so the Lease is looked at too, which every replica reads or writes every few seconds.
 /// Cheap to clone.
 #[derive(Default, Clone)]
 pub struct Revision(Arc<Mutex<State>>);
@@ -34,15 +35,16 @@ impl Revision {
             return;
         };
         let mut state = self.lock();
-        if number < newest && state.frozen.is_none() {
-            let words = format!(
-                "the cluster's resourceVersion went back from {newest} to {number}: etcd was restored to an older state; \
-                 check what runs where, then restart the operator to go on"
-            );
-            tracing::error!(%words, "frozen");
-            state.frozen = Some(words);
-        }
+        state.compare(newest, number);
         state.newest = state.newest.max(number);
+    }
+
+    /// Takes note of two versions of one object, of which `now` was asked for when `before` was known. It may be kept in another etcd than
+    /// all others (`--etcd-servers-overrides`), so it is compared with itself only.
+    pub fn note_same(&self, before: &str, now: &str) {
+        if let (Ok(before), Ok(now)) = (before.parse(), now.parse()) {
+            self.lock().compare(before, now);
+        }
     }
 
     /// Why every destructive step is frozen, if it is.
@@ -52,6 +54,20 @@ impl Revision {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn compare(&mut self, before: u64, now: u64) {
+        if now >= before || self.frozen.is_some() {
+            return;
+        }
+        let words = format!(
+            "the cluster's resourceVersion went back from {before} to {now}: etcd was restored to an older state; \
+             check what runs where, then restart the operator to go on"
+        );
+        tracing::error!(%words, "frozen");
+        self.frozen = Some(words);
     }
 }
 

@@ -70,7 +70,7 @@ impl Replica {
             Clock::SYSTEM,
         );
         let replica = Self {
-            caches: Caches::start(reads, &changes, &mut watches),
+            caches: Caches::start(&equipment.clients.writes, &changes, &mut watches),
             // The book of refused logins is among them: no new term has new tries.
             devices: Arc::new(devices),
             revision: Revision::default(),
@@ -93,6 +93,7 @@ impl Replica {
         stop: Stop,
     ) {
         let mut watches = std::mem::take(&mut self.watches);
+        elector.notes_age_in(self.revision.clone());
         tokio::select! {
             biased;
             () = stop.wait() => {}

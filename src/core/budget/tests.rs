@@ -267,3 +267,54 @@ fn only_so_many_in_a_failure_domain() {
         "admitted"
     );
 }
+
+/// F48: a hundred nodes, of which this many are Ready; who of the open incidents of all others may act.
+fn let_through(ready: usize, approved: bool, admitted: &[&str]) -> Vec<String> {
+    let name = |number: usize| format!("n{number:03}");
+    let state = |number| {
+        if number < 100 - ready {
+            "Unknown"
+        } else {
+            "True"
+        }
+    };
+    let nodes: Vec<NodeView> = (0..100)
+        .map(|number| node(&name(number), state(number), &[]))
+        .collect();
+    let selected: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
+    let is_admitted = |fence: &str| admitted.contains(&fence);
+    let all: Vec<Open> = (0..100 - ready)
+        .map(|number| open(&name(number), &name(number), is_admitted(&name(number))))
+        .collect();
+    let cluster = Cluster {
+        nodes: &nodes,
+        selected: &selected,
+        open: &all,
+        admissions: &[],
+        own_node: None,
+    };
+    let budget = Budget {
+        max_concurrent: 2,
+        ..Budget::default()
+    };
+    let now = Duration::from_secs(10_000);
+    let may_act = |one: &&Open| {
+        let judged = admit(one, FenceMode::PowerOff, approved, &budget, &cluster, now);
+        !one.admitted && judged.is_ok()
+    };
+    let fences = all.iter().filter(may_act);
+    fences.map(|one| one.fence.clone()).collect()
+}
+
+#[test]
+fn of_a_hundred_dark_nodes_those_are_let_through_that_are_approved_and_else_none_until_enough_are_back()
+ {
+    assert_eq!(let_through(0, false, &[]), [""; 0]);
+    assert_eq!(let_through(50, false, &[]), [""; 0]);
+    // Each approval is about one NodeFence.
+    assert_eq!(let_through(0, true, &[]).len(), 100);
+    // The oldest first, and no more at a time than in any other outage.
+    assert_eq!(let_through(90, false, &[]), ["n000", "n001"]);
+    assert_eq!(let_through(90, false, &["n000"]), ["n001"]);
+    assert_eq!(let_through(90, false, &["n000", "n001"]), [""; 0]);
+}

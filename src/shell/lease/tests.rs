@@ -195,3 +195,30 @@ async fn a_lost_answer_or_a_deleted_lease_ends_no_term() {
     assert!(lost.is_err());
     assert_eq!(store.lock().expect("lock").holder(), "a");
 }
+
+/// S18: nothing else is read by quorum while there is no incident.
+#[tokio::test]
+async fn a_lease_that_is_older_than_it_was_is_a_cluster_that_went_back() {
+    let (fake, store) = server().await;
+    let (mut a, age) = (candidate(&fake, "a"), Revision::default());
+    a.notes_age_in(age.clone());
+    in_time(a.elected()).await;
+    let past = store.lock().expect("lock").lease.clone();
+    let lost = timeout(Duration::from_secs(1), a.lost()).await;
+    assert!(lost.is_err(), "`a` renews it");
+    assert_eq!(age.frozen(), None);
+    {
+        let mut store = store.lock().expect("lock");
+        assert!(store.version > 2, "it was renewed");
+        store.lease = past;
+        store.version = 1;
+    }
+    let frozen = async {
+        while age.frozen().is_none() {
+            let _ = timeout(Duration::from_secs(1), a.lost()).await;
+        }
+    };
+    in_time(frozen).await;
+    let words = age.frozen().unwrap_or_default();
+    assert!(words.contains("restored"), "{words}");
+}
