@@ -198,22 +198,8 @@ impl Operator {
     }
 
     /// SIGSTOP: it stands still in the middle of whatever it does, and cannot notice.
-    ///
-    /// Returns once every thread of it stands still: the signal alone does not say so.
     pub fn pause(&self) -> Result<()> {
-        self.with(|process| {
-            process.signal(Signal::STOP)?;
-            let tasks = format!("/proc/{}/task", process.pid().as_raw_nonzero());
-            let begin = std::time::Instant::now();
-            while !all_stopped(&tasks)? {
-                ensure!(
-                    begin.elapsed() < Duration::from_secs(10),
-                    "the operator does not stop"
-                );
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            Ok(())
-        })
+        self.with(Process::pause)
     }
 
     /// SIGCONT: it goes on as if nothing had happened.
@@ -281,21 +267,6 @@ impl Operator {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Are all threads in state `T` (proc(5))? The state follows the command's name, which ends with the last parenthesis.
-fn all_stopped(tasks: &str) -> Result<bool> {
-    for task in std::fs::read_dir(tasks)? {
-        let stat = std::fs::read_to_string(task?.path().join("stat"))?;
-        let state = stat
-            .rsplit(") ")
-            .next()
-            .and_then(|rest| rest.chars().next());
-        if state != Some('T') {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 /// The operator's binary: the one that the environment names, or one that cargo builds now, once a process. Blocks.

@@ -20,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 pub use rustix::process::Signal;
 use rustix::process::{Pid, kill_process};
 
@@ -231,6 +231,22 @@ impl Process {
         Ok(())
     }
 
+    /// SIGSTOP. Returns once every thread of it stands still: the signal alone does not say so.
+    pub fn pause(&self) -> Result<()> {
+        self.signal(Signal::STOP)?;
+        let tasks = format!("/proc/{}/task", self.pid.as_raw_nonzero());
+        let begin = std::time::Instant::now();
+        while !all_stopped(&tasks)? {
+            ensure!(
+                begin.elapsed() < Duration::from_secs(10),
+                "{} does not stop",
+                self.name
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
     /// SIGKILL, and waits until it is gone.
     pub fn kill(&self) -> Result<()> {
         let mut child = lock(&self.child);
@@ -270,6 +286,21 @@ impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.kill();
     }
+}
+
+/// Are all threads in state `T` (proc(5))? The state follows the command's name, which ends with the last parenthesis.
+fn all_stopped(tasks: &str) -> Result<bool> {
+    for task in std::fs::read_dir(tasks)? {
+        let stat = std::fs::read_to_string(task?.path().join("stat"))?;
+        let state = stat
+            .rsplit(") ")
+            .next()
+            .and_then(|rest| rest.chars().next());
+        if state != Some('T') {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn append(log: &Path) -> Result<File> {

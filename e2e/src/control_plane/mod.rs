@@ -4,6 +4,7 @@
 //! its own directory, ports, store and certificate authority, so that several run side by side. All of it
 //! ends with the process that started it; see [`crate::process`].
 
+mod backup;
 mod clients;
 mod components;
 mod files;
@@ -25,7 +26,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use tokio::time::sleep;
 
-pub use self::{clients::client, components::Component, files::Files};
+pub use self::{backup::Backup, clients::client, components::Component, files::Files};
 use crate::{
     pki::Authority,
     process::{Guard, Process, Signal},

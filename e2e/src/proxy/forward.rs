@@ -15,12 +15,12 @@ use http::{
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use rustls::ServerConfig;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     matcher::Seen,
     record::Record,
-    rules::{Action, Deed, Fate, Rules, Spoil},
+    rules::{Action, Deed, Edit, Fate, Rules, Spoil},
 };
 use crate::https::{Body, Call, Client, Cut, Journal, Leaf, Passage, Site, body_of};
 use crate::moment::Moment;
@@ -108,6 +108,15 @@ impl Forwarder {
                 let _ = self.forward(call, index).await?.into_body().collect().await;
                 suffer(fate).await?
             }
+            Some(Deed::Act(Action::Dead)) => {
+                let (head, _) = self.forward(call, index).await?.into_parts();
+                let nothing = stream::pending::<Result<Frame<Bytes>, _>>();
+                Response::from_parts(head, StreamBody::new(nothing).boxed_unsync())
+            }
+            Some(Deed::Edit(edit)) => self
+                .forward(call, index)
+                .await?
+                .map(|body| edited(body, edit)),
             Some(Deed::Act(Action::Spoil(spoil))) => {
                 let (head, body) = self.forward(call, index).await?.into_parts();
                 let body = body.collect().await.map_err(|_| Cut::Close)?.to_bytes();
@@ -161,6 +170,24 @@ fn strip(headers: &mut HeaderMap) {
 
 fn stream_of(body: Incoming) -> Body {
     body.map_err(Into::into).boxed_unsync()
+}
+
+/// A watch, each line of which is an event.
+fn edited(body: Incoming, edit: Arc<Edit>) -> Body {
+    let mut rest = Vec::new();
+    let pieces = body.into_data_stream().map(move |piece| {
+        rest.extend_from_slice(&piece?);
+        let mut out = Vec::new();
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = rest.drain(..=end).collect();
+            for event in edit(serde_json::from_slice(&line)?) {
+                out.extend(serde_json::to_vec(&event)?);
+                out.push(b'\n');
+            }
+        }
+        Ok(Frame::data(out.into()))
+    });
+    StreamBody::new(pieces).boxed_unsync()
 }
 
 async fn suffer(fate: Fate) -> Result<Response<Body>, Cut> {
@@ -242,6 +269,12 @@ fn spoiled(response: Response<Bytes>, spoil: Spoil) -> Response<Body> {
             let status =
                 json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
             body_of(status.to_string())
+        }
+        Spoil::Partial => {
+            let mut list: Value = serde_json::from_slice(&body).unwrap_or_default();
+            list["items"] = json!([]);
+            list["metadata"]["continue"] = json!("lost");
+            body_of(list.to_string())
         }
     };
     Response::from_parts(head, body)

@@ -36,6 +36,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use http::Uri;
+use serde_json::Value;
 
 use self::{forward::Forwarder, rules::Deed};
 pub use self::{
@@ -94,6 +95,17 @@ impl Proxy {
     /// From now on this befalls the requests that match. Of several rules that match, the oldest counts.
     pub fn rule(&self, matcher: Matcher, action: Action) -> Rule {
         self.forwarder.rules.add(matcher, Deed::Act(action))
+    }
+
+    /// From now on each event of the watches that match becomes what this makes of it: nothing, itself, or others.
+    pub fn edit(
+        &self,
+        matcher: Matcher,
+        edit: impl Fn(Value) -> Vec<Value> + Send + Sync + 'static,
+    ) -> Rule {
+        self.forwarder
+            .rules
+            .add(matcher, Deed::Edit(Arc::new(edit)))
     }
 
     /// Holds the next request that matches (or the nth, if the matcher says so) before the API server sees it.

@@ -8,6 +8,8 @@ use std::{
     time::Duration,
 };
 
+use serde_json::Value;
+
 use super::matcher::{Matcher, Seen};
 use crate::https::Gate;
 
@@ -22,6 +24,8 @@ pub enum Action {
     After(Fate),
     /// The API server acts on it, and its answer is spoiled.
     Spoil(Spoil),
+    /// Its answer begins, and then nothing more comes: over a connection that died, a watch is silent for ever.
+    Dead,
 }
 
 /// What a client sees in place of an answer.
@@ -50,20 +54,24 @@ pub enum Spoil {
     Empty,
     /// It is JSON of another kind: a `Status` that says Success.
     OtherKind,
+    /// It is a list without its items, which says that it goes on elsewhere.
+    Partial,
 }
 
-#[derive(Debug)]
+/// What becomes of an event of a watch: nothing, itself, or others.
+pub(super) type Edit = dyn Fn(Value) -> Vec<Value> + Send + Sync;
+
 pub(super) enum Deed {
     Act(Action),
+    Edit(Arc<Edit>),
     HoldBefore(Gate),
     HoldAfter(Gate),
 }
 
 /// A rule in force. It stays in force when this is dropped.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Rule(Arc<Entry>);
 
-#[derive(Debug)]
 struct Entry {
     matcher: Matcher,
     // Taken out by the one request that is held.
@@ -86,7 +94,7 @@ impl Rule {
 }
 
 /// The rules of one proxy, oldest first.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Rules(Mutex<Vec<Arc<Entry>>>);
 
 impl Rules {
@@ -136,8 +144,9 @@ impl Entry {
         }
         self.hits.fetch_add(1, Ordering::SeqCst);
         let mut deed = self.deed.lock().expect("no panic while a rule is changed");
-        match *deed {
-            Some(Deed::Act(action)) => Some(Deed::Act(action)),
+        match &*deed {
+            Some(Deed::Act(action)) => Some(Deed::Act(*action)),
+            Some(Deed::Edit(edit)) => Some(Deed::Edit(Arc::clone(edit))),
             _ => deed.take(),
         }
     }

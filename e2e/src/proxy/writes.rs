@@ -41,6 +41,13 @@ pub fn list_pods() -> Matcher {
         .when(|seen| !is_watch(seen))
 }
 
+/// A watch of all objects of a kind, such as `nodes`.
+pub fn watch(plural: &'static str) -> Matcher {
+    Matcher::new("watch")
+        .method(Method::GET)
+        .when(move |seen| is_watch(seen) && seen.segments().last() == Some(&plural))
+}
+
 /// A quorum read of a Node: neither from the watch cache nor a watch.
 pub fn read_node() -> Matcher {
     Matcher::new("read Node").method(Method::GET).when(|seen| {

@@ -1,6 +1,6 @@
 //! Case 14: each guarded write fails in each way that writes fail, and the fence still ends as it should (F19 to F21).
 //!
-//! One test a way to fail. Eight machines lose their power at once, and each of them has another of its writes fail: the
+//! One test a way to fail. What does not reach the API server fails twice, which it must survive as well. Eight machines lose their power at once, and each of them has another of its writes fail: the
 //! creation of its NodeFence, its claim, and so on to the status that closes it. A write that failed is never repeated by
 //! itself: the Node is read again first. One that was committed, although nobody said so, is found and not sent again.
 
@@ -77,10 +77,11 @@ struct Victim {
     node: String,
     write: Guarded,
     matcher: Matcher,
-    rule: Rule,
+    /// One after the other.
+    rules: Vec<Rule>,
 }
 
-async fn writes_fail(name: &str, fault: Action) -> Result<()> {
+async fn writes_fail(name: &str, faults: &[Action]) -> Result<()> {
     let setup = Setup::new(name, GUARDED.len() + 2);
     let lab = Lab::start(setup).await?;
     let proxy = lab.proxy()?;
@@ -108,7 +109,7 @@ async fn writes_fail(name: &str, fault: Action) -> Result<()> {
             .wait_running(&format!("db{number}-0"), LIMIT)
             .await?;
     }
-    let victims = victims(&lab, &proxy, nodes, fault).await?;
+    let victims = victims(&lab, &proxy, nodes, faults).await?;
     for spare in spares {
         lab.schedulable(spare, true).await?;
     }
@@ -131,7 +132,7 @@ async fn writes_fail(name: &str, fault: Action) -> Result<()> {
             .await?;
     }
     for victim in &victims {
-        was_decided_again(&proxy.log(), victim, fault)
+        was_decided_again(&proxy.log(), victim, faults)
             .with_context(|| format!("{:?} of {} failed", victim.write, victim.node))?;
     }
     each_in_its_form(&proxy.log())?;
@@ -140,7 +141,12 @@ async fn writes_fail(name: &str, fault: Action) -> Result<()> {
 }
 
 /// Gives each of these nodes another write that fails.
-async fn victims(lab: &Lab, proxy: &Proxy, nodes: &[String], fault: Action) -> Result<Vec<Victim>> {
+async fn victims(
+    lab: &Lab,
+    proxy: &Proxy,
+    nodes: &[String],
+    faults: &[Action],
+) -> Result<Vec<Victim>> {
     let mut pods = BTreeMap::new();
     for node in nodes {
         pods.insert(node.clone(), lab.pods_on(node).await?);
@@ -149,13 +155,9 @@ async fn victims(lab: &Lab, proxy: &Proxy, nodes: &[String], fault: Action) -> R
     nodes.sort_by_key(|node| pods[node].is_empty());
     let victim = |(node, write): (String, Guarded)| {
         let matcher = write.of(&node, &pods[&node]);
-        // What did not reach the API server fails twice, which it must survive as well.
-        let times = match fault {
-            Action::After(_) => 1,
-            _ => 2,
-        };
+        let befalls = |fault: &Action| proxy.rule(matcher.clone().once(), *fault);
         Victim {
-            rule: proxy.rule(matcher.clone().times(times), fault),
+            rules: faults.iter().map(befalls).collect(),
             node,
             write,
             matcher,
@@ -167,7 +169,7 @@ async fn victims(lab: &Lab, proxy: &Proxy, nodes: &[String], fault: Action) -> R
 /// The outcome of one fence is what it would have been without the fault.
 async fn went_well(lab: &Lab, victim: &Victim, fence: &DynamicObject) -> Result<()> {
     let node = &victim.node;
-    ensure!(victim.rule.hits() > 0, "nothing failed");
+    ensure!(victim.rules[0].hits() > 0, "nothing failed");
     let fences = lab.api("NodeFence").list(&ListParams::default()).await?;
     let of_node = |fence: &&DynamicObject| fence.data["spec"]["nodeName"] == **node;
     ensure!(
@@ -197,11 +199,11 @@ const GIVEN_UP_NS: u64 = 1_000_000_000;
 
 /// Between the end of a write that failed and the next to the same Node or record, the Node was read anew; and what had been
 /// committed was not written again.
-fn was_decided_again(log: &[Record], victim: &Victim, fault: Action) -> Result<()> {
+fn was_decided_again(log: &[Record], victim: &Victim, faults: &[Action]) -> Result<()> {
     let mine: Vec<usize> = (0..log.len())
         .filter(|index| victim.matcher.matches(&log[*index].seen))
         .collect();
-    let committed = matches!(fault, Action::After(_));
+    let committed = matches!(faults[0], Action::After(_));
     if committed && victim.write.is_seen() && victim.write != Guarded::DeletePod {
         ensure!(
             mine.len() == 1,
@@ -278,25 +280,29 @@ fn each_in_its_form(log: &[Record]) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_fail_with_a_timeout_after_commit() -> Result<()> {
-    writes_fail("write-timeout", Action::After(Fate::Silence)).await
+    writes_fail("write-timeout", &[Action::After(Fate::Silence)]).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_fail_with_409() -> Result<()> {
-    writes_fail("write-409", Action::Before(Fate::Status(409, None))).await
+    let twice = [Action::Before(Fate::Status(409, None)); 2];
+    writes_fail("write-409", &twice).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_fail_with_429() -> Result<()> {
-    writes_fail("write-429", Action::Before(Fate::Status(429, Some(1)))).await
+    let faults = [1, 600].map(|wait| Action::Before(Fate::Status(429, Some(wait))));
+    writes_fail("write-429", &faults).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writes_fail_with_503() -> Result<()> {
-    writes_fail("write-503", Action::Before(Fate::Status(503, None))).await
+async fn writes_fail_with_503_and_504() -> Result<()> {
+    let faults = [503, 504].map(|status| Action::Before(Fate::Status(status, None)));
+    writes_fail("write-503", &faults).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writes_fail_with_500() -> Result<()> {
-    writes_fail("write-500", Action::Before(Fate::Status(500, None))).await
+async fn writes_fail_with_500_and_502() -> Result<()> {
+    let faults = [500, 502].map(|status| Action::Before(Fate::Status(status, None)));
+    writes_fail("write-500", &faults).await
 }

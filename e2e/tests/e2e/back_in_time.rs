@@ -1,0 +1,191 @@
+//! etcd is put back to an older state, under the running operator (F49) and before it starts (F50).
+//!
+//! What it wrote meanwhile is forgotten, what it had taken back stands again, and the numbers by which it tells old from new begin over.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use e2e::control_plane::Backup;
+use e2e::eventually::eventually;
+use e2e::lab::{LIMIT, Lab, Setup, has_taint, stage};
+use e2e::operator::Operator;
+use e2e::proxy::writes::{self, CLAIM, OUT_OF_SERVICE};
+use e2e::proxy::{Matcher, Proxy};
+use e2e::workload::wait_node_ready;
+use kube::ResourceExt;
+use kube::api::DynamicObject;
+use serde_json::json;
+
+use crate::outage::node_writes;
+
+const NODE: &str = "node-1";
+
+struct Scene {
+    lab: Lab,
+    operator: Operator,
+    proxy: Proxy,
+}
+
+impl Scene {
+    async fn set(name: &str) -> Result<Self> {
+        let lab = Lab::start(Setup::new(name, 3).alone()).await?;
+        let proxy = lab.proxy()?;
+        let operator = lab.operator_behind(&proxy).await?;
+        lab.wait_protected().await?;
+        let budget = json!({"budget": {"maxConcurrent": 10}});
+        lab.policy("ConfirmOnly", budget).await?;
+        Ok(Self {
+            lab,
+            operator,
+            proxy,
+        })
+    }
+
+    /// The store as it is when the operator is about to send this, or nothing.
+    async fn backed_up_at(&self, name: &str, write: Matcher) -> Result<Backup> {
+        let hold = self.proxy.hold(write);
+        hold.wait_arrived(LIMIT).await?;
+        let backup = self.lab.control_plane.back_up(name)?;
+        hold.release();
+        Ok(backup)
+    }
+
+    async fn fail(&self, number: usize) -> Result<()> {
+        self.power(number, false, "Unknown").await
+    }
+
+    async fn come_back(&self, number: usize) -> Result<()> {
+        self.power(number, true, "True").await
+    }
+
+    async fn power(&self, number: usize, on: bool, ready: &str) -> Result<()> {
+        let machine = &self.lab.rig(number).machine;
+        machine.set_power(on);
+        wait_node_ready(self.lab.control_plane.admin(), machine.name(), ready, LIMIT)
+            .await
+            .map(drop)
+    }
+
+    /// A fence from beginning to end, of which this is written to Nodes.
+    async fn fenced(&self) -> Result<()> {
+        self.lab.wait_stage(NODE, "Recovered").await?;
+        self.come_back(1).await?;
+        // What is judged by the numbers of versions is judged before these begin over.
+        self.lab.verdict().await
+    }
+
+    async fn restore(&self, backup: &Backup) -> Result<()> {
+        self.lab.control_plane.restore(backup).await?;
+        wait_node_ready(self.lab.control_plane.admin(), NODE, "True", LIMIT)
+            .await
+            .map(drop)
+    }
+
+    /// Puts the store back while no operator runs; returns the record of the node, which may be deleted by then.
+    async fn restore_before_start(
+        &self,
+        backup: &Backup,
+        with_record: bool,
+    ) -> Result<DynamicObject> {
+        self.operator.kill()?;
+        self.restore(backup).await?;
+        let fence = self.lab.fence_of(NODE).await?.context("it is open again")?;
+        if !with_record {
+            let fences = self.lab.api("NodeFence");
+            fences
+                .delete(&fence.name_any(), &Default::default())
+                .await?;
+        }
+        Ok(fence)
+    }
+
+    /// Neither claim nor `out-of-service` stands on the node, and the latter was not set in the writes after the first `before`.
+    async fn is_free(&self, before: usize) -> Result<()> {
+        let free = |node: &_| !has_taint(node, CLAIM) && !has_taint(node, OUT_OF_SERVICE);
+        self.lab.wait_node(NODE, "no taint of ours", free).await?;
+        let mut since = node_writes(&self.lab).await?.split_off(before);
+        since.retain(|write| write.object_ref.name == NODE);
+        let adds = |operation: &serde_json::Value| {
+            operation["op"] == "add" && operation["value"]["key"] == OUT_OF_SERVICE
+        };
+        let sets = since.iter().filter(|write| {
+            let operations = write.request_object.as_array();
+            operations.into_iter().flatten().any(adds)
+        });
+        ensure!(sets.count() == 0, "it was put out of service: {since:#?}");
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_etcd_that_is_put_back_under_the_operator_freezes_it() -> Result<()> {
+    let scene = Scene::set("put-back-running").await?;
+    let before = scene.lab.control_plane.back_up("before")?;
+    scene.fail(1).await?;
+    scene.fenced().await?;
+
+    // Nothing is open, so that nothing else is read than what a leader always reads.
+    scene.restore(&before).await?;
+    ensure!(scene.lab.fence_of(NODE).await?.is_none(), "it is forgotten");
+    let operator = &scene.operator;
+    eventually("it is noticed", LIMIT, async || {
+        let lines = operator.log_lines()?;
+        let frozen = lines.iter().any(|line| line["message"] == "frozen");
+        ensure!(frozen, "the log ends with {:#?}", lines.last());
+        Ok(())
+    })
+    .await?;
+    let writes = node_writes(&scene.lab).await?.len();
+    scene.fail(2).await?;
+    // Longer than the policy waits. Nothing can be waited for that is not to come.
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    ensure!(scene.lab.fence_of("node-2").await?.is_none());
+    ensure!(node_writes(&scene.lab).await?.len() == writes);
+
+    // Somebody has looked, and says so.
+    operator.kill()?;
+    operator.start_again().await?;
+    scene.lab.wait_stage("node-2", "Recovered").await?;
+    scene.is_free(writes).await?;
+    operator.check()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_that_starts_after_etcd_was_put_back_believes_nothing_of_it() -> Result<()> {
+    let scene = Scene::set("put-back-stopped").await?;
+    let fail = async {
+        let proven = scene.backed_up_at("proven", writes::taint()).await?;
+        let tainted = scene.backed_up_at("tainted", writes::release()).await?;
+        Ok((proven, tainted))
+    };
+    let ((proven, tainted), ()) = tokio::try_join!(fail, scene.fail(1))?;
+    scene.fenced().await?;
+
+    // A claim and evidence of a machine that runs, with their record, and without.
+    for with_record in [true, false] {
+        let fence = scene.restore_before_start(&proven, with_record).await?;
+        ensure!(fence.data["status"]["evidence"].is_object());
+        ensure!(has_taint(&scene.lab.node(NODE).await?, CLAIM));
+        let writes = node_writes(&scene.lab).await?.len();
+        scene.operator.start_again().await?;
+        scene.is_free(writes).await?;
+        if with_record {
+            let given_up = |fence: &_| ["SelfRecovered", "Aborted"].contains(&stage(fence));
+            scene.lab.wait_fence(NODE, given_up).await?;
+        }
+        ensure!(scene.lab.fence_of(NODE).await?.is_some() == with_record);
+    }
+
+    // An `out-of-service` on a node that is back, likewise.
+    for with_record in [true, false] {
+        let fence = scene.restore_before_start(&tainted, with_record).await?;
+        ensure!(has_taint(&scene.lab.node(NODE).await?, OUT_OF_SERVICE));
+        scene.operator.start_again().await?;
+        let ended = scene.lab.wait_stage(NODE, "Recovered").await?;
+        // The name is that of the outage, whoever opens the record.
+        ensure!((ended.metadata.uid == fence.metadata.uid) == with_record);
+        let writes = node_writes(&scene.lab).await?.len();
+        scene.is_free(writes).await?;
+    }
+    scene.operator.check()
+}

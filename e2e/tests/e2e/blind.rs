@@ -1,0 +1,157 @@
+//! What the watches do not tell, tell late, or tell again (F16 to F18): they only ever wake somebody up, and begin anew by themselves.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use anyhow::{Result, ensure};
+use e2e::eventually::eventually;
+use e2e::lab::{LIMIT, Lab, Setup};
+use e2e::operator::Operator;
+use e2e::proxy::{Action, Fate, Line, Proxy, Rule, writes};
+use e2e::workload::wait_node_ready;
+use serde_json::{Value, json};
+
+use crate::outage::node_writes;
+
+struct Scene {
+    lab: Lab,
+    operator: Operator,
+    proxy: Proxy,
+}
+
+impl Scene {
+    async fn set(name: &str) -> Result<Self> {
+        let lab = Lab::start(Setup::new(name, 3)).await?;
+        let proxy = lab.proxy()?;
+        let operator = lab.operator_behind(&proxy).await?;
+        lab.wait_protected().await?;
+        let budget = json!({"budget": {"maxConcurrent": 10}});
+        lab.policy("ConfirmOnly", budget).await?;
+        Ok(Self {
+            lab,
+            operator,
+            proxy,
+        })
+    }
+
+    /// Ends all watches, and waits until one has begun anew that the rule is about.
+    async fn begin_anew(&self, rule: &Rule) -> Result<()> {
+        self.proxy.set_line(Line::Refused)?;
+        self.proxy.set_line(Line::Up)?;
+        eventually("the rule has a watch", LIMIT, async || {
+            ensure!(rule.hits() > 0, "not yet");
+            Ok(())
+        })
+        .await
+    }
+
+    async fn power(&self, number: usize, on: bool) -> Result<()> {
+        let machine = &self.lab.rig(number).machine;
+        machine.set_power(on);
+        let ready = if on { "True" } else { "Unknown" };
+        wait_node_ready(self.lab.control_plane.admin(), machine.name(), ready, LIMIT)
+            .await
+            .map(drop)
+    }
+
+    /// A Node as it is, and as an event of a watch tells of it.
+    async fn event_of(&self, node: &str) -> Result<Value> {
+        let text = ["get", "--raw", &format!("/api/v1/nodes/{node}")];
+        let object: Value =
+            serde_json::from_str(&self.lab.control_plane.kubectl_text(&text).await?)?;
+        Ok(json!({"type": "MODIFIED", "object": object}))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_that_says_nothing_any_more_is_begun_anew() -> Result<()> {
+    let scene = Scene::set("watch-dead").await?;
+    let nodes = scene
+        .proxy
+        .rule(writes::watch("nodes").once(), Action::Dead);
+    scene.begin_anew(&nodes).await?;
+    scene.power(1, false).await?;
+    scene.lab.wait_stage("node-1", "Recovered").await?;
+
+    // Nor does it wait for as long as a laden API server asks for.
+    let busy = Action::Before(Fate::Status(429, Some(600)));
+    let busy = scene.proxy.rule(writes::watch("nodes").once(), busy);
+    scene.begin_anew(&busy).await?;
+    scene.power(2, false).await?;
+    scene.lab.wait_stage("node-2", "Recovered").await?;
+    scene.operator.check()?;
+    scene.lab.verdict().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_of_the_past_and_events_that_are_missed_change_nothing() -> Result<()> {
+    let scene = Scene::set("watch-stale").await?;
+    // An API server that is behind tells that a node is silent, which has long been back.
+    scene.power(1, false).await?;
+    let past = scene.event_of("node-1").await?;
+    scene.power(1, true).await?;
+    let looks = scene.proxy.log().len();
+    let told = AtomicBool::new(false);
+    let replayed = scene.proxy.edit(writes::watch("nodes"), move |event| {
+        let is_of_it = event["object"]["metadata"]["name"] == "node-1";
+        match (told.swap(true, Ordering::SeqCst), is_of_it) {
+            (false, _) => vec![past.clone()],
+            (true, true) => vec![],
+            (true, false) => vec![event],
+        }
+    });
+    scene.begin_anew(&replayed).await?;
+    let read = writes::read_node().of("node-1");
+    eventually("the node is looked at", LIMIT, async || {
+        let log = scene.proxy.log();
+        let looked = log
+            .iter()
+            .skip(looks)
+            .any(|record| read.matches(&record.seen));
+        ensure!(looked, "nobody has read it");
+        Ok(())
+    })
+    .await?;
+    replayed.remove();
+
+    // And one tells nothing of a node until it has to be asked for everything again.
+    let (gone, missed) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicUsize::new(0)),
+    );
+    let (is_gone, misses) = (Arc::clone(&gone), Arc::clone(&missed));
+    let silent = scene.proxy.edit(writes::watch("nodes"), move |event| {
+        if is_gone.load(Ordering::SeqCst) {
+            let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                "reason": "Expired", "code": 410, "message": "too old resource version"});
+            return vec![json!({"type": "ERROR", "object": status})];
+        }
+        match event["object"]["metadata"]["name"] == "node-2" {
+            true => {
+                misses.fetch_add(1, Ordering::SeqCst);
+                vec![]
+            }
+            false => vec![event],
+        }
+    });
+    scene.begin_anew(&silent).await?;
+    scene.power(2, false).await?;
+    scene.power(3, false).await?;
+    scene.lab.wait_stage("node-3", "Recovered").await?;
+    ensure!(missed.load(Ordering::SeqCst) > 0, "nothing was missed");
+    ensure!(scene.lab.fence_of("node-2").await?.is_none());
+    gone.store(true, Ordering::SeqCst);
+    scene.power(3, true).await?;
+    silent.remove();
+    scene.lab.wait_stage("node-2", "Recovered").await?;
+
+    ensure!(scene.lab.fence_of("node-1").await?.is_none());
+    let written = node_writes(&scene.lab).await?;
+    let mut written = written.iter().map(|write| write.object_ref.name.as_str());
+    ensure!(
+        written.all(|node| node != "node-1"),
+        "the node that is back was written to"
+    );
+    scene.operator.check()?;
+    scene.lab.verdict().await
+}

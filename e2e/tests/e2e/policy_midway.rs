@@ -1,0 +1,129 @@
+//! The policy changes while fences run under it (S15, F52): before the taint that only ever stops or narrows them, after it nothing
+//! holds up the release.
+
+use anyhow::{Result, ensure};
+use e2e::eventually::eventually;
+use e2e::lab::{LIMIT, Lab, Setup, condition, has_taint};
+use e2e::operator::Operator;
+use e2e::proxy::writes::{self, CLAIM, OUT_OF_SERVICE};
+use e2e::proxy::{Action, Fate, Proxy, Rule};
+use e2e::workload::wait_node_ready;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+struct Scene {
+    lab: Lab,
+    operator: Operator,
+    proxy: Proxy,
+}
+
+impl Scene {
+    /// Fails this machine, and waits until it is claimed and cannot be proven down on record.
+    async fn claimed(&self, number: usize) -> Result<Rule> {
+        let refuse = Action::Before(Fate::Status(503, None));
+        let kept = self.proxy.rule(writes::evidence(), refuse);
+        self.lab.rig(number).machine.set_power(false);
+        eventually("evidence is to be written", LIMIT, async || {
+            ensure!(kept.hits() > 0, "it is not");
+            Ok(())
+        })
+        .await?;
+        Ok(kept)
+    }
+
+    /// Its fence has been given up for this reason, without a trace on the Node.
+    async fn given_up(&self, number: usize, kept: Rule, why: &str) -> Result<()> {
+        let machine = &self.lab.rig(number).machine;
+        let ended = self.lab.wait_stage(machine.name(), "Aborted").await?;
+        kept.remove();
+        let words = condition(&ended, "Succeeded").map(|ended| ended["message"].to_string());
+        ensure!(
+            words.as_ref().is_some_and(|words| words.contains(why)),
+            "{words:?}"
+        );
+        let free = |node: &_| !has_taint(node, CLAIM) && !has_taint(node, OUT_OF_SERVICE);
+        self.lab
+            .wait_node(machine.name(), "no taint of ours", free)
+            .await?;
+        ensure!(self.lab.times_tainted(machine.name()).await? == 0);
+        machine.set_power(true);
+        wait_node_ready(
+            self.lab.control_plane.admin(),
+            machine.name(),
+            "True",
+            LIMIT,
+        )
+        .await
+        .map(drop)
+    }
+
+    async fn edit(&self, spec: Value) -> Result<()> {
+        let patch = Patch::Merge(json!({"spec": spec}));
+        let policies = self.lab.api("NodeFencingPolicy");
+        policies
+            .patch("lab", &PatchParams::default(), &patch)
+            .await
+            .map(drop)
+            .map_err(Into::into)
+    }
+
+    async fn delete(&self) -> Result<()> {
+        let policies = self.lab.api("NodeFencingPolicy");
+        policies.delete("lab", &Default::default()).await?;
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_policy_that_changes_midway_stops_a_fence_and_holds_up_no_release() -> Result<()> {
+    let lab = Lab::start(Setup::new("policy-midway", 4)).await?;
+    let proxy = lab.proxy()?;
+    let operator = lab.operator_behind(&proxy).await?;
+    lab.wait_protected().await?;
+    let scene = Scene {
+        lab,
+        operator,
+        proxy,
+    };
+    scene.lab.policy("ConfirmOnly", json!({})).await?;
+
+    // Narrowed below the node.
+    let kept = scene.claimed(1).await?;
+    let others =
+        json!([{"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["node-1"]}]);
+    scene
+        .edit(json!({"nodeSelector": {"matchExpressions": others}}))
+        .await?;
+    scene
+        .given_up(1, kept, "no longer selects the node")
+        .await?;
+    // Narrowed in what may be done.
+    scene
+        .edit(json!({"nodeSelector": {"matchExpressions": null}}))
+        .await?;
+    let kept = scene.claimed(2).await?;
+    scene.edit(json!({"fence": {"mode": "Observe"}})).await?;
+    scene.given_up(2, kept, "to Observe").await?;
+    // Deleted.
+    scene
+        .edit(json!({"fence": {"mode": "ConfirmOnly"}}))
+        .await?;
+    let kept = scene.claimed(3).await?;
+    scene.delete().await?;
+    scene.given_up(3, kept, "was deleted").await?;
+
+    // Widened, which does not count, and deleted under the taint, which does not either.
+    scene.lab.policy("ConfirmOnly", json!({})).await?;
+    let kept = scene.claimed(4).await?;
+    scene.edit(json!({"fence": {"mode": "PowerOff"}})).await?;
+    let release = scene.proxy.hold(writes::release());
+    kept.remove();
+    release.wait_arrived(LIMIT).await?;
+    scene.delete().await?;
+    release.release();
+    scene.lab.wait_stage("node-4", "Recovered").await?;
+    ensure!(scene.lab.rig(4).bmc.power_commands().is_empty());
+    ensure!(scene.lab.times_tainted("node-4").await? == 1);
+    scene.operator.check()?;
+    scene.lab.verdict().await
+}
