@@ -1,6 +1,6 @@
 # Everything that a developer or CI does. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help build test unit e2e judge demo lab bench-failover bench-devices mutants soak fuzz generate clean
+.PHONY: help build test unit e2e faults judge demo lab bench-failover bench-devices mutants soak fuzz generate clean
 
 CARGO ?= cargo
 # e2e tests at the same time. Each has a cluster of 1 GiB to itself, and leaves its API server to the next test when all went well.
@@ -40,6 +40,11 @@ e2e: ## The tests on a real control plane (LAB_REQUIRE_REAL=1: fail where real n
 	if [ -s target/lab/skipped ]; then cat target/lab/skipped; echo "SKIPPED tests: $$(wc -l < target/lab/skipped)"; fi; \
 	if [ $$status = 0 ]; then $(CARGO) run --quiet --package e2e --bin lab -- rights; status=$$?; fi; \
 	exit $$status
+
+# The tests that the grid names are run by `test`.
+faults: ## The grid of docs/faults.md, and its lists: every write, everything that is watched
+	@$(CARGO) test --quiet --package node-fencing-operator --test faults -- --nocapture
+	@$(CARGO) test --quiet --package node-fencing-operator --test sim -- --nocapture matrix::
 
 judge: ## Judge the records of an e2e test: make judge RUN=target/lab/run/NAME
 	@$(CARGO) run --quiet --package e2e --bin judge -- $(RUN)

@@ -29,6 +29,7 @@ mod kubelet;
 mod libc;
 mod log;
 mod many;
+mod matrix;
 mod network;
 mod objects;
 mod operator;

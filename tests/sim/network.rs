@@ -3,12 +3,12 @@
 //! Behind kube's own client, with its own retries: a fault here is what the client sees of it.
 
 mod step;
+mod told;
 
 use crate::libc::elapsed;
 use crate::objects::{NAMESPACE, text};
 use crate::world::World;
 use bytes::Bytes;
-use futures::StreamExt;
 use http::HeaderValue;
 use kube::Client;
 use kube::client::Body;
@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 pub use step::Step;
 use tokio::time::sleep;
+pub use told::Told;
 use tower::BoxError;
 use tower::retry::Retry;
 
@@ -91,6 +92,8 @@ pub struct Faults {
     pub behind: Option<Api>,
     /// So many events of watches get lost.
     pub missed: u32,
+    /// What watches tell of one kind.
+    pub told: Told,
     /// It has an election to itself, and so leads whatever the Lease of all says.
     pub alone: bool,
     /// The process is gone: nothing leaves it, nothing reaches it.
@@ -145,6 +148,12 @@ impl Network {
         if request.path.contains("/leases") && self.faults().alone {
             request.path = request.path.replace(NAMESPACE, &self.name);
         }
+        let kind = request
+            .path
+            .rsplit('/')
+            .next()
+            .unwrap_or_default()
+            .to_owned();
         let fate = self.fate(&request);
         if let Some(fate) = &fate {
             let line = format!("{fate:?}: {}", line(&request));
@@ -198,7 +207,7 @@ impl Network {
             Some(Fate::Partial) => Ok(partial(answer).into_response()),
             _ => {
                 self.travel().await?;
-                Ok(self.watched(answer).into_response())
+                Ok(self.watched(kind, answer).into_response())
             }
         }
     }
@@ -300,37 +309,6 @@ impl Network {
         let fate = self.world.fate_of(Step::Off)?;
         self.world.log.tell(&self.name, format!("{fate:?}: off"));
         Some(fate)
-    }
-
-    /// A watch, with what may happen to its lines.
-    fn watched(self, answer: Answer) -> Answer {
-        let Answer::Watch(lines) = answer else {
-            return answer;
-        };
-        let lines = lines.then(move |line| {
-            let this = self.clone();
-            async move {
-                let (lag, is_dead) = {
-                    let faults = this.faults();
-                    (
-                        faults.watch_lag,
-                        faults.watches_dead || faults.cut || faults.dead,
-                    )
-                };
-                if is_dead {
-                    return std::future::pending().await;
-                }
-                sleep(lag + this.world.dice.millis(1, 20)).await;
-                let mut faults = this.faults();
-                if faults.missed > 0 && !line.starts_with(br#"{"type":"BOOKMARK""#) {
-                    faults.missed -= 1;
-                    return None;
-                }
-                Some(line)
-            }
-        });
-        let lines = lines.filter_map(std::future::ready);
-        Answer::Watch(lines.boxed())
     }
 }
 

@@ -48,6 +48,11 @@ pub struct Outcome {
 
 /// Plays a seed on this thread, which does nothing else in its life.
 pub fn play(seed: u64) -> (Outcome, Log) {
+    simulated(seed, run(seed))
+}
+
+/// Runs this in time, randomness and order that follow from the seed.
+pub fn simulated<T>(seed: u64, what: impl Future<Output = T>) -> T {
     libc::simulate(seed);
     fastrand::seed(seed);
     let _ = ahash::random_state::set_random_source(Counter(AtomicUsize::new(1)));
@@ -56,7 +61,7 @@ pub fn play(seed: u64) -> (Outcome, Log) {
         .start_paused(true)
         .build()
         .expect("a runtime");
-    runtime.block_on(run(seed))
+    runtime.block_on(what)
 }
 
 /// In place of addresses, which differ from process to process.
@@ -108,7 +113,7 @@ fn digest(text: &str) -> String {
 }
 
 /// L3: everything ends.
-async fn settle(stage: &Stage) {
+pub async fn settle(stage: &Stage) {
     let healed = libc::elapsed();
     loop {
         sleep(Duration::from_secs(5)).await;

@@ -134,6 +134,11 @@ impl Stage {
         }
     }
 
+    /// Both operators, living or not.
+    pub fn operators(&self) -> &[Operator] {
+        &*self.operators
+    }
+
     /// Who has the Lease.
     pub fn leader(&self) -> Option<String> {
         let lease = self.world.api.get(&LEASE, NAMESPACE, ELECTION)?;
