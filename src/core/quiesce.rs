@@ -211,7 +211,7 @@ mod tests {
         let ours = toleration(OUT_OF_SERVICE, "Exists", "", "");
         let unreachable = toleration("node.kubernetes.io/unreachable", "Exists", "", "NoExecute");
         let foreign = toleration("example.com/other", "Exists", "", "NoExecute");
-        assert!(stays(&[all.clone()]));
+        assert!(stays(std::slice::from_ref(&all)));
         assert!(!stays(&[limited(all.clone())]));
         assert!(!stays(&[limited(ours.clone()), all.clone()]));
         assert!(stays(&[ours.clone(), all.clone()]));

@@ -118,9 +118,8 @@ impl PolicyStatuses {
                             tampered.look(&change, guard.as_deref());
                         }
                         if let Change::Fence(name) = &change {
-                            let guard = self.caches.fences.get(&ObjectRef::new(name));
-                            undecodable.look(&change, guard.as_deref());
-                            tampered.look(&change, guard.as_deref());
+                            let fence = self.caches.fence_entry(name);
+                            tampered.look(&change, fence.as_deref());
                         }
                         if self.matters(change, &mut marks) {
                             due = due.min(Instant::now() + GATHER);
