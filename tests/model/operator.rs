@@ -10,7 +10,7 @@ use crate::memory::Change;
 use crate::mutation::Mutation;
 use crate::record;
 use crate::requests;
-use crate::state::{Command, Confirm, Job, Operator, State};
+use crate::state::{Command, Confirm, Entry, Job, Operator, State};
 use crate::talk::{Act, Heard, Kind, Off, Write};
 use crate::views::{Look, listed};
 use crate::world::{World, spend_accepted};
@@ -328,6 +328,10 @@ fn leave(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
         ..Command::default()
     };
     free.awaited[x] = true;
+    // Whoever has read that it is written down waits for as long as it may take to be sent, too (`core::plan::inherit`).
+    let is_known = |entry: &Entry| entry.own[x] && entry.open && entry.known[1 - x];
+    let waits = brain.meaning(s.operators[1 - x].memory).may_land;
+    free.covered[1 - x] = waits && s.record.entries.iter().any(is_known);
     next.operators[x].job = Job::OffSent;
     let is_written = s
         .record
