@@ -223,6 +223,38 @@ mod tests {
         assert!(!stays(&[]));
     }
 
+    /// They are named in the record, and their volumes stay attached.
+    #[test]
+    fn only_a_pod_that_tolerates_and_that_nobody_has_deleted_is_said_to_stay() {
+        let says = |tolerates: bool, deleting: bool, mirror: bool| {
+            let pod = PodView {
+                tolerates_out_of_service: tolerates,
+                deleting,
+                mirror,
+                ..pod("p")
+            };
+            tolerating(&[pod]).count() == 1
+        };
+        assert!(says(true, false, false));
+        for (tolerates, deleting, mirror) in [
+            (false, false, false),
+            (true, true, false),
+            (true, false, true),
+            (false, true, true),
+        ] {
+            assert!(!says(tolerates, deleting, mirror));
+        }
+    }
+
+    #[test]
+    fn three_names_are_named_and_of_more_how_many() {
+        let names = ["a", "b", "c", "d", "e"].map(str::to_owned);
+        assert_eq!(shorten(&names[..0]), "");
+        assert_eq!(shorten(&names[..2]), "a, b");
+        assert_eq!(shorten(&names[..3]), "a, b, c");
+        assert_eq!(shorten(&names), "a, b, c and 2 more");
+    }
+
     /// S2: a pod of the list may have been given a toleration while it was waited for, and a time limit for that since.
     #[test]
     fn a_pod_that_can_start_counts_though_it_was_known() {

@@ -34,18 +34,14 @@ struct Rows(String);
 
 impl Rows {
     fn begin(&mut self, kind: &str) {
-        write!(
-            self.0,
-            "{}# {kind}\n",
-            if self.0.is_empty() { "" } else { "\n" }
-        )
-        .expect("a text");
+        let gap = if self.0.is_empty() { "" } else { "\n" };
+        writeln!(self.0, "{gap}# {kind}").expect("a text");
     }
 
     fn row(&mut self, input: &str, words: &impl Display) {
         let words = words.to_string();
         assert!(!words.contains(PASSWORD), "{words}");
-        write!(self.0, "{input}\n    {words}\n").expect("a text");
+        writeln!(self.0, "{input}\n    {words}").expect("a text");
     }
 
     fn refused<T: Debug>(&mut self, input: &str, outcome: Result<T, impl Display>) {
