@@ -153,7 +153,9 @@ impl Metrics {
     pub fn render(&self) -> Result<String, Error> {
         let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         let source = source.clone();
-        let snapshot = source.map(|source| source()).unwrap_or_default();
+        let mut snapshot = source.map(|source| source()).unwrap_or_default();
+        let runtime = tokio::runtime::Handle::try_current();
+        snapshot.tasks = runtime.ok().map(|it| it.metrics().num_alive_tasks());
         self.render_with(&snapshot)
     }
 

@@ -26,6 +26,8 @@ pub struct Snapshot {
     pub leads: bool,
     /// The admission policies do not hold the operator to its limits; none: it is not known.
     pub guard_missing: Option<bool>,
+    /// Tasks that the runtime has; none: there is no runtime.
+    pub tasks: Option<usize>,
     /// Per kind, how long ago its watch last heard of the API server.
     pub watches: Vec<(&'static str, Duration)>,
 }
@@ -173,6 +175,9 @@ impl Snapshot {
             &[self.guard_missing],
             |it, gauge| gauge.set_if([""; 0], it.map(|it| f64::from(u8::from(it)))),
         )?;
+        gauges.add(&table::TASKS, &[self.tasks], |it, gauge| {
+            gauge.set_if([""; 0], it.map(|it| it as f64))
+        })?;
         let revision = option_env!("NODE_FENCING_REVISION").unwrap_or("unknown");
         gauges.add(&table::BUILD_INFO, &[revision], |revision, gauge| {
             gauge.set([env!("CARGO_PKG_VERSION"), revision], 1.0)

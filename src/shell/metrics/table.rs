@@ -108,6 +108,8 @@ metrics! {
         "1 if the API server accepts from the operator what deploy/admission.yaml forbids, 0 if it does not; none if that is not known.";
     BUILD_INFO = "build_info", Gauge, ["version", "revision"],
         "1; the labels say which build runs.";
+    TASKS = "tasks", Gauge, [],
+        "Tasks that the process has under way; at rest it is always about the same.";
     RECONCILE_ERRORS = "reconcile_errors_total", Counter, ["reason"],
         "Rounds of decision that failed, by reason.";
     RECONCILE_DURATION = "reconcile_duration_seconds", Histogram(MILLISECONDS), [],

@@ -48,6 +48,7 @@ fn full() -> Snapshot {
         guard_missing: Some(true),
         watches: vec![("Node", Duration::from_secs(3))],
         leads: true,
+        tasks: Some(40),
     }
 }
 
