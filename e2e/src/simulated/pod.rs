@@ -6,6 +6,7 @@
 //! The end is the same backwards: stop, unmount, leave `volumesInUse`, and only then delete the pod for good.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use super::kubelet::{Kubelet, PATCH};
 use super::objects::{self, Phase};
 use super::{IGNORES_SIGTERM, view::Sight};
 use crate::volume::writer::{Container, Identity};
+use crate::workload::is_ready;
 
 /// What the kubelet knows of a pod.
 #[derive(Debug, Clone)]
@@ -143,7 +145,7 @@ impl Kubelet {
             .send_modify(|running| drop(running.insert(uid.clone(), Arc::clone(&pod))));
         let status = objects::pod_status(&pod, &self.spec, &self.boot_id, Phase::Running);
         tokio::select! {
-            () = self.post(pods, &pod, status) => self.ending(orders).await,
+            never = self.keep_posted(pods, &pod, orders.clone(), status) => match never {},
             () = ended(orders.clone()) => self.uplink.awake().await,
         }
         let end = self.stop(container, orders).await;
@@ -246,6 +248,25 @@ impl Kubelet {
         self.note("delete the pod", deleted);
     }
 
+    /// Posts the status of a pod that runs, and again when another has marked it as not ready: Kubernetes does so with the pods of a node
+    /// that it has given up, and does not take it back.
+    async fn keep_posted(
+        &self,
+        pods: &Api<Pod>,
+        pod: &Pod,
+        mut orders: watch::Receiver<Order>,
+        status: serde_json::Value,
+    ) -> Infallible {
+        loop {
+            self.post(pods, pod, status.clone()).await;
+            self.uplink.sleep_until(Instant::now() + RECONCILE).await;
+            let is_marked = |order: &Order| !is_ready(&order.pod);
+            if orders.wait_for(is_marked).await.is_err() {
+                std::future::pending::<()>().await; // the kubelet itself is ending
+            }
+        }
+    }
+
     async fn post(&self, pods: &Api<Pod>, pod: &Pod, status: serde_json::Value) {
         let (name, patch) = (pod.name_any(), Patch::Strategic(status));
         let posted = self
@@ -321,6 +342,8 @@ impl Kubelet {
     }
 }
 
+/// How soon a status that was posted may be posted again.
+const RECONCILE: Duration = Duration::from_secs(1);
 /// How long to wait before a claim that was not bound is looked at again.
 const RESOLVE_RETRY: Duration = Duration::from_millis(100);
 
