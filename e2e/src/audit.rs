@@ -69,7 +69,8 @@ pub struct Request {
 /// Who made a request.
 #[derive(Debug, Clone, Deserialize)]
 pub struct UserInfo {
-    /// The user's name.
+    /// The user's name; empty where the request was refused because nobody could tell whose it is.
+    #[serde(default)]
     pub username: String,
 }
 

@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use crate::bmc::Which;
 use crate::csi::{Array, EventKind};
 use crate::https::Hold;
-use crate::lab::{LIMIT, Lab, Rig};
+use crate::lab::{LIMIT, Lab, Rig, Stalling};
 use crate::machine::Ailment;
 use crate::proxy::{Proxy, writes};
 
@@ -37,8 +37,8 @@ pub enum Point {
 
 /// The operator, held at a point.
 pub enum Held {
-    /// One of its requests is.
-    Request(Hold),
+    /// One of its requests is, which is to arrive late.
+    Request(Hold, Stalling),
     /// The storage array does not finish a detach from this node.
     Detach(Array, String),
 }
@@ -73,7 +73,7 @@ impl Point {
     /// Will hold the operator at this point of its next fence of this machine.
     pub async fn hold(self, lab: &Lab, proxy: &Proxy, rig: &Rig) -> Result<Held> {
         let node = rig.machine.name();
-        Ok(Held::Request(match self {
+        let hold = match self {
             Self::Detected => proxy.hold(writes::create_fence()),
             Self::Claimed => proxy.hold_answer(writes::claim().of(node)),
             Self::Quiesced => proxy.hold(writes::intent()),
@@ -86,7 +86,8 @@ impl Point {
                 array.hang_detach().await?;
                 return Ok(Held::Detach(array, node.to_owned()));
             }
-        }))
+        };
+        Ok(Held::Request(hold, lab.stalls_requests()))
     }
 }
 
@@ -94,7 +95,7 @@ impl Held {
     /// Waits until the operator is at the point.
     pub async fn wait_arrived(&self) -> Result<()> {
         match self {
-            Self::Request(hold) => hold.wait_arrived(LIMIT).await,
+            Self::Request(hold, _) => hold.wait_arrived(LIMIT).await,
             Self::Detach(array, node) => {
                 let begin = std::time::Instant::now();
                 while begin.elapsed() < LIMIT {
@@ -115,8 +116,9 @@ impl Held {
     /// Lets it go on.
     pub async fn release(self) -> Result<()> {
         match self {
-            Self::Request(hold) => {
+            Self::Request(hold, stalling) => {
                 hold.release();
+                drop(stalling);
                 Ok(())
             }
             Self::Detach(array, _) => array.clear_faults().await,

@@ -1,17 +1,13 @@
 //! What the operator sent to fence devices (S11), as the devices have it.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::devices::{Entry, Exchange, What};
 use super::replay::{Replay, State, fence_of, told_by_device};
 use super::rules::{COMMAND_CLAIMED, HARD_OFF, INTENT};
 use super::run::Line;
-use super::{Judgement, Rule};
-
-/// How long a command may be on its way. The claim is read right before it is sent, and whoever removes the claim then does not call it
-/// back. A connection that has to be made anew under load takes no longer.
-const ON_ITS_WAY: SignedDuration = SignedDuration::from_secs(5);
+use super::{Judgement, ON_ITS_WAY, Rule};
 
 pub(super) fn check(replay: &Replay, judgement: &mut Judgement) {
     for line in &replay.run.devices {

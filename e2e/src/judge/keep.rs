@@ -45,6 +45,7 @@ impl Texts {
             audit_begin: 0,
             audit_end: u64::try_from(self.audit.len())?,
             until: self.until,
+            stalls: self.stalls.clone(),
         };
         std::fs::write(directory.join(RUN), serde_json::to_string(&extent)? + "\n")?;
         std::fs::write(directory.join(AUDIT), &self.audit)?;

@@ -13,6 +13,7 @@ pub mod devices;
 mod keep;
 mod nodes;
 mod pods;
+mod power;
 mod proofs;
 mod releases;
 mod replay;
@@ -24,11 +25,15 @@ use std::fmt;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use self::replay::Replay;
 use self::rules::Rule;
 use self::run::{Run, Texts};
+
+/// How long a power command, or a write to the API server, may be on its way. What allows it is looked at right before it is sent, and whoever
+/// changes that does not call it back. A connection that has to be made anew under load takes no longer.
+const ON_ITS_WAY: SignedDuration = SignedDuration::from_secs(5);
 
 /// A rule that was broken.
 #[derive(Debug, Clone)]
@@ -89,7 +94,8 @@ counts! {
     commands: "power commands",
     readings: "readings told by devices",
     readings_compared: "readings in evidence found with their devices",
-    readings_believed: "readings in evidence of devices without a log",
+    readings_believed: "readings in evidence of devices without a log, held against the power of their machines",
+    ages: "ages of proofs",
     attaches: "attaches",
     power_changes: "changes of power",
     volume_lines: "lines in volumes",

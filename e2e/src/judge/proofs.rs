@@ -8,11 +8,11 @@ use super::devices::{Entry, Exchange, What};
 use super::pods::Pod;
 use super::replay::{Replay, State, fence_of, text, told, told_by_device};
 use super::rules::{
-    AFTER_CLAIM, CLAIMED, DARK, DYING, EVIDENCE, EVIDENCE_CLAIM, EVIDENCE_TRUE, LIFELESS, ONLY_OFF,
-    POD_UID, QUIET, SAME_NODE, SILENT, TWICE,
+    AFTER_CLAIM, CLAIMED, DARK, DYING, EVIDENCE, EVIDENCE_CLAIM, EVIDENCE_TRUE, FRESH, LIFELESS,
+    ONLY_OFF, POD_UID, QUIET, SAME_NODE, SILENT, TWICE, WITNESSED,
 };
-use super::run::{JOURNAL, Line};
-use super::{Judgement, Rule, volumes};
+use super::run::{JOURNAL, Line, Stall};
+use super::{Judgement, ON_ITS_WAY, Rule, power, volumes};
 use crate::audit::{OPERATOR, Request};
 use crate::volume::journal::Happening;
 
@@ -21,6 +21,9 @@ const ROUNDING: SignedDuration = SignedDuration::from_millis(5);
 /// A reading is dated by the wall clock once its answer has been taken in. On a laden machine that is a moment later; the next one is not
 /// asked for before.
 const DATED_LATE: SignedDuration = SignedDuration::from_secs(2);
+
+/// How long a proof holds, from when its last reading was asked for.
+const PROOF_LIFE: SignedDuration = SignedDuration::from_secs(15);
 
 pub(super) fn check(replay: &Replay, judgement: &mut Judgement) {
     for (node, before, after) in replay.node_changes() {
@@ -147,6 +150,7 @@ impl<'a> Step<'a, '_> {
             .max_by_key(|it| it.answered);
         if let Some(last) = answered {
             self.silent(boot, last, judgement);
+            self.fresh(last, judgement);
         }
     }
 
@@ -228,6 +232,11 @@ impl<'a> Step<'a, '_> {
         };
         if !self.replay.has_log(device) {
             judgement.counts.readings_believed += 1;
+            let (from, to) = (asked - ROUNDING - DATED_LATE, answered + ROUNDING);
+            if let Some(on) = power::all_the_while(self.replay.run, self.node, from, to) {
+                let words = format!("{device} is said to have told Off at {answered:.6}");
+                self.contradicted(judgement, &WITNESSED, [words, power::told(on)]);
+            }
             return believed;
         }
         let is_it = |exchange: &Exchange| {
@@ -317,6 +326,21 @@ impl<'a> Step<'a, '_> {
             let (number, at) = (on.number, on.what.at.wall);
             let other = format!("{JOURNAL}:{number} boot {boot} has had power since {at:.6}");
             self.broken(judgement, &DARK, other);
+        }
+    }
+
+    /// The proof was not too old, as far as the lab did not itself keep the write from arriving.
+    fn fresh(&self, last: &Reading, judgement: &mut Judgement) {
+        let arrived = self.write.what.received;
+        let mut stalls = self.replay.run.stalls.iter();
+        let overlaps = |stall: &Stall| stall.from.wall <= arrived && stall.until.wall >= last.asked;
+        if stalls.any(overlaps) {
+            return;
+        }
+        judgement.counts.ages += 1;
+        if arrived.duration_since(last.asked) > PROOF_LIFE + ON_ITS_WAY {
+            let words = format!("the last reading was asked for at {:.6}", last.asked);
+            self.broken(judgement, &FRESH, words);
         }
     }
 

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::devices::What;
 use super::replay::{Replay, State, fence_of, text, told, told_by_device};
 use super::rules::{DETACHED, OFF_OR_NEW_BOOT, PODS_GONE, QUARANTINED, RELEASE_MODE};
-use super::{Judgement, Rule};
+use super::{Judgement, Rule, power};
 use crate::proxy::writes::QUARANTINE;
 
 pub(super) fn check(replay: &Replay, judgement: &mut Judgement) {
@@ -122,7 +122,14 @@ impl Release<'_, '_> {
         devices.dedup();
         devices.retain(|device| self.replay.has_log(device));
         let sent = self.after.since();
-        let mut is_off = devices.is_empty();
+        if devices.is_empty() {
+            // Nobody knows what they told; what they had to tell, the machine knows.
+            if let Some(on) = power::all_the_while(self.replay.run, self.node, emptied, sent) {
+                self.broken(judgement, &OFF_OR_NEW_BOOT, power::told(on));
+            }
+            return;
+        }
+        let mut is_off = false;
         let mut last_word = None;
         for device in devices {
             let before = |at: Timestamp| at > emptied && at < sent;

@@ -58,6 +58,9 @@ rules! {
         "Between the first and the last of the readings the kubelet renewed no Lease and reported nothing, and at the taint the Node \
          has the boot ID that the evidence names.",
         "The proof";
+    FRESH: "S2-fresh",
+        "Out-of-service is set, and a pod deleted by force, while the proof is fresh: within 15 s of the last reading's being asked for.",
+        "The proof";
     DYING: "S2-dying-pod",
         "The operator deletes only a pod that somebody else has deleted before.",
         "The steps: evict";
@@ -116,5 +119,8 @@ rules! {
         "The proof";
     EVIDENCE_TRUE: "S17-evidence-true",
         "Each reading of Off in the evidence was told at that time by the device, which is this node's.",
+        "The steps: evidence";
+    WITNESSED: "S17-evidence-witnessed",
+        "A reading of Off by a device whose log nobody can read was made while the node's machine had no power.",
         "The steps: evidence";
 }

@@ -28,8 +28,17 @@ pub(crate) const DEVICES: &str = "devices.jsonl";
 pub(crate) const JOURNAL: &str = "journal.jsonl";
 pub(crate) const VOLUMES: &str = "volumes";
 
-/// Which part of the records is to be judged.
+/// A time in which the lab itself kept requests from arriving: how late they arrived says nothing about whoever sent them.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Stall {
+    /// When it began.
+    pub from: Moment,
+    /// When it was over.
+    pub until: Moment,
+}
+
+/// Which part of the records is to be judged.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Extent {
     /// Where this run begins in the audit log, in bytes.
@@ -38,6 +47,9 @@ pub struct Extent {
     pub audit_end: u64,
     /// Commands and lines of volumes from later on are not judged: what must have come before them may not be recorded.
     pub until: Moment,
+    /// When the lab kept requests from arriving.
+    #[serde(default)]
+    pub stalls: Vec<Stall>,
 }
 
 /// An entry of the journal.
@@ -55,6 +67,8 @@ pub struct Happened {
 pub struct Texts {
     /// Until when everything was recorded.
     pub until: Moment,
+    /// When the lab kept requests from arriving.
+    pub stalls: Vec<Stall>,
     /// Lines of the audit log before the first of `audit`.
     pub audit_skipped: usize,
     /// `audit.log`, the part that is this run's.
@@ -81,6 +95,8 @@ pub struct Line<T> {
 pub struct Run {
     /// Until when everything was recorded.
     pub until: Timestamp,
+    /// When the lab kept requests from arriving.
+    pub stalls: Vec<Stall>,
     /// Writes that the API server did, in the order in which it got them.
     pub writes: Vec<Line<Request>>,
     /// Exchanges with devices.
@@ -120,6 +136,7 @@ impl Texts {
         }
         Ok(Self {
             until: extent.until,
+            stalls: extent.stalls,
             audit_skipped: skipped.iter().filter(|byte| **byte == b'\n').count(),
             audit: String::from_utf8_lossy(ours).into_owned(),
             devices: String::from_utf8(text(DEVICES)?)?,
@@ -155,6 +172,7 @@ impl Texts {
         }
         Ok(Run {
             until: self.until.wall,
+            stalls: self.stalls.clone(),
             writes,
             devices: lines(&self.devices, DEVICES)?,
             journal,

@@ -5,10 +5,14 @@ mod seeds;
 
 use std::collections::BTreeSet;
 
+use jiff::SignedDuration;
+
 use self::history::{History, Step};
 use self::seeds::SEEDS;
 use super::rules::ALL;
+use super::run::Stall;
 use super::{Counts, Judgement};
+use crate::moment::Moment;
 
 /// The names of the rules that were broken.
 fn names(judgement: &Judgement) -> BTreeSet<&'static str> {
@@ -32,6 +36,7 @@ fn the_recorded_history_is_good_and_all_of_it_was_judged() {
         readings: 10,
         readings_compared: 4, // two, for the deletion and for the taint
         readings_believed: 0,
+        ages: 2, // of the deletion and of the taint
         attaches: 2,
         power_changes: 4,
         volume_lines: 36,
@@ -79,6 +84,36 @@ fn a_violation_names_the_object_the_time_the_rule_and_both_records() {
 }
 
 #[test]
+fn a_write_that_the_lab_held_up_on_its_way_may_be_late() {
+    let mut history = History::recorded();
+    let seed = SEEDS.iter().find(|(_, rule, _)| rule.name == "S2-fresh");
+    let (_, _, break_it) = seed.expect("a seed");
+    break_it(&mut history);
+    let held = |wall| Moment {
+        monotonic_ns: 0,
+        wall,
+    };
+    let late = history.when(Step::Taint);
+    let (second, stall) = (SignedDuration::from_secs(1), |from, until| Stall {
+        from: held(from),
+        until: held(until),
+    });
+    history.stalls = vec![stall(late - second * 2, late - second)];
+    assert_eq!(names(&history.judged()), BTreeSet::new());
+    history.stalls = vec![stall(late + second, late + second * 2)];
+    assert_eq!(names(&history.judged()), BTreeSet::from(["S2-fresh"]));
+}
+
+#[test]
+fn readings_without_a_log_are_held_against_the_power_of_the_machine() {
+    let mut history = History::recorded();
+    history.without_the_log();
+    let judgement = history.judged();
+    judgement.ensure_good().expect("it is good");
+    assert_eq!(judgement.counts.readings_believed, 4);
+}
+
+#[test]
 fn the_order_of_the_lines_says_nothing() {
     let mut history = History::recorded();
     history.audit.reverse();
@@ -107,6 +142,16 @@ fn what_was_refused_was_not_done() {
         let judgement = history.judged();
         assert_eq!(names(&judgement), BTreeSet::new(), "{words}, {}", rule.name);
     }
+}
+
+#[test]
+fn a_request_of_nobody_was_refused_and_hinders_nothing() {
+    let mut history = History::recorded();
+    let mut nobodys = history.step(Step::Taint).clone();
+    nobodys["user"] = serde_json::json!({});
+    nobodys["responseStatus"]["code"] = 401.into();
+    history.audit.push(nobodys);
+    history.judged().ensure_good().expect("it is good");
 }
 
 #[test]

@@ -29,6 +29,7 @@ pub(crate) use self::availability::or_skip;
 pub use self::availability::{available, available_to_test};
 pub use self::objects::SECRET;
 pub use self::read::{condition, has_taint, resource, stage, taints};
+pub use self::records::Stalling;
 use crate::bmc::{Bmc, BmcCa, Credentials};
 use crate::control_plane::Options;
 use crate::control_plane::pool::{self, Lent};
@@ -129,6 +130,8 @@ pub struct Lab {
     ca: BmcCa,
     /// The logs of the devices.
     devices: records::Devices,
+    /// When it kept requests from arriving.
+    stalls: records::Stalls,
 }
 
 /// Each lab of a process has BMC addresses of its own.
@@ -183,6 +186,7 @@ impl Lab {
             shares_control_plane: setup.shares_control_plane,
             ca,
             devices: records::Devices::default(),
+            stalls: records::Stalls::default(),
         };
         for rig in &this.rigs {
             wait_node_ready(client.clone(), rig.machine.name(), "True", LIMIT).await?;

@@ -1,7 +1,7 @@
 //! The records of a run: written down beside the audit log and the volumes, where the judge finds them.
 
 use std::fs;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use anyhow::Result;
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{Lab, objects};
 use crate::judge::devices::{Entry, Recorder};
-use crate::judge::run::{AUDIT, DEVICES, Extent, Happened, JOURNAL, RUN};
+use crate::judge::run::{AUDIT, DEVICES, Extent, Happened, JOURNAL, RUN, Stall};
 use crate::judge::{self, Judgement};
 use crate::moment::Moment;
 
@@ -57,7 +57,54 @@ impl Devices {
     }
 }
 
+/// When the lab kept requests from arriving.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Stalls(Arc<Mutex<Vec<Stall>>>);
+
+/// The lab keeps requests from arriving until this is dropped.
+#[derive(Debug)]
+pub struct Stalling {
+    stalls: Stalls,
+    number: usize,
+}
+
+impl Stalls {
+    fn begin(&self) -> Stalling {
+        let mut stalls = self.all();
+        // Not over yet.
+        let until = Moment {
+            monotonic_ns: u64::MAX,
+            wall: jiff::Timestamp::MAX,
+        };
+        let from = Moment::now();
+        stalls.push(Stall { from, until });
+        let number = stalls.len() - 1;
+        drop(stalls);
+        Stalling {
+            stalls: self.clone(),
+            number,
+        }
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<Stall>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Stalling {
+    fn drop(&mut self) {
+        if let Some(stall) = self.stalls.all().get_mut(self.number) {
+            stall.until = Moment::now();
+        }
+    }
+}
+
 impl Lab {
+    /// Whoever keeps requests of the operator from arriving at the API server says so: the judge then does not take them for late.
+    pub fn stalls_requests(&self) -> Stalling {
+        self.stalls.begin()
+    }
+
     /// Writes down what happened so far, and lets the judge read it.
     pub async fn judged(&self) -> Result<Judgement> {
         let begun = Instant::now();
@@ -70,6 +117,7 @@ impl Lab {
             audit_begin: audit.begin(),
             audit_end: audit.end_of_lines()?,
             until,
+            stalls: self.stalls.all().clone(),
         };
         let journal = self.volumes.journal();
         journal.read_array(&self.control_plane.array()).await?;

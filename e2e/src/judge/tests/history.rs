@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::audit::OPERATOR;
 use crate::judge::replay::text;
-use crate::judge::run::Texts;
+use crate::judge::run::{Stall, Texts};
 use crate::judge::{Judgement, judge_run};
 use crate::moment::Moment;
 use crate::proxy::writes::{CLAIM, OUT_OF_SERVICE, QUARANTINE};
@@ -58,6 +58,8 @@ pub struct History {
     /// Lines of the one volume.
     pub lines: Vec<Write>,
     until: Moment,
+    /// When the lab kept requests from arriving.
+    pub stalls: Vec<Stall>,
 }
 
 impl History {
@@ -78,6 +80,7 @@ impl History {
             journal: values(&texts.journal),
             lines: lines.map(|line| line.parse().expect("a line")).collect(),
             until: texts.until,
+            stalls: texts.stalls,
         };
         for event in &mut this.audit {
             let version = event.pointer_mut("/responseObject/metadata/resourceVersion");
@@ -96,6 +99,7 @@ impl History {
         let lines: String = self.lines.iter().map(|line| format!("{line}\n")).collect();
         let texts = Texts {
             until: self.until,
+            stalls: self.stalls.clone(),
             audit_skipped: 0,
             audit: text(&self.audit),
             devices: text(&self.devices),
@@ -180,6 +184,11 @@ impl History {
         devices
             .find(|event| event["what"] == "Command")
             .expect("the command")
+    }
+
+    /// Nobody can read the log of the node's device.
+    pub fn without_the_log(&mut self) {
+        self.devices = vec![json!({"unreadable": "node-1-bmc"})];
     }
 
     /// The first entry of the journal of this kind about this node.

@@ -87,6 +87,10 @@ pub const SEEDS: &[Seed] = &[
     ("another boot at the taint", &LIFELESS, |history| {
         history.left_by(Step::Taint)["status"]["nodeInfo"]["bootID"] = json!("boot-x");
     }),
+    ("a proof that is too old", &FRESH, |history| {
+        let late = history.read_at(1) + SECOND * 21;
+        history.move_to(Step::Taint, late);
+    }),
     ("the pod is deleted by nobody else", &DYING, |history| {
         // It came under the claim, or the quiet would be at stake as well.
         let late = history.when(Step::Claim) + MOMENT;
@@ -181,6 +185,15 @@ pub const SEEDS: &[Seed] = &[
         },
     ),
     (
+        "the machine of a device without a log is on",
+        &OFF_OR_NEW_BOOT,
+        |history| {
+            history.without_the_log();
+            let tainted = history.when(Step::Taint) + MOMENT;
+            power(history, "PowerOn", "boot-x", tainted);
+        },
+    ),
+    (
         "nobody looked after the detach",
         &OFF_OR_NEW_BOOT,
         |history| {
@@ -231,6 +244,17 @@ pub const SEEDS: &[Seed] = &[
         let told = history.reading(0).clone();
         history.devices.retain(|exchange| *exchange != told);
     }),
+    (
+        "a device without a log, and a machine with power",
+        &WITNESSED,
+        |history| {
+            let lost = history.happened("PowerOff", "node-1");
+            let boot = history.journal.remove(lost)["boot"].clone();
+            let read = history.read_at(1) + MOMENT;
+            history.without_the_log();
+            power(history, "PowerOff", text(&boot), read);
+        },
+    ),
     ("readings of another machine", &EVIDENCE_TRUE, |history| {
         for exchange in &mut history.devices {
             if exchange["told"] == "Off" {
@@ -280,6 +304,15 @@ fn read_first_at(history: &mut History, at: jiff::Timestamp) {
     history
         .devices
         .retain(|it| it["told"] != "On" || asked(it) < at || asked(it) > at + SECOND * 2);
+}
+
+/// The machine of the fenced node gets power, or loses it.
+fn power(history: &mut History, what: &str, boot: &str, at: jiff::Timestamp) {
+    let first = &history.journal[0]["at"];
+    let later = at.duration_since(super::history::time(&first["wall"]));
+    let at = shifted(first, later);
+    let happened = json!({"at": at, "what": what, "node": "node-1", "boot": boot});
+    history.journal.push(happened);
 }
 
 fn last_reading_before_release(history: &mut History) -> &mut Value {
