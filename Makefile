@@ -1,6 +1,6 @@
 # Everything that a developer or CI does. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help build test unit e2e faults judge demo lab bench-failover bench-devices mutants soak fuzz generate clean
+.PHONY: help build test unit e2e faults judge chaos demo lab bench-failover bench-devices mutants soak fuzz generate clean
 
 CARGO ?= cargo
 # e2e tests at the same time. Each has a cluster of 1 GiB to itself, and leaves its API server to the next test when all went well.
@@ -11,6 +11,9 @@ UNIT_THREADS ?= 16
 SOAK_SEEDS ?= 50000
 # How long `fuzz` runs each of its targets, in seconds.
 FUZZ_SECONDS ?= 10
+# How many deaths `chaos` has, and on nodes of which kind.
+CYCLES ?= 20
+KIND ?= simulated
 # Further arguments of `lab` and the benchmarks: make lab ARGS="--kind real", make bench-failover ARGS="--runs 3 --verbose",
 # make bench-devices ARGS="--only status".
 ARGS ?=
@@ -48,6 +51,10 @@ faults: ## The grid of docs/faults.md, and its lists: every write, everything th
 
 judge: ## Judge the records of an e2e test: make judge RUN=target/lab/run/NAME
 	@$(CARGO) run --quiet --package e2e --bin judge -- $(RUN)
+
+chaos: ## CYCLES=20 deaths of nodes (KIND=real: real ones) with operators and BMCs failing at random, judged; SEED=n for the same fates again
+	$(CARGO) build --quiet --package node-fencing-operator --bins
+	$(CARGO) run --quiet --package e2e --bin lab -- chaos --cycles $(CYCLES) --kind $(KIND) $(addprefix --seed ,$(SEED))
 
 demo: ## Cut a node's power and watch its volume move
 	$(CARGO) build --quiet --package node-fencing-operator --bins

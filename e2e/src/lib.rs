@@ -8,6 +8,7 @@ mod actuator;
 pub mod audit;
 pub mod bench;
 pub mod bmc;
+pub mod chaos;
 pub mod control_plane;
 pub mod csi;
 pub mod debian;

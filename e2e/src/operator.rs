@@ -222,16 +222,31 @@ impl Operator {
 
     /// Has it the Lease, as its metrics say?
     pub async fn leads(&self) -> Result<bool> {
+        Ok(self.metric("node_fencing_leader").await? > 0.0)
+    }
+
+    /// The value of a metric without labels.
+    pub async fn metric(&self, name: &str) -> Result<f64> {
         let (_, metrics) = self.get("/metrics").await?;
-        let line = metrics
-            .lines()
-            .find_map(|line| line.strip_prefix("node_fencing_leader "));
-        Ok(line.context("no metric node_fencing_leader")? == "1")
+        let mut lines = metrics.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let value = value.with_context(|| format!("no metric {name}"))?;
+        Ok(value.parse()?)
     }
 
     /// What it uses.
     pub fn usage(&self) -> Result<Usage> {
         Usage::of(self.with(|process| Ok(process.pid()))?.as_raw_nonzero())
+    }
+
+    /// How many files it has open, and how many threads it has.
+    pub fn holds(&self) -> Result<(u64, u64)> {
+        let pid = self.with(|process| Ok(process.pid()))?.as_raw_nonzero();
+        let count = |what: &str| -> Result<u64> {
+            let entries = std::fs::read_dir(format!("/proc/{pid}/{what}"))?;
+            Ok(entries.count() as u64)
+        };
+        Ok((count("fd")?, count("task")?))
     }
 
     /// Its log, all runs one after the other: JSON lines, and whatever a panic prints.

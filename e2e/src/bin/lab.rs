@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use e2e::{
     bench::Plan,
     lab::{Kind, available},
+    moment::Moment,
     toolchain::Toolchain,
 };
 
@@ -33,6 +34,18 @@ enum Command {
         /// write of it, with their offsets.
         #[arg(long)]
         verbose: bool,
+    },
+    /// Let nodes die, and operators and BMCs fail, at random moments, and judge what was written.
+    Chaos {
+        /// How many deaths.
+        #[arg(long, default_value_t = 20)]
+        cycles: usize,
+        /// What the dice begin with; the time if it is not given.
+        #[arg(long)]
+        seed: Option<u64>,
+        /// What runs on the machines.
+        #[arg(long, default_value = "simulated")]
+        kind: Nodes,
     },
     /// Compare the rights that the operator used in the last run of the e2e tests with those that deploy/rbac.yaml grants; `make e2e`
     /// does so when all of them have passed.
@@ -84,6 +97,17 @@ async fn main() -> Result<()> {
                 runs,
                 kinds,
                 verbose,
+            })
+            .await
+        }
+        Command::Chaos { cycles, seed, kind } => {
+            let seed = seed.unwrap_or_else(|| Moment::now().monotonic_ns);
+            let (name, kind) = ("chaos".to_owned(), kind.into());
+            e2e::chaos::run(&e2e::chaos::Plan {
+                name,
+                kind,
+                cycles,
+                seed,
             })
             .await
         }

@@ -219,6 +219,20 @@ impl ControlPlane {
             .kill()
     }
 
+    /// Starts again whatever has ended by itself, etcd and the API server excepted, as a kubelet does with the static pods of a control
+    /// plane. Returns what that was.
+    pub async fn revive(&self) -> Result<Vec<Component>> {
+        let is_dead = |component: &Component, process: &mut Process| {
+            let is_server = matches!(component, Component::Etcd | Component::ApiServer);
+            !is_server && process.ended().is_some()
+        };
+        let dead: Vec<_> = self.lock().extract_if(.., is_dead).collect();
+        for (component, _) in &dead {
+            self.start_component(*component).await?;
+        }
+        Ok(dead.into_iter().map(|(component, _)| component).collect())
+    }
+
     /// Sends a signal to a component; SIGSTOP and SIGCONT make it hang and go on.
     pub fn signal_component(&self, component: Component, signal: Signal) -> Result<()> {
         self.is_tampered.store(true, Ordering::Relaxed);

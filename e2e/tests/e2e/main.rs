@@ -15,6 +15,7 @@ mod back_in_time;
 mod bad_answers;
 mod blind;
 mod budget;
+mod chaos;
 mod control_plane;
 mod crash;
 mod credentials;
