@@ -132,7 +132,7 @@ pub fn of_the_soak() -> Vec<World> {
     let on = power_ons(1);
     vec![
         with(power_off(), "PowerOff, two, no power-on", &[]),
-        with(confirm_only(), "two operators, power-on", &[&on, &reuse]),
+        with(confirm_only(), "two operators, power-on", &[&on]),
         with(power_off(), "PowerOff, two operators", &[&on]),
         with(
             confirm_only(),
