@@ -1,6 +1,6 @@
 # Everything that a developer or CI does. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help build test unit e2e faults judge chaos demo lab bench-failover bench-devices mutants soak fuzz generate clean
+.PHONY: help build test unit e2e faults judge chaos demo lab bench-failover bench-devices mutants cargo-mutants soak fuzz generate clean
 
 CARGO ?= cargo
 # e2e tests at the same time. Each has a cluster of 1 GiB to itself, and leaves its API server to the next test when all went well.
@@ -74,6 +74,9 @@ bench-devices: ## 100 BMCs turned off by one process, one status, 1,000 devices 
 
 mutants: ## Remove each guard of the protocol in a copy: a test must notice (slow)
 	nice $(CARGO) test --package node-fencing-operator --test mutants -- --ignored --nocapture
+
+cargo-mutants: ## cargo-mutants over FILES="src/core/taint.rs ..."; a survivor needs a reason in tests/mutants/survivors.txt (slow)
+	nice tests/mutants/cargo-mutants $(FILES)
 
 # With debug assertions and overflow checks, as `make test` has them.
 soak: ## The model, the simulation (SOAK_SEEDS=50000) and the properties, each far beyond what every test has time for (hours)
