@@ -47,6 +47,8 @@ faults! {
     SlowWay = "F12",
     /// An off takes effect when nobody waits for it any more.
     OffDelayed = "F12",
+    /// Somebody takes the claim away before an off is sent.
+    ClaimTaken = "F12",
     /// The host sleeps.
     Suspend = "F13",
     /// The wall clock is set.
@@ -180,6 +182,7 @@ impl Fault {
             Self::PowerOn if dice.chance(20) => cluster::on_while_detaching(stage).await,
             Self::Crash
             | Self::PowerOn
+            | Self::ClaimTaken
             | Self::LateWrite
             | Self::Conflict
             | Self::ServerErrors
@@ -233,7 +236,10 @@ impl Fault {
 
     /// It waits for steps of the protocol to hit.
     pub fn waits(self) -> bool {
-        matches!(self, Self::Crash | Self::PowerOn | Self::HealsClaimed)
+        matches!(
+            self,
+            Self::Crash | Self::PowerOn | Self::ClaimTaken | Self::HealsClaimed
+        )
     }
 
     /// It is counted when it hits something.
@@ -242,6 +248,7 @@ impl Fault {
             self,
             Self::Crash
                 | Self::PowerOn
+                | Self::ClaimTaken
                 | Self::LateWrite
                 | Self::Conflict
                 | Self::ServerErrors
@@ -279,6 +286,14 @@ impl Fault {
                     let waiting = (Aim::Step(step), Fate::PowerOn(moment), fault);
                     stage.world.steps().push(waiting);
                     continue;
+                }
+                Self::ClaimTaken => {
+                    let waiting = (Aim::Step(Step::Intent), Fate::ClaimTaken, self.name());
+                    stage.world.steps().push(waiting);
+                    return;
+                }
+                Self::LateWrite if dice.chance(30) => {
+                    (Aim::Eviction, Fate::Late(dice.seconds(6, 120)))
                 }
                 Self::LateWrite => (Aim::NodeWrite, Fate::Late(dice.seconds(6, 120))),
                 Self::Conflict => (Aim::Write, Fate::Refused(409, None)),

@@ -3,6 +3,8 @@
 //! It shares no code with the operator and believes no status: it keeps its own picture of the cluster, from the writes alone.
 
 mod taints;
+#[cfg(test)]
+mod tests;
 
 use crate::libc::elapsed;
 use crate::objects::{CLAIM, OUT_OF_SERVICE, QUARANTINE, is_ended, ready, taint, taints, text};
@@ -18,8 +20,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A claim that was held so shortly before a command counts: it is read at most a second before, and the answer travels.
-const CLAIM_LIFE: Duration = Duration::from_secs(3);
+/// A claim that was held so shortly before a command counts: it is read at most a second before.
+const CLAIM_LIFE: Duration = Duration::from_millis(1100);
 /// After a signal nothing new is begun.
 const EFFECTS_END: Duration = Duration::from_millis(1500);
 

@@ -130,8 +130,11 @@ impl Kubelet {
         }
     }
 
-    /// Two nodes never write one volume.
+    /// Two nodes never write one volume; unless etcd has forgotten where the volume was attached.
     fn judge_start(&self, container: &Container) {
+        if self.world.switches().restored {
+            return;
+        }
         let Some(volume) = &container.volume else {
             return;
         };

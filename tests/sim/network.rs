@@ -6,8 +6,8 @@ mod step;
 mod told;
 
 use crate::libc::elapsed;
-use crate::objects::{NAMESPACE, text};
-use crate::world::World;
+use crate::objects::{CLAIM, NAMESPACE, taints, text};
+use crate::world::{Machine, World};
 use bytes::Bytes;
 use http::HeaderValue;
 use kube::Client;
@@ -15,7 +15,7 @@ use kube::client::Body;
 use kube::client::retry::RetryPolicy;
 use node_fencing_operator::shell::client::Clients;
 use serde_json::{Value, json};
-use simapi::kinds::FENCE;
+use simapi::kinds::{FENCE, NODE};
 use simapi::{Answer, Api, Request, answer};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -44,6 +44,8 @@ pub enum Fate {
     Death(Moment),
     /// Somebody turns on the machine that it is about: before it is done, when it is done, when the answer has arrived.
     PowerOn(Moment),
+    /// It is done, and then somebody takes the claim away, and the BMC is slow.
+    ClaimTaken,
 }
 
 /// When it happens to a request.
@@ -64,6 +66,8 @@ pub enum Aim {
     Write,
     /// Any write of a Node.
     NodeWrite,
+    /// A forced deletion of a pod.
+    Eviction,
     /// Any read.
     Read,
     /// Any list that has no limit.
@@ -145,6 +149,9 @@ impl Network {
         request: http::Request<Body>,
     ) -> Result<http::Response<answer::Body>, BoxError> {
         let mut request = Request::read(self.name.as_str().into(), request).await?;
+        if !self.world.may_ask() {
+            return std::future::pending().await;
+        }
         if request.path.contains("/leases") && self.faults().alone {
             request.path = request.path.replace(NAMESPACE, &self.name);
         }
@@ -199,6 +206,11 @@ impl Network {
                 }
                 Ok(answer.into_response())
             }
+            Some(Fate::ClaimTaken) => {
+                self.take_claim(&request);
+                self.travel().await?;
+                Ok(answer.into_response())
+            }
             Some(Fate::AnswerLost) => {
                 sleep(self.world.dice.millis(0, 6000)).await;
                 Err("connection reset by peer".into())
@@ -247,8 +259,8 @@ impl Network {
         Ok(())
     }
 
-    /// Somebody turns on the machine that this is about.
-    fn power_on(&self, request: &Request) {
+    /// The machine that this is about.
+    fn machine(&self, request: &Request) -> Option<(String, Machine)> {
         let name = |prefix| request.path.split(prefix).nth(1)?.split('/').next();
         let node = match name("/nodefences/") {
             Some(fence) => {
@@ -260,10 +272,32 @@ impl Network {
                 Some(text(&body, "/spec/nodeName").to_owned())
             }),
         };
-        let machine = node.and_then(|node| self.world.of_node(&node));
-        if let Some((machine, _)) = machine {
+        self.world.of_node(&node?)
+    }
+
+    fn power_on(&self, request: &Request) {
+        if let Some((machine, _)) = self.machine(request) {
             self.world.power_on(&machine, "by hand, meanwhile");
         }
+    }
+
+    fn take_claim(&self, request: &Request) {
+        let Some((name, machine)) = self.machine(request) else {
+            return;
+        };
+        let place = ("", machine.node.as_str());
+        let _ = self.world.api.change("human", &NODE, place, |node| {
+            let mut all = taints(node).to_vec();
+            all.retain(|taint| taint["key"] != CLAIM);
+            node["spec"]["taints"] = json!(all);
+        });
+        let world = self.world.clone();
+        let slow = move |time| world.with(&name, |machine| machine.bmc.slow = time);
+        slow(Duration::from_secs(2));
+        tokio::spawn(async move {
+            sleep(Duration::from_secs(15)).await;
+            slow(Duration::ZERO);
+        });
     }
 
     /// The process ends here.
@@ -288,6 +322,9 @@ impl Network {
             Aim::Step(_) => false,
             Aim::Write => !request.is_read() && is_protocol,
             Aim::NodeWrite => !request.is_read() && is_node,
+            Aim::Eviction => {
+                request.method == http::Method::DELETE && request.path.contains("/pods/")
+            }
             Aim::Read => request.is_read() && is_protocol && !request.is_watch(),
             Aim::List => {
                 let is_whole = request.parameter("limit").is_none() && !request.is_watch();

@@ -102,6 +102,9 @@ fn count(counts: &Counts, name: &'static str) {
     *counts.entry(name).or_default() += 1;
 }
 
+/// Seeds that take long have a tenth of it. Whoever asks more goes round in a circle.
+const REQUESTS_MAX: u32 = 40_000;
+
 /// The world. Cheap to clone; all clones are one.
 #[derive(Clone)]
 pub struct World {
@@ -119,6 +122,7 @@ pub struct World {
     pub violations: Arc<Mutex<Vec<String>>>,
     happened: Counts,
     judged: Counts,
+    requests: Arc<Mutex<u32>>,
 }
 
 impl fmt::Debug for World {
@@ -140,6 +144,7 @@ impl World {
             violations: Arc::default(),
             happened: Arc::default(),
             judged: Arc::default(),
+            requests: Arc::default(),
         }
     }
 
@@ -258,6 +263,21 @@ impl World {
         if violations.len() < 20 {
             violations.push(what);
         }
+    }
+
+    /// Counts a request. Too many of them are a violation, and the last.
+    pub fn may_ask(&self) -> bool {
+        let count = {
+            let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+            *requests += 1;
+            *requests
+        };
+        if count == REQUESTS_MAX {
+            self.violation(format!(
+                "L3: {REQUESTS_MAX} requests: somebody goes round in a circle"
+            ));
+        }
+        count < REQUESTS_MAX
     }
 
     /// What has been broken so far.
