@@ -75,11 +75,11 @@ bench-devices: ## 100 BMCs turned off by one process, one status, 1,000 devices 
 mutants: ## Remove each guard of the protocol in a copy: a test must notice (slow)
 	nice $(CARGO) test --package node-fencing-operator --test mutants -- --ignored --nocapture
 
-cargo-mutants: ## cargo-mutants over FILES="src/core/taint.rs ..."; a survivor needs a reason in tests/mutants/survivors.txt (slow)
+cargo-mutants: ## cargo-mutants (which you install) over FILES="src/core/taint.rs ..."; a survivor needs a reason in tests/mutants/survivors.txt (slow)
 	nice tests/mutants/cargo-mutants $(FILES)
 
 # With debug assertions and overflow checks, as `make test` has them.
-soak: ## The model, the simulation (SOAK_SEEDS=50000) and the properties, each far beyond what every test has time for (hours)
+soak: ## The model (SOAK_STATES), the simulation (SOAK_SEEDS=50000) and the properties, each far beyond what every test has time for (hours)
 	CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
 	$(CARGO) test --release --package node-fencing-operator --test model -- --ignored --nocapture
 	CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true PROPTEST_CASES=1000000 \

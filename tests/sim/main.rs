@@ -1,9 +1,9 @@
-//! The operator in a world of its own, a thousand times: what it does when everything around it goes wrong at once.
+//! The operator in a world of its own, hundreds of times: what it does when everything around it goes wrong at once.
 //!
 //! The tasks that run here are the program's own (`shell::run::work`): caches, detector, incidents, prober, statuses, history. Around them
 //! everything is made up: an API server in memory behind kube's client (crate `simapi`), machines with kubelets and BMCs, a
 //! controller-manager and a CSI driver with the habits of the real ones, and time itself, which jumps from one event to the next, so that
-//! a virtual hour takes a fraction of a second. All of it, time and randomness included ([`libc`]), follows from one number, the seed: a
+//! a virtual hour takes seconds. All of it, time and randomness included ([`libc`]), follows from one number, the seed: a
 //! seed that fails once fails always.
 //!
 //! Each seed draws a cluster, a policy and a few of the faults of `docs/faults.md` ([`plan`], [`faults`]); lets them happen; then makes
@@ -12,7 +12,7 @@
 //!
 //! | to | run |
 //! |---|---|
-//! | read what happens in a seed | `SEED=7 cargo test --test sim -- --nocapture` |
+//! | read what happens in a seed | `SEED=7 cargo test --test sim timeline -- --nocapture` |
 //! | see requests too, and the operator's own log | the same with `DETAIL=1`, and with `RUST_LOG=info` |
 //! | play other seeds | `SEEDS=300..600 cargo test --test sim seeds -- --nocapture` |
 //! | play 50,000 | `make soak` |

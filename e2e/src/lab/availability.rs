@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use super::Kind;
 use crate::{real, toolchain::lab_directory};
 
-/// Set to `1` where nothing may be missing, real machines least of all, as in CI: a test that would be skipped fails.
+/// Set to `1` where nothing may be missing, real machines least of all: a test that would be skipped fails.
 const REQUIRE_REAL: &str = "LAB_REQUIRE_REAL";
 /// Below the lab's directory: one line for each test that was skipped. `make e2e` empties it, and prints it at its end.
 const SKIPPED: &str = "skipped";

@@ -180,11 +180,11 @@ async fn an_operator_that_starts_after_etcd_was_put_back_believes_nothing_of_it(
     for with_record in [true, false] {
         let fence = scene.restore_before_start(&tainted, with_record).await?;
         ensure!(has_taint(&scene.lab.node(NODE).await?, OUT_OF_SERVICE));
+        let writes = node_writes(&scene.lab).await?.len();
         scene.operator.start_again().await?;
         let ended = scene.lab.wait_stage(NODE, "Recovered").await?;
         // The name is that of the outage, whoever opens the record.
         ensure!((ended.metadata.uid == fence.metadata.uid) == with_record);
-        let writes = node_writes(&scene.lab).await?.len();
         scene.is_free(writes).await?;
     }
     scene.operator.check()

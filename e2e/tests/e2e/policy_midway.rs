@@ -1,13 +1,14 @@
 //! The policy changes while fences run under it (S15, F52): before the taint that only ever stops or narrows them, after it nothing
 //! holds up the release.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use e2e::eventually::eventually;
-use e2e::lab::{LIMIT, Lab, Setup, condition, has_taint};
+use e2e::lab::{LIMIT, Lab, Setup, condition, has_taint, stage};
 use e2e::operator::Operator;
 use e2e::proxy::writes::{self, CLAIM, OUT_OF_SERVICE};
 use e2e::proxy::{Action, Fate, Proxy, Rule};
 use e2e::workload::wait_node_ready;
+use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
@@ -17,9 +18,15 @@ struct Scene {
     proxy: Proxy,
 }
 
+/// A fence that cannot go on.
+struct Kept {
+    rule: Rule,
+    fence: String,
+}
+
 impl Scene {
     /// Fails this machine, and waits until it is claimed and cannot be proven down on record.
-    async fn claimed(&self, number: usize) -> Result<Rule> {
+    async fn claimed(&self, number: usize) -> Result<Kept> {
         let refuse = Action::Before(Fate::Status(503, None));
         let kept = self.proxy.rule(writes::evidence(), refuse);
         self.lab.rig(number).machine.set_power(false);
@@ -28,14 +35,26 @@ impl Scene {
             Ok(())
         })
         .await?;
-        Ok(kept)
+        let node = self.lab.rig(number).machine.name();
+        let fence = self.lab.fence_of(node).await?.context("it has a record")?;
+        Ok(Kept {
+            rule: kept,
+            fence: fence.name_any(),
+        })
     }
 
     /// Its fence has been given up for this reason, without a trace on the Node.
-    async fn given_up(&self, number: usize, kept: Rule, why: &str) -> Result<()> {
+    async fn given_up(&self, number: usize, kept: Kept, why: &str) -> Result<()> {
         let machine = &self.lab.rig(number).machine;
-        let ended = self.lab.wait_stage(machine.name(), "Aborted").await?;
-        kept.remove();
+        // By its name: what the policy says by then may begin another one.
+        let what = format!("{} is given up", kept.fence);
+        let ended = eventually(&what, LIMIT, async || {
+            let fence = self.lab.api("NodeFence").get(&kept.fence).await?;
+            ensure!(stage(&fence) == "Aborted", "it is {}", stage(&fence));
+            Ok(fence)
+        })
+        .await?;
+        kept.rule.remove();
         let words = condition(&ended, "Succeeded").map(|ended| ended["message"].to_string());
         ensure!(
             words.as_ref().is_some_and(|words| words.contains(why)),
@@ -117,7 +136,7 @@ async fn a_policy_that_changes_midway_stops_a_fence_and_holds_up_no_release() ->
     let kept = scene.claimed(4).await?;
     scene.edit(json!({"fence": {"mode": "PowerOff"}})).await?;
     let release = scene.proxy.hold(writes::release());
-    kept.remove();
+    kept.rule.remove();
     release.wait_arrived(LIMIT).await?;
     scene.delete().await?;
     release.release();
