@@ -271,7 +271,12 @@ impl Watches<'_> {
         let api = Api::<K>::all(self.client.clone());
         let objects = listed_anew(LIST_PERIOD, move || watcher(api.clone(), config.clone()))
             .modify(trim)
-            .inspect_ok(move |_| heard.now(kind))
+            .inspect_ok(move |event| {
+                // It comes before any request.
+                if !matches!(event, Event::Init) {
+                    heard.now(kind);
+                }
+            })
             .default_backoff();
         let events = reflector::reflector(writer, objects);
         let (known, changes) = (store.clone(), self.changes.clone());

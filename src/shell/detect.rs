@@ -25,7 +25,7 @@ use crate::core::support::unsupported;
 use crate::core::taint;
 use jiff::{SignedDuration, Timestamp, Unit};
 use kube::ResourceExt;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,6 +46,8 @@ pub struct Detector {
     lifts: BTreeMap<String, Duration>,
     /// Boot ID of each quarantined node that was told to have never gone down.
     contradicted: BTreeMap<String, String>,
+    /// Nodes that were told not to be fenced because the cluster went back in time.
+    frozen: BTreeSet<String>,
 }
 
 /// An incident that is to be opened.
@@ -79,6 +81,7 @@ impl Detector {
             due: BTreeMap::new(),
             lifts: BTreeMap::new(),
             contradicted: BTreeMap::new(),
+            frozen: BTreeSet::new(),
         }
     }
 
@@ -96,6 +99,7 @@ impl Detector {
             self.due.remove(name);
             self.lifts.remove(name);
             self.contradicted.remove(name);
+            self.frozen.remove(name);
             self.context.delays.over(name);
             self.context.metrics.node_gone(name);
             return;
@@ -158,6 +162,9 @@ impl Detector {
         let Some(patch) = taint::lift_quarantine(&node) else {
             return true;
         };
+        if self.context.revision.frozen().is_some() {
+            return false;
+        }
         let reply = act::patch_node(&self.context, patch).await;
         tracing::info!(
             node = name,
@@ -275,12 +282,17 @@ impl Detector {
             return;
         }
         tracing::info!(node = node.name, policy, "{words}");
-        self.tell(node, "FenceDelayed", words);
+        self.tell(&node.name, "FenceDelayed", words);
     }
 
     /// Opens the incident, after a quorum read has confirmed the cache. `false`: to be tried again.
     async fn open_incident(&mut self, name: &str) -> bool {
-        if self.context.revision.frozen().is_some() {
+        if let Some(why) = self.context.revision.frozen() {
+            if self.frozen.insert(name.to_owned()) {
+                tracing::warn!(node = name, why, "the node is not fenced");
+                let message = format!("Node {name} is not fenced: {why}");
+                self.tell(name, "ClusterWentBack", message);
+            }
             return false;
         }
         let node = match observe::node(&self.context, name).await {
@@ -360,13 +372,13 @@ impl Detector {
             node.name
         );
         tracing::warn!(node = node.name, "{message}");
-        self.tell(node, "ForeignOutOfService", message);
+        self.tell(&node.name, "ForeignOutOfService", message);
     }
 
     /// An Event about a node that nothing is done to.
-    fn tell(&self, node: &NodeView, reason: &str, message: String) {
+    fn tell(&self, node: &str, reason: &str, message: String) {
         self.context.events.publish(Note {
-            regarding: node_reference(&node.name),
+            regarding: node_reference(node),
             related: None,
             warning: true,
             reason: reason.to_owned(),
@@ -427,7 +439,7 @@ impl Detector {
             node.name, node.boot_id, node.name
         );
         tracing::error!(node = node.name, "{message}");
-        self.tell(node, "FenceContradiction", message);
+        self.tell(&node.name, "FenceContradiction", message);
     }
 
     /// A claim whose NodeFence does not exist: without out-of-service it goes once the node is Ready (before that, the next

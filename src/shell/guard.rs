@@ -30,8 +30,7 @@ pub const REFUSAL: &str = "the operator may change nothing of a Node but its tai
 /// For the condition and the log.
 const MISSING: &str = "the API server accepts a change to a Node that deploy/admission.yaml forbids the operator: nothing limits what a \
                        bug or a stolen token of the operator does to Nodes; apply its ValidatingAdmissionPolicies and their bindings \
-                       (kubectl apply -k deploy; Kubernetes 1.28 and 1.29 cannot have them), and see that they name the account \
-                       that the operator runs as; fencing goes on";
+                       (kubectl apply -k deploy), and see that they name the account that the operator runs as; fencing goes on";
 const STANDS: &str = "the API server refuses the operator what deploy/admission.yaml forbids";
 
 /// Whether the policies stand.

@@ -109,7 +109,10 @@ impl PolicyStatuses {
             tokio::select! {
                 // First the moment that has come: changes may come without end.
                 biased;
-                () = sleep_until(due) => due = Instant::now() + self.refresh(&mut written).await,
+                () = sleep_until(due) => {
+                    let pause = self.refresh(&mut written).await;
+                    due = Instant::now() + pause;
+                }
                 change = changes.recv() => match change {
                     Some(change) => {
                         if let Change::Policy(name) = &change {

@@ -14,10 +14,11 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use std::fmt;
 
-/// Oldest Kubernetes: `(major, minor)`. The out-of-service taint is stable from it on (KEP-2268). The first two of them do not serve
-/// ValidatingAdmissionPolicies as `v1`, which `deploy/admission.yaml` is made of: there the operator works and says that its guard
-/// is missing (`super::guard`).
-const KUBERNETES_MIN: (u32, u32) = (1, 28);
+/// Oldest Kubernetes: `(major, minor)`. The out-of-service taint is stable from 1.28 on, but the guard around what a stolen token
+/// of the operator could do to Nodes, and the check who gives a human's word (S21), are ValidatingAdmissionPolicies
+/// (`deploy/admission.yaml`), which 1.30 is the first to serve as `v1`. Below it, whoever may edit a NodeFence could say in anybody's
+/// name that a machine is down.
+const KUBERNETES_MIN: (u32, u32) = (1, 30);
 /// Questions about our rights that are asked at the same time.
 const REVIEWS_AT_ONCE: usize = 8;
 
@@ -34,8 +35,9 @@ pub enum Error {
     },
     /// Too old.
     #[error(
-        "the API server is Kubernetes {found}, and node-fencing-operator needs {}.{} or newer, the first in which \
-         the taint node.kubernetes.io/out-of-service is stable; upgrade the cluster",
+        "the API server is Kubernetes {found}, and node-fencing-operator needs {}.{} or newer: \
+         deploy/admission.yaml, which checks who says that a machine is down and limits what the operator's token may do, \
+         is made of ValidatingAdmissionPolicies, and older API servers do not serve them as v1; upgrade the cluster",
         KUBERNETES_MIN.0, KUBERNETES_MIN.1
     )]
     TooOld {

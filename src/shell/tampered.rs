@@ -65,8 +65,8 @@ impl Tampered {
         };
         let who = entry.manager.as_deref().unwrap_or("somebody");
         let message = format!(
-            "its status was written by `{}`; only the operator writes a status, and nothing that was put there is believed or acted upon: \
-             take it back, and take the right to `{}/status` away from whoever did it (kubectl get --show-managed-fields shows the fields)",
+            "its status was written by `{}`; only the operator writes a status, and nobody is fenced for what stands in one, but a pinned \
+             machine, a bound boot or an evidence may be taken for its own: see what has changed, take it back, and take the right to `{}/status` away from whoever did it (kubectl get --show-managed-fields shows the fields)",
             words::shortened(who, NAME_BYTES_MAX),
             K::plural(&()),
         );
@@ -144,8 +144,9 @@ mod tests {
         let body = &seen.first().expect("a request").body;
         assert_eq!(body["reason"], "StatusTampered");
         assert_eq!(body["regarding"]["name"], "w1-1");
-        let note = "its status was written by `kubectl-edit`; only the operator writes a status, and nothing that was put there is believed \
-                    or acted upon: take it back, and take the right to `nodefences/status` away from whoever did it (kubectl get \
+        let note = "its status was written by `kubectl-edit`; only the operator writes a status, and nobody is fenced for what \
+                    stands in one, but a pinned machine, a bound boot or an evidence may be taken for its own: see what has changed, \
+                    take it back, and take the right to `nodefences/status` away from whoever did it (kubectl get \
                     --show-managed-fields shows the fields)";
         assert_eq!(body["note"], note);
     }

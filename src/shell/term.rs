@@ -264,9 +264,10 @@ impl Replica {
 
     /// What the gauges show from now on.
     fn shows(&self, leads: bool, gauges: impl Fn() -> Snapshot + Send + Sync + 'static) {
-        let caches = self.caches.clone();
+        let (caches, revision) = (self.caches.clone(), self.revision.clone());
         self.equipment.metrics.gauges_from(move || Snapshot {
             leads,
+            frozen: revision.frozen().is_some(),
             watches: caches.ages(),
             ..gauges()
         });

@@ -328,13 +328,13 @@ fn last_line(cluster: Cluster, name: &str) -> (Option<i32>, String) {
 #[test]
 fn an_old_kubernetes_and_missing_resources_end_with_2() {
     let old = Cluster {
-        minor: "26",
+        minor: "27",
         ..GOOD
     };
     let (code, words) = last_line(old, "old");
     assert_eq!(code, Some(2));
     assert!(
-        words.contains("Kubernetes v1.26.9") && words.contains("1.28 or newer"),
+        words.contains("Kubernetes v1.27.9") && words.contains("1.30 or newer"),
         "{words}"
     );
 

@@ -2,14 +2,12 @@
 //!
 //! Behind kube's own client, with its own retries: a fault here is what the client sees of it.
 
+mod spoil;
 mod step;
 mod told;
 
-use crate::libc::elapsed;
 use crate::objects::{CLAIM, NAMESPACE, taints, text};
 use crate::world::{Machine, World};
-use bytes::Bytes;
-use http::HeaderValue;
 use kube::Client;
 use kube::client::Body;
 use kube::client::retry::RetryPolicy;
@@ -17,6 +15,7 @@ use node_fencing_operator::shell::client::Clients;
 use serde_json::{Value, json};
 use simapi::kinds::{FENCE, NODE};
 use simapi::{Answer, Api, Request, answer};
+use spoil::{partial, refused, shortened};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -187,6 +186,17 @@ impl Network {
             }
             _ => self.ask(&request),
         };
+        self.bring_back(fate, &request, kind, answer).await
+    }
+
+    /// What becomes of the answer on its way to whoever asked.
+    async fn bring_back(
+        self,
+        fate: Option<Fate>,
+        request: &Request,
+        kind: String,
+        answer: Answer,
+    ) -> Result<http::Response<answer::Body>, BoxError> {
         match fate {
             Some(Fate::Death(moment)) => {
                 if moment == Moment::BeforeAnswer {
@@ -198,16 +208,16 @@ impl Network {
             }
             Some(Fate::PowerOn(moment)) => {
                 if moment == Moment::BeforeAnswer {
-                    self.power_on(&request);
+                    self.power_on(request);
                 }
                 self.travel().await?;
                 if moment == Moment::AfterAnswer {
-                    self.power_on(&request);
+                    self.power_on(request);
                 }
                 Ok(answer.into_response())
             }
             Some(Fate::ClaimTaken) => {
-                self.take_claim(&request);
+                self.take_claim(request);
                 self.travel().await?;
                 Ok(answer.into_response())
             }
@@ -361,46 +371,4 @@ fn line(request: &Request) -> String {
         let _ = write!(text, " watch from {from}");
     }
     text
-}
-
-fn refused(code: u16, wait: Option<u64>) -> http::Response<answer::Body> {
-    let reason = match code {
-        403 => "Forbidden",
-        409 => "Conflict",
-        429 => "TooManyRequests",
-        _ => "InternalError",
-    };
-    let status = json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code, "reason": reason,
-        "message": format!("made up by the simulation, at {} s", elapsed().as_secs()),
-    });
-    let mut response = Answer::object(code, &status).into_response();
-    if let Some(seconds) = wait {
-        let value = HeaderValue::from_str(&seconds.to_string()).expect("a number");
-        response
-            .headers_mut()
-            .insert(http::header::RETRY_AFTER, value);
-    }
-    response
-}
-
-fn shortened(answer: Answer) -> Answer {
-    match answer {
-        Answer::Whole(code, bytes) => Answer::Whole(code, bytes.slice(..bytes.len() / 2)),
-        Answer::Watch(lines) => Answer::Watch(lines),
-    }
-}
-
-fn partial(answer: Answer) -> Answer {
-    let Answer::Whole(200, bytes) = &answer else {
-        return answer;
-    };
-    let Ok(mut list) = serde_json::from_slice::<Value>(bytes) else {
-        return answer;
-    };
-    if let Some(items) = list["items"].as_array_mut() {
-        items.pop();
-        list["metadata"]["continue"] = json!("lost");
-    }
-    Answer::Whole(200, Bytes::from(list.to_string()))
 }

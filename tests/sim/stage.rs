@@ -280,7 +280,13 @@ impl Stage {
                 }
             }
         }
-        // Who has missed something lists anew.
+        // Who has missed something lists anew: whatever version a watch has come to, it is an older one.
+        for node in self.world.nodes() {
+            let place = ("", node.as_str());
+            let _ = self.world.api.change("human", &NODE, place, |node| {
+                node["metadata"]["annotations"]["healed"] = json!("now");
+            });
+        }
         self.world.api.compact();
         self.world.api.end_watches();
         self.put_secret();

@@ -2,8 +2,6 @@
 //!
 //! What it wrote meanwhile is forgotten, what it had taken back stands again, and the numbers by which it tells old from new begin over.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use e2e::control_plane::Backup;
 use e2e::eventually::eventually;
@@ -137,8 +135,16 @@ async fn an_etcd_that_is_put_back_under_the_operator_freezes_it() -> Result<()> 
     .await?;
     let writes = node_writes(&scene.lab).await?.len();
     scene.fail(2).await?;
-    // Longer than the policy waits. Nothing can be waited for that is not to come.
-    tokio::time::sleep(Duration::from_secs(15)).await;
+    eventually("it says that it does not fence", LIMIT, async || {
+        let lines = operator.log_lines()?;
+        let is_told = |line: &serde_json::Value| {
+            line["message"] == "the node is not fenced" && line["node"] == "node-2"
+        };
+        ensure!(lines.iter().any(is_told), "not yet");
+        Ok(())
+    })
+    .await?;
+    ensure!(operator.metric("node_fencing_frozen").await? > 0.0);
     ensure!(scene.lab.fence_of("node-2").await?.is_none());
     ensure!(node_writes(&scene.lab).await?.len() == writes);
 

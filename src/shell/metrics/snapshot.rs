@@ -26,6 +26,8 @@ pub struct Snapshot {
     pub leads: bool,
     /// The admission policies do not hold the operator to its limits; none: it is not known.
     pub guard_missing: Option<bool>,
+    /// The cluster went back in time: nothing is fenced (S18).
+    pub frozen: bool,
     /// Tasks that the runtime has; none: there is no runtime.
     pub tasks: Option<usize>,
     /// Per kind, how long ago its watch last heard of the API server.
@@ -175,6 +177,9 @@ impl Snapshot {
             &[self.guard_missing],
             |it, gauge| gauge.set_if([""; 0], it.map(|it| f64::from(u8::from(it)))),
         )?;
+        gauges.add(&table::FROZEN, &[self.frozen], |frozen, gauge| {
+            gauge.set([""; 0], f64::from(u8::from(*frozen)))
+        })?;
         gauges.add(&table::TASKS, &[self.tasks], |it, gauge| {
             gauge.set_if([""; 0], it.map(|it| it as f64))
         })?;

@@ -106,6 +106,8 @@ metrics! {
         "1 if this replica has the Lease and fences, 0 if it stands by.";
     ADMISSION_GUARD_MISSING = "admission_guard_missing", Gauge, [],
         "1 if the API server accepts from the operator what deploy/admission.yaml forbids, 0 if it does not; none if that is not known.";
+    FROZEN = "frozen", Gauge, [],
+        "1 if the cluster's resourceVersion went back (etcd was restored): this replica fences nothing until it is restarted.";
     BUILD_INFO = "build_info", Gauge, ["version", "revision"],
         "1; the labels say which build runs.";
     TASKS = "tasks", Gauge, [],

@@ -48,6 +48,7 @@ fn full() -> Snapshot {
         guard_missing: Some(true),
         watches: vec![("Node", Duration::from_secs(3))],
         leads: true,
+        frozen: true,
         tasks: Some(40),
     }
 }
@@ -212,6 +213,7 @@ fn values_are_those_of_the_snapshot() {
     );
     assert_eq!(value(r#"node_protected{node="w2"}"#), Some(0.0));
     assert_eq!(value("admission_guard_missing"), Some(1.0));
+    assert_eq!(value("frozen"), Some(1.0));
     assert_eq!(
         value(r#"policy_nodes{policy="bm",state="unprotected"}"#),
         Some(2.0)

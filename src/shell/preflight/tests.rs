@@ -42,7 +42,7 @@ async fn checked(
 
 #[tokio::test]
 async fn a_server_that_is_new_enough_and_complete_will_do() {
-    for minor in ["28", "28+", "36"] {
+    for minor in ["30", "30+", "36"] {
         let found = checked(minor, || (200, resources(&ALL))).await;
         assert_eq!(found.expect("fine"), format!("v1.{minor}.3-provider.7"));
     }
@@ -50,7 +50,7 @@ async fn a_server_that_is_new_enough_and_complete_will_do() {
 
 #[tokio::test]
 async fn an_old_server_is_named_with_its_version() {
-    for minor in ["27", "27+", "9", ""] {
+    for minor in ["29", "29+", "9", ""] {
         let error = checked(minor, || (200, resources(&ALL)))
             .await
             .expect_err("too old");
@@ -60,9 +60,9 @@ async fn an_old_server_is_named_with_its_version() {
             words.contains(&format!("Kubernetes v1.{minor}.3-provider.7")),
             "{words}"
         );
-        assert!(words.contains("1.28 or newer"), "{words}");
+        assert!(words.contains("1.30 or newer"), "{words}");
         assert!(
-            words.contains("out-of-service is stable; upgrade the cluster"),
+            words.contains("deploy/admission.yaml") && words.contains("upgrade the cluster"),
             "{words}"
         );
     }

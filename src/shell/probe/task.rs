@@ -91,8 +91,7 @@ impl Task {
             self.writer.write_due(&self.schedule, now);
             let pause = self.pause(now);
             tokio::select! {
-                // First what there is only so much of.
-                biased;
+                biased; // first what there is only so much of
                 Some(ended) = self.probes.join_next_with_id() => self.ended(ended),
                 () = self.writer.take_reply() => {}
                 change = changes.recv() => match change {
@@ -111,14 +110,13 @@ impl Task {
 
     /// How long nothing is due.
     fn pause(&self, now: Duration) -> Duration {
-        let due = self.schedule.next_due();
         // Where all places are taken, one that ends is what is waited for.
-        let probe = due
-            .map(|due| due.max(self.pace.next()))
-            .filter(|at| self.has_room(*at));
+        let due = self.schedule.next_due();
+        let due = due.map(|due| due.max(self.pace.next()));
+        let probe = due.filter(|at| self.has_room(*at));
         let times = [probe, self.writer.next_due(), self.gather_until];
-        let next = times.into_iter().flatten().min();
-        next.map_or(SLEEP_MAX, |at| at.saturating_sub(now).min(SLEEP_MAX))
+        let next = times.into_iter().flatten().min().unwrap_or(Duration::MAX);
+        next.saturating_sub(now).min(SLEEP_MAX)
     }
 
     /// Decides whether the change is worth a look at all pairs.
