@@ -62,17 +62,22 @@ const BOUNDS: [&str; 9] = [
 
 /// The one seed that somebody wants to read.
 fn wanted() -> Option<u64> {
-    env::var("SEED").ok()?.parse().ok()
+    let seed = env::var("SEED").ok()?;
+    Some(seed.parse().expect("SEED is a number"))
 }
 
 fn seeds() -> Range<u64> {
     if let Some(seed) = wanted() {
         return seed..seed + 1;
     }
-    let given = env::var("SEEDS").ok();
-    let given = given.as_deref().and_then(|text| text.split_once(".."));
-    let given = given.and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
-    given.unwrap_or(SEEDS)
+    let Ok(given) = env::var("SEEDS") else {
+        return SEEDS;
+    };
+    let range = given.split_once("..").and_then(|(from, to)| {
+        let range = from.parse().ok()?..to.parse().ok()?;
+        Some(range)
+    });
+    range.expect("SEEDS is like 300..600")
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::bounds;
 use crate::dice::Dice;
 use crate::libc;
-use crate::log::{Log, Weight};
+use crate::log::Log;
 use crate::objects::{
     CLAIM, OUT_OF_SERVICE, QUARANTINE, is_ended, ready, stage as stage_of, taint, text,
 };
@@ -11,7 +11,6 @@ use crate::plan::Plan;
 use crate::stage::{self, Stage};
 use crate::world::World;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use simapi::kinds::{FENCE, NODE};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,8 +41,6 @@ pub struct Outcome {
     pub tainted: u64,
     /// What was not as it must be.
     pub violations: Vec<String>,
-    /// Of all that happened.
-    pub digest: String,
 }
 
 /// Plays a seed on this thread, which does nothing else in its life.
@@ -97,19 +94,9 @@ async fn run(seed: u64) -> (Outcome, Log) {
         fences: u64::try_from(courses.len()).unwrap_or_default(),
         tainted: u64::try_from(tainted.count()).unwrap_or_default(),
         violations: stage.world.broken(),
-        digest: digest(&log.text(Weight::Detail)),
     };
     tasks.abort_all();
     (outcome, log)
-}
-
-fn digest(text: &str) -> String {
-    let digest = Sha256::digest(text);
-    digest
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
 }
 
 /// L3: everything ends.

@@ -6,7 +6,15 @@ use serde_json::Value;
 use super::replay::text;
 use super::run::{Line, Run};
 use crate::audit::Request;
-use crate::proxy::writes::OUT_OF_SERVICE;
+use crate::proxy::writes::{CLAIM, OUT_OF_SERVICE};
+
+/// What evicts from a node while it is fenced: taints of NoExecute, with their values.
+const OF_A_FENCED_NODE: [(&str, &str); 4] = [
+    (OUT_OF_SERVICE, "nodeshutdown"),
+    (CLAIM, "<a value that is made up for each claim>"),
+    ("node.kubernetes.io/unreachable", ""),
+    ("node.kubernetes.io/not-ready", ""),
+];
 
 /// From being bound to a node to being gone.
 #[derive(Debug)]
@@ -47,17 +55,22 @@ impl<'a> Pod<'a> {
         annotations["kubernetes.io/config.mirror"].is_string()
     }
 
-    /// Does it tolerate `out-of-service=nodeshutdown:NoExecute` for ever?
+    /// Does it tolerate what a fenced node is tainted with, for ever?
     pub(super) fn tolerates(&self) -> bool {
         let tolerations = self.spec()["tolerations"].as_array();
-        tolerations.into_iter().flatten().any(|toleration| {
+        let matches = |toleration: &&Value, taint: &str, value: &str| {
             let (key, effect) = (text(&toleration["key"]), text(&toleration["effect"]));
             let of_this_taint = match text(&toleration["operator"]) {
-                "Exists" => key.is_empty() || key == OUT_OF_SERVICE,
-                _ => key == OUT_OF_SERVICE && toleration["value"] == "nodeshutdown",
+                "Exists" => key.is_empty() || key == taint,
+                _ => key == taint && text(&toleration["value"]) == value,
             };
-            let of_this_effect = effect.is_empty() || effect == "NoExecute";
-            of_this_taint && of_this_effect && toleration["tolerationSeconds"].is_null()
+            of_this_taint && (effect.is_empty() || effect == "NoExecute")
+        };
+        // Of each taint the first toleration that matches decides. No value is that of a claim.
+        OF_A_FENCED_NODE.iter().all(|(taint, value)| {
+            let mut all = tolerations.into_iter().flatten();
+            let first = all.find(|toleration| matches(toleration, taint, value));
+            first.is_some_and(|first| first["tolerationSeconds"].is_null())
         })
     }
 

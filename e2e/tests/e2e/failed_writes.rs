@@ -169,7 +169,8 @@ async fn victims(
 /// The outcome of one fence is what it would have been without the fault.
 async fn went_well(lab: &Lab, victim: &Victim, fence: &DynamicObject) -> Result<()> {
     let node = &victim.node;
-    ensure!(victim.rules[0].hits() > 0, "nothing failed");
+    let hits: Vec<_> = victim.rules.iter().map(Rule::hits).collect();
+    ensure!(!hits.contains(&0), "not all of it failed: {hits:?}");
     let fences = lab.api("NodeFence").list(&ListParams::default()).await?;
     let of_node = |fence: &&DynamicObject| fence.data["spec"]["nodeName"] == **node;
     ensure!(
