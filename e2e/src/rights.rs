@@ -160,9 +160,10 @@ fn faults(granted: &BTreeSet<Right>, recorded: &str) -> Result<BTreeSet<String>>
             Some(("used", right)) => {
                 used.insert(Right::parse(right)?);
             }
-            Some(("denied", _)) => {
+            Some(("denied", denied)) if !is_of_start(granted, denied)? => {
                 faults.insert(line.to_owned());
             }
+            Some(("denied", _)) => {}
             _ => bail!("what is {line:?}?"),
         }
     }
@@ -177,6 +178,15 @@ fn faults(granted: &BTreeSet<Right>, recorded: &str) -> Result<BTreeSet<String>>
         }
     }
     Ok(faults)
+}
+
+/// Is a right denied by RBAC that the roles grant? An API server that has just been started has not read them all yet, and some tests
+/// kill theirs. (A right that is never allowed is one that was not used.)
+fn is_of_start(granted: &BTreeSet<Right>, denied: &str) -> Result<bool> {
+    let (right, words) = denied.split_once(": ").context("a denial without words")?;
+    let right = Right::parse(right)?;
+    let is_of_rbac = words.contains(&format!(" cannot {} resource ", right.verb));
+    Ok(is_of_rbac && granted.iter().any(|granted| granted.covers(&right)))
 }
 
 /// Every right of the roles in a manifest.
@@ -272,6 +282,15 @@ rules:
         }
         let denied = "denied delete core pods work: cannot delete resource \"pods\"";
         assert_eq!(found(&[&USED[..], &[denied]].concat()), [denied]);
+        let by_policy = "denied get core pods work: ValidatingAdmissionPolicy 'a' denied request";
+        assert_eq!(found(&[&USED[..], &[by_policy]].concat()), [by_policy]);
+        let of_start =
+            "denied get core pods work: pods is forbidden: User \"o\" cannot get resource \"pods\"";
+        assert!(found(&[&USED[..], &[of_start]].concat()).is_empty());
+        assert_eq!(
+            found(&[&USED[1..], &[of_start]].concat()),
+            ["unused get core pods *"]
+        );
         let elsewhere = "used get core secrets kube-system";
         assert_eq!(
             found(&[&USED[..], &[elsewhere]].concat()),
