@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::{Event, EventSeries};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client};
+use kube::{Api, Client, Resource};
 use serde_json::json;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -62,6 +62,17 @@ pub struct Note {
     pub action: String,
     /// For a human. Cut at 1,024 bytes.
     pub message: String,
+}
+
+/// An object of ours, as Events name it.
+pub fn reference<K: Resource<DynamicType = ()>>(metadata: &ObjectMeta) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(K::api_version(&()).into_owned()),
+        kind: Some(K::kind(&()).into_owned()),
+        name: metadata.name.clone(),
+        uid: metadata.uid.clone(),
+        ..ObjectReference::default()
+    }
 }
 
 /// A Node, as Events name it.

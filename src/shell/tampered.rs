@@ -1,15 +1,14 @@
-//! Statuses that somebody else has written: told once, and never believed.
+//! Statuses that somebody else has written: told once.
 //!
-//! A status is what the operator says. What it reads back of its own record only ever makes it stricter (S3), and is written anew from
-//! what it sees; but whoever edits one thinks that it counts, and whoever reads it is misled. The API server notes who wrote which
-//! fields, so that another hand can be told from another replica.
+//! A status is what the operator says. Nobody is fenced for what stands in one (S3), but pins and bound boots are read back, and whoever
+//! reads a forged one is misled. The API server notes who wrote which fields, so that another hand can be told from another replica;
+//! one that takes the operator's name as field manager is not noticed.
 
 use super::client::MANAGER;
-use super::events::{Events, Note};
+use super::events::{Events, Note, reference};
 use super::marks::{Marks, mark};
 use crate::shell::cache::Change;
 use crate::words;
-use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::Resource;
 use kube::core::DeserializeGuard;
@@ -66,20 +65,15 @@ impl Tampered {
         let who = entry.manager.as_deref().unwrap_or("somebody");
         let message = format!(
             "its status was written by `{}`; only the operator writes a status, and nobody is fenced for what stands in one, but a pinned \
-             machine, a bound boot or an evidence may be taken for its own: see what has changed, take it back, and take the right to `{}/status` away from whoever did it (kubectl get --show-managed-fields shows the fields)",
+             machine, a bound boot or an evidence may be taken for its own: see what has changed, take it back, and take the right to \
+             `{}/status` away from whoever did it (kubectl get --show-managed-fields shows the fields)",
             words::shortened(who, NAME_BYTES_MAX),
             K::plural(&()),
         );
         let name = metadata.name.as_deref().unwrap_or_default();
         tracing::warn!(kind = %K::kind(&()), name, message, "a status was tampered with");
         self.events.publish(Note {
-            regarding: ObjectReference {
-                api_version: Some(K::api_version(&()).into_owned()),
-                kind: Some(K::kind(&()).into_owned()),
-                name: metadata.name.clone(),
-                uid: metadata.uid.clone(),
-                ..ObjectReference::default()
-            },
+            regarding: reference::<K>(metadata),
             related: None,
             warning: true,
             reason: "StatusTampered".to_owned(),

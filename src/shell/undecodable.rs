@@ -3,7 +3,7 @@
 //! The schema refuses such objects, so one that is there was stored under another schema: an operator rolled back, a CRD
 //! edited by hand. Every other object keeps working; this one does nothing until it is written again.
 
-use super::events::{Events, Note};
+use super::events::{Events, Note, reference};
 use super::marks::{Marks, mark};
 use crate::shell::cache::Change;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -48,12 +48,8 @@ impl Undecodable {
         tracing::error!(kind = %K::kind(&()), name, message, "object is left alone");
         self.events.publish(Note {
             regarding: ObjectReference {
-                api_version: Some(K::api_version(&()).into_owned()),
-                kind: Some(K::kind(&()).into_owned()),
-                name: metadata.name.clone(),
-                uid: metadata.uid.clone(),
                 resource_version: metadata.resource_version.clone(),
-                ..ObjectReference::default()
+                ..reference::<K>(metadata)
             },
             related: None,
             warning: true,

@@ -65,7 +65,7 @@ fn status(field: &str) -> u64 {
 }
 
 #[test]
-#[ignore = "it is what the others measure"]
+#[ignore = "the other tests run it, in a process of its own whose memory they measure"]
 fn the_process_that_is_measured() {
     let variable = |name| std::env::var(name).expect("what is measured");
     let (driver, at) = (variable("MEASURED_DRIVER"), variable("MEASURED_AT"));

@@ -7,38 +7,22 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use e2e::control_plane::Backup;
 use e2e::eventually::eventually;
-use e2e::lab::{LIMIT, Lab, Setup, has_taint, stage};
-use e2e::operator::Operator;
+use e2e::lab::{LIMIT, Setup, has_taint, stage};
+use e2e::proxy::Matcher;
 use e2e::proxy::writes::{self, CLAIM, OUT_OF_SERVICE};
-use e2e::proxy::{Matcher, Proxy};
 use e2e::workload::wait_node_ready;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::json;
 
-use crate::outage::node_writes;
+use crate::outage::{Watched as Scene, node_writes};
 
 const NODE: &str = "node-1";
 
-struct Scene {
-    lab: Lab,
-    operator: Operator,
-    proxy: Proxy,
-}
-
 impl Scene {
-    async fn set(name: &str) -> Result<Self> {
-        let lab = Lab::start(Setup::new(name, 3).alone()).await?;
-        let proxy = lab.proxy()?;
-        let operator = lab.operator_behind(&proxy).await?;
-        lab.wait_protected().await?;
+    async fn alone(name: &str) -> Result<Self> {
         let budget = json!({"budget": {"maxConcurrent": 10}});
-        lab.policy("ConfirmOnly", budget).await?;
-        Ok(Self {
-            lab,
-            operator,
-            proxy,
-        })
+        Self::set(Setup::new(name, 3).alone(), budget).await
     }
 
     /// The store as it is when the operator is about to send this, or nothing.
@@ -50,26 +34,10 @@ impl Scene {
         Ok(backup)
     }
 
-    async fn fail(&self, number: usize) -> Result<()> {
-        self.power(number, false, "Unknown").await
-    }
-
-    async fn come_back(&self, number: usize) -> Result<()> {
-        self.power(number, true, "True").await
-    }
-
-    async fn power(&self, number: usize, on: bool, ready: &str) -> Result<()> {
-        let machine = &self.lab.rig(number).machine;
-        machine.set_power(on);
-        wait_node_ready(self.lab.control_plane.admin(), machine.name(), ready, LIMIT)
-            .await
-            .map(drop)
-    }
-
     /// A fence from beginning to end, of which this is written to Nodes.
     async fn fenced(&self) -> Result<()> {
         self.lab.wait_stage(NODE, "Recovered").await?;
-        self.come_back(1).await?;
+        self.power(1, true).await?;
         // What is judged by the numbers of versions is judged before these begin over.
         self.lab.verdict().await
     }
@@ -122,9 +90,9 @@ const LISTED_ANEW: Duration = Duration::from_mins(7);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_etcd_that_is_put_back_under_the_operator_freezes_it() -> Result<()> {
-    let scene = Scene::set("put-back-running").await?;
+    let scene = Scene::alone("put-back-running").await?;
     let before = scene.lab.control_plane.back_up("before")?;
-    scene.fail(1).await?;
+    scene.power(1, false).await?;
     scene.fenced().await?;
 
     // Nothing is open, so that nothing else is read than what a leader always reads.
@@ -139,7 +107,7 @@ async fn an_etcd_that_is_put_back_under_the_operator_freezes_it() -> Result<()> 
     })
     .await?;
     let writes = node_writes(&scene.lab).await?.len();
-    scene.fail(2).await?;
+    scene.power(2, false).await?;
     eventually("it says that it does not fence", LISTED_ANEW, async || {
         let lines = operator.log_lines()?;
         let is_told = |line: &serde_json::Value| {
@@ -163,13 +131,13 @@ async fn an_etcd_that_is_put_back_under_the_operator_freezes_it() -> Result<()> 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operator_that_starts_after_etcd_was_put_back_believes_nothing_of_it() -> Result<()> {
-    let scene = Scene::set("put-back-stopped").await?;
+    let scene = Scene::alone("put-back-stopped").await?;
     let fail = async {
         let proven = scene.backed_up_at("proven", writes::taint()).await?;
         let tainted = scene.backed_up_at("tainted", writes::release()).await?;
         Ok((proven, tainted))
     };
-    let ((proven, tainted), ()) = tokio::try_join!(fail, scene.fail(1))?;
+    let ((proven, tainted), ()) = tokio::try_join!(fail, scene.power(1, false))?;
     scene.fenced().await?;
 
     // A claim and evidence of a machine that runs, with their record, and without.

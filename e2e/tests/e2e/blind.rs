@@ -5,33 +5,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use anyhow::{Result, ensure};
 use e2e::eventually::eventually;
-use e2e::lab::{LIMIT, Lab, Setup};
-use e2e::operator::Operator;
-use e2e::proxy::{Action, Fate, Line, Proxy, Rule, writes};
-use e2e::workload::wait_node_ready;
+use e2e::lab::{LIMIT, Setup};
+use e2e::proxy::{Action, Fate, Line, Rule, writes};
 use serde_json::{Value, json};
 
-use crate::outage::node_writes;
-
-struct Scene {
-    lab: Lab,
-    operator: Operator,
-    proxy: Proxy,
-}
+use crate::outage::{Watched as Scene, node_writes};
 
 impl Scene {
-    async fn set(name: &str) -> Result<Self> {
-        let lab = Lab::start(Setup::new(name, 3)).await?;
-        let proxy = lab.proxy()?;
-        let operator = lab.operator_behind(&proxy).await?;
-        lab.wait_protected().await?;
+    async fn of_three(name: &str) -> Result<Self> {
         let budget = json!({"budget": {"maxConcurrent": 10}});
-        lab.policy("ConfirmOnly", budget).await?;
-        Ok(Self {
-            lab,
-            operator,
-            proxy,
-        })
+        Self::set(Setup::new(name, 3), budget).await
     }
 
     /// Ends all watches, and waits until one has begun anew that the rule is about.
@@ -45,15 +28,6 @@ impl Scene {
         .await
     }
 
-    async fn power(&self, number: usize, on: bool) -> Result<()> {
-        let machine = &self.lab.rig(number).machine;
-        machine.set_power(on);
-        let ready = if on { "True" } else { "Unknown" };
-        wait_node_ready(self.lab.control_plane.admin(), machine.name(), ready, LIMIT)
-            .await
-            .map(drop)
-    }
-
     /// A Node as it is, and as an event of a watch tells of it.
     async fn event_of(&self, node: &str) -> Result<Value> {
         let text = ["get", "--raw", &format!("/api/v1/nodes/{node}")];
@@ -65,7 +39,7 @@ impl Scene {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_that_says_nothing_any_more_is_begun_anew() -> Result<()> {
-    let scene = Scene::set("watch-dead").await?;
+    let scene = Scene::of_three("watch-dead").await?;
     let nodes = scene
         .proxy
         .rule(writes::watch("nodes").once(), Action::Dead);
@@ -85,7 +59,7 @@ async fn a_watch_that_says_nothing_any_more_is_begun_anew() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_of_the_past_and_events_that_are_missed_change_nothing() -> Result<()> {
-    let scene = Scene::set("watch-stale").await?;
+    let scene = Scene::of_three("watch-stale").await?;
     // An API server that is behind tells that a node is silent, which has long been back.
     scene.power(1, false).await?;
     let past = scene.event_of("node-1").await?;

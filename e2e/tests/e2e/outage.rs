@@ -200,6 +200,42 @@ pub async fn keep_before_the_evidence(proxy: &Proxy) -> Result<Rule> {
     Ok(kept)
 }
 
+/// A lab without a workload, and the operator behind a proxy.
+pub struct Watched {
+    /// The lab.
+    pub lab: Lab,
+    /// The operator.
+    pub operator: Operator,
+    /// In front of the API server, for the operator only.
+    pub proxy: Proxy,
+}
+
+impl Watched {
+    /// A policy in mode ConfirmOnly for all nodes, and all of them protected.
+    pub async fn set(setup: Setup, policy: Value) -> Result<Self> {
+        let lab = Lab::start(setup).await?;
+        let proxy = lab.proxy()?;
+        let operator = lab.operator_behind(&proxy).await?;
+        lab.wait_protected().await?;
+        lab.policy("ConfirmOnly", policy).await?;
+        Ok(Self {
+            lab,
+            operator,
+            proxy,
+        })
+    }
+
+    /// Cuts or restores the power of this machine, and waits until Kubernetes has noticed.
+    pub async fn power(&self, number: usize, on: bool) -> Result<()> {
+        let machine = &self.lab.rig(number).machine;
+        machine.set_power(on);
+        let ready = if on { "True" } else { "Unknown" };
+        wait_node_ready(self.lab.control_plane.admin(), machine.name(), ready, LIMIT)
+            .await
+            .map(drop)
+    }
+}
+
 /// The operator's writes to Nodes that the API server did.
 pub async fn node_writes(lab: &Lab) -> Result<Vec<Request>> {
     let writes = lab.writes().await?.into_iter();

@@ -3,20 +3,14 @@
 
 use anyhow::{Context, Result, ensure};
 use e2e::eventually::eventually;
-use e2e::lab::{LIMIT, Lab, Setup, condition, has_taint, stage};
-use e2e::operator::Operator;
+use e2e::lab::{LIMIT, Setup, condition, has_taint, stage};
 use e2e::proxy::writes::{self, CLAIM, OUT_OF_SERVICE};
-use e2e::proxy::{Action, Fate, Proxy, Rule};
-use e2e::workload::wait_node_ready;
+use e2e::proxy::{Action, Fate, Rule};
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-struct Scene {
-    lab: Lab,
-    operator: Operator,
-    proxy: Proxy,
-}
+use crate::outage::Watched as Scene;
 
 /// A fence that cannot go on.
 struct Kept {
@@ -65,15 +59,7 @@ impl Scene {
             .wait_node(machine.name(), "no taint of ours", free)
             .await?;
         ensure!(self.lab.times_tainted(machine.name()).await? == 0);
-        machine.set_power(true);
-        wait_node_ready(
-            self.lab.control_plane.admin(),
-            machine.name(),
-            "True",
-            LIMIT,
-        )
-        .await
-        .map(drop)
+        self.power(number, true).await
     }
 
     async fn edit(&self, spec: Value) -> Result<()> {
@@ -95,16 +81,7 @@ impl Scene {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_policy_that_changes_midway_stops_a_fence_and_holds_up_no_release() -> Result<()> {
-    let lab = Lab::start(Setup::new("policy-midway", 4)).await?;
-    let proxy = lab.proxy()?;
-    let operator = lab.operator_behind(&proxy).await?;
-    lab.wait_protected().await?;
-    let scene = Scene {
-        lab,
-        operator,
-        proxy,
-    };
-    scene.lab.policy("ConfirmOnly", json!({})).await?;
+    let scene = Scene::set(Setup::new("policy-midway", 4), json!({})).await?;
 
     // Narrowed below the node.
     let kept = scene.claimed(1).await?;
