@@ -3,8 +3,10 @@
 //! Caches only wake somebody up and fill in words; whatever destroys something reads again by quorum (S12). Every
 //! watch ends and begins anew within a minute, so that a dead connection cannot blind us for long (the default notices
 //! after 295 s), and says when it last heard of the API server. A watch that goes on where it ended never tells of an event
-//! that got lost: now and then everything is listed anew.
+//! that got lost, nor of anything while its version is still to come, since the cluster went back: now and then, and when that is seen,
+//! everything is listed anew.
 
+use super::revision::Revision;
 use super::slim::{SlimAttachment, SlimNode};
 use super::tampered::keep_other_writers;
 use crate::api::device::FenceDevice;
@@ -26,7 +28,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::timeout;
 
 /// Longest life of one watch, in seconds.
 const WATCH_SECONDS_MAX: u32 = 45;
@@ -83,12 +85,14 @@ impl Caches {
     /// nobody would see a node fail meanwhile. A watch tries again by itself every 30 s at least.
     pub fn start(
         client: &Client,
+        revision: &Revision,
         changes: &mpsc::UnboundedSender<Change>,
         tasks: &mut JoinSet<()>,
     ) -> Self {
         let heard = Heard::default();
         let mut watches = Watches {
             client,
+            revision,
             changes,
             heard: &heard,
             tasks,
@@ -249,6 +253,7 @@ fn name<K: Resource>(object: &K) -> String {
 /// Starts watches that share everything but their kind.
 struct Watches<'a> {
     client: &'a Client,
+    revision: &'a Revision,
     changes: &'a mpsc::UnboundedSender<Change>,
     heard: &'a Heard,
     tasks: &'a mut JoinSet<()>,
@@ -269,7 +274,9 @@ impl Watches<'_> {
         let config = watcher::Config::default().timeout(WATCH_SECONDS_MAX);
         let heard = self.heard.clone();
         let api = Api::<K>::all(self.client.clone());
-        let objects = listed_anew(LIST_PERIOD, move || watcher(api.clone(), config.clone()))
+        let revision = self.revision.clone();
+        let is_old = move || old_or_back(&revision);
+        let objects = listed_anew(is_old, move || watcher(api.clone(), config.clone()))
             .modify(trim)
             .inspect_ok(move |event| {
                 // It comes before any request.
@@ -285,9 +292,21 @@ impl Watches<'_> {
     }
 }
 
-/// A watch in place of which another one is begun after each such time. It begins with a list.
-fn listed_anew<S: Stream>(period: Duration, watch: impl Fn() -> S) -> impl Stream<Item = S::Item> {
-    stream::repeat_with(watch).flat_map(move |watch| watch.take_until(sleep(period)))
+/// Comes when a watch that is begun now is to end.
+fn old_or_back(revision: &Revision) -> impl Future<Output = ()> + Send + use<> {
+    let went_back = revision.went_back();
+    async move {
+        // Which of the two it was makes no difference.
+        let _ = timeout(LIST_PERIOD, went_back).await;
+    }
+}
+
+/// A watch in place of which another one is begun whenever it is old. It begins with a list.
+fn listed_anew<S: Stream, F: Future<Output = ()>>(
+    is_old: impl Fn() -> F,
+    watch: impl Fn() -> S,
+) -> impl Stream<Item = S::Item> {
+    stream::repeat_with(watch).flat_map(move |watch| watch.take_until(is_old()))
 }
 
 /// Tells of each change once it is in the store. A list that is begun anew after a watch was lost gets there as a whole, at its end: then
@@ -372,8 +391,21 @@ mod tests {
     #[tokio::test]
     async fn a_watch_that_has_nothing_to_tell_is_begun_anew_with_a_list() {
         let silent = || stream::iter([Ok::<_, watcher::Error>("list")]).chain(stream::pending());
-        let anew = listed_anew(Duration::from_millis(5), silent);
+        let is_old = || tokio::time::sleep(Duration::from_millis(5));
+        let anew = listed_anew(is_old, silent);
         let three = tokio::time::timeout(Duration::from_secs(60), anew.take(3).count()).await;
         assert_eq!(three.ok(), Some(3));
+    }
+
+    /// S18: a watch that goes on from a version which is still to come tells of nothing.
+    #[tokio::test]
+    async fn every_watch_is_begun_anew_when_the_cluster_is_seen_to_go_back() {
+        let revision = Revision::default();
+        let silent = || stream::iter(["list"]).chain(stream::pending());
+        let mut anew = std::pin::pin!(listed_anew(|| old_or_back(&revision), silent));
+        assert_eq!(anew.next().await, Some("list"));
+        revision.note(120, Some("90"));
+        let again = tokio::time::timeout(LIST_PERIOD / 5, anew.next()).await;
+        assert_eq!(again.ok(), Some(Some("list")));
     }
 }

@@ -157,8 +157,9 @@ impl Cluster {
         let (changes, _) = mpsc::unbounded_channel();
         let mut watches = JoinSet::new();
         let local = vec!["127.0.0.0/8".parse().expect("a range")];
+        let revision = Revision::default();
         let context = Context {
-            caches: Caches::start(&writes, &changes, &mut watches),
+            caches: Caches::start(&writes, &revision, &changes, &mut watches),
             devices: Arc::new(Devices::new(
                 reads.clone(),
                 "ns".to_owned(),
@@ -173,7 +174,7 @@ impl Cluster {
             wake: mpsc::unbounded_channel().0,
             brakes: Brakes::default(),
             delays: Delays::default(),
-            revision: Revision::default(),
+            revision,
             health: Health::default(),
             reads,
             writes,

@@ -1,13 +1,17 @@
 //! Has the cluster gone back in time?
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
 
 /// The newest resourceVersion seen. A quorum LIST that is older means that etcd was restored from a backup (S18); the
 /// numbers are comparable since Kubernetes 1.35 by contract (KEP-5504) and before by implementation. Lists are only read for incidents, and
 /// a cluster that goes on overtakes what was seen: so the Lease is looked at too, which every replica reads or writes every few seconds.
 /// Cheap to clone.
 #[derive(Default, Clone)]
-pub struct Revision(Arc<Mutex<State>>);
+pub struct Revision {
+    state: Arc<Mutex<State>>,
+    went_back: Arc<Notify>,
+}
 
 #[derive(Default)]
 struct State {
@@ -34,8 +38,8 @@ impl Revision {
         let Some(number) = resource_version.and_then(|text| text.parse::<u64>().ok()) else {
             return;
         };
+        self.compare(newest, number);
         let mut state = self.lock();
-        state.compare(newest, number);
         state.newest = state.newest.max(number);
     }
 
@@ -43,7 +47,7 @@ impl Revision {
     /// all others (`--etcd-servers-overrides`), so it is compared with itself only.
     pub fn note_same(&self, before: &str, now: &str) {
         if let (Ok(before), Ok(now)) = (before.parse(), now.parse()) {
-            self.lock().compare(before, now);
+            self.compare(before, now);
         }
     }
 
@@ -52,14 +56,18 @@ impl Revision {
         self.lock().frozen.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Comes when the cluster is seen to have gone back, from now on. Before the future is polled, too.
+    pub fn went_back(&self) -> impl Future<Output = ()> + Send + use<> {
+        Arc::clone(&self.went_back).notified_owned()
     }
-}
 
-impl State {
-    fn compare(&mut self, before: u64, now: u64) {
-        if now >= before || self.frozen.is_some() {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn compare(&self, before: u64, now: u64) {
+        let mut state = self.lock();
+        if now >= before || state.frozen.is_some() {
             return;
         }
         let words = format!(
@@ -67,7 +75,8 @@ impl State {
              check what runs where, then restart the operator to go on"
         );
         tracing::error!(%words, "frozen");
-        self.frozen = Some(words);
+        state.frozen = Some(words);
+        self.went_back.notify_waiters();
     }
 }
 

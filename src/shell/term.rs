@@ -69,11 +69,12 @@ impl Replica {
             settings.addresses.clone(),
             Clock::SYSTEM,
         );
+        let (revision, writes) = (Revision::default(), &equipment.clients.writes);
         let replica = Self {
-            caches: Caches::start(&equipment.clients.writes, &changes, &mut watches),
+            caches: Caches::start(writes, &revision, &changes, &mut watches),
             // The book of refused logins is among them: no new term has new tries.
             devices: Arc::new(devices),
-            revision: Revision::default(),
+            revision,
             own_node: settings.node_name.clone(),
             equipment,
             events,

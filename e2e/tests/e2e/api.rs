@@ -90,7 +90,7 @@ async fn rows(client: &Client, tally: &mut Tally) -> Result<()> {
             let patch = json!({"spec": change});
             verdict = call(client, Method::PATCH, &path, Some((Body::Merge, &patch))).await?;
         }
-        tally.judge(&row.name, row.expect, row.message.as_deref(), &verdict);
+        tally.judge_words(&row.name, row.expect, row.message.as_deref(), &verdict);
     }
     Ok(())
 }
@@ -104,7 +104,7 @@ async fn too_large(client: &Client, tally: &mut Tally) -> Result<()> {
     let policy = object("NodeFencingPolicy", "many", &spec);
     let verdict = create(client, "NodeFencingPolicy", &policy).await?;
     let message = "spec.pauseRequests: Too many: 10001: must have at most 16 items";
-    tally.judge("10,001 entries", Expect::Deny, Some(message), &verdict);
+    tally.judge_words("10,001 entries", Expect::Deny, Some(message), &verdict);
 
     let spec = json!({"nodeName": "w", "trigger": {"type": "External"}});
     for (length, expect) in [(63, Expect::Allow), (64, Expect::Deny)] {

@@ -2,8 +2,6 @@
 //!
 //! What it wrote meanwhile is forgotten, what it had taken back stands again, and the numbers by which it tells old from new begin over.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use e2e::control_plane::Backup;
 use e2e::eventually::eventually;
@@ -85,9 +83,6 @@ impl Scene {
     }
 }
 
-/// A watch that goes on from a version that is still to come hears nothing. After five minutes at most everything is listed anew.
-const LISTED_ANEW: Duration = Duration::from_mins(7);
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_etcd_that_is_put_back_under_the_operator_freezes_it() -> Result<()> {
     let scene = Scene::alone("put-back-running").await?;
@@ -108,7 +103,7 @@ async fn an_etcd_that_is_put_back_under_the_operator_freezes_it() -> Result<()> 
     .await?;
     let writes = node_writes(&scene.lab).await?.len();
     scene.power(2, false).await?;
-    eventually("it says that it does not fence", LISTED_ANEW, async || {
+    eventually("it says that it does not fence", LIMIT, async || {
         let lines = operator.log_lines()?;
         let is_told = |line: &serde_json::Value| {
             line["message"] == "the node is not fenced" && line["node"] == "node-2"

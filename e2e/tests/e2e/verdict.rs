@@ -71,6 +71,20 @@ pub async fn must(
     }
 }
 
+/// What the API server adds to every error of a schema.
+const UNCHECKED: &str = ", <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; \
+                         correct the existing errors to complete validation]";
+
+/// A refusal without the name of the object, which begins it, and without what is said at every one.
+fn reason(message: &str) -> &str {
+    let reason = message.split_once("is invalid: ");
+    let reason = reason.map_or(message, |(_, reason)| reason);
+    let alone = reason.strip_prefix('[');
+    alone
+        .and_then(|reason| reason.strip_suffix(UNCHECKED))
+        .unwrap_or(reason)
+}
+
 /// Counts cases and keeps what was wrong.
 #[derive(Debug, Default)]
 pub struct Tally {
@@ -79,18 +93,42 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Compares a verdict with what the case wants. A denial must say `message`.
+    /// Compares a verdict with what the case wants. A denial must contain `message`.
     pub fn judge(&mut self, name: &str, expect: Expect, message: Option<&str>, verdict: &Verdict) {
+        self.compare(name, expect, verdict, |said| {
+            message.filter(|part| !said.contains(part))
+        });
+    }
+
+    /// The same, but a denial must say `message`, word for word.
+    pub fn judge_words(
+        &mut self,
+        name: &str,
+        expect: Expect,
+        message: Option<&str>,
+        verdict: &Verdict,
+    ) {
+        self.compare(name, expect, verdict, |said| {
+            message.filter(|words| reason(said) != *words)
+        });
+    }
+
+    /// `missing`: what a denial with this message should have said.
+    fn compare<'a>(
+        &mut self,
+        name: &str,
+        expect: Expect,
+        verdict: &Verdict,
+        missing: impl Fn(&str) -> Option<&'a str>,
+    ) {
         self.judged += 1;
         let fault = match (expect, verdict) {
             (Expect::Allow, Ok(_)) => return,
             (Expect::Allow, Err(status)) => format!("denied: {}", status.message),
             (Expect::Deny, Ok(_)) => "allowed".to_owned(),
-            (Expect::Deny, Err(status)) => match message {
-                Some(part) if !status.message.contains(part) => {
-                    format!("denied without saying {part:?}: {}", status.message)
-                }
-                _ => return,
+            (Expect::Deny, Err(status)) => match missing(&status.message) {
+                Some(words) => format!("denied without saying {words:?}: {}", status.message),
+                None => return,
             },
         };
         self.wrong.push(format!("{name}: {fault}"));
