@@ -3,11 +3,10 @@
 //! Changes are gathered for a second, and a status is written only when it says something new, and not again at once: a rolling
 //! restart of a thousand nodes costs a few writes. The gauges do not wait. [`crate::core::assess`] says what a policy would do.
 
-use super::cache::{Caches, Change};
+use super::cache::Change;
 use super::client::{AskError, ask, patch_params};
-use super::context::Delays;
+use super::context::Context;
 use super::devices::targets;
-use super::events::Events;
 use super::guard::Guard;
 use super::marks::{Marks, mark};
 use super::merge::status_patch;
@@ -21,9 +20,10 @@ use crate::clock::Clock;
 use crate::core::assess::{Assessment, World, assess};
 use kube::api::Patch;
 use kube::runtime::reflector::ObjectRef;
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, ResourceExt};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -41,12 +41,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// Assesses the policies, and writes what it finds.
 pub struct PolicyStatuses {
-    caches: Caches,
+    context: Arc<Context>,
     prober: Arc<Prober>,
-    client: Client,
     clock: Clock,
-    events: Events,
-    delays: Delays,
     guard: watch::Receiver<Guard>,
     latest: Mutex<Gauges>,
 }
@@ -55,23 +52,17 @@ pub struct PolicyStatuses {
 pub type Gauges = (Vec<PolicyRow>, Vec<(String, bool)>);
 
 impl PolicyStatuses {
-    /// `client` writes the status of NodeFencingPolicies.
+    /// What they say follows from the caches, from what `prober` has found, and from `guard`.
     pub fn new(
-        caches: Caches,
+        context: Arc<Context>,
         prober: Arc<Prober>,
-        client: Client,
         clock: Clock,
-        events: Events,
-        delays: Delays,
         guard: watch::Receiver<Guard>,
     ) -> Self {
         Self {
-            caches,
+            context,
             prober,
-            client,
             clock,
-            events,
-            delays,
             guard,
             latest: Mutex::default(),
         }
@@ -100,11 +91,12 @@ impl PolicyStatuses {
 
     async fn work(&self, mut changes: mpsc::UnboundedReceiver<Change>) {
         let mut marks = Marks::default();
-        let mut undecodable = Undecodable::new(self.events.clone());
-        let mut tampered = Tampered::new(self.events.clone());
+        let mut undecodable = Undecodable::new(self.context.events.clone());
+        let mut tampered = Tampered::new(self.context.events.clone());
         let mut written = HashMap::new();
         let mut due = Instant::now();
         let mut guard = self.guard.clone();
+        let mut went_back = pin!(self.context.revision.went_back());
         loop {
             tokio::select! {
                 // First the moment that has come: changes may come without end.
@@ -116,12 +108,12 @@ impl PolicyStatuses {
                 change = changes.recv() => match change {
                     Some(change) => {
                         if let Change::Policy(name) = &change {
-                            let guard = self.caches.policies.get(&ObjectRef::new(name));
+                            let guard = self.context.caches.policies.get(&ObjectRef::new(name));
                             undecodable.look(&change, guard.as_deref());
                             tampered.look(&change, guard.as_deref());
                         }
                         if let Change::Fence(name) = &change {
-                            let fence = self.caches.fence_entry(name);
+                            let fence = self.context.caches.fence_entry(name);
                             tampered.look(&change, fence.as_deref());
                         }
                         if self.matters(change, &mut marks) {
@@ -131,20 +123,24 @@ impl PolicyStatuses {
                     None => return,
                 },
                 Ok(()) = guard.changed() => due = Instant::now(),
+                () = &mut went_back => {
+                    went_back.set(self.context.revision.went_back());
+                    due = Instant::now();
+                }
             }
         }
     }
 
     fn matters(&self, change: Change, marks: &mut Marks) -> bool {
         let current = match &change {
-            Change::Node(name) => self.caches.node(name).map(|node| {
+            Change::Node(name) => self.context.caches.node(name).map(|node| {
                 let conditions = node.status.conditions.iter().flatten();
                 let conditions: Vec<_> = conditions
                     .map(|condition| (&condition.type_, &condition.status))
                     .collect();
                 mark((&node.metadata.labels, conditions))
             }),
-            Change::Device(name) => self.caches.device(name).map(|device| {
+            Change::Device(name) => self.context.caches.device(name).map(|device| {
                 let status = device.status.as_ref();
                 let conditions = status.iter().flat_map(|status| &status.conditions);
                 let conditions: Vec<_> = conditions
@@ -164,7 +160,7 @@ impl PolicyStatuses {
 
     /// Assesses everything and writes what is new, unless the policy was `written` a moment ago; says when to look again.
     async fn refresh(&self, written: &mut HashMap<String, Instant>) -> Duration {
-        let policies = self.caches.policies();
+        let policies = self.context.caches.policies();
         let Assessment {
             statuses,
             protected,
@@ -196,13 +192,13 @@ impl PolicyStatuses {
     }
 
     fn assess(&self, policies: &[NodeFencingPolicy]) -> Assessment {
-        let guards = self.caches.devices.state();
+        let guards = self.context.caches.devices.state();
         let devices: Vec<&FenceDevice> = guards
             .iter()
             .filter_map(|guard| guard.0.as_ref().ok())
             .collect();
-        let nodes = self.caches.node_views();
-        let attachments = self.caches.attachments.state();
+        let nodes = self.context.caches.node_views();
+        let attachments = self.context.caches.attachments.state();
         let attachers: BTreeSet<&String> = attachments
             .iter()
             .map(|attachment| &attachment.spec.attacher)
@@ -213,9 +209,10 @@ impl PolicyStatuses {
             policies,
             nodes: &nodes,
             devices: &devices,
-            fences: &self.caches.fences(),
+            fences: &self.context.caches.fences(),
             attachers: &attachers,
-            delays: &self.delays.all(),
+            delays: &self.context.delays.all(),
+            frozen: self.context.revision.frozen().as_deref(),
             found: &|device, node| self.prober.readiness(device, node),
             targets: &targets,
             now,
@@ -236,7 +233,7 @@ impl PolicyStatuses {
         patch: Value,
         written: &mut HashMap<String, Instant>,
     ) -> bool {
-        let api = Api::<NodeFencingPolicy>::all(self.client.clone());
+        let api = Api::<NodeFencingPolicy>::all(self.context.writes.clone());
         let patch = Patch::Merge(patch);
         let error = match ask(api.patch_status(&name, &patch_params(), &patch)).await {
             Ok(_) => {

@@ -201,18 +201,8 @@ impl Replica {
             events.clone(),
             Arc::clone(&metrics),
         ));
-        let delays = Delays::default();
         let (found, guard) = watch::channel(Guard::default());
         let guarding = guard::run(writes.clone(), caches.clone(), found);
-        let policies = Arc::new(PolicyStatuses::new(
-            caches.clone(),
-            Arc::clone(&prober),
-            writes.clone(),
-            Clock::SYSTEM,
-            events.clone(),
-            delays.clone(),
-            guard,
-        ));
         let (to_prober, of_devices) = mpsc::unbounded_channel();
         let (to_policies, of_policies) = mpsc::unbounded_channel();
         let context = Arc::new(Context {
@@ -224,13 +214,19 @@ impl Replica {
             events,
             metrics,
             board: Board::default(),
-            delays,
+            delays: Delays::default(),
             own_node: self.own_node.clone(),
             wake,
             brakes: Brakes::default(),
             revision: self.revision.clone(),
             health,
         });
+        let policies = Arc::new(PolicyStatuses::new(
+            Arc::clone(&context),
+            Arc::clone(&prober),
+            Clock::SYSTEM,
+            guard,
+        ));
         self.shows_term(&context, &prober, &policies);
         let peace = [
             prober.run(of_devices).boxed(),

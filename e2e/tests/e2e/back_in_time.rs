@@ -5,7 +5,7 @@
 use anyhow::{Context, Result, ensure};
 use e2e::control_plane::Backup;
 use e2e::eventually::eventually;
-use e2e::lab::{LIMIT, Setup, has_taint, stage};
+use e2e::lab::{LIMIT, Setup, condition, has_taint, stage};
 use e2e::proxy::Matcher;
 use e2e::proxy::writes::{self, CLAIM, OUT_OF_SERVICE};
 use e2e::workload::wait_node_ready;
@@ -98,6 +98,15 @@ async fn an_etcd_that_is_put_back_under_the_operator_freezes_it() -> Result<()> 
         let lines = operator.log_lines()?;
         let frozen = lines.iter().any(|line| line["message"] == "frozen");
         ensure!(frozen, "the log ends with {:#?}", lines.last());
+        Ok(())
+    })
+    .await?;
+    eventually("its policy says so", LIMIT, async || {
+        let policies = scene.lab.api("NodeFencingPolicy");
+        let policies = policies.list(&Default::default()).await?.items;
+        let ready = policies.iter().filter_map(|it| condition(it, "Ready"));
+        let reasons: Vec<_> = ready.map(|it| it["reason"].as_str()).collect();
+        ensure!(reasons == [Some("ClusterWentBack")], "{reasons:?}");
         Ok(())
     })
     .await?;

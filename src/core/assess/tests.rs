@@ -93,6 +93,7 @@ struct Cluster {
     fences: Vec<NodeFence>,
     attachers: BTreeSet<String>,
     delays: Vec<Delayed>,
+    frozen: Option<&'static str>,
 }
 
 impl Cluster {
@@ -116,6 +117,7 @@ impl Cluster {
             fences: &self.fences,
             attachers: &self.attachers,
             delays: &self.delays,
+            frozen: self.frozen,
             found: &|_, _| None,
             targets: &same::target,
             now: wall(NOW),
@@ -166,6 +168,16 @@ fn a_healthy_cluster_is_protected() {
             .values()
             .all(|is_protected| *is_protected)
     );
+}
+
+/// S18: whoever asks why a node is not fenced looks at its policy.
+#[test]
+fn a_policy_of_a_cluster_that_went_back_does_not_act() {
+    let mut cluster = Cluster::healthy(vec![policy("p", json!({}))]);
+    cluster.frozen = Some("the versions went back; look, then restart the operator");
+    let words = "nothing is fenced: the versions went back; look, then restart the operator";
+    let expected = ("False/ClusterWentBack".to_owned(), words.to_owned());
+    assert_eq!(ready(&cluster.status("p")), expected);
 }
 
 #[test]
