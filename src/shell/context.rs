@@ -5,6 +5,7 @@ use super::cache::Caches;
 use super::devices::Devices;
 use super::events::Events;
 use super::health::Health;
+use super::lease::TermEnd;
 use super::metrics::{IncidentRow, Metrics};
 use super::outside::Outside;
 use super::revision::Revision;
@@ -42,6 +43,8 @@ pub struct Context {
     pub brakes: Brakes,
     /// Has the cluster gone back in time?
     pub revision: Revision,
+    /// When this replica leads no more.
+    pub term_end: TermEnd,
     /// What the probes of the kubelet are told.
     pub health: Health,
 }

@@ -8,6 +8,7 @@ use super::context::{Board, Context, Delays};
 use super::devices::Devices;
 use super::events::Events;
 use super::health::Health;
+use super::lease::TermEnd;
 use super::metrics::Metrics;
 use super::outside::Outside;
 use super::revision::Revision;
@@ -174,6 +175,7 @@ impl Cluster {
             wake: mpsc::unbounded_channel().0,
             brakes: Brakes::default(),
             delays: Delays::default(),
+            term_end: TermEnd::default(),
             revision,
             health: Health::default(),
             reads,

@@ -208,7 +208,11 @@ async fn command(context: &Context, job: &Job, device: &Device) -> OffResult {
     if let Err(reason) = still_claimed(context, job).await {
         return OffResult::NotSent(reason);
     }
-    let age = clock::since_boot().saturating_sub(looked);
+    let now = clock::since_boot();
+    if context.term_end.is_over(now) {
+        return OffResult::NotSent("this replica leads no more".to_owned());
+    }
+    let age = now.saturating_sub(looked);
     if age > CLAIM_LIFE {
         return OffResult::NotSent(format!(
             "the claim was read {} ms before the command, at most {} ms are allowed",

@@ -11,6 +11,11 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -23,6 +28,31 @@ const TRIES: u32 = 4;
 /// The Lease is given back within twice this time (read, and written), or not at all: another replica takes it when its time is over.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// When the term of this replica ends, for whoever is about to do what only a leader does. By default never.
+#[derive(Debug, Clone)]
+pub struct TermEnd(Arc<AtomicU64>);
+
+impl Default for TermEnd {
+    fn default() -> Self {
+        Self(Arc::new(AtomicU64::new(u64::MAX)))
+    }
+}
+
+impl TermEnd {
+    /// It ends then (time since boot), or has ended.
+    pub fn set(&self, until: Option<Duration>) {
+        let millis = until.unwrap_or_default().as_millis();
+        let millis = u64::try_from(millis).unwrap_or(u64::MAX);
+        self.0.store(millis, Ordering::Relaxed);
+    }
+
+    /// Has it ended?
+    #[must_use]
+    pub fn is_over(&self, now: Duration) -> bool {
+        now.as_millis() >= u128::from(self.0.load(Ordering::Relaxed))
+    }
+}
+
 /// This replica as a candidate.
 pub struct Elector {
     leases: Api<Lease>,
@@ -33,6 +63,7 @@ pub struct Elector {
     /// Its uid and newest version, and who is told when that goes back.
     version: Option<(String, String)>,
     age: Revision,
+    end: TermEnd,
     /// Why the last try failed; told once.
     failure: Option<String>,
 }
@@ -48,6 +79,7 @@ impl Elector {
             stored: None,
             version: None,
             age: Revision::default(),
+            end: TermEnd::default(),
             failure: None,
         }
     }
@@ -55,6 +87,12 @@ impl Elector {
     /// Tells this of a cluster that goes back in time, which no version of the Lease survives (S18).
     pub fn notes_age_in(&mut self, age: Revision) {
         self.age = age;
+    }
+
+    /// When the term ends, renewals included.
+    #[must_use]
+    pub fn term_end(&self) -> TermEnd {
+        self.end.clone()
     }
 
     /// Waits until this replica leads.
@@ -91,13 +129,14 @@ impl Elector {
     /// Keeps the Lease until it is lost.
     pub async fn lost(&mut self) {
         while self.election.leads(self.clock.since_boot()) {
-            sleep(self.election.times().retry.min(self.left())).await;
+            let pause = self.election.times().retry.min(self.left());
+            self.within_term(sleep(pause)).await;
             // The process may have stood still meanwhile, and its time be over: then not even a renewal is tried.
             if self.election.leads(self.clock.since_boot()) {
                 self.turn().await;
             }
         }
-        self.election.step_down();
+        self.step_down();
         let why =
             self.failure
                 .take()
@@ -121,7 +160,7 @@ impl Elector {
 
     /// Gives the Lease back if it is ours, so that nobody has to wait for its end. It is read first: a write that was under way may have landed.
     pub async fn release(&mut self) {
-        self.election.step_down();
+        self.step_down();
         match self.given_back().await {
             Ok(true) => tracing::info!(
                 lease = NAME,
@@ -133,6 +172,11 @@ impl Elector {
                 tracing::warn!(lease = NAME, %error, "the Lease could not be given back: another replica waits until its time is over")
             }
         }
+    }
+
+    fn step_down(&mut self) {
+        self.election.step_down();
+        self.end.set(None);
     }
 
     async fn given_back(&mut self) -> Result<bool, AskError> {
@@ -155,6 +199,7 @@ impl Elector {
     /// One try: read unless it is ours, decide, write.
     async fn turn(&mut self) {
         let tried = self.tried().await;
+        self.end.set(self.election.until());
         match tried {
             Ok(()) => self.failure = None,
             // Somebody was faster: it is read again.
@@ -177,7 +222,11 @@ impl Elector {
     async fn tried(&mut self) -> Result<(), AskError> {
         let is_ours = self.election.leads(self.clock.since_boot()) && self.stored.is_some();
         if !is_ours {
-            let read = ask_within(self.limit(), self.leases.get_opt(NAME)).await?;
+            let asked = ask_within(self.limit(), self.leases.get_opt(NAME));
+            let Some(read) = self.within_term(asked).await else {
+                return Ok(());
+            };
+            let read = read?;
             self.election
                 .saw(read.as_ref().map(record), self.clock.since_boot());
             self.note_version(read.as_ref());
@@ -190,7 +239,11 @@ impl Elector {
             Turn::Take { transitions } => Some(transitions),
         };
         let spec = self.spec(acquire);
-        let written = self.write(spec, self.limit()).await?;
+        let asked = self.write(spec, self.limit());
+        let Some(written) = self.within_term(asked).await else {
+            return Ok(());
+        };
+        let written = written?;
         self.election.wrote(record(&written), sent);
         self.note_version(Some(&written));
         self.stored = Some(written);
@@ -245,6 +298,19 @@ impl Elector {
             Some(_) => ask_within(limit, self.leases.replace(NAME, &params, &lease)).await,
             None => ask_within(limit, self.leases.create(&params, &lease)).await,
         }
+    }
+
+    /// Waits for this, but not beyond the end of the term, if there is one now; `None`: it is over. That is looked at whenever anything
+    /// wakes the task up: timers stand still while the host is suspended, and what a fence has waited for may be there before them (F13).
+    async fn within_term<T>(&self, what: impl Future<Output = T>) -> Option<T> {
+        let leads = || self.election.leads(self.clock.since_boot());
+        let (led, mut what) = (leads(), pin!(what));
+        poll_fn(|task| match what.as_mut().poll(task) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending if led && !leads() => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        })
+        .await
     }
 
     /// How long this replica may still lead without a renewal.

@@ -14,7 +14,7 @@ use super::events::Events;
 use super::guard::{self, Guard};
 use super::health::Gate;
 use super::history;
-use super::lease::Elector;
+use super::lease::{Elector, TermEnd};
 use super::metrics::Snapshot;
 use super::policy_status::PolicyStatuses;
 use super::probe::Prober;
@@ -121,12 +121,13 @@ impl Replica {
                 never = self.stand_by(changed) => match never {},
             }
             self.caches.tell_all(&self.changes);
+            let end = elector.term_end();
             let fence = tokio::select! {
                 // First: who has found out that it leads no more does nothing more.
                 biased;
                 () = elector.lost() => continue,
                 fence = self.own_fence(&left_for) => fence,
-                () = self.lead(changed) => return,
+                () = self.lead(changed, end) => return,
             };
             tracing::warn!(
                 fence,
@@ -181,7 +182,7 @@ impl Replica {
     }
 
     /// Runs the control loops. They end only by a mistake.
-    async fn lead(&self, changed: &mut mpsc::UnboundedReceiver<Change>) {
+    async fn lead(&self, changed: &mut mpsc::UnboundedReceiver<Change>, term_end: TermEnd) {
         self.devices.forget_survey();
         let Equipment {
             clients,
@@ -219,6 +220,7 @@ impl Replica {
             wake,
             brakes: Brakes::default(),
             revision: self.revision.clone(),
+            term_end,
             health,
         });
         let policies = Arc::new(PolicyStatuses::new(

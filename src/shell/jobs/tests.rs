@@ -219,6 +219,16 @@ async fn without_the_claim_nothing_is_sent() {
     assert!(matches!(result, OffResult::NotSent(_)), "{result:?}");
 }
 
+/// F13: the host was suspended in the middle of the work, the Node still has the claim, and another replica leads.
+#[tokio::test]
+async fn after_the_end_of_its_term_nothing_is_sent() {
+    let lab = Lab::new().await;
+    lab.context.term_end.set(Some(clock::since_boot()));
+    let result = lab.off(Some("fence-n1")).await;
+    assert!(matches!(result, OffResult::NotSent(_)), "{result:?}");
+    assert_eq!(lab.requests(), [SYSTEM, NODE]);
+}
+
 /// F12: the process was stopped between the question for the claim and the command, or the API server took its time.
 #[tokio::test]
 async fn a_claim_that_was_asked_for_too_long_ago_sends_nothing() {

@@ -2,8 +2,11 @@
 
 use super::*;
 use crate::shell::fake::{Fake, Seen, failure};
+use futures::future::join;
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 /// An API server that knows Leases, and how it ails.
@@ -70,6 +73,10 @@ async fn server() -> (Fake, Shared) {
 }
 
 fn candidate(fake: &Fake, name: &str) -> Elector {
+    candidate_by(fake, name, Clock::SYSTEM)
+}
+
+fn candidate_by(fake: &Fake, name: &str, clock: Clock) -> Elector {
     let times = Times {
         lease: Duration::from_secs(3),
         renew: Duration::from_secs(2),
@@ -80,7 +87,7 @@ fn candidate(fake: &Fake, name: &str) -> Elector {
         "ns",
         name.to_owned(),
         times,
-        Clock::SYSTEM,
+        clock,
     )
 }
 
@@ -161,6 +168,36 @@ async fn who_cannot_renew_it_stops_and_may_lead_again() {
     assert!(again.is_err(), "nobody leads without the API server");
     store.lock().expect("lock").is_down = false;
     in_time(a.elected()).await;
+}
+
+/// F13: timers stand still while the host is suspended, and what a fence waits for may be there first when it goes on.
+#[tokio::test]
+async fn who_wakes_up_after_its_term_finds_that_out_before_it_goes_on() {
+    static SLEPT_SECONDS: AtomicU64 = AtomicU64::new(0);
+    let clock = Clock {
+        since_boot: || {
+            let slept = SLEPT_SECONDS.load(Ordering::Relaxed);
+            Clock::SYSTEM.since_boot() + Duration::from_secs(slept)
+        },
+        ..Clock::SYSTEM
+    };
+    let (fake, _store) = server().await;
+    let mut a = candidate_by(&fake, "a", clock);
+    in_time(a.elected()).await;
+    let answer = Notify::new();
+    let works = async {
+        tokio::select! {
+            biased;
+            () = a.lost() => false,
+            () = answer.notified() => true,
+        }
+    };
+    let sleeps = async {
+        SLEPT_SECONDS.store(60, Ordering::Relaxed);
+        answer.notify_one();
+    };
+    let (went_on, ()) = join(works, sleeps).await;
+    assert!(!went_on);
 }
 
 #[tokio::test]
