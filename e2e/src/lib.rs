@@ -9,6 +9,7 @@ pub mod audit;
 pub mod bench;
 pub mod bmc;
 pub mod chaos;
+pub mod clocks;
 pub mod control_plane;
 pub mod csi;
 pub mod debian;

@@ -17,6 +17,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use crate::{
+    clocks::Clocks,
     control_plane::ControlPlane,
     plain_http,
     ports::Port,
@@ -205,6 +206,20 @@ impl Operator {
     /// SIGCONT: it goes on as if nothing had happened.
     pub fn resume(&self) -> Result<()> {
         self.with(|process| process.signal(Signal::CONT))
+    }
+
+    /// Its clocks, for a test to move while it is paused.
+    pub fn clocks(&self) -> Result<Clocks> {
+        let pid = self.with(|process| Ok(process.pid()))?;
+        for _ in 0..100 {
+            self.pause()?;
+            let taken = Clocks::take(pid);
+            self.resume()?;
+            if let Some(clocks) = taken? {
+                return Ok(clocks);
+            }
+        }
+        bail!("the operator reads its clocks whenever it is looked at")
     }
 
     /// Is there a process?

@@ -46,6 +46,7 @@ impl Texts {
             audit_end: u64::try_from(self.audit.len())?,
             until: self.until,
             stalls: self.stalls.clone(),
+            ahead_seconds: self.ahead_seconds,
         };
         std::fs::write(directory.join(RUN), serde_json::to_string(&extent)? + "\n")?;
         std::fs::write(directory.join(AUDIT), &self.audit)?;

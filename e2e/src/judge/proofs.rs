@@ -222,7 +222,8 @@ impl<'a> Step<'a, '_> {
 
     /// A reading of the evidence, and the device's record of it.
     fn reading(&self, device: &str, reading: &Value, judgement: &mut Judgement) -> Reading<'a> {
-        let answered: Timestamp = text(&reading["time"]).parse().unwrap_or_default();
+        let dated: Timestamp = text(&reading["time"]).parse().unwrap_or_default();
+        let answered = dated - self.replay.run.ahead;
         let took = reading["roundTripMillis"].as_i64().unwrap_or(0);
         let asked = answered - SignedDuration::from_millis(took);
         let believed = Reading {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +50,9 @@ pub struct Extent {
     /// When the lab kept requests from arriving.
     #[serde(default)]
     pub stalls: Vec<Stall>,
+    /// How far the lab had set the date of the operator ahead when it read devices.
+    #[serde(default)]
+    pub ahead_seconds: i64,
 }
 
 /// An entry of the journal.
@@ -69,6 +72,8 @@ pub struct Texts {
     pub until: Moment,
     /// When the lab kept requests from arriving.
     pub stalls: Vec<Stall>,
+    /// How far the lab had set the date of the operator ahead when it read devices.
+    pub ahead_seconds: i64,
     /// Lines of the audit log before the first of `audit`.
     pub audit_skipped: usize,
     /// `audit.log`, the part that is this run's.
@@ -97,6 +102,8 @@ pub struct Run {
     pub until: Timestamp,
     /// When the lab kept requests from arriving.
     pub stalls: Vec<Stall>,
+    /// How far the lab had set the date of the operator ahead when it read devices.
+    pub ahead: SignedDuration,
     /// Writes that the API server did, in the order in which it got them.
     pub writes: Vec<Line<Request>>,
     /// Exchanges with devices.
@@ -137,6 +144,7 @@ impl Texts {
         Ok(Self {
             until: extent.until,
             stalls: extent.stalls,
+            ahead_seconds: extent.ahead_seconds,
             audit_skipped: skipped.iter().filter(|byte| **byte == b'\n').count(),
             audit: String::from_utf8_lossy(ours).into_owned(),
             devices: String::from_utf8(text(DEVICES)?)?,
@@ -173,6 +181,7 @@ impl Texts {
         Ok(Run {
             until: self.until.wall,
             stalls: self.stalls.clone(),
+            ahead: SignedDuration::from_secs(self.ahead_seconds),
             writes,
             devices: lines(&self.devices, DEVICES)?,
             journal,

@@ -105,6 +105,18 @@ fn a_write_that_the_lab_held_up_on_its_way_may_be_late() {
 }
 
 #[test]
+fn readings_by_a_date_that_the_lab_has_set_are_found_with_their_device() {
+    let mut history = History::recorded();
+    for nth in 0..2 {
+        let hour_ahead = history.read_at(nth) + SignedDuration::from_hours(1);
+        history.evidence()["readings"][nth]["time"] = hour_ahead.to_string().into();
+    }
+    assert!(names(&history.judged()).contains("S17-evidence-true"));
+    history.ahead_seconds = 3600;
+    history.judged().ensure_good().expect("it is good");
+}
+
+#[test]
 fn readings_without_a_log_are_held_against_the_power_of_the_machine() {
     let mut history = History::recorded();
     history.without_the_log();

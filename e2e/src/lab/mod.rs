@@ -18,7 +18,7 @@ mod wait;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -132,6 +132,8 @@ pub struct Lab {
     devices: records::Devices,
     /// When it kept requests from arriving.
     stalls: records::Stalls,
+    /// How far it has set the operator's date ahead.
+    ahead_seconds: AtomicI64,
 }
 
 /// Each lab of a process has BMC addresses of its own.
@@ -187,6 +189,7 @@ impl Lab {
             ca,
             devices: records::Devices::default(),
             stalls: records::Stalls::default(),
+            ahead_seconds: AtomicI64::default(),
         };
         for rig in &this.rigs {
             wait_node_ready(client.clone(), rig.machine.name(), "True", LIMIT).await?;

@@ -1,10 +1,12 @@
 //! The records of a run: written down beside the audit log and the volumes, where the judge finds them.
 
 use std::fs;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use anyhow::Result;
+use jiff::SignedDuration;
 use serde::Serialize;
 
 use super::{Lab, objects};
@@ -105,6 +107,17 @@ impl Lab {
         self.stalls.begin()
     }
 
+    /// Whoever sets the date of the operator that reads the devices says how far ahead it is meanwhile: the judge then finds the readings
+    /// with the devices.
+    pub fn sets_date_ahead(&self, seconds: i64) {
+        self.ahead_seconds.store(seconds, Ordering::Relaxed);
+    }
+
+    /// See [`Lab::sets_date_ahead`].
+    pub(super) fn date_ahead(&self) -> SignedDuration {
+        SignedDuration::from_secs(self.ahead_seconds.load(Ordering::Relaxed))
+    }
+
     /// Writes down what happened so far, and lets the judge read it.
     pub async fn judged(&self) -> Result<Judgement> {
         let begun = Instant::now();
@@ -118,6 +131,7 @@ impl Lab {
             audit_end: audit.end_of_lines()?,
             until,
             stalls: self.stalls.all().clone(),
+            ahead_seconds: self.date_ahead().as_secs(),
         };
         let journal = self.volumes.journal();
         journal.read_array(&self.control_plane.array()).await?;

@@ -1,6 +1,7 @@
 //! What is held against the operator at the end of a test: its writes, and what the volumes saw.
 
 use anyhow::{Context, Result, ensure};
+use jiff::Timestamp;
 use kube::api::DynamicObject;
 
 use super::{Lab, resource};
@@ -67,11 +68,12 @@ impl Lab {
             .as_array()
             .and_then(|readings| readings.last())
             .context("no readings")?;
-        let at = last["time"]
+        let dated: Timestamp = last["time"]
             .as_str()
             .context("a reading has a time")?
             .parse()?;
-        VolumeOracle::new(&self.volumes).check_silent_since(boot, Moment::at_wall(at))?;
+        let at = Moment::at_wall(dated - self.date_ahead());
+        VolumeOracle::new(&self.volumes).check_silent_since(boot, at)?;
         Ok(())
     }
 }

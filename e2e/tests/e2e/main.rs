@@ -16,6 +16,7 @@ mod bad_answers;
 mod blind;
 mod budget;
 mod chaos;
+mod clocks;
 mod control_plane;
 mod crash;
 mod credentials;

@@ -17,33 +17,31 @@ async fn outage(name: &str, mode: &str) -> Result<Outage> {
 }
 
 /// The API server that the operator talks to lives, and is cut off from the others: what it remembers it tells, what has to be agreed upon
-/// it cannot.
+/// it cannot. Everything else is done that comes before the command: the claim is to be read once more, and that is all that keeps it back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_quorum_nothing_is_commanded() -> Result<()> {
     let outage = outage("minority", "PowerOff").await?;
     let rig = outage.rig()?;
-    let intent = outage.proxy.hold(writes::intent());
-    rig.machine.set_power(false);
-    intent.wait_arrived(LIMIT).await?;
+    let look = outage.cut_and_hold_before_the_command().await?;
     outage
         .lab
         .control_plane
         .signal_component(Component::Etcd, Signal::STOP)?;
     let before = outage.proxy.log().len();
-    intent.release();
+    look.release();
     // It has asked in vain, until it knows that it leads no more.
     eventually("it leads no more", LIMIT, async || {
         ensure!(!outage.operator.leads().await?, "it does");
         Ok(())
     })
     .await?;
+    ensure!(rig.bmc.power_commands().is_empty(), "it has commanded");
     let asks = writes::read_node().of(&outage.node);
     let log = outage.proxy.log();
     let mut asked = log.iter().skip(before);
     let is_in_vain =
         |record: &Record| asks.matches(&record.seen) && record.upstream_status != Some(200);
     ensure!(asked.any(is_in_vain), "it has not asked");
-    ensure!(rig.bmc.power_commands().is_empty(), "it has commanded");
 
     outage
         .lab

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::audit::Request;
+use e2e::bmc::Which;
 use e2e::eventually::eventually;
 use e2e::lab::{Kind, LIMIT, Lab, Rig, Setup, has_taint, resource, stage};
 use e2e::operator::Operator;
 use e2e::proxy::writes::{self, CLAIM};
-use e2e::proxy::{Action, Fate, Proxy, Rule};
+use e2e::proxy::{Action, Fate, Hold, Proxy, Rule};
 use e2e::workload::{Template, node_of, wait_node_ready};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -120,6 +121,18 @@ impl Outage {
         wait_node_ready(self.lab.control_plane.admin(), &self.node, "True", LIMIT)
             .await
             .map(drop)
+    }
+
+    /// Cuts the power, and holds the operator in front of its power command: the intent is stored, and what the device answers to the last look
+    /// at it is on its way.
+    pub async fn cut_and_hold_before_the_command(&self) -> Result<Hold> {
+        let intent = self.proxy.hold(writes::intent());
+        self.power(false)?;
+        intent.wait_arrived(LIMIT).await?;
+        let look = self.rig()?.bmc.hold_answer(Which::SystemRead);
+        intent.release();
+        look.wait_arrived(LIMIT).await?;
+        Ok(look)
     }
 
     /// See [`keep_before_the_evidence`].

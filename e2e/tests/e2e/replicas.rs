@@ -71,15 +71,22 @@ impl Stage {
 }
 
 async fn standby(lab: &Lab) -> Result<Operator> {
+    standby_by(lab, None).await
+}
+
+/// The same, which finds the API server there.
+pub async fn standby_by(lab: &Lab, server: Option<String>) -> Result<Operator> {
     let options = operator::Options {
         name: "standby".to_owned(),
         node_name: "lab-standby-host".to_owned(),
+        server,
         ..operator::Options::default()
     };
     lab.operator_with(options).await
 }
 
-async fn wait_leads(operator: &Operator, leads: bool) -> Result<()> {
+/// Waits until it has the Lease, or has it no more.
+pub async fn wait_leads(operator: &Operator, leads: bool) -> Result<()> {
     eventually(&format!("leads: {leads}"), LIMIT, async || {
         let now = operator.leads().await?;
         ensure!(now == leads, "the metrics say {now}");

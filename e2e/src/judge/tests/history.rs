@@ -60,6 +60,8 @@ pub struct History {
     until: Moment,
     /// When the lab kept requests from arriving.
     pub stalls: Vec<Stall>,
+    /// How far the lab had set the date of the operator ahead.
+    pub ahead_seconds: i64,
 }
 
 impl History {
@@ -81,6 +83,7 @@ impl History {
             lines: lines.map(|line| line.parse().expect("a line")).collect(),
             until: texts.until,
             stalls: texts.stalls,
+            ahead_seconds: texts.ahead_seconds,
         };
         for event in &mut this.audit {
             let version = event.pointer_mut("/responseObject/metadata/resourceVersion");
@@ -100,6 +103,7 @@ impl History {
         let texts = Texts {
             until: self.until,
             stalls: self.stalls.clone(),
+            ahead_seconds: self.ahead_seconds,
             audit_skipped: 0,
             audit: text(&self.audit),
             devices: text(&self.devices),
