@@ -12,15 +12,9 @@ set -eu
 read -r host_pid _ < /proc/self/stat
 hostname "$NODE"
 
-# A network card of one's own, whose cable ends in the host and leads no further: there is no default route. The API server
-# is reached through a socket of the lab's on 127.0.0.1, which is how a partition can swallow every packet and still close
-# no connection.
-ip link set lo up
-ip link add eth0 type veth peer name "$HOST_DEVICE" netns "$HOST_NETWORK"
-ip address add "$ADDRESS/31" dev eth0
-ip link set eth0 up
-nsenter --net="$HOST_NETWORK" ip address add "$HOST_ADDRESS/31" dev "$HOST_DEVICE"
-nsenter --net="$HOST_NETWORK" ip link set "$HOST_DEVICE" up
+# The API server is not reached by this cable, but through a socket of the lab's on 127.0.0.1, which is how a partition can swallow
+# every packet and still close no connection.
+. "${0%/*}/cable.sh"
 
 # What the kubelet reads to know which machine this is and which boot of it.
 mount -t proc proc /proc

@@ -1,13 +1,8 @@
 #!/bin/bash
 # The far end of a wire: a network namespace with one network card, for as long as this process lives.
 #
-# The lab sets: ADDRESS HOST_ADDRESS HOST_DEVICE HOST_NETWORK.
+# The lab sets what cable.sh needs.
 set -eu
-ip link set lo up
-ip link add eth0 type veth peer name "$HOST_DEVICE" netns "$HOST_NETWORK"
-ip address add "$ADDRESS/31" dev eth0
-ip link set eth0 up
-nsenter --net="$HOST_NETWORK" ip address add "$HOST_ADDRESS/31" dev "$HOST_DEVICE"
-nsenter --net="$HOST_NETWORK" ip link set "$HOST_DEVICE" up
+. "${0%/*}/cable.sh"
 echo laid
 exec sleep infinity

@@ -1,5 +1,6 @@
 //! The dice of a seed: everything that is left to chance is drawn here.
 
+use crate::libc::next;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,14 +16,11 @@ impl Dice {
         )))
     }
 
-    /// Splitmix64.
     fn draw(&self) -> u64 {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = *state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        let drawn;
+        (*state, drawn) = next(*state);
+        drawn
     }
 
     /// One of `least..=most`.

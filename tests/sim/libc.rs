@@ -95,8 +95,8 @@ pub unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut libc::timespec) 
     0
 }
 
-/// The next number of this thread's sequence (splitmix64).
-fn next(state: u64) -> (u64, u64) {
+/// The state of a sequence after its next number, and that number (splitmix64).
+pub fn next(state: u64) -> (u64, u64) {
     let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = state;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-/// `SplitMix64`, by Sebastiano Vigna: <https://prng.di.unimi.it/splitmix64.c>.
+use crate::splitmix64;
+
+/// A sequence of throws.
 #[derive(Debug, Clone)]
 pub(super) struct Dice(u64);
 
@@ -12,11 +14,7 @@ impl Dice {
     }
 
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        splitmix64::next(&mut self.0)
     }
 
     /// A number below `end`.

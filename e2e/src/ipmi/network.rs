@@ -17,7 +17,7 @@ use super::{
     faults::{Network, Path, Source},
     service::Service,
 };
-use crate::{https::Line, ports::Port};
+use crate::{https::Line, ports::Port, splitmix64};
 
 /// More than any datagram on a line of Ethernet.
 const DATAGRAM_BYTES_MAX: usize = 4096;
@@ -197,24 +197,18 @@ pub(super) fn bind(address: SocketAddr) -> Result<UdpSocket> {
     Ok(UdpSocket::from_std(socket)?)
 }
 
-/// Chances that come out the same for the same seed and the same datagram (the generator is SplitMix64).
+/// Chances that come out the same for the same seed and the same datagram.
 struct Dice(u64);
 
 impl Dice {
-    const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
-
     fn new(seed: u64, number: u64) -> Self {
-        let mut dice = Self(seed ^ number.wrapping_mul(Self::STEP.rotate_left(32)));
+        let mut dice = Self(seed ^ number.wrapping_mul(splitmix64::STEP.rotate_left(32)));
         dice.next();
         dice
     }
 
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(Self::STEP);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ mixed >> 31
+        splitmix64::next(&mut self.0)
     }
 
     /// Whether something of this chance happens.
