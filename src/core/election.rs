@@ -3,7 +3,7 @@
 //! Election saves double work and double power commands, and nothing else: whoever takes itself for the leader, the claim on the Node
 //! decides (docs/protocol.md). As in client-go's `leaderelection`, nobody compares clocks: a Lease that has not changed for so long
 //! *while this replica watched* is free, whatever times stand in it. Unlike there a leader's time begins with the last write that succeeded,
-//! when it was sent, and is the time since boot, which counts suspend: one that slept has lost, and does nothing more (shell/lease).
+//! when it was sent, and is the time since boot, which counts suspend: one that slept has lost, and fences no further (shell/lease).
 
 use std::time::Duration;
 

@@ -25,7 +25,7 @@ pub async fn patch_node(context: &Context, patch: NodePatch) -> Reply {
     if !early.is_zero() {
         tokio::time::sleep(early).await;
     }
-    if let Some(reply) = expired(patch.valid_until) {
+    if let Some(reply) = barred(context, patch.valid_until) {
         return reply;
     }
     let operations: json_patch::Patch = match serde_json::from_value(patch.operations) {
@@ -75,7 +75,7 @@ pub async fn evict(context: &Context, eviction: Eviction) -> Reply {
 }
 
 async fn delete_pod(context: &Context, pod: &PodView, valid_until: Duration) -> Reply {
-    if let Some(reply) = expired(Some(valid_until)) {
+    if let Some(reply) = barred(context, Some(valid_until)) {
         return reply;
     }
     let api = Api::<Pod>::namespaced(context.writes.clone(), &pod.namespace);
@@ -108,8 +108,11 @@ pub async fn delete_record(context: &Context, fence: &NodeFence) -> Reply {
     reply(ask(api.delete(name, &params)).await)
 }
 
-/// A destructive write whose proof has died is not sent.
-fn expired(valid_until: Option<Duration>) -> Option<Reply> {
+/// A destructive write, which says until when it is safe, is not sent when its proof has died, nor in a cluster that went back (S18).
+fn barred(context: &Context, valid_until: Option<Duration>) -> Option<Reply> {
+    if let Some(why) = context.revision.frozen().filter(|_| valid_until.is_some()) {
+        return Some(Reply::NotSent(why));
+    }
     let late = valid_until.is_some_and(|until| clock::since_boot() > until);
     late.then(|| Reply::NotSent("the proof had died before the request could leave".to_owned()))
 }

@@ -134,9 +134,10 @@ impl Admissions {
         let written = fences.iter().filter_map(|fence| {
             let is_other = !self.times.contains_key(&fence.name_any());
             let at = fence.status.as_ref()?.approved_time?;
-            let age = Duration::try_from(wall_now.duration_since(at)).ok()?;
-            (is_other && fence.spec.policy_name.as_deref() == Some(policy))
-                .then(|| now.checked_sub(age))?
+            // What a wrong date puts into the future counts as just now: it may hold an incident back, never let one through.
+            let age = Duration::try_from(wall_now.duration_since(at)).unwrap_or_default();
+            let is_ours = is_other && fence.spec.policy_name.as_deref() == Some(policy);
+            (is_ours && age < budget::HOUR).then(|| now.saturating_sub(age))
         });
         ours.map(|(_, at)| *at).chain(written).collect()
     }
@@ -258,6 +259,8 @@ mod tests {
             (vec![ended(0), ended(0)], None),
             (vec![ended(0), ended(0), ended(0)], Some("MaxPerHour")),
             (vec![ended(0), ended(0), ended(2)], None),
+            // Written when the date was ahead.
+            (vec![ended(0), ended(0), ended(-2)], Some("MaxPerHour")),
         ];
         for (before, held) in table {
             let numbered = before.iter().enumerate();

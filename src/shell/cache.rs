@@ -34,6 +34,8 @@ use tokio::time::timeout;
 const WATCH_SECONDS_MAX: u32 = 45;
 /// A change of which no watch has told is seen after this time at the latest (F18).
 const LIST_PERIOD: Duration = Duration::from_mins(5);
+/// The same in a cluster that went back: the first new list may come from an API server that does not know it yet.
+const LIST_PERIOD_FROZEN: Duration = Duration::from_mins(1);
 
 /// Something has changed that somebody may want to look at.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -295,9 +297,13 @@ impl Watches<'_> {
 /// Comes when a watch that is begun now is to end.
 fn old_or_back(revision: &Revision) -> impl Future<Output = ()> + Send + use<> {
     let went_back = revision.went_back();
+    let period = match revision.frozen() {
+        Some(_) => LIST_PERIOD_FROZEN,
+        None => LIST_PERIOD,
+    };
     async move {
         // Which of the two it was makes no difference.
-        let _ = timeout(LIST_PERIOD, went_back).await;
+        let _ = timeout(period, went_back).await;
     }
 }
 

@@ -212,6 +212,9 @@ async fn command(context: &Context, job: &Job, device: &Device) -> OffResult {
     if context.term_end.is_over(now) {
         return OffResult::NotSent("this replica leads no more".to_owned());
     }
+    if let Some(why) = context.revision.frozen() {
+        return OffResult::NotSent(why);
+    }
     let age = now.saturating_sub(looked);
     if age > CLAIM_LIFE {
         return OffResult::NotSent(format!(
@@ -220,7 +223,10 @@ async fn command(context: &Context, job: &Job, device: &Device) -> OffResult {
             CLAIM_LIFE.as_millis()
         ));
     }
-    match session.force_off().await {
+    let Some(outcome) = context.term_end.lasts(session.force_off()).await else {
+        return OffResult::Unknown("this replica led no more when it was on its way".to_owned());
+    };
+    match outcome {
         Ok(OffOutcome::Accepted) => OffResult::Accepted,
         Ok(OffOutcome::AlreadyOff { .. }) => OffResult::AlreadyOff,
         Ok(OffOutcome::Unknown(error)) => OffResult::Unknown(error.to_string()),

@@ -5,7 +5,7 @@
 
 use super::client::{AskError, REQUEST_TIMEOUT, ask_within};
 use super::revision::Revision;
-use crate::clock::Clock;
+use crate::clock::{self, Clock};
 use crate::core::election::{Election, Record, Times, Turn};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -50,6 +50,17 @@ impl TermEnd {
     #[must_use]
     pub fn is_over(&self, now: Duration) -> bool {
         now.as_millis() >= u128::from(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Goes on with this while the term lasts, which is looked at each time before it goes on: after a suspend of the host nothing of it is done
+    /// any more (F13). `None`: the term has ended.
+    pub async fn lasts<T>(&self, what: impl Future<Output = T>) -> Option<T> {
+        let mut what = pin!(what);
+        poll_fn(|task| match self.is_over(clock::since_boot()) {
+            true => Poll::Ready(None),
+            false => what.as_mut().poll(task).map(Some),
+        })
+        .await
     }
 }
 
@@ -108,6 +119,8 @@ impl Elector {
                 );
                 return;
             }
+            // It may have slept while it took the Lease: a term that ended before it began gives nothing to hold on to.
+            self.step_down();
             let holder = self.election.holder().map(str::to_owned);
             let is_other = holder
                 .as_deref()
@@ -201,7 +214,9 @@ impl Elector {
         let tried = self.tried().await;
         self.end.set(self.election.until());
         match tried {
-            Ok(()) => self.failure = None,
+            Ok(Some(())) => self.failure = None,
+            // Its time was over meanwhile: why, an earlier failure says better.
+            Ok(None) => {}
             // Somebody was faster: it is read again.
             Err(AskError::Refused { code: 409, .. }) => self.stored = None,
             Err(error) => {
@@ -219,12 +234,13 @@ impl Elector {
         }
     }
 
-    async fn tried(&mut self) -> Result<(), AskError> {
+    /// None: the term ended first.
+    async fn tried(&mut self) -> Result<Option<()>, AskError> {
         let is_ours = self.election.leads(self.clock.since_boot()) && self.stored.is_some();
         if !is_ours {
             let asked = ask_within(self.limit(), self.leases.get_opt(NAME));
             let Some(read) = self.within_term(asked).await else {
-                return Ok(());
+                return Ok(None);
             };
             let read = read?;
             self.election
@@ -234,20 +250,20 @@ impl Elector {
         }
         let sent = self.clock.since_boot();
         let acquire = match self.election.decide(sent) {
-            Turn::Wait => return Ok(()),
+            Turn::Wait => return Ok(Some(())),
             Turn::Renew => None,
             Turn::Take { transitions } => Some(transitions),
         };
         let spec = self.spec(acquire);
         let asked = self.write(spec, self.limit());
         let Some(written) = self.within_term(asked).await else {
-            return Ok(());
+            return Ok(None);
         };
         let written = written?;
         self.election.wrote(record(&written), sent);
         self.note_version(Some(&written));
         self.stored = Some(written);
-        Ok(())
+        Ok(Some(()))
     }
 
     fn note_version(&mut self, lease: Option<&Lease>) {
@@ -303,11 +319,12 @@ impl Elector {
     /// Waits for this, but not beyond the end of the term, if there is one now; `None`: it is over. That is looked at whenever anything
     /// wakes the task up: timers stand still while the host is suspended, and what a fence has waited for may be there before them (F13).
     async fn within_term<T>(&self, what: impl Future<Output = T>) -> Option<T> {
-        let leads = || self.election.leads(self.clock.since_boot());
-        let (led, mut what) = (leads(), pin!(what));
+        let until = self.election.until();
+        let is_over = || until.is_some_and(|until| self.clock.since_boot() >= until);
+        let mut what = pin!(what);
         poll_fn(|task| match what.as_mut().poll(task) {
             Poll::Ready(done) => Poll::Ready(Some(done)),
-            Poll::Pending if led && !leads() => Poll::Ready(None),
+            Poll::Pending if is_over() => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         })
         .await

@@ -23,7 +23,6 @@ use kube::runtime::reflector::ObjectRef;
 use kube::{Api, ResourceExt};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
-use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -96,7 +95,6 @@ impl PolicyStatuses {
         let mut written = HashMap::new();
         let mut due = Instant::now();
         let mut guard = self.guard.clone();
-        let mut went_back = pin!(self.context.revision.went_back());
         loop {
             tokio::select! {
                 // First the moment that has come: changes may come without end.
@@ -123,10 +121,6 @@ impl PolicyStatuses {
                     None => return,
                 },
                 Ok(()) = guard.changed() => due = Instant::now(),
-                () = &mut went_back => {
-                    went_back.set(self.context.revision.went_back());
-                    due = Instant::now();
-                }
             }
         }
     }

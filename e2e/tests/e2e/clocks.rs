@@ -46,7 +46,7 @@ impl Pair {
     }
 }
 
-/// What is asked for by the leader's loops: everything but its Lease and its Events.
+/// What is written by the leader's fences: everything but its Lease, its Events and the statuses of devices and policies.
 fn acts(record: &Record) -> bool {
     let segments = record.seen.segments();
     let of_a_fence = ["nodes", "nodefences", "pods"];

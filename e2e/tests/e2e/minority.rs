@@ -17,7 +17,8 @@ async fn outage(name: &str, mode: &str) -> Result<Outage> {
 }
 
 /// The API server that the operator talks to lives, and is cut off from the others: what it remembers it tells, what has to be agreed upon
-/// it cannot. Everything else is done that comes before the command: the claim is to be read once more, and that is all that keeps it back.
+/// it cannot. Everything else is done that comes before the command: the claim is to be read once more, which fails after longer than its
+/// answer would be good for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_quorum_nothing_is_commanded() -> Result<()> {
     let outage = outage("minority", "PowerOff").await?;

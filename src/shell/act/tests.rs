@@ -47,6 +47,20 @@ async fn a_patch_is_not_sent_before_its_time() {
     assert!(clock::since_boot() >= valid_from);
 }
 
+/// S18: it may have been found out after the decision.
+#[tokio::test]
+async fn nothing_that_destroys_is_sent_in_a_cluster_that_went_back() {
+    let cluster = Cluster::new().await;
+    let context = cluster.context();
+    context.revision.note(120, Some("90"));
+    let [_, future] = past_and_future();
+    let taint = patch_node(&context, patch(Some(future))).await;
+    assert!(matches!(taint, Reply::NotSent(_)), "{taint:?}");
+    let deletion = evict(&context, eviction(future)).await;
+    assert!(matches!(deletion, Reply::NotSent(_)), "{deletion:?}");
+    assert_eq!(cluster.server.seen().len(), 0);
+}
+
 #[tokio::test]
 async fn a_patch_is_sent_as_it_was_decided() {
     let cluster = Cluster::new().await;

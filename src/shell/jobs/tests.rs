@@ -229,6 +229,16 @@ async fn after_the_end_of_its_term_nothing_is_sent() {
     assert_eq!(lab.requests(), [SYSTEM, NODE]);
 }
 
+/// S18: etcd was put back to a time when the claim already stood, but nothing of what came after it.
+#[tokio::test]
+async fn in_a_cluster_that_went_back_nothing_is_sent() {
+    let lab = Lab::new().await;
+    lab.context.revision.note(120, Some("90"));
+    let result = lab.off(Some("fence-n1")).await;
+    assert!(matches!(result, OffResult::NotSent(_)), "{result:?}");
+    assert_eq!(lab.requests(), [SYSTEM, NODE]);
+}
+
 /// F12: the process was stopped between the question for the claim and the command, or the API server took its time.
 #[tokio::test]
 async fn a_claim_that_was_asked_for_too_long_ago_sends_nothing() {

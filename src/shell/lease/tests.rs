@@ -200,6 +200,52 @@ async fn who_wakes_up_after_its_term_finds_that_out_before_it_goes_on() {
     assert!(!went_on);
 }
 
+/// F13: it slept while its request was on its way, and its term ended before it began.
+#[tokio::test]
+async fn who_sleeps_while_it_takes_the_lease_takes_it_again() {
+    static SLEPT_SECONDS: AtomicU64 = AtomicU64::new(0);
+    let clock = Clock {
+        since_boot: || {
+            let slept = SLEPT_SECONDS.load(Ordering::Relaxed);
+            Clock::SYSTEM.since_boot() + Duration::from_secs(slept)
+        },
+        ..Clock::SYSTEM
+    };
+    let store = Shared::default();
+    let fake = Fake::start(move |seen| {
+        if seen.line.starts_with("POST ") {
+            SLEPT_SECONDS.store(60, Ordering::Relaxed);
+        }
+        store.lock().expect("lock").answer(seen)
+    })
+    .await;
+    let mut a = candidate_by(&fake, "a", clock);
+    in_time(a.elected()).await;
+    let requests: Vec<String> = fake.seen().into_iter().map(|it| it.line).collect();
+    let verbs: Vec<&str> = requests
+        .iter()
+        .filter_map(|it| it.split(' ').next())
+        .collect();
+    assert_eq!(verbs, ["GET", "POST", "GET", "PUT"]);
+}
+
+/// F13: what was on its way when the host was suspended is not sent when it goes on.
+#[tokio::test]
+async fn nothing_goes_on_after_the_end_of_the_term() {
+    let (end, answer) = (TermEnd::default(), Notify::new());
+    let works = end.lasts(async {
+        answer.notified().await;
+        "sent"
+    });
+    let ends = async {
+        end.set(None);
+        answer.notify_one();
+    };
+    assert_eq!(join(works, ends).await, (None, ()));
+    let lasting = TermEnd::default();
+    assert_eq!(lasting.lasts(async { "sent" }).await, Some("sent"));
+}
+
 #[tokio::test]
 async fn who_was_replaced_stops() {
     let (fake, store) = server().await;
