@@ -249,7 +249,7 @@ fn note_shared<K: Ord>(
             users.entry(key).or_default().push(wire);
         }
     }
-    for (key, group) in users.iter().filter(|(_, group)| group.len() > 1) {
+    for (key, group) in &users {
         let nodes: BTreeSet<&str> = group.iter().map(|wire| wire.node.as_str()).collect();
         if nodes.len() < 2 {
             continue;

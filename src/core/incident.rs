@@ -505,3 +505,6 @@ pub enum DeviceReply {
         pods: Vec<PodList>,
     },
 }
+
+#[cfg(test)]
+mod tests;

@@ -167,6 +167,29 @@ mod tests {
         assert!(!Identity::default().is_system("4c4c4544-0042-3510-8052-b4c04f4a4d32"));
     }
 
+    #[test]
+    fn only_what_is_neither_on_nor_off_or_is_doubted_says_nothing() {
+        let says = |state, faults: &[&str]| {
+            let reading = Reading {
+                state,
+                raw: "PoweringOff?".to_owned(),
+                identity: Identity::default(),
+                faults: faults.iter().map(|it| (*it).to_owned()).collect(),
+                asked: Duration::ZERO,
+                answered: Duration::ZERO,
+                wall: Timestamp::UNIX_EPOCH,
+            };
+            reading.unreadable()
+        };
+        for state in [PowerState::On, PowerState::Off, PowerState::Transitional] {
+            assert_eq!(says(state, &[]), None, "{state:?}");
+        }
+        let words = says(PowerState::Unknown, &[]).expect("unreadable");
+        assert!(words.contains("`PoweringOff?`"), "{words}");
+        let words = says(PowerState::Off, &["interlock", "power fault"]).expect("unreadable");
+        assert!(words.contains("interlock, power fault"), "{words}");
+    }
+
     mod properties {
         use super::*;
         use crate::core::fixtures::cases;

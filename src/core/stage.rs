@@ -40,11 +40,6 @@ impl Stage {
     pub fn is_ended(self) -> bool {
         matches!(self, Self::Recovered | Self::SelfRecovered | Self::Aborted)
     }
-
-    /// Counts against the policy's budget: from the claim on, something of the cluster may be changed.
-    pub fn is_active(self) -> bool {
-        self >= Self::Claiming && !self.is_ended()
-    }
 }
 
 impl fmt::Display for Stage {

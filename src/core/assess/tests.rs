@@ -2,6 +2,7 @@ use super::*;
 use crate::api::fence::NodeFenceStatus;
 use crate::core::observed::ConditionView;
 use serde_json::{Value, json};
+mod edges;
 mod found;
 mod same;
 mod waits;
@@ -372,7 +373,11 @@ fn the_budget_is_spent_by_the_hour_and_by_a_storm() {
 #[test]
 fn a_fleet_is_ready_for_the_nodes_it_does_not_name() {
     let fleet = |total: u32, ready: u32, named: &[&str]| -> FenceDevice {
-        let status = if total == ready { "True" } else { "False" };
+        let status = if total == ready && total > 0 {
+            "True"
+        } else {
+            "False"
+        };
         serde_json::from_value(json!({
             "apiVersion": "nodefencing.io/v1alpha1",
             "kind": "FenceDevice",
@@ -391,6 +396,8 @@ fn a_fleet_is_ready_for_the_nodes_it_does_not_name() {
         (fleet(3, 2, &["w1"]), "w2", Readiness::Ready),
         // Not all are named, so nothing is known of the others.
         (fleet(90, 30, &["w1"]), "w2", Readiness::NotReady),
+        // As far as it knows it serves nobody yet.
+        (fleet(0, 0, &[]), "w1", Readiness::NotReady),
     ];
     for (device, node, expected) in table {
         assert_eq!(stored_readiness(&device, node), expected);

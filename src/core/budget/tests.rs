@@ -318,3 +318,58 @@ fn of_a_hundred_dark_nodes_those_are_let_through_that_are_approved_and_else_none
     assert_eq!(let_through(90, false, &["n000"]), ["n001"]);
     assert_eq!(let_through(90, false, &["n000", "n001"]), [""; 0]);
 }
+
+/// A worker takes nothing from the control plane's quorum, and of five members three have to be left.
+#[test]
+fn quorum_is_a_majority_of_the_control_plane_and_no_matter_of_workers() {
+    let members = |mine: &[(&str, &str)], ready: &[&str]| -> Vec<NodeView> {
+        let others = ["b", "c", "d", "e"].iter().map(|name| {
+            let status = if ready.contains(name) {
+                "True"
+            } else {
+                "Unknown"
+            };
+            node(name, status, &[(CONTROL_PLANE_LABEL, "")])
+        });
+        let mine = node("a", "Unknown", mine);
+        std::iter::once(mine).chain(others).collect()
+    };
+    let judged = |nodes: &[NodeView]| judge(nodes, vec![], |_, _| {}, FenceMode::PowerOff, true);
+    let member: &[_] = &[(CONTROL_PLANE_LABEL, "")];
+    assert_eq!(judged(&members(member, &["b", "c"])), "Quorum");
+    assert_eq!(judged(&members(member, &["b", "c", "d"])), "admitted");
+    assert_eq!(judged(&members(&[], &["b"])), "admitted");
+}
+
+#[test]
+fn fences_of_another_policy_take_no_place_of_this_one() {
+    let nodes = [node("a", "Unknown", &[]), node("b", "Unknown", &[])];
+    let other = Open {
+        policy: "other".to_owned(),
+        ..open("f-b", "b", true)
+    };
+    let judged = judge(
+        &nodes,
+        vec![other],
+        |_, _| {},
+        FenceMode::ConfirmOnly,
+        false,
+    );
+    assert_eq!(judged, "admitted");
+}
+
+#[test]
+fn what_began_an_hour_ago_counts_no_more() {
+    let nodes = [node("a", "Unknown", &[])];
+    let hour_ago = Duration::from_secs(10_000) - HOUR;
+    let began = |at: Duration| {
+        let admissions = [at];
+        let change = |budget: &mut Budget, cluster: &mut Cluster<'_>| {
+            budget.max_per_hour = 1;
+            cluster.admissions = Box::leak(Box::new(admissions));
+        };
+        judge(&nodes, vec![], change, FenceMode::ConfirmOnly, false)
+    };
+    assert_eq!(began(hour_ago), "admitted");
+    assert_eq!(began(hour_ago + Duration::from_nanos(1)), "MaxPerHour");
+}

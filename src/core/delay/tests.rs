@@ -120,6 +120,7 @@ fn only_an_incident_that_touched_the_machine_counts() {
     let table = [
         ("Recovered", json!({}), true),
         ("Aborted", json!({}), false),
+        ("Aborted", json!({"attemptCount": 0}), false),
         ("Aborted", json!({"attemptCount": 1}), true),
         ("Aborted", proven, true),
         ("SelfRecovered", json!({}), false),
@@ -231,4 +232,22 @@ fn a_condition_that_broke_and_came_back_has_not_held() {
             );
         }
     }
+}
+
+#[test]
+fn only_a_policy_s_incident_rests_on_a_condition() {
+    let trigger = |kind: &str| {
+        let trigger = json!({
+            "type": kind, "conditionType": "Ready", "conditionStatus": "Unknown",
+            "unhealthySinceTime": "2026-01-01T00:00:00Z",
+        });
+        serde_json::from_value(trigger).expect("a trigger")
+    };
+    let held = HeldCondition {
+        type_: "Ready".to_owned(),
+        status: "Unknown".to_owned(),
+        since: "2026-01-01T00:00:00Z".parse().ok(),
+    };
+    assert_eq!(HeldCondition::of(&trigger("NodeCondition")), Some(held));
+    assert_eq!(HeldCondition::of(&trigger("Manual")), None);
 }

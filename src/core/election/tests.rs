@@ -65,6 +65,32 @@ fn who_has_not_renewed_it_in_time_stops_by_itself() {
     assert_eq!(a.decide(seconds(110)), Turn::Take { transitions: 3 });
 }
 
+/// What the log and the metrics say of it.
+#[test]
+fn a_replica_tells_its_name_its_times_and_who_leads() {
+    let times = Times {
+        lease: seconds(4),
+        ..Times::default()
+    };
+    let mut a = Election::new("a".to_owned(), times);
+    assert_eq!((a.own(), a.holder()), ("a", None));
+    assert_eq!(a.times(), times);
+    a.saw(Some(lease("b", "1")), seconds(100));
+    assert_eq!(a.holder(), Some("b"));
+    a.saw(Some(lease("", "2")), seconds(101));
+    assert_eq!(a.holder(), None);
+}
+
+/// It gives the Lease back only once its tasks have ended.
+#[test]
+fn who_steps_down_leads_no_more_though_the_lease_still_names_it() {
+    let mut a = candidate("a");
+    a.wrote(lease("a", "1"), seconds(100));
+    a.step_down();
+    assert!(!a.leads(seconds(101)));
+    assert_eq!(a.holder(), Some("a"));
+}
+
 /// F10: at once, not only at its own deadline.
 #[test]
 fn who_finds_somebody_else_in_it_stops() {

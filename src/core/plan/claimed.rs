@@ -25,7 +25,7 @@ use crate::api::settings::FenceMode;
 use std::time::Duration;
 
 /// From the end of the policy's wait to the first look under the claim.
-const FIRST_LOOK_MAX: Duration = Duration::from_secs(1);
+pub(super) const FIRST_LOOK_MAX: Duration = Duration::from_secs(1);
 
 /// How long another process is left alone with a claim that it has taken from this one.
 const RIVAL_PAUSE: Duration = Duration::from_secs(30);

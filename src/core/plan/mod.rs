@@ -377,3 +377,6 @@ fn poll(memory: &mut Memory, now: Duration, slowest: Duration) -> Duration {
     memory.polls = memory.polls.saturating_add(1);
     now + pause.min(slowest)
 }
+
+#[cfg(test)]
+mod tests;

@@ -338,3 +338,18 @@ fn a_proof_of_all_devices_lives_as_long_as_its_oldest_reading() {
     let proof = judged(later).expect("a proof");
     assert_eq!(proof.valid_until(), seconds(28.0));
 }
+
+/// For `probe FILE`: the device's part of the rule, without a cluster.
+#[test]
+fn a_device_alone_reads_off_by_the_same_rule() {
+    let verification = good().verification;
+    let reads_off = |device: &DeviceReadings, since: f64| {
+        reads_off(device, seconds(since), &verification, seconds(14.0)).is_ok()
+    };
+    assert!(reads_off(&device("bmc"), 10.0));
+    // Asked before the time in question.
+    assert!(!reads_off(&device("bmc"), 12.0));
+    let mut on = device("bmc");
+    on.readings[1].state = PowerState::On;
+    assert!(!reads_off(&on, 10.0));
+}

@@ -5,6 +5,9 @@ use crate::api::fence_status::AttemptResult;
 use crate::core::fixtures::attempt;
 use crate::core::incident::Effect;
 
+mod shown;
+mod volumes;
+
 fn show(status: &mut NodeFenceStatus, memory: &Memory, stage: Stage, wall_now: Timestamp) {
     let decision = Decision {
         effect: Effect::Wait,

@@ -311,3 +311,61 @@ fn a_look_is_as_old_as_its_last_answer() {
     );
     assert_eq!((memory.sights.len(), memory.looked_at), (2, NOW));
 }
+
+#[test]
+fn a_claim_that_the_api_server_has_taken_is_seen() {
+    let mut memory = memory();
+    if let Some(claim) = &mut memory.claim {
+        claim.seen = false;
+    }
+    learn(&settings(), &mut memory, Asked::Claim, Reply::Done, NOW);
+    assert!(memory.claim.is_some_and(|claim| claim.seen));
+}
+
+#[test]
+fn a_device_that_failed_beside_the_readings_is_told_of() {
+    let failed = |failures: &[&str]| {
+        let mut memory = memory();
+        memory.begin(false);
+        memory.last_failure = Some("before".to_owned());
+        let reply = DeviceReply::Confirmed {
+            readings: off_readings(),
+            failures: failures.iter().map(|it| (*it).to_owned()).collect(),
+            others: Vec::new(),
+            kubelet_answers: false,
+            pods: Vec::new(),
+        };
+        let reply = Reply::Device(1, reply);
+        learn(&settings(), &mut memory, Asked::Device, reply, NOW);
+        memory.last_failure
+    };
+    assert_eq!(
+        failed(&["no answer", "401"]).as_deref(),
+        Some("no answer; 401")
+    );
+    assert_eq!(failed(&[]).as_deref(), Some("before"));
+}
+
+/// S4: a device that reports a fault beside its off proves nothing, so no list is in time for it.
+#[test]
+fn under_any_a_device_with_a_fault_asks_for_no_list() {
+    let mut any = settings();
+    any.levels[0].require = Require::Any;
+    let counts = |faults: &[&str]| {
+        let mut memory = memory();
+        memory.begin(false);
+        let mut readings = off_readings();
+        for reading in &mut readings[0].readings {
+            reading.faults = faults.iter().map(|it| (*it).to_owned()).collect();
+        }
+        let list = PodList {
+            pods: vec![pod("listed")],
+            answered: Duration::from_secs(12),
+        };
+        let reply = Reply::Device(1, confirmed(readings, vec![list]));
+        learn(&any, &mut memory, Asked::Device, reply, NOW);
+        memory.pods.is_some()
+    };
+    assert!(counts(&[]));
+    assert!(!counts(&["interlock"]));
+}

@@ -9,6 +9,8 @@ use crate::core::observed::{
 use crate::core::proof::IdentityRule;
 use crate::core::reading::{PowerState, Reading};
 
+mod watch;
+
 const CLAIM_VALUE: &str = "node-1-abcd-00000001";
 
 fn settings(mode: FenceMode) -> Settings {

@@ -1,8 +1,8 @@
 //! What a process may not begin anew that finds nothing of the incident on the Node.
 
 use super::*;
-use crate::core::fixtures::{drained, node, settings};
-use crate::core::incident::Record;
+use crate::core::fixtures::{drained, node, off_readings, settings};
+use crate::core::incident::{Record, Sight};
 use crate::core::observed::Seen;
 
 /// The first decision of a new process.
@@ -52,4 +52,86 @@ fn an_adopted_taint_that_is_gone_is_not_followed_by_a_fence() {
         (decision.effect, decision.stage),
         (Effect::Close, Stage::Aborted)
     );
+}
+
+fn second(second: u64) -> Duration {
+    Duration::from_secs(second)
+}
+
+#[test]
+fn whoever_is_asked_for_approval_has_until_the_deadline_that_is_shown() {
+    let decision = decided(&Settings {
+        approval: Approval::Awaited,
+        ..settings()
+    });
+    assert_eq!(decision.stage, Stage::AwaitingApproval);
+    assert_eq!(decision.deadline, Some(second(100 + 3600)));
+}
+
+/// L1: what is waited for is not the level's time. In mode ConfirmOnly, when nothing else is in the way, each look is one more try.
+#[test]
+fn a_level_that_has_failed_before_uses_its_time_up_only_by_its_own_tries() {
+    let since = |mode: FenceMode, not_before: Duration, is_held: bool| {
+        let s = Settings {
+            mode,
+            not_before,
+            ..settings()
+        };
+        let mut m = Memory {
+            failures: 1,
+            level_since: Some(second(90)),
+            ..Memory::default()
+        };
+        let hold = is_held.then(|| Hold {
+            reason: "Storm",
+            words: "too many".to_owned(),
+        });
+        let observed = Observed { hold, ..drained() };
+        let moment = Moment {
+            now: second(100),
+            nonce: "n1".to_owned(),
+        };
+        seen_through(&s, &mut m, &node(), &s.levels[0], &observed, &moment);
+        m.level_since
+    };
+    let (over, now) = (Duration::ZERO, second(100) + CLAIM_AHEAD);
+    assert_eq!(since(FenceMode::ConfirmOnly, over, false), Some(second(90)));
+    assert_eq!(since(FenceMode::ConfirmOnly, now, false), Some(second(90)));
+    assert_eq!(since(FenceMode::ConfirmOnly, second(200), false), None);
+    assert_eq!(since(FenceMode::ConfirmOnly, over, true), None);
+    assert_eq!(since(FenceMode::PowerOff, over, false), None);
+}
+
+/// At that moment a try is one like any other: brought forward to now, it would be made again and again without a pause.
+#[test]
+fn a_try_is_brought_forward_to_the_end_of_the_wait_and_not_beyond_it() {
+    let s = Settings {
+        not_before: second(100),
+        ..settings()
+    };
+    assert_eq!(next_try(&s, second(104), second(99)), second(100));
+    assert_eq!(next_try(&s, second(104), second(100)), second(104));
+}
+
+#[test]
+fn a_look_that_ended_five_seconds_ago_is_acted_upon_and_an_older_one_repeated() {
+    let claims = |now: Duration| {
+        let reading = off_readings()[0].readings[0].clone();
+        let mut m = Memory {
+            sights: vec![Sight {
+                device: "bmc".to_owned(),
+                reading: Ok(reading),
+            }],
+            looked_at: second(95),
+            ..Memory::default()
+        };
+        let moment = Moment {
+            now,
+            nonce: "n1".to_owned(),
+        };
+        let decision = check(&settings(), &mut m, &node(), &drained(), &moment);
+        matches!(decision.effect, Effect::Claim(_))
+    };
+    assert!(claims(second(100)));
+    assert!(!claims(second(100) + Duration::from_nanos(1)));
 }

@@ -1,0 +1,97 @@
+//! Where the numbers and the words of a policy's status change over.
+
+use super::*;
+
+fn remaining(extra: Value, fences: Vec<NodeFence>, ready: [&str; 3]) -> Option<u32> {
+    let mut cluster = Cluster::healthy(vec![policy("p", extra)]);
+    for (node, ready) in cluster.nodes.iter_mut().zip(ready) {
+        *node = self::node(&node.name, ready);
+    }
+    cluster.fences = fences;
+    cluster.status("p").budget_remaining
+}
+
+#[test]
+fn a_conflict_counts_its_nodes_and_is_told_to_nobody_else() {
+    let rival = json!({"priority": 1});
+    let cluster = Cluster::healthy(vec![
+        policy("a", rival.clone()),
+        policy("b", rival),
+        policy("c", json!({})),
+    ]);
+    let (shown, words) = ready(&cluster.status("b"));
+    assert_eq!(shown, "False/Conflict");
+    assert!(
+        words.ends_with("(and 2 more of its nodes are contested)"),
+        "{words}"
+    );
+    assert_eq!(ready(&cluster.status("c")).0, "True/NoNodes");
+}
+
+#[test]
+fn who_is_held_or_waits_for_a_human_takes_no_place_in_the_budget() {
+    let running = || fence("p", Stage::Detaching, "Unknown", None);
+    let held = |status: &str| {
+        let mut fence = running();
+        let held = serde_json::from_value(condition(HELD, status, "Budget")).expect("a condition");
+        let status = fence.status.as_mut().expect("a status");
+        status.conditions.push(held);
+        fence
+    };
+    let mut cluster = Cluster::healthy(vec![policy("p", json!({"budget": {"maxConcurrent": 9}}))]);
+    cluster.policies[0].spec.budget.max_per_hour = 9;
+    cluster.fences = vec![
+        running(),
+        held("False"),
+        held("True"),
+        held("True"),
+        fence("p", Stage::Held, "Unknown", None),
+        fence("p", Stage::AwaitingApproval, "Unknown", None),
+        fence("p", Stage::Observing, "Unknown", None),
+    ];
+    let status = cluster.status("p");
+    assert_eq!(
+        (status.open_incidents, status.held_incidents),
+        (Some(7), Some(4))
+    );
+    assert_eq!(status.budget_remaining, Some(7));
+}
+
+#[test]
+fn just_enough_nodes_are_no_storm_and_a_fence_counts_for_less_than_an_hour() {
+    let most = || json!({"budget": {"minHealthy": 2}});
+    let (two, one) = (["True", "True", "Unknown"], ["True", "Unknown", "Unknown"]);
+    assert_eq!(remaining(most(), Vec::new(), two), Some(2));
+    assert_eq!(remaining(most(), Vec::new(), one), Some(0));
+
+    let once = || json!({"budget": {"maxPerHour": 1}});
+    let approved = |second| vec![fence("p", Stage::Recovered, "True", Some(second))];
+    assert_eq!(remaining(once(), approved(NOW - 3600), two), Some(1));
+    assert_eq!(remaining(once(), approved(NOW - 3599), two), Some(0));
+}
+
+#[test]
+fn five_nodes_are_named_and_of_six_that_there_are_more() {
+    let words = |names: &[&str]| {
+        let mut cluster = Cluster::healthy(vec![policy("p", json!({}))]);
+        cluster
+            .nodes
+            .extend(names.iter().map(|name| node(name, "True")));
+        ready(&cluster.status("p")).1
+    };
+    let five = words(&["n1", "n2", "n3", "n4", "n5"]);
+    assert!(five.contains("(n1, n2, n3, n4, n5)"), "{five}");
+    let six = words(&["n1", "n2", "n3", "n4", "n5", "n6"]);
+    assert!(six.contains("(n1, n2, n3, n4, n5, …)"), "{six}");
+}
+
+#[test]
+fn a_wait_as_long_as_the_grace_period_is_not_hasty() {
+    let waits = |seconds: u32| {
+        let condition = json!({"type": "Ready", "status": "Unknown", "durationSeconds": seconds});
+        let extra = json!({"unhealthyConditions": [condition]});
+        ready(&Cluster::healthy(vec![policy("p", extra)]).status("p")).1
+    };
+    assert!(waits(39).contains("warning: "));
+    assert!(!waits(40).contains("warning: "));
+}

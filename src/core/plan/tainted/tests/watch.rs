@@ -1,0 +1,133 @@
+//! When the power is looked at under the taint, and by which level.
+
+use super::*;
+
+/// A machine that reads Off since `asked`, in a look that ended at `looked` seconds.
+fn off(asked: u64, looked: u64) -> Memory {
+    Memory {
+        claim: Some(held(CLAIM_VALUE)),
+        evidence: true,
+        tainted: true,
+        sights: vec![sight(PowerState::Off, asked)],
+        looked_at: Duration::from_secs(looked),
+        ..Memory::default()
+    }
+}
+
+fn looks(s: &Settings, mut m: Memory, o: &Observed, seconds: u64) -> bool {
+    let decision = decide(s, &mut m, o, seconds);
+    let look = |order: &DeviceOrder| matches!(order, DeviceOrder::Look);
+    matches!(&decision.effect, Effect::Device { order, .. } if look(order))
+}
+
+#[test]
+fn the_power_is_looked_at_every_ten_seconds_while_something_is_attached() {
+    let (s, o) = (settings(FenceMode::PowerOff), observed(stuck()));
+    assert!(!looks(&s, off(100, 100), &o, 109));
+    assert!(looks(&s, off(100, 100), &o, 110));
+}
+
+#[test]
+fn once_all_has_detached_it_is_looked_at_at_once_and_then_not_again_too_soon() {
+    let (s, o) = (settings(FenceMode::PowerOff), observed(Vec::new()));
+    let drained = |asked: u64, looked: u64, drained: u64| Memory {
+        drained: Some(Duration::from_secs(drained)),
+        ..off(asked, looked)
+    };
+    // Asked before the last volume was let go: it does not count. At that moment or after it, it does.
+    assert!(looks(&s, drained(99, 99, 100), &o, 100));
+    assert!(!looks(&s, drained(100, 100, 100), &o, 100));
+    // A look that began 9 s ago and ended 2 s ago is a look of now; so it is when it ended 5 s ago, and then no more.
+    assert!(!looks(&s, drained(100, 107, 90), &o, 109));
+    assert!(!looks(&s, drained(100, 104, 90), &o, 109));
+    assert!(looks(&s, drained(100, 103, 90), &o, 109));
+}
+
+/// S14: as long as a look counts for the release.
+#[test]
+fn a_look_that_ended_five_seconds_ago_counts_for_the_release_and_no_older_one() {
+    let s = settings(FenceMode::ConfirmOnly);
+    for (now, counts) in [(104, true), (105, true), (106, false)] {
+        let mut m = off(100, 100);
+        m.drained = Some(Duration::from_secs(98));
+        let off = off_now(&s, &m, s.levels.first(), &moment(now));
+        assert_eq!(off.is_ok(), counts, "at {now}: {off:?}");
+    }
+}
+
+/// A device that does not answer leaves the next look to the next level.
+#[test]
+fn the_levels_take_turns_while_none_answers() {
+    let mut s = settings(FenceMode::PowerOff);
+    s.levels.push(Level {
+        name: "second".to_owned(),
+        ..s.levels[0].clone()
+    });
+    let after = |level: usize, is_silent: bool| {
+        let mut m = Memory {
+            level,
+            ..off(80, 80)
+        };
+        if is_silent {
+            m.sights[0].reading = Err("no answer".to_owned());
+        }
+        decide(&s, &mut m, &observed(stuck()), 100);
+        m.level
+    };
+    assert_eq!((after(0, true), after(1, true)), (1, 0));
+    assert_eq!((after(0, false), after(1, false)), (0, 1));
+}
+
+/// A human's word has brought it here, and the machine came back: a device that can cut the power is asked, not the human.
+#[test]
+fn the_first_level_with_a_device_that_can_cut_the_power_takes_over_from_a_word() {
+    let mut s = settings(FenceMode::PowerOff);
+    let of = |name: &str, devices: Vec<Device>| Level {
+        name: name.to_owned(),
+        devices,
+        ..s.levels[0].clone()
+    };
+    let device = s.levels[0].devices[0].clone();
+    let hand = Device {
+        name: "hand".to_owned(),
+        manual: true,
+        ..device.clone()
+    };
+    s.levels = vec![
+        of("hand", vec![hand]),
+        of("empty", Vec::new()),
+        of("bmc", vec![device]),
+    ];
+    let mut m = Memory {
+        level: 0,
+        claim: Some(held(CLAIM_VALUE)),
+        evidence: true,
+        tainted: true,
+        ..Memory::default()
+    };
+    let mut back = observed(stuck());
+    if let Seen::Present(node) = &mut back.node {
+        node.conditions[0].status = "True".to_owned();
+    }
+    decide(&s, &mut m, &back, 100);
+    assert_eq!(m.level, 2);
+}
+
+/// F36: it booted anew under the taint, so that it went down is certain, and nothing of what it was fenced for runs there.
+#[test]
+fn a_machine_that_has_booted_anew_has_not_come_back() {
+    let called = |boot: &str| {
+        let mut o = observed(stuck());
+        if let Seen::Present(node) = &mut o.node {
+            boot.clone_into(&mut node.boot_id);
+        }
+        let mut m = Memory {
+            sights: vec![sight(PowerState::On, 99)],
+            ..off(99, 99)
+        };
+        let decision = decide(&settings(FenceMode::ConfirmOnly), &mut m, &o, 100);
+        decision.escalation.map(|(reason, _)| reason)
+    };
+    assert_eq!(called("boot"), Some("FenceRegressed"));
+    assert_eq!(called("boot-2"), None);
+}

@@ -1,0 +1,143 @@
+use super::*;
+use crate::core::delay::{Now, Since};
+use crate::core::fixtures::{
+    attempt, claimed, drained, lease, level, node, off_readings, own_claim, pod, settings,
+};
+use crate::core::incident::Record;
+use crate::core::quiesce::Quiesce;
+use crate::core::word::Word;
+
+mod claims;
+mod levels;
+mod needs;
+
+const CLAIM_VALUE: &str = "fence-n1";
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn moment(now: Duration) -> Moment {
+    Moment {
+        now,
+        nonce: "f0000002".to_owned(),
+    }
+}
+
+fn decided(settings: &Settings, memory: &mut Memory, node: NodeView, now: Duration) -> Decision {
+    let observed = Observed {
+        node: Seen::Present(node),
+        lease: Seen::Present(lease()),
+        ..drained()
+    };
+    step(settings, memory, &observed, &moment(now))
+}
+
+/// A word that was given at second 0.
+fn word() -> Option<Word> {
+    let now = Now {
+        boot: Duration::ZERO,
+        wall: jiff::Timestamp::UNIX_EPOCH,
+    };
+    Some(Word {
+        user: "alice".to_owned(),
+        node_uid: "uid-1".to_owned(),
+        given: Since::at(now.wall, now),
+        is_ahead: false,
+    })
+}
+
+/// L1: a stage that works with devices has the time of the level that takes longest, and a human is called when it is over.
+#[test]
+fn a_stage_that_takes_as_long_as_it_may_calls_a_human() {
+    for (stage, reason) in [
+        (Stage::Checking, "FenceStuck"),
+        (Stage::Quiescing, "QuiesceStuck"),
+        (Stage::Detaching, "DetachStuck"),
+        (Stage::AwaitingRelease, "ReleaseStuck"),
+    ] {
+        let limit = time_limit(&settings(), stage).expect("a limit");
+        let called = |now: Duration| {
+            let mut decision = Decision {
+                deadline: Some(limit),
+                ..wait(stage, "it waits".to_owned())
+            };
+            overdue(&mut decision, now);
+            decision.escalation.map(|(reason, _)| reason)
+        };
+        assert_eq!(called(limit - Duration::from_nanos(1)), None);
+        assert_eq!(called(limit), Some(reason));
+    }
+    let asks = decided(&settings(), &mut Memory::default(), node(), seconds(100));
+    assert_eq!(asks.deadline, Some(seconds(100) + level().timeout));
+}
+
+/// It is woken at that very moment: if it waited on then, it would be woken for nothing again and again.
+#[test]
+fn a_write_that_failed_is_tried_again_at_the_moment_for_it() {
+    let at = seconds(100);
+    let says = |now: Duration| {
+        let mut memory = Memory {
+            write_failures: 1,
+            write_failure: "500".to_owned(),
+            write_retry_at: Some(at),
+            ..Memory::default()
+        };
+        decided(&settings(), &mut memory, node(), now).words
+    };
+    assert!(says(at - Duration::from_nanos(1)).contains("failed (500)"));
+    assert!(!says(at).contains("failed (500)"));
+}
+
+#[test]
+fn writes_that_fail_on_and_on_call_a_human() {
+    let called = |write_failures: u32| {
+        let mut memory = Memory {
+            write_failures,
+            write_retry_at: Some(seconds(101)),
+            ..Memory::default()
+        };
+        let decision = decided(&settings(), &mut memory, node(), seconds(100));
+        decision.escalation.map(|(reason, _)| reason)
+    };
+    assert_eq!(called(WRITE_FAILURES_MAX - 1), None);
+    assert_eq!(called(WRITE_FAILURES_MAX), Some("WriteFailed"));
+}
+
+/// S21: after a proof, by whatever process, nobody has to be told that the word counts for nothing.
+#[test]
+fn a_word_is_refused_aloud_until_there_is_a_proof() {
+    let said = |evidence, tainted, recorded| {
+        let s = Settings {
+            word: word(),
+            record: Record {
+                evidence: recorded,
+                ..Record::default()
+            },
+            ..settings()
+        };
+        let memory = Memory {
+            word_refuted: Some("the BMC reads On".to_owned()),
+            evidence,
+            tainted,
+            ..Memory::default()
+        };
+        word_refused(&s, &memory, seconds(1)).is_some()
+    };
+    assert!(said(false, false, false));
+    assert!(!said(true, false, false));
+    assert!(!said(false, true, false));
+    assert!(!said(false, false, true));
+}
+
+#[test]
+fn what_nobody_announces_is_looked_at_quickly_first_and_then_ever_more_slowly() {
+    let mut memory = Memory::default();
+    let mut pause = || poll(&mut memory, seconds(7), seconds(1)) - seconds(7);
+    for _ in 0..QUICK_POLLS {
+        assert_eq!(pause(), Duration::from_millis(2));
+    }
+    for millis in [4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000, 1000] {
+        assert_eq!(pause(), Duration::from_millis(millis));
+    }
+}

@@ -1,0 +1,156 @@
+//! When a claim is kept, taken over, or followed by the end.
+
+use super::super::claimed::FIRST_LOOK_MAX;
+use super::*;
+use crate::core::delay::HeldCondition;
+use crate::core::observed::{OUT_OF_SERVICE, QUARANTINE};
+
+/// The policy's wait ends at 100 s, and the node's condition is not the one that it waits for.
+fn broken() -> Settings {
+    Settings {
+        not_before: seconds(100),
+        condition: Some(HeldCondition {
+            type_: "Ready".to_owned(),
+            status: "False".to_owned(),
+            since: None,
+        }),
+        ..settings()
+    }
+}
+
+fn held() -> Memory {
+    Memory {
+        claim: Some(own_claim(CLAIM_VALUE)),
+        ..Memory::default()
+    }
+}
+
+/// L1: seen for the first time a while after the wait was over, it may have broken after it as well as before.
+#[test]
+fn a_condition_that_is_found_broken_late_takes_no_claim_back() {
+    let dropped = |now: Duration| {
+        let decision = decided(&broken(), &mut held(), claimed(CLAIM_VALUE), now);
+        matches!(decision.effect, Effect::DropClaim(_))
+    };
+    let late = seconds(100) + FIRST_LOOK_MAX;
+    assert!(dropped(late));
+    assert!(!dropped(late + Duration::from_nanos(1)));
+}
+
+#[test]
+fn a_condition_that_has_held_until_the_wait_was_over_may_break_after_it() {
+    let mut s = broken();
+    s.condition = s.condition.map(|it| HeldCondition {
+        status: "Unknown".to_owned(),
+        ..it
+    });
+    let mut memory = Memory::default();
+    decided(&s, &mut memory, node(), seconds(100));
+    assert!(memory.is_due);
+    let later = decided(&broken(), &mut memory, node(), seconds(101));
+    assert_ne!(later.stage, Stage::Aborted);
+    // It stays due, whatever the clock of a later round.
+    decided(&s, &mut memory, node(), seconds(99));
+    assert!(memory.is_due);
+}
+
+/// Whoever has taken the claim from this process is left alone for half a minute, and not all look again at once.
+#[test]
+fn a_rival_has_half_a_minute_and_a_bit_more_by_chance() {
+    assert_eq!(rival_until(&moment(seconds(100))), seconds(100 + 30 + 15));
+    let takes_over = |now: Duration| {
+        let mut memory = Memory {
+            rival_until: Some(seconds(145)),
+            ..Memory::default()
+        };
+        let decision = decided(&settings(), &mut memory, claimed("fence-n9"), now);
+        matches!(decision.effect, Effect::Claim(_))
+    };
+    assert!(!takes_over(seconds(145) - Duration::from_nanos(1)));
+    assert!(takes_over(seconds(145)));
+}
+
+/// S8: our taint is gone because this process has taken it away itself.
+#[test]
+fn a_taint_that_this_process_has_released_is_the_end_that_was_wanted() {
+    let mut memory = Memory {
+        tainted: true,
+        releasing: true,
+        ..Memory::default()
+    };
+    let decision = decided(&settings(), &mut memory, node(), seconds(100));
+    assert_eq!(
+        (decision.effect, decision.stage),
+        (Effect::Close, Stage::Recovered)
+    );
+}
+
+/// A process that goes on under a taint sees to it by the claim that stands there, and by no other.
+#[test]
+fn under_a_taint_the_claim_that_stands_is_this_process_s() {
+    let mut s = settings();
+    s.record.evidence = true;
+    let mut memory = Memory {
+        claim: Some(own_claim("fence-n0")),
+        ..Memory::default()
+    };
+    let mut tainted = claimed(CLAIM_VALUE);
+    let out = crate::core::fixtures::taint(OUT_OF_SERVICE, "nodeshutdown", "NoExecute");
+    tainted.taints.push(out);
+    let observed = Observed {
+        node: Seen::Present(tainted),
+        evidence: Seen::Present(true),
+        ..drained()
+    };
+    step(&s, &mut memory, &observed, &moment(seconds(100)));
+    assert_eq!(memory.claim, Some(own_claim(CLAIM_VALUE)));
+}
+
+/// S8: what a process before this one has released is gone with the machine's next boot, or leaves its quarantine.
+#[test]
+fn a_taint_that_a_process_before_this_one_has_released_is_the_same_end() {
+    let ends = |record: Record, boot: &str, is_quarantined: bool| {
+        let mut now = node();
+        boot.clone_into(&mut now.boot_id);
+        if is_quarantined {
+            let taint = crate::core::fixtures::taint(QUARANTINE, "fence", "NoSchedule");
+            now.taints.push(taint);
+        }
+        let s = Settings {
+            record,
+            ..settings()
+        };
+        decided(&s, &mut Memory::default(), now, seconds(100)).stage
+    };
+    let (tainted, proven) = (
+        || Record {
+            tainted: true,
+            ..Record::default()
+        },
+        || Record {
+            evidence: true,
+            ..Record::default()
+        },
+    );
+    assert_eq!(ends(tainted(), "boot-2", false), Stage::Recovered);
+    assert_eq!(ends(tainted(), "boot-1", false), Stage::Aborted);
+    assert_eq!(ends(proven(), "boot-1", true), Stage::Recovered);
+    assert_ne!(ends(proven(), "boot-1", false), Stage::Recovered);
+}
+
+/// S23: a node that is back is warned of an off that may still land, and from the end of its window on of nothing.
+#[test]
+fn a_node_that_is_back_is_warned_of_an_off_as_long_as_it_may_land() {
+    let warned = |now: Duration| {
+        let mut memory = Memory {
+            unresolved_until: Some(seconds(100)),
+            ..held()
+        };
+        let mut back = claimed(CLAIM_VALUE);
+        "True".clone_into(&mut back.conditions[0].status);
+        decided(&settings(), &mut memory, back, now);
+        memory.accused.is_some()
+    };
+    assert!(warned(seconds(100) - Duration::from_nanos(1)));
+    assert!(!warned(seconds(100)));
+}

@@ -1,0 +1,83 @@
+//! Which level has its turn, and how long it waits.
+
+use super::super::level::{current_level, fail, heed_word, new_attempt};
+use super::*;
+use crate::core::incident::Level;
+
+/// A second level, of a human's word.
+fn with_word() -> Settings {
+    let mut s = settings();
+    let mut by_hand = level();
+    by_hand.name = "hand".to_owned();
+    by_hand.devices[0].manual = true;
+    s.levels.push(by_hand);
+    s.word = word();
+    s
+}
+
+/// S21: it has its turn once, at once, and not while something else is under way or when it was refuted.
+#[test]
+fn a_word_is_heeded_when_nothing_is_under_way() {
+    let heeded = |change: fn(&mut Memory)| {
+        let mut memory = Memory::default();
+        change(&mut memory);
+        heed_word(&with_word(), &mut memory, seconds(1));
+        memory.level == 1
+    };
+    assert!(heeded(|_| {}));
+    assert!(!heeded(|memory| memory.begin(false)));
+    assert!(!heeded(|memory| memory.readings = Some(off_readings())));
+    assert!(!heeded(|memory| memory.word_heeded = true));
+    assert!(!heeded(
+        |memory| memory.word_refuted = Some("it reads On".to_owned())
+    ));
+}
+
+#[test]
+fn a_level_without_a_device_is_passed_over() {
+    let mut s = settings();
+    let empty = Level {
+        devices: Vec::new(),
+        ..level()
+    };
+    s.levels.insert(0, empty.clone());
+    s.levels.push(empty);
+    for from in 0..3 {
+        let mut memory = Memory {
+            level: from,
+            ..Memory::default()
+        };
+        let current = current_level(&s, &mut memory).expect("a level");
+        assert_eq!((current.devices.len(), memory.level), (1, 1), "from {from}");
+    }
+}
+
+/// The pause doubles from one round over all levels to the next, and is never longer than half a minute.
+#[test]
+fn all_levels_are_tried_again_ever_more_slowly() {
+    let mut s = settings();
+    s.levels[0].retry_period = seconds(5);
+    let mut memory = Memory::default();
+    let pauses: Vec<u64> = (0..5)
+        .map(|_| {
+            fail(&s, &mut memory, "no answer".to_owned(), seconds(100));
+            let at = memory.retry_at.expect("a time");
+            (at - seconds(100)).as_secs()
+        })
+        .collect();
+    assert_eq!(pauses, [5, 10, 20, 30, 30]);
+}
+
+/// S23: an earlier off lands no more from the end of its window on.
+#[test]
+fn a_command_is_contested_as_long_as_an_earlier_one_may_land() {
+    let contested = |now: Duration| {
+        let mut memory = Memory {
+            unresolved_until: Some(seconds(100)),
+            ..Memory::default()
+        };
+        new_attempt(&settings(), &mut memory, &level(), &moment(now)).contested
+    };
+    assert!(contested(seconds(100) - Duration::from_nanos(1)));
+    assert!(!contested(seconds(100)));
+}

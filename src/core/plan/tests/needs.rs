@@ -1,0 +1,148 @@
+//! What a round reads: not less than its decision rests on, and not more, because each read costs the API server.
+
+use super::*;
+
+/// Under the claim, with the Lease noted and all pods listed: nothing is left to read.
+fn quiet() -> Memory {
+    Memory {
+        claim: Some(own_claim(CLAIM_VALUE)),
+        lease_before: Some(lease()),
+        quiesce: Quiesce {
+            since: Some(seconds(10)),
+            listed: Some(Default::default()),
+            ..Quiesce::default()
+        },
+        ..Memory::default()
+    }
+}
+
+/// The same, with some pods that could still start.
+fn starting(count: usize) -> Memory {
+    let mut memory = quiet();
+    memory.quiesce.since = None;
+    memory.quiesce.starting = vec![pod("db-0"); count];
+    memory
+}
+
+/// The same, with readings to judge and the pods listed beside them.
+fn judging() -> Memory {
+    Memory {
+        readings: Some(off_readings()),
+        pods: Some(Vec::new()),
+        ..quiet()
+    }
+}
+
+fn commanded() -> Memory {
+    let mut attempt = attempt();
+    let result = super::super::super::attempt::OffResult::Accepted;
+    attempt.results.insert("bmc".to_owned(), result);
+    Memory {
+        attempt: Some(attempt),
+        ..judging()
+    }
+}
+
+fn under_the_claim(memory: &Memory) -> Needs {
+    needs(&settings(), memory, Some(&claimed(CLAIM_VALUE)))
+}
+
+#[test]
+fn nothing_is_read_that_is_known() {
+    assert_eq!(under_the_claim(&quiet()), Needs::default());
+    assert_eq!(foresee(&Memory::default()), Needs::default());
+    assert_eq!(
+        needs(&settings(), &quiet(), Some(&node())),
+        Needs::default()
+    );
+}
+
+#[test]
+fn what_is_read_beside_the_node_is_what_is_needed_once_it_was_read() {
+    for memory in [quiet(), starting(3), judging(), commanded()] {
+        assert_eq!(foresee(&memory), under_the_claim(&memory));
+    }
+    // What a device has answered meanwhile is judged beside the Lease.
+    let mut busy = quiet();
+    busy.begin(false);
+    assert!(foresee(&busy).lease);
+    let mut first = quiet();
+    first.lease_before = None;
+    assert!(foresee(&first).lease);
+    let tainted = Memory {
+        tainted: true,
+        ..quiet()
+    };
+    assert!(foresee(&tainted).pods);
+}
+
+/// A deleted Node leaves its pods and volumes behind only where it was fenced.
+#[test]
+fn of_a_node_that_is_gone_the_rest_is_read_if_it_was_fenced() {
+    let gone = |tainted, evidence| {
+        let mut s = settings();
+        s.record.evidence = evidence;
+        let memory = Memory {
+            tainted,
+            ..Memory::default()
+        };
+        needs(&s, &memory, None).pods
+    };
+    assert!(!gone(false, false));
+    assert!(gone(true, false) && gone(false, true));
+}
+
+#[test]
+fn up_to_sixteen_pods_are_read_one_by_one_and_more_are_listed() {
+    let few = under_the_claim(&starting(ONE_BY_ONE_MAX));
+    assert_eq!((few.starting.len(), few.pods), (ONE_BY_ONE_MAX, false));
+    let many = under_the_claim(&starting(ONE_BY_ONE_MAX + 1));
+    assert_eq!((many.starting.len(), many.pods), (0, true));
+    // Once quiesced, what could start before is read no more.
+    let mut quiesced = starting(3);
+    quiesced.quiesce.since = Some(seconds(10));
+    assert!(under_the_claim(&quiesced).starting.is_empty());
+}
+
+#[test]
+fn pods_are_listed_once_under_the_claim_and_once_beside_the_readings() {
+    let mut unlisted = starting(0);
+    unlisted.quiesce.listed = None;
+    assert!(under_the_claim(&unlisted).pods);
+    assert!(!under_the_claim(&starting(0)).pods);
+    assert!(!under_the_claim(&judging()).pods);
+    let mut none = judging();
+    none.pods = None;
+    assert!(under_the_claim(&none).pods);
+    let mut again = judging();
+    again.relist = true;
+    assert!(under_the_claim(&again).pods);
+}
+
+/// S22: after a command, and not again once there is a proof.
+#[test]
+fn the_kubelet_is_asked_beside_the_readings_after_a_command() {
+    assert!(under_the_claim(&commanded()).kubelet);
+    assert!(!under_the_claim(&judging()).kubelet);
+    assert!(!under_the_claim(&quiet()).kubelet);
+    let proven = Memory {
+        evidence: true,
+        ..commanded()
+    };
+    assert!(!under_the_claim(&proven).kubelet);
+    let unread = Memory {
+        readings: None,
+        ..commanded()
+    };
+    assert!(!under_the_claim(&unread).kubelet);
+}
+
+#[test]
+fn pods_are_deleted_next_if_any_is_stuck_and_the_policy_wants_it() {
+    let stuck = Memory {
+        pods: Some(vec![pod("db-0")]),
+        ..judging()
+    };
+    assert!(evicts_next(&settings(), &stuck));
+    assert!(!evicts_next(&settings(), &judging()));
+}

@@ -1,0 +1,97 @@
+//! The conditions of a NodeFence, and what its end closes.
+
+use super::*;
+
+fn decision(stage: Stage, escalation: Option<(&'static str, String)>) -> Decision {
+    Decision {
+        effect: Effect::Wait,
+        stage,
+        words: "words".to_owned(),
+        escalation,
+        wake: None,
+        deadline: None,
+    }
+}
+
+fn shown(status: &NodeFenceStatus, condition: &str) -> Option<(String, String)> {
+    let condition = find(&status.conditions, condition)?;
+    Some((condition.status.clone(), condition.reason.clone()))
+}
+
+fn say(status: &mut NodeFenceStatus, decision: &Decision) {
+    let (memory, wall_now) = (Memory::default(), Timestamp::UNIX_EPOCH);
+    super::super::stage(status, &memory, decision, None, Duration::ZERO, wall_now);
+}
+
+fn pair(status: &str, reason: &str) -> Option<(String, String)> {
+    Some((status.to_owned(), reason.to_owned()))
+}
+
+#[test]
+fn an_incident_has_succeeded_failed_or_is_under_way() {
+    for (stage, succeeded) in [
+        (Stage::Recovered, "True"),
+        (Stage::SelfRecovered, "False"),
+        (Stage::Aborted, "False"),
+        (Stage::Detaching, "Unknown"),
+    ] {
+        let mut status = NodeFenceStatus::default();
+        say(&mut status, &decision(stage, None));
+        let expected = pair(succeeded, &stage.to_string());
+        assert_eq!(shown(&status, SUCCEEDED), expected);
+    }
+}
+
+#[test]
+fn a_call_for_a_human_and_a_hold_are_shown_once_they_were_there_and_closed_after() {
+    let mut status = NodeFenceStatus::default();
+    say(&mut status, &decision(Stage::Checking, None));
+    assert_eq!(shown(&status, ESCALATED), None);
+    assert_eq!(shown(&status, HELD), None);
+    let call = Some(("DeviceFailed", "it does not answer".to_owned()));
+    say(&mut status, &decision(Stage::Held, call));
+    assert_eq!(shown(&status, ESCALATED), pair("True", "DeviceFailed"));
+    assert_eq!(shown(&status, HELD), pair("True", "Held"));
+    say(&mut status, &decision(Stage::Claiming, None));
+    assert_eq!(shown(&status, ESCALATED), pair("False", "Resolved"));
+    assert_eq!(shown(&status, HELD), pair("False", "Admitted"));
+}
+
+/// S23: what has ended is waited for by nobody, and a successor would else take the command for one that may land.
+#[test]
+fn the_end_closes_the_commands_that_were_open() {
+    let mut status = NodeFenceStatus::default();
+    intent(&mut status, &attempt(), Timestamp::UNIX_EPOCH);
+    say(&mut status, &decision(Stage::Detaching, None));
+    assert!(read(&status, Timestamp::UNIX_EPOCH).unresolved);
+    say(&mut status, &decision(Stage::Recovered, None));
+    assert!(!read(&status, Timestamp::UNIX_EPOCH).unresolved);
+}
+
+/// The time that a human was given goes on over a restart, and another stage uses none of it up.
+#[test]
+fn only_the_wait_for_approval_counts_as_waited_for_a_word() {
+    let later = Timestamp::from_second(40).expect("a second");
+    for (stage, waited) in [(Stage::AwaitingApproval, 40), (Stage::Checking, 0)] {
+        let mut status = NodeFenceStatus::default();
+        say(&mut status, &decision(stage, None));
+        status.stage_start_time = Some(Timestamp::UNIX_EPOCH);
+        let record = read(&status, later);
+        assert_eq!(record.approval_waited, Duration::from_secs(waited));
+    }
+}
+
+/// The list has a limit in the CRD, and the other process's may be full of what can still land.
+#[test]
+fn a_list_that_is_full_of_open_commands_gets_no_longer() {
+    let (mut ours, mut theirs) = (NodeFenceStatus::default(), NodeFenceStatus::default());
+    let at = Timestamp::UNIX_EPOCH;
+    for number in 0..ATTEMPTS_KEPT {
+        let mut sent = attempt();
+        sent.id = format!("n2-{number}");
+        intent(&mut theirs, &sent, at);
+    }
+    intent(&mut ours, &attempt(), at);
+    adopt_attempts(&mut ours, theirs.clone(), None);
+    assert_eq!(ours.attempts, theirs.attempts);
+}
