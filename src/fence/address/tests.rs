@@ -283,3 +283,44 @@ mod properties {
         }
     }
 }
+
+#[test]
+fn a_host_alone_has_neither_path_nor_port() {
+    for text in [
+        "bmc/redfish",
+        "admin@bmc",
+        "bmc?x",
+        "bmc#x",
+        "bmc:623",
+        "[bmc]",
+    ] {
+        let read = Address::expand_host(text, 623, "worker-1");
+        assert!(read.is_err(), "{text}");
+    }
+    for text in [
+        "bmc-${node.name}",
+        "192.0.2.1",
+        "2001:db8::1",
+        "[2001:db8::1]",
+    ] {
+        let read = Address::expand_host(text, 623, "worker-1");
+        assert!(read.is_ok(), "{text}");
+    }
+}
+
+#[test]
+fn an_address_tells_whether_its_host_is_one_of_ip() {
+    let literal = |text: &str| parsed(text).literal();
+    assert_eq!(literal("https://192.0.2.1"), "192.0.2.1".parse().ok());
+    assert_eq!(literal("https://[2001:db8::1]"), "2001:db8::1".parse().ok());
+    assert_eq!(literal("https://bmc"), None);
+}
+
+#[tokio::test]
+async fn names_are_looked_up_by_whom_the_rules_say() {
+    let found = "192.0.2.7:443".parse().unwrap();
+    let lookup = Lookup::new(move |_, _| Box::pin(async move { Ok(vec![found]) }));
+    let rules = AddressRules::default().with_lookup(lookup);
+    let answer = rules.lookup().of("bmc", 443).await;
+    assert_eq!(answer.unwrap(), [found]);
+}

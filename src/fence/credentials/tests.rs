@@ -206,3 +206,18 @@ mod properties {
         }
     }
 }
+
+/// IPMI 2.0 has room for 16 and 20 bytes, and a BMC that was given more keeps an unknown part of it.
+#[test]
+fn a_login_for_ipmi_is_as_long_as_it_may_be_and_never_cut() {
+    let fits = |user: usize, password: usize| {
+        let credentials = read(&secret(&vec![b'u'; user], &vec![b'p'; password])).unwrap();
+        let login = credentials.ipmi();
+        login.map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!(fits(16, 20), Ok(()));
+    for (user, password, key) in [(17, 20, "16 bytes, was 17"), (16, 21, "20 bytes, was 21")] {
+        let words = fits(user, password).expect_err("too long");
+        assert!(words.contains(key), "{words}");
+    }
+}

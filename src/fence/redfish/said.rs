@@ -150,6 +150,39 @@ mod tests {
         );
     }
 
+    /// Of the Base registry and of the vendors that answer a power-off with them.
+    #[test]
+    fn every_id_that_is_known_has_words() {
+        for id in [
+            "AccessDenied",
+            "ActionNotSupported",
+            "ActionParameterMissing",
+            "ActionParameterNotSupported",
+            "ActionParameterValueFormatError",
+            "ActionParameterValueError",
+            "ActionParameterValueNotInList",
+            "GeneralError",
+            "InsufficientPrivilege",
+            "InternalError",
+            "NoValidSession",
+            "PreconditionFailed",
+            "ResourceInUse",
+            "ResourceMissingAtURI",
+            "ResourceNotFound",
+            "ResourceInStandby",
+            "ServiceInUnknownState",
+            "ServiceShuttingDown",
+            "ServiceTemporarilyUnavailable",
+            "SessionLimitExceeded",
+            "InvalidOperationForSystemState",
+            "PSU501",
+            "RAC0218",
+        ] {
+            let words = registry(&format!("Vendor.1.0.{id}"), None);
+            assert!(words.is_some_and(|words| words.len() > 15), "{id}");
+        }
+    }
+
     #[test]
     fn a_body_that_says_nothing_is_said_to() {
         for body in [

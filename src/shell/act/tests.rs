@@ -159,3 +159,17 @@ async fn a_record_is_deleted_only_as_it_was_judged() {
     let judged = json!({"uid": "uid-fence", "resourceVersion": "7"});
     assert_eq!(seen[0].body["preconditions"], judged);
 }
+
+/// Like every other write of ours: the API server's audit log and `managedFields` name who made it.
+#[tokio::test]
+async fn a_record_is_created_by_this_manager() {
+    let cluster = Cluster::new().await;
+    let spec = json!({
+        "nodeName": "worker-1", "trigger": {"type": "NodeCondition"},
+        "fence": {"mode": "PowerOff"}, "recovery": {}, "release": {}, "powerOn": {},
+    });
+    let fence = NodeFence::new("fence", serde_json::from_value(spec).expect("a spec"));
+    create_fence(&cluster.context(), &fence).await;
+    let seen = cluster.server.seen();
+    assert!(seen[0].line.contains("fieldManager=node-fencing-operator"));
+}

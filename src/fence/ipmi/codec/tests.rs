@@ -1,4 +1,5 @@
 mod any_bytes;
+mod refused;
 mod vectors;
 
 use super::command::*;

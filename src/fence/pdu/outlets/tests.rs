@@ -246,3 +246,13 @@ proptest! {
         prop_assert!(raw.chars().count() <= 64 && !raw.contains(char::is_control));
     }
 }
+
+#[test]
+fn outlets_that_the_agent_does_not_have_are_named() {
+    let outlets = outlets(raritan()).unwrap();
+    let on = Value::Integer(7);
+    let missing = |values: &[Value]| outlets.missing(&answer(&outlets, values));
+    assert_eq!(missing(&[on.clone(), on.clone()]), [0; 0]);
+    assert_eq!(missing(&[on.clone(), Value::NoSuchInstance]), [7]);
+    assert_eq!(missing(&[Value::NoSuchObject, on]), [3]);
+}

@@ -235,6 +235,12 @@ mod tests {
             assert_eq!(Reader::new(bytes).octets(), Err(problem), "{bytes:?}");
         }
         assert_eq!(Reader::new(&[2, 0]).integer(), Err(Malformed::Short));
+        // Another kind of element, and one whose tag has more octets.
+        for found in [2, 0x1f, 0x3f] {
+            let expected = if found == 2 { OCTETS } else { SEQUENCE };
+            let problem = Malformed::Tag { expected, found };
+            assert_eq!(Reader::new(&[found, 1, 7]).octets(), Err(problem));
+        }
         assert_eq!(
             Reader::new(&[2, 5, 0, 0, 0, 0, 1]).integer(),
             Err(Malformed::Number)

@@ -151,6 +151,7 @@ mod tests {
         ] {
             assert!(Oid::parse(text).is_err(), "{text}");
         }
+        assert!(Oid::parse(&vec!["1"; 128].join(".")).is_ok());
         assert!(Oid::parse(&vec!["1"; 129].join(".")).is_err());
         // Empty, cut in a number, a number with a useless octet, one over 32 bits.
         for contents in [
@@ -162,8 +163,12 @@ mod tests {
             let bytes = ber::element(ber::OBJECT_IDENTIFIER, contents);
             assert_eq!(decode(&bytes), Err(Malformed::Oid), "{contents:?}");
         }
-        let long = ber::element(ber::OBJECT_IDENTIFIER, &[1; 128]);
-        assert_eq!(decode(&long), Err(Malformed::Oid));
+        // The first octet holds two numbers.
+        let of = |octets: usize| decode(&ber::element(ber::OBJECT_IDENTIFIER, &vec![1; octets]));
+        assert!(of(127).is_ok());
+        for octets in [128, 129, 200] {
+            assert_eq!(of(octets), Err(Malformed::Oid), "{octets}");
+        }
     }
 
     proptest! {

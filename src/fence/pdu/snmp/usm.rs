@@ -246,6 +246,28 @@ mod tests {
     }
 
     #[test]
+    fn a_user_says_how_its_messages_are_protected() {
+        let signed = User::new(
+            "fencer",
+            SnmpAuthentication::SHA512,
+            "maplesyrup",
+            SnmpPrivacy::None,
+            "",
+        );
+        assert_eq!(signed.authentication(), SnmpAuthentication::SHA512);
+        assert!(!signed.is_private());
+        assert!(user(SnmpAuthentication::SHA1).is_private());
+    }
+
+    /// RFC 3826, 3.1.2.1: no two messages of an engine are encrypted from the same beginning.
+    #[test]
+    fn encryption_begins_with_the_engine_s_time_and_the_salt() {
+        let expected = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
+        let salt = [9, 10, 11, 12, 13, 14, 15, 16];
+        assert_eq!(start(0x0102_0304, 0x0506_0708, salt), expected);
+    }
+
+    #[test]
     fn every_protocol_signs_and_takes_only_its_own_signature() {
         for authentication in [
             SnmpAuthentication::SHA1,

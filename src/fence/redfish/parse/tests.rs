@@ -141,3 +141,127 @@ fn long_words_of_a_device_are_cut_and_control_characters_are_not_shown() {
     assert_eq!(system.identity.serial_number, None);
     assert!(!system.identity.usable());
 }
+
+fn of_system(more: Value) -> System {
+    let mut document = serde_json::json!({"@odata.type": "#ComputerSystem.v1_0_0.ComputerSystem"});
+    json_patch::merge(&mut document, &more);
+    system(&document).expect("a system")
+}
+
+/// S4: and nothing else is an Off.
+#[test]
+fn each_power_state_of_the_schema_means_what_it_says() {
+    for (word, state) in [
+        ("On", PowerState::On),
+        ("Off", PowerState::Off),
+        ("PoweringOn", PowerState::Transitional),
+        ("PoweringOff", PowerState::Transitional),
+        ("Paused", PowerState::Unknown),
+        ("off", PowerState::Unknown),
+    ] {
+        let system = of_system(serde_json::json!({"PowerState": word}));
+        assert_eq!((system.state, system.raw.as_str()), (state, word));
+    }
+}
+
+#[test]
+fn what_a_system_says_of_itself_is_kept() {
+    let system = of_system(serde_json::json!({
+        "UUID": " 4c4c4544-0042-3510-8052-b4c04f4a4d32 ",
+        "Manufacturer": "Dell Inc.",
+        "Links": {"ManagedBy": [{"@odata.id": "/redfish/v1/Managers/1"}]},
+    }));
+    let uuid = system.identity.system_uuid.as_deref();
+    assert_eq!(uuid, Some("4c4c4544-0042-3510-8052-b4c04f4a4d32"));
+    assert_eq!(system.vendor.as_deref(), Some("Dell Inc."));
+    assert_eq!(system.manager.as_deref(), Some("/redfish/v1/Managers/1"));
+    let elsewhere = serde_json::json!({"Links": {"ManagedBy": [{"@odata.id": "//evil/redfish"}]}});
+    assert_eq!(of_system(elsewhere).manager, None);
+}
+
+#[test]
+fn the_reset_types_stand_with_the_action_or_in_a_resource_of_their_own() {
+    let reset = |more: Value| {
+        let mut action = serde_json::json!({"target": "/redfish/v1/Systems/1/Actions/Reset"});
+        json_patch::merge(&mut action, &more);
+        of_system(serde_json::json!({"Actions": {"#ComputerSystem.Reset": action}})).reset
+    };
+    let listed = serde_json::json!({"ResetType@Redfish.AllowableValues": ["On", "ForceOff"]});
+    let values = vec!["On".to_owned(), "ForceOff".to_owned()];
+    let found = reset(listed).expect("a reset");
+    assert_eq!(found.target, "/redfish/v1/Systems/1/Actions/Reset");
+    assert_eq!(found.allowable, Allowable::Listed(values.clone()));
+    let path = "/redfish/v1/Systems/1/ResetActionInfo";
+    let elsewhere = reset(serde_json::json!({"@Redfish.ActionInfo": path})).expect("a reset");
+    assert_eq!(elsewhere.allowable, Allowable::ActionInfo(path.to_owned()));
+    assert!(reset(serde_json::json!({})).is_err());
+    assert!(reset(serde_json::json!({"ResetType@Redfish.AllowableValues": [5]})).is_err());
+
+    let info = |name: &str| {
+        let parameters = serde_json::json!([
+            {"Name": "Delay", "AllowableValues": ["0"]},
+            {"Name": name, "AllowableValues": ["On", "ForceOff"]},
+        ]);
+        action_info(&serde_json::json!({"Parameters": parameters}))
+    };
+    assert_eq!(info("ResetType"), Ok(values));
+    assert!(info("Other").is_err());
+}
+
+#[test]
+fn a_collection_names_its_members_on_one_page() {
+    let path = "/redfish/v1/Systems/1";
+    let one = serde_json::json!({"Members": [{"@odata.id": path}]});
+    assert_eq!(members(&one), Ok(vec![path.to_owned()]));
+    for (more, words) in [
+        (
+            serde_json::json!({"Members@odata.nextLink": "/redfish/v1/Systems?$skip=1"}),
+            "more than one page",
+        ),
+        (
+            serde_json::json!({"Members": [{"@odata.id": "https://evil/"}]}),
+            "leads out of",
+        ),
+        (serde_json::json!({"Members": [{}]}), "no `@odata.id`"),
+        (serde_json::json!({"Members": null}), "no `Members`"),
+    ] {
+        let mut document = one.clone();
+        json_patch::merge(&mut document, &more);
+        let refused = members(&document).expect_err("refused");
+        assert!(refused.contains(words), "{refused}");
+    }
+}
+
+#[test]
+fn a_manager_s_clock_is_read_from_a_short_text() {
+    let read = |text: &str| date_time(&serde_json::json!({"DateTime": text}));
+    let expected = "2026-01-01T00:00:00Z".parse().ok();
+    assert!(expected.is_some());
+    assert_eq!(read("2026-01-01T01:00:00+01:00"), expected);
+    let long = |digits: usize| format!("2026-01-01T00:00:00.{}Z", "0".repeat(digits));
+    assert_eq!(read(&long(9)), expected);
+    assert_eq!(read("yesterday"), None);
+}
+
+/// S19: of a few bytes of JSON come hundreds in memory.
+#[test]
+fn a_document_that_would_take_too_much_memory_is_refused() {
+    let refused = |text: String| json(text.as_bytes()).is_err_and(|words| words.contains("memory"));
+    let list = |items: usize| format!("[{}0]", "0,".repeat(items));
+    assert!(!refused(list(1000)));
+    assert!(refused(list(400_000)));
+    assert!(refused(format!("[{}{{}}]", "{},".repeat(10_000))));
+    let entry = |number: usize| format!("\"{number}\":0");
+    let entries = |count: usize| (0..count).map(entry).collect::<Vec<_>>().join(",");
+    assert!(!refused(format!("{{{}}}", entries(1000))));
+    assert!(refused(format!("{{{}}}", entries(10_000))));
+    assert!(!refused(format!("\"{}\"", "x".repeat(MEMORY_BYTES_MAX))));
+    assert!(refused(format!("\"{}\"", "x".repeat(MEMORY_BYTES_MAX + 1))));
+}
+
+#[test]
+fn every_kind_of_value_is_read_as_it_is() {
+    let text = r#"{"a":null,"b":true,"c":-1,"d":18446744073709551615,"e":1.5,"f":"x","g":[]}"#;
+    let document: Value = serde_json::from_str(text).expect("JSON");
+    assert_eq!(json(text.as_bytes()), Ok(document));
+}

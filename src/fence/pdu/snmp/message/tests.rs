@@ -136,3 +136,30 @@ proptest! {
         }
     }
 }
+
+/// RFC 3414, 2.2: an engine's boots and time are no negative numbers, and its name has 32 octets at most.
+#[test]
+fn an_engine_that_cannot_be_is_refused() {
+    let decodes = |engine_octets: usize, boots: i32, time_seconds: i32| {
+        let engine_id = vec![7; engine_octets];
+        let message = V3 {
+            message_id: 1,
+            authenticated: false,
+            private: false,
+            reportable: true,
+            engine_id: &engine_id,
+            boots,
+            time_seconds,
+            user: b"fencer",
+            signature: &[],
+            signature_offset: 0,
+            salt: &[],
+            data: &ber::constructed(ber::SEQUENCE, &[]),
+        };
+        V3::decode(&message.encode()).is_ok()
+    };
+    assert!(decodes(ENGINE_ID_OCTETS_MAX, 0, 0));
+    assert!(!decodes(ENGINE_ID_OCTETS_MAX + 1, 0, 0));
+    assert!(!decodes(5, -1, 0));
+    assert!(!decodes(5, 0, -1));
+}
