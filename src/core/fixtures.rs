@@ -166,6 +166,7 @@ pub fn own_claim(value: &str) -> OwnClaim {
         uid: "uid-1".to_owned(),
         boot_id: "boot-1".to_owned(),
         seen: true,
+        bare: false,
     }
 }
 

@@ -109,7 +109,7 @@ impl Told {
     fn judge(&mut self, decision: &Decision) {
         assert!(!decision.words.is_empty(), "{decision:?}");
         let is_end = matches!(decision.effect, Effect::Close);
-        assert_eq!(is_end, is_end && decision.stage.is_ended(), "{decision:?}");
+        assert_eq!(is_end, decision.stage.is_ended(), "{decision:?}");
         let name = match &decision.effect {
             Effect::Wait => "wait",
             Effect::Bind { .. } => "bind",

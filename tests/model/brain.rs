@@ -327,7 +327,8 @@ fn asked(write: Write) -> Asked {
     match write {
         Write::Request(Kind::Claim) => Asked::Claim,
         Write::Request(Kind::DropClaim) => Asked::DropClaim,
-        Write::Request(Kind::Taint | Kind::Release) => Asked::Write,
+        Write::Request(Kind::Taint) => Asked::Taint,
+        Write::Request(Kind::Release) => Asked::Write,
         Write::Request(Kind::Evict) => Asked::Evict,
         Write::Intent => Asked::RecordIntent,
         Write::Evidence => Asked::StoreEvidence,

@@ -52,7 +52,7 @@ pub(super) fn step(
         };
     }
     match &mut m.claim {
-        Some(held) if held.value == claim => held.seen = true,
+        Some(held) if held.value == claim => (held.seen, held.bare) = (true, true),
         _ => return take_over(s, m, node, claim, o, t),
     }
     // The claim was decided on a moment before it was due. Later, nobody can tell whether the condition broke before or after.
@@ -160,6 +160,7 @@ fn take_over(
         uid: node.uid.clone(),
         boot_id: node.boot_id.clone(),
         seen: false,
+        bare: false,
     });
     note_devices(s, m);
     let words = format!("takes over claim {claim} of Node {}", node.name);

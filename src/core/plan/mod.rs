@@ -156,10 +156,16 @@ fn standing<'a>(settings: &Settings, node: &'a NodeView) -> Standing<'a> {
     }
 }
 
-/// Can the `out-of-service` beside our claim be ours? Ours is never set before its evidence is stored (S17), so without
-/// evidence somebody else has set it.
-fn is_ours(settings: &Settings, memory: &Memory) -> bool {
-    memory.tainted || memory.evidence || settings.record.evidence || settings.adopted
+/// Can the `out-of-service` beside this claim of ours be ours? What came to stand beside a claim of this process only this process can
+/// have set, which knows what it has sent. Of any other the record tells: ours is never set before its evidence is stored (S17), so
+/// without evidence somebody else has set it.
+fn is_ours(settings: &Settings, memory: &Memory, claim: &str) -> bool {
+    let is_bare = memory.claim.as_ref().is_some_and(|held| held.bare);
+    let may_be = match holds(memory, claim) && is_bare {
+        true => memory.taint_sent,
+        false => memory.evidence || settings.record.evidence,
+    };
+    may_be || memory.tainted || settings.adopted
 }
 
 /// Is this the claim of this process?
@@ -171,7 +177,7 @@ fn holds(memory: &Memory, claim: &str) -> bool {
 /// Does this process see to the taint already? Of any other taint the NodeFence alone tells whether it was proven, and which commands of
 /// its process may still land (S23).
 fn is_known(settings: &Settings, memory: &Memory, claim: &str) -> bool {
-    holds(memory, claim) && is_ours(settings, memory)
+    holds(memory, claim) && is_ours(settings, memory, claim)
 }
 
 /// Decides the next step of an incident. Total and deterministic.
@@ -259,7 +265,7 @@ fn decide(
         return close(Stage::Aborted, words);
     }
     if memory.write_retry_at.is_some_and(|at| moment.now < at) {
-        let stage = memory.stage.map_or(Stage::Checking, |(stage, _)| stage);
+        let stage = going_on(memory);
         let words = format!(
             "the last {} write(s) for Node {} failed ({}); it is decided again",
             memory.write_failures, settings.node, memory.write_failure
@@ -282,7 +288,7 @@ fn decide(
         Standing::Tainted(claim) => match &observed.evidence {
             // The process before us has set it, or another one since this one last looked.
             Seen::Present(proven)
-                if is_ours(settings, memory) || (*proven && !holds(memory, claim)) =>
+                if is_ours(settings, memory, claim) || (*proven && !holds(memory, claim)) =>
             {
                 tainted::step(settings, memory, node, claim, observed, moment)
             }
@@ -300,8 +306,17 @@ fn decide(
     }
 }
 
+/// The stage that goes on while nothing new is known. An end that could not be written is none yet: whoever only waits must not write it.
+fn going_on(memory: &Memory) -> Stage {
+    match memory.stage {
+        Some((stage, _)) if !stage.is_ended() => stage,
+        _ if memory.tainted => Stage::AwaitingRelease,
+        _ => Stage::Checking,
+    }
+}
+
 fn unreadable(memory: &Memory, settings: &Settings, reason: &str, now: Duration) -> Decision {
-    let stage = memory.stage.map_or(Stage::Checking, |(stage, _)| stage);
+    let stage = going_on(memory);
     let words = format!("Node {} cannot be read: {reason}", settings.node);
     Decision {
         wake: Some(now + Duration::from_secs(1)),

@@ -1,8 +1,7 @@
 //! `out-of-service` stands under our claim: watch until everything has detached, then take both away.
 //!
-//! The taint is taken back only through the release gate (docs/protocol.md). Until then the machine's power is read every
-//! ten seconds: a machine that comes back while its volumes are being detached is turned off again, twice at most, or
-//! keeps its taint until it has booted anew.
+//! The taint is taken back only through the release gate (docs/protocol.md). Until then the power is read every ten seconds: a machine
+//! that comes back while its volumes are being detached is turned off again, twice at most, or keeps its taint until it has booted anew.
 
 use super::super::attempt::Attempt;
 use super::super::incident::{
@@ -49,6 +48,7 @@ pub(super) fn step(
             uid: node.uid.clone(),
             boot_id: s.boot_id.clone().unwrap_or_default(),
             seen: true,
+            bare: false,
         });
     }
     let fenced_boot = s.boot_id.as_deref();

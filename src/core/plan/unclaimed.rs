@@ -311,6 +311,7 @@ fn claim(s: &Settings, m: &mut Memory, node: &NodeView, level: &Level, t: &Momen
         uid: node.uid.clone(),
         boot_id: node.boot_id.clone(),
         seen: false,
+        bare: false,
     });
     match m.quiesce.listed_before.take() {
         Some(pods) => m.quiesce.note_list(&pods),

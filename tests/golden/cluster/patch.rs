@@ -31,7 +31,7 @@ impl World {
     pub fn act(&mut self, decision: Decision) {
         let asked = Asked::from(&decision.effect);
         let fate = match &decision.effect {
-            Effect::Wait | Effect::Device { .. } | Effect::Close => None,
+            Effect::Wait | Effect::Device { .. } => None,
             _ if self.fate.is_empty() => None,
             _ => Some(self.fate.remove(0)),
         };
@@ -44,7 +44,6 @@ impl World {
         }
         let done = match (&fate, decision.effect) {
             (_, Effect::Wait) => return,
-            (_, Effect::Close) => return self.ended = true,
             (
                 _,
                 Effect::Device {
@@ -66,6 +65,7 @@ impl World {
                 });
             }
             (Some(Fate::Refused(..) | Fate::OnItsWay), _) => Ok(()),
+            (_, Effect::Close) => return self.ended = true,
             (_, effect) => self.write(effect),
         };
         let reply = match (fate, done) {

@@ -163,6 +163,7 @@ fn held(value: &str) -> OwnClaim {
         uid: "uid".to_owned(),
         boot_id: "boot".to_owned(),
         seen: true,
+        bare: false,
     }
 }
 
