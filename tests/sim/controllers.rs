@@ -196,10 +196,8 @@ fn attach_detach(world: &World) {
         let node = world.api.get(&NODE, "", at);
         let is_free = || {
             world.of_node(at).is_none_or(|(_, machine)| {
-                let all = machine.containers.values();
-                let starting = machine.starting.values().map(|(_, container)| container);
-                !all.chain(starting)
-                    .any(|it| it.volume.as_deref() == Some(of))
+                let mut all = machine.alive();
+                !all.any(|it| it.volume.as_deref() == Some(of))
             })
         };
         let is_out = node.is_some_and(|node| taint(&node, OUT_OF_SERVICE).is_some());
@@ -275,14 +273,14 @@ fn csi(world: &World) {
     }
 }
 
-/// No volume is taken from under a container that can still write to it.
-fn judge_detach(world: &World, attachment: &Value) {
+/// No volume is taken from under a container that can still write to it; unless etcd was put back to a state in which it was detached.
+pub fn judge_detach(world: &World, attachment: &Value) {
     let node = text(attachment, "/spec/nodeName");
     let of = text(attachment, "/spec/source/persistentVolumeName");
     let writer = world.of_node(node).and_then(|(_, machine)| {
-        let mut running = machine.containers.into_values();
-        let writer = running.find(|it| it.volume.as_deref() == Some(of));
-        writer.map(|it| it.pod)
+        let mut all = machine.alive();
+        let writer = all.find(|it| it.volume.as_deref() == Some(of) && !it.is_forgotten);
+        writer.map(|it| it.pod.clone())
     });
     world.log.tell("csi", format!("detaches {of} from {node}"));
     if let Some(pod) = writer {

@@ -1,5 +1,6 @@
 //! BMCs without a network: drivers whose sessions look at, and switch, the machines of the world.
 
+use crate::faults::Fault;
 use crate::judge::Judge;
 use crate::libc::elapsed;
 use crate::network::{Fate, Moment, Network};
@@ -112,12 +113,22 @@ impl Driver {
         self.world.machine(&self.machine).bmc
     }
 
+    /// The machine that is at the other end.
+    fn reached(&self) -> String {
+        let leads_to = self.bmc().leads_to;
+        self.world.hit_if(leads_to.is_some(), Fault::BmcOfAnother);
+        leads_to.unwrap_or_else(|| self.machine.clone())
+    }
+
     /// One call: the way there, the BMC's pace, its moods.
     async fn call(&self) -> Result<Machine, DeviceError> {
         let bmc = self.bmc();
         let pace = self.world.dice.millis(20, 250) + bmc.slow;
+        let hit_if = |has_hit, fault| self.world.hit_if(has_hit, fault);
+        hit_if(!bmc.slow.is_zero(), Fault::BmcSlow);
         let answer = async {
             if bmc.hangs {
+                hit_if(true, Fault::BmcHangs);
                 std::future::pending::<()>().await;
             }
             sleep(pace).await;
@@ -128,8 +139,10 @@ impl Driver {
             return Err(DeviceError::Timeout { endpoint, waited });
         }
         self.alive().await;
-        let machine = self.world.machine(&self.machine);
-        if machine.bmc.unreachable || !machine.mains {
+        let machine = self.world.machine(&self.reached());
+        let bmc = self.bmc();
+        hit_if(bmc.unreachable, Fault::BmcAway);
+        if bmc.unreachable || !machine.mains {
             let problem = "connection refused".to_owned();
             return Err(DeviceError::Unreachable { endpoint, problem });
         }
@@ -137,7 +150,8 @@ impl Driver {
             let said = "401".to_owned();
             return Err(DeviceError::AuthFailed { endpoint, said });
         }
-        if machine.bmc.busy {
+        if bmc.busy {
+            hit_if(true, Fault::BmcBusy);
             return Err(DeviceError::Busy {
                 endpoint,
                 request: "GET".to_owned(),
@@ -158,7 +172,9 @@ impl Driver {
     async fn read(&self) -> Result<Reading, DeviceError> {
         let asked = Clock::SYSTEM.since_boot();
         let machine = self.call().await?;
-        let (state, raw) = match (machine.bmc.nonsense, machine.on) {
+        let speaks_nonsense = self.bmc().nonsense;
+        self.world.hit_if(speaks_nonsense, Fault::BmcNonsense);
+        let (state, raw) = match (speaks_nonsense, machine.on) {
             (true, _) => (PowerState::Unknown, "Paused"),
             (false, true) => (PowerState::On, "On"),
             (false, false) => (PowerState::Off, "Off"),
@@ -183,29 +199,20 @@ impl Driver {
             self.network.die();
         }
         self.alive().await;
-        self.judge.commanded(&self.operator, &self.machine);
+        let reached = self.reached();
+        self.judge.commanded(&self.operator, &reached);
         let was_on = self.call().await?.on;
         if matches!(fate, Some(Fate::PowerOn(_))) {
-            self.world.power_on(&self.machine, "by hand, meanwhile");
+            self.world.power_on(&reached, "by hand, meanwhile");
         }
         let bmc = self.bmc();
         self.world
             .log
-            .tell(&self.operator, format!("commands OFF at {}", self.machine));
+            .tell(&self.operator, format!("commands OFF at {reached}"));
+        self.world
+            .hit_if(was_on && bmc.ignores_off, Fault::OffIgnored);
         if was_on && !bmc.ignores_off {
-            let effect = self.world.dice.millis(0, 2000) + bmc.late_off;
-            let (world, name, by) = (
-                self.world.clone(),
-                self.machine.clone(),
-                self.operator.clone(),
-            );
-            let judge = self.judge.clone();
-            judge.lands(&name, elapsed() + effect);
-            tokio::spawn(async move {
-                sleep(effect).await;
-                judge.landed(&name);
-                world.power_off(&name, &format!("commanded by {by}"));
-            });
+            self.take_effect(&reached, bmc.late_off);
         }
         if let Some(Fate::Death(moment)) = fate {
             if moment == Moment::BeforeAnswer {
@@ -215,6 +222,9 @@ impl Driver {
             self.network.die();
         }
         if bmc.loses_reply {
+            let is_late = was_on && !bmc.late_off.is_zero();
+            self.world.hit_if(is_late, Fault::OffDelayed);
+            self.world.hit(Fault::OffLost);
             sleep(self.command_timeout).await;
             let (endpoint, waited) = (self.target.clone(), self.command_timeout);
             return Ok(OffOutcome::Unknown(DeviceError::Timeout {
@@ -231,6 +241,26 @@ impl Driver {
     }
 }
 
+impl Driver {
+    /// The machine goes down, in a moment or late.
+    fn take_effect(&self, machine: &str, late: Duration) {
+        self.world.hit_if(!late.is_zero(), Fault::OffLate);
+        let effect = self.world.dice.millis(0, 2000) + late;
+        let (world, name, by) = (
+            self.world.clone(),
+            machine.to_owned(),
+            self.operator.clone(),
+        );
+        let judge = self.judge.clone();
+        judge.lands(&name, elapsed() + effect);
+        tokio::spawn(async move {
+            sleep(effect).await;
+            judge.landed(&name);
+            world.power_off(&name, &format!("commanded by {by}"));
+        });
+    }
+}
+
 fn identity(machine: &Machine) -> Identity {
     Identity {
         system_uuid: Some(machine.uuid.clone()),
@@ -244,7 +274,16 @@ impl FenceSession for Session {
     }
 
     fn observe(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
-        self.0.read().boxed()
+        let this = &self.0;
+        async move {
+            let asked = elapsed();
+            let reading = this.read().await?;
+            let is_off = reading.state == PowerState::Off;
+            this.judge
+                .read(&this.operator, &this.reached(), asked, is_off);
+            Ok(reading)
+        }
+        .boxed()
     }
 
     fn prepare_off(&mut self) -> BoxFuture<'_, Result<Identity, DeviceError>> {

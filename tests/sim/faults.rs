@@ -3,9 +3,11 @@
 //! A fault happens at a moment of the seed's choosing, lasts for a while, and is undone; what is left of it when the trouble is over,
 //! [`crate::heal`] undoes.
 
+mod bmc;
 mod cluster;
 mod people;
 
+use crate::kubelet;
 use crate::libc;
 use crate::network::{Aim, Fate, Moment, Network, Step};
 use crate::stage::Stage;
@@ -77,6 +79,8 @@ faults! {
     Denied = "F23",
     /// A right is taken away.
     Revoked = "F24",
+    /// A right is taken away for longer than a proof lives, at the moment when it is needed.
+    RevokedAtProof = "F24",
     /// Somebody turns a machine on.
     PowerOn = "F33-F40",
     /// A node is cut off and runs on.
@@ -109,6 +113,8 @@ faults! {
     SecretGone = "F53",
     /// A human sets or removes taints.
     HumanTaints = "F54",
+    /// A human takes the claim away while the taint is on its way.
+    ClaimLifted = "F54",
     /// The controller-manager, a part of it, or the CSI driver does nothing.
     ManagersDown = "F55",
     /// A pod is held by a finalizer.
@@ -127,6 +133,8 @@ faults! {
     BmcNonsense = "D-nonsense",
     /// A BMC is slow.
     BmcSlow = "D-slow",
+    /// The way to a BMC leads to that of another machine, which is down.
+    BmcOfAnother = "D-another",
     /// A BMC takes an off and does nothing.
     OffIgnored = "D-ignored",
     /// An off takes effect late.
@@ -175,14 +183,15 @@ impl Fault {
             "FAULT",
             format!("{} ({machine}, {} s)", self.name(), time.as_secs()),
         );
-        if !self.counts_itself() {
-            stage.world.count(self.name());
-        }
+        // Counted when it hits something, see [`crate::world::World::hit`] and [`Fate`].
+        stage.world.arm(self);
         match self {
             Self::PowerOn if dice.chance(20) => cluster::on_while_detaching(stage).await,
             Self::Crash
             | Self::PowerOn
             | Self::ClaimTaken
+            | Self::ClaimLifted
+            | Self::RevokedAtProof
             | Self::LateWrite
             | Self::Conflict
             | Self::ServerErrors
@@ -191,22 +200,24 @@ impl Fault {
             | Self::Denied => self.fates(stage),
             Self::Rival => stage.rival(time * 2).await,
             Self::LeaseForged => people::forge_lease(stage),
-            Self::Suspend => libc::suspend(dice.seconds(1, 120)),
-            Self::WallJump => libc::set_wall(if dice.chance(50) { 3600 } else { -3600 }),
+            Self::Suspend => {
+                libc::suspend(dice.seconds(1, 120));
+                stage.world.hit(self);
+            }
+            Self::WallJump => {
+                libc::set_wall(if dice.chance(50) { 3600 } else { -3600 });
+                stage.world.hit(self);
+            }
             Self::SlowWay | Self::StaleWatch | Self::OperatorCut => self.way(stage, time).await,
             Self::WatchLoss => cluster::watch_loss(stage, time).await,
             Self::Behind => cluster::behind(stage, time).await,
-            Self::Missed => {
-                if let Some(network) = stage.network() {
-                    network.faults().missed = u32::try_from(dice.between(1, 8)).unwrap_or(1);
-                }
+            Self::Missed => cluster::miss(stage),
+            Self::Pages => {
+                let most = usize::from(dice.chance(50)) + 1;
+                stage.world.api.limit_pages(most);
             }
-            Self::Pages => stage
-                .world
-                .api
-                .limit_pages(usize::from(dice.chance(50)) + 1),
             Self::Revoked => cluster::revoke(stage, time).await,
-            Self::Partition => cluster::cut(stage, &[machine], time * 2).await,
+            Self::Partition => cluster::cut(stage, self, &[machine], time * 2).await,
             Self::Freeze => cluster::freeze(stage, &machine, time).await,
             Self::HealsClaimed => people::heal_claimed(stage, &machine).await,
             Self::Reimaged => people::install_anew(stage, &machine, time).await,
@@ -220,7 +231,7 @@ impl Fault {
                     .into_iter()
                     .filter(|_| dice.chance(60))
                     .collect();
-                cluster::cut(stage, &half, time * 2).await;
+                cluster::cut(stage, self, &half, time * 2).await;
             }
             Self::SitePower => cluster::site_power(stage, time).await,
             Self::Restore | Self::RestoreRestart => self.restore(stage, time).await,
@@ -230,6 +241,7 @@ impl Fault {
             Self::ManagersDown => cluster::managers_down(stage, time).await,
             Self::Storm => cluster::storm(stage, &machine, time).await,
             Self::Terminate => cluster::terminate(stage).await,
+            Self::BmcOfAnother => people::miswire(stage, &machine, time).await,
             _ => self.bmc(stage, &machine, time * 2).await,
         }
     }
@@ -238,26 +250,12 @@ impl Fault {
     pub fn waits(self) -> bool {
         matches!(
             self,
-            Self::Crash | Self::PowerOn | Self::ClaimTaken | Self::HealsClaimed
-        )
-    }
-
-    /// It is counted when it hits something.
-    fn counts_itself(self) -> bool {
-        matches!(
-            self,
             Self::Crash
                 | Self::PowerOn
                 | Self::ClaimTaken
-                | Self::LateWrite
-                | Self::Conflict
-                | Self::ServerErrors
-                | Self::LostAnswer
-                | Self::Garbage
-                | Self::Denied
+                | Self::ClaimLifted
+                | Self::RevokedAtProof
                 | Self::HealsClaimed
-                | Self::Newer
-                | Self::PodHeld
         )
     }
 
@@ -287,8 +285,19 @@ impl Fault {
                     stage.world.steps().push(waiting);
                     continue;
                 }
-                Self::ClaimTaken => {
-                    let waiting = (Aim::Step(Step::Intent), Fate::ClaimTaken, self.name());
+                Self::ClaimTaken | Self::ClaimLifted => {
+                    let (step, moment) = match self {
+                        Self::ClaimTaken => (Step::Intent, Moment::BeforeAnswer),
+                        _ => (Step::Taint, Moment::BeforeSending),
+                    };
+                    let waiting = (Aim::Step(step), Fate::ClaimTaken(moment), self.name());
+                    stage.world.steps().push(waiting);
+                    return;
+                }
+                Self::RevokedAtProof => {
+                    let step = *dice.pick(&[Step::Evidence, Step::Taint]);
+                    let fate = Fate::Revoked(dice.seconds(5, 60));
+                    let waiting = (Aim::Step(step), fate, self.name());
                     stage.world.steps().push(waiting);
                     return;
                 }
@@ -321,10 +330,11 @@ impl Fault {
         let Some(network) = stage.network() else {
             return;
         };
+        let slow = *stage.world.dice.pick(&[400, 800]);
         let set = |network: &Network, on: bool| {
             let mut faults = network.faults();
             match self {
-                Self::SlowWay => faults.lag = if on { 400 } else { 0 },
+                Self::SlowWay => faults.lag = if on { slow } else { 0 },
                 Self::StaleWatch => faults.watch_lag = Duration::from_secs(if on { 20 } else { 0 }),
                 _ => faults.cut = on,
             }
@@ -336,10 +346,9 @@ impl Fault {
 
     async fn delete_node(self, stage: &Stage, machine: &str, time: Duration) {
         let node = stage.world.machine(machine).node;
-        let _ = stage
-            .world
-            .api
-            .delete("human", &NODE, ("", &node), &Value::Null);
+        let place = ("", node.as_str());
+        let deleted = stage.world.api.delete("human", &NODE, place, &Value::Null);
+        stage.world.hit_if(deleted == Ok(true), self);
         sleep(if self == Self::NodeAnew {
             time / 10
         } else {
@@ -352,45 +361,19 @@ impl Fault {
     }
 
     async fn restore(self, stage: &Stage, time: Duration) {
-        let snapshot = stage.world.api.snapshot();
+        let (snapshot, version) = (stage.world.api.snapshot(), stage.world.api.version());
+        let past = stage.judge.past();
         sleep(time / 2).await;
         stage.world.log.tell("FAULT", "etcd is put back");
         stage.world.switches().restored = true;
+        stage
+            .world
+            .hit_if(stage.world.api.version() > version, self);
         stage.world.api.restore(snapshot);
-        stage.judge.restored();
+        stage.judge.restored(past);
+        kubelet::forgotten(&stage.world);
         if self == Self::RestoreRestart {
             stage.kill();
         }
-    }
-
-    async fn bmc(self, stage: &Stage, machine: &str, time: Duration) {
-        let late = stage.world.dice.seconds(5, stage.plan.late_effect.max(6));
-        let set = |on: bool| {
-            stage.world.with(machine, |machine| {
-                let bmc = &mut machine.bmc;
-                match self {
-                    Self::BmcHangs => bmc.hangs = on,
-                    Self::BmcAway => bmc.unreachable = on,
-                    Self::BmcBusy => bmc.busy = on,
-                    Self::BmcNonsense => bmc.nonsense = on,
-                    Self::BmcSlow => bmc.slow = Duration::from_secs(if on { 2 } else { 0 }),
-                    Self::OffIgnored => bmc.ignores_off = on,
-                    Self::OffLate => bmc.late_off = if on { late } else { Duration::ZERO },
-                    Self::OffDelayed => {
-                        bmc.late_off = if on { late } else { Duration::ZERO };
-                        bmc.loses_reply = on;
-                    }
-                    _ => bmc.loses_reply = on,
-                }
-            });
-        };
-        stage
-            .silent
-            .lock()
-            .expect("the names")
-            .insert(machine.to_owned());
-        set(true);
-        sleep(time).await;
-        set(false);
     }
 }

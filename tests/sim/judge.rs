@@ -2,26 +2,31 @@
 //!
 //! It shares no code with the operator and believes no status: it keeps its own picture of the cluster, from the writes alone.
 
+mod known;
+#[cfg(test)]
+mod slips;
 mod taints;
 #[cfg(test)]
 mod tests;
 
 use crate::libc::elapsed;
-use crate::objects::{CLAIM, OUT_OF_SERVICE, QUARANTINE, is_ended, ready, taint, taints, text};
+use crate::objects::{
+    CLAIM, OUT_OF_SERVICE, QUARANTINE, is_ended, is_leaving, ready, taint, taints, text,
+    tolerates_out_of_service,
+};
 use crate::plan::Plan;
 use crate::tally::Tally;
 use crate::words;
 use crate::world::World;
+use known::Known;
 use serde_json::{Value, json};
 use simapi::kinds::{ATTACHMENT, FENCE, Kind, NODE, POD};
 use simapi::store::{Change, Key, Write};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A claim that was held so shortly before a command counts: it is read at most a second before.
-const CLAIM_LIFE: Duration = Duration::from_millis(1100);
 /// After a signal nothing new is begun.
 const EFFECTS_END: Duration = Duration::from_millis(1500);
 
@@ -45,8 +50,14 @@ struct State {
     objects: BTreeMap<(&'static str, Key), Arc<Value>>,
     /// Who put each Node out of service, by uid.
     out_of_service: BTreeMap<String, String>,
-    /// The last claim of each Node, and until when it was held.
-    claims: BTreeMap<String, (String, Option<Duration>)>,
+    /// The claim of each Node, and since when it stands.
+    claims: BTreeMap<String, (String, Duration)>,
+    /// Since when no pod can start on a node; none: one can.
+    quiet: BTreeMap<String, Option<Duration>>,
+    /// What each process of the operator knows at first hand.
+    known: BTreeMap<String, Known>,
+    /// The readings of a proof span this time.
+    window: Duration,
     /// Commands that are still to take effect: machine, when sent, when they land.
     offs: Vec<(String, Duration, Duration)>,
     /// Operators that were asked to end, and when.
@@ -57,11 +68,15 @@ struct State {
 impl Judge {
     /// Begins to listen.
     pub fn new(world: &World, plan: &Plan) -> Self {
+        let state = State {
+            window: Duration::from_secs(plan.read_period),
+            ..State::default()
+        };
         let judge = Self {
             world: world.clone(),
             late_effect: Duration::from_secs(plan.late_effect),
             is_guarded: plan.is_guarded,
-            state: Arc::default(),
+            state: Arc::new(Mutex::new(state)),
         };
         let listener = judge.clone();
         world
@@ -83,8 +98,13 @@ impl Judge {
         self.state().tally.clone()
     }
 
-    /// etcd was put back: what is there now was never written.
-    pub fn restored(&self) {
+    /// What may be put back with etcd.
+    pub fn past(&self) -> Past {
+        Past(self.state().out_of_service.clone())
+    }
+
+    /// etcd was put back: what is there now was never written. What processes know of it stays as it is.
+    pub fn restored(&self, past: Past) {
         let kinds: [&'static Kind; 4] = [&NODE, &POD, &ATTACHMENT, &FENCE];
         let mut objects = BTreeMap::new();
         for kind in kinds {
@@ -94,7 +114,15 @@ impl Judge {
                 objects.insert((kind.plural, (namespace, name)), object);
             }
         }
-        self.state().objects = objects;
+        let nodes = self.world.api.all(&NODE);
+        let mut state = self.state();
+        state.objects = objects;
+        state.out_of_service = past.0;
+        for node in nodes {
+            let name = text(&node, "/metadata/name");
+            state.note_claim(name, Some(&node));
+            state.note_quiet(name);
+        }
     }
 
     /// An operator begins to live, or has ended.
@@ -105,39 +133,6 @@ impl Judge {
     /// An operator was asked to end.
     pub fn ends(&self, operator: &str) {
         self.state().ended.insert(operator.to_owned(), elapsed());
-    }
-
-    /// An operator sends a hard off (S11).
-    pub fn commanded(&self, operator: &str, machine: &str) {
-        let (problem, fence) = {
-            let mut state = self.state();
-            // Its Node may have been another until a moment ago.
-            let claims = state.claims.iter();
-            let own = claims.filter(|(node, _)| node.split('.').next() == Some(machine));
-            let last = own.max_by_key(|(_, (_, until))| until.unwrap_or(Duration::MAX));
-            let claim = last.map(|(_, claim)| claim.clone());
-            let held = claim
-                .filter(|(_, until)| until.is_none_or(|until| elapsed() <= until + CLAIM_LIFE));
-            match held {
-                None => (Some("no claim is held".to_owned()), None),
-                Some((claim, _)) => {
-                    let fence = owner(&claim).to_owned();
-                    state.tally.commanded(&fence);
-                    let intended = state.fence(&fence).is_some_and(|it| intends(&it, machine));
-                    let words = format!("{fence} has no intent for it");
-                    ((!intended).then_some(words), Some(fence))
-                }
-            }
-        };
-        if let Some(problem) = problem {
-            // What was written may have been lost in etcd's past.
-            if !self.world.switches().restored {
-                self.broken(
-                    "S11",
-                    &format!("{operator} commands {machine} ({fence:?}): {problem}"),
-                );
-            }
-        }
     }
 
     /// A command takes effect at this moment.
@@ -163,6 +158,7 @@ impl Judge {
                     self.world.log.tell(&write.actor, words);
                 }
                 found.extend(state.ended_writes(write));
+                found.extend(state.by_whom(write));
                 found.extend(state.of_operator(&self.world, write, self.late_effect));
                 // Without the admission policies nothing but the time between a read and a write is in the way.
                 found.retain(|(id, _)| self.is_guarded || *id != "S6");
@@ -175,6 +171,9 @@ impl Judge {
         }
     }
 }
+
+/// What the judge remembers and etcd has.
+pub struct Past(BTreeMap<String, String>);
 
 type Found = Vec<(&'static str, String)>;
 
@@ -205,6 +204,9 @@ impl State {
                 self.objects.insert(key, Arc::clone(&write.new));
             }
         }
+        if *write.kind == POD {
+            self.note_quiet(text(&write.new, "/spec/nodeName"));
+        }
         if *write.kind != NODE {
             self.conditions_of_release();
             return;
@@ -225,18 +227,42 @@ impl State {
             self.out_of_service
                 .insert(uid.to_owned(), write.actor.to_string());
         }
-        let claim = taint(&write.new, CLAIM).map(|it| text(it, "/value").to_owned());
-        match claim {
-            Some(claim) if write.change != Change::Deleted => {
-                self.claims.insert(name.clone(), (claim, None));
-            }
-            _ => {
-                if let Some((_, until)) = self.claims.get_mut(name) {
-                    until.get_or_insert_with(elapsed);
-                }
-            }
-        }
+        let now = (write.change != Change::Deleted).then_some(&*write.new);
+        self.note_claim(name, now);
         self.conditions_of_release();
+    }
+
+    fn note_claim(&mut self, name: &str, node: Option<&Value>) {
+        let claim = node.and_then(|node| taint(node, CLAIM));
+        let claim = claim.map(|it| text(it, "/value"));
+        let known = self.claims.get(name).map(|(claim, _)| claim.as_str());
+        match claim {
+            Some(claim) if known != Some(claim) => {
+                let since = (claim.to_owned(), elapsed());
+                self.claims.insert(name.to_owned(), since);
+            }
+            Some(_) => {}
+            None => drop(self.claims.remove(name)),
+        }
+    }
+
+    fn note_quiet(&mut self, node: &str) {
+        let is_quiet = self.startable(node).next().is_none();
+        let since = self.quiet.entry(node.to_owned()).or_default();
+        match is_quiet {
+            true => drop(since.get_or_insert_with(elapsed)),
+            false => *since = None,
+        }
+    }
+
+    /// Pods that the node's kubelet would start.
+    fn startable(&self, node: &str) -> impl Iterator<Item = &Arc<Value>> {
+        let all = self.of_kind(&POD);
+        all.filter(move |pod| {
+            text(pod, "/spec/nodeName") == node
+                && !is_leaving(pod)
+                && !tolerates_out_of_service(pod)
+        })
     }
 
     /// Notes when nothing but time hinders a release.
@@ -290,7 +316,7 @@ impl State {
             }
         }
         if has(OUT_OF_SERVICE).is_some() && had(OUT_OF_SERVICE).is_none() {
-            found.extend(self.out_of_service(world, node, old, &write.new));
+            found.extend(self.out_of_service(world, write, old));
         }
         if had(OUT_OF_SERVICE).is_some() && has(OUT_OF_SERVICE).is_none() {
             found.extend(self.release(world, node, old, late_effect));
@@ -304,14 +330,28 @@ pub fn owner(claim: &str) -> &str {
     claim.rsplit_once('-').map_or("", |(fence, _)| fence)
 }
 
-/// Is an off at this machine's device written down as begun?
-fn intends(fence: &Value, machine: &str) -> bool {
+/// An off that is written down.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Intent {
+    attempt: String,
+    machine: String,
+}
+
+/// Those that are written down as begun.
+fn intended(fence: &Value) -> BTreeSet<Intent> {
     let attempts = fence["status"]["attempts"].as_array();
-    attempts.into_iter().flatten().any(|attempt| {
-        attempt["action"] == "PowerOff"
-            && text(attempt, "/device").split('.').next() == Some(&format!("bmc-{machine}"))
-            && attempt["completionTime"].is_null()
-    })
+    let begun = attempts
+        .into_iter()
+        .flatten()
+        .filter(|attempt| attempt["action"] == "PowerOff" && attempt["completionTime"].is_null());
+    let intent = |attempt: &Value| {
+        let device = text(attempt, "/device").strip_prefix("bmc-")?;
+        Some(Intent {
+            attempt: text(attempt, "/id").to_owned(),
+            machine: device.split('.').next()?.to_owned(),
+        })
+    };
+    begun.filter_map(intent).collect()
 }
 
 /// The Node without what we may change.

@@ -40,6 +40,54 @@ pub async fn run(world: World, machine: String) {
     }
 }
 
+/// Two nodes never write one volume; unless etcd has forgotten that one of them does.
+pub fn judge_start(world: &World, container: &Container) {
+    let Some(volume) = &container.volume else {
+        return;
+    };
+    let writers: Vec<String> = {
+        let machines = world.machines();
+        let writes = |machine: &Machine| {
+            let mut running = machine.containers.values();
+            running.any(|other| other.volume.as_ref() == Some(volume) && !other.is_forgotten)
+        };
+        let writing = machines.iter().filter(|(_, machine)| writes(machine));
+        writing.map(|(name, _)| name.clone()).collect()
+    };
+    if writers.len() > 1 {
+        world.violation(format!(
+            "S1: {volume} is written by {}",
+            writers.join(" and ")
+        ));
+    }
+}
+
+/// etcd was put back: it knows nothing of what came to a machine since.
+pub fn forgotten(world: &World) {
+    let pods = world.api.all(&POD);
+    let attachments = world.api.all(&ATTACHMENT);
+    for machine in world.machines().values_mut() {
+        let node = machine.node.as_str();
+        let is_known = |uid: &str, volume: Option<&str>| {
+            let here = |object: &Value| text(object, "/spec/nodeName") == node;
+            let of = |it: &Value| {
+                volume == Some(text(it, "/spec/source/persistentVolumeName")) && !is_leaving(it)
+            };
+            let has_pod = pods
+                .iter()
+                .any(|pod| here(pod) && text(pod, "/metadata/uid") == uid);
+            let has_volume = volume.is_none() || attachments.iter().any(|it| here(it) && of(it));
+            has_pod && has_volume
+        };
+        let running = machine.containers.iter_mut();
+        let starting = machine.starting.iter_mut();
+        let starting = starting.map(|(uid, (_, container))| (uid, container));
+        for (uid, container) in running.chain(starting) {
+            container.is_forgotten |= !is_known(uid, container.volume.as_deref());
+        }
+    }
+}
+
 struct Kubelet {
     world: World,
     machine: String,
@@ -126,32 +174,7 @@ impl Kubelet {
             self.world
                 .log
                 .tell(&self.name, format!("runs {}", container.pod));
-            self.judge_start(&container);
-        }
-    }
-
-    /// Two nodes never write one volume; unless etcd has forgotten where the volume was attached.
-    fn judge_start(&self, container: &Container) {
-        if self.world.switches().restored {
-            return;
-        }
-        let Some(volume) = &container.volume else {
-            return;
-        };
-        let writers: Vec<String> = {
-            let machines = self.world.machines();
-            let writes = |machine: &Machine| {
-                let mut running = machine.containers.values();
-                running.any(|other| other.volume.as_ref() == Some(volume))
-            };
-            let writing = machines.iter().filter(|(_, machine)| writes(machine));
-            writing.map(|(name, _)| name.clone()).collect()
-        };
-        if writers.len() > 1 {
-            self.world.violation(format!(
-                "S1: {volume} is written by {}",
-                writers.join(" and ")
-            ));
+            judge_start(&self.world, &container);
         }
     }
 
@@ -201,6 +224,7 @@ impl Kubelet {
             volume: volume(pod),
             stops: None,
             tolerates: tolerates_out_of_service(pod),
+            is_forgotten: false,
         };
         self.world.with(&self.machine, |machine| {
             machine.starting.insert(uid.to_owned(), (at, container));
@@ -241,12 +265,8 @@ impl Kubelet {
     /// `volumesInUse`, which attach/detach waits for.
     fn tell_volumes(&self, node: &Value) {
         let machine = self.world.machine(&self.machine);
-        let running = machine.containers.values();
-        let starting = machine.starting.values().map(|(_, container)| container);
-        let mut used: Vec<String> = running
-            .chain(starting)
-            .filter_map(|it| it.volume.clone())
-            .collect();
+        let all = machine.alive();
+        let mut used: Vec<String> = all.filter_map(|it| it.volume.clone()).collect();
         used.sort();
         let told: Vec<&str> = node["status"]["volumesInUse"]
             .as_array()

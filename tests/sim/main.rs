@@ -35,6 +35,7 @@ mod objects;
 mod operator;
 mod plan;
 mod play;
+mod process;
 mod stage;
 mod tally;
 mod words;
@@ -153,14 +154,14 @@ fn one_seed() {
         log.init();
     }
     let (outcome, log) = play::play(seed);
-    match env::var(many::LOG).as_deref() {
-        Ok("story") => print!("{}{}", many::MARK, log.text(Weight::Story)),
-        Ok(_) => print!("{}{}", many::MARK, log.text(Weight::Detail)),
+    match env::var(process::LOG).as_deref() {
+        Ok("story") => print!("{}{}", process::MARK, log.text(Weight::Story)),
+        Ok(_) => print!("{}{}", process::MARK, log.text(Weight::Detail)),
         Err(_) => {}
     }
     println!(
         "{}{}",
-        many::MARK,
+        process::MARK,
         serde_json::to_string(&outcome).expect("JSON")
     );
 }

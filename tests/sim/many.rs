@@ -1,19 +1,15 @@
 //! Many seeds, each in a process of its own, as many at a time as there are cores; and what came of them all.
 
 use crate::play::Outcome;
+use crate::process::{self, LOG, MARK, Said};
 use std::collections::BTreeMap;
+use std::env;
 use std::fmt;
-use std::ops::Range;
-use std::process::{Command, Output};
+use std::ops::{ControlFlow, Range};
 use std::sync::Mutex;
-use std::thread;
 
 /// Names the seed to the process that plays it.
 pub const SEED: &str = "SIMULATED_SEED";
-/// Asks that process for its log: `story` or `detail`.
-pub const LOG: &str = "SIMULATED_LOG";
-/// Stands before what that process has to say.
-pub const MARK: &str = "\u{1}";
 
 /// What came of many seeds.
 #[derive(Debug, Default)]
@@ -65,27 +61,18 @@ const VIOLATIONS_MAX: usize = 10;
 
 /// Plays all of them, or until enough is broken.
 pub fn play(seeds: Range<u64>) -> Summary {
-    let (left, summary) = (Mutex::new(seeds), Mutex::new(Summary::default()));
-    let workers = thread::available_parallelism().map_or(1, usize::from);
-    thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                loop {
-                    let Some(seed) = left.lock().expect("the seeds").next() else {
-                        return;
-                    };
-                    let outcome = outcome(seed);
-                    let mut summary = summary.lock().expect("the summary");
-                    summary.add(outcome);
-                    if summary.violations.len() >= VIOLATIONS_MAX {
-                        return;
-                    }
-                    if summary.seeds.is_multiple_of(1000) {
-                        eprintln!("{summary}");
-                    }
-                }
-            });
+    let summary = Mutex::new(Summary::default());
+    process::each(seeds, |seed| {
+        let outcome = outcome(seed);
+        let mut summary = summary.lock().expect("the summary");
+        summary.add(outcome);
+        if summary.violations.len() >= VIOLATIONS_MAX {
+            return ControlFlow::Break(());
         }
+        if summary.seeds.is_multiple_of(1000) {
+            eprintln!("{summary}");
+        }
+        ControlFlow::Continue(())
     });
     let mut summary = summary.into_inner().expect("the summary");
     summary.violations.sort();
@@ -115,68 +102,40 @@ impl Summary {
     }
 }
 
-fn process(seed: u64, log: Option<&str>) -> Command {
-    let mut command = Command::new(std::env::current_exe().expect("this program"));
-    // What a seed does follows from the seed alone.
-    command.env_clear();
-    command.args([
-        "one_seed",
-        "--exact",
-        "--ignored",
-        "--nocapture",
-        "--test-threads=1",
-    ]);
-    command.env(SEED, seed.to_string());
-    if let Some(log) = log {
-        command.env(LOG, log);
-    }
-    command
+fn process(seed: u64, others: &[(&str, &str)]) -> Said {
+    process::run("one_seed", (SEED, &seed.to_string()), others)
 }
 
 fn outcome(seed: u64) -> Outcome {
-    let output = process(seed, None).output().expect("a process");
-    let text = String::from_utf8_lossy(&output.stdout);
-    let said = text.split(MARK).nth(1).and_then(|rest| rest.lines().next());
-    said.and_then(|line| serde_json::from_str(line).ok())
-        .unwrap_or_else(|| {
-            let error = String::from_utf8_lossy(&output.stderr);
-            let error: Vec<&str> = error.lines().take(6).collect();
-            Outcome {
-                seed,
-                violations: vec![format!("it did not come to an end: {}", error.join(" "))],
-                ..Outcome::default()
-            }
-        })
-}
-
-fn told(command: &mut Command) -> (String, Output) {
-    let output = command.output().expect("a process");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    (text, output)
+    let said = process(seed, &[]);
+    let outcome = said.line().and_then(|line| serde_json::from_str(line).ok());
+    outcome.unwrap_or_else(|| {
+        let error: Vec<&str> = said.error.lines().take(6).collect();
+        Outcome {
+            seed,
+            violations: vec![format!("it did not come to an end: {}", error.join(" "))],
+            ..Outcome::default()
+        }
+    })
 }
 
 /// All that happens in a seed.
 pub fn whole_log(seed: u64) -> String {
-    let (text, output) = told(&mut process(seed, Some("detail")));
-    let log = text.split(MARK).nth(1).unwrap_or_default();
-    log.to_owned() + &String::from_utf8_lossy(&output.stderr)
+    let said = process(seed, &[(LOG, "detail")]);
+    said.answer().unwrap_or_default().to_owned() + &said.error
 }
 
 /// What is worth telling of a seed; with `DETAIL` all of it, with `RUST_LOG` what the operator says itself, too.
 pub fn story(seed: u64) -> String {
-    let log = match std::env::var_os("DETAIL") {
-        Some(_) => "detail",
-        None => "story",
-    };
-    let mut command = process(seed, Some(log));
-    let filter = std::env::var_os("RUST_LOG");
-    if let Some(filter) = &filter {
-        command.env("RUST_LOG", filter);
-    }
-    let (text, output) = told(&mut command);
-    let story = text.split(MARK).nth(1).unwrap_or_default().to_owned();
-    match filter {
-        Some(_) => text.replace(MARK, "\n"),
-        None => story + &String::from_utf8_lossy(&output.stderr),
+    let log = (LOG, process::wanted_log());
+    match env::var("RUST_LOG") {
+        Ok(filter) => {
+            let said = process(seed, &[log, ("RUST_LOG", &filter)]);
+            said.text.replace(MARK, "\n")
+        }
+        Err(_) => {
+            let said = process(seed, &[log]);
+            said.answer().unwrap_or_default().to_owned() + &said.error
+        }
     }
 }

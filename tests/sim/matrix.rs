@@ -10,19 +10,18 @@ mod stale;
 
 use crate::controllers::Workload;
 use crate::log::{Log, Weight};
-use crate::many::{LOG, MARK};
 use crate::objects::{is_ended, text};
 use crate::plan::Plan;
 use crate::play::{WARM_UP, settle, simulated};
+use crate::process::{self, LOG, MARK, Said};
 use crate::stage::{self, Stage};
 use crate::world::{Machine, World};
 use crate::{dice::Dice, libc};
 use simapi::kinds::FENCE;
 use std::collections::BTreeMap;
 use std::env;
-use std::process::Command;
+use std::ops::ControlFlow;
 use std::sync::Mutex;
-use std::thread;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -163,51 +162,29 @@ fn has_ended(stage: &Stage, node: &str) -> bool {
 /// Plays a list, each case in a process of its own; what was broken, by the case.
 fn played(list: List, expected: usize) {
     let cases = list.cases();
-    let all = each(cases.len(), |number| {
-        let output = process(list, number, None).output().expect("a process");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let said = text.split(MARK).nth(1).map(str::to_owned);
-        let said = said.and_then(|said| said.lines().next().map(str::to_owned));
-        said.unwrap_or_else(|| String::from_utf8_lossy(&output.stderr).into_owned())
+    let broken = Mutex::new(BTreeMap::new());
+    let count = u64::try_from(cases.len()).expect("a number");
+    process::each(0..count, |number| {
+        let number = usize::try_from(number).expect("an index");
+        let said = process(list, number, &[]);
+        let found = said.line().unwrap_or(&said.error);
+        if found != GOOD {
+            let words = format!("{}:{number} {}: {found}", list.name(), cases[number]);
+            broken.lock().expect("what is broken").insert(number, words);
+        }
+        ControlFlow::Continue(())
     });
-    let name = list.name();
-    let broken = all.iter().enumerate().filter(|(_, said)| *said != GOOD);
-    let broken: Vec<String> = broken
-        .map(|(number, said)| format!("{name}:{number} {}: {}", cases[number], said))
-        .collect();
-    println!("{name} {}/{}", cases.len() - broken.len(), cases.len());
+    let broken = broken.into_inner().expect("what is broken");
+    let broken: Vec<String> = broken.into_values().collect();
+    let good = cases.len() - broken.len();
+    println!("{} {good}/{}", list.name(), cases.len());
     assert!(broken.is_empty(), "{}", broken.join("\n"));
     assert_eq!(cases.len(), expected);
 }
 
-/// Does this for each number below `count`, as many at a time as there are cores.
-fn each<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    let (left, done) = (Mutex::new(0..count), Mutex::new(BTreeMap::new()));
-    let workers = thread::available_parallelism().map_or(1, usize::from);
-    let next = || left.lock().expect("the numbers").next();
-    thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                while let Some(number) = next() {
-                    let found = work(number);
-                    done.lock().expect("what is done").insert(number, found);
-                }
-            });
-        }
-    });
-    let done = done.into_inner().expect("what is done");
-    done.into_values().collect()
-}
-
-fn process(list: List, number: usize, log: Option<&str>) -> Command {
-    let mut command = Command::new(env::current_exe().expect("this program"));
-    command.env_clear();
-    command.args(["matrix::one_case", "--exact", "--ignored", "--nocapture"]);
-    command.env(CASE, format!("{}:{number}", list.name()));
-    if let Some(log) = log {
-        command.env(LOG, log);
-    }
-    command
+fn process(list: List, number: usize, others: &[(&str, &str)]) -> Said {
+    let case = format!("{}:{number}", list.name());
+    process::run("matrix::one_case", (CASE, &case), others)
 }
 
 /// The case that this names.
@@ -237,13 +214,8 @@ fn what_no_watch_has_told_is_found_by_a_list() {
 fn case_of_the_matrix() {
     let case = env::var("CASE").unwrap_or_else(|_| "crash:0".to_owned());
     let (list, number) = named(&case).expect("a case, as `dropped:3`");
-    let log = match env::var_os("DETAIL") {
-        Some(_) => "detail",
-        None => "story",
-    };
-    let output = process(list, number, Some(log)).output();
-    let text = String::from_utf8_lossy(&output.expect("a process").stdout).into_owned();
-    let story = text.split(MARK).nth(1).unwrap_or(&text);
+    let said = process(list, number, &[(LOG, process::wanted_log())]);
+    let story = said.answer().unwrap_or(&said.text);
     assert!(story.contains("its kubelet hangs"), "{story}");
     println!("{}\n{story}", list.cases()[number]);
 }

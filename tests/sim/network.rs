@@ -2,18 +2,20 @@
 //!
 //! Behind kube's own client, with its own retries: a fault here is what the client sees of it.
 
+mod hands;
 mod spoil;
 mod step;
 mod told;
 
-use crate::objects::{CLAIM, NAMESPACE, taints, text};
-use crate::world::{Machine, World};
+use crate::faults::Fault;
+use crate::judge::Judge;
+use crate::libc::elapsed;
+use crate::objects::NAMESPACE;
+use crate::world::World;
 use kube::Client;
 use kube::client::Body;
 use kube::client::retry::RetryPolicy;
 use node_fencing_operator::shell::client::Clients;
-use serde_json::{Value, json};
-use simapi::kinds::{FENCE, NODE};
 use simapi::{Answer, Api, Request, answer};
 use spoil::{partial, refused, shortened};
 use std::collections::VecDeque;
@@ -43,8 +45,10 @@ pub enum Fate {
     Death(Moment),
     /// Somebody turns on the machine that it is about: before it is done, when it is done, when the answer has arrived.
     PowerOn(Moment),
-    /// It is done, and then somebody takes the claim away, and the BMC is slow.
-    ClaimTaken,
+    /// Nobody has the right to do it, for so long.
+    Revoked(Duration),
+    /// Somebody takes the claim away: before it is done; or when it is done, and then the BMC is slow.
+    ClaimTaken(Moment),
 }
 
 /// When it happens to a request.
@@ -111,15 +115,17 @@ pub struct Network {
     /// `operator-0.3`: which one, and which life of it.
     pub name: String,
     world: World,
+    judge: Judge,
     faults: Arc<Mutex<Faults>>,
 }
 
 impl Network {
     /// A way without faults.
-    pub fn new(world: &World, name: &str) -> Self {
+    pub fn new(world: &World, judge: &Judge, name: &str) -> Self {
         Self {
             name: name.to_owned(),
             world: world.clone(),
+            judge: judge.clone(),
             faults: Arc::default(),
         }
     }
@@ -171,6 +177,13 @@ impl Network {
         if fate == Some(Fate::PowerOn(Moment::BeforeSending)) {
             self.power_on(&request);
         }
+        if fate == Some(Fate::ClaimTaken(Moment::BeforeSending)) {
+            self.take_claim(&request);
+        }
+        if let Some(Fate::Revoked(time)) = fate {
+            self.revoke(&request, time);
+        }
+        let asked = elapsed();
         self.travel().await?;
         let answer = match &fate {
             Some(Fate::Refused(code, wait)) => return Ok(refused(*code, *wait)),
@@ -186,7 +199,7 @@ impl Network {
             }
             _ => self.ask(&request),
         };
-        self.bring_back(fate, &request, kind, answer).await
+        self.bring_back(fate, &request, (kind, asked), answer).await
     }
 
     /// What becomes of the answer on its way to whoever asked.
@@ -194,7 +207,7 @@ impl Network {
         self,
         fate: Option<Fate>,
         request: &Request,
-        kind: String,
+        (kind, asked): (String, Duration),
         answer: Answer,
     ) -> Result<http::Response<answer::Body>, BoxError> {
         match fate {
@@ -216,8 +229,11 @@ impl Network {
                 }
                 Ok(answer.into_response())
             }
-            Some(Fate::ClaimTaken) => {
-                self.take_claim(request);
+            Some(Fate::ClaimTaken(moment)) => {
+                if moment == Moment::BeforeAnswer {
+                    self.take_claim(request);
+                    self.slow_bmc(request);
+                }
                 self.travel().await?;
                 Ok(answer.into_response())
             }
@@ -229,6 +245,7 @@ impl Network {
             Some(Fate::Partial) => Ok(partial(answer).into_response()),
             _ => {
                 self.travel().await?;
+                self.judge.learned(&self.name, request, asked, &answer);
                 Ok(self.watched(kind, answer).into_response())
             }
         }
@@ -238,9 +255,17 @@ impl Network {
         let is_content = request.is_watch() || request.parameter("resourceVersion") == Some("0");
         let behind = self.faults().behind.clone();
         let answer = match behind.filter(|_| request.is_read() && is_content) {
-            Some(behind) => behind.answer(request),
+            Some(behind) => {
+                self.world.hit(Fault::Behind);
+                behind.answer(request)
+            }
             None => self.world.api.answer(request),
         };
+        let is_alone = self.faults().alone;
+        let hit_if = |has_hit, fault| self.world.hit_if(has_hit, fault);
+        hit_if(is_alone && Step::of(request).is_some(), Fault::Rival);
+        hit_if(answer.code() == 403, Fault::Revoked);
+        hit_if(request.parameter("continue").is_some(), Fault::Pages);
         let line = format!("{} -> {}", line(request), answer.code());
         // What is done the judge tells in words.
         match request.is_read() || request.is_dry() || answer.code() < 400 {
@@ -256,6 +281,8 @@ impl Network {
             let faults = self.faults();
             (faults.dead, faults.cut, faults.lag)
         };
+        self.world.hit_if(cut, Fault::OperatorCut);
+        self.world.hit_if(lag > 0, Fault::SlowWay);
         if dead || cut {
             // Whoever waits gives up by itself.
             sleep(Duration::from_secs(30)).await;
@@ -267,47 +294,6 @@ impl Network {
             std::future::pending::<()>().await;
         }
         Ok(())
-    }
-
-    /// The machine that this is about.
-    fn machine(&self, request: &Request) -> Option<(String, Machine)> {
-        let name = |prefix| request.path.split(prefix).nth(1)?.split('/').next();
-        let node = match name("/nodefences/") {
-            Some(fence) => {
-                let fence = self.world.api.get(&FENCE, "", fence);
-                fence.map(|fence| text(&fence, "/spec/nodeName").to_owned())
-            }
-            None => name("/nodes/").map(str::to_owned).or_else(|| {
-                let body: Value = serde_json::from_slice(&request.body).ok()?;
-                Some(text(&body, "/spec/nodeName").to_owned())
-            }),
-        };
-        self.world.of_node(&node?)
-    }
-
-    fn power_on(&self, request: &Request) {
-        if let Some((machine, _)) = self.machine(request) {
-            self.world.power_on(&machine, "by hand, meanwhile");
-        }
-    }
-
-    fn take_claim(&self, request: &Request) {
-        let Some((name, machine)) = self.machine(request) else {
-            return;
-        };
-        let place = ("", machine.node.as_str());
-        let _ = self.world.api.change("human", &NODE, place, |node| {
-            let mut all = taints(node).to_vec();
-            all.retain(|taint| taint["key"] != CLAIM);
-            node["spec"]["taints"] = json!(all);
-        });
-        let world = self.world.clone();
-        let slow = move |time| world.with(&name, |machine| machine.bmc.slow = time);
-        slow(Duration::from_secs(2));
-        tokio::spawn(async move {
-            sleep(Duration::from_secs(15)).await;
-            slow(Duration::ZERO);
-        });
     }
 
     /// The process ends here.

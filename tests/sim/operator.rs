@@ -136,7 +136,7 @@ impl Inner {
             .log
             .tell(&name, format!("starts as {}", self.pod));
         self.judge.lives(&name, true);
-        let network = Network::new(&self.world, &name);
+        let network = Network::new(&self.world, &self.judge, &name);
         let (stopper, stop) = Stopper::new();
         let equipment = Equipment {
             clients: network.clients(),

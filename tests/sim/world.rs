@@ -1,11 +1,12 @@
 //! The world of a seed: the API server, the machines, and what is wrong with them at the moment.
 
 use crate::dice::Dice;
+use crate::faults::Fault;
 use crate::libc::elapsed;
 use crate::log::Log;
 use crate::network::{Aim, Fate, Step, Waiting};
 use simapi::Api;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,6 +22,8 @@ pub struct Container {
     pub stops: Option<Duration>,
     /// Its pod tolerates out-of-service.
     pub tolerates: bool,
+    /// etcd was put back to a state in which the pod, or its volume, is not here: nobody there can know that it writes.
+    pub is_forgotten: bool,
 }
 
 /// What is wrong with a BMC.
@@ -42,6 +45,8 @@ pub struct Bmc {
     pub loses_reply: bool,
     /// Each call takes that much longer.
     pub slow: Duration,
+    /// The BMC of this machine answers in its place.
+    pub leads_to: Option<String>,
 }
 
 /// A machine, as it is.
@@ -77,6 +82,12 @@ impl Machine {
     /// The boot ID of the boot that runs.
     pub fn boot_id(&self, name: &str) -> String {
         format!("{name}-boot-{}", self.boots)
+    }
+
+    /// Whatever may write: what runs, and what is being started, which nothing but a loss of power ends.
+    pub fn alive(&self) -> impl Iterator<Item = &Container> {
+        let starting = self.starting.values().map(|(_, container)| container);
+        self.containers.values().chain(starting)
     }
 }
 
@@ -121,6 +132,8 @@ pub struct World {
     /// What was broken.
     pub violations: Arc<Mutex<Vec<String>>>,
     happened: Counts,
+    /// Faults that have not hit anything yet.
+    armed: Arc<Mutex<BTreeSet<Fault>>>,
     judged: Counts,
     requests: Arc<Mutex<u32>>,
 }
@@ -143,6 +156,7 @@ impl World {
             steps: Arc::default(),
             violations: Arc::default(),
             happened: Arc::default(),
+            armed: Arc::default(),
             judged: Arc::default(),
             requests: Arc::default(),
         }
@@ -189,6 +203,27 @@ impl World {
         let mut all = machines.iter();
         let (name, machine) = all.find(|(_, machine)| machine.node == node)?;
         Some((name.clone(), machine.clone()))
+    }
+
+    /// A fault begins, and may hit something.
+    pub fn arm(&self, fault: Fault) {
+        let mut armed = self.armed.lock().unwrap_or_else(PoisonError::into_inner);
+        armed.insert(fault);
+    }
+
+    /// A fault has hit something. It counts the first time.
+    pub fn hit(&self, fault: Fault) {
+        let mut armed = self.armed.lock().unwrap_or_else(PoisonError::into_inner);
+        if armed.remove(&fault) {
+            self.count(fault.name());
+        }
+    }
+
+    /// If so, a fault has hit something.
+    pub fn hit_if(&self, has_hit: bool, fault: Fault) {
+        if has_hit {
+            self.hit(fault);
+        }
     }
 
     /// A fault has happened.

@@ -11,10 +11,14 @@ use tokio::time::sleep;
 
 pub(super) async fn watch_loss(stage: &Stage, time: Duration) {
     match stage.world.dice.between(0, 2) {
-        0 => stage.world.api.end_watches(),
+        0 => {
+            stage.world.api.end_watches();
+            stage.world.hit(Fault::WatchLoss);
+        }
         1 => {
             stage.world.api.compact();
             stage.world.api.end_watches();
+            stage.world.hit(Fault::WatchLoss);
         }
         _ => {
             let Some(network) = stage.network() else {
@@ -24,6 +28,13 @@ pub(super) async fn watch_loss(stage: &Stage, time: Duration) {
             sleep(time).await;
             network.faults().watches_dead = false;
         }
+    }
+}
+
+pub(super) fn miss(stage: &Stage) {
+    if let Some(network) = stage.network() {
+        let events = stage.world.dice.between(1, 8);
+        network.faults().missed = u32::try_from(events).unwrap_or(1);
     }
 }
 
@@ -48,9 +59,13 @@ pub(super) async fn revoke(stage: &Stage, time: Duration) {
     stage.world.api.allow_everything();
 }
 
-pub(super) async fn cut(stage: &Stage, machines: &[String], time: Duration) {
+pub(super) async fn cut(stage: &Stage, fault: Fault, machines: &[String], time: Duration) {
     for name in machines {
-        stage.world.with(name, |machine| machine.cut = true);
+        let runs = stage.world.with(name, |machine| {
+            machine.cut = true;
+            machine.on
+        });
+        stage.world.hit_if(runs, fault);
     }
     sleep(time).await;
     for name in machines {
@@ -59,7 +74,11 @@ pub(super) async fn cut(stage: &Stage, machines: &[String], time: Duration) {
 }
 
 pub(super) async fn freeze(stage: &Stage, machine: &str, time: Duration) {
-    stage.world.with(machine, |machine| machine.hung = true);
+    let runs = stage.world.with(machine, |machine| {
+        machine.hung = true;
+        machine.on
+    });
+    stage.world.hit_if(runs, Fault::Freeze);
     sleep(time * 2).await;
     stage.world.with(machine, |machine| machine.hung = false);
 }
@@ -67,7 +86,11 @@ pub(super) async fn freeze(stage: &Stage, machine: &str, time: Duration) {
 pub(super) async fn site_power(stage: &Stage, time: Duration) {
     let mains = stage.world.dice.chance(50);
     for name in stage.world.names() {
-        stage.world.with(&name, |machine| machine.mains = mains);
+        let was_on = stage.world.with(&name, |machine| {
+            machine.mains = mains;
+            machine.on
+        });
+        stage.world.hit_if(was_on, Fault::SitePower);
         stage.world.power_off(&name, "the site's power fails");
     }
     sleep(time).await;
@@ -89,6 +112,7 @@ pub(super) async fn managers_down(stage: &Stage, time: Duration) {
         }
     };
     set(true);
+    stage.world.hit(Fault::ManagersDown);
     sleep(time * 2).await;
     set(false);
 }
@@ -96,9 +120,10 @@ pub(super) async fn managers_down(stage: &Stage, time: Duration) {
 pub(super) async fn storm(stage: &Stage, machine: &str, time: Duration) {
     let node = stage.world.machine(machine).node;
     for number in 0..time.as_millis() / 100 {
-        let _ = stage.world.api.change("human", &NODE, ("", &node), |node| {
+        let written = stage.world.api.change("human", &NODE, ("", &node), |node| {
             node["metadata"]["annotations"]["storm"] = json!(number.to_string());
         });
+        stage.world.hit_if(written == Ok(true), Fault::Storm);
         sleep(Duration::from_millis(100)).await;
     }
 }
@@ -109,6 +134,7 @@ pub(super) async fn terminate(stage: &Stage) {
     let Some(work) = operator.terminate() else {
         return;
     };
+    stage.world.hit(Fault::Terminate);
     let end = tokio::time::timeout(Duration::from_secs(5), work).await;
     stage.world.judged("L8");
     if end.is_err() {

@@ -10,12 +10,16 @@ use simapi::kinds::{FENCE, LEASE, NODE, POD, POLICY, SECRET as SECRETS};
 use std::time::Duration;
 use tokio::time::sleep;
 
+/// Until a node that is cut off is noticed, and its power is read.
+const UNTIL_READ: Duration = Duration::from_secs(60);
+
 pub(super) fn forge_lease(stage: &Stage) {
     let (api, dice) = (&stage.world.api, &stage.world.dice);
     let place = (NAMESPACE, ELECTION);
     let forged = match dice.between(0, 4) {
         0 => {
-            let _ = api.delete("human", &LEASE, place, &Value::Null);
+            let deleted = api.delete("human", &LEASE, place, &Value::Null);
+            stage.world.hit_if(deleted == Ok(true), Fault::LeaseForged);
             return;
         }
         1 => json!({"holderIdentity": "somebody", "renewTime": "2099-01-01T00:00:00.000000Z"}),
@@ -25,36 +29,39 @@ pub(super) fn forge_lease(stage: &Stage) {
         }
         _ => json!({"holderIdentity": "", "leaseTransitions": -1}),
     };
-    let _ = api.change("human", &LEASE, place, |lease| {
+    let changed = api.change("human", &LEASE, place, |lease| {
         for (field, value) in forged.as_object().into_iter().flatten() {
             lease["spec"][field] = value.clone();
         }
     });
+    stage.world.hit_if(changed == Ok(true), Fault::LeaseForged);
 }
 
 pub(super) async fn edit_policy(stage: &Stage, time: Duration) {
     let api = &stage.world.api;
-    if stage.world.dice.chance(50) {
-        let _ = api.delete("human", &POLICY, ("", "all"), &Value::Null);
+    let done = if stage.world.dice.chance(50) {
+        api.delete("human", &POLICY, ("", "all"), &Value::Null)
     } else {
-        let _ = api.change("human", &POLICY, ("", "all"), |policy| {
+        api.change("human", &POLICY, ("", "all"), |policy| {
             policy["spec"]["fence"]["mode"] = json!("Observe");
             policy["spec"]["pauseRequests"] = json!([{"name": "human"}]);
-        });
-    }
+        })
+    };
+    stage.world.hit_if(done == Ok(true), Fault::PolicyEdit);
     sleep(time).await;
     stage.put_policy();
 }
 
 pub(super) async fn lose_secret(stage: &Stage, time: Duration) {
     let (api, place) = (&stage.world.api, (NAMESPACE, SECRET));
-    if stage.world.dice.chance(50) {
-        let _ = api.delete("human", &SECRETS, place, &Value::Null);
+    let done = if stage.world.dice.chance(50) {
+        api.delete("human", &SECRETS, place, &Value::Null)
     } else {
-        let _ = api.change("human", &SECRETS, place, |secret| {
+        api.change("human", &SECRETS, place, |secret| {
             secret["data"]["password"] = json!("d3Jvbmc=");
-        });
-    }
+        })
+    };
+    stage.world.hit_if(done == Ok(true), Fault::SecretGone);
     sleep(time).await;
     stage.put_secret();
 }
@@ -70,8 +77,10 @@ pub(super) async fn taint_by_hand(stage: &Stage, machine: &str, time: Duration) 
         let there = all.iter().any(|taint| taint["key"] == key);
         if adds && !there && key == OUT_OF_SERVICE && is_down {
             all.push(json!({"key": key, "value": "nodeshutdown", "effect": "NoExecute"}));
+            stage.world.hit(Fault::HumanTaints);
         } else if !adds {
             all.retain(|taint| taint["key"] != key);
+            stage.world.hit_if(there, Fault::HumanTaints);
         }
         node["spec"]["taints"] = json!(all);
     });
@@ -95,6 +104,28 @@ pub(super) async fn heal_claimed(stage: &Stage, machine: &str) {
     world.with(machine, |machine| machine.cut = false);
 }
 
+/// The node is cut off and runs on, and the way to its BMC leads to that of another machine, which is down.
+pub(super) async fn miswire(stage: &Stage, machine: &str, time: Duration) {
+    let world = &stage.world;
+    let others: Vec<String> = world
+        .names()
+        .into_iter()
+        .filter(|name| name != machine)
+        .collect();
+    let other = world.dice.pick(&others).clone();
+    world.log.tell(machine, format!("has the BMC of {other}"));
+    world.power_off(&other, "its power fails");
+    world.with(machine, |machine| {
+        machine.bmc.leads_to = Some(other.clone());
+        machine.cut = true;
+    });
+    sleep(UNTIL_READ + time).await;
+    world.with(machine, |machine| {
+        machine.bmc.leads_to = None;
+        machine.cut = false;
+    });
+}
+
 /// The machine gets a new system, and is another Node from then on.
 pub(super) async fn install_anew(stage: &Stage, machine: &str, time: Duration) {
     let world = &stage.world;
@@ -113,6 +144,7 @@ pub(super) async fn install_anew(stage: &Stage, machine: &str, time: Duration) {
     });
     let _ = world.api.delete("human", &NODE, ("", &old), &Value::Null);
     world.log.tell(machine, format!("is {new} from now on"));
+    world.hit(Fault::Reimaged);
     world.power_on(machine, "with a new system");
     sleep(time / 4).await;
     stage.put_devices();

@@ -2,23 +2,18 @@
 
 use super::{Found, State, owner};
 use crate::libc::elapsed;
-use crate::objects::{CLAIM, is_leaving, taint, text, tolerates_out_of_service, volume};
+use crate::objects::{CLAIM, taint, text, tolerates_out_of_service, volume};
 use crate::world::World;
 use serde_json::Value;
-use simapi::kinds::{ATTACHMENT, NODE, POD};
+use simapi::kinds::{ATTACHMENT, POD};
 use simapi::store::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
 impl State {
     /// S2, S9, S10, S17: what an out-of-service rests on.
-    pub(super) fn out_of_service(
-        &mut self,
-        world: &World,
-        node: &str,
-        old: &Value,
-        new: &Value,
-    ) -> Found {
+    pub(super) fn out_of_service(&mut self, world: &World, write: &Write, old: &Value) -> Found {
+        let (node, new) = (write.key.1.as_str(), &*write.new);
         let claim = |of: &Value| taint(of, CLAIM).map(|it| text(it, "/value").to_owned());
         let Some(held) = claim(old) else {
             return vec![("S9", format!("{node} is out of service without a claim"))];
@@ -29,26 +24,20 @@ impl State {
         }
         self.tally.tainted(owner(&held), node);
         found.extend(self.evidence(node, old, &held));
-        let machine = world.of_node(node).map(|(_, machine)| machine);
-        let mut running = machine.iter().flat_map(|it| it.containers.values());
-        let writer = running.find(|it| !it.tolerates);
-        if let Some(writer) = writer {
-            found.push((
-                "S1",
-                format!("{node} is out of service and runs {}", writer.pod),
-            ));
+        if let Some((name, machine)) = world.of_node(node) {
+            found.extend(self.lacks(&write.actor, node, &name));
+            let writer = machine.alive().find(|it| !it.tolerates);
+            found.extend(writer.map(|writer| {
+                let words = format!("{node} is out of service and runs {}", writer.pod);
+                ("S1", words)
+            }));
         }
-        for pod in self
-            .of_kind(&POD)
-            .filter(|pod| text(pod, "/spec/nodeName") == node)
-        {
-            if !is_leaving(pod) && !tolerates_out_of_service(pod) {
-                let name = text(pod, "/metadata/name");
-                found.push((
-                    "S2",
-                    format!("{node} is out of service and {name} may start there"),
-                ));
-            }
+        for pod in self.startable(node) {
+            let name = text(pod, "/metadata/name");
+            found.push((
+                "S2",
+                format!("{node} is out of service and {name} may start there"),
+            ));
         }
         found
     }
@@ -115,7 +104,7 @@ impl State {
             .out_of_service
             .get(uid)
             .map_or("nobody", String::as_str);
-        if !by.starts_with("operator") && !world.switches().restored {
+        if !by.starts_with("operator") {
             found.push(("S8", format!("{node} was put out of service by {by}")));
         }
         let left = self.hindrances(node);
@@ -159,32 +148,22 @@ impl State {
     /// S1, S2: a pod is deleted by force.
     pub(super) fn eviction(&self, world: &World, write: &Write) -> Found {
         let (pod, node) = (&write.key.1, text(&write.new, "/spec/nodeName"));
-        let object = self.get(&NODE, node);
-        let claim = object.as_ref().and_then(|node| taint(node, CLAIM));
         let mut found = Vec::new();
-        let is_proven = claim.is_some_and(|claim| {
-            let claim = text(claim, "/value");
-            self.fence(owner(claim))
-                .is_some_and(|fence| fence["status"]["evidence"]["claim"] == claim)
-        });
-        // The deletion tests the pod alone; the claim may go while it travels.
-        let held = self
-            .claims
-            .get(node)
-            .is_some_and(|(_, until)| until.is_none());
-        if held && !is_proven {
+        if !self.has_stored_evidence(&write.actor, node) {
             found.push((
                 "S2",
                 format!("{pod} is deleted by force on {node} without a proof"),
             ));
         }
         let uid = text(&write.new, "/metadata/uid");
-        let machine = world.of_node(node);
-        if machine.is_some_and(|(_, machine)| machine.containers.contains_key(uid)) {
-            found.push((
-                "S1",
-                format!("{pod} is deleted by force and runs on {node}"),
-            ));
+        if let Some((name, machine)) = world.of_node(node) {
+            found.extend(self.lacks(&write.actor, node, &name));
+            if machine.containers.contains_key(uid) || machine.starting.contains_key(uid) {
+                found.push((
+                    "S1",
+                    format!("{pod} is deleted by force and runs on {node}"),
+                ));
+            }
         }
         found
     }

@@ -3,34 +3,37 @@
 use super::Judge;
 use crate::dice::Dice;
 use crate::libc;
-use crate::objects::{CLAIM, OUT_OF_SERVICE, Role, attachment, condition, node, now, pod};
+use crate::objects::{
+    CLAIM, ELECTION, NAMESPACE, OUT_OF_SERVICE, Role, attachment, condition, node, now, pod,
+};
 use crate::plan::Plan;
 use crate::stage;
 use crate::world::{Bmc, Container, Machine, World};
 use serde_json::{Value, json};
-use simapi::kinds::{ATTACHMENT, FENCE, NODE, POD};
+use simapi::kinds::{ATTACHMENT, FENCE, LEASE, NODE, POD};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::time::sleep;
 
 /// Who does it.
-const OPERATOR: &str = "operator-0.1";
+pub(super) const OPERATOR: &str = "operator-0.1";
 /// The claim of the scene's NodeFence.
-const OWN: &str = "a-1-x";
+pub(super) const OWN: &str = "a-1-x";
 
 /// A machine that is down, its Node, and a NodeFence whose evidence is stored.
-struct Scene {
-    world: World,
-    judge: Judge,
+pub(super) struct Scene {
+    pub(super) world: World,
+    pub(super) judge: Judge,
 }
 
 impl Scene {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let dice = Dice::new(1);
         let world = World::new(stage::api(), dice.clone());
         let mut plan = Plan::of(&dice);
         (plan.is_guarded, plan.late_effect) = (true, 60);
+        plan.read_period = 1;
         let judge = Judge::new(&world, &plan);
         let machine = Machine {
             node: "a".to_owned(),
@@ -51,6 +54,7 @@ impl Scene {
         registered["status"]["nodeInfo"]["bootID"] = json!("a-boot-1");
         world.machines().insert("a".to_owned(), machine);
         let registered = world.api.add("kubelet", &NODE, registered).expect("a Node");
+        leads(&world, OPERATOR);
         let record = json!({
             "metadata": {"name": "a-1"}, "spec": {"nodeName": "a", "trigger": {"type": "NodeCondition"}},
         });
@@ -68,23 +72,24 @@ impl Scene {
         scene
     }
 
-    fn record(&self, change: impl FnOnce(&mut Value)) {
-        let changed = self
-            .world
-            .api
-            .change(OPERATOR, &FENCE, ("", "a-1"), |fence| {
-                change(&mut fence["status"]);
-            });
+    pub(super) fn record(&self, change: impl FnOnce(&mut Value)) {
+        self.record_by(OPERATOR, change);
+    }
+
+    pub(super) fn record_by(&self, actor: &str, change: impl FnOnce(&mut Value)) {
+        let changed = self.world.api.change(actor, &FENCE, ("", "a-1"), |fence| {
+            change(&mut fence["status"]);
+        });
         assert_eq!(changed, Ok(true), "the record changes");
     }
 
-    fn node(&self, actor: &str, change: impl FnOnce(&mut Value)) {
+    pub(super) fn node(&self, actor: &str, change: impl FnOnce(&mut Value)) {
         let changed = self.world.api.change(actor, &NODE, ("", "a"), change);
         assert_eq!(changed, Ok(true), "the Node changes");
     }
 
     /// These taints and no others: a claim by its value, out-of-service as `oos`.
-    fn taints(&self, actor: &str, taints: &[&str]) {
+    pub(super) fn taints(&self, actor: &str, taints: &[&str]) {
         let taint = |value: &&str| match *value {
             "oos" => json!({"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"}),
             claim => json!({"key": CLAIM, "value": claim, "effect": "NoExecute"}),
@@ -93,12 +98,12 @@ impl Scene {
         self.node(actor, |node| node["spec"]["taints"] = json!(all));
     }
 
-    fn out_of_service(&self) {
+    pub(super) fn out_of_service(&self) {
         self.taints(OPERATOR, &[OWN]);
         self.taints(OPERATOR, &[OWN, "oos"]);
     }
 
-    fn bound(&self, is_leaving: bool) -> String {
+    pub(super) fn bound(&self, is_leaving: bool) -> String {
         let mut bound = pod("db-0", "a", Role::Database);
         if is_leaving {
             bound["metadata"]["deletionTimestamp"] = json!(now());
@@ -108,12 +113,13 @@ impl Scene {
         bound["metadata"]["uid"].as_str().expect("a uid").to_owned()
     }
 
-    fn runs(&self, uid: &str) {
+    pub(super) fn runs(&self, uid: &str) {
         let container = Container {
             pod: "db-0".to_owned(),
             volume: Some("pv-data-db-0".to_owned()),
             stops: None,
             tolerates: false,
+            is_forgotten: false,
         };
         self.world.with("a", |machine| {
             machine.on = true;
@@ -121,7 +127,16 @@ impl Scene {
         });
     }
 
-    fn evict(&self) {
+    /// What runs is only being started.
+    pub(super) fn starts(&self, uid: &str) {
+        self.world.with("a", |machine| {
+            let container = machine.containers.remove(uid).expect("it runs");
+            let starting = (libc::elapsed(), container);
+            machine.starting.insert(uid.to_owned(), starting);
+        });
+    }
+
+    pub(super) fn evict(&self) {
         let options = json!({"gracePeriodSeconds": 0});
         let gone = self
             .world
@@ -130,18 +145,49 @@ impl Scene {
         assert_eq!(gone, Ok(true), "the pod goes");
     }
 
-    fn intend(&self) {
-        self.record(|status| {
+    pub(super) fn intend(&self, actor: &str) {
+        self.record_by(actor, |status| {
             status["attempts"] = json!([{
                 "id": "1", "level": "bmc", "device": "bmc-a", "action": "PowerOff", "startTime": now(),
                 "deadlineTime": now(),
             }]);
         });
     }
+
+    /// The operator reads the Node.
+    pub(super) fn looks(&self) {
+        let node = self.world.api.get(&NODE, "", "a").expect("a Node");
+        self.judge.looked(OPERATOR, &node, libc::elapsed());
+    }
+
+    /// The machine's BMC tells this process that it is off, or on.
+    pub(super) fn reads(&self, actor: &str, is_off: bool) {
+        self.judge.read(actor, "a", libc::elapsed(), is_off);
+    }
+
+    /// The same twice, over the window.
+    pub(super) async fn proves(&self) {
+        self.reads(OPERATOR, true);
+        sleep(Duration::from_secs(1)).await;
+        self.reads(OPERATOR, true);
+    }
+}
+
+/// A process takes or renews the Lease.
+pub(super) fn leads(world: &World, actor: &str) {
+    let place = (NAMESPACE, ELECTION);
+    let time = now();
+    let renewed = world.api.change(actor, &LEASE, place, |lease| {
+        lease["spec"] = json!({"holderIdentity": actor, "renewTime": time});
+    });
+    if renewed == Ok(false) {
+        let lease = json!({"metadata": {"name": ELECTION, "namespace": NAMESPACE}, "spec": {}});
+        world.api.add(actor, &LEASE, lease).expect("a Lease");
+    }
 }
 
 /// In time that is this thread's alone, and begins before the runtime asks for it.
-fn simulated(test: impl Future<Output = ()>) {
+pub(super) fn simulated(test: impl Future<Output = ()>) {
     libc::simulate(1);
     let mut runtime = Builder::new_current_thread();
     let runtime = runtime.enable_time().start_paused(true).build();
@@ -249,11 +295,13 @@ const BAD: [Bad; 20] = [
         it.taints(OPERATOR, &[]);
     }),
     ("S11", "an off without a claim", |it| {
-        it.intend();
+        it.intend(OPERATOR);
+        it.looks();
         it.judge.commanded(OPERATOR, "a");
     }),
     ("S11", "an off without an intent", |it| {
         it.taints(OPERATOR, &[OWN]);
+        it.looks();
         it.judge.commanded(OPERATOR, "a");
     }),
     ("L3", "a record that has ended is written again", |it| {
@@ -293,7 +341,8 @@ fn a_claim_that_was_lost_long_before_the_off_and_a_write_after_the_end_are_flagg
 async fn late() {
     let scene = Scene::new();
     scene.taints(OPERATOR, &[OWN]);
-    scene.intend();
+    scene.intend(OPERATOR);
+    scene.looks();
     scene.taints("human", &[]);
     scene.judge.commanded(OPERATOR, "a");
     assert_eq!(scene.world.broken(), Vec::<String>::new());
@@ -319,8 +368,10 @@ async fn good() {
     let scene = Scene::new();
     scene.bound(true);
     scene.taints(OPERATOR, &[OWN]);
-    scene.intend();
+    scene.intend(OPERATOR);
+    scene.looks();
     scene.judge.commanded(OPERATOR, "a");
+    scene.proves().await;
     scene.evict();
     scene.taints(OPERATOR, &[OWN, "oos"]);
     scene.taints(OPERATOR, &[]);

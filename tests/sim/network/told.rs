@@ -1,6 +1,7 @@
 //! What the watches of one operator tell of a kind of objects: late, not at all, or again.
 
 use super::Network;
+use crate::faults::Fault;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use simapi::Answer;
@@ -63,11 +64,13 @@ impl Network {
             async move {
                 let (lag, is_dead) = {
                     let faults = this.faults();
+                    this.world.hit_if(faults.watches_dead, Fault::WatchLoss);
                     (
                         faults.watch_lag,
                         faults.watches_dead || faults.cut || faults.dead,
                     )
                 };
+                this.world.hit_if(!lag.is_zero(), Fault::StaleWatch);
                 if is_dead {
                     return std::future::pending().await;
                 }
@@ -81,6 +84,7 @@ impl Network {
                 let mut faults = this.faults();
                 if faults.missed > 0 && !line.starts_with(br#"{"type":"BOOKMARK""#) {
                     faults.missed -= 1;
+                    this.world.hit(Fault::Missed);
                     return Vec::new();
                 }
                 faults.told.pass(&kind, line)

@@ -1,0 +1,335 @@
+//! What a process of the operator knows at first hand: what it has read and written itself, and what BMCs have told it. Whatever it does
+//! has to rest on that, whatever others know, and whatever etcd has forgotten since (S2, S3, S9, S11, S18).
+
+use super::{Found, Intent, Judge, State, intended, owner};
+use crate::libc::elapsed;
+use crate::objects::{CLAIM, OUT_OF_SERVICE, taint, text};
+use http::Method;
+use serde::Deserialize;
+use serde_json::Value;
+use simapi::kinds::{FENCE, LEASE, NODE, POD};
+use simapi::store::{Change, Write};
+use simapi::{Answer, Request};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// A command rests on a claim that was asked for so shortly before.
+const CLAIM_LIFE: Duration = Duration::from_secs(1);
+/// A proof rests on a reading that was asked for so shortly before.
+const PROOF_LIFE: Duration = Duration::from_secs(15);
+/// What was sent in time may be on its way for so long.
+const ON_ITS_WAY: Duration = Duration::from_secs(1);
+/// Who leads has renewed its Lease within this time.
+const LEASE_TIME: Duration = Duration::from_secs(15);
+/// What a write is called that arrives when its sender has given it up: when it was decided on nobody knows.
+const LATE: &str = " (late)";
+
+/// One process.
+#[derive(Default)]
+pub(super) struct Known {
+    nodes: BTreeMap<String, Look>,
+    /// The claim that it has written last, by Node.
+    claims: BTreeMap<String, String>,
+    /// The claim that it has stored evidence for last, by Node.
+    evidence: BTreeMap<String, String>,
+    /// Offs that it has written down and that have not ended, by NodeFence.
+    intents: BTreeMap<String, BTreeSet<Intent>>,
+    /// Since a BMC has said anything else: when it was asked, and when it has said off.
+    offs: BTreeMap<String, Vec<(Duration, Duration)>>,
+    /// The newest version that a list has shown, and when.
+    newest: (u64, Duration),
+    /// When a list has shown that the cluster went back.
+    went_back: Option<Duration>,
+    /// When it has written its Lease last.
+    led: Option<Duration>,
+}
+
+/// Its last quorum read of a Node.
+struct Look {
+    asked: Duration,
+    claim: Option<String>,
+    is_out_of_service: bool,
+}
+
+/// Of a list, its version.
+#[derive(Deserialize)]
+struct List {
+    metadata: Version,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    #[serde(rename = "resourceVersion")]
+    resource_version: String,
+}
+
+/// The process that has sent a write; and whether it had given it up when it arrived.
+fn sender(actor: &str) -> (&str, bool) {
+    match actor.strip_suffix(LATE) {
+        Some(name) => (name, true),
+        None => (actor, false),
+    }
+}
+
+impl Judge {
+    /// An answer has reached the process that asked.
+    pub fn learned(&self, operator: &str, request: &Request, asked: Duration, answer: &Answer) {
+        let Answer::Whole(200, body) = answer else {
+            return;
+        };
+        let is_quorum = ["resourceVersion", "limit"]
+            .iter()
+            .all(|it| request.parameter(it).is_none());
+        if request.method != Method::GET || !is_quorum {
+            return;
+        }
+        let path = request.path.as_str();
+        if path.starts_with("/api/v1/nodes/") {
+            if let Ok(node) = serde_json::from_slice(body) {
+                self.looked(operator, &node, asked);
+            }
+        } else if path.ends_with("/pods") || path.ends_with("/volumeattachments") {
+            let list = serde_json::from_slice::<List>(body);
+            let version = list.map(|list| list.metadata.resource_version.parse());
+            if let Ok(Ok(version)) = version {
+                self.listed(operator, version, asked);
+            }
+        }
+    }
+
+    /// A process has read a Node by quorum.
+    pub(super) fn looked(&self, operator: &str, node: &Value, asked: Duration) {
+        let look = Look {
+            asked,
+            claim: taint(node, CLAIM).map(|it| text(it, "/value").to_owned()),
+            is_out_of_service: taint(node, OUT_OF_SERVICE).is_some(),
+        };
+        let name = text(node, "/metadata/name").to_owned();
+        self.state().knows(operator).nodes.insert(name, look);
+    }
+
+    /// A process has read a list by quorum.
+    pub(super) fn listed(&self, operator: &str, version: u64, asked: Duration) {
+        let mut state = self.state();
+        let known = state.knows(operator);
+        let (newest, since) = known.newest;
+        if version < newest && asked > since {
+            known.went_back.get_or_insert_with(elapsed);
+        } else if version > newest {
+            known.newest = (version, elapsed());
+        }
+    }
+
+    /// A BMC has told a process the power of the machine that it is in.
+    pub fn read(&self, operator: &str, machine: &str, asked: Duration, is_off: bool) {
+        let mut state = self.state();
+        let offs = &mut state.knows(operator).offs;
+        let offs = offs.entry(machine.to_owned()).or_default();
+        match is_off {
+            true => offs.push((asked, elapsed())),
+            false => offs.clear(),
+        }
+    }
+
+    /// A process sends a hard off (S11).
+    pub fn commanded(&self, operator: &str, machine: &str) {
+        let problem = {
+            let mut state = self.state();
+            let (fence, problem) = state.knows(operator).may_command(machine);
+            if let Some(fence) = fence {
+                state.tally.commanded(&fence);
+            }
+            let late = state.acts_without_lease(operator);
+            problem
+                .map(|problem| ("S11", problem))
+                .or_else(|| late.map(|problem| ("L4", problem)))
+        };
+        if let Some((id, problem)) = problem {
+            self.broken(id, &format!("{operator} commands {machine}: {problem}"));
+        }
+    }
+}
+
+impl Known {
+    /// For which NodeFence, and what is against it.
+    fn may_command(&self, machine: &str) -> (Option<String>, Option<String>) {
+        // Its Node may have been another until a moment ago.
+        let of_machine = |node: &str| node.split('.').next() == Some(machine);
+        let looks = self.nodes.iter().filter(|(node, _)| of_machine(node));
+        let last = looks.max_by_key(|(_, look)| look.asked);
+        let Some((node, look)) = last else {
+            return (None, Some("its Node was never read".to_owned()));
+        };
+        let Some(claim) = &look.claim else {
+            return (None, Some("it was seen without a claim".to_owned()));
+        };
+        let fence = owner(claim).to_owned();
+        let age = elapsed().saturating_sub(look.asked);
+        let problem = if age > CLAIM_LIFE {
+            Some(format!("its claim was asked for {age:?} before"))
+        } else if !look.is_out_of_service && self.claims.get(node) != Some(claim) {
+            Some(format!("claim {claim} is of another process"))
+        } else if !self.intends(&fence, machine) {
+            Some(format!("it has written down no intent in {fence}"))
+        } else {
+            None
+        };
+        (Some(fence), problem)
+    }
+
+    fn wrote(&mut self, write: &Write) {
+        let (name, new) = (&write.key.1, &write.new);
+        if *write.kind == LEASE {
+            self.led = Some(elapsed());
+        } else if *write.kind == NODE {
+            if let Some(claim) = put(write, CLAIM) {
+                self.claims.insert(name.clone(), claim);
+            }
+        } else if *write.kind == FENCE && write.change != Change::Deleted {
+            let old = write.old.as_deref().unwrap_or(&Value::Null);
+            let was = &old["status"]["evidence"]["claim"];
+            let evidence = &new["status"]["evidence"]["claim"];
+            if let Some(claim) = evidence.as_str().filter(|_| evidence != was) {
+                let node = text(new, "/spec/nodeName").to_owned();
+                self.evidence.insert(node, claim.to_owned());
+            }
+            let (before, now) = (intended(old), intended(new));
+            let own = self.intents.entry(name.clone()).or_default();
+            own.retain(|intent| now.contains(intent));
+            own.extend(now.difference(&before).cloned());
+        }
+    }
+
+    fn intends(&self, fence: &str, machine: &str) -> bool {
+        let mut own = self.intents.get(fence).into_iter().flatten();
+        own.any(|intent| intent.machine == machine)
+    }
+
+    /// May it take this claim from this Node?
+    fn has_seen(&self, node: &str, claim: &str) -> bool {
+        let seen = self.nodes.get(node).and_then(|look| look.claim.as_deref());
+        seen == Some(claim) || self.wrote_claim(node, claim)
+    }
+
+    fn wrote_claim(&self, node: &str, claim: &str) -> bool {
+        self.claims.get(node).map(String::as_str) == Some(claim)
+    }
+}
+
+/// The value of this taint, where the write puts it on the Node or changes it.
+fn put(write: &Write, key: &str) -> Option<String> {
+    let value = |node: &Value| taint(node, key).map(|it| text(it, "/value").to_owned());
+    let new = value(&write.new)?;
+    (write.old.as_deref().and_then(value).as_ref() != Some(&new)).then_some(new)
+}
+
+impl State {
+    fn knows(&mut self, operator: &str) -> &mut Known {
+        self.known.entry(operator.to_owned()).or_default()
+    }
+
+    /// L4: the time of its Lease is over. Nothing of S1 to S23 leans on it.
+    fn acts_without_lease(&self, process: &str) -> Option<String> {
+        let led = self.known.get(process).and_then(|known| known.led);
+        let is_over = led.is_none_or(|led| elapsed() > led + LEASE_TIME);
+        is_over.then(|| format!("it has its Lease since {led:?}"))
+    }
+
+    /// S9, S18, L4: by whom this write is. Takes note of it.
+    pub(super) fn by_whom(&mut self, write: &Write) -> Found {
+        let (process, is_late) = sender(&write.actor);
+        let mut found = Vec::new();
+        let is_destructive = put(write, CLAIM).is_some()
+            || put(write, OUT_OF_SERVICE).is_some()
+            || *write.kind == POD && write.change == Change::Deleted
+            || *write.kind == FENCE && begins_off(write);
+        let name = &write.key.1;
+        let is_protocol = [&NODE, &FENCE, &POD].contains(&write.kind);
+        if is_protocol
+            && !is_late
+            && let Some(problem) = self.acts_without_lease(process)
+        {
+            found.push(("L4", format!("{name} is written: {problem}")));
+        }
+        let known = self.knows(process);
+        let knew = known
+            .went_back
+            .filter(|at| elapsed() > *at + ON_ITS_WAY && !is_late && is_destructive);
+        if let Some(at) = knew {
+            let what = write.kind.kind;
+            found.push((
+                "S18",
+                format!("{what} {name}: the cluster was seen to have gone back at {at:?}"),
+            ));
+        }
+        if *write.kind == NODE && !is_late {
+            let old = write.old.as_deref().and_then(|old| taint(old, CLAIM));
+            let old = old.map(|it| text(it, "/value"));
+            let stays = taint(&write.new, CLAIM).map(|it| text(it, "/value")) == old;
+            if let Some(claim) = old.filter(|claim| !stays && !known.has_seen(name, claim)) {
+                let words = format!("{name}: claim {claim} is taken away by who has not seen it");
+                found.push(("S9", words));
+            }
+        }
+        known.wrote(write);
+        found
+    }
+
+    /// S2, S3: what the proof lacks that this process has of the machine of this Node, at this moment.
+    pub(super) fn lacks(&self, actor: &str, node: &str, machine: &str) -> Found {
+        let (process, is_late) = sender(actor);
+        let Some(known) = self.known.get(process) else {
+            return vec![("S3", format!("{node}: {process} knows nothing"))];
+        };
+        let claim = self.claims.get(node);
+        let mut found = Vec::new();
+        let stands = claim.map(|(claim, _)| claim.as_str()).unwrap_or_default();
+        if is_late {
+            // What was known when it was sent has changed since.
+            return found;
+        }
+        if !known.wrote_claim(node, stands) {
+            let words = format!("{node}: claim `{stands}` was not written by {process}");
+            found.push(("S3", words));
+        }
+        let quiet = self.quiet.get(node).copied();
+        let since = quiet.unwrap_or(Some(Duration::ZERO));
+        let since = since.zip(claim.map(|(_, since)| *since));
+        let Some((quiet, claimed)) = since else {
+            found.push(("S2", format!("{node} is not claimed and quiet")));
+            return found;
+        };
+        let since = quiet.max(claimed);
+        let offs = known.offs.get(machine).map(Vec::as_slice);
+        let mut offs = offs.unwrap_or_default().iter();
+        let first = offs.find(|(asked, _)| *asked >= since);
+        let last = offs.next_back();
+        let Some(((_, first), (last, _))) = first.zip(last) else {
+            let words = format!("{node}: fewer than two readings of off since {since:?}");
+            found.push(("S2", words));
+            return found;
+        };
+        let (span, age) = (last.saturating_sub(*first), elapsed().saturating_sub(*last));
+        if span < self.window {
+            found.push(("S2", format!("{node}: its readings span {span:?}")));
+        }
+        if age > PROOF_LIFE + ON_ITS_WAY {
+            found.push(("S2", format!("{node}: its last reading is {age:?} old")));
+        }
+        found
+    }
+
+    /// S2, S17: has this process stored evidence for its claim of the Node?
+    pub(super) fn has_stored_evidence(&self, actor: &str, node: &str) -> bool {
+        let (process, is_late) = sender(actor);
+        self.known.get(process).is_some_and(|known| {
+            let (stored, claim) = (known.evidence.get(node), known.claims.get(node));
+            stored.is_some() && (is_late || stored == claim)
+        })
+    }
+}
+
+fn begins_off(write: &Write) -> bool {
+    let old = write.old.as_deref().unwrap_or(&Value::Null);
+    intended(&write.new).difference(&intended(old)).count() > 0
+}

@@ -1,0 +1,237 @@
+//! A fence that is as it should be but for one thing, and which invariant that breaks; and what a restore of etcd excuses, and what not.
+
+use super::tests::{OPERATOR, OWN, Scene, leads, simulated};
+use crate::controllers::judge_detach;
+use crate::kubelet::{forgotten, judge_start};
+use crate::libc::elapsed;
+use crate::objects::attachment;
+use serde_json::json;
+use simapi::kinds::ATTACHMENT;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// Another process.
+const OTHER: &str = "operator-1.1";
+
+/// The one thing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slip {
+    Nothing,
+    ReadsOnce,
+    ReadsAtOnce,
+    ReadsOnBetween,
+    ReadsBeforeTheClaim,
+    ReadsBeforeItIsQuiet,
+    ReadsByAnother,
+    ReadsLongBefore,
+    StartsStill,
+    ClaimOfAnother,
+    EvidenceOfAnother,
+    IntentOfAnother,
+    IntentThatHasEnded,
+    LooksLongBefore,
+    LooksBeforeTheClaim,
+    LeaseIsOver,
+    WentBack,
+}
+
+/// And what it breaks.
+const SLIPS: [(Slip, &[&str]); 17] = [
+    (Slip::Nothing, &[]),
+    (Slip::ReadsOnce, &["S2"]),
+    (Slip::ReadsAtOnce, &["S2"]),
+    (Slip::ReadsOnBetween, &["S2"]),
+    (Slip::ReadsBeforeTheClaim, &["S2"]),
+    (Slip::ReadsBeforeItIsQuiet, &["S2"]),
+    (Slip::ReadsByAnother, &["S2"]),
+    (Slip::ReadsLongBefore, &["S2"]),
+    (Slip::StartsStill, &["S1"]),
+    (Slip::ClaimOfAnother, &["S11", "S2", "S3"]),
+    (Slip::EvidenceOfAnother, &["S2"]),
+    (Slip::IntentOfAnother, &["S11"]),
+    (Slip::IntentThatHasEnded, &["S11"]),
+    (Slip::LooksLongBefore, &["S11"]),
+    (Slip::LooksBeforeTheClaim, &["S11"]),
+    (Slip::LeaseIsOver, &["L4"]),
+    (Slip::WentBack, &["S18"]),
+];
+
+async fn pass(seconds: u64) {
+    sleep(Duration::from_secs(seconds)).await;
+}
+
+async fn fence(slip: Slip) -> Vec<String> {
+    let scene = Scene::new();
+    let it = &scene;
+    leads(&it.world, OTHER);
+    let uid = it.bound(slip != Slip::ReadsBeforeItIsQuiet);
+    before(it, slip).await;
+    let by = |of: Slip| if slip == of { OTHER } else { OPERATOR };
+    it.taints(by(Slip::ClaimOfAnother), &[OWN]);
+    it.intend(by(Slip::IntentOfAnother));
+    if slip == Slip::IntentThatHasEnded {
+        it.record(|status| status["attempts"][0]["completionTime"] = json!("2026-01-01T00:00:00Z"));
+    }
+    if slip != Slip::LooksBeforeTheClaim {
+        it.looks();
+    }
+    if slip == Slip::LooksLongBefore {
+        pass(2).await;
+    }
+    it.judge.commanded(OPERATOR, "a");
+    readings(it, slip).await;
+    match slip {
+        Slip::ReadsLongBefore => pass(17).await,
+        Slip::StartsStill => {
+            it.runs(&uid);
+            it.starts(&uid);
+        }
+        _ => {}
+    }
+    if slip != Slip::LeaseIsOver {
+        leads(&it.world, OPERATOR);
+    }
+    it.evict();
+    it.taints(OPERATOR, &[OWN, "oos"]);
+    it.world.broken()
+}
+
+/// What happens before the claim.
+async fn before(it: &Scene, slip: Slip) {
+    match slip {
+        Slip::EvidenceOfAnother => {
+            it.record(|status| status["evidence"]["claim"] = json!("a-1-y"));
+            it.record_by(OTHER, |status| status["evidence"]["claim"] = json!(OWN));
+        }
+        Slip::ReadsBeforeTheClaim => it.proves().await,
+        Slip::LooksBeforeTheClaim => it.looks(),
+        Slip::WentBack => {
+            it.judge.listed(OPERATOR, 9, elapsed());
+            pass(1).await;
+            it.judge.listed(OPERATOR, 8, elapsed());
+            pass(2).await;
+        }
+        _ => {}
+    }
+}
+
+/// What the proof rests on.
+async fn readings(it: &Scene, slip: Slip) {
+    match slip {
+        Slip::ReadsBeforeTheClaim => {}
+        Slip::ReadsOnce => it.reads(OPERATOR, true),
+        Slip::ReadsAtOnce => {
+            it.reads(OPERATOR, true);
+            it.reads(OPERATOR, true);
+        }
+        Slip::ReadsOnBetween => {
+            it.proves().await;
+            it.reads(OPERATOR, false);
+            it.reads(OPERATOR, true);
+        }
+        Slip::ReadsByAnother => {
+            it.reads(OTHER, true);
+            pass(1).await;
+            it.reads(OTHER, true);
+        }
+        Slip::LeaseIsOver => {
+            pass(15).await;
+            it.proves().await;
+        }
+        _ => it.proves().await,
+    }
+}
+
+fn ids(found: &[String]) -> Vec<&str> {
+    let mut ids: Vec<&str> = found
+        .iter()
+        .filter_map(|it| Some(it.split_once(':')?.0))
+        .collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+#[test]
+fn one_thing_that_is_not_as_it_should_be_is_flagged_and_nothing_else() {
+    simulated(async {
+        for (slip, expected) in SLIPS {
+            let found = fence(slip).await;
+            assert_eq!(ids(&found), expected, "{slip:?}: {found:?}");
+        }
+    });
+}
+
+#[test]
+fn a_claim_is_taken_away_by_nobody_who_has_not_seen_it() {
+    simulated(async {
+        let scene = Scene::new();
+        leads(&scene.world, OTHER);
+        scene.taints(OPERATOR, &[OWN]);
+        scene.taints(OTHER, &[]);
+        let found = scene.world.broken();
+        assert_eq!(ids(&found), ["S9"], "{found:?}");
+    });
+}
+
+#[test]
+fn what_a_human_had_set_is_theirs_after_a_restore_too() {
+    simulated(async {
+        let scene = Scene::new();
+        scene.taints("human", &["oos"]);
+        let (snapshot, past) = (scene.world.api.snapshot(), scene.judge.past());
+        scene.taints("human", &[]);
+        scene.taints(OPERATOR, &[OWN]);
+        scene.proves().await;
+        scene.taints(OPERATOR, &[OWN, "oos"]);
+        assert_eq!(scene.world.broken(), Vec::<String>::new());
+        scene.world.api.restore(snapshot);
+        scene.judge.restored(past);
+        scene.taints(OPERATOR, &[]);
+        let found = scene.world.broken();
+        assert_eq!(ids(&found), ["S8"], "{found:?}");
+    });
+}
+
+/// Machine `b` has written the volume since the snapshot, or since long before.
+async fn second_writer(is_old: bool) -> Vec<String> {
+    let scene = Scene::new();
+    let world = &scene.world;
+    let held = attachment("pv-data-db-0", "a");
+    world.api.add("csi", &ATTACHMENT, held).expect("attached");
+    let uid = scene.bound(false);
+    scene.runs(&uid);
+    let snapshot = world.api.snapshot();
+    let mut other = world.machine("a");
+    other.node = "b".to_owned();
+    let container = other.containers[&uid].clone();
+    world.machines().insert("b".to_owned(), other);
+    if !is_old {
+        world.api.restore(snapshot);
+        forgotten(world);
+    }
+    judge_start(world, &container);
+    world.broken()
+}
+
+#[test]
+fn a_second_writer_is_flagged_unless_a_restore_has_made_it_one() {
+    simulated(async {
+        let found = second_writer(true).await;
+        assert_eq!(ids(&found), ["S1"], "{found:?}");
+        assert_eq!(second_writer(false).await, Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_volume_is_not_detached_while_a_container_is_started_on_it() {
+    simulated(async {
+        let scene = Scene::new();
+        let uid = scene.bound(false);
+        scene.runs(&uid);
+        scene.starts(&uid);
+        judge_detach(&scene.world, &attachment("pv-data-db-0", "a"));
+        let found = scene.world.broken();
+        assert_eq!(ids(&found), ["S1"], "{found:?}");
+    });
+}
