@@ -71,6 +71,7 @@ fn judge_policy(policy: NodeFencingPolicy) {
         fences: &[],
         attachers: &BTreeSet::new(),
         delays: &[],
+        frozen: None,
         found: &|_, _| None,
         targets: &|_, _| Vec::new(),
         now: jiff::Timestamp::UNIX_EPOCH,

@@ -19,7 +19,14 @@ pub(super) fn ready(
     tally: &Tally<'_>,
     world: &World<'_>,
 ) -> (ConditionStatus, &'static str, String) {
-    let (status, reason, mut words) = verdict(policy, tally, world.frozen);
+    let (status, reason, mut words) = match world.frozen {
+        Some(why) => (
+            False,
+            "ClusterWentBack",
+            format!("nothing is fenced: {why}"),
+        ),
+        None => verdict(policy, tally),
+    };
     for waits in waits(policy, world.delays) {
         words.push_str("; ");
         words.push_str(&waits);
@@ -38,15 +45,7 @@ pub(super) fn ready(
 fn verdict(
     policy: &NodeFencingPolicy,
     tally: &Tally<'_>,
-    frozen: Option<&str>,
 ) -> (ConditionStatus, &'static str, String) {
-    if let Some(why) = frozen {
-        return (
-            False,
-            "ClusterWentBack",
-            format!("nothing is fenced: {why}"),
-        );
-    }
     let mode = policy.spec.fence.mode;
     if let Some(words) = unsupported(&policy.spec) {
         return (False, "Unsupported", words);
