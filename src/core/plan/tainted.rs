@@ -314,8 +314,8 @@ fn watch_power(
     if t.now < due {
         return None;
     }
-    if failed && last.is_some() && s.levels.len() > 1 {
-        m.level = (m.level + 1) % s.levels.len();
+    if failed && last.is_some() {
+        m.level = (m.level + 1) % s.levels.len().max(1);
     }
     let level = current_level(s, m)?;
     let words = format!("reads the power from {}", names(&level));

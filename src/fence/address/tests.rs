@@ -295,7 +295,8 @@ fn a_host_alone_has_neither_path_nor_port() {
         "[bmc]",
     ] {
         let read = Address::expand_host(text, 623, "worker-1");
-        assert!(read.is_err(), "{text}");
+        let rule = broken_rule(read);
+        assert!(rule.contains("an IP address alone"), "{text}: {rule}");
     }
     for text in [
         "bmc-${node.name}",

@@ -139,3 +139,17 @@ fn keys_are_not_shown() {
         "{shown}"
     );
 }
+
+/// §13.29: a whole block of fill bytes would be none that is needed.
+#[test]
+fn a_whole_block_of_fill_bytes_is_refused() {
+    let keys = keys(Suite::Sha256);
+    let filled = |count: u8| {
+        let mut plain = vec![9; 31 - usize::from(count)];
+        plain.extend(1..=count);
+        plain.push(count);
+        open(&keys, &with_plain_text(&keys, &plain))
+    };
+    assert_eq!(filled(15), Ok(vec![9; 16]));
+    assert!(filled(16).is_err());
+}
