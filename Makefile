@@ -84,7 +84,7 @@ soak: ## The model (SOAK_STATES), the simulation (SOAK_SEEDS=50000) and the prop
 	$(CARGO) test --release --package node-fencing-operator --test model -- --ignored --nocapture
 	CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true PROPTEST_CASES=1000000 \
 	$(CARGO) test --release --package node-fencing-operator --lib --test golden -- properties:: any_answers::
-	SEEDS=0..$(SOAK_SEEDS) $(CARGO) test --package node-fencing-operator --test sim seeds -- --nocapture
+	CARGO_PROFILE_DEV_OPT_LEVEL=2 SEEDS=0..$(SOAK_SEEDS) $(CARGO) test --package node-fencing-operator --test sim seeds -- --nocapture
 
 fuzz: ## Each fuzz target for FUZZ_SECONDS=10 by libFuzzer, which needs a C++ compiler (`test` runs them too, without coverage)
 	@for target in $(notdir $(basename $(wildcard fuzz/targets/*.rs))); do \

@@ -1,7 +1,7 @@
 //! BMCs without a network: drivers whose sessions look at, and switch, the machines of the world.
 
 use crate::faults::Fault;
-use crate::judge::Judge;
+use crate::judge::{Asked, Judge};
 use crate::libc::elapsed;
 use crate::network::{Fate, Moment, Network};
 use crate::objects::PASSWORD;
@@ -101,12 +101,19 @@ impl FenceDriver for Driver {
     }
 
     fn open(&self) -> Box<dyn FenceSession> {
-        Box::new(Session(self.clone()))
+        Box::new(Session {
+            reached: self.reached(),
+            driver: self.clone(),
+        })
     }
 }
 
+/// A connection, which stays with the BMC that it was made to.
 #[derive(Debug)]
-struct Session(Driver);
+struct Session {
+    driver: Driver,
+    reached: String,
+}
 
 impl Driver {
     fn bmc(&self) -> Bmc {
@@ -121,7 +128,7 @@ impl Driver {
     }
 
     /// One call: the way there, the BMC's pace, its moods.
-    async fn call(&self) -> Result<Machine, DeviceError> {
+    async fn call(&self, reached: &str) -> Result<Machine, DeviceError> {
         let bmc = self.bmc();
         let pace = self.world.dice.millis(20, 250) + bmc.slow;
         let hit_if = |has_hit, fault| self.world.hit_if(has_hit, fault);
@@ -139,7 +146,7 @@ impl Driver {
             return Err(DeviceError::Timeout { endpoint, waited });
         }
         self.alive().await;
-        let machine = self.world.machine(&self.reached());
+        let machine = self.world.machine(reached);
         let bmc = self.bmc();
         hit_if(bmc.unreachable, Fault::BmcAway);
         if bmc.unreachable || !machine.mains {
@@ -169,9 +176,9 @@ impl Driver {
         }
     }
 
-    async fn read(&self) -> Result<Reading, DeviceError> {
+    async fn read(&self, reached: &str) -> Result<Reading, DeviceError> {
         let asked = Clock::SYSTEM.since_boot();
-        let machine = self.call().await?;
+        let machine = self.call(reached).await?;
         let speaks_nonsense = self.bmc().nonsense;
         self.world.hit_if(speaks_nonsense, Fault::BmcNonsense);
         let (state, raw) = match (speaks_nonsense, machine.on) {
@@ -193,17 +200,16 @@ impl Driver {
         })
     }
 
-    async fn off(&self) -> Result<OffOutcome, DeviceError> {
+    async fn off(&self, reached: &str) -> Result<OffOutcome, DeviceError> {
         let fate = self.network.fate_of_off();
         if fate == Some(Fate::Death(Moment::BeforeSending)) {
             self.network.die();
         }
         self.alive().await;
-        let reached = self.reached();
-        self.judge.commanded(&self.operator, &reached);
-        let was_on = self.call().await?.on;
+        self.judge.commanded(&self.operator, reached);
+        let was_on = self.call(reached).await?.on;
         if matches!(fate, Some(Fate::PowerOn(_))) {
-            self.world.power_on(&reached, "by hand, meanwhile");
+            self.world.power_on(reached, "by hand, meanwhile");
         }
         let bmc = self.bmc();
         self.world
@@ -212,7 +218,7 @@ impl Driver {
         self.world
             .hit_if(was_on && bmc.ignores_off, Fault::OffIgnored);
         if was_on && !bmc.ignores_off {
-            self.take_effect(&reached, bmc.late_off);
+            self.take_effect(reached, bmc.late_off);
         }
         if let Some(Fate::Death(moment)) = fate {
             if moment == Moment::BeforeAnswer {
@@ -274,29 +280,30 @@ impl FenceSession for Session {
     }
 
     fn observe(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
-        let this = &self.0;
+        let (this, reached) = (&self.driver, &self.reached);
         async move {
-            let asked = elapsed();
-            let reading = this.read().await?;
-            let is_off = reading.state == PowerState::Off;
+            let asked = Asked::now();
+            let reading = this.read(reached).await?;
+            // What another machine says is no reading of this one.
+            let is_off = reading.state == PowerState::Off && *reached == this.machine;
             this.judge
-                .read(&this.operator, &this.reached(), asked, is_off);
+                .read(&this.operator, &this.machine, asked, is_off);
             Ok(reading)
         }
         .boxed()
     }
 
     fn prepare_off(&mut self) -> BoxFuture<'_, Result<Identity, DeviceError>> {
-        async { Ok(identity(&self.0.call().await?)) }.boxed()
+        async { Ok(identity(&self.driver.call(&self.reached).await?)) }.boxed()
     }
 
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
-        self.0.off().boxed()
+        self.driver.off(&self.reached).boxed()
     }
 
     fn probe(&mut self, _: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
         async {
-            let reading = self.0.read().await?;
+            let reading = self.driver.read(&self.reached).await?;
             Ok(Probe {
                 reading,
                 vendor: None,

@@ -18,6 +18,7 @@ use crate::plan::Plan;
 use crate::tally::Tally;
 use crate::words;
 use crate::world::World;
+pub use known::Asked;
 use known::Known;
 use serde_json::{Value, json};
 use simapi::kinds::{ATTACHMENT, FENCE, Kind, NODE, POD};

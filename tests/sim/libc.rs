@@ -53,6 +53,11 @@ pub fn elapsed() -> Duration {
     LAST.get()
 }
 
+/// The same with the time in which the host slept.
+pub fn since_boot() -> Duration {
+    elapsed() + SUSPENDED.get()
+}
+
 /// The host sleeps for so long: nothing runs, no timer goes on, and only the clock that counts suspend notices.
 pub fn suspend(time: Duration) {
     SUSPENDED.set(SUSPENDED.get() + time);

@@ -2,7 +2,7 @@
 //! has to rest on that, whatever others know, and whatever etcd has forgotten since (S2, S3, S9, S11, S18).
 
 use super::{Found, Intent, Judge, State, intended, owner};
-use crate::libc::elapsed;
+use crate::libc::{elapsed, since_boot};
 use crate::objects::{CLAIM, OUT_OF_SERVICE, taint, text};
 use http::Method;
 use serde::Deserialize;
@@ -34,14 +34,38 @@ pub(super) struct Known {
     evidence: BTreeMap<String, String>,
     /// Offs that it has written down and that have not ended, by NodeFence.
     intents: BTreeMap<String, BTreeSet<Intent>>,
-    /// Since a BMC has said anything else: when it was asked, and when it has said off.
-    offs: BTreeMap<String, Vec<(Duration, Duration)>>,
+    /// What each BMC has said since it has said anything but off.
+    offs: BTreeMap<String, Vec<Off>>,
     /// The newest version that a list has shown, and when.
     newest: (u64, Duration),
     /// When a list has shown that the cluster went back.
     went_back: Option<Duration>,
     /// When it has written its Lease last.
     led: Option<Duration>,
+}
+
+/// When a BMC was asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked {
+    at: Duration,
+    /// Time in which the host sleeps passes for a machine, too.
+    since_boot: Duration,
+}
+
+impl Asked {
+    /// At this moment.
+    pub fn now() -> Self {
+        Self {
+            at: elapsed(),
+            since_boot: since_boot(),
+        }
+    }
+}
+
+/// A BMC has said off.
+struct Off {
+    asked: Asked,
+    answered: Duration,
 }
 
 /// Its last quorum read of a Node.
@@ -121,12 +145,15 @@ impl Judge {
     }
 
     /// A BMC has told a process the power of the machine that it is in.
-    pub fn read(&self, operator: &str, machine: &str, asked: Duration, is_off: bool) {
+    pub fn read(&self, operator: &str, machine: &str, asked: Asked, is_off: bool) {
         let mut state = self.state();
         let offs = &mut state.knows(operator).offs;
         let offs = offs.entry(machine.to_owned()).or_default();
         match is_off {
-            true => offs.push((asked, elapsed())),
+            true => offs.push(Off {
+                asked,
+                answered: since_boot(),
+            }),
             false => offs.clear(),
         }
     }
@@ -302,16 +329,20 @@ impl State {
         let since = quiet.max(claimed);
         let offs = known.offs.get(machine).map(Vec::as_slice);
         let mut offs = offs.unwrap_or_default().iter();
-        let first = offs.find(|(asked, _)| *asked >= since);
+        let first = offs.find(|off| off.asked.at >= since);
         let last = offs.next_back();
-        let Some(((_, first), (last, _))) = first.zip(last) else {
+        let Some((first, last)) = first.zip(last) else {
             let words = format!("{node}: fewer than two readings of off since {since:?}");
             found.push(("S2", words));
             return found;
         };
-        let (span, age) = (last.saturating_sub(*first), elapsed().saturating_sub(*last));
+        let span = last.asked.since_boot.saturating_sub(first.answered);
+        let age = elapsed().saturating_sub(last.asked.at);
         if span < self.window {
-            found.push(("S2", format!("{node}: its readings span {span:?}")));
+            let (said, asked) = (first.answered, last.asked.since_boot);
+            let words =
+                format!("{node}: off was said at {said:?}, and asked for again at {asked:?} only");
+            found.push(("S2", words));
         }
         if age > PROOF_LIFE + ON_ITS_WAY {
             found.push(("S2", format!("{node}: its last reading is {age:?} old")));

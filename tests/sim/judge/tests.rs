@@ -1,6 +1,6 @@
 //! Does the judge see what it is there for? Bad histories, each flagged by the invariant that it breaks, and a good one that is not.
 
-use super::Judge;
+use super::{Asked, Judge};
 use crate::dice::Dice;
 use crate::libc;
 use crate::objects::{
@@ -162,7 +162,7 @@ impl Scene {
 
     /// The machine's BMC tells this process that it is off, or on.
     pub(super) fn reads(&self, actor: &str, is_off: bool) {
-        self.judge.read(actor, "a", libc::elapsed(), is_off);
+        self.judge.read(actor, "a", Asked::now(), is_off);
     }
 
     /// The same twice, over the window.
