@@ -10,6 +10,8 @@ impl Fault {
         let late = stage.world.dice.seconds(5, stage.plan.late_effect.max(6));
         let set = |on: bool| {
             stage.world.with(machine, |machine| {
+                // Only a machine that runs on is turned off.
+                machine.hung = on && self.is_of_off();
                 let bmc = &mut machine.bmc;
                 match self {
                     Self::BmcHangs => bmc.hangs = on,
@@ -33,7 +35,15 @@ impl Fault {
             .expect("the names")
             .insert(machine.to_owned());
         set(true);
-        sleep(time).await;
+        let noticed = Duration::from_secs(if self.is_of_off() { 60 } else { 0 });
+        sleep(noticed + time).await;
         set(false);
+    }
+
+    fn is_of_off(self) -> bool {
+        matches!(
+            self,
+            Self::OffIgnored | Self::OffLate | Self::OffDelayed | Self::OffLost
+        )
     }
 }
