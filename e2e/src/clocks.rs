@@ -251,7 +251,7 @@ mod tests {
 
         let [date, awake_later, boot_later] = told(&process)?;
         let asleep = (boot_later - boot) - (awake_later - awake);
-        ensure!((asleep - 2.0).abs() < 0.1, "it has slept for {asleep} s");
+        ensure!((1.0..3.0).contains(&asleep), "it has slept for {asleep} s");
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
         let ahead = date - now.as_secs_f64();
         ensure!((ahead - 3600.0).abs() < 10.0, "it is {ahead} s ahead");

@@ -144,12 +144,14 @@ pub fn stage(
         status.detached_time.get_or_insert(wall_now);
         status.taint_removed_time.get_or_insert(wall_now);
     }
-    if decision.stage.is_ended() {
-        status.completion_time.get_or_insert(wall_now);
-        status.claim = None;
-        // Nothing waits for it any more.
-        complete_attempts(status, wall_now);
-    }
+}
+
+/// Writes the end down. To be stored at once or forgotten: a record that goes on has no end, and an attempt of it may still land (S23).
+pub fn end(status: &mut NodeFenceStatus, wall_now: Timestamp) {
+    status.completion_time.get_or_insert(wall_now);
+    status.claim = None;
+    // Nothing waits for it any more.
+    complete_attempts(status, wall_now);
 }
 
 /// Writes the findings down that are never taken back: a human's word counts for nothing any more, a device lies. A successor of this

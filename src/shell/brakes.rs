@@ -27,6 +27,8 @@ struct Admissions {
     waiting: BTreeSet<String>,
     /// Policy and first admission of each NodeFence of the last hour, by name.
     times: BTreeMap<String, (String, Duration)>,
+    /// When the NodeFences that there are were admitted, as their records say, by name; none: more than an hour ago.
+    written: BTreeMap<String, Option<Duration>>,
 }
 
 /// Whom the budget is asked for.
@@ -42,7 +44,7 @@ pub struct Applicant<'a> {
 impl Brakes {
     /// What would hold the incident if it wanted to act now.
     pub fn look(&self, context: &Context, applicant: &Applicant<'_>) -> Result<(), Hold> {
-        let admissions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut admissions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         admissions.judge(context, applicant)
     }
 
@@ -88,7 +90,7 @@ impl Brakes {
 }
 
 impl Admissions {
-    fn judge(&self, context: &Context, applicant: &Applicant<'_>) -> Result<(), Hold> {
+    fn judge(&mut self, context: &Context, applicant: &Applicant<'_>) -> Result<(), Hold> {
         let (fence, policy) = (applicant.fence, applicant.policy);
         let mine = self.open(fence);
         if self.admitted.contains(&mine.fence) {
@@ -128,18 +130,31 @@ impl Admissions {
     }
 
     /// When incidents of the policy were admitted: by this process, or by one before it that wrote it down.
-    fn times_of(&self, policy: &str, fences: &[NodeFence]) -> Vec<Duration> {
-        let (now, wall_now) = (clock::since_boot(), clock::wall());
+    fn times_of(&mut self, policy: &str, fences: &[NodeFence]) -> Vec<Duration> {
+        self.note_written(fences);
         let ours = self.times.values().filter(|(of, _)| of == policy);
         let written = fences.iter().filter_map(|fence| {
-            let is_other = !self.times.contains_key(&fence.name_any());
-            let at = fence.status.as_ref()?.approved_time?;
-            // What a wrong date puts into the future counts as just now: it may hold an incident back, never let one through.
-            let age = Duration::try_from(wall_now.duration_since(at)).unwrap_or_default();
-            let is_ours = is_other && fence.spec.policy_name.as_deref() == Some(policy);
-            (is_ours && age < budget::HOUR).then(|| now.saturating_sub(age))
+            let name = fence.name_any();
+            let is_of_policy = fence.spec.policy_name.as_deref() == Some(policy);
+            let counts = is_of_policy && !self.times.contains_key(&name);
+            self.written.get(&name).copied()?.filter(|_| counts)
         });
         ours.map(|(_, at)| *at).chain(written).collect()
+    }
+
+    /// The wall clock is asked once for each. What it puts into the future was just now: that may hold an incident back for an hour, and
+    /// lets none through.
+    fn note_written(&mut self, fences: &[NodeFence]) {
+        let (now, wall_now) = (clock::since_boot(), clock::wall());
+        let noted = fences.iter().filter_map(|fence| {
+            let name = fence.name_any();
+            let at = fence.status.as_ref()?.approved_time?;
+            let age = Duration::try_from(wall_now.duration_since(at)).unwrap_or_default();
+            let heard = (age < budget::HOUR).then(|| now.saturating_sub(age));
+            let known = self.written.get(&name).copied();
+            Some((name, known.unwrap_or(heard)))
+        });
+        self.written = noted.collect();
     }
 
     /// A NodeFence as the budget sees it.

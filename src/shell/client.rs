@@ -99,7 +99,7 @@ pub enum AskError {
     Refused {
         /// HTTP status.
         code: u16,
-        /// `reason` of the API server's Status: `NotFound`. Empty if it was not the API server that answered.
+        /// `reason` of the API server's Status: `NotFound`.
         reason: String,
         /// Its message.
         message: String,
@@ -135,7 +135,10 @@ pub async fn ask_within<T>(
 ) -> Result<T, AskError> {
     match timeout(limit, request).await {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(kube::Error::Api(status))) if (400..500).contains(&status.code) => {
+        // What is no Status gets a reason in words from kube: a 4xx of a proxy says nothing about what the API server has done.
+        Ok(Err(kube::Error::Api(status)))
+            if (400..500).contains(&status.code) && !status.reason.contains(' ') =>
+        {
             Err(AskError::Refused {
                 code: status.code,
                 reason: status.reason,

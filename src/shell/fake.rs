@@ -175,7 +175,7 @@ impl Cluster {
             wake: mpsc::unbounded_channel().0,
             brakes: Brakes::default(),
             delays: Delays::default(),
-            term_end: TermEnd::default(),
+            term_end: TermEnd::never(),
             revision,
             health: Health::default(),
             reads,

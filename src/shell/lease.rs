@@ -28,17 +28,17 @@ const TRIES: u32 = 4;
 /// The Lease is given back within twice this time (read, and written), or not at all: another replica takes it when its time is over.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// When the term of this replica ends, for whoever is about to do what only a leader does. By default never.
-#[derive(Debug, Clone)]
+/// When the term of this replica ends, for whoever is about to do what only a leader does. By default it has ended.
+#[derive(Debug, Clone, Default)]
 pub struct TermEnd(Arc<AtomicU64>);
 
-impl Default for TermEnd {
-    fn default() -> Self {
+impl TermEnd {
+    /// Of a leader for ever.
+    #[cfg(test)]
+    pub fn never() -> Self {
         Self(Arc::new(AtomicU64::new(u64::MAX)))
     }
-}
 
-impl TermEnd {
     /// It ends then (time since boot), or has ended.
     pub fn set(&self, until: Option<Duration>) {
         let millis = until.unwrap_or_default().as_millis();

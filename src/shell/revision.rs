@@ -56,7 +56,7 @@ impl Revision {
         self.lock().frozen.clone()
     }
 
-    /// Comes when the cluster is seen to have gone back, from now on. Before the future is polled, too.
+    /// Completes when the cluster is seen to go back after this call, even if that is before it is polled.
     pub fn went_back(&self) -> impl Future<Output = ()> + Send + use<> {
         Arc::clone(&self.went_back).notified_owned()
     }

@@ -16,7 +16,7 @@ use crate::replicas::{standby_by, wait_leads};
 use crate::scene::Scene;
 
 const HOUR: i64 = 3600;
-/// A clock that gains a second in so long is ten times as fast as others.
+/// The date drifts by a second in so long.
 const DRIFT: Duration = Duration::from_millis(100);
 
 /// A leader in front of a machine, and another replica that stands by; each is behind a proxy of its own.
@@ -107,12 +107,12 @@ async fn suspended_at(point: Point) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_wakes_up_behind_its_claim_does_nothing_more() -> Result<()> {
+async fn a_leader_that_wakes_up_after_its_claim_was_answered_does_nothing_more() -> Result<()> {
     suspended_at(Point::Claimed).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_wakes_up_behind_its_intent_commands_nothing() -> Result<()> {
+async fn a_leader_that_wakes_up_after_its_intent_was_stored_commands_nothing() -> Result<()> {
     suspended_at(Point::Quiesced).await
 }
 

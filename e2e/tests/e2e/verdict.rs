@@ -108,8 +108,9 @@ impl Tally {
         message: Option<&str>,
         verdict: &Verdict,
     ) {
+        let words = message.unwrap_or("(the case does not say what)");
         self.compare(name, expect, verdict, |said| {
-            message.filter(|words| reason(said) != *words)
+            Some(words).filter(|words| reason(said) != *words)
         });
     }
 

@@ -171,16 +171,6 @@ fn a_healthy_cluster_is_protected() {
     );
 }
 
-/// S18: whoever asks why a node is not fenced looks at its policy.
-#[test]
-fn a_policy_of_a_cluster_that_went_back_does_not_act() {
-    let mut cluster = Cluster::healthy(vec![policy("p", json!({}))]);
-    cluster.frozen = Some("the versions went back; look, then restart the operator");
-    let words = "nothing is fenced: the versions went back; look, then restart the operator";
-    let expected = ("False/ClusterWentBack".to_owned(), words.to_owned());
-    assert_eq!(ready(&cluster.status("p")), expected);
-}
-
 #[test]
 fn nodes_without_a_ready_device_are_named() {
     let mut cluster = Cluster::healthy(vec![policy("p", json!({}))]);

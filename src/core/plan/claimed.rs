@@ -20,7 +20,7 @@ use super::level::{
 };
 use super::prove::prove;
 use super::unclaimed::bind;
-use super::{Moment, act, poll, wait};
+use super::{Moment, act, holds, poll, wait};
 use crate::api::settings::FenceMode;
 use std::time::Duration;
 
@@ -38,6 +38,10 @@ pub(super) fn step(
     o: &Observed,
     t: &Moment,
 ) -> Decision {
+    // Whatever is decided now: it was seen, and without `out-of-service`.
+    if let Some(held) = m.claim.as_mut().filter(|held| held.value == claim) {
+        (held.seen, held.bare) = (true, true);
+    }
     if let Some(decision) = aborted(s, m, node, claim, t) {
         return decision;
     }
@@ -51,9 +55,8 @@ pub(super) fn step(
             ..drop_claim(m, node, claim, words)
         };
     }
-    match &mut m.claim {
-        Some(held) if held.value == claim => (held.seen, held.bare) = (true, true),
-        _ => return take_over(s, m, node, claim, o, t),
+    if !holds(m, claim) {
+        return take_over(s, m, node, claim, o, t);
     }
     // The claim was decided on a moment before it was due. Later, nobody can tell whether the condition broke before or after.
     m.is_due |= t.now > s.not_before + FIRST_LOOK_MAX;

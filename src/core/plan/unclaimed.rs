@@ -96,7 +96,7 @@ pub(super) fn foreign_taint(s: &Settings, m: &mut Memory, node: &NodeView, t: &M
 /// Reasons to wait before anything is written.
 fn held_back(
     s: &Settings,
-    m: &Memory,
+    m: &mut Memory,
     node: &NodeView,
     o: &Observed,
     t: &Moment,
@@ -135,7 +135,7 @@ fn held_back(
 }
 
 /// Nobody has answered yet. When time is up, the policy says whether the incident ends or somebody is called.
-fn awaiting_approval(s: &Settings, m: &Memory, t: &Moment) -> Decision {
+fn awaiting_approval(s: &Settings, m: &mut Memory, t: &Moment) -> Decision {
     let since = match m.stage {
         Some((Stage::AwaitingApproval, since)) => since,
         _ => t.now,
@@ -147,6 +147,8 @@ fn awaiting_approval(s: &Settings, m: &Memory, t: &Moment) -> Decision {
         let words = format!(
             "nobody answered within {timeout} s (`fence.approval.timeoutSeconds`), and `fence.approval.onTimeout` is Abort; to fence the node all the same, create a NodeFence of your own"
         );
+        // Should the end not be written, the wait does not begin anew.
+        m.ending = Some((Stage::Aborted, words.clone()));
         return close(Stage::Aborted, words);
     }
     let words =

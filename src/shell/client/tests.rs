@@ -78,6 +78,20 @@ async fn a_guarded_write_is_sent_once_and_a_read_client_repeats_it() {
     }
 }
 
+/// S20: who answers so may have passed the request on before.
+#[tokio::test]
+async fn a_refusal_that_is_no_status_leaves_open_what_was_written() {
+    for (body, is_refused) in [
+        (fake::failure(403, "no").1, true),
+        (json!("blocked"), false),
+    ] {
+        let fake = Fake::start(move |_| (403, body.clone())).await;
+        let error = ask(patch(fake.clients.writes.clone())).await.err();
+        let refused = matches!(error, Some(AskError::Refused { code: 403, .. }));
+        assert_eq!(refused, is_refused, "{error:?}");
+    }
+}
+
 #[test]
 fn a_guarded_write_has_a_hard_limit() {
     let config = guarded(Config::new(http::Uri::from_static("http://127.0.0.1:1")));

@@ -269,7 +269,9 @@ impl Round<'_> {
     }
 
     async fn close(&mut self, settings: &Settings, stage: Stage) -> Next {
-        match self.write_status().await {
+        let mut ended = self.incident.status.clone();
+        record::end(&mut ended, clock::wall());
+        match self.write(ended).await {
             Reply::Done => {
                 self.count(stage);
                 Next::Ended

@@ -232,7 +232,7 @@ async fn who_sleeps_while_it_takes_the_lease_takes_it_again() {
 /// F13: what was on its way when the host was suspended is not sent when it goes on.
 #[tokio::test]
 async fn nothing_goes_on_after_the_end_of_the_term() {
-    let (end, answer) = (TermEnd::default(), Notify::new());
+    let (end, answer) = (TermEnd::never(), Notify::new());
     let works = end.lasts(async {
         answer.notified().await;
         "sent"
@@ -242,8 +242,8 @@ async fn nothing_goes_on_after_the_end_of_the_term() {
         answer.notify_one();
     };
     assert_eq!(join(works, ends).await, (None, ()));
-    let lasting = TermEnd::default();
-    assert_eq!(lasting.lasts(async { "sent" }).await, Some("sent"));
+    assert_eq!(TermEnd::never().lasts(async { "sent" }).await, Some("sent"));
+    assert_eq!(TermEnd::default().lasts(async { "sent" }).await, None);
 }
 
 #[tokio::test]

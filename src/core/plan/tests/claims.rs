@@ -3,6 +3,7 @@
 use super::super::claimed::FIRST_LOOK_MAX;
 use super::*;
 use crate::core::delay::HeldCondition;
+use crate::core::incident::OwnClaim;
 use crate::core::observed::{OUT_OF_SERVICE, QUARANTINE};
 
 /// The policy's wait ends at 100 s, and the node's condition is not the one that it waits for.
@@ -153,4 +154,27 @@ fn a_node_that_is_back_is_warned_of_an_off_as_long_as_it_may_land() {
     };
     assert!(warned(seconds(100) - Duration::from_nanos(1)));
     assert!(!warned(seconds(100)));
+}
+
+/// S8: the claim of this process stands alone, on a Node that is Ready again and gives it up. What comes to stand beside it then is not ours,
+/// whatever the record of the process before this one has proven.
+#[test]
+fn a_claim_that_was_seen_alone_is_known_to_be_so_though_it_goes() {
+    let mut s = settings();
+    s.record = Record {
+        evidence: true,
+        ..Record::default()
+    };
+    let mut memory = Memory {
+        claim: Some(OwnClaim {
+            seen: false,
+            ..own_claim(CLAIM_VALUE)
+        }),
+        ..Memory::default()
+    };
+    let mut ready = claimed(CLAIM_VALUE);
+    ready.conditions[0].status = "True".to_owned();
+    let gives_way = decided(&s, &mut memory, ready, seconds(100));
+    assert!(matches!(gives_way.effect, Effect::DropClaim(_)));
+    assert!(!is_ours(&s, &memory, CLAIM_VALUE));
 }

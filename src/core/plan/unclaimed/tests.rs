@@ -135,3 +135,35 @@ fn a_look_that_ended_five_seconds_ago_is_acted_upon_and_an_older_one_repeated() 
     assert!(claims(second(100)));
     assert!(!claims(second(100) + Duration::from_nanos(1)));
 }
+
+/// An end that could not be written is tried again, and the human has not got the whole time once more.
+#[test]
+fn a_wait_for_approval_that_is_over_does_not_begin_anew() {
+    let s = Settings {
+        approval: Approval::Awaited,
+        approval_on_timeout: ApprovalTimeout::Abort,
+        ..settings()
+    };
+    let observed = Observed {
+        node: Seen::Present(node()),
+        ..drained()
+    };
+    let decided = |memory: &mut Memory, now: Duration| {
+        let moment = Moment {
+            now,
+            nonce: "n1".to_owned(),
+        };
+        crate::core::plan::step(&s, memory, &observed, &moment)
+    };
+    let (mut memory, over) = (Memory::default(), second(100) + s.approval_timeout);
+    let waits = decided(&mut memory, second(100));
+    assert_eq!(waits.stage, Stage::AwaitingApproval);
+    assert_eq!(decided(&mut memory, over).effect, Effect::Close);
+    memory.write_retry_at = Some(over + second(2));
+    let pauses = decided(&mut memory, over + second(1));
+    assert_eq!(
+        (pauses.effect, pauses.stage),
+        (Effect::Wait, Stage::Checking)
+    );
+    assert_eq!(decided(&mut memory, over + second(2)).effect, Effect::Close);
+}

@@ -57,15 +57,20 @@ fn a_call_for_a_human_and_a_hold_are_shown_once_they_were_there_and_closed_after
     assert_eq!(shown(&status, HELD), pair("False", "Admitted"));
 }
 
-/// S23: what has ended is waited for by nobody, and a successor would else take the command for one that may land.
+/// S23: what has ended is waited for by nobody, and a successor would else take the command for one that may land. An end that is decided
+/// and not written is none.
 #[test]
-fn the_end_closes_the_commands_that_were_open() {
+fn the_end_closes_the_commands_that_were_open_and_nothing_else_does() {
     let mut status = NodeFenceStatus::default();
     intent(&mut status, &attempt(), Timestamp::UNIX_EPOCH);
     say(&mut status, &decision(Stage::Detaching, None));
     assert!(read(&status, Timestamp::UNIX_EPOCH).unresolved);
     say(&mut status, &decision(Stage::Recovered, None));
+    assert!(read(&status, Timestamp::UNIX_EPOCH).unresolved);
+    assert_eq!(status.completion_time, None);
+    end(&mut status, Timestamp::UNIX_EPOCH);
     assert!(!read(&status, Timestamp::UNIX_EPOCH).unresolved);
+    assert_eq!(status.completion_time, Some(Timestamp::UNIX_EPOCH));
 }
 
 /// The time that a human was given goes on over a restart, and another stage uses none of it up.
