@@ -186,7 +186,7 @@ impl Fault {
         // Counted when it hits something, see [`crate::world::World::hit`] and [`Fate`].
         stage.world.arm(self);
         match self {
-            Self::PowerOn if dice.chance(40) => cluster::on_while_detaching(stage).await,
+            Self::PowerOn if dice.chance(60) => cluster::on_while_detaching(stage).await,
             Self::Crash
             | Self::PowerOn
             | Self::ClaimTaken

@@ -169,8 +169,9 @@ pub(super) async fn behind(stage: &Stage, time: Duration) {
 /// Somebody turns a machine on as soon as its volumes begin to detach.
 pub(super) async fn on_while_detaching(stage: &Stage) {
     let leaves = |attachment: &&Arc<Value>| is_leaving(attachment);
-    for _ in 0..1200 {
-        sleep(Duration::from_millis(100)).await;
+    // As long as the trouble lasts, at most.
+    for _ in 0..12_000 {
+        sleep(Duration::from_millis(20)).await;
         let attachments = stage.world.api.all(&ATTACHMENT);
         let Some(attachment) = attachments.iter().find(leaves) else {
             continue;
