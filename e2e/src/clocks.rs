@@ -9,10 +9,11 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use rustix::process::Pid;
 
 use crate::lab::or_skip;
+use crate::process::{Process, Signal};
 
 /// The function that programs call, as the vDSO's table of symbols has it.
 const FUNCTION: &[u8] = b"__vdso_clock_gettime\0";
@@ -58,8 +59,21 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// Takes the clocks of a process that stands still. `None`: it stands still while it reads one, and has to go on first.
-    pub fn take(pid: Pid) -> Result<Option<Self>> {
+    /// Takes the clocks of a process, which it stops for it and lets go on.
+    pub fn of(process: &Process) -> Result<Self> {
+        for _ in 0..100 {
+            process.pause()?;
+            let taken = Self::take(process.pid());
+            process.signal(Signal::CONT)?;
+            if let Some(clocks) = taken? {
+                return Ok(clocks);
+            }
+        }
+        bail!("the process reads its clocks whenever it is looked at")
+    }
+
+    /// `None`: it stands still while it reads one, and has to go on first.
+    fn take(pid: Pid) -> Result<Option<Self>> {
         let directory = format!("/proc/{}", pid.as_raw_nonzero());
         let place = vdso(&directory)?;
         if is_inside(&directory, &place)? {
@@ -182,7 +196,7 @@ mod tests {
     use rustix::time::{ClockId, clock_gettime};
 
     use super::*;
-    use crate::process::{Guard, Process, Signal, Spec};
+    use crate::process::{Guard, Spec};
 
     /// The process of the test below: it tells its date, how long it has been awake and the time since boot, in seconds.
     #[test]
@@ -241,9 +255,9 @@ mod tests {
             .spawn(&guard)?;
         let [_, awake, boot] = told(&process)?;
 
+        let clocks = Clocks::of(&process)?;
         process.pause()?;
         let begun = Instant::now();
-        let clocks = Clocks::take(process.pid())?.context("it sleeps nearly always")?;
         std::thread::sleep(Duration::from_millis(2500));
         clocks.slept(begun.elapsed())?;
         clocks.move_date(3600)?;

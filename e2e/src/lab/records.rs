@@ -109,11 +109,11 @@ impl Lab {
 
     /// Whoever sets the date of the operator that reads the devices says how far ahead it is meanwhile: the judge then finds the readings
     /// with the devices.
-    pub fn sets_date_ahead(&self, seconds: i64) {
+    pub fn notes_date_ahead(&self, seconds: i64) {
         self.ahead_seconds.store(seconds, Ordering::Relaxed);
     }
 
-    /// See [`Lab::sets_date_ahead`].
+    /// See [`Lab::notes_date_ahead`].
     pub(super) fn date_ahead(&self) -> SignedDuration {
         SignedDuration::from_secs(self.ahead_seconds.load(Ordering::Relaxed))
     }

@@ -175,7 +175,7 @@ async fn date_jumps(jump: i64) -> Result<()> {
     scene.power(false)?;
     claimed.wait_arrived(LIMIT).await?;
     move_date(leader, &clocks, jump)?;
-    scene.lab.sets_date_ahead(jump);
+    scene.lab.notes_date_ahead(jump);
     claimed.release();
     proven.wait_arrived(LIMIT).await?;
     ensure!((ahead(leader)? - jump).abs() < 600, "its date did not jump");

@@ -132,6 +132,13 @@ impl Lab {
         result.expect("a result")
     }
 
+    /// The claim has been looked at once more, and the command has not left.
+    async fn sends_nothing(&self) {
+        let result = self.off(Some("fence-n1")).await;
+        assert!(matches!(result, OffResult::NotSent(_)), "{result:?}");
+        assert_eq!(self.requests(), [SYSTEM, NODE]);
+    }
+
     /// What became of the device by a command that was written down for this one.
     async fn command(&self, written: &str, claim: Option<&str>) -> Option<OffResult> {
         let attempt = Attempt {
@@ -225,9 +232,7 @@ async fn without_the_claim_nothing_is_sent() {
 async fn after_the_end_of_its_term_nothing_is_sent() {
     let lab = Lab::new().await;
     lab.context.term_end.set(Some(clock::since_boot()));
-    let result = lab.off(Some("fence-n1")).await;
-    assert!(matches!(result, OffResult::NotSent(_)), "{result:?}");
-    assert_eq!(lab.requests(), [SYSTEM, NODE]);
+    lab.sends_nothing().await;
 }
 
 /// S18: etcd was put back to a time when the claim already stood, but nothing of what came after it.
@@ -235,9 +240,7 @@ async fn after_the_end_of_its_term_nothing_is_sent() {
 async fn in_a_cluster_that_went_back_nothing_is_sent() {
     let lab = Lab::new().await;
     lab.context.revision.note(120, Some("90"));
-    let result = lab.off(Some("fence-n1")).await;
-    assert!(matches!(result, OffResult::NotSent(_)), "{result:?}");
-    assert_eq!(lab.requests(), [SYSTEM, NODE]);
+    lab.sends_nothing().await;
 }
 
 /// F12: the process was stopped between the question for the claim and the command, or the API server took its time.
@@ -246,9 +249,7 @@ async fn a_claim_that_was_asked_for_too_long_ago_sends_nothing() {
     let lab = Lab::new().await;
     lab.cluster
         .delay(NODE, CLAIM_LIFE + Duration::from_millis(100));
-    let result = lab.off(Some("fence-n1")).await;
-    assert!(matches!(result, OffResult::NotSent(_)), "{result:?}");
-    assert_eq!(lab.requests(), [SYSTEM, NODE]);
+    lab.sends_nothing().await;
 }
 
 #[tokio::test]

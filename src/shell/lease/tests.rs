@@ -91,6 +91,19 @@ fn candidate_by(fake: &Fake, name: &str, clock: Clock) -> Elector {
     )
 }
 
+/// The clock of a host that was suspended for so many seconds, as a static says: no timer knows of it.
+macro_rules! suspended_by {
+    ($seconds:ident) => {
+        Clock {
+            since_boot: || {
+                let suspended = Duration::from_secs($seconds.load(Ordering::Relaxed));
+                Clock::SYSTEM.since_boot() + suspended
+            },
+            ..Clock::SYSTEM
+        }
+    };
+}
+
 /// Generous: what it waits for is over in a few seconds.
 async fn in_time<T>(what: impl Future<Output = T>) -> T {
     timeout(Duration::from_secs(60), what)
@@ -173,16 +186,9 @@ async fn who_cannot_renew_it_stops_and_may_lead_again() {
 /// F13: timers stand still while the host is suspended, and what a fence waits for may be there first when it goes on.
 #[tokio::test]
 async fn who_wakes_up_after_its_term_finds_that_out_before_it_goes_on() {
-    static SLEPT_SECONDS: AtomicU64 = AtomicU64::new(0);
-    let clock = Clock {
-        since_boot: || {
-            let slept = SLEPT_SECONDS.load(Ordering::Relaxed);
-            Clock::SYSTEM.since_boot() + Duration::from_secs(slept)
-        },
-        ..Clock::SYSTEM
-    };
+    static SLEPT: AtomicU64 = AtomicU64::new(0);
     let (fake, _store) = server().await;
-    let mut a = candidate_by(&fake, "a", clock);
+    let mut a = candidate_by(&fake, "a", suspended_by!(SLEPT));
     in_time(a.elected()).await;
     let answer = Notify::new();
     let works = async {
@@ -193,7 +199,7 @@ async fn who_wakes_up_after_its_term_finds_that_out_before_it_goes_on() {
         }
     };
     let sleeps = async {
-        SLEPT_SECONDS.store(60, Ordering::Relaxed);
+        SLEPT.store(60, Ordering::Relaxed);
         answer.notify_one();
     };
     let (went_on, ()) = join(works, sleeps).await;
@@ -203,23 +209,16 @@ async fn who_wakes_up_after_its_term_finds_that_out_before_it_goes_on() {
 /// F13: it slept while its request was on its way, and its term ended before it began.
 #[tokio::test]
 async fn who_sleeps_while_it_takes_the_lease_takes_it_again() {
-    static SLEPT_SECONDS: AtomicU64 = AtomicU64::new(0);
-    let clock = Clock {
-        since_boot: || {
-            let slept = SLEPT_SECONDS.load(Ordering::Relaxed);
-            Clock::SYSTEM.since_boot() + Duration::from_secs(slept)
-        },
-        ..Clock::SYSTEM
-    };
+    static SLEPT: AtomicU64 = AtomicU64::new(0);
     let store = Shared::default();
     let fake = Fake::start(move |seen| {
         if seen.line.starts_with("POST ") {
-            SLEPT_SECONDS.store(60, Ordering::Relaxed);
+            SLEPT.store(60, Ordering::Relaxed);
         }
         store.lock().expect("lock").answer(seen)
     })
     .await;
-    let mut a = candidate_by(&fake, "a", clock);
+    let mut a = candidate_by(&fake, "a", suspended_by!(SLEPT));
     in_time(a.elected()).await;
     let requests: Vec<String> = fake.seen().into_iter().map(|it| it.line).collect();
     let verbs: Vec<&str> = requests
