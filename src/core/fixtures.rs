@@ -108,6 +108,9 @@ pub fn node() -> NodeView {
     }
 }
 
+/// The date of a claim.
+pub const DATE: &str = "2026-01-02T00:00:00Z";
+
 /// A taint as [`NodeView::taints`] has it.
 pub fn taint(key: &str, value: &str, effect: &str) -> TaintView {
     TaintView {
@@ -166,7 +169,6 @@ pub fn own_claim(value: &str) -> OwnClaim {
         uid: "uid-1".to_owned(),
         boot_id: "boot-1".to_owned(),
         seen: true,
-        bare: false,
     }
 }
 

@@ -171,8 +171,6 @@ pub struct OwnClaim {
     pub boot_id: String,
     /// The API server has shown it on the Node.
     pub seen: bool,
-    /// And without `out-of-service`: whoever's claim it has replaced can set none any more.
-    pub bare: bool,
 }
 
 /// Answer of a device to one question.
@@ -265,8 +263,6 @@ pub struct Memory {
     pub unresolved_until: Option<Duration>,
     /// The record's unresolved attempt has been taken over.
     pub record_read: bool,
-    /// `out-of-service` was sent under this claim, and not refused for certain: it stands, or may still land.
-    pub taint_sent: bool,
     /// This process has seen `out-of-service` under our claim.
     pub tainted: bool,
     /// We are taking the taint away: its absence is our doing.
@@ -354,7 +350,6 @@ impl Memory {
         self.lease_before = None;
         self.evidence = false;
         self.evicted = false;
-        self.taint_sent = false;
         self.sights.clear();
         self.polls = 0;
     }

@@ -21,8 +21,6 @@ pub enum Asked {
     StoreEvidence,
     /// [`Effect::Evict`].
     Evict,
-    /// [`Effect::Taint`].
-    Taint,
     /// [`Effect::DropClaim`].
     DropClaim,
     /// Any other write.
@@ -42,9 +40,10 @@ impl From<&Effect> for Asked {
             Effect::StoreEvidence(_) => Self::StoreEvidence,
             Effect::Evict(_) => Self::Evict,
             Effect::Device { .. } => Self::Device,
-            Effect::Taint(_) => Self::Taint,
             Effect::DropClaim(_) => Self::DropClaim,
-            Effect::Bind { .. } | Effect::Release(_) | Effect::Close => Self::Write,
+            Effect::Bind { .. } | Effect::Taint(_) | Effect::Release(_) | Effect::Close => {
+                Self::Write
+            }
         }
     }
 }
@@ -69,7 +68,6 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
                 }
                 Asked::StoreEvidence => memory.evidence = true,
                 Asked::Evict => memory.evicted = true,
-                Asked::Taint => memory.taint_sent = true,
                 Asked::DropClaim => memory.forget_claim(now + settings.late_effect),
                 _ => {}
             }
@@ -82,7 +80,6 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
         }
         Reply::NotSent(message) => not_written(memory, asked, &message, now),
         Reply::Unknown(message) => {
-            memory.taint_sent |= asked == Asked::Taint;
             failed(memory, asked, &message, now);
         }
         Reply::Device(order, reply) if memory.busy.is_some_and(|busy| busy.order == order) => {

@@ -35,11 +35,25 @@ pub fn claim_fence(value: &str) -> Option<&str> {
     value.rsplit_once('-').map(|(fence, _)| fence)
 }
 
-/// Puts our claim on the node, in place of the claim that stands there, if any; not before `valid_from` (time since boot).
-pub fn claim(node: &NodeView, value: &str, valid_from: Duration) -> NodePatch {
-    let element = json!({"key": CLAIM, "value": value, "effect": "NoExecute"});
+/// Did whoever holds the claim set the `out-of-service` beside it? Ours bears the claim's `timeAdded`. A human's (kubectl writes none) and
+/// another controller's (the time at which it set it) do not, though value and effect are the same.
+pub fn stands_under_claim(node: &NodeView) -> bool {
+    let added = |key| node.taint(key).map(|(_, taint)| &taint.time_added);
+    node.out_of_service() && added(CLAIM) == added(OUT_OF_SERVICE)
+}
+
+/// Puts our claim on the node at `date` (RFC 3339, seconds); not before `valid_from` (time since boot). In place of the claim that stands
+/// there, if any, it keeps the date: an `out-of-service` set under that one, which may land before this does, is still ours.
+pub fn claim(node: &NodeView, value: &str, date: &str, valid_from: Duration) -> NodePatch {
+    let stands = node.taint(CLAIM);
+    let element = element(&TaintView {
+        key: CLAIM.to_owned(),
+        value: Some(value.to_owned()),
+        effect: "NoExecute".to_owned(),
+        time_added: stands.map_or(Some(date.to_owned()), |(_, old)| old.time_added.clone()),
+    });
     let mut operations = vec![test_uid(node)];
-    match node.taint(CLAIM) {
+    match stands {
         Some((index, old)) => {
             operations.push(test_element(index, old));
             operations.push(
@@ -56,12 +70,16 @@ pub fn claim(node: &NodeView, value: &str, valid_from: Duration) -> NodePatch {
 
 /// Sets `out-of-service` under our claim. Consumes the proof: one proof, one taint, and not after it has died.
 pub fn out_of_service(node: &NodeView, proof: Proof) -> Option<NodePatch> {
-    let (index, element) = own(node, proof.claim())?;
-    let out_of_service =
-        json!({"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"});
+    let (index, claim) = own(node, proof.claim())?;
+    let out_of_service = element(&TaintView {
+        key: OUT_OF_SERVICE.to_owned(),
+        value: Some("nodeshutdown".to_owned()),
+        effect: "NoExecute".to_owned(),
+        time_added: claim.time_added.clone(),
+    });
     // The kubelet of another boot may have reported by the time that this arrives.
     let boot = json!({"op": "test", "path": "/status/nodeInfo/bootID", "value": node.boot_id});
-    let mut operations = vec![test_uid(node), boot, test_element(index, element)];
+    let mut operations = vec![test_uid(node), boot, test_element(index, claim)];
     operations.extend(append(node, out_of_service));
     Some(patch(node, operations, Some(proof.valid_until())))
 }

@@ -457,7 +457,7 @@ impl Detector {
         if open {
             return;
         }
-        if node.out_of_service() {
+        if taint::stands_under_claim(node) {
             let reply = act::create_fence(&self.context, &adopting_fence(node, owner)).await;
             tracing::warn!(
                 node = node.name,

@@ -7,7 +7,7 @@ use crate::memory::{self, Change, Meaning};
 use crate::mutation::Mutation;
 use crate::state::{Node, Operator};
 use crate::talk::{Act, Heard, Kind, Off, Request, Round, Write};
-use crate::views::{self, Incident, Look, NOW, nonce};
+use crate::views::{self, DATE, Incident, Look, NOW, nonce};
 use node_fencing_operator::core::attempt::OffResult;
 use node_fencing_operator::core::incident::{
     DeviceOrder, DeviceReply, Effect, Memory, Reply, Settings,
@@ -184,6 +184,7 @@ impl Brain {
         let moment = Moment {
             now: NOW,
             nonce: nonce(free),
+            date: DATE.to_owned(),
         };
         let settings = &self.settings[usize::from(operator.facts)];
         let decision = step(settings, &mut memory, &observed, &moment);
@@ -327,8 +328,7 @@ fn asked(write: Write) -> Asked {
     match write {
         Write::Request(Kind::Claim) => Asked::Claim,
         Write::Request(Kind::DropClaim) => Asked::DropClaim,
-        Write::Request(Kind::Taint) => Asked::Taint,
-        Write::Request(Kind::Release) => Asked::Write,
+        Write::Request(Kind::Taint | Kind::Release) => Asked::Write,
         Write::Request(Kind::Evict) => Asked::Evict,
         Write::Intent => Asked::RecordIntent,
         Write::Evidence => Asked::StoreEvidence,

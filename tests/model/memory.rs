@@ -156,7 +156,6 @@ fn without_the_past(m: &mut Memory) {
         return;
     }
     m.evidence &= !m.tainted;
-    m.taint_sent &= !m.tainted;
     m.evicted = false;
     m.readings = None;
     m.pods = None;

@@ -47,8 +47,13 @@ pub fn patched(operations: &Value, node: &Node) -> Option<Node> {
 /// The Node as it is stored.
 fn object(node: &Node) -> Value {
     let view = node_view(node, false);
-    let taint =
-        |taint: &TaintView| json!({"key": taint.key, "value": taint.value, "effect": taint.effect});
+    let taint = |taint: &TaintView| {
+        let mut element = json!({"key": taint.key, "value": taint.value, "effect": taint.effect});
+        if let Some(time) = &taint.time_added {
+            element["timeAdded"] = json!(time);
+        }
+        element
+    };
     let mut object = json!({
         "metadata": {"uid": view.uid},
         "spec": {},

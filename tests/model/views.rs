@@ -42,6 +42,8 @@ pub const WINDOW: Duration = Duration::from_secs(1);
 /// The window of readings after a contradiction.
 pub const LONG_WINDOW: Duration = Duration::from_secs(40);
 
+/// When the claim was set: all of them then, since no moment passes between two steps.
+pub const DATE: &str = "2026-01-01T00:00:00Z";
 const MACHINE: &str = "11111111-2222-4333-8444-555555555555";
 /// The fence's name, without a hyphen.
 pub const FENCE: &str = "fence";
@@ -166,7 +168,7 @@ fn taint_view(taint: Taint) -> TaintView {
         key: key.to_owned(),
         value: Some(value),
         effect: effect.to_owned(),
-        time_added: None,
+        time_added: matches!(key, CLAIM | OUT_OF_SERVICE).then(|| DATE.to_owned()),
     }
 }
 

@@ -71,6 +71,8 @@ faults! {
     ServerErrors = "F20",
     /// Done, and the answer lost.
     LostAnswer = "F21",
+    /// Done, done again by what stands in between, and the answer is that to the second one.
+    Repeated = "F21",
     /// Half an answer, or a list without its end.
     Garbage = "F22",
     /// Lists in pages of one or two.
@@ -186,7 +188,7 @@ impl Fault {
         // Counted when it hits something, see [`crate::world::World::hit`] and [`Fate`].
         stage.world.arm(self);
         match self {
-            Self::PowerOn if dice.chance(60) => cluster::on_while_detaching(stage).await,
+            Self::PowerOn if dice.chance(40) => cluster::on_while_detaching(stage).await,
             Self::Crash
             | Self::PowerOn
             | Self::ClaimTaken
@@ -196,6 +198,7 @@ impl Fault {
             | Self::Conflict
             | Self::ServerErrors
             | Self::LostAnswer
+            | Self::Repeated
             | Self::Garbage
             | Self::Denied => self.fates(stage),
             Self::Rival => stage.rival(time * 2).await,
@@ -308,6 +311,8 @@ impl Fault {
                 Self::Conflict => (Aim::Write, Fate::Refused(409, None)),
                 Self::Denied => (Aim::Write, Fate::Refused(403, None)),
                 Self::LostAnswer => (Aim::Write, Fate::AnswerLost),
+                Self::Repeated if dice.chance(50) => (Aim::NodeWrite, Fate::Repeated),
+                Self::Repeated => (Aim::Write, Fate::Repeated),
                 Self::Garbage if dice.chance(50) => (Aim::List, Fate::Partial),
                 Self::Garbage => (Aim::Read, Fate::Cut),
                 _ => {

@@ -217,14 +217,10 @@ impl State {
         if ready(&write.new) == "Unknown" && was != "Unknown" {
             self.tally.unknown(name);
         }
-        let had = |key: &str| {
-            write
-                .old
-                .as_ref()
-                .is_some_and(|old| taint(old, key).is_some())
-        };
-        let has = taint(&write.new, OUT_OF_SERVICE).is_some();
-        if has && !had(OUT_OF_SERVICE) {
+        let old = write.old.as_deref();
+        let had = old.and_then(|old| taint(old, OUT_OF_SERVICE));
+        let has = taint(&write.new, OUT_OF_SERVICE);
+        if has.is_some() && has != had {
             self.out_of_service
                 .insert(uid.to_owned(), write.actor.to_string());
         }

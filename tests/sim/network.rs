@@ -35,6 +35,8 @@ pub enum Fate {
     Refused(u16, Option<u64>),
     /// It is done, and its answer gets lost.
     AnswerLost,
+    /// It is done twice, and the second answer arrives.
+    Repeated,
     /// It is done that much later, when nobody waits for it any more.
     Late(Duration),
     /// It is done, and half of the answer arrives.
@@ -196,6 +198,10 @@ impl Network {
                     this.ask(&request);
                 });
                 return std::future::pending().await;
+            }
+            Some(Fate::Repeated) => {
+                self.ask(&request);
+                self.ask(&request)
             }
             _ => self.ask(&request),
         };

@@ -108,6 +108,11 @@ impl Forwarder {
                 let _ = self.forward(call, index).await?.into_body().collect().await;
                 suffer(fate).await?
             }
+            Some(Deed::Act(Action::Twice)) => {
+                let first = self.forward(call.clone(), index).await?;
+                let _ = first.into_body().collect().await;
+                self.forward(call, index).await?.map(stream_of)
+            }
             Some(Deed::Act(Action::Dead)) => {
                 let (head, _) = self.forward(call, index).await?.into_parts();
                 let nothing = stream::pending::<Result<Frame<Bytes>, _>>();

@@ -22,6 +22,8 @@ pub enum Action {
     Before(Fate),
     /// The API server acts on it, and then its client sees this in place of the answer.
     After(Fate),
+    /// The API server gets it twice, and its client the answer to the second one: so do balancers that try again by themselves.
+    Twice,
     /// The API server acts on it, and its answer is spoiled.
     Spoil(Spoil),
     /// Its answer begins, and then nothing more comes: over a connection that died, a watch is silent for ever.

@@ -204,7 +204,7 @@ fn was_decided_again(log: &[Record], victim: &Victim, faults: &[Action]) -> Resu
     let mine: Vec<usize> = (0..log.len())
         .filter(|index| victim.matcher.matches(&log[*index].seen))
         .collect();
-    let committed = matches!(faults[0], Action::After(_));
+    let committed = matches!(faults[0], Action::After(_) | Action::Twice);
     if committed && victim.write.is_seen() && victim.write != Guarded::DeletePod {
         ensure!(
             mine.len() == 1,
@@ -282,6 +282,12 @@ fn each_in_its_form(log: &[Record]) -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_fail_with_a_timeout_after_commit() -> Result<()> {
     writes_fail("write-timeout", &[Action::After(Fate::Silence)]).await
+}
+
+/// What the operator hears of is the refusal of the second one, of a write that was done.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_fail_because_a_proxy_has_sent_them_twice() -> Result<()> {
+    writes_fail("write-twice", &[Action::Twice]).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

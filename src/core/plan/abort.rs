@@ -143,7 +143,7 @@ pub(super) fn still_accused(m: &Memory, decision: Decision) -> Decision {
 /// incident is held, and begins anew should they take their taint away.
 pub(super) fn give_way(m: &mut Memory, node: &NodeView, claim: &str) -> Decision {
     let words = format!(
-        "somebody else has put Node {} out of service: the claim is given back, their taint is left alone",
+        "`out-of-service` on Node {} was set by somebody else (it does not bear the `timeAdded` of the claim): the claim is given back, their taint is left alone",
         node.name
     );
     if m.commanding() {
@@ -198,6 +198,7 @@ mod tests {
             let moment = Moment {
                 now: Duration::from_secs(1),
                 nonce: String::new(),
+                date: fixtures::DATE.to_owned(),
             };
             after_off(&fixtures::settings(), &m, &node, &moment).is_some()
         };

@@ -38,9 +38,9 @@ pub(super) fn step(
     o: &Observed,
     t: &Moment,
 ) -> Decision {
-    // Whatever is decided now: it was seen, and without `out-of-service`.
+    // Whatever is decided now: it was seen.
     if let Some(held) = m.claim.as_mut().filter(|held| held.value == claim) {
-        (held.seen, held.bare) = (true, true);
+        held.seen = true;
     }
     if let Some(decision) = aborted(s, m, node, claim, t) {
         return decision;
@@ -127,7 +127,7 @@ fn take_over(
     t: &Moment,
 ) -> Decision {
     if m.claim.as_ref().is_some_and(|held| held.seen) {
-        m.rival_until = Some(rival_until(t));
+        m.rival_until = Some(rival_until(t.now, &t.nonce));
         m.forget_claim(t.now + s.late_effect);
     }
     if let Some(until) = m.rival_until.filter(|until| t.now < *until) {
@@ -163,12 +163,11 @@ fn take_over(
         uid: node.uid.clone(),
         boot_id: node.boot_id.clone(),
         seen: false,
-        bare: false,
     });
     note_devices(s, m);
     let words = format!("takes over claim {claim} of Node {}", node.name);
     act(
-        Effect::Claim(taint::claim(node, &value, Duration::ZERO)),
+        Effect::Claim(taint::claim(node, &value, &t.date, Duration::ZERO)),
         Stage::Claiming,
         words,
     )
@@ -176,9 +175,9 @@ fn take_over(
 
 /// Until when another process that goes on with the incident is left alone with it (time since boot): not all look again at the same
 /// moment.
-pub fn rival_until(moment: &Moment) -> Duration {
-    let jitter = moment.nonce.chars().next().and_then(|it| it.to_digit(16));
-    moment.now + RIVAL_PAUSE + Duration::from_secs(jitter.unwrap_or_default().into())
+pub fn rival_until(now: Duration, nonce: &str) -> Duration {
+    let jitter = nonce.chars().next().and_then(|it| it.to_digit(16));
+    now + RIVAL_PAUSE + Duration::from_secs(jitter.unwrap_or_default().into())
 }
 
 /// Until no pod can start on the node: all are listed once, beside the look at the devices or under the claim, and those that could

@@ -39,6 +39,8 @@ pub struct Moment {
     pub now: Duration,
     /// Eight characters that no other round gets.
     pub nonce: String,
+    /// The date, in RFC 3339 and seconds, as a taint's `timeAdded` has it.
+    pub date: String,
 }
 
 /// What a round has to read besides the Node.
@@ -92,7 +94,9 @@ pub fn needs(settings: &Settings, memory: &Memory, node: Option<&NodeView>) -> N
             record: !is_known(settings, memory, claim) || memory.last_check,
             ..under_taint(memory)
         },
-        Some(Standing::Unclaimed | Standing::ForeignTaint) => Needs::default(),
+        Some(Standing::Unclaimed | Standing::Overruled(_) | Standing::ForeignTaint) => {
+            Needs::default()
+        }
         // A deleted Node leaves pods and VolumeAttachments behind.
         None if memory.tainted || settings.record.evidence => under_taint(memory),
         None => Needs::default(),
@@ -138,8 +142,10 @@ enum Standing<'a> {
     Unclaimed,
     /// A claim of this incident, of whatever process.
     Claimed(&'a str),
-    /// A claim of this incident, and `out-of-service`.
+    /// A claim of this incident, and the `out-of-service` that goes with it.
     Tainted(&'a str),
+    /// A claim of this incident, and somebody else's `out-of-service`: not ours to touch (S8).
+    Overruled(&'a str),
     /// `out-of-service` without a claim of this incident: not ours to touch (S8).
     ForeignTaint,
 }
@@ -150,22 +156,16 @@ fn standing<'a>(settings: &Settings, node: &'a NodeView) -> Standing<'a> {
         .filter(|value| taint::claim_fence(value) == Some(settings.fence.as_str()));
     match (own, node.out_of_service()) {
         (Some(claim), false) => Standing::Claimed(claim),
-        (Some(claim), true) => Standing::Tainted(claim),
+        (Some(claim), true) if taint::stands_under_claim(node) => Standing::Tainted(claim),
+        (Some(claim), true) => Standing::Overruled(claim),
         (None, false) => Standing::Unclaimed,
         (None, true) => Standing::ForeignTaint,
     }
 }
 
-/// Can the `out-of-service` beside this claim of ours be ours? What came to stand beside a claim of this process only this process can
-/// have set, which knows what it has sent. Of any other the record tells: ours is never set before its evidence is stored (S17), so
-/// without evidence somebody else has set it.
-fn is_ours(settings: &Settings, memory: &Memory, claim: &str) -> bool {
-    let is_bare = memory.claim.as_ref().is_some_and(|held| held.bare);
-    let may_be = match holds(memory, claim) && is_bare {
-        true => memory.taint_sent,
-        false => memory.evidence || settings.record.evidence,
-    };
-    may_be || memory.tainted || settings.adopted
+/// Has this incident proven the machine down, as far as this process knows? Ours is never set before its evidence is stored (S17).
+fn is_proven(settings: &Settings, memory: &Memory) -> bool {
+    memory.evidence || settings.record.evidence || memory.tainted || settings.adopted
 }
 
 /// Is this the claim of this process?
@@ -177,7 +177,7 @@ fn holds(memory: &Memory, claim: &str) -> bool {
 /// Does this process see to the taint already? Of any other taint the NodeFence alone tells whether it was proven, and which commands of
 /// its process may still land (S23).
 fn is_known(settings: &Settings, memory: &Memory, claim: &str) -> bool {
-    holds(memory, claim) && is_ours(settings, memory, claim)
+    holds(memory, claim) && is_proven(settings, memory)
 }
 
 /// Decides the next step of an incident. Total and deterministic.
@@ -221,10 +221,12 @@ pub fn step(
 
 /// Why a human's word that was given counts for nothing, while one is of use.
 fn word_refused(settings: &Settings, memory: &Memory, now: Duration) -> Option<String> {
-    let is_proven = memory.evidence || memory.tainted || settings.record.evidence;
     // A human's NodeFence may name no UID until it is bound to one.
     settings.node_uid.as_ref()?;
-    settings.word.as_ref().filter(|_| !is_proven)?;
+    settings
+        .word
+        .as_ref()
+        .filter(|_| !is_proven(settings, memory))?;
     memory.word_refuted.clone().or(heard(settings, now).err())
 }
 
@@ -288,7 +290,7 @@ fn decide(
         Standing::Tainted(claim) => match &observed.evidence {
             // The process before us has set it, or another one since this one last looked.
             Seen::Present(proven)
-                if is_ours(settings, memory, claim) || (*proven && !holds(memory, claim)) =>
+                if is_proven(settings, memory) || (*proven && !holds(memory, claim)) =>
             {
                 tainted::step(settings, memory, node, claim, observed, moment)
             }
@@ -302,6 +304,7 @@ fn decide(
                 wait(Stage::Detaching, words).until(wake)
             }
         },
+        Standing::Overruled(claim) => abort::give_way(memory, node, claim),
         Standing::ForeignTaint => unclaimed::foreign_taint(settings, memory, node, moment),
     }
 }

@@ -48,7 +48,6 @@ pub(super) fn step(
             uid: node.uid.clone(),
             boot_id: s.boot_id.clone().unwrap_or_default(),
             seen: true,
-            bare: false,
         });
     }
     let fenced_boot = s.boot_id.as_deref();

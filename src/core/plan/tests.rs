@@ -1,7 +1,7 @@
 use super::*;
 use crate::core::delay::{Now, Since};
 use crate::core::fixtures::{
-    attempt, claimed, drained, lease, level, node, off_readings, own_claim, pod, settings,
+    DATE, attempt, claimed, drained, lease, level, node, off_readings, own_claim, pod, settings,
 };
 use crate::core::incident::Record;
 use crate::core::quiesce::Quiesce;
@@ -21,6 +21,7 @@ fn moment(now: Duration) -> Moment {
     Moment {
         now,
         nonce: "f0000002".to_owned(),
+        date: DATE.to_owned(),
     }
 }
 

@@ -64,19 +64,20 @@ pub(super) fn bind(s: &Settings, node: &NodeView) -> Option<Decision> {
     Some(act(effect, Stage::Checking, words))
 }
 
-/// `out-of-service` without our claim. If we set it, our claim was taken away since; either way it is not ours to remove.
+/// `out-of-service` without our claim. If we set it, our claim was taken away since, or the taint replaced; either way it is not ours to
+/// remove, and nobody knows any more which it was.
 pub(super) fn foreign_taint(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Decision {
     let again = t.now + Duration::from_secs(10);
     if m.tainted || s.record.evidence {
         if s.released {
             let words = format!(
-                "released by `spec.desiredState: Released`; `out-of-service` stays on Node {}: the claim was removed by somebody else, and so the taint is theirs to remove",
+                "released by `spec.desiredState: Released`; `out-of-service` stays on Node {}: it stands without the operator's claim, so whoever removed the claim or set the taint has to remove it",
                 node.name
             );
             return close(Stage::Aborted, words);
         }
         let words = format!(
-            "the claim on Node {} was removed by somebody else, so `out-of-service` is no longer ours to remove: remove it yourself once the machine is known to be off or freshly booted (kubectl taint node {} node.kubernetes.io/out-of-service-)",
+            "`out-of-service` stands on Node {} without the operator's claim: somebody else removed the claim or set the taint, so it is not the operator's to remove; remove it yourself once the machine is known to be off or freshly booted (kubectl taint node {} node.kubernetes.io/out-of-service-)",
             node.name, node.name
         );
         return wait(Stage::AwaitingRelease, words.clone())
@@ -313,14 +314,13 @@ fn claim(s: &Settings, m: &mut Memory, node: &NodeView, level: &Level, t: &Momen
         uid: node.uid.clone(),
         boot_id: node.boot_id.clone(),
         seen: false,
-        bare: false,
     });
     match m.quiesce.listed_before.take() {
         Some(pods) => m.quiesce.note_list(&pods),
         None => m.quiesce.forget_list(),
     }
     note_devices(s, m);
-    let patch = taint::claim(node, &value, s.not_before);
+    let patch = taint::claim(node, &value, &t.date, s.not_before);
     act(Effect::Claim(patch), Stage::Claiming, words)
 }
 

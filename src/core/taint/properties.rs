@@ -2,7 +2,7 @@
 //! taint is touched (S7).
 
 use super::*;
-use crate::core::fixtures::{self, cases, proof, taint};
+use crate::core::fixtures::{self, DATE, cases, proof, taint};
 use proptest::prelude::*;
 
 const OWN: &str = "fence-n1";
@@ -44,7 +44,7 @@ fn any_taints() -> impl Strategy<Value = Vec<TaintView>> {
 /// Each write that the Node as it was read gives reason for.
 fn patches(node: &NodeView) -> Vec<NodePatch> {
     let all = [
-        Some(claim(node, OWN, Duration::ZERO)),
+        Some(claim(node, OWN, DATE, Duration::ZERO)),
         out_of_service(node, proof(OWN)),
         drop_claim(node, OWN),
         release(node, OWN, None),
@@ -115,8 +115,9 @@ proptest! {
             prop_assert_eq!(of_others(&after), of_others(&before));
         }
         let landed = |patch: Option<NodePatch>| patch.and_then(|patch| applied(&node.uid, &node.boot_id, &node.taints, &patch));
-        let claimed = landed(Some(claim(&node, OWN, Duration::ZERO))).expect("it lands");
-        let own_claim = json!({"key": CLAIM, "value": OWN, "effect": "NoExecute"});
+        let claimed = landed(Some(claim(&node, OWN, DATE, Duration::ZERO))).expect("it lands");
+        let date = node.taint(CLAIM).map_or(Some(DATE.to_owned()), |(_, old)| old.time_added.clone());
+        let own_claim = element(&TaintView { time_added: date, ..taint(CLAIM, OWN, "NoExecute") });
         prop_assert!(claimed.contains(&own_claim));
         prop_assert_eq!(claimed.iter().filter(|taint| taint["key"] == CLAIM).count(), 1);
         if let Some(left) = landed(release(&node, OWN, Some("boot-1"))) {

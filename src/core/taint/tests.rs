@@ -1,7 +1,7 @@
 //! The exact operations of each write to a Node: a change here is a change of what the API server is asked to guarantee.
 
 use super::*;
-use crate::core::fixtures::{self, proof, taint};
+use crate::core::fixtures::{self, DATE, proof, taint};
 
 fn node(taints: Vec<TaintView>) -> NodeView {
     NodeView {
@@ -11,7 +11,10 @@ fn node(taints: Vec<TaintView>) -> NodeView {
 }
 
 fn ours() -> TaintView {
-    taint(CLAIM, "fence-n1", "NoExecute")
+    TaintView {
+        time_added: Some(DATE.to_owned()),
+        ..taint(CLAIM, "fence-n1", "NoExecute")
+    }
 }
 
 fn other() -> TaintView {
@@ -19,7 +22,10 @@ fn other() -> TaintView {
 }
 
 fn out_of_service_taint() -> TaintView {
-    taint(OUT_OF_SERVICE, "nodeshutdown", "NoExecute")
+    TaintView {
+        time_added: Some(DATE.to_owned()),
+        ..taint(OUT_OF_SERVICE, "nodeshutdown", "NoExecute")
+    }
 }
 
 fn test_uid_json() -> Value {
@@ -27,12 +33,12 @@ fn test_uid_json() -> Value {
 }
 
 fn claim_json(nonce: &str) -> Value {
-    json!({"key": CLAIM, "value": format!("fence-{nonce}"), "effect": "NoExecute"})
+    json!({"key": CLAIM, "value": format!("fence-{nonce}"), "effect": "NoExecute", "timeAdded": DATE})
 }
 
 #[test]
 fn a_claim_on_a_node_without_taints_tests_that_there_are_none() {
-    let patch = claim(&node(Vec::new()), "fence-n1", Duration::ZERO);
+    let patch = claim(&node(Vec::new()), "fence-n1", DATE, Duration::ZERO);
     let expected = json!([
         test_uid_json(),
         {"op": "test", "path": "/spec/taints", "value": null},
@@ -43,7 +49,7 @@ fn a_claim_on_a_node_without_taints_tests_that_there_are_none() {
 
 #[test]
 fn a_claim_beside_other_taints_never_replaces_the_list() {
-    let patch = claim(&node(vec![other()]), "fence-n1", Duration::ZERO);
+    let patch = claim(&node(vec![other()]), "fence-n1", DATE, Duration::ZERO);
     let expected = json!([
         test_uid_json(),
         {"op": "add", "path": "/spec/taints/-", "value": claim_json("n1")},
@@ -52,14 +58,12 @@ fn a_claim_beside_other_taints_never_replaces_the_list() {
 }
 
 #[test]
-fn a_take_over_tests_the_claim_it_replaces() {
-    let mut old = ours();
-    old.time_added = Some("2026-01-01T00:00:00Z".to_owned());
-    let patch = claim(&node(vec![other(), old]), "fence-n2", Duration::ZERO);
-    let stood = json!({"key": CLAIM, "value": "fence-n1", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"});
+fn a_take_over_tests_the_claim_it_replaces_and_keeps_its_date() {
+    let node = node(vec![other(), ours()]);
+    let patch = claim(&node, "fence-n2", "2026-01-03T00:00:00Z", Duration::ZERO);
     let expected = json!([
         test_uid_json(),
-        {"op": "test", "path": "/spec/taints/1", "value": stood},
+        {"op": "test", "path": "/spec/taints/1", "value": claim_json("n1")},
         {"op": "replace", "path": "/spec/taints/1", "value": claim_json("n2")},
     ]);
     assert_eq!(patch.operations, expected);
@@ -69,7 +73,7 @@ fn a_take_over_tests_the_claim_it_replaces() {
 fn out_of_service_tests_the_claim_of_its_proof_and_dies_with_it() {
     let node = node(vec![other(), ours()]);
     let patch = out_of_service(&node, proof("fence-n1")).expect("a patch");
-    let oos = json!({"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"});
+    let oos = json!({"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute", "timeAdded": DATE});
     let expected = json!([
         test_uid_json(),
         {"op": "test", "path": "/status/nodeInfo/bootID", "value": "boot-1"},
@@ -81,11 +85,28 @@ fn out_of_service_tests_the_claim_of_its_proof_and_dies_with_it() {
     assert_eq!(out_of_service(&node, proof("fence-n2")), None);
 }
 
+/// S8: value and effect are what everybody sets; the date is the claim's only where the holder of the claim has set it.
+#[test]
+fn an_out_of_service_that_does_not_bear_the_date_of_the_claim_is_somebody_else_s() {
+    let beside = |time_added: Option<&str>| {
+        let taint = TaintView {
+            time_added: time_added.map(str::to_owned),
+            ..out_of_service_taint()
+        };
+        stands_under_claim(&node(vec![taint, other(), ours()]))
+    };
+    assert!(beside(Some(DATE)));
+    assert!(!beside(Some("2026-01-02T00:00:01Z")));
+    assert!(!beside(None));
+    assert!(!stands_under_claim(&node(vec![ours()])));
+    assert!(!stands_under_claim(&node(vec![out_of_service_taint()])));
+}
+
 #[test]
 fn only_out_of_service_is_a_matter_of_time() {
     let node = node(vec![ours(), out_of_service_taint()]);
     let patches = [
-        Some(claim(&node, "fence-n2", Duration::ZERO)),
+        Some(claim(&node, "fence-n2", DATE, Duration::ZERO)),
         drop_claim(&node, "fence-n1"),
         release(&node, "fence-n1", None),
     ];
@@ -112,7 +133,7 @@ fn dropping_takes_our_own_claim_only() {
 fn a_release_takes_both_taints_and_leaves_quarantine() {
     let node = node(vec![ours(), other(), out_of_service_taint()]);
     let patch = release(&node, "fence-n1", Some("boot-1")).expect("a patch");
-    let oos = json!({"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"});
+    let oos = element(&out_of_service_taint());
     let quarantine = json!({"key": QUARANTINE, "value": "boot-1", "effect": "NoSchedule"});
     let expected = json!([
         test_uid_json(),
@@ -158,11 +179,16 @@ fn what_others_write_meanwhile_refuses_us_nothing() {
     let table = [
         (
             node(vec![other()]),
-            Some(claim(&node(vec![other()]), "fence-n1", Duration::ZERO)),
+            Some(claim(
+                &node(vec![other()]),
+                "fence-n1",
+                DATE,
+                Duration::ZERO,
+            )),
         ),
         (
             claimed.clone(),
-            Some(claim(&claimed, "fence-n2", Duration::ZERO)),
+            Some(claim(&claimed, "fence-n2", DATE, Duration::ZERO)),
         ),
         (claimed.clone(), out_of_service(&claimed, proof("fence-n1"))),
         (tainted.clone(), release(&tainted, "fence-n1", None)),

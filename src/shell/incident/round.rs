@@ -67,6 +67,7 @@ impl Round<'_> {
         let moment = Moment {
             now: clock::since_boot(),
             nonce,
+            date: clock::wall().strftime("%FT%TZ").to_string(),
         };
         let decision = plan::step(&settings, &mut self.incident.memory, &observed, &moment);
         let held = decision.stage == Stage::Held && observed.hold.is_some();
@@ -129,11 +130,7 @@ impl Round<'_> {
                 return Some(again);
             }
             // Whoever wrote it lives, and is left alone with it for a while.
-            let moment = Moment {
-                now: clock::since_boot(),
-                nonce: nonce.to_owned(),
-            };
-            self.incident.memory.rival_until = Some(plan::rival_until(&moment));
+            self.incident.memory.rival_until = Some(plan::rival_until(clock::since_boot(), nonce));
             return Some(Next::Anew);
         }
         self.adopt(live);

@@ -101,7 +101,6 @@ impl Lab {
             uid: "uid-1".to_owned(),
             boot_id: "boot-1".to_owned(),
             seen: true,
-            bare: false,
         });
         let job = Job {
             early: None,

@@ -22,6 +22,8 @@ pub(super) enum Fate {
     Refused(u16, String),
     /// Done, and the answer is lost.
     AnswerLost,
+    /// Done, and done again by what stands in between: the answer is that to the second one.
+    Repeated(u16, String),
     /// Not done, no answer: it may still land.
     OnItsWay,
 }
@@ -69,7 +71,9 @@ impl World {
             (_, effect) => self.write(effect),
         };
         let reply = match (fate, done) {
-            (Some(Fate::Refused(status, words)), _) => Reply::Refused(status, words),
+            (Some(Fate::Refused(status, words) | Fate::Repeated(status, words)), _) => {
+                Reply::Refused(status, words)
+            }
             (Some(Fate::AnswerLost | Fate::OnItsWay), _) => {
                 Reply::Unknown("no answer within 5 s".to_owned())
             }
@@ -152,17 +156,23 @@ impl World {
         self.notes.push(note);
     }
 
-    /// `refused STATUS WORDS`, `loses its answer`, `stays on its way`: the next one, or the one after those said before.
+    /// `refused STATUS WORDS`, `repeated: STATUS WORDS`, `loses its answer`, `stays on its way`: the next one, or the one after those said
+    /// before.
     pub fn next_write(&mut self, text: &str) -> Result<(), String> {
         self.fate.push(match text {
             "is done" => Fate::Done,
             "loses its answer" => Fate::AnswerLost,
             "stays on its way" => Fate::OnItsWay,
             _ => {
-                let rest = text.strip_prefix("refused ").ok_or("unknown fate")?;
-                let (status, words) = rest.split_once(' ').ok_or("no words")?;
-                let status = status.parse().map_err(|_| "no status")?;
-                Fate::Refused(status, words.to_owned())
+                let repeated = text.strip_prefix("repeated: ");
+                let refused = repeated.or(text.strip_prefix("refused "));
+                let answer = refused.ok_or("unknown fate")?;
+                let (status, words) = answer.split_once(' ').ok_or("no words")?;
+                let (status, words) = (status.parse().map_err(|_| "no status")?, words.to_owned());
+                match repeated {
+                    Some(_) => Fate::Repeated(status, words),
+                    None => Fate::Refused(status, words),
+                }
             }
         });
         Ok(())
@@ -171,8 +181,13 @@ impl World {
 
 /// The Node as the API server stores it.
 fn object(node: &NodeView) -> Value {
-    let taint =
-        |taint: &TaintView| json!({"key": taint.key, "value": taint.value, "effect": taint.effect});
+    let taint = |taint: &TaintView| {
+        let mut element = json!({"key": taint.key, "value": taint.value, "effect": taint.effect});
+        if let Some(time) = &taint.time_added {
+            element["timeAdded"] = json!(time);
+        }
+        element
+    };
     let mut object = json!({
         "metadata": {"uid": node.uid},
         "spec": {},
@@ -190,7 +205,7 @@ fn taints(list: &Value) -> Vec<TaintView> {
         key: text(&value["key"]).unwrap_or_default(),
         value: text(&value["value"]),
         effect: text(&value["effect"]).unwrap_or_default(),
-        time_added: None,
+        time_added: text(&value["timeAdded"]),
     };
     list.as_array().into_iter().flatten().map(taint).collect()
 }

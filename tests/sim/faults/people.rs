@@ -75,7 +75,9 @@ pub(super) async fn taint_by_hand(stage: &Stage, machine: &str, time: Duration) 
     let _ = stage.world.api.change("human", &NODE, ("", &node), |node| {
         let mut all = taints(node).to_vec();
         let there = all.iter().any(|taint| taint["key"] == key);
-        if adds && !there && key == OUT_OF_SERVICE && is_down {
+        if adds && key == OUT_OF_SERVICE && is_down {
+            // Over ours as well, as `kubectl taint --overwrite` does: it is theirs then.
+            all.retain(|taint| taint["key"] != key);
             all.push(json!({"key": key, "value": "nodeshutdown", "effect": "NoExecute"}));
             stage.world.hit(Fault::HumanTaints);
         } else if !adds {

@@ -3,7 +3,9 @@
 use super::*;
 use crate::api::fence_status::NodeFenceStatus;
 use crate::core::delay::{Now, Since};
-use crate::core::fixtures::{claimed, drained, lease, off_readings, own_claim, pod, settings};
+use crate::core::fixtures::{
+    DATE, claimed, drained, lease, off_readings, own_claim, pod, settings,
+};
 use crate::core::proof::IdentityRule;
 use crate::core::quiesce::Quiesce;
 use crate::core::record;
@@ -45,6 +47,7 @@ fn decided(settings: &Settings, mut memory: Memory, node: NodeView, seconds: u64
     let moment = Moment {
         now: Duration::from_secs(seconds),
         nonce: "n2".to_owned(),
+        date: DATE.to_owned(),
     };
     crate::core::plan::step(settings, &mut memory, &observed, &moment).effect
 }
@@ -131,6 +134,7 @@ fn pods_that_were_read_one_by_one_are_no_list() {
         let moment = Moment {
             now: Duration::from_secs(10),
             nonce: "n2".to_owned(),
+            date: DATE.to_owned(),
         };
         crate::core::plan::step(&confirm_only(), &mut memory, &observed, &moment);
         memory.quiesce.since.is_some()
@@ -188,6 +192,7 @@ fn what_a_human_s_word_proves_dies_with_the_word() {
         let moment = Moment {
             now,
             nonce: "n2".to_owned(),
+            date: DATE.to_owned(),
         };
         crate::core::plan::step(&by_hand, &mut memory, &observed, &moment)
     };

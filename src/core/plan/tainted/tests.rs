@@ -95,6 +95,7 @@ fn moment(seconds: u64) -> Moment {
     Moment {
         now: Duration::from_secs(seconds),
         nonce: "00000002".to_owned(),
+        date: fixtures::DATE.to_owned(),
     }
 }
 
@@ -163,7 +164,6 @@ fn held(value: &str) -> OwnClaim {
         uid: "uid".to_owned(),
         boot_id: "boot".to_owned(),
         seen: true,
-        bare: false,
     }
 }
 

@@ -3,7 +3,6 @@
 use super::super::claimed::FIRST_LOOK_MAX;
 use super::*;
 use crate::core::delay::HeldCondition;
-use crate::core::incident::OwnClaim;
 use crate::core::observed::{OUT_OF_SERVICE, QUARANTINE};
 
 /// The policy's wait ends at 100 s, and the node's condition is not the one that it waits for.
@@ -58,7 +57,10 @@ fn a_condition_that_has_held_until_the_wait_was_over_may_break_after_it() {
 /// Whoever has taken the claim from this process is left alone for half a minute, and not all look again at once.
 #[test]
 fn a_rival_has_half_a_minute_and_a_bit_more_by_chance() {
-    assert_eq!(rival_until(&moment(seconds(100))), seconds(100 + 30 + 15));
+    assert_eq!(
+        rival_until(seconds(100), "f0000002"),
+        seconds(100 + 30 + 15)
+    );
     let takes_over = |now: Duration| {
         let mut memory = Memory {
             rival_until: Some(seconds(145)),
@@ -156,25 +158,26 @@ fn a_node_that_is_back_is_warned_of_an_off_as_long_as_it_may_land() {
     assert!(!warned(seconds(100)));
 }
 
-/// S8: the claim of this process stands alone, on a Node that is Ready again and gives it up. What comes to stand beside it then is not ours,
-/// whatever the record of the process before this one has proven.
+/// S8: whatever was proven, and whoever's claim it is: an `out-of-service` that does not bear its date was set by somebody else.
 #[test]
-fn a_claim_that_was_seen_alone_is_known_to_be_so_though_it_goes() {
+fn another_s_out_of_service_is_given_way_to_whatever_was_proven() {
     let mut s = settings();
-    s.record = Record {
+    s.record.evidence = true;
+    let proven = Memory {
         evidence: true,
-        ..Record::default()
+        tainted: true,
+        ..held()
     };
-    let mut memory = Memory {
-        claim: Some(OwnClaim {
-            seen: false,
-            ..own_claim(CLAIM_VALUE)
-        }),
-        ..Memory::default()
-    };
-    let mut ready = claimed(CLAIM_VALUE);
-    ready.conditions[0].status = "True".to_owned();
-    let gives_way = decided(&s, &mut memory, ready, seconds(100));
-    assert!(matches!(gives_way.effect, Effect::DropClaim(_)));
-    assert!(!is_ours(&s, &memory, CLAIM_VALUE));
+    for mut memory in [proven, held(), Memory::default()] {
+        let mut node = claimed(CLAIM_VALUE);
+        node.taints[0].time_added = Some(DATE.to_owned());
+        let theirs = crate::core::fixtures::taint(OUT_OF_SERVICE, "nodeshutdown", "NoExecute");
+        node.taints.push(theirs);
+        let decision = decided(&s, &mut memory, node, seconds(100));
+        assert!(
+            matches!(decision.effect, Effect::DropClaim(_)),
+            "{}",
+            decision.words
+        );
+    }
 }

@@ -1,7 +1,7 @@
 //! What a process may not begin anew that finds nothing of the incident on the Node.
 
 use super::*;
-use crate::core::fixtures::{drained, node, off_readings, settings};
+use crate::core::fixtures::{DATE, drained, node, off_readings, settings};
 use crate::core::incident::{Record, Sight};
 use crate::core::observed::Seen;
 
@@ -14,6 +14,7 @@ fn decided(settings: &Settings) -> Decision {
     let moment = Moment {
         now: Duration::from_secs(100),
         nonce: "n1".to_owned(),
+        date: DATE.to_owned(),
     };
     crate::core::plan::step(settings, &mut Memory::default(), &observed, &moment)
 }
@@ -90,6 +91,7 @@ fn a_level_that_has_failed_before_uses_its_time_up_only_by_its_own_tries() {
         let moment = Moment {
             now: second(100),
             nonce: "n1".to_owned(),
+            date: DATE.to_owned(),
         };
         seen_through(&s, &mut m, &node(), &s.levels[0], &observed, &moment);
         m.level_since
@@ -128,6 +130,7 @@ fn a_look_that_ended_five_seconds_ago_is_acted_upon_and_an_older_one_repeated() 
         let moment = Moment {
             now,
             nonce: "n1".to_owned(),
+            date: DATE.to_owned(),
         };
         let decision = check(&settings(), &mut m, &node(), &drained(), &moment);
         matches!(decision.effect, Effect::Claim(_))
@@ -152,6 +155,7 @@ fn a_wait_for_approval_that_is_over_does_not_begin_anew() {
         let moment = Moment {
             now,
             nonce: "n1".to_owned(),
+            date: DATE.to_owned(),
         };
         crate::core::plan::step(&s, memory, &observed, &moment)
     };
