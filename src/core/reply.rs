@@ -73,13 +73,13 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
             }
         }
         Reply::Refused(status, message) => {
-            not_written(memory, asked, &message, now);
+            failed(memory, asked, &message, now);
             if status == 403 {
                 memory.denied = Some(message);
             }
         }
-        Reply::NotSent(message) => not_written(memory, asked, &message, now),
-        Reply::Unknown(message) => {
+        // A refusal is no more certain than silence: a proxy may have sent the write twice, and the refused one be the second (F21).
+        Reply::NotSent(message) | Reply::Unknown(message) => {
             failed(memory, asked, &message, now);
         }
         Reply::Device(order, reply) if memory.busy.is_some_and(|busy| busy.order == order) => {
@@ -88,14 +88,6 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
         }
         // Asked under another claim, or for another purpose: not listened to.
         Reply::Device(..) => {}
-    }
-}
-
-/// A claim that was refused, or never left, is not on the Node and never will be.
-fn not_written(memory: &mut Memory, asked: Asked, message: &str, now: Duration) {
-    failed(memory, asked, message, now);
-    if asked == Asked::Claim {
-        memory.claim = None;
     }
 }
 

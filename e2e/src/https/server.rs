@@ -45,7 +45,7 @@ pub fn body_of(bytes: impl Into<Bytes>) -> Body {
 }
 
 /// A whole request, and on which connection it came.
-#[derive(Debug, Debug, Clone)]
+#[derive(Debug, Clone)]
 pub struct Call {
     /// Method, path, headers.
     pub head: Parts,

@@ -175,7 +175,11 @@ impl Guarded {
                 .filter(|taint| taint["key"] == key)
             {
                 now.push(taint.clone());
-                let is_human = key == OUT_OF_SERVICE && taint["value"] != "nodeshutdown";
+                let is_of_claim = taints
+                    .iter()
+                    .any(|it| it["key"] == CLAIM && it["timeAdded"] == taint["timeAdded"]);
+                let is_human =
+                    key == OUT_OF_SERVICE && (taint["value"] != "nodeshutdown" || !is_of_claim);
                 let client = if is_human {
                     &self.admin
                 } else {
