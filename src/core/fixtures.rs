@@ -4,7 +4,7 @@
 use super::attempt::Attempt;
 use super::incident::{Approval, Device, Level, OwnClaim, Record, Settings};
 use super::observed::{
-    CLAIM, ConditionView, LeaseView, NodeView, Observed, PodView, Seen, TaintView,
+    CLAIM, ConditionView, LeaseView, NodeView, OUT_OF_SERVICE, Observed, PodView, Seen, TaintView,
 };
 use super::proof::{Case, DeviceReadings, IdentityRule, Proof, Require, Verification, judge};
 use super::reading::{Identity, PowerState, Reading};
@@ -142,8 +142,21 @@ pub fn drained() -> Observed {
 /// The Node under this claim.
 pub fn claimed(claim: &str) -> NodeView {
     NodeView {
-        taints: vec![taint(CLAIM, claim, "NoExecute")],
+        taints: vec![dated(taint(CLAIM, claim, "NoExecute"))],
         ..node()
+    }
+}
+
+/// The `out-of-service` that goes with a claim.
+pub fn out_of_service() -> TaintView {
+    dated(taint(OUT_OF_SERVICE, "nodeshutdown", "NoExecute"))
+}
+
+/// The taint with the date of a claim.
+pub fn dated(taint: TaintView) -> TaintView {
+    TaintView {
+        time_added: Some(DATE.to_owned()),
+        ..taint
     }
 }
 

@@ -35,15 +35,27 @@ pub fn claim_fence(value: &str) -> Option<&str> {
     value.rsplit_once('-').map(|(fence, _)| fence)
 }
 
-/// Did whoever holds the claim set the `out-of-service` beside it? Ours bears the claim's `timeAdded`. A human's (kubectl writes none) and
-/// another controller's (the time at which it set it) do not, though value and effect are the same.
-pub fn stands_under_claim(node: &NodeView) -> bool {
-    let added = |key| node.taint(key).map(|(_, taint)| &taint.time_added);
-    node.out_of_service() && added(CLAIM) == added(OUT_OF_SERVICE)
+/// The `out-of-service` that whoever holds the claim has set, and its place. Ours bears the claim's `timeAdded`. A human's (kubectl writes
+/// none) and another controller's (the time at which it set it) do not, though value and effect are the same.
+pub fn out_of_service_of_claim(node: &NodeView) -> Option<(usize, &TaintView)> {
+    let (_, claim) = node.taint(CLAIM)?;
+    let ours = ours(claim.time_added.as_ref()?);
+    let mut taints = node.taints.iter().enumerate();
+    taints.find(|(_, taint)| **taint == ours)
+}
+
+fn ours(date: &str) -> TaintView {
+    TaintView {
+        key: OUT_OF_SERVICE.to_owned(),
+        value: Some("nodeshutdown".to_owned()),
+        effect: "NoExecute".to_owned(),
+        time_added: Some(date.to_owned()),
+    }
 }
 
 /// Puts our claim on the node at `date` (RFC 3339, seconds); not before `valid_from` (time since boot). In place of the claim that stands
-/// there, if any, it keeps the date: an `out-of-service` set under that one, which may land before this does, is still ours.
+/// there, if any, it keeps the date, and the whole list is tested: an `out-of-service` that was set under that one must not come to stand
+/// under this one.
 pub fn claim(node: &NodeView, value: &str, date: &str, valid_from: Duration) -> NodePatch {
     let stands = node.taint(CLAIM);
     let element = element(&TaintView {
@@ -54,8 +66,8 @@ pub fn claim(node: &NodeView, value: &str, date: &str, valid_from: Duration) -> 
     });
     let mut operations = vec![test_uid(node)];
     match stands {
-        Some((index, old)) => {
-            operations.push(test_element(index, old));
+        Some((index, _)) => {
+            operations.push(test_untouched(node));
             operations.push(
                 json!({"op": "replace", "path": format!("/spec/taints/{index}"), "value": element}),
             );
@@ -71,12 +83,7 @@ pub fn claim(node: &NodeView, value: &str, date: &str, valid_from: Duration) -> 
 /// Sets `out-of-service` under our claim. Consumes the proof: one proof, one taint, and not after it has died.
 pub fn out_of_service(node: &NodeView, proof: Proof) -> Option<NodePatch> {
     let (index, claim) = own(node, proof.claim())?;
-    let out_of_service = element(&TaintView {
-        key: OUT_OF_SERVICE.to_owned(),
-        value: Some("nodeshutdown".to_owned()),
-        effect: "NoExecute".to_owned(),
-        time_added: claim.time_added.clone(),
-    });
+    let out_of_service = element(&ours(claim.time_added.as_ref()?));
     // The kubelet of another boot may have reported by the time that this arrives.
     let boot = json!({"op": "test", "path": "/status/nodeInfo/bootID", "value": node.boot_id});
     let mut operations = vec![test_uid(node), boot, test_element(index, claim)];
@@ -88,9 +95,7 @@ pub fn out_of_service(node: &NodeView, proof: Proof) -> Option<NodePatch> {
 /// may land before this does, and must not be left behind without its claim.
 pub fn drop_claim(node: &NodeView, claim: &str) -> Option<NodePatch> {
     let (index, _) = own(node, claim)?;
-    let list: Vec<Value> = node.taints.iter().map(element).collect();
-    let untouched = json!({"op": "test", "path": "/spec/taints", "value": list});
-    let operations = vec![test_uid(node), untouched, remove(index)];
+    let operations = vec![test_uid(node), test_untouched(node), remove(index)];
     Some(patch(node, operations, None))
 }
 
@@ -98,7 +103,7 @@ pub fn drop_claim(node: &NodeView, claim: &str) -> Option<NodePatch> {
 /// boot ID, which is tested too, and is kept free of new pods until it reports another.
 pub fn release(node: &NodeView, claim: &str, quarantine: Option<&str>) -> Option<NodePatch> {
     let (claim_index, claim_element) = own(node, claim)?;
-    let (oos_index, oos_element) = node.taint(OUT_OF_SERVICE)?;
+    let (oos_index, oos_element) = out_of_service_of_claim(node)?;
     let mut operations = vec![
         test_uid(node),
         test_element(claim_index, claim_element),
@@ -169,6 +174,12 @@ fn test_uid(node: &NodeView) -> Value {
 
 fn test_element(index: usize, taint: &TaintView) -> Value {
     json!({"op": "test", "path": format!("/spec/taints/{index}"), "value": element(taint)})
+}
+
+/// Nothing has come or gone since the list was read.
+fn test_untouched(node: &NodeView) -> Value {
+    let list: Vec<Value> = node.taints.iter().map(element).collect();
+    json!({"op": "test", "path": "/spec/taints", "value": list})
 }
 
 fn remove(index: usize) -> Value {

@@ -457,7 +457,7 @@ impl Detector {
         if open {
             return;
         }
-        if taint::stands_under_claim(node) {
+        if taint::out_of_service_of_claim(node).is_some() {
             let reply = act::create_fence(&self.context, &adopting_fence(node, owner)).await;
             tracing::warn!(
                 node = node.name,

@@ -13,6 +13,8 @@ use super::metrics::Metrics;
 use super::outside::Outside;
 use super::revision::Revision;
 use crate::clock::Clock;
+use crate::core::fixtures::{DATE, MACHINE};
+use crate::core::observed::{CLAIM, OUT_OF_SERVICE};
 use crate::fence::address::AddressRules;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -195,12 +197,25 @@ pub fn node() -> Value {
     json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": {"name": "worker-1", "uid": "uid-1", "resourceVersion": "7"},
-        "spec": {"taints": [{"key": "nodefencing.io/claim", "value": "fence-n1", "effect": "NoExecute"}]},
+        "spec": {"taints": [{"key": CLAIM, "value": "fence-n1", "effect": "NoExecute", "timeAdded": DATE}]},
         "status": {
             "conditions": [{"type": "Ready", "status": "Unknown"}],
-            "nodeInfo": {"bootID": "boot-1", "systemUUID": crate::core::fixtures::MACHINE},
+            "nodeInfo": {"bootID": "boot-1", "systemUUID": MACHINE},
         },
     })
+}
+
+/// The `out-of-service` that goes with its claim.
+pub fn out_of_service() -> Value {
+    json!({"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute", "timeAdded": DATE})
+}
+
+/// The same, and out of service.
+pub fn tainted() -> Value {
+    let mut node = node();
+    let taints = node["spec"]["taints"].as_array_mut().expect("taints");
+    taints.push(out_of_service());
+    node
 }
 
 /// A Kubernetes error.

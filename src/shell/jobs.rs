@@ -13,6 +13,7 @@ use crate::clock::{self, Clock};
 use crate::core::attempt::{Attempt, OffResult};
 use crate::core::incident::{Device, DeviceOrder, DeviceReply, Level, OwnClaim, Settings, Sight};
 use crate::core::observed::{NodeView, PodView, Ready, Seen};
+use crate::core::taint;
 use crate::core::word;
 use crate::fence::manual::Manual;
 use crate::fence::{FenceDriver, OffOutcome};
@@ -258,8 +259,12 @@ async fn still_claimed(context: &Context, job: &Job) -> Result<(), String> {
             node.name, node.boot_id, held.boot_id
         ));
     }
-    // Under out-of-service a node that says Ready with its old boot is the reason for the command.
-    if node.ready() == Ready::True && !node.out_of_service() {
+    let is_tainted = taint::out_of_service_of_claim(&node).is_some();
+    if node.out_of_service() && !is_tainted {
+        return Err("somebody else has put the Node out of service".to_owned());
+    }
+    // Under our taint a node that says Ready with its old boot is the reason for the command.
+    if node.ready() == Ready::True && !is_tainted {
         return Err("the Node is Ready again".to_owned());
     }
     Ok(())

@@ -102,7 +102,7 @@ impl Mutation {
                 without(operations, "/spec/taints");
             }
             (Self::TakeOverUntested, Kind::Claim) if request.claim != 0 => {
-                without(operations, "/spec/taints/");
+                without(operations, "/spec/taints");
             }
             (Self::TaintWithoutClaim, Kind::Taint) => without(operations, "/spec/taints/"),
             (Self::TaintWithoutBoot, Kind::Taint) => without(operations, "/status"),

@@ -142,18 +142,29 @@ pub(super) fn still_accused(m: &Memory, decision: Decision) -> Decision {
 /// Somebody else has put the node out of service under our claim: it is theirs from now on, so the claim goes (S8). The
 /// incident is held, and begins anew should they take their taint away.
 pub(super) fn give_way(m: &mut Memory, node: &NodeView, claim: &str) -> Decision {
+    // A claim or a taint that the admission policy has refused for its sake is no fault of the policy's.
+    m.denied = None;
     let words = format!(
-        "`out-of-service` on Node {} was set by somebody else (it does not bear the `timeAdded` of the claim): the claim is given back, their taint is left alone",
+        "`out-of-service` on Node {} was set by somebody else (it is not nodeshutdown:NoExecute with the `timeAdded` of the claim): the claim is given back, their taint is left alone",
         node.name
     );
+    give_back(m, node, claim, Stage::Held, words)
+}
+
+/// Takes a claim away that nothing can be built on; the incident goes on without it.
+pub(super) fn give_back(
+    m: &mut Memory,
+    node: &NodeView,
+    claim: &str,
+    stage: Stage,
+    words: String,
+) -> Decision {
     if m.commanding() {
-        return wait(
-            Stage::Held,
-            format!("{words}; waits for the device before the claim goes"),
-        );
+        let words = format!("{words}; waits for the device before the claim goes");
+        return wait(stage, words);
     }
     Decision {
-        stage: Stage::Held,
+        stage,
         ..drop_claim(m, node, claim, words)
     }
 }

@@ -7,12 +7,12 @@ use super::super::attempt::OffResult;
 use super::super::incident::{
     Approval, Decision, Device, DeviceOrder, Effect, Level, Memory, OwnClaim, Settings,
 };
-use super::super::observed::{NodeView, Observed, Seen};
+use super::super::observed::{CLAIM, NodeView, Observed, Seen};
 use super::super::proof::DeviceReadings;
 use super::super::quiesce::name_some;
 use super::super::stage::Stage;
 use super::super::taint;
-use super::abort::{abort, aborted, drop_claim};
+use super::abort::{abort, aborted, drop_claim, give_back};
 use super::ending::broken;
 use super::level::{
     busy_stage, current_level, fail, heed_word, in_trouble, judge_level, lost_device, names,
@@ -45,15 +45,12 @@ pub(super) fn step(
     if let Some(decision) = aborted(s, m, node, claim, t) {
         return decision;
     }
-    if let Some(why) = cannot_have_claimed(s) {
+    if let Some(why) = cannot_have_claimed(s, node) {
         let words = format!(
             "claim {claim} of Node {} is nobody's and goes: {why}",
             node.name
         );
-        return Decision {
-            stage: Stage::Checking,
-            ..drop_claim(m, node, claim, words)
-        };
+        return give_back(m, node, claim, Stage::Checking, words);
     }
     if !holds(m, claim) {
         return take_over(s, m, node, claim, o, t);
@@ -109,7 +106,14 @@ pub(super) fn step(
 }
 
 /// Why no process of this incident can have written a claim that names it; it is not built on.
-fn cannot_have_claimed(s: &Settings) -> Option<&str> {
+fn cannot_have_claimed<'a>(s: &'a Settings, node: &NodeView) -> Option<&'a str> {
+    // Under it no `out-of-service` could be told from a human's.
+    if node
+        .taint(CLAIM)
+        .is_none_or(|(_, it)| it.time_added.is_none())
+    {
+        return Some("it has no `timeAdded`, which the operator writes");
+    }
     if s.mode == FenceMode::Observe {
         return Some("mode Observe claims no Node");
     }

@@ -30,11 +30,16 @@ pub(super) fn read_record(settings: &Settings, memory: &mut Memory, now: Duratio
     if memory.is_contradicted() && !settings.record.evidence {
         memory.alarm = Some(CONTRADICTION);
     }
-    // An off of the process before us may still be on its way (S23), and who has no record of it cannot say that there was none.
+    // An off of the process before us may still be on its way (S23).
     if settings.record.unresolved || settings.adopted {
-        // That process may live, and send as long as its level has time.
-        let times = settings.levels.iter().map(order_max);
-        let sending = times.max().unwrap_or_default();
-        memory.may_land(now + sending + settings.late_effect);
+        without_record(settings, memory, now);
     }
+}
+
+/// Who has no record of what was sent cannot say that there was nothing (S23).
+pub(super) fn without_record(settings: &Settings, memory: &mut Memory, now: Duration) {
+    // The process that sent it may live, and send as long as its level has time.
+    let times = settings.levels.iter().map(order_max);
+    let sending = times.max().unwrap_or_default();
+    memory.may_land(now + sending + settings.late_effect);
 }

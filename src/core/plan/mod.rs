@@ -156,8 +156,10 @@ fn standing<'a>(settings: &Settings, node: &'a NodeView) -> Standing<'a> {
         .filter(|value| taint::claim_fence(value) == Some(settings.fence.as_str()));
     match (own, node.out_of_service()) {
         (Some(claim), false) => Standing::Claimed(claim),
-        (Some(claim), true) if taint::stands_under_claim(node) => Standing::Tainted(claim),
-        (Some(claim), true) => Standing::Overruled(claim),
+        (Some(claim), true) => match taint::out_of_service_of_claim(node) {
+            Some(_) => Standing::Tainted(claim),
+            None => Standing::Overruled(claim),
+        },
         (None, false) => Standing::Unclaimed,
         (None, true) => Standing::ForeignTaint,
     }
@@ -289,12 +291,12 @@ fn decide(
         }
         Standing::Tainted(claim) => match &observed.evidence {
             // The process before us has set it, or another one since this one last looked.
-            Seen::Present(proven)
-                if is_proven(settings, memory) || (*proven && !holds(memory, claim)) =>
-            {
+            Seen::Present(proven) => {
+                if !proven && !is_proven(settings, memory) {
+                    inherit::without_record(settings, memory, moment.now);
+                }
                 tainted::step(settings, memory, node, claim, observed, moment)
             }
-            Seen::Present(_) => abort::give_way(memory, node, claim),
             unread => {
                 let words = format!(
                     "needs the NodeFence to know whose `out-of-service` it is, and what was sent before it{}",

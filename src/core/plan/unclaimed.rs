@@ -17,7 +17,7 @@ use super::level::{
     DEVICE_FAILED, Failure, ROUND_PAUSE_MAX, against, answer, current_level, fail, heed_word,
     in_trouble, judge_level, names, not_failed, note_devices, order, state_word,
 };
-use super::{Moment, act, close, wait};
+use super::{Moment, act, close, is_proven, wait};
 use crate::api::settings::{ApprovalTimeout, FenceMode};
 use std::time::Duration;
 
@@ -68,7 +68,9 @@ pub(super) fn bind(s: &Settings, node: &NodeView) -> Option<Decision> {
 /// remove, and nobody knows any more which it was.
 pub(super) fn foreign_taint(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Decision {
     let again = t.now + Duration::from_secs(10);
-    if m.tainted || s.record.evidence {
+    // A claim that the admission policy has refused for its sake is no fault of the policy's.
+    m.denied = None;
+    if is_proven(s, m) || s.record.tainted {
         if s.released {
             let words = format!(
                 "released by `spec.desiredState: Released`; `out-of-service` stays on Node {}: it stands without the operator's claim, so whoever removed the claim or set the taint has to remove it",

@@ -102,9 +102,11 @@ proptest! {
         let node = NodeView { taints, ..fixtures::node() };
         let before: Vec<Value> = node.taints.iter().map(element).collect();
         let own = node.claim() == Some(OWN);
+        let is_dated = node.taint(CLAIM).is_some_and(|(_, claim)| claim.time_added.is_some());
         let count = 1
-            + usize::from(own) * 2
-            + usize::from(own && node.out_of_service()) * 2
+            + usize::from(own)
+            + usize::from(own && is_dated)
+            + usize::from(own && out_of_service_of_claim(&node).is_some()) * 2
             + usize::from(node.taint(QUARANTINE).is_some() && !is_quarantined(&node));
         prop_assert_eq!(patches(&node).len(), count);
         for patch in patches(&node) {
@@ -142,6 +144,7 @@ proptest! {
         let uid = if is_anew { "uid-2" } else { "uid-1" };
         let boot_id = if has_booted { "boot-2" } else { "boot-1" };
         let before: Vec<Value> = stored.iter().map(element).collect();
+        let now = NodeView { taints: stored.clone(), ..fixtures::node() };
         let is_claimed = stored.iter().any(|taint| taint.key == CLAIM && taint.value.as_deref() == Some(OWN));
         for patch in patches(&node) {
             let Some(after) = applied(uid, boot_id, &stored, &patch) else {
@@ -153,7 +156,8 @@ proptest! {
                 prop_assert!(is_claimed && !has_booted, "S9: {:?} lands on {:?}", patch, before);
             }
             let is_freed = has(&before, OUT_OF_SERVICE) && !has(&after, OUT_OF_SERVICE);
-            prop_assert!(!is_freed || is_claimed, "S8: {:?} takes a taint that is not ours", patch);
+            let is_ours = is_claimed && out_of_service_of_claim(&now).is_some();
+            prop_assert!(!is_freed || is_ours, "S8: {:?} takes a taint that is not ours", patch);
             let loses_claim = has(&before, CLAIM) && !has(&after, CLAIM);
             prop_assert!(!loses_claim || is_claimed, "S9: {:?} takes another's claim", patch);
         }

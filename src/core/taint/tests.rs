@@ -1,7 +1,7 @@
 //! The exact operations of each write to a Node: a change here is a change of what the API server is asked to guarantee.
 
 use super::*;
-use crate::core::fixtures::{self, DATE, proof, taint};
+use crate::core::fixtures::{self, DATE, dated, proof, taint};
 
 fn node(taints: Vec<TaintView>) -> NodeView {
     NodeView {
@@ -11,21 +11,11 @@ fn node(taints: Vec<TaintView>) -> NodeView {
 }
 
 fn ours() -> TaintView {
-    TaintView {
-        time_added: Some(DATE.to_owned()),
-        ..taint(CLAIM, "fence-n1", "NoExecute")
-    }
+    dated(taint(CLAIM, "fence-n1", "NoExecute"))
 }
 
 fn other() -> TaintView {
     taint("other", "x", "NoSchedule")
-}
-
-fn out_of_service_taint() -> TaintView {
-    TaintView {
-        time_added: Some(DATE.to_owned()),
-        ..taint(OUT_OF_SERVICE, "nodeshutdown", "NoExecute")
-    }
 }
 
 fn test_uid_json() -> Value {
@@ -63,7 +53,7 @@ fn a_take_over_tests_the_claim_it_replaces_and_keeps_its_date() {
     let patch = claim(&node, "fence-n2", "2026-01-03T00:00:00Z", Duration::ZERO);
     let expected = json!([
         test_uid_json(),
-        {"op": "test", "path": "/spec/taints/1", "value": claim_json("n1")},
+        {"op": "test", "path": "/spec/taints", "value": [element(&other()), claim_json("n1")]},
         {"op": "replace", "path": "/spec/taints/1", "value": claim_json("n2")},
     ]);
     assert_eq!(patch.operations, expected);
@@ -88,23 +78,53 @@ fn out_of_service_tests_the_claim_of_its_proof_and_dies_with_it() {
 /// S8: value and effect are what everybody sets; the date is the claim's only where the holder of the claim has set it.
 #[test]
 fn an_out_of_service_that_does_not_bear_the_date_of_the_claim_is_somebody_else_s() {
-    let beside = |time_added: Option<&str>| {
-        let taint = TaintView {
-            time_added: time_added.map(str::to_owned),
-            ..out_of_service_taint()
-        };
-        stands_under_claim(&node(vec![taint, other(), ours()]))
+    let place = |out_of_service: TaintView, claim: TaintView| {
+        let node = node(vec![out_of_service, other(), claim]);
+        out_of_service_of_claim(&node).map(|(index, _)| index)
     };
-    assert!(beside(Some(DATE)));
-    assert!(!beside(Some("2026-01-02T00:00:01Z")));
-    assert!(!beside(None));
-    assert!(!stands_under_claim(&node(vec![ours()])));
-    assert!(!stands_under_claim(&node(vec![out_of_service_taint()])));
+    let is_ours = |taint| place(taint, ours()).is_some();
+    let dated = |date: &str| TaintView {
+        time_added: Some(date.to_owned()),
+        ..fixtures::out_of_service()
+    };
+    let undated = || taint(OUT_OF_SERVICE, "nodeshutdown", "NoExecute");
+    assert!(is_ours(fixtures::out_of_service()));
+    assert!(!is_ours(dated("2026-01-02T00:00:01Z")));
+    assert!(!is_ours(undated()));
+    // Who edits it takes it over, too.
+    let edited = |value: &str, effect: &str| TaintView {
+        value: Some(value.to_owned()),
+        effect: effect.to_owned(),
+        ..fixtures::out_of_service()
+    };
+    assert!(!is_ours(edited("human", "NoExecute")));
+    assert!(!is_ours(edited("nodeshutdown", "NoSchedule")));
+    // Without a date no claim says anything.
+    let claim = taint(CLAIM, "fence-n1", "NoExecute");
+    assert_eq!(place(undated(), claim), None);
+    let alone = |taint| out_of_service_of_claim(&node(vec![taint])).is_some();
+    assert!(!alone(ours()) && !alone(fixtures::out_of_service()));
+}
+
+/// S8: taints of one key and two effects may stand side by side; kubectl puts its own before all others.
+#[test]
+fn a_release_leaves_an_out_of_service_of_another_effect_where_it_is() {
+    let theirs = taint(OUT_OF_SERVICE, "nodeshutdown", "NoSchedule");
+    let node = node(vec![theirs, ours(), fixtures::out_of_service()]);
+    let patch = release(&node, "fence-n1", None).expect("a patch");
+    let expected = json!([
+        test_uid_json(),
+        {"op": "test", "path": "/spec/taints/1", "value": claim_json("n1")},
+        {"op": "test", "path": "/spec/taints/2", "value": element(&fixtures::out_of_service())},
+        {"op": "remove", "path": "/spec/taints/2"},
+        {"op": "remove", "path": "/spec/taints/1"},
+    ]);
+    assert_eq!(patch.operations, expected);
 }
 
 #[test]
 fn only_out_of_service_is_a_matter_of_time() {
-    let node = node(vec![ours(), out_of_service_taint()]);
+    let node = node(vec![ours(), fixtures::out_of_service()]);
     let patches = [
         Some(claim(&node, "fence-n2", DATE, Duration::ZERO)),
         drop_claim(&node, "fence-n1"),
@@ -131,9 +151,9 @@ fn dropping_takes_our_own_claim_only() {
 
 #[test]
 fn a_release_takes_both_taints_and_leaves_quarantine() {
-    let node = node(vec![ours(), other(), out_of_service_taint()]);
+    let node = node(vec![ours(), other(), fixtures::out_of_service()]);
     let patch = release(&node, "fence-n1", Some("boot-1")).expect("a patch");
-    let oos = element(&out_of_service_taint());
+    let oos = element(&fixtures::out_of_service());
     let quarantine = json!({"key": QUARANTINE, "value": "boot-1", "effect": "NoSchedule"});
     let expected = json!([
         test_uid_json(),
@@ -170,11 +190,11 @@ fn quarantine_is_lifted_only_by_another_boot() {
 }
 
 /// L6: kubelet and others have written the Node since it was read, and have added taints. What tests its own element lands all
-/// the same; only a claim that is given back tests the whole list, and is decided again.
+/// the same; only a claim that is given back or takes another one's place tests the whole list, and is decided again.
 #[test]
 fn what_others_write_meanwhile_refuses_us_nothing() {
     let claimed = node(vec![other(), ours()]);
-    let tainted = node(vec![other(), ours(), out_of_service_taint()]);
+    let tainted = node(vec![other(), ours(), fixtures::out_of_service()]);
     let quarantined = node(vec![other(), taint(QUARANTINE, "boot-0", "NoSchedule")]);
     let table = [
         (
@@ -185,10 +205,6 @@ fn what_others_write_meanwhile_refuses_us_nothing() {
                 DATE,
                 Duration::ZERO,
             )),
-        ),
-        (
-            claimed.clone(),
-            Some(claim(&claimed, "fence-n2", DATE, Duration::ZERO)),
         ),
         (claimed.clone(), out_of_service(&claimed, proof("fence-n1"))),
         (tainted.clone(), release(&tainted, "fence-n1", None)),

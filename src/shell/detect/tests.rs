@@ -17,7 +17,7 @@ fn node(ready: &str, claimed: bool, out_of_service: bool) -> Value {
         taints.push(node["spec"]["taints"][0].clone());
     }
     if out_of_service {
-        taints.push(json!({"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}));
+        taints.push(fake::out_of_service());
     }
     node["spec"]["taints"] = json!(taints);
     node
@@ -134,6 +134,11 @@ async fn an_incident_is_opened_only_if_the_node_still_is_unhealthy() {
 async fn only_what_no_open_incident_looks_after_is_tidied_up() {
     let gone = || failure(404, "not found");
     let ready = || node("True", true, false);
+    let overruled = || {
+        let mut node = node("Unknown", true, true);
+        node["spec"]["taints"][1]["timeAdded"] = Value::Null;
+        node
+    };
     let table = [
         (ready(), gone(), false, (0, 1)),
         (ready(), (200, fence(true)), false, (0, 1)),
@@ -143,6 +148,8 @@ async fn only_what_no_open_incident_looks_after_is_tidied_up() {
         // The next incident takes it over.
         (node("Unknown", true, false), gone(), false, (0, 0)),
         (node("Unknown", true, true), gone(), false, (1, 0)),
+        // A human's.
+        (overruled(), gone(), false, (0, 0)),
         (
             node("Unknown", true, true),
             (200, fence(false)),

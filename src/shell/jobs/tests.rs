@@ -193,6 +193,11 @@ async fn without_the_claim_nothing_is_sent() {
         *node.pointer_mut(pointer).expect("a field") = value;
         (200, node)
     };
+    let overruled = || {
+        let mut node = fake::tainted();
+        node["spec"]["taints"][1]["timeAdded"] = Value::Null;
+        (200, node)
+    };
     let table = [
         (
             "another claim",
@@ -208,6 +213,7 @@ async fn without_the_claim_nothing_is_sent() {
             "a Ready Node",
             changed("/status/conditions/0/status", json!("True")),
         ),
+        ("somebody else's out-of-service", overruled()),
         ("no Node", failure(404, "not found")),
         ("no answer", failure(500, "etcd is slow")),
     ];
@@ -254,13 +260,8 @@ async fn a_claim_that_was_asked_for_too_long_ago_sends_nothing() {
 #[tokio::test]
 async fn a_node_that_says_ready_under_out_of_service_is_turned_off_again() {
     let lab = Lab::new().await;
-    let mut node = fake::node();
+    let mut node = fake::tainted();
     node["status"]["conditions"][0]["status"] = json!("True");
-    let taint = json!({"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"});
-    node["spec"]["taints"]
-        .as_array_mut()
-        .expect("taints")
-        .push(taint);
     lab.cluster.put(NODE, 200, node);
     assert_eq!(lab.off(Some("fence-n1")).await, OffResult::Accepted);
 }

@@ -3,7 +3,7 @@
 use super::{MACHINE, WALL, World};
 use node_fencing_operator::core::incident::Evidence;
 use node_fencing_operator::core::observed::{
-    AttachmentView, ConditionView, NodeView, PodView, TaintView,
+    AttachmentView, CLAIM, ConditionView, NodeView, PodView, TaintView,
 };
 use node_fencing_operator::core::record;
 use std::collections::BTreeMap;
@@ -40,8 +40,21 @@ impl World {
         Ok(())
     }
 
-    /// `KEY=VALUE:EFFECT`, set by somebody else.
+    /// `KEY=VALUE:EFFECT`, set by somebody else: a claim as another process dates it, anything else as kubectl does, which is not at all.
+    /// ` undated` leaves the date away. `out-of-service under the claim`: by whoever has set the claim that stands there.
     pub fn taint_by_somebody(&mut self, text: &str) -> Result<(), String> {
+        let claim = self.node.as_ref().and_then(|node| node.taint(CLAIM));
+        let of_claim = claim.and_then(|(_, claim)| claim.time_added.clone());
+        let now = (WALL + self.now).to_string();
+        let (text, date) = match text {
+            "out-of-service under the claim" => (
+                "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
+                of_claim,
+            ),
+            text if text.ends_with(" undated") => (text.trim_end_matches(" undated"), None),
+            text if text.starts_with(CLAIM) => (text, Some(of_claim.unwrap_or(now))),
+            text => (text, None),
+        };
         let (key, rest) = text.split_once('=').ok_or("no `=`")?;
         let (value, effect) = rest.split_once(':').ok_or("no `:`")?;
         let taints = &mut self.node.as_mut().ok_or("no Node")?.taints;
@@ -51,7 +64,7 @@ impl World {
             key,
             value: Some(value),
             effect,
-            time_added: None,
+            time_added: date,
         });
         Ok(())
     }
@@ -59,7 +72,7 @@ impl World {
     /// Another process of the operator took the incident over, proved it and set the taint.
     pub fn successor_taints(&mut self) -> Result<(), String> {
         self.taint_by_somebody("nodefencing.io/claim=fence-other:NoExecute")?;
-        self.taint_by_somebody("node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")?;
+        self.taint_by_somebody("out-of-service under the claim")?;
         let evidence = Evidence {
             claim: "fence-other".to_owned(),
             node_uid: "uid-1".to_owned(),

@@ -238,7 +238,7 @@ impl World {
         let moment = Moment {
             now: self.now,
             nonce: nonce.clone(),
-            date: WALL.to_string(),
+            date: (WALL + self.now).to_string(),
         };
         let decision = step(&self.settings, &mut self.memory, &observed, &moment);
         let attempt = self.memory.attempt.as_ref();

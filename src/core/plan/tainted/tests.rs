@@ -39,7 +39,7 @@ fn settings(mode: FenceMode) -> Settings {
 }
 
 fn taint(key: &str, value: &str) -> TaintView {
-    fixtures::taint(key, value, "NoExecute")
+    fixtures::dated(fixtures::taint(key, value, "NoExecute"))
 }
 
 fn observed(attachments: Vec<AttachmentView>) -> Observed {
@@ -168,7 +168,7 @@ fn held(value: &str) -> OwnClaim {
 }
 
 #[test]
-fn somebody_elses_taint_under_our_claim_is_left_to_them() {
+fn a_taint_that_another_process_has_set_is_seen_to_once_the_record_is_known() {
     let (s, mut o) = (settings(FenceMode::PowerOff), observed(Vec::new()));
     // Not before the NodeFence was read again: another process may have stored the evidence since.
     o.evidence = Seen::Failed("no answer".to_owned());
@@ -177,19 +177,16 @@ fn somebody_elses_taint_under_our_claim_is_left_to_them() {
     o.evidence = Seen::Present(true);
     let decision = decide(&s, &mut Memory::default(), &o, 100);
     assert!(matches!(decision.effect, Effect::Device { .. }));
+    // A record that was made anew knows nothing of what was sent: the longest of it is waited for.
     o.evidence = Seen::Present(false);
-    let decision = decide(&s, &mut Memory::default(), &o, 100);
-    assert!(matches!(decision.effect, Effect::DropClaim(_)));
-    assert_eq!(decision.stage, Stage::Held);
-    // What this process has stored itself was under a claim that it has given back since.
-    o.evidence = Seen::Present(true);
-    let mut m = Memory {
-        claim: Some(held(CLAIM_VALUE)),
-        ..Memory::default()
-    };
+    let mut m = Memory::default();
     let decision = decide(&s, &mut m, &o, 100);
-    assert!(matches!(decision.effect, Effect::DropClaim(_)));
-    // After a crash the stored evidence tells that it may be ours.
+    assert!(matches!(decision.effect, Effect::Device { .. }));
+    let sending = super::super::level::order_max(&s.levels[0]);
+    let lands = Duration::from_secs(100) + sending + s.late_effect;
+    assert_eq!(m.unresolved_until, Some(lands));
+    // After a crash the stored evidence tells that it was proven.
+    o.evidence = Seen::Present(true);
     let mut after_crash = s;
     after_crash.record.evidence = true;
     let decision = decide(&after_crash, &mut Memory::default(), &o, 100);

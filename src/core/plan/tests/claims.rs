@@ -98,8 +98,7 @@ fn under_a_taint_the_claim_that_stands_is_this_process_s() {
         ..Memory::default()
     };
     let mut tainted = claimed(CLAIM_VALUE);
-    let out = crate::core::fixtures::taint(OUT_OF_SERVICE, "nodeshutdown", "NoExecute");
-    tainted.taints.push(out);
+    tainted.taints.push(crate::core::fixtures::out_of_service());
     let observed = Observed {
         node: Seen::Present(tainted),
         evidence: Seen::Present(true),
@@ -170,7 +169,6 @@ fn another_s_out_of_service_is_given_way_to_whatever_was_proven() {
     };
     for mut memory in [proven, held(), Memory::default()] {
         let mut node = claimed(CLAIM_VALUE);
-        node.taints[0].time_added = Some(DATE.to_owned());
         let theirs = crate::core::fixtures::taint(OUT_OF_SERVICE, "nodeshutdown", "NoExecute");
         node.taints.push(theirs);
         let decision = decided(&s, &mut memory, node, seconds(100));

@@ -1,7 +1,7 @@
 //! What a process may not begin anew that finds nothing of the incident on the Node.
 
 use super::*;
-use crate::core::fixtures::{DATE, drained, node, off_readings, settings};
+use crate::core::fixtures::{DATE, drained, node, off_readings, out_of_service, settings};
 use crate::core::incident::{Record, Sight};
 use crate::core::observed::Seen;
 
@@ -11,12 +11,15 @@ fn decided(settings: &Settings) -> Decision {
         node: Seen::Present(node()),
         ..drained()
     };
-    let moment = Moment {
+    crate::core::plan::step(settings, &mut Memory::default(), &observed, &moment())
+}
+
+fn moment() -> Moment {
+    Moment {
         now: Duration::from_secs(100),
         nonce: "n1".to_owned(),
         date: DATE.to_owned(),
-    };
-    crate::core::plan::step(settings, &mut Memory::default(), &observed, &moment)
+    }
 }
 
 #[test]
@@ -53,6 +56,51 @@ fn an_adopted_taint_that_is_gone_is_not_followed_by_a_fence() {
         (decision.effect, decision.stage),
         (Effect::Close, Stage::Aborted)
     );
+}
+
+/// S8, L3: `out-of-service` without our claim. Who has proven anything may have set it, and calls a human; nobody else minds, and an earlier
+/// refusal is not held against the admission policy.
+#[test]
+fn an_out_of_service_without_its_claim_calls_a_human_if_it_can_be_ours() {
+    let record = |evidence: bool, tainted: bool| Settings {
+        record: Record {
+            evidence,
+            tainted,
+            ..Record::default()
+        },
+        ..settings()
+    };
+    let adopted = Settings {
+        adopted: true,
+        ..settings()
+    };
+    let proven = Memory {
+        evidence: true,
+        ..Memory::default()
+    };
+    let fresh = Memory::default;
+    let table = [
+        (settings(), fresh(), None),
+        (settings(), proven, Some("ClaimRemoved")),
+        (record(true, false), fresh(), Some("ClaimRemoved")),
+        (record(false, true), fresh(), Some("ClaimRemoved")),
+        (adopted, fresh(), Some("ClaimRemoved")),
+    ];
+    for (settings, mut memory, expected) in table {
+        memory.denied = Some("S8: it may not be claimed".to_owned());
+        let node = NodeView {
+            taints: vec![out_of_service()],
+            ..node()
+        };
+        let observed = Observed {
+            node: Seen::Present(node),
+            ..drained()
+        };
+        let decision = crate::core::plan::step(&settings, &mut memory, &observed, &moment());
+        let reason = decision.escalation.map(|(reason, _)| reason);
+        assert_eq!(reason, expected, "{}", decision.words);
+        assert_eq!(decision.effect, Effect::Wait);
+    }
 }
 
 fn second(second: u64) -> Duration {

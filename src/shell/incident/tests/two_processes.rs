@@ -27,11 +27,7 @@ async fn the_taint_of_another_process_is_taken_over_with_its_record() {
         // It takes the claim, and loses it to the other one at once.
         run(&context, &incidents, &fence).await;
         assert!(incidents.get(&fence).is_some(), "{:?}", cluster.requests());
-        let mut node = fake::node();
-        let taints = node["spec"]["taints"].as_array_mut().expect("taints");
-        let out_of_service = "node.kubernetes.io/out-of-service";
-        taints.push(json!({"key": out_of_service, "value": "nodeshutdown", "effect": "NoExecute"}));
-        cluster.put(NODE, 200, node);
+        cluster.put(NODE, 200, fake::tainted());
         let theirs = json!({
             "claim": "fence-n1", "evidence": evidence_under("fence-n1"), "attempts": [open_attempt()],
         });
@@ -60,11 +56,7 @@ async fn the_taint_of_another_process_is_taken_over_with_its_record() {
 async fn before_a_release_the_commands_of_another_process_are_waited_for() {
     let records = json!({"claim": "fence-n1", "evidence": evidence_under("fence-n1")});
     for is_behind in [true, false] {
-        let mut node = fake::node();
-        let taints = node["spec"]["taints"].as_array_mut().expect("taints");
-        let out_of_service = "node.kubernetes.io/out-of-service";
-        taints.push(json!({"key": out_of_service, "value": "nodeshutdown", "effect": "NoExecute"}));
-        let cluster = cluster(node).await;
+        let cluster = cluster(fake::tainted()).await;
         cluster.put(FENCE, 200, fence_object("7", records.clone()));
         let (context, incidents) = (cluster.context(), Incidents::default());
         let fence = decoded(fence_object("7", records.clone()));
