@@ -47,7 +47,7 @@ pub fn since_boot() -> Duration {
     )
 }
 
-/// Wall clock. For records only: it may jump, so nothing is decided by it.
+/// Wall clock. For records and the claim's date, of which only equality counts: it may jump, so nothing is decided by it.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "the one place that asks")]
 pub fn wall() -> Timestamp {

@@ -72,13 +72,13 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
                 _ => {}
             }
         }
+        // No more certain than silence: a proxy may have sent the write twice, and the refused one be the second (F21).
         Reply::Refused(status, message) => {
             failed(memory, asked, &message, now);
             if status == 403 {
                 memory.denied = Some(message);
             }
         }
-        // A refusal is no more certain than silence: a proxy may have sent the write twice, and the refused one be the second (F21).
         Reply::NotSent(message) | Reply::Unknown(message) => {
             failed(memory, asked, &message, now);
         }

@@ -38,13 +38,18 @@ pub fn claim_fence(value: &str) -> Option<&str> {
 /// The `out-of-service` that whoever holds the claim has set, and its place. Ours bears the claim's `timeAdded`. A human's (kubectl writes
 /// none) and another controller's (the time at which it set it) do not, though value and effect are the same.
 pub fn out_of_service_of_claim(node: &NodeView) -> Option<(usize, &TaintView)> {
-    let (_, claim) = node.taint(CLAIM)?;
-    let ours = ours(claim.time_added.as_ref()?);
+    let ours = out_of_service_dated(claim_date(node)?);
     let mut taints = node.taints.iter().enumerate();
     taints.find(|(_, taint)| **taint == ours)
 }
 
-fn ours(date: &str) -> TaintView {
+/// `timeAdded` of the claim that stands on the node.
+pub fn claim_date(node: &NodeView) -> Option<&str> {
+    let (_, claim) = node.taint(CLAIM)?;
+    claim.time_added.as_deref()
+}
+
+fn out_of_service_dated(date: &str) -> TaintView {
     TaintView {
         key: OUT_OF_SERVICE.to_owned(),
         value: Some("nodeshutdown".to_owned()),
@@ -53,26 +58,19 @@ fn ours(date: &str) -> TaintView {
     }
 }
 
-/// Puts our claim on the node at `date` (RFC 3339, seconds); not before `valid_from` (time since boot). In place of the claim that stands
-/// there, if any, it keeps the date, and the whole list is tested: an `out-of-service` that was set under that one must not come to stand
-/// under this one.
+/// Puts our claim on the node at `date` (RFC 3339, seconds); not before `valid_from` (time since boot). Where it takes another one's
+/// place the whole list is tested: an `out-of-service` that was set under that one must not come to stand under this one.
 pub fn claim(node: &NodeView, value: &str, date: &str, valid_from: Duration) -> NodePatch {
-    let stands = node.taint(CLAIM);
-    let element = element(&TaintView {
-        key: CLAIM.to_owned(),
-        value: Some(value.to_owned()),
-        effect: "NoExecute".to_owned(),
-        time_added: stands.map_or(Some(date.to_owned()), |(_, old)| old.time_added.clone()),
-    });
+    let claim = json!({"key": CLAIM, "value": value, "effect": "NoExecute", "timeAdded": date});
     let mut operations = vec![test_uid(node)];
-    match stands {
+    match node.taint(CLAIM) {
         Some((index, _)) => {
             operations.push(test_untouched(node));
             operations.push(
-                json!({"op": "replace", "path": format!("/spec/taints/{index}"), "value": element}),
+                json!({"op": "replace", "path": format!("/spec/taints/{index}"), "value": claim}),
             );
         }
-        None => operations.extend(append(node, element)),
+        None => operations.extend(append(node, claim)),
     }
     NodePatch {
         valid_from,
@@ -83,7 +81,7 @@ pub fn claim(node: &NodeView, value: &str, date: &str, valid_from: Duration) -> 
 /// Sets `out-of-service` under our claim. Consumes the proof: one proof, one taint, and not after it has died.
 pub fn out_of_service(node: &NodeView, proof: Proof) -> Option<NodePatch> {
     let (index, claim) = own(node, proof.claim())?;
-    let out_of_service = element(&ours(claim.time_added.as_ref()?));
+    let out_of_service = element(&out_of_service_dated(claim_date(node)?));
     // The kubelet of another boot may have reported by the time that this arrives.
     let boot = json!({"op": "test", "path": "/status/nodeInfo/bootID", "value": node.boot_id});
     let mut operations = vec![test_uid(node), boot, test_element(index, claim)];
@@ -199,7 +197,8 @@ fn append(node: &NodeView, element: Value) -> Vec<Value> {
     }
 }
 
-fn element(taint: &TaintView) -> Value {
+/// The taint as the API server prints it.
+pub fn element(taint: &TaintView) -> Value {
     let mut value = json!({"key": taint.key, "effect": taint.effect});
     if let Value::Object(fields) = &mut value {
         let optional = [("value", &taint.value), ("timeAdded", &taint.time_added)];

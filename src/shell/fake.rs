@@ -210,7 +210,7 @@ pub fn out_of_service() -> Value {
     json!({"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute", "timeAdded": DATE})
 }
 
-/// The same, and out of service.
+/// The Node of [`node`], out of service under its claim.
 pub fn tainted() -> Value {
     let mut node = node();
     let taints = node["spec"]["taints"].as_array_mut().expect("taints");

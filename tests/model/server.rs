@@ -5,7 +5,7 @@
 
 use crate::state::{Node, TAINTS, Taint};
 use crate::views::{node_view, taint_of};
-use node_fencing_operator::core::observed::TaintView;
+use node_fencing_operator::core::taint::element;
 use serde_json::{Value, json};
 
 /// The Node after the operations, or none if they are refused.
@@ -47,20 +47,13 @@ pub fn patched(operations: &Value, node: &Node) -> Option<Node> {
 /// The Node as it is stored.
 fn object(node: &Node) -> Value {
     let view = node_view(node, false);
-    let taint = |taint: &TaintView| {
-        let mut element = json!({"key": taint.key, "value": taint.value, "effect": taint.effect});
-        if let Some(time) = &taint.time_added {
-            element["timeAdded"] = json!(time);
-        }
-        element
-    };
     let mut object = json!({
         "metadata": {"uid": view.uid},
         "spec": {},
         "status": {"nodeInfo": {"bootID": view.boot_id}},
     });
     if !view.taints.is_empty() {
-        object["spec"]["taints"] = view.taints.iter().map(taint).collect();
+        object["spec"]["taints"] = view.taints.iter().map(element).collect();
     }
     object
 }

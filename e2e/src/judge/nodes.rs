@@ -3,7 +3,9 @@
 use serde_json::Value;
 
 use super::replay::{Replay, State, fence_of, text, told};
-use super::rules::{FOREIGN, NOT_READY, QUARANTINED, SAME_NODE, TAINTS_ONLY, TESTED, VERSIONED};
+use super::rules::{
+    DATED, FOREIGN, NOT_READY, QUARANTINED, SAME_NODE, TAINTS_ONLY, TESTED, VERSIONED,
+};
 use super::run::Line;
 use super::{Judgement, Rule};
 use crate::audit::{OPERATOR, Request};
@@ -102,10 +104,21 @@ impl Change<'_, '_> {
         if others(before) != others(after) {
             self.broken(judgement, &TAINTS_ONLY, before.name());
         }
+        if set {
+            self.dated(judgement);
+        }
         self.foreign(claimed && before.claim().is_none(), judgement);
         self.tested(set, judgement);
         self.same_node(replay, judgement);
         self.quarantine(judgement);
+    }
+
+    fn dated(&self, judgement: &mut Judgement) {
+        let added = |key| self.after.taint(key).map(|taint| &taint["timeAdded"]);
+        let (claim, taint) = (added(CLAIM), added(OUT_OF_SERVICE));
+        if claim.is_some() && claim != taint {
+            self.broken(judgement, &DATED, format!("{taint:?} under {claim:?}"));
+        }
     }
 
     fn foreign(&self, is_claimed: bool, judgement: &mut Judgement) {

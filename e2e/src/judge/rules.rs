@@ -71,6 +71,9 @@ rules! {
         "A write of the operator to a Node is a JSON Patch that changes its own taints (claim, out-of-service, quarantine) and \
          nothing else.",
         "Safety, S7";
+    DATED: "S8-dated",
+        "An out-of-service that the operator sets bears the timeAdded of the claim that it stands under.",
+        "Safety, S8";
     FOREIGN: "S8-foreign-taint",
         "An out-of-service that somebody else set is not removed or changed, nor is a Node claimed that carries one.",
         "Safety, S8";

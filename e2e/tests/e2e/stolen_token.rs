@@ -77,7 +77,11 @@ pub async fn try_all(guarded: &Guarded, tally: &mut Tally) -> Result<()> {
 fn invariants() -> Vec<Try> {
     let taint =
         |key: &str, value: &str| json!([{"key": key, "value": value, "effect": "NoExecute"}]);
-    let claim = || json!({"spec": {"taints": taint("nodefencing.io/claim", "f-1")}});
+    let claim = || {
+        let mut taints = taint("nodefencing.io/claim", "f-1");
+        taints[0]["timeAdded"] = json!("2026-01-02T00:00:00Z");
+        json!({"spec": {"taints": taints}})
+    };
     let oos =
         || json!({"spec": {"taints": taint("node.kubernetes.io/out-of-service", "nodeshutdown")}});
     let merge = |value| Some((Body::Merge, value));

@@ -2,11 +2,12 @@
 
 use super::super::attempt::OffResult;
 use super::super::incident::{Approval, Decision, Effect, Memory, Settings};
-use super::super::observed::{NodeView, Ready};
+use super::super::observed::{CLAIM, NodeView, OUT_OF_SERVICE, Ready};
 use super::super::stage::Stage;
 use super::super::taint;
 use super::level::{CONTRADICTION, busy_stage};
 use super::{Moment, act, wait};
+use std::time::Duration;
 
 /// What follows if the claim may not be held any longer.
 pub(super) fn aborted(
@@ -140,15 +141,30 @@ pub(super) fn still_accused(m: &Memory, decision: Decision) -> Decision {
 }
 
 /// Somebody else has put the node out of service under our claim: it is theirs from now on, so the claim goes (S8). The
-/// incident is held, and begins anew should they take their taint away.
+/// incident is held. If ours never stood, it begins anew once theirs is gone.
 pub(super) fn give_way(m: &mut Memory, node: &NodeView, claim: &str) -> Decision {
-    // A claim or a taint that the admission policy has refused for its sake is no fault of the policy's.
-    m.denied = None;
+    // What was refused before their taint was seen was refused for its sake; what is refused from here on is not.
+    if !m.dropping {
+        m.denied = None;
+    }
     let words = format!(
-        "`out-of-service` on Node {} was set by somebody else (it is not nodeshutdown:NoExecute with the `timeAdded` of the claim): the claim is given back, their taint is left alone",
+        "`out-of-service` on Node {} was set by somebody else (it is not nodeshutdown:NoExecute with the `timeAdded` of the claim): the claim is given back, and nothing is done until that taint is removed",
         node.name
     );
     give_back(m, node, claim, Stage::Held, words)
+}
+
+/// Our claim, the taint that goes with it, and a record that has proven nothing: made anew by somebody, or another controller has set the
+/// taint in the second of the claim. Nobody knows what was sent, nor which boot it was about: neither is it seen through nor given up.
+pub(super) fn unproven(node: &NodeView, claim: &str, t: &Moment) -> Decision {
+    let words = format!(
+        "`out-of-service` stands on Node {} under claim {claim}, and the NodeFence has no evidence: it was made anew, or another controller has set the taint; once the machine is known to be off or freshly booted, remove both (kubectl taint node {} {OUT_OF_SERVICE}- {CLAIM}-)",
+        node.name, node.name
+    );
+    let again = t.now + Duration::from_secs(10);
+    wait(Stage::Held, words.clone())
+        .escalated("OutOfServiceUnproven", words)
+        .until(again)
 }
 
 /// Takes a claim away that nothing can be built on; the incident goes on without it.
@@ -183,7 +199,6 @@ mod tests {
     use crate::core::attempt::Attempt;
     use crate::core::fixtures;
     use crate::core::observed::ConditionView;
-    use std::time::Duration;
 
     /// S22: a machine that lives after its device has accepted an off is its device's fault, unless somebody has turned it on since.
     #[test]

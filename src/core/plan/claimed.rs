@@ -7,7 +7,7 @@ use super::super::attempt::OffResult;
 use super::super::incident::{
     Approval, Decision, Device, DeviceOrder, Effect, Level, Memory, OwnClaim, Settings,
 };
-use super::super::observed::{CLAIM, NodeView, Observed, Seen};
+use super::super::observed::{NodeView, Observed, Seen};
 use super::super::proof::DeviceReadings;
 use super::super::quiesce::name_some;
 use super::super::stage::Stage;
@@ -27,6 +27,9 @@ use std::time::Duration;
 /// From the end of the policy's wait to the first look under the claim.
 pub(super) const FIRST_LOOK_MAX: Duration = Duration::from_secs(1);
 
+/// From a claim that has lost its date to the next one.
+const UNDATED_PAUSE: Duration = Duration::from_secs(5);
+
 /// How long another process is left alone with a claim that it has taken from this one.
 const RIVAL_PAUSE: Duration = Duration::from_secs(30);
 
@@ -45,7 +48,10 @@ pub(super) fn step(
     if let Some(decision) = aborted(s, m, node, claim, t) {
         return decision;
     }
-    if let Some(why) = cannot_have_claimed(s, node) {
+    if taint::claim_date(node).is_none() {
+        return undated(m, node, claim, t);
+    }
+    if let Some(why) = cannot_have_claimed(s) {
         let words = format!(
             "claim {claim} of Node {} is nobody's and goes: {why}",
             node.name
@@ -106,18 +112,24 @@ pub(super) fn step(
 }
 
 /// Why no process of this incident can have written a claim that names it; it is not built on.
-fn cannot_have_claimed<'a>(s: &'a Settings, node: &NodeView) -> Option<&'a str> {
-    // Under it no `out-of-service` could be told from a human's.
-    if node
-        .taint(CLAIM)
-        .is_none_or(|(_, it)| it.time_added.is_none())
-    {
-        return Some("it has no `timeAdded`, which the operator writes");
-    }
+fn cannot_have_claimed(s: &Settings) -> Option<&str> {
     if s.mode == FenceMode::Observe {
         return Some("mode Observe claims no Node");
     }
     s.unsupported.as_deref()
+}
+
+/// Under a claim without a date no `out-of-service` could be told from a human's: it goes, and the next one is not written at once.
+fn undated(m: &mut Memory, node: &NodeView, claim: &str, t: &Moment) -> Decision {
+    let words = format!(
+        "somebody has taken the `timeAdded` away from claim {claim} of Node {}: the claim goes, and the node is claimed anew; if it happens again, find the webhook or the tool that rewrites the taints of Nodes",
+        node.name
+    );
+    m.retry_at = Some(t.now + UNDATED_PAUSE);
+    m.last_failure = Some(words.clone());
+    m.alarm = Some("ClaimUndated");
+    let decision = give_back(m, node, claim, Stage::Checking, words);
+    in_trouble(m, decision)
 }
 
 /// The claim is a process's before us, or a rival's: put ours in its place and begin from nothing. One that has just taken it from

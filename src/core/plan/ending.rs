@@ -35,7 +35,7 @@ fn why_ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Optio
         || (s.record.tainted && boot_changed)
         || (s.record.evidence && node.taint(QUARANTINE).is_some())
     {
-        let words = "the machine was proven down, its pods and volumes are free, `out-of-service` is gone again".to_owned();
+        let words = "the machine was proven down, its pods and volumes are free, the operator's `out-of-service` is gone again".to_owned();
         return Some((Stage::Recovered, words));
     }
     let removed = m.claim.as_ref().is_some_and(|claim| claim.seen) && !m.dropping;

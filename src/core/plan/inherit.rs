@@ -4,7 +4,7 @@
 //! still land.
 
 use super::super::incident::{Memory, Settings};
-use super::level::{CONTRADICTION, order_max};
+use super::level::{CONTRADICTION, ORDER_MIN, order_max};
 use std::time::Duration;
 
 /// Once: what the process before us has left.
@@ -30,16 +30,11 @@ pub(super) fn read_record(settings: &Settings, memory: &mut Memory, now: Duratio
     if memory.is_contradicted() && !settings.record.evidence {
         memory.alarm = Some(CONTRADICTION);
     }
-    // An off of the process before us may still be on its way (S23).
+    // An off of the process before us may still be on its way (S23), and who has no record of it cannot say that there was none.
     if settings.record.unresolved || settings.adopted {
-        without_record(settings, memory, now);
+        // That process may live, and send as long as its level has time.
+        let times = settings.levels.iter().map(order_max);
+        let sending = times.max().unwrap_or(ORDER_MIN);
+        memory.may_land(now + sending + settings.late_effect);
     }
-}
-
-/// Who has no record of what was sent cannot say that there was nothing (S23).
-pub(super) fn without_record(settings: &Settings, memory: &mut Memory, now: Duration) {
-    // The process that sent it may live, and send as long as its level has time.
-    let times = settings.levels.iter().map(order_max);
-    let sending = times.max().unwrap_or_default();
-    memory.may_land(now + sending + settings.late_effect);
 }

@@ -16,7 +16,7 @@ pub(super) const DEVICE_FAILED: &str = "DeviceFailed";
 /// Escalation: a device took the machine for off, or turned it off, and it lives (S22).
 pub(super) const CONTRADICTION: &str = "FenceContradiction";
 /// A device has this long to answer, its turn and a call of 15 s included, however little time its level has left.
-const ORDER_MIN: Duration = Duration::from_secs(25);
+pub(super) const ORDER_MIN: Duration = Duration::from_secs(25);
 /// Longest pause between two rounds over all levels.
 pub(super) const ROUND_PAUSE_MAX: Duration = Duration::from_secs(30);
 

@@ -91,7 +91,7 @@ pub fn needs(settings: &Settings, memory: &Memory, node: Option<&NodeView>) -> N
         Some(Standing::Claimed(_)) => under_claim(memory),
         Some(Standing::Tainted(claim)) => Needs {
             // Before the last word, what another process that sees to it has sent meanwhile.
-            record: !is_known(settings, memory, claim) || memory.last_check,
+            record: !holds(memory, claim) || memory.last_check,
             ..under_taint(memory)
         },
         Some(Standing::Unclaimed | Standing::Overruled(_) | Standing::ForeignTaint) => {
@@ -156,10 +156,10 @@ fn standing<'a>(settings: &Settings, node: &'a NodeView) -> Standing<'a> {
         .filter(|value| taint::claim_fence(value) == Some(settings.fence.as_str()));
     match (own, node.out_of_service()) {
         (Some(claim), false) => Standing::Claimed(claim),
-        (Some(claim), true) => match taint::out_of_service_of_claim(node) {
-            Some(_) => Standing::Tainted(claim),
-            None => Standing::Overruled(claim),
-        },
+        (Some(claim), true) if taint::out_of_service_of_claim(node).is_some() => {
+            Standing::Tainted(claim)
+        }
+        (Some(claim), true) => Standing::Overruled(claim),
         (None, false) => Standing::Unclaimed,
         (None, true) => Standing::ForeignTaint,
     }
@@ -176,10 +176,10 @@ fn holds(memory: &Memory, claim: &str) -> bool {
     held.is_some_and(|held| held.value == claim)
 }
 
-/// Does this process see to the taint already? Of any other taint the NodeFence alone tells whether it was proven, and which commands of
-/// its process may still land (S23).
-fn is_known(settings: &Settings, memory: &Memory, claim: &str) -> bool {
-    holds(memory, claim) && is_proven(settings, memory)
+/// Does this process see to the taint under this claim, or may it have set it? Of any other taint the NodeFence alone tells whether it was
+/// proven, and which commands of its process may still land (S23).
+fn is_known(memory: &Memory, claim: &str) -> bool {
+    holds(memory, claim) && (memory.evidence || memory.tainted)
 }
 
 /// Decides the next step of an incident. Total and deterministic.
@@ -286,20 +286,20 @@ fn decide(
     match standing(settings, node) {
         Standing::Unclaimed => unclaimed::step(settings, memory, node, observed, moment),
         Standing::Claimed(claim) => claimed::step(settings, memory, node, claim, observed, moment),
-        Standing::Tainted(claim) if is_known(settings, memory, claim) => {
+        Standing::Tainted(claim) if is_known(memory, claim) => {
             tainted::step(settings, memory, node, claim, observed, moment)
         }
+        // Under its own claim nobody else can have set it, and this process has not: another controller did, in the second of the claim.
+        Standing::Tainted(claim) if holds(memory, claim) => abort::give_way(memory, node, claim),
         Standing::Tainted(claim) => match &observed.evidence {
             // The process before us has set it, or another one since this one last looked.
-            Seen::Present(proven) => {
-                if !proven && !is_proven(settings, memory) {
-                    inherit::without_record(settings, memory, moment.now);
-                }
+            Seen::Present(proven) if *proven || is_proven(settings, memory) => {
                 tainted::step(settings, memory, node, claim, observed, moment)
             }
+            Seen::Present(_) => abort::unproven(node, claim, moment),
             unread => {
                 let words = format!(
-                    "needs the NodeFence to know whose `out-of-service` it is, and what was sent before it{}",
+                    "needs the NodeFence to know what was sent before `out-of-service` was set{}",
                     claimed::failed(unread)
                 );
                 let wake = poll(memory, moment.now, Duration::from_secs(1));

@@ -7,7 +7,7 @@ use super::super::budget::Hold;
 use super::super::incident::{
     Approval, Decision, DeviceOrder, Effect, Level, Memory, OwnClaim, Settings, Sight,
 };
-use super::super::observed::{NodeView, Observed, Ready};
+use super::super::observed::{NodeView, OUT_OF_SERVICE, Observed, Ready, TaintView};
 use super::super::reading::PowerState;
 use super::super::stage::Stage;
 use super::super::taint;
@@ -39,7 +39,7 @@ pub(super) fn step(
         return end;
     }
     // A claim that was written and is not there: its write failed, or has not landed yet. The next one has another nonce.
-    if m.claim.is_some() {
+    if m.claim.is_some() || m.dropping {
         m.forget_claim(t.now + s.late_effect);
     }
     if let Some(held) = held_back(s, m, node, o, t) {
@@ -68,8 +68,21 @@ pub(super) fn bind(s: &Settings, node: &NodeView) -> Option<Decision> {
 /// remove, and nobody knows any more which it was.
 pub(super) fn foreign_taint(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Decision {
     let again = t.now + Duration::from_secs(10);
-    // A claim that the admission policy has refused for its sake is no fault of the policy's.
+    // What was refused before it was seen was refused for its sake, and is nowhere.
     m.denied = None;
+    let late = t.now + s.late_effect;
+    if m.claim.as_ref().is_some_and(|claim| !claim.seen) {
+        m.forget_claim(late);
+    }
+    // Ours is gone, and of another effect it never was ours.
+    let may_be_ours =
+        |taint: &TaintView| taint.key == OUT_OF_SERVICE && taint.effect == "NoExecute";
+    if m.releasing
+        && !node.taints.iter().any(may_be_ours)
+        && let Some(end) = ended(s, m, node, t)
+    {
+        return end;
+    }
     if is_proven(s, m) || s.record.tainted {
         if s.released {
             let words = format!(
@@ -79,7 +92,7 @@ pub(super) fn foreign_taint(s: &Settings, m: &mut Memory, node: &NodeView, t: &M
             return close(Stage::Aborted, words);
         }
         let words = format!(
-            "`out-of-service` stands on Node {} without the operator's claim: somebody else removed the claim or set the taint, so it is not the operator's to remove; remove it yourself once the machine is known to be off or freshly booted (kubectl taint node {} node.kubernetes.io/out-of-service-)",
+            "`out-of-service` stands on Node {} without the operator's claim, because somebody else removed the claim or set the taint: the operator does not remove it; once the machine is known to be off or freshly booted, remove it yourself (kubectl taint node {} node.kubernetes.io/out-of-service-)",
             node.name, node.name
         );
         return wait(Stage::AwaitingRelease, words.clone())

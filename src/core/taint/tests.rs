@@ -10,7 +10,7 @@ fn node(taints: Vec<TaintView>) -> NodeView {
     }
 }
 
-fn ours() -> TaintView {
+fn own_claim() -> TaintView {
     dated(taint(CLAIM, "fence-n1", "NoExecute"))
 }
 
@@ -48,9 +48,9 @@ fn a_claim_beside_other_taints_never_replaces_the_list() {
 }
 
 #[test]
-fn a_take_over_tests_the_claim_it_replaces_and_keeps_its_date() {
-    let node = node(vec![other(), ours()]);
-    let patch = claim(&node, "fence-n2", "2026-01-03T00:00:00Z", Duration::ZERO);
+fn a_take_over_tests_all_that_stands_beside_the_claim_it_replaces() {
+    let node = node(vec![other(), own_claim()]);
+    let patch = claim(&node, "fence-n2", DATE, Duration::ZERO);
     let expected = json!([
         test_uid_json(),
         {"op": "test", "path": "/spec/taints", "value": [element(&other()), claim_json("n1")]},
@@ -61,7 +61,7 @@ fn a_take_over_tests_the_claim_it_replaces_and_keeps_its_date() {
 
 #[test]
 fn out_of_service_tests_the_claim_of_its_proof_and_dies_with_it() {
-    let node = node(vec![other(), ours()]);
+    let node = node(vec![other(), own_claim()]);
     let patch = out_of_service(&node, proof("fence-n1")).expect("a patch");
     let oos = json!({"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute", "timeAdded": DATE});
     let expected = json!([
@@ -82,7 +82,7 @@ fn an_out_of_service_that_does_not_bear_the_date_of_the_claim_is_somebody_else_s
         let node = node(vec![out_of_service, other(), claim]);
         out_of_service_of_claim(&node).map(|(index, _)| index)
     };
-    let is_ours = |taint| place(taint, ours()).is_some();
+    let is_ours = |taint| place(taint, own_claim()).is_some();
     let dated = |date: &str| TaintView {
         time_added: Some(date.to_owned()),
         ..fixtures::out_of_service()
@@ -103,14 +103,14 @@ fn an_out_of_service_that_does_not_bear_the_date_of_the_claim_is_somebody_else_s
     let claim = taint(CLAIM, "fence-n1", "NoExecute");
     assert_eq!(place(undated(), claim), None);
     let alone = |taint| out_of_service_of_claim(&node(vec![taint])).is_some();
-    assert!(!alone(ours()) && !alone(fixtures::out_of_service()));
+    assert!(!alone(own_claim()) && !alone(fixtures::out_of_service()));
 }
 
 /// S8: taints of one key and two effects may stand side by side; kubectl puts its own before all others.
 #[test]
 fn a_release_leaves_an_out_of_service_of_another_effect_where_it_is() {
     let theirs = taint(OUT_OF_SERVICE, "nodeshutdown", "NoSchedule");
-    let node = node(vec![theirs, ours(), fixtures::out_of_service()]);
+    let node = node(vec![theirs, own_claim(), fixtures::out_of_service()]);
     let patch = release(&node, "fence-n1", None).expect("a patch");
     let expected = json!([
         test_uid_json(),
@@ -124,7 +124,7 @@ fn a_release_leaves_an_out_of_service_of_another_effect_where_it_is() {
 
 #[test]
 fn only_out_of_service_is_a_matter_of_time() {
-    let node = node(vec![ours(), fixtures::out_of_service()]);
+    let node = node(vec![own_claim(), fixtures::out_of_service()]);
     let patches = [
         Some(claim(&node, "fence-n2", DATE, Duration::ZERO)),
         drop_claim(&node, "fence-n1"),
@@ -137,7 +137,7 @@ fn only_out_of_service_is_a_matter_of_time() {
 
 #[test]
 fn dropping_takes_our_own_claim_only() {
-    let node = node(vec![other(), ours()]);
+    let node = node(vec![other(), own_claim()]);
     let patch = drop_claim(&node, "fence-n1").expect("a patch");
     let list = [element(&other()), claim_json("n1")];
     let expected = json!([
@@ -151,7 +151,7 @@ fn dropping_takes_our_own_claim_only() {
 
 #[test]
 fn a_release_takes_both_taints_and_leaves_quarantine() {
-    let node = node(vec![ours(), other(), fixtures::out_of_service()]);
+    let node = node(vec![own_claim(), other(), fixtures::out_of_service()]);
     let patch = release(&node, "fence-n1", Some("boot-1")).expect("a patch");
     let oos = element(&fixtures::out_of_service());
     let quarantine = json!({"key": QUARANTINE, "value": "boot-1", "effect": "NoSchedule"});
@@ -193,8 +193,8 @@ fn quarantine_is_lifted_only_by_another_boot() {
 /// the same; only a claim that is given back or takes another one's place tests the whole list, and is decided again.
 #[test]
 fn what_others_write_meanwhile_refuses_us_nothing() {
-    let claimed = node(vec![other(), ours()]);
-    let tainted = node(vec![other(), ours(), fixtures::out_of_service()]);
+    let claimed = node(vec![other(), own_claim()]);
+    let tainted = node(vec![other(), own_claim(), fixtures::out_of_service()]);
     let quarantined = node(vec![other(), taint(QUARANTINE, "boot-0", "NoSchedule")]);
     let table = [
         (

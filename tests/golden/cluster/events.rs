@@ -41,16 +41,18 @@ impl World {
     }
 
     /// `KEY=VALUE:EFFECT`, set by somebody else: a claim as another process dates it, anything else as kubectl does, which is not at all.
-    /// ` undated` leaves the date away. `out-of-service under the claim`: by whoever has set the claim that stands there.
+    /// ` undated` leaves the date away, `beside ` leaves a taint of the same key where it is. `out-of-service under the claim`: by whoever has set the claim that stands there.
     pub fn taint_by_somebody(&mut self, text: &str) -> Result<(), String> {
         let claim = self.node.as_ref().and_then(|node| node.taint(CLAIM));
         let of_claim = claim.and_then(|(_, claim)| claim.time_added.clone());
         let now = (WALL + self.now).to_string();
+        let is_beside = text.starts_with("beside ");
         let (text, date) = match text {
             "out-of-service under the claim" => (
                 "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
                 of_claim,
             ),
+            text if is_beside => (text.trim_start_matches("beside "), None),
             text if text.ends_with(" undated") => (text.trim_end_matches(" undated"), None),
             text if text.starts_with(CLAIM) => (text, Some(of_claim.unwrap_or(now))),
             text => (text, None),
@@ -58,7 +60,7 @@ impl World {
         let (key, rest) = text.split_once('=').ok_or("no `=`")?;
         let (value, effect) = rest.split_once(':').ok_or("no `:`")?;
         let taints = &mut self.node.as_mut().ok_or("no Node")?.taints;
-        taints.retain(|taint| taint.key != key);
+        taints.retain(|taint| taint.key != key || is_beside);
         let [key, value, effect] = [key, value, effect].map(str::to_owned);
         taints.push(TaintView {
             key,

@@ -9,7 +9,7 @@ use node_fencing_operator::core::observed::{
 };
 use node_fencing_operator::core::record;
 use node_fencing_operator::core::reply::{Asked, learn};
-use node_fencing_operator::core::taint::NodePatch;
+use node_fencing_operator::core::taint::{self, NodePatch};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -156,7 +156,7 @@ impl World {
         self.notes.push(note);
     }
 
-    /// `refused STATUS WORDS`, `repeated: STATUS WORDS`, `loses its answer`, `stays on its way`: the next one, or the one after those said
+    /// `refused STATUS WORDS`, `repeated STATUS WORDS`, `loses its answer`, `stays on its way`: the next one, or the one after those said
     /// before.
     pub fn next_write(&mut self, text: &str) -> Result<(), String> {
         self.fate.push(match text {
@@ -164,7 +164,7 @@ impl World {
             "loses its answer" => Fate::AnswerLost,
             "stays on its way" => Fate::OnItsWay,
             _ => {
-                let repeated = text.strip_prefix("repeated: ");
+                let repeated = text.strip_prefix("repeated ");
                 let refused = repeated.or(text.strip_prefix("refused "));
                 let answer = refused.ok_or("unknown fate")?;
                 let (status, words) = answer.split_once(' ').ok_or("no words")?;
@@ -181,20 +181,13 @@ impl World {
 
 /// The Node as the API server stores it.
 fn object(node: &NodeView) -> Value {
-    let taint = |taint: &TaintView| {
-        let mut element = json!({"key": taint.key, "value": taint.value, "effect": taint.effect});
-        if let Some(time) = &taint.time_added {
-            element["timeAdded"] = json!(time);
-        }
-        element
-    };
     let mut object = json!({
         "metadata": {"uid": node.uid},
         "spec": {},
         "status": {"nodeInfo": {"bootID": node.boot_id}},
     });
     if !node.taints.is_empty() {
-        object["spec"]["taints"] = node.taints.iter().map(taint).collect();
+        object["spec"]["taints"] = node.taints.iter().map(taint::element).collect();
     }
     object
 }

@@ -120,6 +120,17 @@ pub const SEEDS: &[Seed] = &[
     ("a human's out-of-service goes", &FOREIGN, |history| {
         history.step(Step::Taint)["user"]["username"] = json!("a-human");
     }),
+    (
+        "a taint with another date than its claim",
+        &DATED,
+        |history| {
+            let taints =
+                history.step(Step::Taint)["responseObject"]["spec"]["taints"].as_array_mut();
+            let mut taints = taints.expect("taints").iter_mut();
+            let taint = taints.find(|it| it["key"] == "node.kubernetes.io/out-of-service");
+            taint.expect("the taint")["timeAdded"] = json!("2026-11-22T17:34:53Z");
+        },
+    ),
     ("a taint that tests another claim", &TESTED, |history| {
         let patch = operations(history.step(Step::Taint));
         let test = patch.iter_mut().find(|it| it["value"]["key"] == CLAIM);

@@ -177,16 +177,24 @@ fn a_taint_that_another_process_has_set_is_seen_to_once_the_record_is_known() {
     o.evidence = Seen::Present(true);
     let decision = decide(&s, &mut Memory::default(), &o, 100);
     assert!(matches!(decision.effect, Effect::Device { .. }));
-    // A record that was made anew knows nothing of what was sent: the longest of it is waited for.
+    // A record that was made anew knows nothing of what was sent, nor what it was about.
     o.evidence = Seen::Present(false);
-    let mut m = Memory::default();
-    let decision = decide(&s, &mut m, &o, 100);
-    assert!(matches!(decision.effect, Effect::Device { .. }));
-    let sending = super::super::level::order_max(&s.levels[0]);
-    let lands = Duration::from_secs(100) + sending + s.late_effect;
-    assert_eq!(m.unresolved_until, Some(lands));
-    // After a crash the stored evidence tells that it was proven.
-    o.evidence = Seen::Present(true);
+    let decision = decide(&s, &mut Memory::default(), &o, 100);
+    assert_eq!(decision.effect, Effect::Wait);
+    let reason = decision.escalation.map(|(reason, _)| reason);
+    assert_eq!(reason, Some("OutOfServiceUnproven"));
+    // Under this process's own claim nobody else can have set it, whatever is proven: another controller has, in the same second.
+    for proven in [false, true] {
+        o.evidence = Seen::Present(proven);
+        let mut m = Memory {
+            claim: Some(held(CLAIM_VALUE)),
+            ..Memory::default()
+        };
+        let decision = decide(&s, &mut m, &o, 100);
+        assert!(matches!(decision.effect, Effect::DropClaim(_)));
+    }
+    // After a crash the record that was read then tells that it was proven.
+    o.evidence = Seen::Present(false);
     let mut after_crash = s;
     after_crash.record.evidence = true;
     let decision = decide(&after_crash, &mut Memory::default(), &o, 100);
@@ -206,7 +214,8 @@ fn the_record_is_read_under_a_taint_that_this_process_does_not_see_to() {
         (None, false, true),
         (None, true, true),
         (Some("node-1-abcd-00000002"), true, true),
-        (Some(CLAIM_VALUE), false, true),
+        // Under its own claim it has set the taint, or gives way.
+        (Some(CLAIM_VALUE), false, false),
         (Some(CLAIM_VALUE), true, false),
     ];
     for (claim, evidence, is_read) in table {

@@ -160,14 +160,16 @@ fn a_node_that_is_back_is_warned_of_an_off_as_long_as_it_may_land() {
 /// S8: whatever was proven, and whoever's claim it is: an `out-of-service` that does not bear its date was set by somebody else.
 #[test]
 fn another_s_out_of_service_is_given_way_to_whatever_was_proven() {
-    let mut s = settings();
-    s.record.evidence = true;
-    let proven = Memory {
+    let proven = || Memory {
         evidence: true,
         tainted: true,
         ..held()
     };
-    for mut memory in [proven, held(), Memory::default()] {
+    let all = [proven(), held(), Memory::default()]
+        .map(|memory| [false, true].map(|it| (it, memory.clone())));
+    for (evidence, mut memory) in all.into_iter().flatten() {
+        let mut s = settings();
+        s.record.evidence = evidence;
         let mut node = claimed(CLAIM_VALUE);
         let theirs = crate::core::fixtures::taint(OUT_OF_SERVICE, "nodeshutdown", "NoExecute");
         node.taints.push(theirs);
