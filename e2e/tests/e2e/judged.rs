@@ -27,10 +27,11 @@ async fn taint_without_proof(lab: &Lab, node: &str) -> Result<()> {
         .await?;
     let uid = found.metadata.uid.context("it has a uid")?;
     let test_uid = json!({"op": "test", "path": "/metadata/uid", "value": uid});
-    let claim = json!({"key": CLAIM, "value": "nothing-1", "effect": "NoExecute"});
+    let taint = |key: &str, value: &str| json!({"key": key, "value": value, "effect": "NoExecute", "timeAdded": "2026-01-02T00:00:00Z"});
+    let claim = taint(CLAIM, "nothing-1");
     let add_claim = json!({"op": "add", "path": "/spec/taints/-", "value": claim});
     patch(&json!([test_uid, add_claim])).await?;
-    let taint = json!({"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"});
+    let taint = taint(OUT_OF_SERVICE, "nodeshutdown");
     let test_claim = json!({"op": "test", "path": "/spec/taints/2", "value": claim});
     let add_taint = json!({"op": "add", "path": "/spec/taints/-", "value": taint});
     patch(&json!([test_uid, test_claim, add_taint])).await?;
