@@ -78,6 +78,8 @@ pub struct Brain {
     settings: Vec<Settings>,
     memories: Numbers<Memory>,
     meanings: Vec<Meaning>,
+    memories_named: HashMap<(u32, u8), u32>,
+    requests_named: HashMap<(u16, (u8, u8)), u16>,
     requests: Numbers<Request>,
     looks: Numbers<Look>,
     needs: Map<u64, Needs>,
@@ -97,6 +99,8 @@ impl Brain {
             mutation,
             memories: Numbers::new(),
             meanings: Vec::new(),
+            memories_named: HashMap::new(),
+            requests_named: HashMap::new(),
             requests: Numbers::new(),
             looks: Numbers::new(),
             needs: Map::default(),
@@ -131,6 +135,38 @@ impl Brain {
             0 => Meaning::default(),
             _ => self.meanings[memory as usize - 1],
         }
+    }
+
+    /// The memory of one whose claim has this nonce instead.
+    pub fn memory_named(&mut self, memory: u32, nonce: u8) -> u32 {
+        if self.meaning(memory).claim == nonce {
+            return memory;
+        }
+        if let Some(known) = self.memories_named.get(&(memory, nonce)) {
+            return *known;
+        }
+        let mut named = self.memories.get(memory).clone();
+        if let Some(held) = &mut named.claim {
+            held.value = views::claim(nonce);
+        }
+        let named = self.remember(named);
+        self.memories_named.insert((memory, nonce), named);
+        named
+    }
+
+    /// The request with these nonces instead: of the claim that stood there, and of the one that it sets.
+    pub fn request_named(&mut self, request: u16, named: (u8, u8)) -> u16 {
+        if let Some(known) = self.requests_named.get(&(request, named)) {
+            return *known;
+        }
+        let mut other = self.request(request).clone();
+        let old = [other.claim, other.sets].map(views::claim);
+        let new = [named.0, named.1].map(views::claim);
+        replace(&mut other.operations, &old, &new);
+        (other.claim, other.sets) = named;
+        let other = u16::try_from(self.requests.of(other)).expect("few requests");
+        self.requests_named.insert((request, named), other);
+        other
     }
 
     /// A request.
@@ -321,6 +357,20 @@ impl Brain {
         let patched = crate::server::patched(&self.request(request).operations, &node);
         self.landings.insert(key, patched);
         patched
+    }
+}
+
+/// Puts new words in the place of old ones.
+fn replace(value: &mut Value, old: &[String], new: &[String]) {
+    match value {
+        Value::String(words) => {
+            if let Some(place) = old.iter().position(|old| old == words) {
+                words.clone_from(&new[place]);
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(|it| replace(it, old, new)),
+        Value::Object(fields) => fields.values_mut().for_each(|it| replace(it, old, new)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 

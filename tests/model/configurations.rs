@@ -21,6 +21,7 @@ pub fn confirm_only() -> World {
         reads_ahead: false,
         proofs_die: false,
         stages: false,
+        forgets: false,
         budget: Budget::default(),
     }
 }
@@ -54,16 +55,31 @@ fn crash(world: &mut World) {
     world.budget.crashes = 1;
 }
 
+/// Off commands that may take effect late, or not at all: so many. Every other is answered at once.
+fn late_offs(number: u8) -> impl Fn(&mut World) {
+    move |world| world.budget.commands = Some(number)
+}
+
+fn forgets(world: &mut World) {
+    world.forgets = true;
+}
+
 fn with(mut world: World, name: &'static str, changes: &[&dyn Fn(&mut World)]) -> World {
     world.name = name;
     changes.iter().for_each(|change| change(&mut world));
     world
 }
 
-/// What `make test` explores, each to its end.
+/// What `make test` explores, each to its end; the largest is begun first.
 pub fn of_every_test() -> Vec<World> {
     let (on, off) = (power_ons(1), power_ons(0));
     vec![
+        with(
+            power_off(),
+            "PowerOff, two operators",
+            &[&off, &late_offs(0), &forgets],
+        ),
+        with(power_off(), "PowerOff", &[&alone, &on]),
         with(
             confirm_only(),
             "two operators, replacement",
@@ -117,7 +133,6 @@ pub fn of_every_test() -> Vec<World> {
                 world.incident.expedited = false;
             }],
         ),
-        with(power_off(), "PowerOff", &[&alone, &on]),
         with(
             power_off(),
             "PowerOff, late request",
@@ -127,10 +142,26 @@ pub fn of_every_test() -> Vec<World> {
     ]
 }
 
+/// Those in which it is looked at what is forgotten ([`crate::forget`]).
+pub fn those_that_are_small() -> Vec<World> {
+    vec![
+        with(confirm_only(), "two operators, a crash", &[&crash]),
+        with(power_off(), "PowerOff, a crash", &[&alone, &crash]),
+    ]
+}
+
 /// What `make soak` explores, as far as the number of states allows.
 pub fn of_the_soak() -> Vec<World> {
     let on = power_ons(1);
     vec![
+        with(power_off(), "PowerOff, two, all kept", &[&late_offs(0)]),
+        with(
+            power_off(),
+            "PowerOff, two, a crash",
+            &[&late_offs(0), &crash, &forgets],
+        ),
+        with(power_off(), "PowerOff, two, a late off", &[&late_offs(1)]),
+        with(power_off(), "PowerOff, two late offs", &[&late_offs(2)]),
         with(power_off(), "PowerOff, two, no power-on", &[]),
         with(confirm_only(), "two operators, power-on", &[&on]),
         with(power_off(), "PowerOff, two operators", &[&on]),

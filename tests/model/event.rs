@@ -75,6 +75,8 @@ pub enum Event {
     OffLeaves(usize),
     /// It is not sent.
     OffNotSent(usize),
+    /// It is sent, and the device does not take it.
+    Refuses(usize),
     /// The device says that it has taken it.
     Accepted(usize),
     /// The device says that the machine is off already.
@@ -228,6 +230,9 @@ impl Event {
             Self::OffLands(true) => "the off command takes effect: the machine is off",
             Self::OffLands(false) => "the off command arrives at a machine that is off already",
             Self::OffLost => "an off command that nobody waits for comes to nothing",
+            Self::Refuses(x) => {
+                return format!("the device refuses the off command of {}", name(x));
+            }
             Self::Starts(x) => return format!("the kubelet begins to start {}", pod(x)),
             Self::Runs(x) => return format!("what the kubelet began comes up: {} runs", pod(x)),
             Self::Stops(x) => return format!("the kubelet stops the container of {}", pod(x)),
@@ -263,7 +268,7 @@ fn passing(change: Change) -> &'static str {
         Change::LateEffect => "no off command can land late any more",
         Change::Look => "its last look at the power is an old one",
         Change::Proof => "its readings are too old to prove anything",
-        Change::Lease(_) | Change::RecordUnread => "",
+        Change::Lease(_) | Change::RecordUnread | Change::Superseded => "",
     }
 }
 
@@ -298,7 +303,9 @@ fn round(brain: &Brain, before: &State, after: &State, x: usize) -> String {
                 (was, is) if was.lease.is_none() && is.lease.is_some() => {
                     "notes the kubelet's Lease, and looks which pods can still start".to_owned()
                 }
-                (was, is) if was.claim != is.claim => "sees that its claim is not there".to_owned(),
+                (was, is) if was.claim != 0 && is.claim == 0 => {
+                    "sees that its claim is not there".to_owned()
+                }
                 _ => "looks, and waits".to_owned(),
             }
         }

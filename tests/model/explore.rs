@@ -10,8 +10,8 @@ use crate::judge::{self, Broken};
 use crate::mutation::Mutation;
 use crate::state::State;
 use crate::world::World;
-use crate::{operator, requests};
-use std::collections::VecDeque;
+use crate::{forget, operator, requests};
+use std::collections::{HashSet, VecDeque};
 
 /// What was found.
 pub struct Found {
@@ -25,6 +25,10 @@ pub struct Found {
     pub is_complete: bool,
     /// States from which no end can be reached.
     pub stuck: usize,
+    /// What is left of them if operators forget, see [`Explorer::images`].
+    pub images: Option<HashSet<u128>>,
+    /// What was asked of the core.
+    pub brain: Brain,
     /// The first violation, and the way to it.
     pub broken: Option<(Broken, Vec<String>)>,
 }
@@ -96,6 +100,7 @@ pub struct Explorer<'a> {
     brain: Brain,
     /// The one invariant that is looked at; none: all of them.
     only: Option<Broken>,
+    images: Option<HashSet<u128>>,
     seen: Seen,
     parents: Vec<u32>,
     /// The numbers of each state's successors, one state after the other.
@@ -114,6 +119,7 @@ impl<'a> Explorer<'a> {
         let mut explorer = Self {
             world,
             only: None,
+            images: None,
             brain: Brain::new(world.incident, mutation),
             seen: Seen::new(),
             parents: Vec::new(),
@@ -129,6 +135,18 @@ impl<'a> Explorer<'a> {
     /// Looks at one invariant and lets the others go.
     pub fn only(mut self, broken: Broken) -> Self {
         self.only = Some(broken);
+        self
+    }
+
+    /// Keeps what is left of each state if its operators forget ([`forget`]).
+    pub fn images(mut self) -> Self {
+        self.images = Some(HashSet::new());
+        self
+    }
+
+    /// With what was asked of the core before.
+    pub fn knowing(mut self, brain: Brain) -> Self {
+        self.brain = brain;
         self
     }
 
@@ -148,6 +166,12 @@ impl<'a> Explorer<'a> {
         let mut steps = Vec::new();
         let mut number = 0;
         while let Some(s) = self.ahead.pop_front() {
+            if let Some(images) = &mut self.images {
+                let mut left = s;
+                forget::forget(&mut self.brain, &mut left);
+                left.settle(&mut self.brain);
+                images.insert(fingerprint(&left));
+            }
             steps.clear();
             successors(self.world, &mut self.brain, &s, &mut steps);
             let mut count = 0;
@@ -187,6 +211,8 @@ impl<'a> Explorer<'a> {
             depth,
             is_complete,
             stuck: stuck.len(),
+            images: self.images,
+            brain: self.brain,
             broken,
         }
     }
@@ -269,7 +295,10 @@ fn successors(world: &World, brain: &mut Brain, s: &State, steps: &mut Vec<Step>
     }
     for step in steps {
         judge::note(world, s, &mut step.next);
-        step.is_swapped = step.next.settle();
+        if world.forgets {
+            forget::forget(brain, &mut step.next);
+        }
+        step.is_swapped = step.next.settle(brain);
         if judge::two_writers(world, &step.next) {
             step.broken = Some(Broken::S1);
         }

@@ -7,7 +7,8 @@
 //!
 //! - `world`: the rules of the cluster. `configurations`: how often what may happen. `operator`, `requests`, `record`: how an operator acts on it.
 //! - `judge`: what must hold. `mutation`: what is taken away, to see that the model would notice.
-//! - `state`, `pack`, `explore`, `event`: one state, all states, and how the way to one is told.
+//! - `state`, `pack`, `nonces`, `forget`, `explore`, `event`: one state, what makes no difference in it, all states, and how the way to one
+//!   is told.
 //! - `brain`, `talk`, `memory`, `views`, `server`: the real core, and the cluster in its types.
 //!
 //! [`step`]: node_fencing_operator::core::plan::step
@@ -17,10 +18,12 @@ mod brain;
 mod configurations;
 mod event;
 mod explore;
+mod forget;
 mod judge;
 mod memory;
 mod mutants;
 mod mutation;
+mod nonces;
 mod operator;
 mod pack;
 mod record;
@@ -31,23 +34,24 @@ mod talk;
 mod views;
 mod world;
 
-use configurations::{of_every_test, of_the_soak};
+use configurations::{of_every_test, of_the_soak, those_that_are_small};
 use explore::{Explorer, Found};
 use std::env;
 use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 use world::World;
 
-/// States of one configuration in the soak, if `SOAK_STATES` says nothing else: enough for one of the five to be explored to its end, and
+/// States of one configuration in the soak, if `SOAK_STATES` says nothing else: enough for five of them to be explored to their end, and
 /// more than a hundred million together.
-const SOAK_STATES: usize = 33_000_000;
+const SOAK_STATES: usize = 54_000_000;
 
 /// One line of the table, and the story if there is one.
 fn row(world: &World, found: &Found, seconds: f64) -> String {
     let budget = &world.budget;
     let mut row = format!(
-        "{:27} {:?} {}op on{} late{} crash{} del{} bind{} | {:>10} states {:>11} steps depth {:>3} | {} violations {} stuck {:>6.1} s{}\n",
+        "{:27} {:?} {}op on{} late{} crash{} del{} bind{} offs{}{} | {:>10} states {:>11} steps depth {:>3} | {} violations {} stuck {:>6.1} s{}\n",
         world.name,
         world.incident.mode,
         1 + usize::from(world.two),
@@ -56,6 +60,10 @@ fn row(world: &World, found: &Found, seconds: f64) -> String {
         budget.crashes,
         budget.deletions,
         budget.bindings,
+        budget
+            .commands
+            .map_or("-".to_owned(), |left| left.to_string()),
+        if world.forgets { " forgets" } else { "" },
         found.states,
         found.transitions,
         found.depth,
@@ -84,13 +92,17 @@ fn explore_all(worlds: &[World], states_max: usize) -> Vec<Found> {
         let _ = std::io::stderr().write_all(row.as_bytes());
         found
     };
-    let half = |offset: usize| worlds.iter().skip(offset).step_by(2).map(explore).collect();
-    let (mut found, others): (Vec<Found>, Vec<Found>) = thread::scope(|scope| {
-        let other = scope.spawn(|| half(1));
-        (half(0), other.join().expect("an exploration"))
-    });
-    found.extend(others);
-    found
+    let next = AtomicUsize::new(0);
+    let work = || -> Vec<Found> {
+        let taken = || worlds.get(next.fetch_add(1, Ordering::Relaxed));
+        std::iter::from_fn(taken).map(explore).collect()
+    };
+    thread::scope(|scope| {
+        let other = scope.spawn(work);
+        let mut found = work();
+        found.extend(other.join().expect("an exploration"));
+        found
+    })
 }
 
 fn states(found: &[Found]) -> usize {
@@ -108,6 +120,22 @@ fn nothing_that_can_happen_breaks_the_protocol() {
         states >= 1_500_000,
         "{states} states are fewer than the protocol is owed"
     );
+}
+
+/// Where operators forget, the states are those that are left of all states if it is done there: none is missing, and none is new.
+#[test]
+fn what_operators_forget_hides_nothing() {
+    for mut world in those_that_are_small() {
+        let all = Explorer::new(&world, None).images().explore(usize::MAX);
+        world.forgets = true;
+        let forgetful = Explorer::new(&world, None).images();
+        // What has the same number has to mean the same.
+        let left = forgetful.knowing(all.brain).explore(usize::MAX);
+        println!("{}: {} are left of {}", world.name, left.states, all.states);
+        assert!(all.broken.is_none() && left.broken.is_none());
+        assert!(left.states < all.states, "nothing is forgotten");
+        assert!(all.images == left.images, "{}", world.name);
+    }
 }
 
 /// `make soak`.

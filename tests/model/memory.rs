@@ -37,6 +37,8 @@ pub struct Meaning {
     pub looked_just_now: bool,
     /// An off may land late.
     pub may_land: bool,
+    /// It has taken note of what the record said.
+    pub record_read: bool,
     /// It has an attempt that is written down.
     pub attempt: bool,
     /// Nothing of that attempt is still to come.
@@ -184,6 +186,8 @@ pub enum Change {
     Look,
     /// The readings prove nothing any more.
     Proof,
+    /// Its claim is gone for good, and with it what was learned under it (`forget`).
+    Superseded,
 }
 
 /// The memory after such a change.
@@ -201,6 +205,14 @@ pub fn changed(mut m: Memory, change: Change) -> Memory {
             {
                 (sight.asked, sight.answered) = (LONG_AGO, LONG_AGO);
             }
+        }
+        Change::Superseded => {
+            m.quiesce = Quiesce::default();
+            m.readings = None;
+            m.pods = None;
+            m.relist = false;
+            m.lease_before = None;
+            m.evicted = false;
         }
         Change::Proof => {
             let readings = m.readings.iter_mut().flatten();
@@ -231,6 +243,7 @@ pub fn meaning(m: &Memory) -> Meaning {
         proven_just_now: last.is_some_and(|last| last.asked > LONG_AGO),
         looked_just_now: m.looked_at > LONG_AGO,
         may_land: m.unresolved_until.is_some(),
+        record_read: m.record_read,
         attempt: attempt.is_some(),
         is_settled: attempt.is_some_and(|it| {
             !it.results.is_empty() && it.results.values().all(OffResult::is_settled)

@@ -78,7 +78,7 @@ fn round(world: &World, brain: &mut Brain, s: &State, x: usize) -> Option<(State
         next.operators[x].ahead = 0;
     }
     let mut settled = next;
-    settled.settle();
+    settled.settle(brain);
     (settled != *s).then_some((next, broken))
 }
 
@@ -320,6 +320,22 @@ fn leave(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
         steps.push(Step::new(Event::OffNotSent(x), next, None));
         return;
     }
+    let mut entries = s.record.entries.iter();
+    let is_written = entries.any(|entry| entry.own[x] && entry.open);
+    let broken = (!is_claimed || !is_written).then_some(Broken::S11);
+    match &mut next.budget.commands {
+        Some(0) => {
+            let (event, off) = match s.on {
+                true => (Event::Refuses(x), Off::NotSent),
+                false => (Event::AlreadyOff(x), Off::Needless),
+            };
+            hear(brain, &mut next, x, Heard::Commanded(off));
+            steps.push(Step::new(event, next, broken));
+            return;
+        }
+        Some(left) => *left -= 1,
+        None => {}
+    }
     let Some(free) = next.commands.iter_mut().find(|command| !command.is_there) else {
         return;
     };
@@ -333,12 +349,6 @@ fn leave(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
     let waits = brain.meaning(s.operators[1 - x].memory).may_land;
     free.covered[1 - x] = waits && s.record.entries.iter().any(is_known);
     next.operators[x].job = Job::OffSent;
-    let is_written = s
-        .record
-        .entries
-        .iter()
-        .any(|entry| entry.own[x] && entry.open);
-    let broken = (!is_claimed || !is_written).then_some(Broken::S11);
     steps.push(Step::new(Event::OffLeaves(x), next, broken));
 }
 

@@ -1,9 +1,12 @@
 //! A state as a few words without gaps, and in one of the many orders that mean the same.
 //!
-//! Requests on their way have no order, and it makes no difference which of the two operators is called A. Each such difference that is
-//! left out halves the number of states.
+//! Requests on their way have no order, it makes no difference which of the two operators is called A, nor which nonce is which
+//! ([`nonces`]). Each such difference that is left out at least halves the number of states.
 
+use crate::brain::Brain;
+use crate::nonces;
 use crate::state::{Command, ENTRIES, Entry, Job, Operator, State};
+use std::cmp::Ordering;
 
 /// Puts small numbers side by side into words.
 struct Packer {
@@ -14,6 +17,7 @@ struct Packer {
 
 impl Packer {
     fn put(&mut self, value: u64, bits: u32) {
+        debug_assert!(value < 1 << bits, "{value} has no room in {bits} bits");
         if self.used + bits > 64 {
             self.at += 1;
             self.used = 0;
@@ -63,7 +67,7 @@ impl State {
             p.flags(&command.covered);
         }
         let left = &self.budget;
-        for left in [
+        for number in [
             left.power_ons,
             left.crashes,
             left.deletions,
@@ -71,8 +75,9 @@ impl State {
             left.bindings,
             left.messages,
         ] {
-            p.put(u64::from(left), 2);
+            p.put(u64::from(number), 2);
         }
+        p.put(left.commands.map_or(0, |left| u64::from(left) + 1), 3);
         packer.words
     }
 
@@ -89,9 +94,32 @@ impl State {
         }
     }
 
-    /// Two states that differ only in the order of what has none become the same. Were the operators exchanged?
-    pub fn settle(&mut self) -> bool {
-        self.wire.sort_unstable_by(|a, b| b.cmp(a));
+    /// Two states that differ only in the order of what has none, or in how claims are called, become the same. Were the operators
+    /// exchanged?
+    pub fn settle(&mut self, brain: &mut Brain) -> bool {
+        self.leave_out();
+        let keys = self.operators.map(|operator| operator.key(brain));
+        let is_swapped = match keys[0].cmp(&keys[1]) {
+            Ordering::Less => true,
+            Ordering::Greater => false,
+            // What tells them apart is what others note about them.
+            Ordering::Equal => {
+                let (mut one, mut other) = (*self, *self);
+                other.exchange();
+                one.arrange(brain);
+                other.arrange(brain);
+                one.words() < other.words()
+            }
+        };
+        if is_swapped {
+            self.exchange();
+        }
+        self.arrange(brain);
+        is_swapped
+    }
+
+    /// Without what is nobody's concern any more.
+    fn leave_out(&mut self) {
         for command in &mut self.commands {
             if command.landed && command.awaited == [false; 2] {
                 *command = Command::default();
@@ -111,28 +139,54 @@ impl State {
                 self.record.entries[index] = Entry::default();
             }
         }
-        let is_swapped = self.operators[0].key() < self.operators[1].key();
-        if is_swapped {
-            self.operators.swap(0, 1);
-            for command in &mut self.commands {
-                command.awaited.swap(0, 1);
-                command.covered.swap(0, 1);
-            }
-            for entry in &mut self.record.entries {
-                entry.known.swap(0, 1);
-                entry.own.swap(0, 1);
-                entry.settled.swap(0, 1);
+        for index in 0..ENTRIES {
+            if self.is_said_elsewhere(index) {
+                self.record.entries[index] = Entry::default();
             }
         }
+    }
+
+    /// Of an entry that is closed and nobody's concern it is only asked who has not read it (`record::is_news`). Another one that the
+    /// same operators have not read says as much, for good: an operator reads all entries at one moment, and forgets all at one moment.
+    fn is_said_elsewhere(&self, index: usize) -> bool {
+        let entries = &self.record.entries;
+        let is_only_news = |it: &Entry| it.is_there && !it.open && it.own == [false; 2];
+        let entry = &entries[index];
+        let says_it = |(at, it): (usize, &Entry)| {
+            let is_unread = (0..2).all(|x| entry.known[x] || !it.known[x]);
+            let is_later_one = at > index && is_only_news(it) && it.known == entry.known;
+            at != index && it.is_there && is_unread && !is_later_one
+        };
+        is_only_news(entry) && entries.iter().enumerate().any(says_it)
+    }
+
+    /// A becomes B, and B becomes A.
+    fn exchange(&mut self) {
+        self.operators.swap(0, 1);
+        for command in &mut self.commands {
+            command.awaited.swap(0, 1);
+            command.covered.swap(0, 1);
+        }
+        for entry in &mut self.record.entries {
+            entry.known.swap(0, 1);
+            entry.own.swap(0, 1);
+            entry.settled.swap(0, 1);
+        }
+    }
+
+    fn arrange(&mut self, brain: &mut Brain) {
+        self.wire.sort_unstable_by(|a, b| b.cmp(a));
+        nonces::rename(brain, self);
+        self.wire.sort_unstable_by(|a, b| b.cmp(a));
         self.commands.sort_unstable_by(|a, b| b.cmp(a));
         self.record.entries.sort_unstable_by(|a, b| b.cmp(a));
-        is_swapped
     }
 }
 
 impl Operator {
-    /// A number that tells two processes apart, if anything does but what others note about them.
-    fn key(&self) -> [u64; 6] {
+    /// A number that tells two processes apart, if anything does but how their claims are called, and what others note about them.
+    fn key(mut self, brain: &mut Brain) -> [u64; 6] {
+        nonces::hide(brain, &mut self);
         let mut packer = Packer {
             words: [0; 6],
             at: 0,

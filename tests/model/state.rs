@@ -309,6 +309,9 @@ pub struct Budget {
     pub bindings: u8,
     /// A request stays on its way although nobody waits for it any more: so many at the same time.
     pub messages: u8,
+    /// An off command goes out of which nobody knows when it takes effect, or whether: so many in all; none: any number. Once they are
+    /// spent, the device answers each at once and for certain: the machine is off already, or it has not taken the command.
+    pub commands: Option<u8>,
 }
 
 /// One state.

@@ -140,6 +140,11 @@ pub fn nonce(nonce: u8) -> String {
     format!("{nonce}")
 }
 
+/// The value of the claim with this nonce.
+pub fn claim(with: u8) -> String {
+    format!("{FENCE}-{}", nonce(with))
+}
+
 /// The nonce of a claim's value.
 pub fn nonce_of(claim: &str) -> u8 {
     let nonce = claim.rsplit_once('-').map(|(_, nonce)| nonce);
@@ -157,7 +162,7 @@ pub fn lease(renewal: u8) -> LeaseView {
 
 fn taint_view(taint: Taint) -> TaintView {
     let (key, value, effect) = match (taint.nonce(), taint.quarantined()) {
-        (Some(claim), _) => (CLAIM, format!("{FENCE}-{}", nonce(claim)), "NoExecute"),
+        (Some(claim), _) => (CLAIM, self::claim(claim), "NoExecute"),
         (_, Some(fenced)) => (QUARANTINE, boot(fenced), "NoSchedule"),
         _ if taint == Taint::OUT_OF_SERVICE => {
             (OUT_OF_SERVICE, "nodeshutdown".to_owned(), "NoExecute")

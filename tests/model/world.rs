@@ -46,6 +46,8 @@ pub struct World {
     pub proofs_die: bool,
     /// An operator may write down where it stands, besides what the protocol wants to be written.
     pub stages: bool,
+    /// What an operator never asks again is left out ([`crate::forget`]).
+    pub forgets: bool,
     /// How often what would otherwise happen for ever may happen.
     pub budget: Budget,
 }
