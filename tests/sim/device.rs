@@ -258,10 +258,14 @@ impl Driver {
             self.operator.clone(),
         );
         let judge = self.judge.clone();
-        judge.lands(&name, elapsed() + effect);
+        let sent = elapsed();
+        judge.lands(&name, sent + effect);
         tokio::spawn(async move {
             sleep(effect).await;
             judge.landed(&name);
+            if world.machine(&name).failed_at > sent {
+                return;
+            }
             world.power_off(&name, &format!("commanded by {by}"));
         });
     }

@@ -28,8 +28,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// After a signal nothing new is begun.
-const EFFECTS_END: Duration = Duration::from_millis(1500);
+/// One second after a signal nothing new is begun; what was begun then may be on its way for another.
+const EFFECTS_END: Duration = Duration::from_secs(2);
 
 /// Cheap to clone; all clones are one.
 #[derive(Clone)]
@@ -53,8 +53,12 @@ struct State {
     out_of_service: BTreeMap<String, String>,
     /// The claim of each Node, and since when it stands.
     claims: BTreeMap<String, (String, Duration)>,
+    /// The one that stood there before, and until when.
+    former: BTreeMap<String, ((String, Duration), Duration)>,
     /// Since when no pod can start on a node; none: one can.
     quiet: BTreeMap<String, Option<Duration>>,
+    /// All offs that were ever written down.
+    begun: BTreeSet<Intent>,
     /// What each process of the operator knows at first hand.
     known: BTreeMap<String, Known>,
     /// The readings of a proof span this time.
@@ -233,13 +237,16 @@ impl State {
         let claim = node.and_then(|node| taint(node, CLAIM));
         let claim = claim.map(|it| text(it, "/value"));
         let known = self.claims.get(name).map(|(claim, _)| claim.as_str());
-        match claim {
+        let former = match claim {
             Some(claim) if known != Some(claim) => {
                 let since = (claim.to_owned(), elapsed());
-                self.claims.insert(name.to_owned(), since);
+                self.claims.insert(name.to_owned(), since)
             }
-            Some(_) => {}
-            None => drop(self.claims.remove(name)),
+            Some(_) => None,
+            None => self.claims.remove(name),
+        };
+        if let Some(former) = former {
+            self.former.insert(name.to_owned(), (former, elapsed()));
         }
     }
 

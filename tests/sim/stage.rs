@@ -62,6 +62,7 @@ impl Stage {
                 mains: true,
                 boots: 1,
                 up_at: world.dice.seconds(0, 10),
+                failed_at: Duration::ZERO,
                 reported: false,
                 cut: false,
                 hung: false,
@@ -224,7 +225,7 @@ impl Stage {
             tasks.spawn(async move {
                 sleep(at).await;
                 let name = world.dice.pick(&world.names()).clone();
-                world.power_off(&name, "its power fails");
+                world.fails(&name, "its power fails");
             });
         }
         let span = self.plan.trouble.as_secs();

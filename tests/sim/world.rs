@@ -64,6 +64,8 @@ pub struct Machine {
     pub boots: u32,
     /// When the kubelet of this boot runs.
     pub up_at: Duration,
+    /// When it lost its power last, other than by a command. Its BMC is assumed not to keep an off for later then (`docs/model.md`).
+    pub failed_at: Duration,
     /// The kubelet of this boot has said that it is Ready.
     pub reported: bool,
     /// No way between it and the API server.
@@ -255,6 +257,16 @@ impl World {
     /// Changes a machine.
     pub fn with<T>(&self, name: &str, change: impl FnOnce(&mut Machine) -> T) -> T {
         change(self.machines().get_mut(name).expect("a machine"))
+    }
+
+    /// A machine loses its power, but by no command.
+    pub fn fails(&self, name: &str, why: &str) {
+        self.with(name, |machine| {
+            if machine.on {
+                machine.failed_at = elapsed();
+            }
+        });
+        self.power_off(name, why);
     }
 
     /// A machine loses its power, for whatever reason: everything in it ends at once.

@@ -91,7 +91,7 @@ pub(super) async fn site_power(stage: &Stage, time: Duration) {
             machine.on
         });
         stage.world.hit_if(was_on, Fault::SitePower);
-        stage.world.power_off(&name, "the site's power fails");
+        stage.world.fails(&name, "the site's power fails");
     }
     sleep(time).await;
     for name in stage.world.names() {

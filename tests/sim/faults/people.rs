@@ -116,7 +116,7 @@ pub(super) async fn miswire(stage: &Stage, machine: &str, time: Duration) {
         .collect();
     let other = world.dice.pick(&others).clone();
     world.log.tell(machine, format!("has the BMC of {other}"));
-    world.power_off(&other, "its power fails");
+    world.fails(&other, "its power fails");
     world.with(machine, |machine| {
         machine.bmc.leads_to = Some(other.clone());
         machine.cut = true;
@@ -133,13 +133,13 @@ pub(super) async fn install_anew(stage: &Stage, machine: &str, time: Duration) {
     let world = &stage.world;
     let old = world.machine(machine).node;
     let new = format!("{machine}.{}", world.machine(machine).boots + 1);
-    world.power_off(machine, "it is installed anew");
+    world.fails(machine, "it is installed anew");
     if world.dice.chance(70) {
         let _ = world.api.delete("human", &NODE, ("", &old), &Value::Null);
     }
     sleep(time / 4).await;
     // Somebody else may have turned it on.
-    world.power_off(machine, "it is installed anew");
+    world.fails(machine, "it is installed anew");
     world.with(machine, |machine| {
         machine.node.clone_from(&new);
         machine.reported = false;

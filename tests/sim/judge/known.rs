@@ -62,6 +62,9 @@ impl Asked {
     }
 }
 
+/// A claim's value, and since when it stands.
+pub(super) type Claim = (String, Duration);
+
 /// A BMC has said off.
 struct Off {
     asked: Asked,
@@ -262,6 +265,14 @@ impl State {
         is_over.then(|| format!("it has its Lease since {led:?}"))
     }
 
+    /// Is an off written down that nobody has written down before? One that etcd has forgotten stands in the record again with the next write
+    /// of it. Takes note of it.
+    fn begins_off(&mut self, write: &Write) -> bool {
+        let known = self.begun.len();
+        self.begun.extend(intended(&write.new));
+        self.begun.len() > known
+    }
+
     /// S9, S18, L4: by whom this write is. Takes note of it.
     pub(super) fn by_whom(&mut self, write: &Write) -> Found {
         let (process, is_late) = sender(&write.actor);
@@ -269,7 +280,7 @@ impl State {
         let is_destructive = put(write, CLAIM).is_some()
             || put(write, OUT_OF_SERVICE).is_some()
             || *write.kind == POD && write.change == Change::Deleted
-            || *write.kind == FENCE && begins_off(write);
+            || *write.kind == FENCE && self.begins_off(write);
         let name = &write.key.1;
         let is_protocol = [&NODE, &FENCE, &POD].contains(&write.kind);
         if is_protocol
@@ -302,13 +313,30 @@ impl State {
         found
     }
 
+    /// The claim under which a pod of this Node is deleted. Nothing in the deletion tests for it: one that has gone since may have stood when it
+    /// was sent.
+    pub(super) fn claim_of_deletion(&self, actor: &str, node: &str) -> Option<&Claim> {
+        let (process, _) = sender(actor);
+        let known = self.known.get(process);
+        let is_own = |(claim, _): &&Claim| known.is_some_and(|it| it.wrote_claim(node, claim));
+        let stands = self.claims.get(node);
+        let former = self.former.get(node);
+        let former = former.filter(|(_, until)| elapsed() <= *until + ON_ITS_WAY);
+        let former = former.map(|(claim, _)| claim).filter(is_own);
+        stands.filter(is_own).or(former).or(stands)
+    }
+
     /// S2, S3: what the proof lacks that this process has of the machine of this Node, at this moment.
-    pub(super) fn lacks(&self, actor: &str, node: &str, machine: &str) -> Found {
+    pub(super) fn lacks(
+        &self,
+        actor: &str,
+        (node, claim): (&str, Option<&Claim>),
+        machine: &str,
+    ) -> Found {
         let (process, is_late) = sender(actor);
         let Some(known) = self.known.get(process) else {
             return vec![("S3", format!("{node}: {process} knows nothing"))];
         };
-        let claim = self.claims.get(node);
         let mut found = Vec::new();
         let stands = claim.map(|(claim, _)| claim.as_str()).unwrap_or_default();
         if is_late {
@@ -358,9 +386,4 @@ impl State {
             stored.is_some() && (is_late || stored == claim)
         })
     }
-}
-
-fn begins_off(write: &Write) -> bool {
-    let old = write.old.as_deref().unwrap_or(&Value::Null);
-    intended(&write.new).difference(&intended(old)).count() > 0
 }

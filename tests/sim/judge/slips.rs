@@ -174,6 +174,47 @@ fn a_claim_is_taken_away_by_nobody_who_has_not_seen_it() {
     });
 }
 
+/// S2, S3: a deletion may be on its way when the claim goes; one that is sent later is flagged.
+#[test]
+fn a_deletion_is_judged_by_the_claim_that_stood_when_it_was_sent() {
+    simulated(async {
+        for (seconds, expected) in [(0, &[][..]), (2, &["S2", "S3"])] {
+            let scene = Scene::new();
+            scene.bound(true);
+            scene.taints(OPERATOR, &[OWN]);
+            scene.proves().await;
+            scene.taints("human", &[]);
+            pass(seconds).await;
+            scene.evict();
+            let found = scene.world.broken();
+            assert_eq!(ids(&found), expected, "{seconds} s: {found:?}");
+        }
+    });
+}
+
+/// S18: an off that etcd has forgotten stands in the record again with the next write of it, and is not begun anew.
+#[test]
+fn an_off_that_was_forgotten_is_not_begun_anew_by_whoever_knows_it() {
+    simulated(async {
+        for (is_known, expected) in [(true, &[][..]), (false, &["S18"])] {
+            let scene = Scene::new();
+            let (snapshot, past) = (scene.world.api.snapshot(), scene.judge.past());
+            if is_known {
+                scene.intend(OPERATOR);
+            }
+            scene.world.api.restore(snapshot);
+            scene.judge.restored(past);
+            scene.judge.listed(OPERATOR, 9, elapsed());
+            pass(1).await;
+            scene.judge.listed(OPERATOR, 8, elapsed());
+            pass(2).await;
+            scene.intend(OPERATOR);
+            let found = scene.world.broken();
+            assert_eq!(ids(&found), expected, "{is_known}: {found:?}");
+        }
+    });
+}
+
 #[test]
 fn what_a_human_had_set_is_theirs_after_a_restore_too() {
     simulated(async {

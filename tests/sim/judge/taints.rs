@@ -25,7 +25,8 @@ impl State {
         self.tally.tainted(owner(&held), node);
         found.extend(self.evidence(node, old, &held));
         if let Some((name, machine)) = world.of_node(node) {
-            found.extend(self.lacks(&write.actor, node, &name));
+            let claim = (node, self.claims.get(node));
+            found.extend(self.lacks(&write.actor, claim, &name));
             let writer = machine.alive().find(|it| !it.tolerates);
             found.extend(writer.map(|writer| {
                 let words = format!("{node} is out of service and runs {}", writer.pod);
@@ -121,6 +122,7 @@ impl State {
         let fenced = self
             .fence(owner(claim))
             .map(|fence| text(&fence, "/status/bootID").to_owned());
+        let failed_at = machine.as_ref().map(|machine| machine.failed_at);
         let runs = machine.filter(|machine| machine.on);
         let boot = runs.zip(machine_name.as_ref());
         let boot = boot.map(|(machine, name)| machine.boot_id(name));
@@ -133,6 +135,7 @@ impl State {
         let late = self.offs.iter().find(|(name, sent, at)| {
             Some(name) == machine_name.as_ref()
                 && *at > elapsed()
+                && failed_at.is_none_or(|failed| failed <= *sent)
                 && at.saturating_sub(*sent) <= late_effect
         });
         if let Some((_, sent, at)) = late {
@@ -157,7 +160,8 @@ impl State {
         }
         let uid = text(&write.new, "/metadata/uid");
         if let Some((name, machine)) = world.of_node(node) {
-            found.extend(self.lacks(&write.actor, node, &name));
+            let claim = (node, self.claim_of_deletion(&write.actor, node));
+            found.extend(self.lacks(&write.actor, claim, &name));
             if machine.containers.contains_key(uid) || machine.starting.contains_key(uid) {
                 found.push((
                     "S1",

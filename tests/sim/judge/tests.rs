@@ -42,6 +42,7 @@ impl Scene {
             mains: true,
             boots: 1,
             up_at: Duration::ZERO,
+            failed_at: Duration::ZERO,
             reported: true,
             cut: false,
             hung: false,
@@ -349,7 +350,7 @@ async fn late() {
     sleep(Duration::from_secs(2)).await;
     scene.judge.commanded(OPERATOR, "a");
     scene.judge.ends(OPERATOR);
-    sleep(Duration::from_secs(2)).await;
+    sleep(Duration::from_secs(3)).await;
     scene.taints(OPERATOR, &[OWN]);
     let found = scene.world.broken();
     let ids: Vec<&str> = found
