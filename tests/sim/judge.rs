@@ -19,7 +19,7 @@ use crate::tally::Tally;
 use crate::words;
 use crate::world::World;
 pub use known::Asked;
-use known::Known;
+use known::{Known, ON_ITS_WAY};
 use serde_json::{Value, json};
 use simapi::kinds::{ATTACHMENT, FENCE, Kind, NODE, POD};
 use simapi::store::{Change, Key, Write};
@@ -57,6 +57,8 @@ struct State {
     former: BTreeMap<String, ((String, Duration), Duration)>,
     /// Since when no pod can start on a node; none: one can.
     quiet: BTreeMap<String, Option<Duration>>,
+    /// Pods whose deletion etcd has forgotten, and until when a write may rest on it all the same.
+    undeleted: (BTreeSet<String>, Duration),
     /// All offs that were ever written down.
     begun: BTreeSet<Intent>,
     /// What each process of the operator knows at first hand.
@@ -121,6 +123,9 @@ impl Judge {
         }
         let nodes = self.world.api.all(&NODE);
         let mut state = self.state();
+        let leaving = state.of_kind(&POD).filter(|pod| is_leaving(pod));
+        let leaving = leaving.map(|pod| text(pod, "/metadata/uid").to_owned());
+        state.undeleted = (leaving.collect(), elapsed() + ON_ITS_WAY);
         state.objects = objects;
         state.out_of_service = past.0;
         for node in nodes {
@@ -261,9 +266,12 @@ impl State {
 
     /// Pods that the node's kubelet would start.
     fn startable(&self, node: &str) -> impl Iterator<Item = &Arc<Value>> {
+        let (undeleted, until) = &self.undeleted;
+        let is_excused = elapsed() <= *until;
         let all = self.of_kind(&POD);
         all.filter(move |pod| {
             text(pod, "/spec/nodeName") == node
+                && !(is_excused && undeleted.contains(text(pod, "/metadata/uid")))
                 && !is_leaving(pod)
                 && !tolerates_out_of_service(pod)
         })

@@ -150,7 +150,16 @@ impl Round<'_> {
         Some(Next::Wait(Duration::from_secs(1)))
     }
 
-    /// Does the record name a command that this process knows nothing of, or refuse a human's word or a device that it would believe?
+    /// Has another process proven the machine down, and this one does not know it?
+    fn is_proven_by_another(&self, live: &NodeFenceStatus) -> bool {
+        let held = self.incident.memory.claim.as_ref();
+        let is_own = |claim: &str| held.is_some_and(|held| held.value == claim);
+        let mut theirs = live.evidence.iter().filter(|it| !is_own(&it.claim));
+        theirs.any(|it| self.incident.status.evidence.as_ref() != Some(it))
+    }
+
+    /// Does the record name a command or a proof that this process knows nothing of, or refuse a human's word or a device that it would
+    /// believe?
     fn is_news(&self, live: &NodeFenceStatus) -> bool {
         let own = self.incident.memory.attempt.as_ref().map(|it| &it.id);
         let known = &self.incident.status;
@@ -158,7 +167,7 @@ impl Round<'_> {
         let is_sent = attempts.any(|attempt| {
             attempt.id.as_ref() != own && !known.attempts.iter().any(|it| it.id == attempt.id)
         });
-        is_sent || record::has_new_findings(live, known)
+        is_sent || self.is_proven_by_another(live) || record::has_new_findings(live, known)
     }
 
     /// Takes the record as it is, with what another process has sent. Under one taint that both see to, nobody begins anew with every off
@@ -166,6 +175,9 @@ impl Round<'_> {
     fn adopt(&mut self, live: NodeFence) -> bool {
         let status = live.status.clone().unwrap_or_default();
         let is_news = self.is_news(&status);
+        if self.is_proven_by_another(&status) {
+            self.incident.status.evidence.clone_from(&status.evidence);
+        }
         let own = self.incident.memory.attempt.as_ref();
         record::adopt_attempts(&mut self.incident.status, status, own);
         if is_news {

@@ -18,7 +18,7 @@ const CLAIM_LIFE: Duration = Duration::from_secs(1);
 /// A proof rests on a reading that was asked for so shortly before.
 const PROOF_LIFE: Duration = Duration::from_secs(15);
 /// What was sent in time may be on its way for so long.
-const ON_ITS_WAY: Duration = Duration::from_secs(1);
+pub(super) const ON_ITS_WAY: Duration = Duration::from_secs(1);
 /// Who leads has renewed its Lease within this time.
 const LEASE_TIME: Duration = Duration::from_secs(15);
 /// What a write is called that arrives when its sender has given it up: when it was decided on nobody knows.
@@ -348,7 +348,8 @@ impl State {
             found.push(("S3", words));
         }
         let quiet = self.quiet.get(node).copied();
-        let since = quiet.unwrap_or(Some(Duration::ZERO));
+        let is_quiet = self.startable(node).next().is_none();
+        let since = quiet.unwrap_or(Some(Duration::ZERO)).filter(|_| is_quiet);
         let since = since.zip(claim.map(|(_, since)| *since));
         let Some((quiet, claimed)) = since else {
             found.push(("S2", format!("{node} is not claimed and quiet")));

@@ -192,6 +192,27 @@ fn a_deletion_is_judged_by_the_claim_that_stood_when_it_was_sent() {
     });
 }
 
+/// S2: etcd forgets that the pods are being deleted. Whoever has seen it is excused for what it was about to send.
+#[test]
+fn a_deletion_that_was_forgotten_counts_for_what_was_about_to_be_sent() {
+    simulated(async {
+        for (seconds, expected) in [(0, &[][..]), (2, &["S2"])] {
+            let scene = Scene::new();
+            scene.bound(false);
+            scene.taints(OPERATOR, &[OWN]);
+            let (snapshot, past) = (scene.world.api.snapshot(), scene.judge.past());
+            scene.leaves();
+            scene.proves().await;
+            scene.world.api.restore(snapshot);
+            scene.judge.restored(past);
+            pass(seconds).await;
+            scene.taints(OPERATOR, &[OWN, "oos"]);
+            let found = scene.world.broken();
+            assert_eq!(ids(&found), expected, "{seconds} s: {found:?}");
+        }
+    });
+}
+
 /// S18: an off that etcd has forgotten stands in the record again with the next write of it, and is not begun anew.
 #[test]
 fn an_off_that_was_forgotten_is_not_begun_anew_by_whoever_knows_it() {

@@ -146,6 +146,15 @@ impl Scene {
         assert_eq!(gone, Ok(true), "the pod goes");
     }
 
+    /// The pod is asked to go.
+    pub(super) fn leaves(&self) {
+        let place = ("default", "db-0");
+        let deleted = self.world.api.delete("human", &POD, place, &Value::Null);
+        assert_eq!(deleted, Ok(true), "the pod is there");
+        let pod = self.world.api.get(&POD, place.0, place.1);
+        assert!(pod.is_some(), "it goes in its own time");
+    }
+
     pub(super) fn intend(&self, actor: &str) {
         self.record_by(actor, |status| {
             status["attempts"] = json!([{

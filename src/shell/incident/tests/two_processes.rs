@@ -112,6 +112,27 @@ async fn what_counts_for_good_is_handed_on_to_the_process_that_goes_on() {
     assert!(incidents.get(&fence("8")).is_none(), "it begins anew");
 }
 
+/// S17: who stands by while another process goes on knows its claim, but not yet its proof; the write that tells so does not take it away.
+#[tokio::test]
+async fn the_evidence_of_another_process_is_not_written_over() {
+    let known = of_the_node(json!({"claim": "fence-n1"}));
+    let cluster = cluster(fake::node()).await;
+    cluster.put(FENCE, 200, fence_object("7", known.clone()));
+    let (context, incidents) = (cluster.context(), Incidents::default());
+    let fence = decoded(fence_object("7", known));
+    {
+        let incident = incidents.begin(fence.clone());
+        incident.lock().await.stored.behind = true;
+    }
+    let theirs = json!({"claim": "fence-n1", "evidence": evidence_under("fence-n1")});
+    let theirs = fence_object("8", of_the_node(theirs));
+    cluster.put(FENCE, 200, theirs.clone());
+    cluster.put(PATCH_FENCE, 200, theirs);
+    run(&context, &incidents, &fence).await;
+    assert_eq!(sent(&cluster, PATCH_FENCE), Vec::<Value>::new());
+    assert!(incidents.get(&fence).is_none(), "it begins anew");
+}
+
 /// S21: a process that ends a moment later has told its successor.
 #[tokio::test]
 async fn what_counts_for_good_is_written_before_anything_else_is_done() {
