@@ -270,8 +270,9 @@ impl State {
         let is_excused = elapsed() <= *until;
         let all = self.of_kind(&POD);
         all.filter(move |pod| {
+            let was_leaving = is_excused && undeleted.contains(text(pod, "/metadata/uid"));
             text(pod, "/spec/nodeName") == node
-                && !(is_excused && undeleted.contains(text(pod, "/metadata/uid")))
+                && !was_leaving
                 && !is_leaving(pod)
                 && !tolerates_out_of_service(pod)
         })
