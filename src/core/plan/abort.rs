@@ -120,11 +120,7 @@ pub(super) fn abort(
 ) -> Decision {
     m.ending = Some((stage, words.clone()));
     let words = with_accused(m, words);
-    if m.commanding() {
-        let words = format!("{words}; waits for the device before the claim goes");
-        return still_accused(m, wait(busy_stage(m), words));
-    }
-    let decision = drop_claim(m, node, claim, words);
+    let decision = give_back(m, node, claim, busy_stage(m), words);
     still_accused(m, decision)
 }
 

@@ -174,6 +174,17 @@ fn a_taint_that_another_process_has_set_is_seen_to_once_the_record_is_known() {
     o.evidence = Seen::Failed("no answer".to_owned());
     let decision = decide(&s, &mut Memory::default(), &o, 100);
     assert_eq!(decision.effect, Effect::Wait);
+    assert_eq!(
+        decision.escalation, None,
+        "what could not be read is not missing"
+    );
+    // Nor if this process has proven it too, under a claim that the other one has replaced.
+    let mut m = Memory {
+        claim: Some(held("node-1-abcd-00000002")),
+        evidence: true,
+        ..Memory::default()
+    };
+    assert_eq!(decide(&s, &mut m, &o, 100).effect, Effect::Wait);
     o.evidence = Seen::Present(true);
     let decision = decide(&s, &mut Memory::default(), &o, 100);
     assert!(matches!(decision.effect, Effect::Device { .. }));
