@@ -73,8 +73,10 @@ impl Peer {
         // A hand at the machine.
         self.plug.set_power(true);
         assert_eq!(session.observe().await.unwrap().state, PowerState::On);
-        let switched = self.bmc.switched().into_iter().map(|(_, on)| on);
-        assert_eq!(switched.collect::<Vec<_>>(), [false], "one hard off");
+        // More than one where the BMC's answer came after its time and the question was put again: ipmi_sim carries out both.
+        let switched = self.bmc.switched();
+        let is_off = switched.iter().all(|(_, on)| !on);
+        assert!(is_off && !switched.is_empty(), "hard off: {switched:?}");
     }
 
     /// What is dropped says so to the BMC, which answers.
