@@ -186,7 +186,8 @@ impl Brain {
 
     /// What a round of this operator has to read.
     pub fn needs(&mut self, operator: &Operator, node: &Node) -> &Needs {
-        let key = u64::from(operator.memory) << 40 | u64::from(operator.facts) << 34 | node.bits();
+        let who = u64::from(operator.memory) << 5 | u64::from(operator.facts);
+        let key = who << Node::BITS | node.bits();
         let (settings, memories) = (&self.settings, &self.memories);
         self.needs.entry(key).or_insert_with(|| {
             let view = (node.uid > 0).then(|| views::node_view(node, false));
@@ -246,6 +247,14 @@ impl Brain {
             Effect::RecordIntent(_) => return Act::Intent,
             Effect::StoreEvidence(_) => return Act::Evidence,
             Effect::Close => return Act::Close,
+            Effect::Device {
+                order: DeviceOrder::Confirm { .. },
+                ..
+            } if self.mutation == Some(Mutation::EvictBeforeProve) => {
+                let pods = views::pod_views(&self.incident, look.pods);
+                let pods = pods.iter().map(views::pod_of).collect();
+                (Kind::Evict, Value::Null, pods)
+            }
             Effect::Device { order, .. } => {
                 return match order {
                     DeviceOrder::Look => Act::Look,

@@ -60,6 +60,10 @@ fn late_offs(number: u8) -> impl Fn(&mut World) {
     move |world| world.budget.commands = Some(number)
 }
 
+fn stages(world: &mut World) {
+    world.stages = true;
+}
+
 fn forgets(world: &mut World) {
     world.forgets = true;
 }
@@ -86,10 +90,25 @@ pub fn of_every_test() -> Vec<World> {
             &[&off, &reuse],
         ),
         with(confirm_only(), "two operators, a crash", &[&off, &crash]),
+        with(confirm_only(), "two operators, stages", &[&off, &stages]),
         with(
             confirm_only(),
             "late request, replacement",
             &[&alone, &on, &late_requests, &reuse],
+        ),
+        with(
+            confirm_only(),
+            "late request, another's taint",
+            &[&alone, &on, &late_requests, &|world| {
+                world.budget.foreign_taints = 1;
+            }],
+        ),
+        with(
+            confirm_only(),
+            "late request, Node copied",
+            &[&alone, &on, &late_requests, &|world| {
+                world.budget.copies = 1;
+            }],
         ),
         with(
             confirm_only(),

@@ -15,6 +15,8 @@ pub enum Event {
     PowerOn,
     /// Somebody deletes the Node.
     NodeDeleted,
+    /// Somebody deletes the Node, and restores it from a copy.
+    NodeCopied,
     /// The kubelet creates its Node.
     Registers,
     /// The kubelet reports its boot, and Ready.
@@ -95,6 +97,8 @@ pub enum Event {
     Dies(usize),
     /// It hears that the incident is over.
     HearsOfEnd(usize),
+    /// It reads the NodeFence, and leaves the node to the other one for a while.
+    StandsBy(usize),
     /// It writes down where it stands.
     WritesStage(usize),
 }
@@ -199,6 +203,7 @@ impl Event {
                 name(x)
             ),
             Self::HearsOfEnd(x) => format!("{} hears that the NodeFence has ended", name(x)),
+            Self::StandsBy(x) => format!("{} reads the NodeFence, and stands by", name(x)),
             Self::WritesStage(x) => {
                 format!("{} writes into the NodeFence where it stands", name(x))
             }
@@ -211,6 +216,9 @@ impl Event {
             Self::PowerLoss => "the machine loses its power",
             Self::PowerOn => "somebody powers the machine on",
             Self::NodeDeleted => "somebody deletes the Node",
+            Self::NodeCopied => {
+                "somebody deletes the Node, and restores it from a copy: another uid, the same taints"
+            }
             Self::Registers => "the kubelet creates its Node anew",
             Self::Reports => "the kubelet reports its boot ID and Ready=True",
             Self::RenewsLease => "the kubelet renews its Lease, and writes nothing else",

@@ -26,7 +26,7 @@ pub enum Broken {
     S11,
     /// `out-of-service` goes before it may, or without its claim.
     S14,
-    /// `out-of-service` without evidence.
+    /// `out-of-service` without evidence for its claim.
     S17,
     /// A release while an off may still land.
     S23,
@@ -52,7 +52,7 @@ impl Broken {
                 "an off command leaves without a claim that stands, or without being written down"
             }
             Self::S14 => "`out-of-service` goes before its time, or is left without its claim",
-            Self::S17 => "`out-of-service` is set, and the evidence is not stored",
+            Self::S17 => "`out-of-service` is set, and the evidence under its claim is not stored",
             Self::S23 => "the node is released while an off command may still land",
             Self::L3 => "from here no end of the incident can be reached",
         }
@@ -98,7 +98,7 @@ impl Landing<'_> {
     fn taint(&self) -> Option<Broken> {
         let before = self.before;
         let is_proven = before.ghost.dark && before.node.boot == before.ghost.claimed_boot;
-        match (is_proven, before.record.evidence) {
+        match (is_proven, before.record.evidence == self.request.claim) {
             (false, _) => Some(Broken::S2),
             (true, false) => Some(Broken::S17),
             (true, true) => None,
@@ -126,7 +126,10 @@ pub fn two_writers(world: &World, s: &State) -> bool {
     let mut pods = (0..PODS)
         .filter(|index| shares(*index))
         .map(|index| &s.pods[index]);
-    s.volume == Volume::Elsewhere && pods.any(|pod| pod.container == Container::Running)
+    let is_copied = s.node.is_copied_out_of_service();
+    s.volume == Volume::Elsewhere
+        && !is_copied
+        && pods.any(|pod| pod.container == Container::Running)
 }
 
 /// What the invariants need to know of the past, after this step.
@@ -156,5 +159,6 @@ pub fn note(world: &World, before: &State, s: &mut State) {
 /// takes it over (`src/shell/detect.rs`).
 pub fn has_ended(s: &State) -> bool {
     let is_left = s.node.claim().is_some() && s.node.ready;
-    s.record.ended && !s.node.out_of_service() && !is_left
+    let is_out = s.node.out_of_service() && !s.node.is_copied_out_of_service();
+    s.record.ended && !is_out && !is_left
 }

@@ -51,7 +51,7 @@ const SOAK_STATES: usize = 54_000_000;
 fn row(world: &World, found: &Found, seconds: f64) -> String {
     let budget = &world.budget;
     let mut row = format!(
-        "{:27} {:?} {}op on{} late{} crash{} del{} bind{} offs{}{} | {:>10} states {:>11} steps depth {:>3} | {} violations {} stuck {:>6.1} s{}\n",
+        "{:29} {:?} {}op on{} late{} crash{} del{} copy{} taint{} bind{} offs{}{} | {:>10} states {:>11} steps depth {:>3} | {} violations {} stuck {:>6.1} s{}\n",
         world.name,
         world.incident.mode,
         1 + usize::from(world.two),
@@ -59,6 +59,8 @@ fn row(world: &World, found: &Found, seconds: f64) -> String {
         budget.messages,
         budget.crashes,
         budget.deletions,
+        budget.copies,
+        budget.foreign_taints,
         budget.bindings,
         budget
             .commands

@@ -119,6 +119,11 @@ fn an_off_without_a_last_look_hits_a_node_that_is_not_claimed() {
 }
 
 #[test]
+fn a_proof_that_does_not_look_at_the_node_holds_on_to_one_that_is_back() {
+    breaks(Mutation::ProveWithoutNode, Broken::L3, &one());
+}
+
+#[test]
 fn a_release_before_the_detach_is_too_early() {
     breaks(Mutation::ReleaseBeforeDetach, Broken::S14, &one());
 }
@@ -147,7 +152,59 @@ fn a_claim_given_back_untested_leaves_a_late_taint_alone() {
     breaks(Mutation::AbortWithoutList, Broken::S14, &late());
 }
 
+/// One operator whose request is late, and the Node is restored from a copy, claim included.
+fn copied() -> World {
+    let mut world = late();
+    world.budget.copies = 1;
+    world
+}
+
+#[test]
+fn a_taint_that_tests_no_uid_lands_on_a_copy_of_the_node() {
+    breaks(Mutation::TaintWithoutUid, Broken::S10, &copied());
+}
+
+#[test]
+fn a_claim_given_back_without_the_uid_is_taken_from_a_copy_of_the_node() {
+    breaks(Mutation::AbortWithoutUid, Broken::S10, &copied());
+}
+
+#[test]
+fn a_release_that_tests_no_uid_lands_on_a_copy_of_the_node() {
+    breaks(Mutation::ReleaseWithoutUid, Broken::S10, &copied());
+}
+
+#[test]
+fn a_forced_deletion_before_the_proof_hits_what_runs() {
+    breaks(Mutation::EvictBeforeProve, Broken::S2, &one());
+}
+
+#[test]
+fn a_late_forced_deletion_that_names_no_uid_hits_the_next_pod_of_that_name() {
+    let mut world = late();
+    world.budget.bindings = 1;
+    breaks(Mutation::EvictWithoutUid, Broken::S2, &world);
+}
+
+#[test]
+fn evidence_that_is_not_read_is_written_over() {
+    let mut world = confirm_only();
+    world.stages = true;
+    breaks(Mutation::EvidenceUnread, Broken::S17, &world);
+}
+
 #[test]
 fn without_the_admission_policy_a_late_claim_lands_on_a_ready_node() {
     breaks(Mutation::NoAdmissionPolicy, Broken::S6, &late());
+}
+
+/// docs/model.md says why, and what notices the loss of each.
+#[test]
+fn what_is_missed_here_is_missed_for_a_reason() {
+    for mutation in [Mutation::ProveWithoutLease, Mutation::ReleaseWithoutBoot] {
+        let found = Explorer::new(&late(), Some(mutation)).explore(usize::MAX);
+        println!("{mutation:?}: {} states, nothing is noticed", found.states);
+        let is_missed = found.broken.is_none() && found.stuck == 0 && found.is_complete;
+        assert!(is_missed, "{mutation:?} is noticed: see docs/model.md");
+    }
 }

@@ -45,8 +45,26 @@ pub enum Mutation {
     ReleaseUntested,
     /// ABORT tests the claim alone, and not that no `out-of-service` has come meanwhile.
     AbortWithoutList,
+    /// TAINT does not test the Node's uid.
+    TaintWithoutUid,
+    /// ABORT does not test the Node's uid.
+    AbortWithoutUid,
+    /// RELEASE does not test the Node's uid.
+    ReleaseWithoutUid,
+    /// EVICT comes before PROVE.
+    EvictBeforeProve,
+    /// EVICT names pods, and does not ask for their uid.
+    EvictWithoutUid,
+    /// A process does not read that another one has proven the machine down, and writes its own status over it.
+    EvidenceUnread,
     /// The API server has no admission policy of ours.
     NoAdmissionPolicy,
+    /// PROVE does not ask whether the Lease was renewed.
+    ProveWithoutLease,
+    /// PROVE does not look at the Node's boot and Ready.
+    ProveWithoutNode,
+    /// RELEASE does not test the boot that it quarantines.
+    ReleaseWithoutBoot,
 }
 
 impl Mutation {
@@ -83,6 +101,20 @@ impl Mutation {
                     node.volumes_attached = 0;
                 }
             }
+            Self::ProveWithoutLease => {
+                if let (Seen::Present(now), Some(before)) =
+                    (&mut observed.lease, &memory.lease_before)
+                {
+                    now.clone_from(before);
+                }
+            }
+            Self::ProveWithoutNode if memory.readings.is_some() => {
+                if let (Seen::Present(node), Some(claim)) = (&mut observed.node, &memory.claim) {
+                    node.boot_id.clone_from(&claim.boot_id);
+                    let conditions = node.conditions.iter_mut();
+                    conditions.for_each(|it| "Unknown".clone_into(&mut it.status));
+                }
+            }
             _ => {}
         }
     }
@@ -105,7 +137,12 @@ impl Mutation {
                 without(operations, "/spec/taints");
             }
             (Self::TaintWithoutClaim, Kind::Taint) => without(operations, "/spec/taints/"),
-            (Self::TaintWithoutBoot, Kind::Taint) => without(operations, "/status"),
+            (Self::TaintWithoutBoot, Kind::Taint) | (Self::ReleaseWithoutBoot, Kind::Release) => {
+                without(operations, "/status");
+            }
+            (Self::TaintWithoutUid, Kind::Taint)
+            | (Self::AbortWithoutUid, Kind::DropClaim)
+            | (Self::ReleaseWithoutUid, Kind::Release) => without(operations, "/metadata/uid"),
             (Self::ReleaseUntested, Kind::Release) => without(operations, "/spec/taints"),
             (Self::AbortWithoutList, Kind::DropClaim) => without(operations, "/spec/taints"),
             _ => {}

@@ -32,6 +32,7 @@ pub fn rename(brain: &mut Brain, s: &mut State) {
     };
     rename_on(&mut s.node, &mut names);
     s.record.claim = names.of(s.record.claim);
+    s.record.evidence = names.of(s.record.evidence);
     for operator in &mut s.operators {
         rename_in(brain, operator, &mut names);
     }
@@ -65,6 +66,7 @@ fn rename_in(brain: &mut Brain, operator: &mut Operator, names: &mut Names) {
     }
     operator.sent = rename_request(brain, operator.sent, names);
     operator.known_claim = names.of(operator.known_claim);
+    operator.evidence = names.of(operator.evidence);
     if operator.ahead != 0 {
         let mut look = brain.look(operator.ahead);
         rename_on(&mut look.node, names);

@@ -21,7 +21,7 @@ pub fn look(s: &State) -> Look {
         node: s.node,
         pods: listed(&s.pods),
         attached: s.volume == crate::state::Volume::Here,
-        evidence: s.record.evidence,
+        evidence: s.record.evidence != 0,
         lease: 0,
     }
 }
@@ -122,7 +122,8 @@ pub fn put_down(s: &mut State, x: usize) {
 
 /// The first nonce that occurs nowhere: as good as one that nobody has ever used.
 fn free_nonce(brain: &Brain, s: &State) -> u8 {
-    let mut used: u16 = 1 | 1 << s.record.claim | 1 << s.node.claim().unwrap_or_default();
+    let mut used: u16 = 1 | 1 << s.record.claim | 1 << s.record.evidence;
+    used |= 1 << s.node.claim().unwrap_or_default();
     let mut sent = |request: u16| {
         if request != 0 {
             let request = brain.request(request);
@@ -133,6 +134,7 @@ fn free_nonce(brain: &Brain, s: &State) -> u8 {
     s.operators.iter().for_each(|operator| sent(operator.sent));
     for operator in &s.operators {
         used |= 1 << brain.meaning(operator.memory).claim | 1 << operator.known_claim;
+        used |= 1 << operator.evidence;
         if operator.ahead != 0 {
             used |= 1 << brain.look(operator.ahead).node.claim().unwrap_or_default();
         }

@@ -5,7 +5,7 @@
 
 use crate::brain::Brain;
 use crate::nonces;
-use crate::state::{Command, ENTRIES, Entry, Job, Operator, State};
+use crate::state::{Command, ENTRIES, Entry, Job, Node, Operator, State};
 use std::cmp::Ordering;
 
 /// Puts small numbers side by side into words.
@@ -42,7 +42,7 @@ impl State {
             used: 0,
         };
         let p = &mut packer;
-        p.put(self.node.bits(), 34);
+        p.put(self.node.bits(), Node::BITS);
         p.flags(&[self.on]);
         p.put(u64::from(self.boot), 3);
         for pod in &self.pods {
@@ -71,6 +71,7 @@ impl State {
             left.power_ons,
             left.crashes,
             left.deletions,
+            left.copies,
             left.foreign_taints,
             left.bindings,
             left.messages,
@@ -83,7 +84,8 @@ impl State {
 
     fn pack_record(&self, p: &mut Packer) {
         let record = &self.record;
-        p.flags(&[record.ended, record.evidence, record.tainted]);
+        p.flags(&[record.ended, record.tainted]);
+        p.put(u64::from(record.evidence), 4);
         p.put(u64::from(record.contradictions), 2);
         p.put(u64::from(record.claim), 4);
         for entry in &record.entries {
@@ -203,6 +205,7 @@ impl Operator {
         p.flags(&[self.begun, self.finished, self.current, self.behind]);
         p.put(u64::from(self.facts), 5);
         p.put(u64::from(self.known_claim), 4);
+        p.put(u64::from(self.evidence), 4);
         let (kind, more) = match self.job {
             Job::None => (0, 0),
             Job::Look { since_drained } => (1, u64::from(since_drained)),

@@ -6,6 +6,7 @@
 use crate::brain::Brain;
 use crate::event::{Event, Step};
 use crate::memory::Change;
+use crate::mutation::Mutation;
 use crate::operator::{put_down, remember};
 use crate::state::{Entry, Operator, Record, State};
 use crate::talk::{Heard, Write};
@@ -53,13 +54,20 @@ pub fn forget_entries(s: &mut State, x: usize) {
 
 /// The process knows the record as it stands.
 fn learn_record(s: &mut State, x: usize) {
+    s.operators[x].evidence = s.record.evidence;
+    learn_facts(s, x);
+    know(s, x);
+}
+
+/// What the core is told of the record.
+fn learn_facts(s: &mut State, x: usize) {
     let record = &mut s.record;
     record
         .entries
         .iter_mut()
         .for_each(|entry| entry.known[x] = entry.is_there);
     let facts = [
-        record.evidence,
+        s.operators[x].evidence != 0,
         record.tainted,
         record.entries.iter().any(|entry| entry.open),
     ];
@@ -67,7 +75,6 @@ fn learn_record(s: &mut State, x: usize) {
     let operator = &mut s.operators[x];
     let contradictions = record.contradictions;
     operator.facts = bits.fold(contradictions, |bits, fact| bits << 1 | u8::from(fact));
-    know(s, x);
 }
 
 fn know(s: &mut State, x: usize) {
@@ -77,21 +84,31 @@ fn know(s: &mut State, x: usize) {
     operator.known_claim = s.record.claim;
 }
 
-/// Does the record name a command that this process knows nothing of, or warn of a device that it would believe?
+/// Has the other process proven the machine down, and this one does not know it?
+fn is_proven_by_another(brain: &Brain, s: &State, x: usize) -> bool {
+    let operator = &s.operators[x];
+    let known = [0, brain.meaning(operator.memory).claim, operator.evidence];
+    brain.mutation != Some(Mutation::EvidenceUnread) && !known.contains(&s.record.evidence)
+}
+
+/// Does the record name a command or a proof that this process knows nothing of, or warn of a device that it would believe?
 fn is_news(brain: &Brain, s: &State, x: usize) -> bool {
     let operator = &s.operators[x];
     let of_memory = brain.meaning(operator.memory).contradictions;
     let known = of_memory.max(operator.facts >> 3);
     let mut entries = s.record.entries.iter();
     let is_sent = entries.any(|entry| entry.is_there && !entry.known[x] && !entry.own[x]);
-    is_sent || s.record.contradictions > known
+    is_sent || is_proven_by_another(brain, s, x) || s.record.contradictions > known
 }
 
 /// Takes the record as it is. Was there any news in it?
 fn adopt(brain: &mut Brain, s: &mut State, x: usize) -> bool {
     let is_news = is_news(brain, s, x);
+    if is_proven_by_another(brain, s, x) {
+        s.operators[x].evidence = s.record.evidence;
+    }
     if is_news {
-        learn_record(s, x);
+        learn_facts(s, x);
         let theirs = s.record.entries.iter_mut().filter(|entry| !entry.own[x]);
         theirs.for_each(|entry| entry.settled[x] = false);
         let memory = brain.changed(s.operators[x].memory, Change::RecordUnread);
@@ -138,6 +155,7 @@ fn write(brain: &Brain, s: &mut State, x: usize, change: impl FnOnce(&mut Record
     let meaning = brain.meaning(s.operators[x].memory);
     let record = &mut s.record;
     record.claim = meaning.claim;
+    record.evidence = s.operators[x].evidence;
     record.tainted |= meaning.tainted;
     record.contradictions = record.contradictions.max(meaning.contradictions);
     for entry in &mut record.entries {
@@ -180,7 +198,11 @@ pub fn intent(brain: &Brain, s: &mut State, x: usize) -> Heard {
 
 /// The evidence is stored.
 pub fn evidence(brain: &Brain, s: &mut State, x: usize) -> Heard {
-    let is_written = write(brain, s, x, |record| record.evidence = true);
+    let claim = brain.meaning(s.operators[x].memory).claim;
+    let is_written = write(brain, s, x, |record| record.evidence = claim);
+    if is_written {
+        s.operators[x].evidence = claim;
+    }
     outcome(is_written, Write::Evidence)
 }
 
@@ -196,6 +218,19 @@ pub fn close(brain: &Brain, s: &mut State, x: usize) {
     }
 }
 
+/// Another process is at work, and this one leaves the node alone for a while (`Observed::rival`): it reads the record, no more.
+fn stands_by(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
+    let mut next = *s;
+    if !next.operators[x].begun {
+        begin(&mut next, x);
+    } else if next.operators[x].behind {
+        catch_up(brain, &mut next, x);
+    }
+    if next != *s {
+        steps.push(Step::new(Event::StandsBy(x), next, None));
+    }
+}
+
 /// What happens between a process and the record besides its rounds.
 pub fn steps(world: &World, brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
     if s.record.ended && s.operators[x].begun {
@@ -203,14 +238,18 @@ pub fn steps(world: &World, brain: &mut Brain, s: &State, x: usize, steps: &mut 
         finish(&mut next, x);
         steps.push(Step::new(Event::HearsOfEnd(x), next, None));
     }
-    let operator = &s.operators[x];
-    if !world.stages || !operator.begun || !operator.current || s.record.ended {
+    if !world.stages || s.record.ended {
         return;
     }
-    // A stage that lasts is written down.
+    stands_by(brain, s, x, steps);
+    let operator = &s.operators[x];
+    if !operator.begun {
+        return;
+    }
+    // A stage that lasts is written down; whoever knows an older record learns that by the refusal.
     let mut next = *s;
-    write(brain, &mut next, x, |_| {});
-    let is_worth_it = next.record != s.record;
+    let is_written = write(brain, &mut next, x, |_| {});
+    let is_worth_it = next.record != s.record || (!is_written && !operator.behind);
     if is_worth_it {
         steps.push(Step::new(Event::WritesStage(x), next, None));
     }

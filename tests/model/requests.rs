@@ -100,7 +100,9 @@ fn evict(brain: &Brain, s: &mut State, request: u16) -> (bool, Option<Broken>) {
         if pod.object == Object::Gone {
             continue;
         }
-        if pod.generation != *generation || !pod.is_on_node() {
+        let is_it =
+            pod.generation == *generation || brain.mutation == Some(Mutation::EvictWithoutUid);
+        if !is_it || !pod.is_on_node() {
             is_done = false;
             continue;
         }

@@ -84,6 +84,12 @@ impl Node {
         self.has(Taint::OUT_OF_SERVICE)
     }
 
+    /// Has somebody restored another Node from a copy of this one, `out-of-service` included? We set it on none but the first (S10), and
+    /// what people set is theirs (R5).
+    pub fn is_copied_out_of_service(&self) -> bool {
+        self.uid != 1 && self.out_of_service()
+    }
+
     /// Adds a taint behind the others.
     pub fn add(&mut self, taint: Taint) {
         if let Some(free) = self.taints.iter_mut().find(|it| it.0 == 0) {
@@ -98,7 +104,10 @@ impl Node {
         self.taints[..left.len()].copy_from_slice(&left);
     }
 
-    /// All of it in 33 bits.
+    /// How many bits [`Node::bits`] needs.
+    pub const BITS: u32 = 31;
+
+    /// All of it as one number.
     pub fn bits(&self) -> u64 {
         let taints = self
             .taints
@@ -178,8 +187,8 @@ pub enum Volume {
 pub struct Record {
     /// The incident is over.
     pub ended: bool,
-    /// `evidence` is there.
-    pub evidence: bool,
+    /// Nonce of the claim that `evidence` is for; 0: there is none.
+    pub evidence: u8,
     /// `taintAppliedTime` is there.
     pub tainted: bool,
     /// How many `contradictions` there are.
@@ -275,6 +284,8 @@ pub struct Operator {
     pub behind: bool,
     /// `claim` in the record as this process knows it.
     pub known_claim: u8,
+    /// The claim that `evidence` is for, in the record as this process knows it and writes it; 0: there is none.
+    pub evidence: u8,
     /// The request whose answer it waits for; 0: none.
     pub sent: u16,
     /// What was read beside the last write; 0: nothing.
@@ -303,6 +314,8 @@ pub struct Budget {
     pub crashes: u8,
     /// The Node is deleted.
     pub deletions: u8,
+    /// The Node is deleted and restored from a copy, with its taints.
+    pub copies: u8,
     /// Somebody else adds a taint to the Node.
     pub foreign_taints: u8,
     /// A replacement of the pod is bound to a node.

@@ -238,7 +238,7 @@ pub fn pod_of(view: &PodView) -> (usize, u8) {
     )
 }
 
-/// Everything that a round may read, in 48 bits.
+/// Everything that a round may read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Look {
     /// The Node; uid 0: there is none.
@@ -258,7 +258,8 @@ impl Look {
     pub fn bits(&self) -> u64 {
         let [one, other] = self.pods.map(u64::from);
         let flags = u64::from(self.attached) | u64::from(self.evidence) << 1;
-        self.node.bits() | one << 34 | other << 38 | flags << 42 | u64::from(self.lease) << 44
+        let rest = one | other << 4 | flags << 8 | u64::from(self.lease) << 10;
+        self.node.bits() | rest << Node::BITS
     }
 
     /// Without what the round does not read, which then makes no difference.

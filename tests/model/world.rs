@@ -285,6 +285,14 @@ impl World {
             },
         );
         can(
+            Event::NodeCopied,
+            s.node.uid == 1 && s.budget.copies > 0,
+            &|n| {
+                n.budget.copies -= 1;
+                n.node.uid = 2;
+            },
+        );
+        can(
             Event::ForeignTaint,
             s.node.uid != 0 && s.budget.foreign_taints > 0,
             &|n| {
