@@ -249,6 +249,8 @@ pub struct Memory {
     pub orders: u64,
     /// The evidence is in the NodeFence.
     pub evidence: bool,
+    /// Name of the level that has proven the machine down, here or by the record.
+    pub proven_level: Option<String>,
     /// The stuck pods have been deleted.
     pub evicted: bool,
     /// What the devices of the other levels showed while these were read.
@@ -349,6 +351,7 @@ impl Memory {
         self.devices_claimed.clear();
         self.lease_before = None;
         self.evidence = false;
+        self.proven_level = None;
         self.evicted = false;
         self.sights.clear();
         self.polls = 0;

@@ -231,7 +231,7 @@ pub struct Observed {
     pub tolerated_volumes: Vec<String>,
     /// Something answers at the kubelet's port (read only after an off command).
     pub kubelet_answers: bool,
-    /// Quorum GET of the NodeFence, after the Node: has anybody stored its evidence?
+    /// Quorum GET of the NodeFence, after the Node: is its evidence that of the claim which the Node carries?
     pub evidence: Seen<bool>,
     /// What keeps the incident from acting, by the budget; none: it is admitted.
     pub hold: Option<super::budget::Hold>,

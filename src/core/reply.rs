@@ -66,7 +66,11 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
                         attempt.recorded = true;
                     }
                 }
-                Asked::StoreEvidence => memory.evidence = true,
+                Asked::StoreEvidence => {
+                    memory.evidence = true;
+                    let level = settings.levels.get(memory.level);
+                    memory.proven_level = level.map(|level| level.name.clone());
+                }
                 Asked::Evict => memory.evicted = true,
                 Asked::DropClaim => memory.forget_claim(now + settings.late_effect),
                 _ => {}

@@ -7,7 +7,7 @@
 
 use super::act;
 use super::context::Context;
-use super::draft::{adopting_fence, fence_name, new_fence};
+use super::draft::{fence_name, new_fence};
 use super::events::{Note, node_reference};
 use super::observe;
 use super::slim::SlimNode;
@@ -18,8 +18,7 @@ use crate::api::settings::FenceMode;
 use crate::clock;
 use crate::core::delay::{self, AHEAD, Delay, Delayed, LastFence, Now, Since, Start};
 use crate::core::incident::Reply;
-use crate::core::observed::{NodeView, QUARANTINE, Ready, Seen};
-use crate::core::release::never_went_down;
+use crate::core::observed::{NodeView, Seen};
 use crate::core::select::{Onsets, excluded, fenceable, first_due, governing};
 use crate::core::support::unsupported;
 use crate::core::taint;
@@ -46,6 +45,8 @@ pub struct Detector {
     lifts: BTreeMap<String, Duration>,
     /// Boot ID of each quarantined node that was told to have never gone down.
     contradicted: BTreeMap<String, String>,
+    /// Claim of each node that was told to carry it again.
+    restored: BTreeMap<String, String>,
     /// Nodes that were told not to be fenced because the cluster went back in time.
     frozen: BTreeSet<String>,
 }
@@ -81,6 +82,7 @@ impl Detector {
             due: BTreeMap::new(),
             lifts: BTreeMap::new(),
             contradicted: BTreeMap::new(),
+            restored: BTreeMap::new(),
             frozen: BTreeSet::new(),
         }
     }
@@ -99,6 +101,7 @@ impl Detector {
             self.due.remove(name);
             self.lifts.remove(name);
             self.contradicted.remove(name);
+            self.restored.remove(name);
             self.frozen.remove(name);
             self.context.delays.over(name);
             self.context.metrics.node_gone(name);
@@ -150,29 +153,6 @@ impl Detector {
                 self.lifts.insert(name, clock::since_boot() + RETRY);
             }
         }
-    }
-
-    /// Lifts the quarantine of a node that has booted anew. `false`: to be tried again.
-    async fn lift(&self, name: &str) -> bool {
-        let node = match observe::node(&self.context, name).await {
-            Seen::Present(node) => node.view(),
-            Seen::Absent => return true,
-            Seen::Failed(_) | Seen::NotRead => return false,
-        };
-        let Some(patch) = taint::lift_quarantine(&node) else {
-            return true;
-        };
-        if self.context.revision.frozen().is_some() {
-            return false;
-        }
-        let reply = act::patch_node(&self.context, patch).await;
-        tracing::info!(
-            node = name,
-            boot = node.boot_id,
-            ?reply,
-            "the node has booted anew: its quarantine is lifted"
-        );
-        reply == Reply::Done
     }
 
     /// Takes note of when the node joined and booted.
@@ -386,97 +366,6 @@ impl Detector {
             message,
         });
     }
-
-    /// Our taints on a node that no open incident looks after: quarantine after a new boot, an orphaned claim, an orphaned
-    /// out-of-service.
-    async fn tidy(&mut self, cached: &NodeView) {
-        let owner = cached
-            .claim()
-            .and_then(taint::claim_fence)
-            .map(str::to_owned);
-        // An open NodeFence looks after its claim. When one ends, every node is looked at again.
-        let caches = &self.context.caches;
-        let is_orphaned = owner
-            .as_deref()
-            .is_some_and(|owner| !caches.has_open_fence(owner));
-        if cached.taint(QUARANTINE).is_none() && !is_orphaned {
-            return;
-        }
-        let Seen::Present(node) = observe::node(&self.context, &cached.name).await else {
-            return;
-        };
-        let node = node.view();
-        // A cluster that went back in time is not tidied up: what stands there may belong to a fence that it has forgotten.
-        if self.context.revision.frozen().is_some() {
-            return;
-        }
-        if never_went_down(
-            &node,
-            node.taint(QUARANTINE)
-                .and_then(|(_, it)| it.value.as_deref()),
-        ) {
-            self.tell_of_contradiction(&node);
-        }
-        if owner
-            .is_some_and(|owner| node.claim().and_then(taint::claim_fence) == Some(owner.as_str()))
-        {
-            self.tidy_claim(&node).await;
-        } else if taint::lift_quarantine(&node).is_some() {
-            let at = clock::since_boot() + LIFT_PAUSE;
-            self.lifts.entry(node.name.clone()).or_insert(at);
-        }
-    }
-
-    /// The record of this fence has ended, and the machine that it proved down is Ready with the boot that was fenced (S22).
-    fn tell_of_contradiction(&mut self, node: &NodeView) {
-        let boot = self.contradicted.entry(node.name.clone()).or_default();
-        if *boot == node.boot_id {
-            return;
-        }
-        node.boot_id.clone_into(boot);
-        let message = format!(
-            "Node {} is Ready with the boot ID it was fenced with ({}): it never went down, its device lies or is wired to another machine; its quarantine stays: check the volumes' data, correct the FenceDevice, then reboot the node, or remove the taint (kubectl taint node {} {QUARANTINE}-)",
-            node.name, node.boot_id, node.name
-        );
-        tracing::error!(node = node.name, "{message}");
-        self.tell(&node.name, "FenceContradiction", message);
-    }
-
-    /// A claim whose NodeFence does not exist: without out-of-service it goes once the node is Ready (before that, the next
-    /// incident takes it over); with it, a NodeFence is made that sees to the release.
-    async fn tidy_claim(&self, node: &NodeView) {
-        let Some(claim) = node.claim() else { return };
-        let Some(owner) = taint::claim_fence(claim) else {
-            return;
-        };
-        let open = match observe::fence(&self.context, owner).await {
-            Seen::Present(fence) => !fence.is_ended(),
-            Seen::Absent => false,
-            Seen::Failed(_) | Seen::NotRead => return,
-        };
-        if open {
-            return;
-        }
-        if taint::out_of_service_of_claim(node).is_some() {
-            let reply = act::create_fence(&self.context, &adopting_fence(node, owner)).await;
-            tracing::warn!(
-                node = node.name,
-                claim,
-                ?reply,
-                "out-of-service of ours without its NodeFence: adopted, to release it"
-            );
-        } else if node.ready() == Ready::True
-            && let Some(patch) = taint::drop_claim(node, claim)
-        {
-            let reply = act::patch_node(&self.context, patch).await;
-            tracing::warn!(
-                node = node.name,
-                claim,
-                ?reply,
-                "orphaned claim on a Ready node dropped"
-            );
-        }
-    }
 }
 
 /// Both clocks.
@@ -511,6 +400,8 @@ fn was_cleared(fences: &[NodeFence], node: &NodeView) -> bool {
     };
     taint::is_quarantined(node) && fences.iter().any(is_all_that_was_heard)
 }
+
+mod tidy;
 
 #[cfg(test)]
 mod tests;

@@ -101,8 +101,10 @@ impl Reads {
             None => Vec::new(),
         };
         let cached = context.caches.attachments_of(name);
+        let claim = self.view.present().and_then(NodeView::claim);
         let evidence = seen_map(record.clone(), |fence| {
-            fence.status.is_some_and(|status| status.evidence.is_some())
+            let evidence = fence.status.and_then(|status| status.evidence);
+            evidence.is_some_and(|it| claim == Some(it.claim.as_str()))
         });
         let observed = Observed {
             node: self.view,

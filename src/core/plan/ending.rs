@@ -4,9 +4,10 @@
 //! whoever finds the incident: the process that has begun it, or one that knows nothing but the record.
 
 use super::super::incident::{Approval, Decision, Memory, Settings};
-use super::super::observed::{NodeView, QUARANTINE, Ready};
+use super::super::observed::{NodeView, Ready};
 use super::super::release::booted_anew;
 use super::super::stage::Stage;
+use super::super::taint::is_quarantined;
 use super::abort::{accuse, still_accused, with_accused};
 use super::{Moment, close};
 
@@ -33,7 +34,7 @@ fn why_ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Optio
     }
     if m.releasing
         || (s.record.tainted && boot_changed)
-        || (s.record.evidence && node.taint(QUARANTINE).is_some())
+        || (s.record.tainted && is_quarantined(node))
     {
         let words = "the machine was proven down, its pods and volumes are free, the operator's `out-of-service` is gone again".to_owned();
         return Some((Stage::Recovered, words));

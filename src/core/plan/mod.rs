@@ -292,8 +292,8 @@ fn decide(
         // Under its own claim nobody else can have set it, and this process has not: another controller did, in the second of the claim.
         Standing::Tainted(claim) if holds(memory, claim) => abort::give_way(memory, node, claim),
         Standing::Tainted(claim) => match &observed.evidence {
-            // The process before us has set it, or another one since this one last looked.
-            Seen::Present(proven) if *proven || is_proven(settings, memory) => {
+            // The process before us has set it, or another one since this one last looked. What an older claim has proven is no proof of it.
+            Seen::Present(proven) if *proven || settings.adopted => {
                 tainted::step(settings, memory, node, claim, observed, moment)
             }
             Seen::Present(_) => abort::unproven(node, claim, moment),

@@ -239,8 +239,12 @@ fn off_now(s: &Settings, m: &Memory, level: Option<&Level>, t: &Moment) -> Resul
             return Err(READ_ONCE_MORE.to_owned());
         }
         let reading = answer(device, &m.sights).map_err(|failure| failure.words)?;
-        if reading.state != PowerState::Off || !reading.faults.is_empty() {
-            return Err(format!("FenceDevice {} {}", device.name, reads(reading)));
+        if !is_off(reading) {
+            let words = format!("FenceDevice {} {}", device.name, reads(reading));
+            return Err(match would_know(m, level, device) {
+                true => words,
+                false => format!("{words}: {}", who_knows(m)),
+            });
         }
         let is_old = t.now.saturating_sub(m.looked_at) > NOW_LIFE
             || t.now.saturating_sub(reading.asked) > ASKED_LIFE;
@@ -279,7 +283,7 @@ fn watch_power(
         let reads_on = s
             .levels
             .iter()
-            .position(|level| against(level.devices.iter(), &m.sights).is_some());
+            .position(|level| against(witnesses(m, level), &m.sights).is_some());
         let first = || s.levels.iter().position(|level| serves(&level));
         if let Some(index) = reads_on.or_else(first) {
             m.level = index;
@@ -300,7 +304,7 @@ fn watch_power(
         Err(_) => m.looked_at,
     };
     let last = m.sights.iter().map(asked).min();
-    let failed = m.sights.iter().all(|sight| sight.reading.is_err());
+    let failed = m.sights.iter().all(|sight| sight.reading.is_err()) || is_mute(s, m, level);
     let due = match (last, m.drained) {
         (None, _) => m.reoff_settles_at.unwrap_or(t.now),
         // Only the release is left: a reading that was asked for before does not count.
@@ -351,8 +355,43 @@ fn turn_off_again(m: &mut Memory, level: &Level, attempt: Attempt, t: &Moment) -
 /// The device that said last that the machine has power, or is between on and off. One that names another machine says nothing of
 /// this one; one that cannot name any is heard.
 fn has_power<'a>(s: &'a Settings, m: &'a Memory) -> Option<(&'a Device, &'a Reading)> {
-    let devices = s.levels.iter().flat_map(|level| &level.devices);
+    let devices = s.levels.iter().flat_map(|level| witnesses(m, level));
     against(devices, &m.sights)
+}
+
+/// Would the device know of a machine that has come back? Outlets that did not turn it off have power all the while.
+fn would_know(m: &Memory, level: &Level, device: &Device) -> bool {
+    !device.outlets || m.proven_level.as_ref() == Some(&level.name)
+}
+
+fn witnesses<'a>(m: &Memory, level: &'a Level) -> impl Iterator<Item = &'a Device> {
+    let devices = level.devices.iter();
+    devices.filter(move |device| would_know(m, level, device))
+}
+
+/// Does the level, which is not the one that has proven the machine down, say neither that it is off nor that it has come back?
+fn is_mute(s: &Settings, m: &Memory, level: &Level) -> bool {
+    let is_off = |device: &Device| match answer(device, &m.sights) {
+        Ok(reading) if is_off(reading) => Ok(()),
+        _ => Err(()),
+    };
+    let is_other = m.proven_level.as_ref() != Some(&level.name);
+    is_other && has_power(s, m).is_none() && judge_level(level, is_off).is_err()
+}
+
+fn is_off(reading: &Reading) -> bool {
+    reading.state == PowerState::Off && reading.faults.is_empty()
+}
+
+/// Where outlets were asked in place of what has turned the machine off.
+fn who_knows(m: &Memory) -> String {
+    let needed = match &m.proven_level {
+        Some(level) => format!("level {level}, which has proven it down, has to answer"),
+        None => "turn them off too".to_owned(),
+    };
+    format!(
+        "outlets that did not turn the machine off cannot say whether it is; {needed}, or boot the machine anew"
+    )
 }
 
 /// The state, and the device's own word for it where that is another one.

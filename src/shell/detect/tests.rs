@@ -1,6 +1,7 @@
 //! What is opened, and what is tidied up: only what the Node and the NodeFence say when they are read again.
 
 use super::*;
+use crate::core::observed::QUARANTINE;
 use crate::shell::fake::{self, Cluster, failure};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -167,6 +168,33 @@ async fn only_what_no_open_incident_looks_after_is_tidied_up() {
             lab.goes_back();
         }
         assert_eq!(lab.writes().await, writes, "{live} {fence} {went_back}");
+    }
+}
+
+/// Somebody has put both taints back after the release: no record can see to them, and people are told so, once.
+#[tokio::test]
+async fn taints_that_were_put_back_after_the_release_are_told_once() {
+    // The Node, its NodeFence, and how often somebody is told; the Events of this lab are handed in to nobody, and counted.
+    let gone = || failure(404, "not found");
+    let table = [
+        (node("True", true, true), (200, fence(true)), 1),
+        (node("Unknown", true, true), (200, fence(true)), 1),
+        (node("Unknown", true, false), (200, fence(true)), 0),
+        (node("Unknown", true, true), (200, fence(false)), 0),
+        (node("Unknown", true, true), gone(), 0),
+    ];
+    for (live, (status, fence), told) in table {
+        let mut lab = Lab::new(live.clone(), None, vec![]).await;
+        lab.cluster.put(NODE, 200, live.clone());
+        lab.cluster
+            .put(&format!("GET {FENCES}/fence"), status, fence.clone());
+        for _ in 0..3 {
+            lab.writes().await;
+        }
+        let metrics = lab.detector.context.metrics.render().expect("metrics");
+        let series = r#"node_fencing_events_dropped_total{reason="Stopped"} "#;
+        let lost = metrics.lines().find_map(|line| line.strip_prefix(series));
+        assert_eq!(lost.unwrap_or("0"), told.to_string(), "{live} {fence}");
     }
 }
 

@@ -137,7 +137,7 @@ impl World {
             version: "uid/1".to_owned(),
             identity: IdentityRule::Is(MACHINE.to_owned()),
             manual: false,
-            outlets: false,
+            outlets: name.starts_with("outlet"),
         }
     }
 
@@ -227,7 +227,10 @@ impl World {
                 .collect(),
             kubelet_answers: needs.kubelet && self.kubelet_answers,
             evidence: match needs.record {
-                true => Seen::Present(self.status.evidence.is_some()),
+                true => Seen::Present(self.status.evidence.iter().any(|it| {
+                    let claim = self.node.as_ref().and_then(NodeView::claim);
+                    claim == Some(it.claim.as_str())
+                })),
                 false => Seen::NotRead,
             },
             hold: self.hold.clone(),

@@ -1,0 +1,142 @@
+//! Our taints on a node that no open incident looks after: a quarantine that is over, a claim or an `out-of-service` without its NodeFence.
+//!
+//! What is ours and can go goes by itself. What only people can judge is told to them, once.
+
+use super::{Detector, LIFT_PAUSE};
+use crate::clock;
+use crate::core::incident::Reply;
+use crate::core::observed::{CLAIM, NodeView, OUT_OF_SERVICE, QUARANTINE, Ready, Seen};
+use crate::core::release::never_went_down;
+use crate::core::taint;
+use crate::shell::draft::adopting_fence;
+use crate::shell::{act, observe};
+
+impl Detector {
+    /// Our taints on a node that no open incident looks after: quarantine after a new boot, an orphaned claim, an orphaned
+    /// out-of-service.
+    pub(super) async fn tidy(&mut self, cached: &NodeView) {
+        let owner = cached
+            .claim()
+            .and_then(taint::claim_fence)
+            .map(str::to_owned);
+        // An open NodeFence looks after its claim. When one ends, every node is looked at again.
+        let caches = &self.context.caches;
+        let is_orphaned = owner
+            .as_deref()
+            .is_some_and(|owner| !caches.has_open_fence(owner));
+        if cached.taint(QUARANTINE).is_none() && !is_orphaned {
+            return;
+        }
+        let Seen::Present(node) = observe::node(&self.context, &cached.name).await else {
+            return;
+        };
+        let node = node.view();
+        // A cluster that went back in time is not tidied up: what stands there may belong to a fence that it has forgotten.
+        if self.context.revision.frozen().is_some() {
+            return;
+        }
+        if never_went_down(
+            &node,
+            node.taint(QUARANTINE)
+                .and_then(|(_, it)| it.value.as_deref()),
+        ) {
+            self.tell_of_contradiction(&node);
+        }
+        if owner
+            .is_some_and(|owner| node.claim().and_then(taint::claim_fence) == Some(owner.as_str()))
+        {
+            self.tidy_claim(&node).await;
+        } else if taint::lift_quarantine(&node).is_some() {
+            let at = clock::since_boot() + LIFT_PAUSE;
+            self.lifts.entry(node.name.clone()).or_insert(at);
+        }
+    }
+
+    /// The record of this fence has ended, and the machine that it proved down is Ready with the boot that was fenced (S22).
+    fn tell_of_contradiction(&mut self, node: &NodeView) {
+        let boot = self.contradicted.entry(node.name.clone()).or_default();
+        if *boot == node.boot_id {
+            return;
+        }
+        node.boot_id.clone_into(boot);
+        let message = format!(
+            "Node {} is Ready with the boot ID it was fenced with ({}): it never went down, its device lies or is wired to another machine; its quarantine stays: check the volumes' data, correct the FenceDevice, then reboot the node, or remove the taint (kubectl taint node {} {QUARANTINE}-)",
+            node.name, node.boot_id, node.name
+        );
+        tracing::error!(node = node.name, "{message}");
+        self.tell(&node.name, "FenceContradiction", message);
+    }
+
+    /// Both taints stand again after their NodeFence has taken them away: whether the machine is down now is told by no record.
+    fn tell_of_restored(&mut self, node: &NodeView, claim: &str, owner: &str) {
+        let told = self.restored.insert(node.name.clone(), claim.to_owned());
+        if told.as_deref() == Some(claim) {
+            return;
+        }
+        let message = format!(
+            "Node {} carries `out-of-service` with claim {claim} again, and NodeFence {owner} has ended: somebody has put back an old list of taints; they are left alone: see that the machine is off, or has booted since, then remove both (kubectl taint node {} {OUT_OF_SERVICE}- {CLAIM}-)",
+            node.name, node.name
+        );
+        tracing::error!(node = node.name, "{message}");
+        self.tell(&node.name, "ClaimRestored", message);
+    }
+
+    /// A claim without an open NodeFence: without out-of-service it goes once the node is Ready (before that, the next
+    /// incident takes it over); with it, a NodeFence is made that sees to the release, unless there was one.
+    async fn tidy_claim(&mut self, node: &NodeView) {
+        let Some(claim) = node.claim() else { return };
+        let Some(owner) = taint::claim_fence(claim) else {
+            return;
+        };
+        let is_recorded = match observe::fence(&self.context, owner).await {
+            Seen::Present(fence) if fence.is_ended() => true,
+            Seen::Absent => false,
+            Seen::Present(_) | Seen::Failed(_) | Seen::NotRead => return,
+        };
+        let is_out = taint::out_of_service_of_claim(node).is_some();
+        if is_out && is_recorded {
+            self.tell_of_restored(node, claim, owner);
+        } else if is_out {
+            let reply = act::create_fence(&self.context, &adopting_fence(node, owner)).await;
+            tracing::warn!(
+                node = node.name,
+                claim,
+                ?reply,
+                "out-of-service of ours without its NodeFence: adopted, to release it"
+            );
+        } else if node.ready() == Ready::True
+            && let Some(patch) = taint::drop_claim(node, claim)
+        {
+            let reply = act::patch_node(&self.context, patch).await;
+            tracing::warn!(
+                node = node.name,
+                claim,
+                ?reply,
+                "orphaned claim on a Ready node dropped"
+            );
+        }
+    }
+
+    /// Lifts the quarantine of a node that has booted anew. `false`: to be tried again.
+    pub(super) async fn lift(&self, name: &str) -> bool {
+        let node = match observe::node(&self.context, name).await {
+            Seen::Present(node) => node.view(),
+            Seen::Absent => return true,
+            Seen::Failed(_) | Seen::NotRead => return false,
+        };
+        let Some(patch) = taint::lift_quarantine(&node) else {
+            return true;
+        };
+        if self.context.revision.frozen().is_some() {
+            return false;
+        }
+        let reply = act::patch_node(&self.context, patch).await;
+        tracing::info!(
+            node = name,
+            boot = node.boot_id,
+            ?reply,
+            "the node has booted anew: its quarantine is lifted"
+        );
+        reply == Reply::Done
+    }
+}
