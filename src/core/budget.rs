@@ -12,6 +12,9 @@ use std::time::Duration;
 /// Label of control-plane nodes (kubeadm, KEP-2067).
 pub const CONTROL_PLANE_LABEL: &str = "node-role.kubernetes.io/control-plane";
 
+/// Why the node that the operator runs on is held.
+pub const OWN_NODE: &str = "OwnNode";
+
 /// What `budget.maxPerHour` counts over.
 pub const HOUR: Duration = Duration::from_secs(3600);
 
@@ -88,7 +91,7 @@ pub fn admit(
 pub fn own_node(node: &str, own_node: Option<&str>) -> Option<Hold> {
     let words = "the operator itself runs on this node; another replica has to fence it";
     (own_node == Some(node)).then(|| Hold {
-        reason: "OwnNode",
+        reason: OWN_NODE,
         words: words.to_owned(),
     })
 }

@@ -15,6 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+/// How long an incident that is not on its Node keeps its place: it may try again at once, and by then the API server has given up a claim
+/// that it was slow to answer (`--request-timeout`, 1 min).
+pub const UNCLAIMED_MAX: Duration = Duration::from_secs(60);
+
 /// Which incidents have been admitted.
 #[derive(Default)]
 pub struct Brakes(Mutex<Admissions>);
@@ -25,6 +29,9 @@ struct Admissions {
     admitted: BTreeSet<String>,
     /// NodeFences that nothing but the budget keeps from acting.
     waiting: BTreeSet<String>,
+    /// NodeFences of which nothing is on their Nodes, whatever their records say, and until when they keep their places all the same (time
+    /// since boot); none: no longer.
+    unclaimed: BTreeMap<String, Option<Duration>>,
     /// Policy and first admission of each NodeFence of the last hour, by name.
     times: BTreeMap<String, (String, Duration)>,
     /// When the NodeFences that there are were admitted, as their records say, by name; none: more than an hour ago.
@@ -48,7 +55,8 @@ impl Brakes {
         admissions.judge(context, applicant)
     }
 
-    /// Takes a place for the incident, which it keeps until [`Self::end`], or says what holds it.
+    /// Takes a place for the incident, or says what holds it. It keeps the place until [`Self::end`] or [`Self::give_back`], or until
+    /// [`Self::unclaimed`] has been told for too long.
     pub fn admit(&self, context: &Context, applicant: &Applicant<'_>) -> Result<(), Hold> {
         let mut admissions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         admissions.judge(context, applicant)?;
@@ -56,10 +64,12 @@ impl Brakes {
         let policy = applicant.fence.spec.policy_name.clone();
         let is_recent = |at: Duration| now.saturating_sub(at) < budget::HOUR;
         admissions.times.retain(|_, (_, at)| is_recent(*at));
-        let times = &mut admissions.times;
-        times
-            .entry(name.clone())
-            .or_insert((policy.unwrap_or_default(), now));
+        if !admissions.times.contains_key(&name) {
+            let first = (policy.unwrap_or_default(), now);
+            admissions.times.insert(name.clone(), first);
+            let until = Some(now + UNCLAIMED_MAX);
+            admissions.unclaimed.insert(name.clone(), until);
+        }
         admissions.waiting.remove(&name);
         admissions.admitted.insert(name);
         Ok(())
@@ -75,17 +85,44 @@ impl Brakes {
         }
     }
 
-    /// An incident that holds a claim on its Node was admitted by the process before us.
-    pub fn readmit(&self, fence: &str) {
+    /// The claim of an incident is on its Node: it was admitted by the process before us, unless this one has seen the Node without it. A
+    /// claim that lands so late gets a place if there still is one.
+    pub fn readmit(&self, context: &Context, applicant: &Applicant<'_>) -> Result<(), Hold> {
         let mut admissions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        admissions.admitted.insert(fence.to_owned());
+        let name = applicant.fence.name_any();
+        let is_late = admissions.unclaimed.contains_key(&name);
+        let judged = is_late.then(|| admissions.judge(context, applicant));
+        judged.unwrap_or(Ok(()))?;
+        admissions.unclaimed.remove(&name);
+        admissions.admitted.insert(name);
+        Ok(())
     }
 
-    /// The incident has ended, or given its claim back: its place is free.
+    /// Nothing of the incident is on its Node: its claim was refused, has not landed yet, or is gone. One that goes on trying keeps its
+    /// place for [`UNCLAIMED_MAX`] from its first claim on, and then only while another claim is on its way.
+    pub fn unclaimed(&self, fence: &str, now: Duration) {
+        let mut admissions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = admissions.unclaimed.entry(fence.to_owned());
+        let until = until.or_insert(Some(now + UNCLAIMED_MAX));
+        *until = until.filter(|until| now < *until);
+        if until.is_none() {
+            admissions.admitted.remove(fence);
+        }
+    }
+
+    /// The incident has given its claim back, and goes on: its place is free.
+    pub fn give_back(&self, fence: &str) {
+        self.end(fence);
+        let mut admissions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        admissions.unclaimed.insert(fence.to_owned(), None);
+    }
+
+    /// The incident has ended: its place is free.
     pub fn end(&self, fence: &str) {
         let mut admissions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         admissions.admitted.remove(fence);
         admissions.waiting.remove(fence);
+        admissions.unclaimed.remove(fence);
     }
 }
 
@@ -109,7 +146,7 @@ impl Admissions {
         let fences = context.caches.fences();
         let open = fences.iter().filter(|fence| !fence.is_ended());
         let open: Vec<Open> = open.map(|fence| self.open(fence)).collect();
-        let times = self.times_of(&mine.policy, &fences);
+        let times = self.times_of(&mine, &fences);
         let cluster = Cluster {
             nodes: &nodes,
             selected: &selected,
@@ -129,17 +166,22 @@ impl Admissions {
         )
     }
 
-    /// When incidents of the policy were admitted: by this process, or by one before it that wrote it down.
-    fn times_of(&mut self, policy: &str, fences: &[NodeFence]) -> Vec<Duration> {
+    /// When others of the policy were admitted: by this process, or by one before it that wrote it down. What claims again began once, and
+    /// is not held back by itself.
+    fn times_of(&mut self, mine: &Open, fences: &[NodeFence]) -> Vec<Duration> {
         self.note_written(fences);
-        let ours = self.times.values().filter(|(of, _)| of == policy);
+        let is_other = |name: &str| name != mine.fence;
+        let ours = self
+            .times
+            .iter()
+            .filter(|(name, (of, _))| *of == mine.policy && is_other(name));
         let written = fences.iter().filter_map(|fence| {
             let name = fence.name_any();
-            let is_of_policy = fence.spec.policy_name.as_deref() == Some(policy);
-            let counts = is_of_policy && !self.times.contains_key(&name);
+            let is_of_policy = fence.spec.policy_name.as_deref() == Some(&mine.policy);
+            let counts = is_of_policy && is_other(&name) && !self.times.contains_key(&name);
             self.written.get(&name).copied()?.filter(|_| counts)
         });
-        ours.map(|(_, at)| *at).chain(written).collect()
+        ours.map(|(_, (_, at))| *at).chain(written).collect()
     }
 
     /// The wall clock is asked once for each. What it puts into the future was just now: that may hold an incident back for an hour, and
@@ -161,8 +203,9 @@ impl Admissions {
     fn open(&self, fence: &NodeFence) -> Open {
         let name = fence.name_any();
         let created = fence.metadata.creation_timestamp.as_ref();
+        let is_outdated = self.unclaimed.get(&name) == Some(&None);
         Open {
-            admitted: self.admitted.contains(&name) || was_admitted(fence),
+            admitted: self.admitted.contains(&name) || (was_admitted(fence) && !is_outdated),
             waits: self.waiting.contains(&name),
             node: fence.spec.node_name.clone(),
             policy: fence.spec.policy_name.clone().unwrap_or_default(),
@@ -200,6 +243,19 @@ mod tests {
         })
     }
 
+    fn ago(hours: i64) -> jiff::Timestamp {
+        clock::wall() - jiff::SignedDuration::from_hours(hours)
+    }
+
+    /// The record of a fence that began so many hours ago and is over.
+    fn ended(hours: i64) -> Value {
+        let succeeded = json!({
+            "type": "Succeeded", "status": "True", "reason": "Recovered", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        });
+        json!({"conditions": [succeeded], "approvedTime": ago(hours).to_string()})
+    }
+
     /// The brakes of a process that has just begun and whose cache has these NodeFences.
     struct Lab {
         context: Arc<Context>,
@@ -222,6 +278,17 @@ mod tests {
 
         /// Why the incident of this name is held, if it is: to look, or to take a place.
         fn judged(&self, name: &str, takes: bool) -> Option<&'static str> {
+            match takes {
+                true => self.asked(name, Brakes::admit),
+                false => self.asked(name, Brakes::look),
+            }
+        }
+
+        fn asked(
+            &self,
+            name: &str,
+            ask: impl FnOnce(&Brakes, &Context, &Applicant<'_>) -> Result<(), Hold>,
+        ) -> Option<&'static str> {
             let budget = json!({"maxConcurrent": 1, "maxPerHour": 3, "minHealthy": 0});
             let spec = json!({"nodeSelector": {}, "budget": budget, "fence": {"mode": "PowerOff"}});
             let spec = serde_json::from_value(spec).expect("a spec");
@@ -232,11 +299,7 @@ mod tests {
                 policy: Some(&policy),
                 approved: false,
             };
-            let (brakes, context) = (&self.context.brakes, &self.context);
-            let judged = match takes {
-                true => brakes.admit(context, &applicant),
-                false => brakes.look(context, &applicant),
-            };
+            let judged = ask(&self.context.brakes, &self.context, &applicant);
             judged.err().map(|hold| hold.reason)
         }
     }
@@ -257,14 +320,6 @@ mod tests {
     /// S13: what a process before this one has begun goes on, and counts.
     #[tokio::test]
     async fn what_was_admitted_before_a_restart_counts() {
-        let ago = |hours: i64| clock::wall() - jiff::SignedDuration::from_hours(hours);
-        let ended = |hours: i64| {
-            let succeeded = json!({
-                "type": "Succeeded", "status": "True", "reason": "Recovered", "message": "",
-                "lastTransitionTime": "2026-01-01T00:00:00Z",
-            });
-            json!({"conditions": [succeeded], "approvedTime": ago(hours).to_string()})
-        };
         let claimed = json!({"claim": "a-n1"});
         let tainted = json!({"taintAppliedTime": ago(0).to_string()});
         let table = [
@@ -285,5 +340,90 @@ mod tests {
             let lab = Lab::new(&fences).await;
             assert_eq!(lab.judged("b", false), held, "{before:?}");
         }
+    }
+
+    /// S13: two others have begun in this hour, and three may.
+    #[tokio::test]
+    async fn a_fence_that_claims_again_is_not_held_back_by_its_own_beginning() {
+        let others = [fence("a", ended(0)), fence("b", ended(0))];
+        let lab = Lab::new(&others).await;
+        assert_eq!(lab.judged("c", true), None);
+        lab.context.brakes.give_back("c");
+        assert_eq!(lab.judged("c", false), None);
+        assert_eq!(lab.judged("d", false), Some("MaxPerHour"));
+        // After a restart.
+        let [a, b] = others;
+        let began = json!({"approvedTime": ago(0).to_string()});
+        let lab = Lab::new(&[a, b, fence("c", began)]).await;
+        assert_eq!(lab.judged("c", false), None);
+        assert_eq!(lab.judged("d", false), Some("MaxPerHour"));
+    }
+
+    /// S13, L5: its claim is refused, or never lands. It keeps its place while it tries again at once, and not for ever.
+    #[tokio::test]
+    async fn who_is_not_on_its_node_makes_room_after_a_while() {
+        let claimed = json!({"claim": "a-n1"});
+        let lab = Lab::new(&[fence("a", claimed), fence("b", json!({}))]).await;
+        assert_eq!(lab.judged("a", true), None);
+        let (brakes, now) = (&lab.context.brakes, clock::since_boot());
+        for (later, held) in [
+            (Duration::ZERO, Some("MaxConcurrent")),
+            (UNCLAIMED_MAX / 2, Some("MaxConcurrent")),
+            (UNCLAIMED_MAX, None),
+        ] {
+            brakes.unclaimed("a", now + later);
+            assert_eq!(lab.judged("b", false), held, "{later:?}");
+            assert_eq!(lab.judged("a", false), None, "{later:?}");
+        }
+        // The next claim takes the place only while it is on its way.
+        assert_eq!(lab.judged("a", true), None);
+        assert_eq!(lab.judged("b", false), Some("MaxConcurrent"));
+        brakes.unclaimed("a", now);
+        assert_eq!(lab.judged("b", true), None);
+        assert_eq!(lab.judged("a", true), Some("MaxConcurrent"));
+    }
+
+    /// Its turn came late, or it is of a process before this one, which never wrote that the claim is gone.
+    #[tokio::test]
+    async fn what_waited_long_for_its_turn_keeps_its_place_as_long_as_any_other() {
+        let claimed = json!({"claim": "a-n1"});
+        let lab = Lab::new(&[fence("a", claimed), fence("b", json!({}))]).await;
+        let (brakes, now) = (&lab.context.brakes, clock::since_boot());
+        brakes.unclaimed("a", now);
+        assert_eq!(lab.judged("b", false), Some("MaxConcurrent"));
+        brakes.unclaimed("a", now + UNCLAIMED_MAX);
+        assert_eq!(lab.judged("b", false), None);
+        assert_eq!(lab.judged("a", true), None);
+        brakes.unclaimed("a", clock::since_boot());
+        assert_eq!(lab.judged("b", false), Some("MaxConcurrent"));
+    }
+
+    #[tokio::test]
+    async fn a_claim_that_is_seen_keeps_its_place_and_begins_the_next_wait_anew() {
+        let lab = Lab::new(&[fence("a", json!({})), fence("b", json!({}))]).await;
+        let (brakes, now) = (&lab.context.brakes, clock::since_boot());
+        assert_eq!(lab.judged("a", true), None);
+        brakes.unclaimed("a", now);
+        assert_eq!(lab.asked("a", Brakes::readmit), None);
+        brakes.unclaimed("a", now + UNCLAIMED_MAX);
+        assert_eq!(lab.judged("b", false), Some("MaxConcurrent"));
+    }
+
+    /// S13: nobody knew that it would land, and another one has its place by now. What a process before this one has claimed is under way.
+    #[tokio::test]
+    async fn a_claim_that_lands_late_gets_a_place_only_if_there_is_one() {
+        let fences = [fence("a", json!({})), fence("b", json!({}))];
+        let lab = Lab::new(&fences).await;
+        let brakes = &lab.context.brakes;
+        assert_eq!(lab.judged("a", true), None);
+        brakes.give_back("a");
+        assert_eq!(lab.judged("b", true), None);
+        assert_eq!(lab.asked("a", Brakes::readmit), Some("MaxConcurrent"));
+        brakes.end("b");
+        assert_eq!(lab.asked("a", Brakes::readmit), None);
+        assert_eq!(lab.judged("b", true), Some("MaxConcurrent"));
+        let lab = Lab::new(&fences).await;
+        assert_eq!(lab.judged("b", true), None);
+        assert_eq!(lab.asked("a", Brakes::readmit), None);
     }
 }

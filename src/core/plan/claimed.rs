@@ -4,6 +4,7 @@
 //! and moving any of these steps before another one loses data (docs/protocol.md says how).
 
 use super::super::attempt::OffResult;
+use super::super::budget::OWN_NODE;
 use super::super::incident::{
     Approval, Decision, Device, DeviceOrder, Effect, Level, Memory, OwnClaim, Settings,
 };
@@ -57,6 +58,9 @@ pub(super) fn step(
             node.name
         );
         return give_back(m, node, claim, Stage::Checking, words);
+    }
+    if let Some(decision) = without_a_place(m, node, claim, o) {
+        return decision;
     }
     if !holds(m, claim) {
         return take_over(s, m, node, claim, o, t);
@@ -117,6 +121,17 @@ fn cannot_have_claimed(s: &Settings) -> Option<&str> {
         return Some("mode Observe claims no Node");
     }
     s.unsupported.as_deref()
+}
+
+/// The claim has landed when others were let through in its place, as the budget tells: nothing was done under it, and nothing is (S13).
+/// On the node that the operator runs on it stays where it is, for the replica that goes on.
+fn without_a_place(m: &mut Memory, node: &NodeView, claim: &str, o: &Observed) -> Option<Decision> {
+    let hold = o.hold.as_ref().filter(|hold| hold.reason != OWN_NODE)?;
+    let words = format!(
+        "claim {claim} of Node {} has landed late, when its place in the budget had been given away: it is given back; held ({}): {}",
+        node.name, hold.reason, hold.words
+    );
+    Some(give_back(m, node, claim, Stage::Held, words))
 }
 
 /// Under a claim without a date no `out-of-service` could be told from a human's: it goes, and the next one is not written at once.

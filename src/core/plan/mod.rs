@@ -13,7 +13,7 @@ mod prove;
 mod tainted;
 mod unclaimed;
 
-pub use claimed::rival_until;
+pub use {claimed::rival_until, unclaimed::is_bare};
 
 use super::incident::{Decision, Effect, Memory, Settings};
 use super::observed::{NodeView, Observed, PodView, Seen};

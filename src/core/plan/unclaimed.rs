@@ -17,7 +17,7 @@ use super::level::{
     DEVICE_FAILED, Failure, ROUND_PAUSE_MAX, against, answer, current_level, fail, heed_word,
     in_trouble, judge_level, names, not_failed, note_devices, order, state_word,
 };
-use super::{Moment, act, close, is_proven, wait};
+use super::{Moment, Standing, act, close, is_proven, standing, wait};
 use crate::api::settings::{ApprovalTimeout, FenceMode};
 use std::time::Duration;
 
@@ -48,6 +48,15 @@ pub(super) fn step(
     bind(s, node).unwrap_or_else(|| check(s, m, node, o, t))
 }
 
+/// Is nothing of the incident on the Node: neither its claim, nor an `out-of-service` that may be its own?
+pub fn is_bare(s: &Settings, m: &Memory, node: &NodeView) -> bool {
+    match standing(s, node) {
+        Standing::Unclaimed => true,
+        Standing::ForeignTaint => !is_proven(s, m) && !s.record.tainted,
+        Standing::Claimed(_) | Standing::Tainted(_) | Standing::Overruled(_) => false,
+    }
+}
+
 /// A human's incident is about the Node and the boot that it meets first (S10).
 pub(super) fn bind(s: &Settings, node: &NodeView) -> Option<Decision> {
     if s.node_uid.is_some() && s.boot_id.is_some() {
@@ -71,7 +80,9 @@ pub(super) fn foreign_taint(s: &Settings, m: &mut Memory, node: &NodeView, t: &M
     // What was refused before it was seen was refused for its sake, and is nowhere.
     m.denied = None;
     let late = t.now + s.late_effect;
-    if m.claim.as_ref().is_some_and(|claim| !claim.seen) {
+    // One that was being given back is gone too. With evidence stored the taint may be ours all the same, if somebody else took the claim.
+    let is_given_back = m.dropping && !m.evidence;
+    if (m.claim.as_ref()).is_some_and(|claim| !claim.seen || is_given_back) {
         m.forget_claim(late);
     }
     // Ours is gone, and of another effect it never was ours.

@@ -101,10 +101,10 @@ impl Round<'_> {
         }
     }
 
-    async fn drop_claim(&self, patch: NodePatch) -> Reply {
+    pub(super) async fn drop_claim(&self, patch: NodePatch) -> Reply {
         let reply = act::patch_node(self.context, patch).await;
         if reply == Reply::Done {
-            self.context.brakes.end(&self.fence.name_any());
+            self.context.brakes.give_back(&self.fence.name_any());
         }
         reply
     }

@@ -247,22 +247,25 @@ impl Round<'_> {
         observed: &mut Observed,
         policy: Option<&NodeFencingPolicy>,
     ) {
-        let claim = observed.node.present().and_then(NodeView::claim);
-        let owner = claim.and_then(taint::claim_fence);
+        let node = observed.node.present();
+        let owner = node.and_then(NodeView::claim).and_then(taint::claim_fence);
+        let applicant = self.applicant(settings, policy);
         if owner == Some(settings.fence.as_str()) {
             // Never from the very node that is to go down, whoever has claimed it.
-            observed.hold = budget::own_node(&settings.node, self.context.own_node.as_deref());
-            if observed.hold.is_none() {
-                self.context.brakes.readmit(&settings.fence);
-            }
+            let own_node = budget::own_node(&settings.node, self.context.own_node.as_deref());
+            let readmit = || self.context.brakes.readmit(self.context, &applicant).err();
+            observed.hold = own_node.or_else(readmit);
             return;
+        }
+        if node.is_some_and(|node| plan::is_bare(settings, &self.incident.memory, node)) {
+            let brakes = &self.context.brakes;
+            brakes.unclaimed(&settings.fence, clock::since_boot());
         }
         observed.rival = owner.is_some_and(|owner| self.context.caches.has_open_fence(owner));
         // Neither takes a place in a budget: the one does nothing, the other nothing yet.
         if settings.mode == FenceMode::Observe || settings.approval == Approval::Awaited {
             return;
         }
-        let applicant = self.applicant(settings, policy);
         observed.hold = self.context.brakes.look(self.context, &applicant).err();
     }
 

@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
+mod places;
 mod two_processes;
 
 const NODE: &str = "GET /api/v1/nodes/worker-1";

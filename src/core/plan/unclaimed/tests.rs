@@ -1,7 +1,7 @@
 //! What a process may not begin anew that finds nothing of the incident on the Node.
 
 use super::*;
-use crate::core::fixtures::{DATE, drained, node, off_readings, out_of_service, settings};
+use crate::core::fixtures::{self, DATE, drained, node, off_readings, out_of_service, settings};
 use crate::core::incident::{Record, Sight};
 use crate::core::observed::Seen;
 
@@ -56,6 +56,57 @@ fn an_adopted_taint_that_is_gone_is_not_followed_by_a_fence() {
         (decision.effect, decision.stage),
         (Effect::Close, Stage::Aborted)
     );
+}
+
+/// S13: a place in the budget is for what is on a Node, and a taint that may be ours is.
+#[test]
+fn nothing_is_on_a_node_whose_taints_are_somebody_else_s() {
+    let claimed_by = |fence: &str| fixtures::claimed(&format!("{fence}-n1"));
+    let tainted = NodeView {
+        taints: vec![out_of_service()],
+        ..node()
+    };
+    let unproven = Memory::default;
+    let proven = || Memory {
+        evidence: true,
+        ..Memory::default()
+    };
+    let table = [
+        (node(), unproven(), true),
+        (node(), proven(), true),
+        (claimed_by("another"), unproven(), true),
+        (claimed_by(&settings().fence), unproven(), false),
+        (tainted.clone(), unproven(), true),
+        (tainted, proven(), false),
+    ];
+    for (node, memory, expected) in table {
+        let is_bare = is_bare(&settings(), &memory, &node);
+        assert_eq!(is_bare, expected, "{:?} {}", node.taints, memory.evidence);
+    }
+}
+
+/// S13: the claim was given back and the answer to that is lost; then a human puts the node out of service. The record names no claim that
+/// is gone. After a proof the taint may be ours.
+#[test]
+fn a_claim_that_was_given_back_is_forgotten_beside_a_taint_of_somebody_else() {
+    for (dropping, evidence, is_kept) in [
+        (true, false, false),
+        (true, true, true),
+        (false, false, true),
+    ] {
+        let mut memory = Memory {
+            claim: Some(fixtures::own_claim("fence-n1")),
+            dropping,
+            evidence,
+            ..Memory::default()
+        };
+        let tainted = NodeView {
+            taints: vec![out_of_service()],
+            ..node()
+        };
+        foreign_taint(&settings(), &mut memory, &tainted, &moment());
+        assert_eq!(memory.claim.is_some(), is_kept, "{dropping} {evidence}");
+    }
 }
 
 /// S8, L3: `out-of-service` without our claim. Who has proven anything may have set it, and calls a human; nobody else minds, and an earlier
