@@ -72,7 +72,7 @@ bench-devices: ## 100 BMCs turned off by one process, one status, 1,000 devices 
 	$(CARGO) build --quiet --release --package node-fencing-operator --bins
 	$(CARGO) bench --quiet --package node-fencing-operator --bench devices -- $(ARGS)
 
-mutants: ## Remove each guard of the protocol in a copy: a test must notice (slow)
+mutants: ## Remove each guard of the protocol in a copy: a test must catch it (slow)
 	nice $(CARGO) test --package node-fencing-operator --test mutants -- --ignored --nocapture
 
 cargo-mutants: ## cargo-mutants (which you install) over FILES="src/core/taint.rs ..."; a survivor needs a reason in tests/mutants/survivors.txt (slow)

@@ -1,6 +1,7 @@
-//! Does a test notice when a guard of the protocol goes missing? Each entry of `list.txt` takes one away from a copy of the
-//! sources, builds that and runs the tests of its part: one of them has to fail. A build for each, so `make mutants` runs it and
-//! `make test` does not; `make test` only looks whether every entry still finds its guard.
+//! Does a test notice when a guard of the protocol goes missing? Each entry of `list.txt` is a mutant: it takes one away from a copy of
+//! the sources, builds that and runs the tests of its part. The mutant is caught if one of them fails, as it has to, and has survived if
+//! none does. A build for each, so `make mutants` runs it and `make test` does not; `make test` only looks whether every entry still
+//! finds its guard, and every survivor of cargo-mutants (`survivors.txt`) its function.
 
 #![allow(
     clippy::disallowed_methods,
@@ -15,11 +16,15 @@ use std::time::Instant;
 use workspace::{Layer, Outcome, Workspace, layer};
 
 const LIST: &str = include_str!("list.txt");
-/// Guards that the simulation has to miss.
+/// Those that the simulation has to catch.
 const OF_SIMULATION: &str = include_str!("simulation.txt");
+/// Those of cargo-mutants that no test has to catch.
+const SURVIVORS: &str = include_str!("survivors.txt");
 
 /// One guard, and how to take it away.
 struct Mutant {
+    /// The file beside this one that has it.
+    list: &'static str,
     /// The invariant of docs/protocol.md that it serves, and what it does.
     guard: String,
     file: String,
@@ -29,32 +34,34 @@ struct Mutant {
 }
 
 fn mutants() -> Vec<Mutant> {
-    let mut all = listed(LIST, layer);
-    all.extend(listed(OF_SIMULATION, |_| workspace::SIMULATION));
+    let mut all = listed("list.txt", LIST, layer);
+    let of_simulation = |_: &str| workspace::SIMULATION;
+    all.extend(listed("simulation.txt", OF_SIMULATION, of_simulation));
     all
 }
 
-fn listed(list: &str, layer: fn(&str) -> Layer) -> Vec<Mutant> {
-    let rows: Vec<&str> = list.lines().filter(|line| !line.starts_with('#')).collect();
+fn listed(list: &'static str, text: &str, layer: fn(&str) -> Layer) -> Vec<Mutant> {
+    let rows: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
     let paragraphs = rows
         .split(|line| line.is_empty())
         .filter(|lines| !lines.is_empty());
     let mutant = |lines: &[&str]| match lines {
         [guard, file, find, replace] => Mutant {
+            list,
             guard: (*guard).to_owned(),
             file: (*file).to_owned(),
             find: find.strip_prefix("- ").expect("a line `- `").to_owned(),
             replace: replace.strip_prefix("+ ").expect("a line `+ `").to_owned(),
             layer: layer(file),
         },
-        other => panic!("a mutant is four lines: {other:?}"),
+        other => panic!("{list}: a mutant is four lines: {other:?}"),
     };
     paragraphs.map(mutant).collect()
 }
 
-/// What became of a mutant. Anything but `Noticed` is a failure.
+/// What became of a mutant. Anything but `Caught` is a failure.
 enum Verdict {
-    Noticed(String),
+    Caught(String),
     Survived,
     DoesNotBuild(String),
     Matches(usize),
@@ -64,7 +71,7 @@ enum Verdict {
 impl Verdict {
     fn words(&self) -> String {
         match self {
-            Self::Noticed(test) => format!("noticed by {test}"),
+            Self::Caught(test) => format!("caught by {test}"),
             Self::Survived => "SURVIVED".to_owned(),
             Self::DoesNotBuild(error) => format!("DOES NOT BUILD: {error}"),
             Self::Matches(times) => format!("MATCHES {times} TIMES"),
@@ -85,7 +92,7 @@ fn judge(workspace: &Workspace, mutant: &Mutant) -> Verdict {
     fs::write(&file, mutated).expect("the mutant is written");
     let verdict = match workspace.test(mutant.layer) {
         Outcome::Passed => Verdict::Survived,
-        Outcome::Failed(test) => Verdict::Noticed(test),
+        Outcome::Failed(test) => Verdict::Caught(test),
         Outcome::DoesNotBuild(error) => Verdict::DoesNotBuild(error),
         Outcome::Hangs => Verdict::Hangs,
     };
@@ -95,7 +102,7 @@ fn judge(workspace: &Workspace, mutant: &Mutant) -> Verdict {
 
 #[test]
 #[ignore = "slow: a build for each guard; `make mutants` runs it"]
-fn every_guard_is_missed_when_it_is_gone() {
+fn every_mutant_is_caught() {
     let only = std::env::var("ONLY").unwrap_or_default();
     let is_meant = |mutant: &Mutant| {
         let mut parts = only.split('|');
@@ -109,7 +116,7 @@ fn every_guard_is_missed_when_it_is_gone() {
     let mutants: Vec<Mutant> = mutants().into_iter().filter(is_meant).collect();
     assert!(!mutants.is_empty(), "no guard has `{only}` in its name");
     let workspace = Workspace::copy_of(Path::new(env!("CARGO_MANIFEST_DIR")));
-    // Tests that fail by themselves would notice everything.
+    // Tests that fail by themselves would catch everything.
     let mut passed: Vec<Layer> = Vec::new();
     for layer in mutants.iter().map(|mutant| mutant.layer) {
         if !passed.contains(&layer) {
@@ -119,19 +126,19 @@ fn every_guard_is_missed_when_it_is_gone() {
         }
     }
     let mut grid = Vec::new();
-    let mut missing = 0;
+    let mut not_caught = 0;
     for (number, mutant) in mutants.iter().enumerate() {
         let started = Instant::now();
         let verdict = judge(&workspace, mutant);
-        missing += usize::from(!matches!(verdict, Verdict::Noticed(_)));
+        not_caught += usize::from(!matches!(verdict, Verdict::Caught(_)));
         let row = format!("{:<62} {}", mutant.guard, verdict.words());
         let seconds = started.elapsed().as_secs();
         println!("{}/{} {row} ({seconds} s)", number + 1, mutants.len());
         grid.push(row);
     }
     println!("\n{}", grid.join("\n"));
-    println!("\n{} guards, {missing} not missed", grid.len());
-    assert_eq!(missing, 0, "each guard's absence has to be noticed");
+    println!("\n{} mutants, {not_caught} not caught", grid.len());
+    assert_eq!(not_caught, 0, "a test has to catch each mutant");
 }
 
 #[test]
@@ -139,18 +146,59 @@ fn every_guard_of_the_list_is_in_the_sources_once() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut wrong = Vec::new();
     for Mutant {
-        guard, file, find, ..
+        list,
+        guard,
+        file,
+        find,
+        ..
     } in mutants()
     {
         let text = fs::read_to_string(source.join(&file)).expect("a source is readable");
         let times = text.matches(&find).count();
         if times != 1 {
-            wrong.push(format!("{guard}: {file} has `{find}` {times} times"));
+            wrong.push(format!(
+                "tests/mutants/{list}: {guard}: {file} has `{find}` {times} times"
+            ));
         }
     }
     assert!(
         wrong.is_empty(),
-        "tests/mutants/list.txt has to find each guard once; correct these entries:\n{}",
+        "each guard has to be found once; correct these entries:\n{}",
+        wrong.join("\n")
+    );
+}
+
+/// The function that a mutant of cargo-mutants changes: `replace < with <= in NAME`, `replace NAME -> TYPE with VALUE`.
+fn function(mutant: &str) -> &str {
+    let path = mutant.rsplit_once(" in ").map_or_else(
+        || {
+            let replaced = mutant.strip_prefix("replace ").unwrap_or(mutant);
+            let end = replaced.find(" -> ").or_else(|| replaced.find(" with "));
+            &replaced[..end.unwrap_or(replaced.len())]
+        },
+        |(_, path)| path,
+    );
+    path.rsplit_once("::").map_or(path, |(_, name)| name)
+}
+
+#[test]
+fn every_survivor_is_about_a_function_that_exists() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let survivors = SURVIVORS.lines().filter_map(|line| line.strip_prefix("- "));
+    let mut wrong = Vec::new();
+    for survivor in survivors {
+        let (file, mutant) = survivor.split_once(": ").expect("`- FILE: MUTANT`");
+        let name = function(mutant);
+        let is_there = fs::read_to_string(source.join(file)).is_ok_and(|text| {
+            text.contains(&format!("fn {name}(")) || text.contains(&format!("fn {name}<"))
+        });
+        if !is_there {
+            wrong.push(format!("{survivor}: no function `{name}` in {file}"));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "tests/mutants/survivors.txt: correct these entries:\n{}",
         wrong.join("\n")
     );
 }

@@ -31,7 +31,7 @@ const TESTS_TIME_MAX: Duration = Duration::from_secs(600);
 /// A build that takes longer than this hangs.
 const BUILD_TIME_MAX: Duration = Duration::from_secs(1800);
 
-/// A layer of the crate: the modules that it is built from, and the tests that could notice a mutant there.
+/// A layer of the crate: the modules that it is built from, and the tests that could catch a mutant there.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Layer {
     modules: &'static [&'static str],
