@@ -39,7 +39,7 @@ pub mod rights;
 pub mod secrecy;
 pub mod simulated;
 pub mod snmpd;
-mod splitmix64;
+pub mod splitmix64;
 pub mod sushy;
 pub mod taints;
 pub mod timeline;

@@ -1,10 +1,10 @@
 //! Numbers that look like chance and follow from a seed: `SplitMix64`, by Sebastiano Vigna <https://prng.di.unimi.it/splitmix64.c>.
 
 /// What the state grows by with each number.
-pub(crate) const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+pub const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The next number. The first state is the seed.
-pub(crate) fn next(state: &mut u64) -> u64 {
+pub fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(STEP);
     let mut mixed = *state;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

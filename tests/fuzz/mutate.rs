@@ -1,5 +1,7 @@
 //! Inputs that are almost good: those of a corpus, changed here and there.
 
+use e2e::splitmix64;
+
 /// Longest input in bytes.
 const BYTES_MAX: usize = 4096;
 /// At the edges of lengths and numbers, and what ends or quotes a text.
@@ -21,13 +23,8 @@ impl<'a> Mutator<'a> {
         }
     }
 
-    /// Splitmix64.
     fn random(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        splitmix64::next(&mut self.state)
     }
 
     fn below(&mut self, bound: usize) -> usize {

@@ -1,6 +1,6 @@
 //! The dice of a seed: everything that is left to chance is drawn here.
 
-use crate::libc::next;
+use e2e::splitmix64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,9 +18,7 @@ impl Dice {
 
     fn draw(&self) -> u64 {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let drawn;
-        (*state, drawn) = next(*state);
-        drawn
+        splitmix64::next(&mut state)
     }
 
     /// One of `least..=most`.

@@ -9,6 +9,7 @@
     reason = "symbols with the names and signatures of the C library, and calls of the kernel behind them"
 )]
 
+use e2e::splitmix64;
 use std::cell::Cell;
 use std::ffi::{c_int, c_long, c_uint, c_void};
 use std::sync::OnceLock;
@@ -100,15 +101,6 @@ pub unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut libc::timespec) 
     0
 }
 
-/// The state of a sequence after its next number, and that number (splitmix64).
-pub fn next(state: u64) -> (u64, u64) {
-    let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut mixed = state;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (state, mixed ^ (mixed >> 31))
-}
-
 /// Stands in for that of the C library.
 ///
 /// # Safety
@@ -121,8 +113,7 @@ pub unsafe extern "C" fn getrandom(bytes: *mut c_void, count: usize, flags: c_ui
         return isize::try_from(said).unwrap_or(-1);
     };
     for at in 0..count {
-        let drawn;
-        (state, drawn) = next(state);
+        let drawn = splitmix64::next(&mut state);
         // SAFETY: the caller promises that `count` bytes may be written there.
         unsafe { bytes.cast::<u8>().add(at).write(drawn.to_le_bytes()[0]) };
     }
