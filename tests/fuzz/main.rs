@@ -35,7 +35,11 @@ const TARGETS: [Target; 9] = [
 const HANGS_AFTER: Duration = Duration::from_secs(120);
 
 fn number(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).map_or(otherwise, |text| text.parse().expect("a number"))
+    let Ok(text) = std::env::var(name) else {
+        return otherwise;
+    };
+    let number = text.parse();
+    number.unwrap_or_else(|_| panic!("{name}={text}: a whole number is needed"))
 }
 
 fn fuzz() -> PathBuf {

@@ -1,4 +1,4 @@
-//! The bounds L1, L2, L4 and L7, in seeds where nothing else is in the way.
+//! The bounds L1, L2 and L4 to L7, in seeds where nothing else is in the way.
 
 use crate::faults::Fault;
 use crate::libc::elapsed;
@@ -99,16 +99,17 @@ fn soon(world: &World, course: &Course, plan: &Plan) -> Option<String> {
     if plan.outages > plan.concurrent || !is_early {
         return None;
     }
-    world.judged(match plan.faults.first() {
+    let id = match plan.faults.first() {
         None => "L1",
         Some(Fault::BmcHangs) => "L5",
         Some(_) => "L6",
-    });
+    };
+    world.judged(id);
     let Some(tainted) = course.tainted else {
-        return Some("L1: never out of service".to_owned());
+        return Some(format!("{id}: never out of service"));
     };
     let took = tainted.saturating_sub(course.unknown);
-    (took > bound).then(|| format!("L1: out of service after {took:?}, {bound:?} are allowed"))
+    (took > bound).then(|| format!("{id}: out of service after {took:?}, {bound:?} are allowed"))
 }
 
 fn released(world: &World, course: &Course, plan: &Plan) -> Option<String> {

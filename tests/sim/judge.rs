@@ -1,4 +1,5 @@
-//! Holds every write of an operator, and every command, against the invariants S1 to S23, with the truth of the machines at hand.
+//! Holds every write of an operator, and every command, against the invariants S1 to S3, S6 to S11, S14, S17, S18 and S23, with the truth
+//! of the machines at hand.
 //!
 //! It shares no code with the operator and believes no status: it keeps its own picture of the cluster, from the writes alone.
 

@@ -17,7 +17,7 @@ use crate::process::{self, LOG, MARK, Said};
 use crate::stage::{self, Stage};
 use crate::world::{Machine, World};
 use crate::{dice::Dice, libc};
-use simapi::kinds::FENCE;
+use simapi::kinds::{ATTACHMENT, DEVICE, FENCE, Kind, NODE, POLICY};
 use std::collections::BTreeMap;
 use std::env;
 use std::ops::ControlFlow;
@@ -32,6 +32,9 @@ const CASE: &str = "SIMULATED_CASE";
 const GOOD: &str = "good";
 /// Whatever has to happen has happened by then: a list that is begun anew, and a whole fence.
 const PATIENCE: Duration = Duration::from_secs(900);
+
+/// The kinds that the operator watches.
+static WATCHED: [&Kind; 5] = [&NODE, &ATTACHMENT, &FENCE, &DEVICE, &POLICY];
 
 /// One of the lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! The events of one type about one kind of objects get lost, all of them, and nobody says so: the next list shows what has changed.
 
 use super::stale::{befallen, has, tell};
-use super::{eventually, has_ended, runner, strike, victim};
+use super::{WATCHED, eventually, has_ended, runner, strike, victim};
 use crate::objects::CLAIM;
 use crate::plan;
 use crate::stage::Stage;
 use serde_json::{Value, json};
-use simapi::kinds::{ATTACHMENT, DEVICE, FENCE, NODE, POLICY};
+use simapi::kinds::{ATTACHMENT, DEVICE, FENCE, Kind, NODE, POLICY};
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -21,16 +21,12 @@ pub(super) struct Dropped {
 
 /// Each kind that is watched, each type of event.
 pub(super) fn all() -> Vec<Dropped> {
-    let kinds = [
-        NODE.plural,
-        ATTACHMENT.plural,
-        FENCE.plural,
-        DEVICE.plural,
-        POLICY.plural,
-    ];
     let events = ["ADDED", "MODIFIED", "DELETED"];
-    let of_kind = |kind| events.map(|event| Dropped { kind, event });
-    kinds.into_iter().flat_map(of_kind).collect()
+    let of_kind = |kind: &Kind| {
+        let kind = kind.plural;
+        events.map(|event| Dropped { kind, event })
+    };
+    WATCHED.into_iter().flat_map(of_kind).collect()
 }
 
 impl Dropped {

@@ -4,7 +4,7 @@
 //! has each kind that is watched, at each stage at which something of it is decided on, and those kinds again whose past looks like work
 //! to do.
 
-use super::{eventually, has_ended, strike, victim};
+use super::{WATCHED, eventually, has_ended, strike, victim};
 use crate::network::Told;
 use crate::objects::{CLAIM, OUT_OF_SERVICE, taint, text};
 use crate::plan;
@@ -37,17 +37,10 @@ pub(super) enum Stale {
 
 /// Five kinds at three stages, and three kinds whose past is told again.
 pub(super) fn all() -> Vec<Stale> {
-    let kinds = [
-        NODE.plural,
-        ATTACHMENT.plural,
-        FENCE.plural,
-        DEVICE.plural,
-        POLICY.plural,
-    ];
     let mut all = Vec::new();
-    for kind in kinds {
+    for kind in WATCHED {
         for since in [Since::Strike, Since::Claim, Since::Taint] {
-            all.push(Stale::Late(kind, since));
+            all.push(Stale::Late(kind.plural, since));
         }
     }
     let past = [NODE.plural, ATTACHMENT.plural, FENCE.plural];
