@@ -2,31 +2,31 @@
 //!
 //! Behind kube's own client, with its own retries: a fault here is what the client sees of it.
 
-mod hands;
-mod spoil;
+mod corrupt;
+mod people;
 mod step;
-mod told;
+mod watches;
 
 use crate::faults::Fault;
 use crate::judge::Judge;
 use crate::libc::elapsed;
 use crate::objects::NAMESPACE;
 use crate::world::World;
+use corrupt::{partial, refused, shortened};
 use kube::Client;
 use kube::client::Body;
 use kube::client::retry::RetryPolicy;
 use node_fencing_operator::shell::client::Clients;
 use simapi::{Answer, Api, Request, answer};
-use spoil::{partial, refused, shortened};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 pub use step::Step;
 use tokio::time::sleep;
-pub use told::Told;
 use tower::BoxError;
 use tower::retry::Retry;
+pub use watches::Told;
 
 /// What becomes of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]

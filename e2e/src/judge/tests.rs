@@ -1,14 +1,14 @@
 //! The good history is good, and each of the bad ones is bad by the one rule that it was broken by.
 
+mod bad_histories;
 mod history;
-mod seeds;
 
 use std::collections::BTreeSet;
 
 use jiff::SignedDuration;
 
+use self::bad_histories::BAD_HISTORIES;
 use self::history::{History, Step};
-use self::seeds::SEEDS;
 use super::rules::ALL;
 use super::run::Stall;
 use super::{Counts, Judgement};
@@ -47,7 +47,7 @@ fn the_recorded_history_is_good_and_all_of_it_was_judged() {
 #[test]
 fn each_bad_history_is_found_out_by_the_rule_that_it_breaks_and_by_no_other() {
     let mut wrong = Vec::new();
-    for (words, rule, break_it) in SEEDS {
+    for (words, rule, break_it) in BAD_HISTORIES {
         let mut history = History::recorded();
         break_it(&mut history);
         let judgement = history.judged();
@@ -65,9 +65,9 @@ fn each_bad_history_is_found_out_by_the_rule_that_it_breaks_and_by_no_other() {
 
 #[test]
 fn each_rule_has_a_history_that_breaks_it() {
-    let seeded: BTreeSet<_> = SEEDS.iter().map(|(_, rule, _)| rule.name).collect();
+    let broken: BTreeSet<_> = BAD_HISTORIES.iter().map(|(_, rule, _)| rule.name).collect();
     let all: BTreeSet<_> = ALL.iter().map(|rule| rule.name).collect();
-    assert_eq!(seeded, all);
+    assert_eq!(broken, all);
 }
 
 #[test]
@@ -86,8 +86,10 @@ fn a_violation_names_the_object_the_time_the_rule_and_both_records() {
 #[test]
 fn a_write_that_the_lab_held_up_on_its_way_may_be_late() {
     let mut history = History::recorded();
-    let seed = SEEDS.iter().find(|(_, rule, _)| rule.name == "S2-fresh");
-    let (_, _, break_it) = seed.expect("a seed");
+    let bad = BAD_HISTORIES
+        .iter()
+        .find(|(_, rule, _)| rule.name == "S2-fresh");
+    let (_, _, break_it) = bad.expect("a bad history");
     break_it(&mut history);
     let held = |wall| Moment {
         monotonic_ns: 0,
@@ -139,7 +141,7 @@ fn the_order_of_the_lines_says_nothing() {
 
 #[test]
 fn what_was_refused_was_not_done() {
-    for (words, rule, break_it) in SEEDS {
+    for (words, rule, break_it) in BAD_HISTORIES {
         let mut history = History::recorded();
         let recorded = history.audit.clone();
         break_it(&mut history);

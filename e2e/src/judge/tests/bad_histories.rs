@@ -9,12 +9,12 @@ use crate::judge::rules::*;
 use crate::proxy::writes::{CLAIM, QUARANTINE};
 
 /// What is wrong, the rule that finds it out, and how the good history comes to it.
-pub type Seed = (&'static str, &'static Rule, fn(&mut History));
+pub type BadHistory = (&'static str, &'static Rule, fn(&mut History));
 
 const MOMENT: SignedDuration = SignedDuration::from_millis(10);
 const SECOND: SignedDuration = SignedDuration::from_secs(1);
 
-pub const SEEDS: &[Seed] = &[
+pub const BAD_HISTORIES: &[BadHistory] = &[
     ("two writers of a volume", &ONE_WRITER, two_writers),
     ("a writer whose volume is elsewhere", &ATTACHED, |history| {
         let given = history.happened("Attached", "node-2");
