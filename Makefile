@@ -79,7 +79,7 @@ cargo-mutants: ## cargo-mutants (which you install) over FILES="src/core/taint.r
 	nice tests/mutants/cargo-mutants $(FILES)
 
 # With debug assertions and overflow checks, as `make test` has them.
-soak: ## The model (SOAK_STATES), the simulation (SOAK_SEEDS=50000) and the properties, each far beyond what every test has time for (hours)
+soak: ## The model (some 3.5 GB a row, two rows at a time: 7 GB; SOAK_STATES=20000000 for less), the simulation (SOAK_SEEDS=50000) and the properties, each far beyond what every test has time for (hours)
 	CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
 	$(CARGO) test --release --package node-fencing-operator --test model -- --ignored --nocapture
 	CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true PROPTEST_CASES=1000000 \
