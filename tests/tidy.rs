@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 const LINES_MAX: usize = 400;
 /// Files that are longer and are still to be divided. Nothing is ever added here.
 const TOO_LONG: [&str; 1] = ["src/core/incident.rs"];
+/// Columns of a document, its tables and code blocks aside.
+const COLUMNS_MAX: usize = 150;
 
 /// Where Rust is written. (Each of `fuzz/targets` is one line, made by a macro of `fuzz/src`.)
 const ROOMS: [&str; 7] = [
@@ -154,6 +156,23 @@ fn documents() -> Vec<(PathBuf, String)> {
         found.push((document.into(), text));
     }
     found
+}
+
+#[test]
+fn documents_can_be_read_in_an_editor() {
+    for (document, text) in documents() {
+        let mut in_code = false;
+        for (number, line) in text.lines().enumerate() {
+            in_code ^= line.trim_start().starts_with("```");
+            let columns = line.chars().count();
+            assert!(
+                in_code || line.starts_with('|') || columns <= COLUMNS_MAX,
+                "{}:{} has {columns} columns, {COLUMNS_MAX} are allowed",
+                document.display(),
+                number + 1
+            );
+        }
+    }
 }
 
 /// What stands between backquotes in `text`, code blocks aside.

@@ -96,7 +96,7 @@ async fn measure(arguments: &Arguments) -> Result<()> {
     }
     awake.check()?;
     println!(
-        "Emulated devices in a process of their own, release build; {} cores for all of it, kept awake; {}. Median (minimum to maximum).\n",
+        "Emulated devices in a process of their own, release build; {} cores for all of it, kept awake;\n{}. Median (minimum to maximum).\n",
         std::thread::available_parallelism()?,
         Cores::now().since(&before)
     );

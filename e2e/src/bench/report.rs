@@ -66,7 +66,7 @@ pub(super) fn render(sections: &[Section], runs: usize, before: &Cores) -> Resul
     writeln!(
         text,
         "{runs} power cuts of each kind of node, two nodes, Kubernetes {KUBERNETES_VERSION}, {profile} build of the operator; {cores} \
-         cores for all of it, kept awake; {}. Median (minimum to maximum).\n",
+         cores for all of it, kept awake;\n{}. Median (minimum to maximum).\n",
         Cores::now().since(before)
     )?;
     writeln!(text, "{}", figures(sections))?;
