@@ -12,17 +12,16 @@ use super::events::{Note, node_reference};
 use super::observe;
 use super::slim::SlimNode;
 use crate::api::fence::NodeFence;
-use crate::api::fence_status::Evidence;
 use crate::api::policy::{NodeFencingPolicy, UnhealthyCondition};
 use crate::api::settings::FenceMode;
 use crate::clock;
 use crate::core::delay::{self, AHEAD, Delay, Delayed, LastFence, Now, Since, Start};
 use crate::core::incident::Reply;
 use crate::core::observed::{NodeView, Seen};
+use crate::core::release::was_cleared;
 use crate::core::select::{Onsets, excluded, fenceable, first_due, governing};
 use crate::core::support::unsupported;
-use crate::core::taint;
-use jiff::{SignedDuration, Timestamp, Unit};
+use jiff::{SignedDuration, Unit};
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -374,31 +373,6 @@ pub(super) fn now() -> Now {
         boot: clock::since_boot(),
         wall: clock::wall(),
     }
-}
-
-/// An incident, a human's perhaps, has proven the machine down and everything is off it, and its kubelet has reported nothing since: a
-/// second one would find nothing to do, and turn off what somebody repairs. Ready may still change, when node-lifecycle notices that the
-/// kubelet is silent. A machine that reports anything in the boot that was fenced never went down (S22), and is fenced again.
-fn was_cleared(fences: &[NodeFence], node: &NodeView) -> bool {
-    let reported: Option<Timestamp> = node.last_report().parse().ok();
-    let unready = node.condition("Ready").filter(|it| it.status != "True");
-    let unready_since: Option<Timestamp> = unready.and_then(|it| it.transition.parse().ok());
-    let is_all_that_was_heard = |fence: &NodeFence| {
-        let status = fence.status.as_ref();
-        let evidence = status.and_then(|status| status.evidence.as_ref());
-        let is_last = |evidence: &Evidence| match evidence.ready_heartbeat_time {
-            Some(last) => reported == Some(last),
-            // The record of an operator, or of a CRD, that does not keep it: then it is enough that Ready has not changed since the end.
-            None => {
-                let ended = status.and_then(|status| status.completion_time);
-                unready_since
-                    .zip(ended)
-                    .is_some_and(|(since, ended)| since <= ended)
-            }
-        };
-        evidence.is_some_and(|it| it.node_uid == node.uid && is_last(it))
-    };
-    taint::is_quarantined(node) && fences.iter().any(is_all_that_was_heard)
 }
 
 mod tidy;

@@ -12,6 +12,7 @@ mod level;
 mod prove;
 mod tainted;
 mod unclaimed;
+mod watch;
 
 pub use {claimed::rival_until, unclaimed::is_bare};
 

@@ -1,36 +1,26 @@
 //! `out-of-service` stands under our claim: watch until everything has detached, then take both away.
 //!
-//! The taint is taken back only through the release gate (docs/protocol.md). Until then the power is read every ten seconds: a machine
-//! that comes back while its volumes are being detached is turned off again, twice at most, or keeps its taint until it has booted anew.
+//! The taint is taken back only through the release gate (docs/protocol.md). Until then the power is watched (`watch`): a machine that comes
+//! back while its volumes are being detached is turned off again, or keeps its taint until it has booted anew.
 
-use super::super::attempt::Attempt;
-use super::super::incident::{
-    Decision, Device, DeviceOrder, Effect, Level, Memory, OwnClaim, Settings, Sight,
-};
+use super::super::incident::{Decision, Effect, Level, Memory, OwnClaim, Settings};
 use super::super::observed::{NodeView, Observed};
-use super::super::reading::{PowerState, Reading};
 use super::super::release::{Hindrance, attachments_left, booted_anew, hindrance, never_went_down};
 use super::super::stage::Stage;
 use super::super::taint;
-use super::claimed::{failed, forget_other_devices};
-use super::level::{
-    CONTRADICTION, against, answer, current_level, judge_level, lost_device, names, new_attempt,
-    order, state_word,
+use super::claimed::failed;
+use super::level::{CONTRADICTION, answer, current_level, judge_level, lost_device, names};
+use super::watch::{
+    NOW_LIFE, WATCH_PERIOD, has_power, is_off, reads, regressed, watch_power, would_know,
 };
 use super::{Moment, act, close, poll, wait};
-use crate::api::settings::{FenceMode, ReleaseMode};
+use crate::api::settings::ReleaseMode;
 use std::time::Duration;
 
-/// Pause between two looks at the power while the taint stands.
-const WATCH_PERIOD: Duration = Duration::from_secs(10);
-/// A reading counts as "now" for the release this long.
-const NOW_LIFE: Duration = Duration::from_secs(5);
-/// And if its device was asked this long ago at most: a look may take 20 s.
+/// A reading of now counts if its device was asked this long ago at most: a look may take 20 s.
 const ASKED_LIFE: Duration = Duration::from_secs(25);
 /// What the release still waits for.
 const READ_ONCE_MORE: &str = "the machine's power is read once more before the release";
-/// Off commands while the taint stands (F33 to F40).
-const REOFFS_MAX: u32 = 2;
 
 pub(super) fn step(
     s: &Settings,
@@ -255,134 +245,6 @@ fn off_now(s: &Settings, m: &Memory, level: Option<&Level>, t: &Moment) -> Resul
     })
 }
 
-/// Device work while the taint stands: a look every ten seconds, at once when only the release is left, and off again when
-/// the machine came back. `None`: nothing to do now.
-fn watch_power(
-    s: &Settings,
-    m: &mut Memory,
-    node: &NodeView,
-    level: &Level,
-    t: &Moment,
-) -> Option<Decision> {
-    if m.busy.is_some() {
-        return None;
-    }
-    forget_other_devices(m, level, t.now + s.late_effect);
-    if let Some(attempt) = m.attempt.clone()
-        && let Some(decision) = turn_off_again(m, level, attempt, t)
-    {
-        return Some(decision);
-    }
-    let settled = m.reoff_settles_at.is_none_or(|at| t.now >= at);
-    // Once everything has detached, a machine that is powered on again is the recovery that a release may wait for.
-    let came_back = m.drained.is_none() && has_power(s, m).is_some();
-    let lives = came_back || never_went_down(node, s.boot_id.as_deref());
-    if lives && level.is_manual() {
-        // Nobody is asked to cut it by hand where a device can.
-        let serves = |level: &&Level| !level.devices.is_empty() && !level.is_manual();
-        let reads_on = s
-            .levels
-            .iter()
-            .position(|level| against(witnesses(m, level), &m.sights).is_some());
-        let first = || s.levels.iter().position(|level| serves(&level));
-        if let Some(index) = reads_on.or_else(first) {
-            m.level = index;
-            m.sights.clear();
-        }
-        return None;
-    }
-    let may_command = s.mode == FenceMode::PowerOff && !m.is_contradicted();
-    if may_command && settled && m.reoffs < REOFFS_MAX && lives {
-        m.reoffs += 1;
-        let attempt = new_attempt(s, m, level, t);
-        m.reoff_settles_at = None;
-        return turn_off_again(m, level, attempt, t);
-    }
-    // When a reading was asked for, or when it was known that there is none.
-    let asked = |sight: &Sight| match &sight.reading {
-        Ok(reading) => reading.asked,
-        Err(_) => m.looked_at,
-    };
-    let last = m.sights.iter().map(asked).min();
-    let failed = m.sights.iter().all(|sight| sight.reading.is_err()) || is_mute(s, m, level);
-    let due = match (last, m.drained) {
-        (None, _) => m.reoff_settles_at.unwrap_or(t.now),
-        // Only the release is left: a reading that was asked for before does not count.
-        (Some(last), Some(drained)) if last < drained => t.now,
-        (Some(_), Some(_)) if t.now.saturating_sub(m.looked_at) > NOW_LIFE => {
-            t.now.max(m.looked_at + WATCH_PERIOD / 2)
-        }
-        (Some(last), _) => last + WATCH_PERIOD,
-    };
-    if t.now < due {
-        return None;
-    }
-    if failed && last.is_some() {
-        m.level = (m.level + 1) % s.levels.len().max(1);
-    }
-    let level = current_level(s, m)?;
-    let words = format!("reads the power from {}", names(&level));
-    let look = order(m, &level, DeviceOrder::Look, t.now);
-    Some(act(look, stage(m), words))
-}
-
-/// Intent, command, and then looking again: the command is remembered until the looks have shown what became of it (S23).
-fn turn_off_again(m: &mut Memory, level: &Level, attempt: Attempt, t: &Moment) -> Option<Decision> {
-    if !attempt.recorded {
-        let words = format!(
-            "the machine came back while its volumes were detaching: off again ({})",
-            attempt.id
-        );
-        return Some(act(Effect::RecordIntent(attempt), stage(m), words));
-    }
-    if attempt.results.is_empty() {
-        let words = format!("turns the machine off again by {}", names(level));
-        let off = DeviceOrder::Off(attempt);
-        return Some(act(order(m, level, off, t.now), stage(m), words));
-    }
-    if m.reoff_settles_at.is_none() {
-        // A machine takes a moment to go down: looked at sooner, it would use up the next command too. The first is older than the taint.
-        let pause = match m.reoffs {
-            0 => Duration::ZERO,
-            _ => WATCH_PERIOD,
-        };
-        m.reoff_settles_at = Some(t.now + pause);
-        m.sights.clear();
-    }
-    None
-}
-
-/// The device that said last that the machine has power, or is between on and off. One that names another machine says nothing of
-/// this one; one that cannot name any is heard.
-fn has_power<'a>(s: &'a Settings, m: &'a Memory) -> Option<(&'a Device, &'a Reading)> {
-    let devices = s.levels.iter().flat_map(|level| witnesses(m, level));
-    against(devices, &m.sights)
-}
-
-/// Would the device know of a machine that has come back? Outlets that did not turn it off have power all the while.
-fn would_know(m: &Memory, level: &Level, device: &Device) -> bool {
-    !device.outlets || m.proven_level.as_ref() == Some(&level.name)
-}
-
-fn witnesses<'a>(m: &Memory, level: &'a Level) -> impl Iterator<Item = &'a Device> {
-    let devices = level.devices.iter();
-    devices.filter(move |device| would_know(m, level, device))
-}
-
-/// Does the level, which is not the one that has proven the machine down, say neither that it is off nor that it has come back?
-fn is_mute(s: &Settings, m: &Memory, level: &Level) -> bool {
-    let is_off = |device: &Device| match answer(device, &m.sights) {
-        Ok(reading) if is_off(reading) => Ok(()),
-        _ => Err(()),
-    };
-    let is_other = m.proven_level.as_ref() != Some(&level.name);
-    is_other && has_power(s, m).is_none() && judge_level(level, is_off).is_err()
-}
-
-fn is_off(reading: &Reading) -> bool {
-    reading.state == PowerState::Off && reading.faults.is_empty()
-}
-
 /// Where outlets were asked in place of what has turned the machine off.
 fn who_knows(m: &Memory) -> String {
     let needed = match &m.proven_level {
@@ -392,46 +254,6 @@ fn who_knows(m: &Memory) -> String {
     format!(
         "outlets that did not turn the machine off cannot say whether it is; {needed}, or boot the machine anew"
     )
-}
-
-/// The state, and the device's own word for it where that is another one.
-fn reads(reading: &Reading) -> String {
-    match (state_word(reading.state), &reading.raw) {
-        (state, raw) if state == raw => format!("reads {state}"),
-        (state, raw) => format!("reads {state} ({raw})"),
-    }
-}
-
-/// The machine came back while something was still attached to it.
-fn regressed(s: &Settings, m: &Memory) -> Option<String> {
-    if m.drained.is_some() {
-        return None;
-    }
-    let (device, reading) = has_power(s, m)?;
-    let stays = "the taint stays until the machine is off or has booted anew";
-    let is_done = |attempt: &Attempt| !attempt.results.is_empty();
-    let what_now = match m.reoffs >= REOFFS_MAX && m.attempt.as_ref().is_none_or(is_done) {
-        _ if m.is_contradicted() => format!(
-            "no command is sent, because a device of the node has lied (`status.contradictions`): {stays}; see which machine the device is wired to, and cut this one's power by hand"
-        ),
-        true => format!(
-            "it came back each time, and no further command is sent: {stays}; correct what turns it on (the restore policy of its BMC), or cut its power elsewhere"
-        ),
-        false => stays.to_owned(),
-    };
-    Some(format!(
-        "FenceDevice {} reads {} while `out-of-service` stands ({} off command(s) since): {what_now}",
-        device.name,
-        state_word(reading.state),
-        m.reoffs
-    ))
-}
-
-fn stage(m: &Memory) -> Stage {
-    match m.drained {
-        Some(_) => Stage::AwaitingRelease,
-        None => Stage::Detaching,
-    }
 }
 
 #[cfg(test)]

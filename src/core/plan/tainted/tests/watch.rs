@@ -131,3 +131,66 @@ fn a_machine_that_has_booted_anew_has_not_come_back() {
     assert_eq!(called("boot"), Some("FenceRegressed"));
     assert_eq!(called("boot-2"), None);
 }
+
+/// Outlets are asked in their turn, and heard when they have proven the machine down. Of one that was turned off otherwise they say nothing,
+/// and the turn goes on to whoever would know.
+#[test]
+fn outlets_that_did_not_turn_the_machine_off_do_not_say_that_it_came_back() {
+    let mut s = settings(FenceMode::PowerOff);
+    s.levels.push(Level {
+        name: "pdu".to_owned(),
+        ..fixtures::level()
+    });
+    s.levels[1].devices[0].name = "outlet".to_owned();
+    s.levels[1].devices[0].outlets = true;
+    s.levels[1].devices[0].identity = IdentityRule::Skip;
+    for (proven, heard) in [(Some("pdu"), true), (Some("level"), false), (None, false)] {
+        let mut said = sight(PowerState::On, 90);
+        said.device = "outlet".to_owned();
+        let m = Memory {
+            claim: Some(held(CLAIM_VALUE)),
+            tainted: true,
+            evidence: true,
+            proven_level: proven.map(str::to_owned),
+            level: 1,
+            sights: vec![said],
+            looked_at: Duration::from_secs(90),
+            ..Memory::default()
+        };
+        let mut attached = m.clone();
+        let decision = decide(&s, &mut attached, &observed(stuck()), 100);
+        let is_told = decision
+            .escalation
+            .is_some_and(|(it, _)| it == "FenceRegressed");
+        assert_eq!(is_told, heard, "{proven:?}");
+        let is_sent = matches!(decision.effect, Effect::RecordIntent(_));
+        assert_eq!(is_sent, heard, "{proven:?}: {:?}", decision.effect);
+        // The level whose turn it is now.
+        assert_eq!(attached.level, usize::from(heard), "{proven:?}");
+        // The release waits for one that knows, and says for which.
+        let mut drained = m;
+        drained.drained = Some(Duration::from_secs(85));
+        let words = off_now(&s, &drained, s.levels.get(1), &moment(91)).unwrap_err();
+        assert!(words.starts_with("FenceDevice outlet reads On"), "{words}");
+        let asks_another = words.contains("outlets that did not turn the machine off");
+        assert_eq!(asks_another, !heard, "{words}");
+        let names_level = words.contains("level level, which has proven it down");
+        assert_eq!(names_level, proven == Some("level"), "{words}");
+    }
+}
+
+/// After a restart the record has it.
+#[test]
+fn the_level_that_has_proven_the_machine_down_is_known_for_good() {
+    let s = settings(FenceMode::PowerOff);
+    let mut proven = Memory::default();
+    let (asked, done) = (Asked::StoreEvidence, Reply::Done);
+    learn(&s, &mut proven, asked, done, Duration::from_secs(100));
+    assert_eq!(proven.proven_level.as_deref(), Some("level"));
+    let mut after_crash = s;
+    let devices = vec!["outlet".to_owned()];
+    after_crash.record.proven_by = [("pdu".to_owned(), devices)].into();
+    let mut m = Memory::default();
+    decide(&after_crash, &mut m, &observed(stuck()), 100);
+    assert_eq!(m.proven_level.as_deref(), Some("pdu"));
+}
