@@ -79,12 +79,15 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
         // No more certain than silence: a proxy may have sent the write twice, and the refused one be the second (F21).
         Reply::Refused(status, message) => {
             failed(memory, asked, &message, now);
-            if status == 403 {
+            if status == 403 || is_denial(&message) {
                 memory.denied = Some(message);
             }
         }
         Reply::NotSent(message) | Reply::Unknown(message) => {
             failed(memory, asked, &message, now);
+            if is_denial(&message) {
+                memory.denied = Some(message);
+            }
         }
         Reply::Device(order, reply) if memory.busy.is_some_and(|busy| busy.order == order) => {
             memory.busy = None;
@@ -93,6 +96,17 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
         // Asked under another claim, or for another purpose: not listened to.
         Reply::Device(..) => {}
     }
+}
+
+/// Are these the API server's words for the denial of an admission policy or a webhook, or for a webhook that does not answer? Only RBAC
+/// is known by its 403: a policy that names no reason denies with 422, a webhook with 400, and one that does not answer is 500.
+fn is_denial(message: &str) -> bool {
+    let words = [
+        " denied request: ",
+        " denied the request",
+        "failed calling webhook ",
+    ];
+    words.iter().any(|words| message.contains(words))
 }
 
 fn failed(memory: &mut Memory, asked: Asked, message: &str, now: Duration) {

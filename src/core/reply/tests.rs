@@ -135,6 +135,32 @@ fn a_denied_write_is_told_until_one_is_done() {
 }
 
 #[test]
+fn a_denial_is_known_by_its_words_whatever_its_status() {
+    let policy = "nodes \"w\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no";
+    let webhook = "admission webhook \"w.example.com\" denied the request: no";
+    let silent = "admission webhook \"w.example.com\" denied the request without explanation";
+    let down = "Internal error occurred: failed calling webhook \"w.example.com\": connection refused (500)";
+    let refused = |status, words: &str| Reply::Refused(status, words.to_owned());
+    for reply in [
+        refused(422, policy),
+        refused(400, webhook),
+        refused(409, silent),
+        Reply::Unknown(down.to_owned()),
+    ] {
+        let denied = learned(Asked::Write, reply.clone()).denied;
+        assert!(denied.is_some(), "{reply:?}");
+    }
+    for reply in [
+        refused(422, "the server rejected our request due to an error"),
+        refused(409, "the object has been modified"),
+        Reply::Unknown("etcdserver: request timed out (500)".to_owned()),
+    ] {
+        let denied = learned(Asked::Write, reply.clone()).denied;
+        assert_eq!(denied, None, "{reply:?}");
+    }
+}
+
+#[test]
 fn failed_writes_are_tried_again_ever_more_slowly() {
     let mut memory = memory();
     let mut pauses = Vec::new();
