@@ -23,6 +23,8 @@ const RECORD: &str = "rights";
 const USER_AGENT: &str = "\"userAgent\":\"node-fencing-operator/";
 /// Questions about one's own rights are for everybody.
 const REVIEWS: &str = "authorization.k8s.io";
+/// Beginning of the names of the admission policies by which a test denies the operator what it may do.
+pub const LAB_DENIES: &str = "lab-denies-";
 
 /// A verb on a resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -160,7 +162,8 @@ fn faults(granted: &BTreeSet<Right>, recorded: &str) -> Result<BTreeSet<String>>
             Some(("used", right)) => {
                 used.insert(Right::parse(right)?);
             }
-            Some(("denied", denied)) if is_of_start(granted, denied)? || is_race(denied) => {}
+            Some(("denied", denied))
+                if is_of_rbac(granted, denied)? || is_race(denied) || is_of_lab(denied) => {}
             Some(("denied", _)) => {
                 faults.insert(line.to_owned());
             }
@@ -181,17 +184,25 @@ fn faults(granted: &BTreeSet<Right>, recorded: &str) -> Result<BTreeSet<String>>
 }
 
 /// Is a right denied by RBAC that the roles grant? An API server that has just been started has not read them all yet, and some tests
-/// kill theirs. (A right that is never allowed is one that was not used.)
-fn is_of_start(granted: &BTreeSet<Right>, denied: &str) -> Result<bool> {
+/// kill theirs; one takes rights away. (A right that is never allowed is one that was not used.)
+fn is_of_rbac(granted: &BTreeSet<Right>, denied: &str) -> Result<bool> {
     let (right, words) = denied.split_once(": ").context("a denial without words")?;
     let right = Right::parse(right)?;
-    let is_of_rbac = words.contains(&format!(" cannot {} resource ", right.verb));
-    Ok(is_of_rbac && granted.iter().any(|granted| granted.covers(&right)))
+    let is_of_role = words.contains(&format!(" cannot {} resource ", right.verb));
+    Ok(is_of_role && granted.iter().any(|granted| granted.covers(&right)))
 }
 
 /// Was a Node refused because it had become Ready since it was read? The API server is asked for S6 because nobody else can know that.
 fn is_race(denied: &str) -> bool {
     denied.starts_with("patch core nodes ") && denied.contains(" denied request: S6: a Ready node")
+}
+
+/// Did a test deny it, by a policy of its own?
+fn is_of_lab(denied: &str) -> bool {
+    let words = format!(" is forbidden: ValidatingAdmissionPolicy '{LAB_DENIES}");
+    denied
+        .split_once(": ")
+        .is_some_and(|(_, denial)| denial.contains(&words))
 }
 
 /// Every right of the roles in a manifest.
@@ -291,6 +302,10 @@ rules:
         assert_eq!(found(&[&USED[..], &[by_policy]].concat()), [by_policy]);
         let race = "denied patch core nodes *: ValidatingAdmissionPolicy 'a' denied request: S6: a Ready node may not be claimed";
         assert!(found(&[&USED[..], &[race]].concat()).is_empty());
+        let by_lab = "denied patch core nodes *: nodes \"w\" is forbidden: ValidatingAdmissionPolicy 'lab-denies-taint' with binding 'b' denied request: no";
+        assert!(found(&[&USED[..], &[by_lab]].concat()).is_empty());
+        let quoted = by_lab.replace("Policy 'lab-", "Policy 'other-lab-");
+        assert_eq!(found(&[&USED[..], &[&*quoted]].concat()), [quoted]);
         let of_start =
             "denied get core pods work: pods is forbidden: User \"o\" cannot get resource \"pods\"";
         assert!(found(&[&USED[..], &[of_start]].concat()).is_empty());

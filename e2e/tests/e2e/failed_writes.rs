@@ -216,7 +216,12 @@ fn was_decided_again(log: &[Record], victim: &Victim, faults: &[Action]) -> Resu
     if victim.write == Guarded::Create {
         return Ok(());
     }
-    let reads = writes::read_node().of(&victim.node);
+    each_after_a_look(log, &mine, &victim.node)
+}
+
+/// Between the end of each of these writes, which failed, and the next of the same, the Node was read anew.
+pub fn each_after_a_look(log: &[Record], mine: &[usize], node: &str) -> Result<()> {
+    let reads = writes::read_node().of(node);
     for pair in mine.windows(2) {
         let [before, after] = pair else { continue };
         let same = |seen: &Seen| (seen.path.clone(), seen.method.clone());
@@ -240,7 +245,7 @@ fn was_decided_again(log: &[Record], victim: &Victim, faults: &[Action]) -> Resu
 }
 
 /// S20: no write ever takes another form than its own.
-fn each_in_its_form(log: &[Record]) -> Result<()> {
+pub fn each_in_its_form(log: &[Record]) -> Result<()> {
     for record in log {
         let seen = &record.seen;
         if !writes::any_write().matches(seen) {

@@ -21,6 +21,7 @@ mod control_plane;
 mod crash;
 mod credentials;
 mod csi;
+mod denied;
 mod deploy;
 mod detach_stuck;
 mod devices;
