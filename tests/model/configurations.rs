@@ -76,14 +76,18 @@ fn with(mut world: World, name: &'static str, changes: &[&dyn Fn(&mut World)]) -
 
 /// What `make test` explores, each to its end; the largest is begun first.
 pub fn of_every_test() -> Vec<World> {
-    let (on, off) = (power_ons(1), power_ons(0));
+    [of_two(), of_one(), of_one_that_turns_off()].concat()
+}
+
+/// Two operators.
+fn of_two() -> Vec<World> {
+    let off = power_ons(0);
     vec![
         with(
             power_off(),
             "PowerOff, two operators",
             &[&off, &late_offs(0), &forgets],
         ),
-        with(power_off(), "PowerOff", &[&alone, &on]),
         with(
             confirm_only(),
             "two operators, replacement",
@@ -91,73 +95,67 @@ pub fn of_every_test() -> Vec<World> {
         ),
         with(confirm_only(), "two operators, a crash", &[&off, &crash]),
         with(confirm_only(), "two operators, stages", &[&off, &stages]),
-        with(
-            confirm_only(),
-            "late request, replacement",
-            &[&alone, &on, &late_requests, &reuse],
-        ),
-        with(
-            confirm_only(),
+    ]
+}
+
+/// One operator in mode ConfirmOnly, and a machine that is powered on.
+fn of_one() -> Vec<World> {
+    let on = power_ons(1);
+    let world = |name, more: &[&dyn Fn(&mut World)]| {
+        let mut changes: Vec<&dyn Fn(&mut World)> = vec![&alone, &on];
+        changes.extend(more);
+        with(confirm_only(), name, &changes)
+    };
+    vec![
+        world("late request, replacement", &[&late_requests, &reuse]),
+        world(
             "late request, another's taint",
-            &[&alone, &on, &late_requests, &|world| {
-                world.budget.foreign_taints = 1;
-            }],
+            &[&late_requests, &|world| world.budget.foreign_taints = 1],
         ),
-        with(
-            confirm_only(),
+        world(
             "late request, Node copied",
-            &[&alone, &on, &late_requests, &|world| {
-                world.budget.copies = 1;
-            }],
+            &[&late_requests, &|world| world.budget.copies = 1],
         ),
-        with(
-            confirm_only(),
+        world(
             "two crashes, replacement",
-            &[&alone, &on, &reuse, &|world| {
-                world.budget.crashes = 2;
-            }],
+            &[&reuse, &|world| world.budget.crashes = 2],
         ),
-        with(
-            confirm_only(),
+        world(
             "two power-ons, Node deleted",
-            &[&alone, &power_ons(2), &|world| {
+            &[&power_ons(2), &|world| {
                 world.budget.deletions = 1;
             }],
         ),
-        with(
-            confirm_only(),
+        world(
             "old readings, reads ahead",
-            &[&alone, &on, &|world| {
-                (world.proofs_die, world.reads_ahead, world.stages) = (true, true, true);
+            &[&stages, &|world| {
+                (world.proofs_die, world.reads_ahead) = (true, true);
             }],
         ),
-        with(
-            confirm_only(),
+        world(
             "a second pod tolerates",
-            &[&alone, &on, &|world| {
+            &[&|world| {
                 (world.second, world.incident.tolerates) = (Second::Tolerates, true);
             }],
         ),
-        with(
-            confirm_only(),
+        world(
             "a second pod comes late",
-            &[&alone, &on, &|world| {
-                world.second = Second::ComesLate;
-            }],
+            &[&|world| world.second = Second::ComesLate],
         ),
-        with(
-            confirm_only(),
+        world(
             "pod GC instead of Expedited",
-            &[&alone, &on, &|world| {
-                world.incident.expedited = false;
-            }],
+            &[&|world| world.incident.expedited = false],
         ),
-        with(
-            power_off(),
-            "PowerOff, late request",
-            &[&alone, &off, &late_requests],
-        ),
-        with(power_off(), "PowerOff, a crash", &[&alone, &off, &crash]),
+    ]
+}
+
+/// One operator in mode PowerOff.
+fn of_one_that_turns_off() -> Vec<World> {
+    let world = |name, more: &dyn Fn(&mut World)| with(power_off(), name, &[&alone, more]);
+    vec![
+        world("PowerOff", &power_ons(1)),
+        world("PowerOff, late request", &late_requests),
+        world("PowerOff, a crash", &crash),
     ]
 }
 

@@ -324,10 +324,7 @@ fn going_on(memory: &Memory) -> Stage {
 fn unreadable(memory: &Memory, settings: &Settings, reason: &str, now: Duration) -> Decision {
     let stage = going_on(memory);
     let words = format!("Node {} cannot be read: {reason}", settings.node);
-    Decision {
-        wake: Some(now + Duration::from_secs(1)),
-        ..wait(stage, words)
-    }
+    wait(stage, words).until(now + Duration::from_secs(1))
 }
 
 /// How long a stage may take before a human is called.
