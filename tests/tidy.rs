@@ -160,19 +160,21 @@ fn documents() -> Vec<(PathBuf, String)> {
 
 #[test]
 fn documents_can_be_read_in_an_editor() {
+    let mut too_wide = Vec::new();
     for (document, text) in documents() {
         let mut in_code = false;
-        for (number, line) in text.lines().enumerate() {
+        for (number, line) in (1..).zip(text.lines()) {
             in_code ^= line.trim_start().starts_with("```");
             let columns = line.chars().count();
-            assert!(
-                in_code || line.starts_with('|') || columns <= COLUMNS_MAX,
-                "{}:{} has {columns} columns, {COLUMNS_MAX} are allowed",
-                document.display(),
-                number + 1
-            );
+            if !in_code && !line.starts_with('|') && columns > COLUMNS_MAX {
+                too_wide.push(format!("{}:{number} has {columns}", document.display()));
+            }
         }
     }
+    assert!(
+        too_wide.is_empty(),
+        "columns of a line, {COLUMNS_MAX} are allowed outside of tables and code; break it: {too_wide:#?}"
+    );
 }
 
 /// What stands between backquotes in `text`, code blocks aside.

@@ -306,11 +306,11 @@ rules:
         assert!(found(&[&USED[..], &[by_lab]].concat()).is_empty());
         let quoted = by_lab.replace("Policy 'lab-", "Policy 'other-lab-");
         assert_eq!(found(&[&USED[..], &[&*quoted]].concat()), [quoted]);
-        let of_start =
+        let of_rbac =
             "denied get core pods work: pods is forbidden: User \"o\" cannot get resource \"pods\"";
-        assert!(found(&[&USED[..], &[of_start]].concat()).is_empty());
+        assert!(found(&[&USED[..], &[of_rbac]].concat()).is_empty());
         assert_eq!(
-            found(&[&USED[1..], &[of_start]].concat()),
+            found(&[&USED[1..], &[of_rbac]].concat()),
             ["unused get core pods *"]
         );
         let elsewhere = "used get core secrets kube-system";

@@ -66,11 +66,7 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
                         attempt.recorded = true;
                     }
                 }
-                Asked::StoreEvidence => {
-                    memory.evidence = true;
-                    let level = settings.levels.get(memory.level);
-                    memory.proven_level = level.map(|level| level.name.clone());
-                }
+                Asked::StoreEvidence => memory.evidence = true,
                 Asked::Evict => memory.evicted = true,
                 Asked::DropClaim => memory.forget_claim(now + settings.late_effect),
                 _ => {}
@@ -99,7 +95,8 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
 }
 
 /// Are these the API server's words for the denial of an admission policy or a webhook, or for a webhook that does not answer? Only RBAC
-/// is known by its 403: a policy that names no reason denies with 422, a webhook with 400, and one that does not answer is 500.
+/// is known by its 403: a policy that names no reason denies with 422, a webhook with 400, and one that does not answer is 500
+/// (`k8s.io/apiserver/pkg/admission/plugin/{policy/validating,webhook}`, v1.36).
 fn is_denial(message: &str) -> bool {
     let words = [
         " denied request: ",

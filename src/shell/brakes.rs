@@ -12,12 +12,12 @@ use crate::core::budget::{self, Cluster, Hold, Open};
 use crate::core::select;
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How long an incident that is not on its Node keeps its place: it may try again at once, and by then the API server has given up a claim
-/// that it was slow to answer (`--request-timeout`, 1 min).
-pub const UNCLAIMED_MAX: Duration = Duration::from_secs(60);
+/// that it was slow to answer (kube-apiserver's `--request-timeout`, 1 min by default, v1.36).
+const UNCLAIMED_MAX: Duration = Duration::from_secs(60);
 
 /// Which incidents have been admitted.
 #[derive(Default)]
@@ -29,13 +29,21 @@ struct Admissions {
     admitted: BTreeSet<String>,
     /// NodeFences that nothing but the budget keeps from acting.
     waiting: BTreeSet<String>,
-    /// NodeFences of which nothing is on their Nodes, whatever their records say, and until when they keep their places all the same (time
-    /// since boot); none: no longer.
-    unclaimed: BTreeMap<String, Option<Duration>>,
+    /// NodeFences of which nothing is on their Nodes, whatever their records say.
+    unclaimed: BTreeMap<String, Grace>,
     /// Policy and first admission of each NodeFence of the last hour, by name.
     times: BTreeMap<String, (String, Duration)>,
     /// When the NodeFences that there are were admitted, as their records say, by name; none: more than an hour ago.
     written: BTreeMap<String, Option<Duration>>,
+}
+
+/// How long a NodeFence of which nothing is on its Node keeps its place all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Grace {
+    /// Until then (time since boot).
+    Until(Duration),
+    /// Only while a claim of it is on its way.
+    Over,
 }
 
 /// Whom the budget is asked for.
@@ -49,16 +57,20 @@ pub struct Applicant<'a> {
 }
 
 impl Brakes {
+    fn admissions(&self) -> MutexGuard<'_, Admissions> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What would hold the incident if it wanted to act now.
     pub fn look(&self, context: &Context, applicant: &Applicant<'_>) -> Result<(), Hold> {
-        let mut admissions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut admissions = self.admissions();
         admissions.judge(context, applicant)
     }
 
     /// Takes a place for the incident, or says what holds it. It keeps the place until [`Self::end`] or [`Self::give_back`], or until
-    /// [`Self::unclaimed`] has been told for too long.
+    /// [`Self::note_unclaimed`] has been told for too long.
     pub fn admit(&self, context: &Context, applicant: &Applicant<'_>) -> Result<(), Hold> {
-        let mut admissions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut admissions = self.admissions();
         admissions.judge(context, applicant)?;
         let (name, now) = (applicant.fence.name_any(), clock::since_boot());
         let policy = applicant.fence.spec.policy_name.clone();
@@ -67,8 +79,8 @@ impl Brakes {
         if !admissions.times.contains_key(&name) {
             let first = (policy.unwrap_or_default(), now);
             admissions.times.insert(name.clone(), first);
-            let until = Some(now + UNCLAIMED_MAX);
-            admissions.unclaimed.insert(name.clone(), until);
+            let grace = Grace::Until(now + UNCLAIMED_MAX);
+            admissions.unclaimed.insert(name.clone(), grace);
         }
         admissions.waiting.remove(&name);
         admissions.admitted.insert(name);
@@ -77,7 +89,7 @@ impl Brakes {
 
     /// Whether the budget is all that keeps the incident from acting.
     pub fn waits(&self, fence: &str, waits: bool) {
-        let mut admissions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut admissions = self.admissions();
         if waits {
             admissions.waiting.insert(fence.to_owned());
         } else {
@@ -88,7 +100,7 @@ impl Brakes {
     /// The claim of an incident is on its Node: it was admitted by the process before us, unless this one has seen the Node without it. A
     /// claim that lands so late gets a place if there still is one.
     pub fn readmit(&self, context: &Context, applicant: &Applicant<'_>) -> Result<(), Hold> {
-        let mut admissions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut admissions = self.admissions();
         let name = applicant.fence.name_any();
         let is_late = admissions.unclaimed.contains_key(&name);
         let judged = is_late.then(|| admissions.judge(context, applicant));
@@ -99,34 +111,40 @@ impl Brakes {
     }
 
     /// Nothing of the incident is on its Node: its claim was refused, has not landed yet, or is gone. One that goes on trying keeps its
-    /// place for [`UNCLAIMED_MAX`] from its first claim on, and then only while another claim is on its way.
-    pub fn unclaimed(&self, fence: &str, now: Duration) {
-        let mut admissions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let until = admissions.unclaimed.entry(fence.to_owned());
-        let until = until.or_insert(Some(now + UNCLAIMED_MAX));
-        *until = until.filter(|until| now < *until);
-        if until.is_none() {
-            admissions.admitted.remove(fence);
+    /// place for [`UNCLAIMED_MAX`] from its first claim of the hour on, and then only while another claim is on its way.
+    pub fn note_unclaimed(&self, fence: &str, now: Duration) {
+        let mut admissions = self.admissions();
+        let grace = admissions.unclaimed.entry(fence.to_owned());
+        let grace = grace.or_insert(Grace::Until(now + UNCLAIMED_MAX));
+        match *grace {
+            Grace::Until(until) if now < until => {}
+            Grace::Until(_) | Grace::Over => {
+                *grace = Grace::Over;
+                admissions.admitted.remove(fence);
+            }
         }
     }
 
     /// The incident has given its claim back, and goes on: its place is free.
     pub fn give_back(&self, fence: &str) {
-        self.end(fence);
-        let mut admissions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        admissions.unclaimed.insert(fence.to_owned(), None);
+        let mut admissions = self.admissions();
+        admissions.end(fence);
+        admissions.unclaimed.insert(fence.to_owned(), Grace::Over);
     }
 
     /// The incident has ended: its place is free.
     pub fn end(&self, fence: &str) {
-        let mut admissions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        admissions.admitted.remove(fence);
-        admissions.waiting.remove(fence);
-        admissions.unclaimed.remove(fence);
+        self.admissions().end(fence);
     }
 }
 
 impl Admissions {
+    fn end(&mut self, fence: &str) {
+        self.admitted.remove(fence);
+        self.waiting.remove(fence);
+        self.unclaimed.remove(fence);
+    }
+
     fn judge(&mut self, context: &Context, applicant: &Applicant<'_>) -> Result<(), Hold> {
         let (fence, policy) = (applicant.fence, applicant.policy);
         let mine = self.open(fence);
@@ -203,7 +221,7 @@ impl Admissions {
     fn open(&self, fence: &NodeFence) -> Open {
         let name = fence.name_any();
         let created = fence.metadata.creation_timestamp.as_ref();
-        let is_outdated = self.unclaimed.get(&name) == Some(&None);
+        let is_outdated = self.unclaimed.get(&name) == Some(&Grace::Over);
         Open {
             admitted: self.admitted.contains(&name) || (was_admitted(fence) && !is_outdated),
             waits: self.waiting.contains(&name),
@@ -276,14 +294,7 @@ mod tests {
             }
         }
 
-        /// Why the incident of this name is held, if it is: to look, or to take a place.
-        fn judged(&self, name: &str, takes: bool) -> Option<&'static str> {
-            match takes {
-                true => self.asked(name, Brakes::admit),
-                false => self.asked(name, Brakes::look),
-            }
-        }
-
+        /// Why the incident of this name is held, if it is.
         fn asked(
             &self,
             name: &str,
@@ -308,13 +319,16 @@ mod tests {
     #[tokio::test]
     async fn two_incidents_cannot_both_take_the_last_place() {
         let lab = Lab::new(&[fence("a", json!({})), fence("b", json!({}))]).await;
-        assert_eq!([lab.judged("a", false), lab.judged("b", false)], [None; 2]);
-        assert_eq!(lab.judged("a", true), None);
-        assert_eq!(lab.judged("b", true), Some("MaxConcurrent"));
+        assert_eq!(
+            [lab.asked("a", Brakes::look), lab.asked("b", Brakes::look)],
+            [None; 2]
+        );
+        assert_eq!(lab.asked("a", Brakes::admit), None);
+        assert_eq!(lab.asked("b", Brakes::admit), Some("MaxConcurrent"));
         // Its own place holds nobody.
-        assert_eq!(lab.judged("a", true), None);
+        assert_eq!(lab.asked("a", Brakes::admit), None);
         lab.context.brakes.end("a");
-        assert_eq!(lab.judged("b", true), None);
+        assert_eq!(lab.asked("b", Brakes::admit), None);
     }
 
     /// S13: what a process before this one has begun goes on, and counts.
@@ -338,7 +352,7 @@ mod tests {
                 .map(|(number, status)| fence(&format!("a{number}"), status.clone()))
                 .collect();
             let lab = Lab::new(&fences).await;
-            assert_eq!(lab.judged("b", false), held, "{before:?}");
+            assert_eq!(lab.asked("b", Brakes::look), held, "{before:?}");
         }
     }
 
@@ -347,16 +361,16 @@ mod tests {
     async fn a_fence_that_claims_again_is_not_held_back_by_its_own_beginning() {
         let others = [fence("a", ended(0)), fence("b", ended(0))];
         let lab = Lab::new(&others).await;
-        assert_eq!(lab.judged("c", true), None);
+        assert_eq!(lab.asked("c", Brakes::admit), None);
         lab.context.brakes.give_back("c");
-        assert_eq!(lab.judged("c", false), None);
-        assert_eq!(lab.judged("d", false), Some("MaxPerHour"));
+        assert_eq!(lab.asked("c", Brakes::look), None);
+        assert_eq!(lab.asked("d", Brakes::look), Some("MaxPerHour"));
         // After a restart.
         let [a, b] = others;
         let began = json!({"approvedTime": ago(0).to_string()});
         let lab = Lab::new(&[a, b, fence("c", began)]).await;
-        assert_eq!(lab.judged("c", false), None);
-        assert_eq!(lab.judged("d", false), Some("MaxPerHour"));
+        assert_eq!(lab.asked("c", Brakes::look), None);
+        assert_eq!(lab.asked("d", Brakes::look), Some("MaxPerHour"));
     }
 
     /// S13, L5: its claim is refused, or never lands. It keeps its place while it tries again at once, and not for ever.
@@ -364,23 +378,23 @@ mod tests {
     async fn who_is_not_on_its_node_makes_room_after_a_while() {
         let claimed = json!({"claim": "a-n1"});
         let lab = Lab::new(&[fence("a", claimed), fence("b", json!({}))]).await;
-        assert_eq!(lab.judged("a", true), None);
+        assert_eq!(lab.asked("a", Brakes::admit), None);
         let (brakes, now) = (&lab.context.brakes, clock::since_boot());
         for (later, held) in [
             (Duration::ZERO, Some("MaxConcurrent")),
             (UNCLAIMED_MAX / 2, Some("MaxConcurrent")),
             (UNCLAIMED_MAX, None),
         ] {
-            brakes.unclaimed("a", now + later);
-            assert_eq!(lab.judged("b", false), held, "{later:?}");
-            assert_eq!(lab.judged("a", false), None, "{later:?}");
+            brakes.note_unclaimed("a", now + later);
+            assert_eq!(lab.asked("b", Brakes::look), held, "{later:?}");
+            assert_eq!(lab.asked("a", Brakes::look), None, "{later:?}");
         }
         // The next claim takes the place only while it is on its way.
-        assert_eq!(lab.judged("a", true), None);
-        assert_eq!(lab.judged("b", false), Some("MaxConcurrent"));
-        brakes.unclaimed("a", now);
-        assert_eq!(lab.judged("b", true), None);
-        assert_eq!(lab.judged("a", true), Some("MaxConcurrent"));
+        assert_eq!(lab.asked("a", Brakes::admit), None);
+        assert_eq!(lab.asked("b", Brakes::look), Some("MaxConcurrent"));
+        brakes.note_unclaimed("a", now);
+        assert_eq!(lab.asked("b", Brakes::admit), None);
+        assert_eq!(lab.asked("a", Brakes::admit), Some("MaxConcurrent"));
     }
 
     /// Its turn came late, or it is of a process before this one, which never wrote that the claim is gone.
@@ -389,24 +403,24 @@ mod tests {
         let claimed = json!({"claim": "a-n1"});
         let lab = Lab::new(&[fence("a", claimed), fence("b", json!({}))]).await;
         let (brakes, now) = (&lab.context.brakes, clock::since_boot());
-        brakes.unclaimed("a", now);
-        assert_eq!(lab.judged("b", false), Some("MaxConcurrent"));
-        brakes.unclaimed("a", now + UNCLAIMED_MAX);
-        assert_eq!(lab.judged("b", false), None);
-        assert_eq!(lab.judged("a", true), None);
-        brakes.unclaimed("a", clock::since_boot());
-        assert_eq!(lab.judged("b", false), Some("MaxConcurrent"));
+        brakes.note_unclaimed("a", now);
+        assert_eq!(lab.asked("b", Brakes::look), Some("MaxConcurrent"));
+        brakes.note_unclaimed("a", now + UNCLAIMED_MAX);
+        assert_eq!(lab.asked("b", Brakes::look), None);
+        assert_eq!(lab.asked("a", Brakes::admit), None);
+        brakes.note_unclaimed("a", clock::since_boot());
+        assert_eq!(lab.asked("b", Brakes::look), Some("MaxConcurrent"));
     }
 
     #[tokio::test]
     async fn a_claim_that_is_seen_keeps_its_place_and_begins_the_next_wait_anew() {
         let lab = Lab::new(&[fence("a", json!({})), fence("b", json!({}))]).await;
         let (brakes, now) = (&lab.context.brakes, clock::since_boot());
-        assert_eq!(lab.judged("a", true), None);
-        brakes.unclaimed("a", now);
+        assert_eq!(lab.asked("a", Brakes::admit), None);
+        brakes.note_unclaimed("a", now);
         assert_eq!(lab.asked("a", Brakes::readmit), None);
-        brakes.unclaimed("a", now + UNCLAIMED_MAX);
-        assert_eq!(lab.judged("b", false), Some("MaxConcurrent"));
+        brakes.note_unclaimed("a", now + UNCLAIMED_MAX);
+        assert_eq!(lab.asked("b", Brakes::look), Some("MaxConcurrent"));
     }
 
     /// S13: nobody knew that it would land, and another one has its place by now. What a process before this one has claimed is under way.
@@ -415,15 +429,15 @@ mod tests {
         let fences = [fence("a", json!({})), fence("b", json!({}))];
         let lab = Lab::new(&fences).await;
         let brakes = &lab.context.brakes;
-        assert_eq!(lab.judged("a", true), None);
+        assert_eq!(lab.asked("a", Brakes::admit), None);
         brakes.give_back("a");
-        assert_eq!(lab.judged("b", true), None);
+        assert_eq!(lab.asked("b", Brakes::admit), None);
         assert_eq!(lab.asked("a", Brakes::readmit), Some("MaxConcurrent"));
         brakes.end("b");
         assert_eq!(lab.asked("a", Brakes::readmit), None);
-        assert_eq!(lab.judged("b", true), Some("MaxConcurrent"));
+        assert_eq!(lab.asked("b", Brakes::admit), Some("MaxConcurrent"));
         let lab = Lab::new(&fences).await;
-        assert_eq!(lab.judged("b", true), None);
+        assert_eq!(lab.asked("b", Brakes::admit), None);
         assert_eq!(lab.asked("a", Brakes::readmit), None);
     }
 }

@@ -5,6 +5,8 @@
 //! the devices are asked by then, and nothing else is done before. A node that joined, booted or was fenced a moment ago has
 //! to wait, and it is said where people look: on the Node and on the policy.
 
+mod tidy;
+
 use super::act;
 use super::context::Context;
 use super::draft::{fence_name, new_fence};
@@ -44,8 +46,8 @@ pub struct Detector {
     lifts: BTreeMap<String, Duration>,
     /// Boot ID of each quarantined node that was told to have never gone down.
     contradicted: BTreeMap<String, String>,
-    /// Claim of each node that was told to carry it again.
-    restored: BTreeMap<String, String>,
+    /// Claim that each node was told to carry again.
+    put_back: BTreeMap<String, String>,
     /// Nodes that were told not to be fenced because the cluster went back in time.
     frozen: BTreeSet<String>,
 }
@@ -81,7 +83,7 @@ impl Detector {
             due: BTreeMap::new(),
             lifts: BTreeMap::new(),
             contradicted: BTreeMap::new(),
-            restored: BTreeMap::new(),
+            put_back: BTreeMap::new(),
             frozen: BTreeSet::new(),
         }
     }
@@ -100,7 +102,7 @@ impl Detector {
             self.due.remove(name);
             self.lifts.remove(name);
             self.contradicted.remove(name);
-            self.restored.remove(name);
+            self.put_back.remove(name);
             self.frozen.remove(name);
             self.context.delays.over(name);
             self.context.metrics.node_gone(name);
@@ -374,8 +376,6 @@ pub(super) fn now() -> Now {
         wall: clock::wall(),
     }
 }
-
-mod tidy;
 
 #[cfg(test)]
 mod tests;

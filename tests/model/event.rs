@@ -202,14 +202,22 @@ impl Event {
                 "{} dies; another process takes its place and remembers nothing",
                 name(x)
             ),
-            Self::WritesStage(x) => {
-                format!("{} writes into the NodeFence where it stands", name(x))
-            }
-            _ => self.in_fewer_words(),
+            _ => self.of_the_record(),
         }
     }
 
-    fn in_fewer_words(&self) -> String {
+    fn of_the_record(&self) -> String {
+        match *self {
+            Self::HearsOfEnd(x) => format!("{} hears that the NodeFence has ended", name(x)),
+            Self::StandsBy(x) => format!("{} reads the NodeFence, and stands by", name(x)),
+            Self::WritesStage(x) => {
+                format!("{} writes into the NodeFence where it stands", name(x))
+            }
+            _ => self.of_the_cluster(),
+        }
+    }
+
+    fn of_the_cluster(&self) -> String {
         let words = match *self {
             Self::PowerLoss => "the machine loses its power",
             Self::PowerOn => "somebody powers the machine on",
@@ -239,10 +247,6 @@ impl Event {
             Self::Refuses(x) => {
                 return format!("the device refuses the off command of {}", name(x));
             }
-            Self::HearsOfEnd(x) => {
-                return format!("{} hears that the NodeFence has ended", name(x));
-            }
-            Self::StandsBy(x) => return format!("{} reads the NodeFence, and stands by", name(x)),
             Self::Starts(x) => return format!("the kubelet begins to start {}", pod(x)),
             Self::Runs(x) => return format!("what the kubelet began comes up: {} runs", pod(x)),
             Self::Stops(x) => return format!("the kubelet stops the container of {}", pod(x)),

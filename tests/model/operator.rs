@@ -21,7 +21,7 @@ pub fn look(s: &State) -> Look {
         node: s.node,
         pods: listed(&s.pods),
         attached: s.volume == crate::state::Volume::Here,
-        evidence: s.record.evidence != 0,
+        evidence: s.node.claim() == Some(s.record.evidence),
         lease: 0,
     }
 }
@@ -61,10 +61,8 @@ fn round(world: &World, brain: &mut Brain, s: &State, x: usize) -> Option<(State
     let mut look = look(s);
     let ahead = std::mem::take(&mut next.operators[x].ahead);
     if ahead != 0 {
-        look = Look {
-            evidence: look.evidence,
-            ..brain.look(ahead)
-        };
+        look = brain.look(ahead);
+        look.evidence = look.node.claim() == Some(s.record.evidence);
     }
     let reads_record = brain.needs(&next.operators[x], &look.node).record;
     if reads_record && !record::is_known(brain, &mut next, x) {

@@ -247,7 +247,7 @@ pub struct Look {
     pub pods: [u8; 2],
     /// Its volume is attached.
     pub attached: bool,
-    /// The NodeFence has evidence.
+    /// The NodeFence has evidence for the claim on the Node.
     pub evidence: bool,
     /// Which renewal of the Lease: 0 is the newest.
     pub lease: u8,

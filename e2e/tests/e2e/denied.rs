@@ -323,8 +323,7 @@ async fn what_an_admission_policy_denies_is_told_and_done_in_no_other_way() -> R
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_webhook_that_is_down_keeps_from_being_written_is_told_and_done_in_no_other_way()
--> Result<()> {
+async fn a_webhook_that_is_down_is_named_and_no_write_takes_another_form() -> Result<()> {
     let outage = prepare("webhook-down").await?;
     let Outage { lab, node, .. } = &outage;
     let webhook = Obstacle::webhook(lab).await?;

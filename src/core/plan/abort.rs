@@ -150,11 +150,11 @@ pub(super) fn give_way(m: &mut Memory, node: &NodeView, claim: &str) -> Decision
     give_back(m, node, claim, Stage::Held, words)
 }
 
-/// Our claim, the taint that goes with it, and a record that has proven nothing: made anew by somebody, or another controller has set the
+/// Our claim, the taint that goes with it, and a record that has proven nothing under it: made anew by somebody, or another controller has set the
 /// taint in the second of the claim. Nobody knows what was sent, nor which boot it was about: neither is it seen through nor given up.
 pub(super) fn unproven(node: &NodeView, claim: &str, t: &Moment) -> Decision {
     let words = format!(
-        "`out-of-service` stands on Node {} under claim {claim}, and the NodeFence has no evidence: it was made anew, or another controller has set the taint; once the machine is known to be off or freshly booted, remove both (kubectl taint node {} {OUT_OF_SERVICE}- {CLAIM}-)",
+        "`out-of-service` stands on Node {} under claim {claim}, and the NodeFence has no evidence for that claim: it was made anew, or another controller has set the taint; once the machine is known to be off or freshly booted, remove both (kubectl taint node {} {OUT_OF_SERVICE}- {CLAIM}-)",
         node.name, node.name
     );
     let again = t.now + Duration::from_secs(10);

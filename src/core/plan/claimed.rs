@@ -123,12 +123,12 @@ fn cannot_have_claimed(s: &Settings) -> Option<&str> {
     s.unsupported.as_deref()
 }
 
-/// The claim has landed when others were let through in its place, as the budget tells: nothing was done under it, and nothing is (S13).
-/// On the node that the operator runs on it stays where it is, for the replica that goes on.
+/// The claim has landed after its place in the budget was given up, and there is none now: this process has done nothing under it, and does
+/// nothing (S13). What another one may have sent under it keeps its own time ([`Memory::forget_claim`], S23). On the node that the operator runs on it stays where it is, for the replica that goes on.
 fn without_a_place(m: &mut Memory, node: &NodeView, claim: &str, o: &Observed) -> Option<Decision> {
     let hold = o.hold.as_ref().filter(|hold| hold.reason != OWN_NODE)?;
     let words = format!(
-        "claim {claim} of Node {} has landed late, when its place in the budget had been given away: it is given back; held ({}): {}",
+        "claim {claim} of Node {} has landed after its place in the budget was given up: it is given back; held ({}): {}",
         node.name, hold.reason, hold.words
     );
     Some(give_back(m, node, claim, Stage::Held, words))

@@ -215,7 +215,7 @@ pub fn step(
         && !decision.stage.is_ended()
     {
         let words = format!(
-            "the API server refuses a write of the operator: {message}; grant it, or correct the admission policy"
+            "the API server refuses a write of the operator: {message}; grant it, or correct the admission policy or webhook"
         );
         decision.escalation = Some(("AdmissionDenied", words));
     }

@@ -266,16 +266,16 @@ fn use_proof(
     m.level_failures.clear();
     m.alarm = None;
     if !m.evidence {
+        let level = s.levels.get(m.level);
+        let level = level.map_or_else(String::new, |level| level.name.clone());
+        m.proven_level = Some(level.clone());
         let evidence = Evidence {
             claim: proof.claim().to_owned(),
             node_uid: node.uid.clone(),
             boot_id: node.boot_id.clone(),
             lease_renew_time,
             last_report: node.last_report().to_owned(),
-            level: s
-                .levels
-                .get(m.level)
-                .map_or_else(String::new, |level| level.name.clone()),
+            level,
             readings: m.readings.clone().unwrap_or_default(),
         };
         let words = format!("Node {} is proven down: the evidence is stored", node.name);

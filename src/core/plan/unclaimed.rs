@@ -52,9 +52,14 @@ pub(super) fn step(
 pub fn is_bare(s: &Settings, m: &Memory, node: &NodeView) -> bool {
     match standing(s, node) {
         Standing::Unclaimed => true,
-        Standing::ForeignTaint => !is_proven(s, m) && !s.record.tainted,
+        Standing::ForeignTaint => !may_have_tainted(s, m),
         Standing::Claimed(_) | Standing::Tainted(_) | Standing::Overruled(_) => false,
     }
+}
+
+/// Has this incident set `out-of-service`, as far as this process knows, or may it have?
+fn may_have_tainted(s: &Settings, m: &Memory) -> bool {
+    is_proven(s, m) || s.record.tainted
 }
 
 /// A human's incident is about the Node and the boot that it meets first (S10).
@@ -86,15 +91,15 @@ pub(super) fn foreign_taint(s: &Settings, m: &mut Memory, node: &NodeView, t: &M
         m.forget_claim(late);
     }
     // Ours is gone, and of another effect it never was ours.
-    let may_be_ours =
+    let is_like_ours =
         |taint: &TaintView| taint.key == OUT_OF_SERVICE && taint.effect == "NoExecute";
     if m.releasing
-        && !node.taints.iter().any(may_be_ours)
+        && !node.taints.iter().any(is_like_ours)
         && let Some(end) = ended(s, m, node, t)
     {
         return end;
     }
-    if is_proven(s, m) || s.record.tainted {
+    if may_have_tainted(s, m) {
         if s.released {
             let words = format!(
                 "released by `spec.desiredState: Released`; `out-of-service` stays on Node {}: it stands without the operator's claim, so whoever removed the claim or set the taint has to remove it",

@@ -1,7 +1,7 @@
 //! The power of a machine whose node is out of service: looked at every ten seconds until the release, and turned off again where it came back.
 //!
-//! Whoever would know is heard: the devices of every level that read the machine itself, and outlets if they have proven it down. The levels
-//! take turns while none of one answers, or none that would know.
+//! Whoever would know is heard: the devices of every level that read the machine itself, and outlets if they have proven it down. When no
+//! device of a level answers, or none that would know, the next level has its turn.
 
 use super::super::attempt::Attempt;
 use super::super::incident::{
@@ -54,7 +54,7 @@ pub(super) fn watch_power(
         let reads_on = s
             .levels
             .iter()
-            .position(|level| against(witnesses(m, level), &m.sights).is_some());
+            .position(|level| against(heard_under_taint(m, level), &m.sights).is_some());
         let first = || s.levels.iter().position(|level| serves(&level));
         if let Some(index) = reads_on.or_else(first) {
             m.level = index;
@@ -126,7 +126,10 @@ fn turn_off_again(m: &mut Memory, level: &Level, attempt: Attempt, t: &Moment) -
 /// The device that said last that the machine has power, or is between on and off. One that names another machine says nothing of
 /// this one; one that cannot name any is heard.
 pub(super) fn has_power<'a>(s: &'a Settings, m: &'a Memory) -> Option<(&'a Device, &'a Reading)> {
-    let devices = s.levels.iter().flat_map(|level| witnesses(m, level));
+    let devices = s
+        .levels
+        .iter()
+        .flat_map(|level| heard_under_taint(m, level));
     against(devices, &m.sights)
 }
 
@@ -135,7 +138,7 @@ pub(super) fn would_know(m: &Memory, level: &Level, device: &Device) -> bool {
     !device.outlets || m.proven_level.as_ref() == Some(&level.name)
 }
 
-fn witnesses<'a>(m: &Memory, level: &'a Level) -> impl Iterator<Item = &'a Device> {
+fn heard_under_taint<'a>(m: &Memory, level: &'a Level) -> impl Iterator<Item = &'a Device> {
     let devices = level.devices.iter();
     devices.filter(move |device| would_know(m, level, device))
 }

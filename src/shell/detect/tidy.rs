@@ -12,8 +12,7 @@ use crate::shell::draft::adopting_fence;
 use crate::shell::{act, observe};
 
 impl Detector {
-    /// Our taints on a node that no open incident looks after: quarantine after a new boot, an orphaned claim, an orphaned
-    /// out-of-service.
+    /// Looks at what the cached Node carries of ours, and reads it anew where that is nobody's concern.
     pub(super) async fn tidy(&mut self, cached: &NodeView) {
         let owner = cached
             .claim()
@@ -68,15 +67,12 @@ impl Detector {
     }
 
     /// Both taints stand again after their NodeFence has taken them away: whether the machine is down now is told by no record.
-    fn tell_of_restored(&mut self, node: &NodeView, claim: &str, owner: &str) {
-        let told = self.restored.insert(node.name.clone(), claim.to_owned());
+    fn tell_of_taints_put_back(&mut self, node: &NodeView, claim: &str, owner: &str) {
+        let told = self.put_back.insert(node.name.clone(), claim.to_owned());
         if told.as_deref() == Some(claim) {
             return;
         }
-        let message = format!(
-            "Node {} carries `out-of-service` with claim {claim} again, and NodeFence {owner} has ended: somebody has put back an old list of taints; they are left alone: see that the machine is off, or has booted since, then remove both (kubectl taint node {} {OUT_OF_SERVICE}- {CLAIM}-)",
-            node.name, node.name
-        );
+        let message = put_back_words(&node.name, claim, owner);
         tracing::error!(node = node.name, "{message}");
         self.tell(&node.name, "ClaimRestored", message);
     }
@@ -95,7 +91,7 @@ impl Detector {
         };
         let is_out = taint::out_of_service_of_claim(node).is_some();
         if is_out && is_recorded {
-            self.tell_of_restored(node, claim, owner);
+            self.tell_of_taints_put_back(node, claim, owner);
         } else if is_out {
             let reply = act::create_fence(&self.context, &adopting_fence(node, owner)).await;
             tracing::warn!(
@@ -138,5 +134,26 @@ impl Detector {
             "the node has booted anew: its quarantine is lifted"
         );
         reply == Reply::Done
+    }
+}
+
+fn put_back_words(node: &str, claim: &str, owner: &str) -> String {
+    format!(
+        "Node {node} carries `out-of-service` with claim {claim} again, and NodeFence {owner} has ended: somebody has put back an old list of taints; they are left alone: see that the machine is off, or has booted since, then remove both (kubectl taint node {node} {OUT_OF_SERVICE}- {CLAIM}-)"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_told_of_taints_that_were_put_back_is_told_how_to_remove_them() {
+        assert_eq!(
+            put_back_words("worker-1", "fence-n1", "fence"),
+            "Node worker-1 carries `out-of-service` with claim fence-n1 again, and NodeFence fence has ended: somebody has put back an old list \
+             of taints; they are left alone: see that the machine is off, or has booted since, then remove both (kubectl taint node worker-1 \
+             node.kubernetes.io/out-of-service- nodefencing.io/claim-)"
+        );
     }
 }

@@ -259,7 +259,7 @@ impl Round<'_> {
         }
         if node.is_some_and(|node| plan::is_bare(settings, &self.incident.memory, node)) {
             let brakes = &self.context.brakes;
-            brakes.unclaimed(&settings.fence, clock::since_boot());
+            brakes.note_unclaimed(&settings.fence, clock::since_boot());
         }
         observed.rival = owner.is_some_and(|owner| self.context.caches.has_open_fence(owner));
         // Neither takes a place in a budget: the one does nothing, the other nothing yet.

@@ -3,13 +3,12 @@
 use super::*;
 use crate::api::settings::FenceMode;
 use crate::core::fixtures;
-use crate::core::incident::{Device, DeviceOrder, Memory, Reply, Settings, Sight};
+use crate::core::incident::{Device, DeviceOrder, Memory, Settings, Sight};
 use crate::core::observed::{
     AttachmentView, CLAIM, NodeView, OUT_OF_SERVICE, Observed, Seen, TaintView,
 };
 use crate::core::proof::IdentityRule;
 use crate::core::reading::{PowerState, Reading};
-use crate::core::reply::{Asked, learn};
 
 mod watch;
 

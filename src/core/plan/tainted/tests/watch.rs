@@ -179,15 +179,9 @@ fn outlets_that_did_not_turn_the_machine_off_do_not_say_that_it_came_back() {
     }
 }
 
-/// After a restart the record has it.
 #[test]
-fn the_level_that_has_proven_the_machine_down_is_known_for_good() {
-    let s = settings(FenceMode::PowerOff);
-    let mut proven = Memory::default();
-    let (asked, done) = (Asked::StoreEvidence, Reply::Done);
-    learn(&s, &mut proven, asked, done, Duration::from_secs(100));
-    assert_eq!(proven.proven_level.as_deref(), Some("level"));
-    let mut after_crash = s;
+fn after_a_restart_the_record_tells_which_level_has_proven_the_machine_down() {
+    let mut after_crash = settings(FenceMode::PowerOff);
     let devices = vec!["outlet".to_owned()];
     after_crash.record.proven_by = [("pdu".to_owned(), devices)].into();
     let mut m = Memory::default();
