@@ -76,7 +76,7 @@ pub enum Approval {
 pub struct Record {
     /// The evidence was stored: `out-of-service` of ours may have been set.
     pub evidence: bool,
-    /// Devices whose readings it holds, by the name of their level.
+    /// Devices whose readings of Off it holds, by the name of their level.
     pub proven_by: BTreeMap<String, Vec<String>>,
     /// `out-of-service` of ours was set for certain.
     pub tainted: bool,
@@ -249,8 +249,8 @@ pub struct Memory {
     pub orders: u64,
     /// The evidence is in the NodeFence.
     pub evidence: bool,
-    /// Name of the level that has proven the machine down, here or by the record.
-    pub proven_level: Option<String>,
+    /// Names of the devices whose readings of Off that evidence holds, in order.
+    pub proven_by: Vec<String>,
     /// The stuck pods have been deleted.
     pub evicted: bool,
     /// What the devices of the other levels showed while these were read.
@@ -351,7 +351,7 @@ impl Memory {
         self.devices_claimed.clear();
         self.lease_before = None;
         self.evidence = false;
-        self.proven_level = None;
+        self.proven_by.clear();
         self.evicted = false;
         self.sights.clear();
         self.polls = 0;

@@ -6,6 +6,7 @@
 use super::attempt::{Attempt, OffResult};
 use super::incident::{Decision, Evidence, Memory, Record};
 use super::observed::AttachmentView;
+use super::reading::PowerState;
 use super::stage::Stage;
 use crate::api::conditions::{
     ConditionStatus, ESCALATED, HELD, NODE_CONFIRMED_DOWN, SUCCEEDED, find, set_condition,
@@ -53,7 +54,9 @@ fn proven_by(status: &NodeFenceStatus) -> BTreeMap<String, Vec<String>> {
     for reading in evidence.flat_map(|evidence| &evidence.readings) {
         let level = reading.level.clone().unwrap_or_default();
         let devices = levels.entry(level).or_default();
-        if !devices.contains(&reading.device) {
+        // Of a level that needs one of its devices, another may have said something else, or nothing.
+        devices.retain(|device| *device != reading.device);
+        if reading.power_state == PowerState::Off {
             devices.push(reading.device.clone());
         }
     }

@@ -5,10 +5,6 @@
 
 use super::observed::{AttachmentView, NodeView, Observed, PodView, Ready, Seen};
 use super::quiesce::{hindering, shorten};
-use super::taint::is_quarantined;
-use crate::api::fence::NodeFence;
-use crate::api::fence_status::Evidence;
-use jiff::Timestamp;
 
 /// Has the machine booted since it was fenced? Without a record of the fenced boot (an adopted taint) a Ready node is taken
 /// to have.
@@ -136,31 +132,6 @@ pub fn attachments_left(observed: &Observed) -> Result<(), Hindrance> {
     } else {
         Err(Hindrance::Attachments(left))
     }
-}
-
-/// An incident, a human's perhaps, has proven the machine down and everything is off it, and its kubelet has reported nothing since: a
-/// second one would find nothing to do, and turn off what somebody repairs. Ready may still change, when node-lifecycle notices that the
-/// kubelet is silent. A machine that reports anything in the boot that was fenced never went down (S22), and is fenced again.
-pub fn was_cleared(fences: &[NodeFence], node: &NodeView) -> bool {
-    let reported: Option<Timestamp> = node.last_report().parse().ok();
-    let unready = node.condition("Ready").filter(|it| it.status != "True");
-    let unready_since: Option<Timestamp> = unready.and_then(|it| it.transition.parse().ok());
-    let is_all_that_was_heard = |fence: &NodeFence| {
-        let status = fence.status.as_ref();
-        let evidence = status.and_then(|status| status.evidence.as_ref());
-        let is_last = |evidence: &Evidence| match evidence.ready_heartbeat_time {
-            Some(last) => reported == Some(last),
-            // The record of an operator, or of a CRD, that does not keep it: then it is enough that Ready has not changed since the end.
-            None => {
-                let ended = status.and_then(|status| status.completion_time);
-                unready_since
-                    .zip(ended)
-                    .is_some_and(|(since, ended)| since <= ended)
-            }
-        };
-        evidence.is_some_and(|it| it.node_uid == node.uid && is_last(it))
-    };
-    is_quarantined(node) && fences.iter().any(is_all_that_was_heard)
 }
 
 #[cfg(test)]

@@ -48,6 +48,9 @@ impl From<&Effect> for Asked {
     }
 }
 
+/// Denials in a row by a webhook that does not answer before a human is called.
+const SILENCES: u32 = 3;
+
 /// Learns from the reply at `now` (time since boot).
 pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Reply, now: Duration) {
     match reply {
@@ -81,7 +84,8 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
         }
         Reply::NotSent(message) | Reply::Unknown(message) => {
             failed(memory, asked, &message, now);
-            if is_denial(&message) {
+            // A webhook that does not answer once may just have been on the node that died.
+            if is_denial(&message) && memory.write_failures >= SILENCES {
                 memory.denied = Some(message);
             }
         }

@@ -97,12 +97,18 @@ impl Brakes {
         }
     }
 
-    /// The claim of an incident is on its Node: it was admitted by the process before us, unless this one has seen the Node without it. A
-    /// claim that lands so late gets a place if there still is one.
-    pub fn readmit(&self, context: &Context, applicant: &Applicant<'_>) -> Result<(), Hold> {
+    /// The claim of an incident is on its Node: it was admitted by the process before us if the record has that claim, unless this one has
+    /// seen the Node without it. A claim that may have landed late gets a place if there still is one.
+    pub fn readmit(
+        &self,
+        context: &Context,
+        applicant: &Applicant<'_>,
+        is_recorded: bool,
+    ) -> Result<(), Hold> {
         let mut admissions = self.admissions();
         let name = applicant.fence.name_any();
-        let is_late = admissions.unclaimed.contains_key(&name);
+        let is_known = is_recorded || admissions.admitted.contains(&name);
+        let is_late = !is_known || admissions.unclaimed.contains_key(&name);
         let judged = is_late.then(|| admissions.judge(context, applicant));
         judged.unwrap_or(Ok(()))?;
         admissions.unclaimed.remove(&name);
@@ -418,9 +424,17 @@ mod tests {
         let (brakes, now) = (&lab.context.brakes, clock::since_boot());
         assert_eq!(lab.asked("a", Brakes::admit), None);
         brakes.note_unclaimed("a", now);
-        assert_eq!(lab.asked("a", Brakes::readmit), None);
-        brakes.note_unclaimed("a", now + UNCLAIMED_MAX);
+        assert_eq!(lab.asked("a", recorded), None);
+        brakes.note_unclaimed("a", now + 2 * UNCLAIMED_MAX);
         assert_eq!(lab.asked("b", Brakes::look), Some("MaxConcurrent"));
+    }
+
+    fn recorded(brakes: &Brakes, context: &Context, it: &Applicant<'_>) -> Result<(), Hold> {
+        brakes.readmit(context, it, true)
+    }
+
+    fn unrecorded(brakes: &Brakes, context: &Context, it: &Applicant<'_>) -> Result<(), Hold> {
+        brakes.readmit(context, it, false)
     }
 
     /// S13: nobody knew that it would land, and another one has its place by now. What a process before this one has claimed is under way.
@@ -432,12 +446,14 @@ mod tests {
         assert_eq!(lab.asked("a", Brakes::admit), None);
         brakes.give_back("a");
         assert_eq!(lab.asked("b", Brakes::admit), None);
-        assert_eq!(lab.asked("a", Brakes::readmit), Some("MaxConcurrent"));
+        assert_eq!(lab.asked("a", recorded), Some("MaxConcurrent"));
         brakes.end("b");
-        assert_eq!(lab.asked("a", Brakes::readmit), None);
+        assert_eq!(lab.asked("a", recorded), None);
         assert_eq!(lab.asked("b", Brakes::admit), Some("MaxConcurrent"));
+        // Nor does a process that has just begun know when it landed, unless the record has it.
         let lab = Lab::new(&fences).await;
         assert_eq!(lab.asked("b", Brakes::admit), None);
-        assert_eq!(lab.asked("a", Brakes::readmit), None);
+        assert_eq!(lab.asked("a", unrecorded), Some("MaxConcurrent"));
+        assert_eq!(lab.asked("a", recorded), None);
     }
 }

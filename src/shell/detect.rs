@@ -5,6 +5,7 @@
 //! the devices are asked by then, and nothing else is done before. A node that joined, booted or was fenced a moment ago has
 //! to wait, and it is said where people look: on the Node and on the policy.
 
+mod cleared;
 mod tidy;
 
 use super::act;
@@ -20,9 +21,9 @@ use crate::clock;
 use crate::core::delay::{self, AHEAD, Delay, Delayed, LastFence, Now, Since, Start};
 use crate::core::incident::Reply;
 use crate::core::observed::{NodeView, Seen};
-use crate::core::release::was_cleared;
 use crate::core::select::{Onsets, excluded, fenceable, first_due, governing};
 use crate::core::support::unsupported;
+use cleared::was_cleared;
 use jiff::{SignedDuration, Unit};
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};

@@ -73,7 +73,8 @@ pub(super) fn step(
     m.is_due = true;
     // A removal that got no answer may still land: nothing else is built on this claim.
     if m.dropping {
-        let words = m.last_failure.clone().unwrap_or_default();
+        let again = || format!("claim {claim} was to be given back and still stands: it goes");
+        let words = m.last_failure.clone().unwrap_or_else(again);
         return drop_claim(m, node, claim, words);
     }
     if let Some(decision) = quiesce(m, o, t) {

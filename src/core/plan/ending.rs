@@ -9,7 +9,7 @@ use super::super::release::booted_anew;
 use super::super::stage::Stage;
 use super::super::taint::is_quarantined;
 use super::abort::{accuse, still_accused, with_accused};
-use super::{Moment, close};
+use super::{Moment, Standing, close, is_proven, standing};
 
 /// The end of the incident, if nothing is left to do.
 pub(super) fn ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Option<Decision> {
@@ -117,4 +117,18 @@ pub(super) fn broken(s: &Settings, m: &Memory, node: &NodeView) -> Option<String
         "Node {} is not {}={} any more, before `unhealthyConditions[].durationSeconds` were over",
         node.name, condition.type_, condition.status
     ))
+}
+
+/// Is nothing of the incident on the Node: neither its claim, nor an `out-of-service` that may be its own?
+pub fn is_bare(s: &Settings, m: &Memory, node: &NodeView) -> bool {
+    match standing(s, node) {
+        Standing::Unclaimed => true,
+        Standing::ForeignTaint => !may_have_tainted(s, m),
+        Standing::Claimed(_) | Standing::Tainted(_) | Standing::Overruled(_) => false,
+    }
+}
+
+/// Has this incident set `out-of-service`, as far as this process knows, or may it have?
+pub(super) fn may_have_tainted(s: &Settings, m: &Memory) -> bool {
+    is_proven(s, m) || s.record.tainted
 }

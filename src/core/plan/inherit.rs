@@ -18,7 +18,8 @@ pub(super) fn read_record(settings: &Settings, memory: &mut Memory, now: Duratio
     for (level, devices) in &settings.record.proven_by {
         let claimed = memory.devices_claimed.entry(level.clone());
         claimed.or_insert_with(|| devices.clone());
-        memory.proven_level = Some(level.clone());
+        memory.proven_by.clone_from(devices);
+        memory.proven_by.sort_unstable();
     }
     let refuted = &settings.record.word_refuted;
     memory.word_refuted = memory.word_refuted.take().or_else(|| refuted.clone());

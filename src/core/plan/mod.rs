@@ -14,7 +14,7 @@ mod tainted;
 mod unclaimed;
 mod watch;
 
-pub use {claimed::rival_until, unclaimed::is_bare};
+pub use {claimed::rival_until, ending::is_bare};
 
 use super::incident::{Decision, Effect, Memory, Settings};
 use super::observed::{NodeView, Observed, PodView, Seen};

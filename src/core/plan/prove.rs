@@ -10,6 +10,7 @@ use super::super::incident::{
 use super::super::observed::{NodeView, Observed, PodView, Ready, Seen};
 use super::super::proof::{Case, NotProven, Proof, Verification, judge};
 use super::super::quiesce::{name_some, newcomers, stuck};
+use super::super::reading::{PowerState, Reading};
 use super::super::stage::Stage;
 use super::super::taint;
 use super::super::word::{self, heard};
@@ -246,6 +247,16 @@ fn not_quiet(s: &Settings, m: &mut Memory, o: &Observed, t: &Moment) -> Option<D
     Some(quiesce_again(s, m, words, t))
 }
 
+/// The devices that read Off last, in order: where one of a level is enough, another may have said nothing.
+fn read_off(m: &Memory) -> Vec<String> {
+    let is_off = |reading: &Reading| reading.state == PowerState::Off;
+    let readings = m.readings.iter().flatten();
+    let off = readings.filter(|device| device.readings.last().is_some_and(is_off));
+    let mut names: Vec<String> = off.map(|device| device.device.clone()).collect();
+    names.sort_unstable();
+    names
+}
+
 /// Evidence, eviction, taint: in this order, each under the same living proof.
 fn use_proof(
     s: &Settings,
@@ -265,10 +276,13 @@ fn use_proof(
     m.last_failure = None;
     m.level_failures.clear();
     m.alarm = None;
-    if !m.evidence {
+    let proven_by = read_off(m);
+    // Stored under this claim may be an older proof, by other devices than the taint would rest on now.
+    if !m.evidence || m.proven_by != proven_by {
+        m.evidence = false;
+        m.proven_by = proven_by;
         let level = s.levels.get(m.level);
         let level = level.map_or_else(String::new, |level| level.name.clone());
-        m.proven_level = Some(level.clone());
         let evidence = Evidence {
             claim: proof.claim().to_owned(),
             node_uid: node.uid.clone(),

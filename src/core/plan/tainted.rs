@@ -231,7 +231,7 @@ fn off_now(s: &Settings, m: &Memory, level: Option<&Level>, t: &Moment) -> Resul
         let reading = answer(device, &m.sights).map_err(|failure| failure.words)?;
         if !is_off(reading) {
             let words = format!("FenceDevice {} {}", device.name, reads(reading));
-            return Err(match would_know(m, level, device) {
+            return Err(match would_know(m, device) {
                 true => words,
                 false => format!("{words}: {}", who_knows(m)),
             });
@@ -247,9 +247,9 @@ fn off_now(s: &Settings, m: &Memory, level: Option<&Level>, t: &Moment) -> Resul
 
 /// Where outlets were asked in place of what has turned the machine off.
 fn who_knows(m: &Memory) -> String {
-    let needed = match &m.proven_level {
-        Some(level) => format!("level {level}, which has proven it down, has to answer"),
-        None => "turn them off too".to_owned(),
+    let needed = match m.proven_by.join(", ") {
+        none if none.is_empty() => "turn them off too".to_owned(),
+        devices => format!("FenceDevice {devices}, which has proven it down, has to answer"),
     };
     format!(
         "outlets that did not turn the machine off cannot say whether it is; {needed}, or boot the machine anew"

@@ -12,12 +12,12 @@ use super::super::reading::PowerState;
 use super::super::stage::Stage;
 use super::super::taint;
 use super::super::word;
-use super::ending::ended;
+use super::ending::{ended, may_have_tainted};
 use super::level::{
     DEVICE_FAILED, Failure, ROUND_PAUSE_MAX, against, answer, current_level, fail, heed_word,
     in_trouble, judge_level, names, not_failed, note_devices, order, state_word,
 };
-use super::{Moment, Standing, act, close, is_proven, standing, wait};
+use super::{Moment, act, close, wait};
 use crate::api::settings::{ApprovalTimeout, FenceMode};
 use std::time::Duration;
 
@@ -46,20 +46,6 @@ pub(super) fn step(
         return held;
     }
     bind(s, node).unwrap_or_else(|| check(s, m, node, o, t))
-}
-
-/// Is nothing of the incident on the Node: neither its claim, nor an `out-of-service` that may be its own?
-pub fn is_bare(s: &Settings, m: &Memory, node: &NodeView) -> bool {
-    match standing(s, node) {
-        Standing::Unclaimed => true,
-        Standing::ForeignTaint => !may_have_tainted(s, m),
-        Standing::Claimed(_) | Standing::Tainted(_) | Standing::Overruled(_) => false,
-    }
-}
-
-/// Has this incident set `out-of-service`, as far as this process knows, or may it have?
-fn may_have_tainted(s: &Settings, m: &Memory) -> bool {
-    is_proven(s, m) || s.record.tainted
 }
 
 /// A human's incident is about the Node and the boot that it meets first (S10).
@@ -201,7 +187,9 @@ fn awaiting_approval(s: &Settings, m: &mut Memory, t: &Moment) -> Decision {
 }
 
 /// The budget is asked last: an incident whose device does not answer waits for nobody's turn and takes nobody's (L5).
-fn held_by_budget(hold: &Hold) -> Decision {
+fn held_by_budget(m: &mut Memory, hold: &Hold) -> Decision {
+    // Nothing is written meanwhile: what was refused before is nobody's concern.
+    m.denied = None;
     let words = format!("held ({}): {}", hold.reason, hold.words);
     wait(Stage::Held, words)
 }
@@ -209,7 +197,7 @@ fn held_by_budget(hold: &Hold) -> Decision {
 /// Asks the level's devices, and claims when their answers and the budget allow it.
 fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment) -> Decision {
     if let (Some(hold), true) = (&o.hold, m.checked) {
-        return held_by_budget(hold);
+        return held_by_budget(m, hold);
     }
     heed_word(s, m, t.now);
     let Some(level) = current_level(s, m) else {
@@ -300,7 +288,7 @@ fn seen_through(
     m.sights.clear();
     m.checked = true;
     match &o.hold {
-        Some(hold) => held_by_budget(hold),
+        Some(hold) => held_by_budget(m, hold),
         None => claim(s, m, node, level, t),
     }
 }

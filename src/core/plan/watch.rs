@@ -134,23 +134,22 @@ pub(super) fn has_power<'a>(s: &'a Settings, m: &'a Memory) -> Option<(&'a Devic
 }
 
 /// Would the device know of a machine that has come back? Outlets that did not turn it off have power all the while.
-pub(super) fn would_know(m: &Memory, level: &Level, device: &Device) -> bool {
-    !device.outlets || m.proven_level.as_ref() == Some(&level.name)
+pub(super) fn would_know(m: &Memory, device: &Device) -> bool {
+    !device.outlets || m.proven_by.contains(&device.name)
 }
 
 fn heard_under_taint<'a>(m: &Memory, level: &'a Level) -> impl Iterator<Item = &'a Device> {
     let devices = level.devices.iter();
-    devices.filter(move |device| would_know(m, level, device))
+    devices.filter(move |device| would_know(m, device))
 }
 
-/// Does the level, which is not the one that has proven the machine down, say neither that it is off nor that it has come back?
+/// Does the level say neither that the machine is off nor that it has come back?
 fn is_mute(s: &Settings, m: &Memory, level: &Level) -> bool {
     let is_off = |device: &Device| match answer(device, &m.sights) {
         Ok(reading) if is_off(reading) => Ok(()),
         _ => Err(()),
     };
-    let is_other = m.proven_level.as_ref() != Some(&level.name);
-    is_other && has_power(s, m).is_none() && judge_level(level, is_off).is_err()
+    has_power(s, m).is_none() && judge_level(level, is_off).is_err()
 }
 
 pub(super) fn is_off(reading: &Reading) -> bool {

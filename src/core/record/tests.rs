@@ -307,3 +307,44 @@ fn what_counts_for_good_is_told_to_every_process() {
     merge_findings(&mut own, &saw(Some("no"), &["no", "no"]));
     assert_eq!(read(&own, Timestamp::UNIX_EPOCH), record);
 }
+
+/// Of a level that needs one of its devices, what read off has proven it, and nothing else.
+#[test]
+fn a_device_that_did_not_read_off_has_proven_nothing() {
+    let reading = |device: &str, state: PowerState| EvidenceReading {
+        device: device.to_owned(),
+        level: Some("any".to_owned()),
+        power_state: state,
+        raw: String::new(),
+        system_uuid: None,
+        time: Timestamp::UNIX_EPOCH,
+        round_trip_millis: 1,
+    };
+    let mut status = NodeFenceStatus::default();
+    let evidence = Evidence {
+        claim: "fence-n1".to_owned(),
+        node_uid: "uid-1".to_owned(),
+        boot_id: "boot-1".to_owned(),
+        lease_renew_time: String::new(),
+        last_report: String::new(),
+        level: "any".to_owned(),
+        readings: Vec::new(),
+    };
+    super::evidence(
+        &mut status,
+        &evidence,
+        &Memory::default(),
+        Duration::ZERO,
+        Timestamp::UNIX_EPOCH,
+    );
+    let stored = status.evidence.as_mut().expect("the evidence");
+    stored.readings = vec![
+        reading("outlet-a", PowerState::On),
+        reading("bmc", PowerState::On),
+        reading("bmc", PowerState::Off),
+        reading("outlet-b", PowerState::Off),
+        reading("outlet-b", PowerState::Unknown),
+    ];
+    let read = read(&status, Timestamp::UNIX_EPOCH).proven_by;
+    assert_eq!(read, [("any".to_owned(), vec!["bmc".to_owned()])].into());
+}

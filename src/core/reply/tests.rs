@@ -145,10 +145,16 @@ fn a_denial_is_known_by_its_words_whatever_its_status() {
         refused(422, policy),
         refused(400, webhook),
         refused(409, silent),
-        Reply::Unknown(down.to_owned()),
     ] {
         let denied = learned(Asked::Write, reply.clone()).denied;
         assert!(denied.is_some(), "{reply:?}");
+    }
+    // Nobody is called for a webhook that was silent once.
+    let mut memory = Memory::default();
+    for denied in [false, false, true] {
+        let reply = Reply::Unknown(down.to_owned());
+        learn(&settings(), &mut memory, Asked::Write, reply, NOW);
+        assert_eq!(memory.denied.is_some(), denied);
     }
     for reply in [
         refused(422, "the server rejected our request due to an error"),

@@ -91,7 +91,12 @@ impl Detector {
         };
         let is_out = taint::out_of_service_of_claim(node).is_some();
         if is_out && is_recorded {
-            self.tell_of_taints_put_back(node, claim, owner);
+            // The Node was read before the NodeFence, whose release may have come in between.
+            if let Seen::Present(again) = observe::node(&self.context, &node.name).await
+                && again.view().taints == node.taints
+            {
+                self.tell_of_taints_put_back(node, claim, owner);
+            }
         } else if is_out {
             let reply = act::create_fence(&self.context, &adopting_fence(node, owner)).await;
             tracing::warn!(

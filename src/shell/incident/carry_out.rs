@@ -118,7 +118,15 @@ impl Round<'_> {
         reply
     }
 
-    async fn release(&mut self, patch: NodePatch) -> Reply {
+    /// Whoever comes after us has to know that the taint was there: it would else fence a machine anew that somebody repairs by now. A
+    /// record that cannot be written holds up no release.
+    pub(super) async fn release(&mut self, patch: NodePatch) -> Reply {
+        if self.incident.stored.status.taint_applied_time.is_none() {
+            let reply = self.write_status().await;
+            if reply != Reply::Done {
+                tracing::warn!(fence = %self.fence.name_any(), ?reply, "that the taint was set could not be written down before its release");
+            }
+        }
         let reply = act::patch_node(self.context, patch).await;
         if reply == Reply::Done {
             let (status, now) = (&mut self.incident.status, clock::wall());

@@ -253,7 +253,10 @@ impl Round<'_> {
         if owner == Some(settings.fence.as_str()) {
             // Never from the very node that is to go down, whoever has claimed it.
             let own_node = budget::own_node(&settings.node, self.context.own_node.as_deref());
-            let readmit = || self.context.brakes.readmit(self.context, &applicant).err();
+            let claim = node.and_then(NodeView::claim);
+            let is_recorded = claim == self.incident.stored.status.claim.as_deref();
+            let brakes = &self.context.brakes;
+            let readmit = || brakes.readmit(self.context, &applicant, is_recorded).err();
             observed.hold = own_node.or_else(readmit);
             return;
         }

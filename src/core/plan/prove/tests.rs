@@ -34,6 +34,7 @@ fn read_off() -> Memory {
         readings: Some(off_readings()),
         pods: Some(vec![pod("db-0")]),
         evidence: true,
+        proven_by: vec!["bmc".to_owned()],
         ..Memory::default()
     }
 }
@@ -80,6 +81,19 @@ fn the_evidence_names_the_kubelet_s_last_report() {
             let stored = status.evidence.and_then(|it| it.ready_heartbeat_time);
             assert_eq!(stored, "2026-01-01T00:05:00Z".parse().ok());
         }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// S17: the devices of another level have proven it, or another one of the same.
+#[test]
+fn what_the_taint_rests_on_is_what_is_stored() {
+    let memory = Memory {
+        proven_by: vec!["pdu".to_owned()],
+        ..read_off()
+    };
+    match decided(&confirm_only(), memory, claimed(CLAIM_VALUE), 14) {
+        Effect::StoreEvidence(evidence) => assert_eq!(evidence.readings, off_readings()),
         other => panic!("{other:?}"),
     }
 }
@@ -181,6 +195,7 @@ fn what_a_human_s_word_proves_dies_with_the_word() {
             readings: Some(readings),
             pods: Some(Vec::new()),
             evidence: true,
+            proven_by: vec!["bmc".to_owned()],
             word_heeded: true,
             ..Memory::default()
         };

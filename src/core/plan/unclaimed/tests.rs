@@ -4,6 +4,7 @@ use super::*;
 use crate::core::fixtures::{self, DATE, drained, node, off_readings, out_of_service, settings};
 use crate::core::incident::{Record, Sight};
 use crate::core::observed::Seen;
+use crate::core::plan::is_bare;
 
 /// The first decision of a new process.
 fn decided(settings: &Settings) -> Decision {

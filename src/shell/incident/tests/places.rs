@@ -42,9 +42,9 @@ struct Lab {
 }
 
 impl Lab {
-    async fn new(node: Value, other: Value) -> Self {
+    async fn new(node: Value, mine: Value, other: Value) -> Self {
         let cluster = cluster(node).await;
-        let mine = of_the_policy("fence", "worker-1", json!({}));
+        let mine = of_the_policy("fence", "worker-1", mine);
         let other = of_the_policy("other", "worker-2", other);
         let fences = fake::list("NodeFence", "7", &[mine.clone(), other.clone()]);
         cluster.put(FENCES, 200, fences);
@@ -71,7 +71,12 @@ impl Lab {
 #[tokio::test]
 async fn a_claim_that_lands_when_its_place_is_taken_is_given_back() {
     for is_late in [true, false] {
-        let lab = Lab::new(unclaimed(), json!({"claim": "other-n1"})).await;
+        let mine = if is_late {
+            json!({})
+        } else {
+            json!({"claim": "fence-n1"})
+        };
+        let lab = Lab::new(unclaimed(), mine, json!({"claim": "other-n1"})).await;
         let incidents = Incidents::default();
         if is_late {
             run(&lab.context, &incidents, &lab.mine).await;
@@ -89,7 +94,7 @@ async fn a_claim_that_lands_when_its_place_is_taken_is_given_back() {
 /// L5: who has given its claim back makes room at once. Without an answer nobody knows yet that it is gone.
 #[tokio::test]
 async fn a_claim_that_is_given_back_makes_room_for_another_fence() {
-    let lab = Lab::new(fake::node(), json!({})).await;
+    let lab = Lab::new(fake::node(), json!({}), json!({})).await;
     let policy: NodeFencingPolicy = serde_json::from_value(policy()).expect("a policy");
     let applicant = |fence| Applicant {
         fence,

@@ -1,6 +1,8 @@
 //! What a loop makes of a taint that another process of the operator has set, or sees to as well.
 
 use super::*;
+use crate::core::incident::Reply;
+use crate::core::taint::NodePatch;
 
 /// `lateEffectSeconds` that nobody has set.
 const LATE_EFFECT: Duration = Duration::from_secs(60);
@@ -159,4 +161,63 @@ async fn what_counts_for_good_is_written_before_anything_else_is_done() {
     );
     let body = sent(&cluster, PATCH_FENCE).swap_remove(0);
     assert_eq!(body["status"]["confirmationRefused"], "the BMC reads On");
+}
+
+/// S8: what this incident has proven under a claim that it gave back says nothing of a taint that stands under its next one.
+#[tokio::test]
+async fn only_evidence_of_the_claim_on_the_node_is_a_proof_of_its_taint() {
+    for (claim, is_proven) in [("fence-n1", true), ("fence-n0", false)] {
+        let cluster = cluster(fake::tainted()).await;
+        let record = json!({"claim": claim, "evidence": evidence_under(claim)});
+        cluster.put(FENCE, 200, fence_object("7", record.clone()));
+        let (context, incidents) = (cluster.context(), Incidents::default());
+        let fence = decoded(fence_object("7", record));
+        run(&context, &incidents, &fence).await;
+        let incident = incidents.get(&fence).expect("an incident");
+        assert_eq!(incident.lock().await.memory.tainted, is_proven, "{claim}");
+        assert!(sent(&cluster, PATCH_NODE).is_empty());
+    }
+}
+
+/// S17: a successor that does not know of the taint would fence the machine once more, while somebody repairs it.
+#[tokio::test]
+async fn that_the_taint_was_set_is_written_before_it_goes() {
+    for is_written in [true, false] {
+        let cluster = cluster(fake::tainted()).await;
+        let tainted = json!({"claim": "fence-n1", "taintAppliedTime": "2026-01-01T00:00:05Z"});
+        if is_written {
+            cluster.put(PATCH_FENCE, 200, fence_object("8", tainted.clone()));
+        }
+        cluster.put(PATCH_NODE, 200, unclaimed());
+        let context = cluster.context();
+        let incident = Incidents::default().begin(fence("7"));
+        let mut incident = incident.lock().await;
+        incident.status.taint_applied_time = Some("2026-01-01T00:00:05Z".parse().expect("a date"));
+        let fence = fence("7");
+        let mut round = Round {
+            context: &context,
+            fence: &fence,
+            incident: &mut incident,
+        };
+        let patch = || NodePatch {
+            node: "worker-1".to_owned(),
+            operations: json!([]),
+            valid_from: Duration::ZERO,
+            valid_until: None,
+        };
+        assert_eq!(round.release(patch()).await, Reply::Done);
+        let written = sent(&cluster, PATCH_FENCE);
+        let dates: Vec<_> = written
+            .iter()
+            .map(|body| &body["status"]["taintAppliedTime"])
+            .collect();
+        assert_eq!(dates, ["2026-01-01T00:00:05Z"], "{is_written}");
+        let writes = cluster.requests();
+        let place = |write: &str| writes.iter().position(|it| it.starts_with(write));
+        assert!(place(PATCH_FENCE) < place(PATCH_NODE), "{writes:?}");
+        // Once is enough, and a record that cannot be written holds up no release.
+        assert_eq!(round.release(patch()).await, Reply::Done);
+        let again = sent(&cluster, PATCH_FENCE).len();
+        assert_eq!(again, if is_written { 1 } else { 2 });
+    }
 }

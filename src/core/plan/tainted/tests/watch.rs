@@ -144,14 +144,14 @@ fn outlets_that_did_not_turn_the_machine_off_do_not_say_that_it_came_back() {
     s.levels[1].devices[0].name = "outlet".to_owned();
     s.levels[1].devices[0].outlets = true;
     s.levels[1].devices[0].identity = IdentityRule::Skip;
-    for (proven, heard) in [(Some("pdu"), true), (Some("level"), false), (None, false)] {
+    for (proven, heard) in [(Some("outlet"), true), (Some("bmc"), false), (None, false)] {
         let mut said = sight(PowerState::On, 90);
         said.device = "outlet".to_owned();
         let m = Memory {
             claim: Some(held(CLAIM_VALUE)),
             tainted: true,
             evidence: true,
-            proven_level: proven.map(str::to_owned),
+            proven_by: proven.iter().map(|it| (*it).to_owned()).collect(),
             level: 1,
             sights: vec![said],
             looked_at: Duration::from_secs(90),
@@ -174,17 +174,17 @@ fn outlets_that_did_not_turn_the_machine_off_do_not_say_that_it_came_back() {
         assert!(words.starts_with("FenceDevice outlet reads On"), "{words}");
         let asks_another = words.contains("outlets that did not turn the machine off");
         assert_eq!(asks_another, !heard, "{words}");
-        let names_level = words.contains("level level, which has proven it down");
-        assert_eq!(names_level, proven == Some("level"), "{words}");
+        let names_it = words.contains("FenceDevice bmc, which has proven it down");
+        assert_eq!(names_it, proven == Some("bmc"), "{words}");
     }
 }
 
 #[test]
-fn after_a_restart_the_record_tells_which_level_has_proven_the_machine_down() {
+fn after_a_restart_the_record_tells_which_devices_have_proven_the_machine_down() {
     let mut after_crash = settings(FenceMode::PowerOff);
     let devices = vec!["outlet".to_owned()];
     after_crash.record.proven_by = [("pdu".to_owned(), devices)].into();
     let mut m = Memory::default();
     decide(&after_crash, &mut m, &observed(stuck()), 100);
-    assert_eq!(m.proven_level.as_deref(), Some("pdu"));
+    assert_eq!(m.proven_by, ["outlet"]);
 }
