@@ -1,6 +1,7 @@
 //! A BMC that answers whatever the test wants, byte for byte: a raw TCP server, with or without TLS, in the test itself.
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rustix::net::{Shutdown, shutdown};
 use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::net::SocketAddr;
@@ -50,6 +51,7 @@ pub struct Bmc {
     pub address: SocketAddr,
     pub tls: bool,
     requests: Arc<Mutex<Vec<Request>>>,
+    listener: Arc<TcpListener>,
     tasks: JoinSet<()>,
 }
 
@@ -68,15 +70,16 @@ impl Bmc {
     }
 
     async fn start(tls: Option<TlsAcceptor>, script: Script) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = Arc::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
         let address = listener.local_addr().unwrap();
+        let open = Arc::clone(&listener);
         let requests = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = JoinSet::new();
         let (seen, has_tls) = (Arc::clone(&requests), tls.is_some());
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
             for number in 0.. {
-                let (stream, _) = listener.accept().await.unwrap();
+                let (stream, _) = open.accept().await.unwrap();
                 let (tls, script, seen) = (tls.clone(), Arc::clone(&script), Arc::clone(&seen));
                 connections.spawn(async move {
                     // A client may break off at any point.
@@ -88,6 +91,7 @@ impl Bmc {
             address,
             tls: has_tls,
             requests,
+            listener,
             tasks,
         }
     }
@@ -106,9 +110,11 @@ impl Bmc {
             .collect()
     }
 
-    /// Goes away: the port closes, connections break.
+    /// Goes away: the port closes, connections break. Dropping the socket would not do: a process that another test forks just
+    /// now holds it open until its exec, and the port with it.
     pub async fn stop(mut self) {
         self.tasks.shutdown().await;
+        shutdown(&self.listener, Shutdown::Both).unwrap();
     }
 }
 

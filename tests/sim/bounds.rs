@@ -13,8 +13,6 @@ use std::time::Duration;
 const RELEASE_MAX: Duration = Duration::from_secs(10);
 /// A stage that lasts longer is written down by itself.
 const QUICK: Duration = Duration::from_secs(2);
-/// A machine that is turned on under the taint is turned off again so often.
-const REOFFS_MAX: u32 = 2;
 /// L4: a Lease lasts so long, and a successor takes it within 10 s more.
 const LEASE_TIME: Duration = Duration::from_secs(15);
 const SUCCESSION_MAX: Duration = Duration::from_secs(25);
@@ -50,17 +48,24 @@ pub fn judge(stage: &Stage) {
         if plan.only(&[Fault::Storm, Fault::BmcHangs]) && !silent.contains(&course.node) {
             found.extend(soon(world, course, plan));
         }
-        // One for the fence, one by each successor.
-        if plan.only(&[Fault::Crash, Fault::Storm]) && course.commands > 0 {
+        if plan.only(&[Fault::Crash, Fault::Storm]) && !course.commands.is_empty() {
             world.judged("L4 commands");
-            if course.commands > 1 + deaths + REOFFS_MAX {
-                found.push(format!("L4: {} commands, {deaths} deaths", course.commands));
-            }
+            found.extend(repeated(course, deaths));
         }
         for problem in found {
             world.violation(format!("{problem} ({name}: {course:?})"));
         }
     }
+}
+
+/// L4: a machine is turned off once, and once more by each successor. One that somebody turns on again is another matter.
+fn repeated(course: &Course, deaths: u32) -> Option<String> {
+    let (boot, commands) = course
+        .commands
+        .iter()
+        .max_by_key(|(_, commands)| **commands)?;
+    (*commands > 1 + deaths)
+        .then(|| format!("L4: {commands} commands to boot {boot}, {deaths} deaths"))
 }
 
 /// L4: whoever stands by leads within the Lease's time and 10 s of the leader's death.
@@ -127,9 +132,24 @@ fn clean(world: &World, course: &Course, plan: &Plan) -> Option<String> {
     let (free, tainted) = course.free.zip(course.tainted)?;
     let is_quick =
         free.saturating_sub(tainted) < QUICK && tainted.saturating_sub(course.opened) < QUICK * 2;
-    if !is_quick || plan.release != "AfterDetach" || course.commands > 1 {
+    if !is_quick || plan.release != "AfterDetach" || course.commanded() > 1 {
         return None;
     }
     world.judged("L7");
     (course.writes > WRITES_MAX).then(|| format!("L7: {} writes", course.writes))
+}
+
+#[test]
+fn a_command_counts_as_repeated_for_one_boot_of_the_machine() {
+    let broken = |commands: &[(u32, u32)], deaths| {
+        let course = Course {
+            commands: commands.iter().copied().collect(),
+            ..Course::default()
+        };
+        repeated(&course, deaths)
+    };
+    assert_eq!(broken(&[(1, 1), (2, 1), (3, 1), (4, 1)], 0), None);
+    assert_eq!(broken(&[(1, 2)], 1), None);
+    let words = "L4: 2 commands to boot 3, 0 deaths";
+    assert_eq!(broken(&[(1, 1), (3, 2)], 0).as_deref(), Some(words));
 }

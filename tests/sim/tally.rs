@@ -22,8 +22,8 @@ pub struct Course {
     pub free: Option<Duration>,
     /// When the node was released.
     pub released: Option<Duration>,
-    /// Hard offs that were sent for it.
-    pub commands: u32,
+    /// Hard offs that were sent for it, by the boot of the machine that they met.
+    pub commands: BTreeMap<u32, u32>,
     /// Writes of Nodes and NodeFences.
     pub writes: u32,
 }
@@ -61,6 +61,13 @@ pub struct Tally {
     pub courses: BTreeMap<String, Course>,
     /// Since when each node is Unknown.
     unknown: BTreeMap<String, Duration>,
+}
+
+impl Course {
+    /// All hard offs that were sent for it.
+    pub fn commanded(&self) -> u32 {
+        self.commands.values().sum()
+    }
 }
 
 impl Tally {
@@ -123,9 +130,9 @@ impl Tally {
         self.unknown.insert(node.to_owned(), elapsed());
     }
 
-    /// A hard off was sent.
-    pub fn commanded(&mut self, fence: &str) {
-        self.course(fence).commands += 1;
+    /// A hard off was sent to a machine that had booted so often.
+    pub fn commanded(&mut self, fence: &str, boots: u32) {
+        *self.course(fence).commands.entry(boots).or_default() += 1;
     }
 
     /// The node was put out of service.

@@ -163,11 +163,12 @@ impl Judge {
 
     /// A process sends a hard off (S11).
     pub fn commanded(&self, operator: &str, machine: &str) {
+        let boots = self.world.with(machine, |machine| machine.boots);
         let problem = {
             let mut state = self.state();
             let (fence, problem) = state.knows(operator).may_command(machine);
             if let Some(fence) = fence {
-                state.tally.commanded(&fence);
+                state.tally.commanded(&fence, boots);
             }
             let late = state.acts_without_lease(operator);
             problem

@@ -5,6 +5,7 @@ use super::{eventually, has_ended, strike, victim};
 use crate::network::{Aim, Fate, Moment, Step};
 use crate::objects::text;
 use crate::stage::Stage;
+use crate::tally::Course;
 use simapi::kinds::FENCE;
 
 /// Who goes on.
@@ -97,7 +98,7 @@ impl Crash {
             .filter(|it| text(it, "/spec/nodeName") == node);
         let records = own.count();
         let courses = stage.judge.tally().courses;
-        let commands: u32 = courses.values().map(|course| course.commands).sum();
+        let commands: u32 = courses.values().map(Course::commanded).sum();
         let allowed = if self.after == After::Both { 3 } else { 2 };
         if records != 1 || commands > allowed {
             stage
