@@ -15,6 +15,7 @@ mod device;
 mod grid;
 mod ipmi;
 mod levels;
+mod panic;
 mod pdu;
 mod pdu_command;
 mod pdu_network;

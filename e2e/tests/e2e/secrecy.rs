@@ -1,24 +1,55 @@
-//! No password leaves the Secrets: the operator says everything it can say (log level trace), about devices that are well, one that refuses its
-//! password, and a fence, and all of it is searched.
+//! No password leaves the Secrets: the operator says everything it can say (log level trace), about devices that are well, some that refuse
+//! their password, and a fence, and all of it is searched. Each kind of driver has a Secret here: Redfish, IPMI, SNMPv3 and SNMPv2c.
 
 use anyhow::{Result, ensure};
 use e2e::bmc::Credentials;
 use e2e::ipmi::Suite;
 use e2e::lab::{Lab, Setup};
-use e2e::operator::Options;
-use e2e::secrecy::{Secret, check, check_logs};
+use e2e::operator::{NAMESPACE, Options};
+use e2e::secrecy::{self, check, check_logs};
+use e2e::snmpd::{AUTHENTICATION_PASSWORD, COMMUNITY, PRIVACY_PASSWORD, Pdu};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, PostParams};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::devices::{probe_again, wait, write_secret};
 
 /// Not that of any BMC.
 const WRONG: &str = "wr0ng-Canary";
+/// The device whose Secret has a community.
+const BY_COMMUNITY: &str = "node-2-by-community";
+
+/// A PDU with an outlet for each machine: the first one's as a user of SNMPv3, the second one's by a community.
+async fn outlets(lab: &Lab) -> Result<Pdu> {
+    let pdu = lab
+        .pdu(BTreeMap::from([(1, lab.feed(1)), (2, lab.feed(2))]))
+        .await?;
+    lab.outlets("node-1-outlet", 1, &pdu, &[1]).await?;
+    let secrets: Api<Secret> = Api::namespaced(lab.control_plane.admin(), NAMESPACE);
+    let secret = json!({"metadata": {"name": "community"}, "stringData": {"community": COMMUNITY}});
+    secrets
+        .create(&PostParams::default(), &serde_json::from_value(secret)?)
+        .await?;
+    let device = json!({
+        "nodeName": lab.rig(2).machine.name(),
+        "identityCheck": "Skip",
+        "pdu": {
+            "address": pdu.address().ip(), "port": pdu.address().port(),
+            "model": "APCRackPDU2", "outlets": [2], "snmp": {"version": "V2c"},
+        },
+        "credentialsRef": {"name": "community"},
+    });
+    lab.apply("FenceDevice", BY_COMMUNITY, device).await?;
+    Ok(pdu)
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_password_is_told_whatever_happens_and_however_much_is_logged() -> Result<()> {
     let lab = Lab::start(Setup::new("secrecy", 2)).await?;
     let _ipmi = lab.ipmi(1, Suite::Seventeen).await?;
+    let _pdu = outlets(&lab).await?;
     let mut options = Options::default();
     options.arguments.push("--log-filter=trace".to_owned());
     let operator = lab.operator_with(options).await?;
@@ -26,7 +57,20 @@ async fn no_password_is_told_whatever_happens_and_however_much_is_logged() -> Re
     lab.policy("PowerOff", json!({})).await?;
     let (first, second) = (lab.rig(1).machine.name(), lab.rig(2).machine.name());
     lab.rig(1).machine.set_power(false);
-    lab.wait_stage(first, "Recovered").await?;
+    let fence = lab.wait_stage(first, "Recovered").await?;
+    let evidence = fence.data["status"]["evidence"].to_string();
+    ensure!(
+        evidence.contains("node-1-outlet"),
+        "the outlet has no part in it: {evidence}"
+    );
+    wait(
+        &lab,
+        "FenceDevice",
+        BY_COMMUNITY,
+        "CredentialsValid",
+        "True/Accepted",
+    )
+    .await?;
     write_secret(&lab, json!({"password": WRONG})).await?;
     for node in [first, second] {
         let device = format!("{node}-bmc");
@@ -42,9 +86,18 @@ async fn no_password_is_told_whatever_happens_and_however_much_is_logged() -> Re
     }
 
     let secrets = [
-        Secret::new("the password of the BMCs", &Credentials::default().password)?,
-        Secret::new("the wrong password", WRONG)?,
-    ];
+        (
+            "the password of the BMCs",
+            Credentials::default().password.as_str(),
+        ),
+        ("the wrong password", WRONG),
+        ("the key that signs", AUTHENTICATION_PASSWORD),
+        ("the key that encrypts", PRIVACY_PASSWORD),
+        ("the community", COMMUNITY),
+    ]
+    .map(|(name, value)| secrecy::Secret::new(name, value))
+    .into_iter()
+    .collect::<Result<Vec<_>>>()?;
     let (_, metrics) = operator.get("/metrics").await?;
     check("the metrics", metrics.as_bytes(), &secrets)?;
     let kinds = "nodefences,fencedevices,nodefencingpolicies,events,leases,nodes";

@@ -80,7 +80,7 @@ fn address_of(address: SocketAddr) -> Address {
 }
 
 /// Suite 17, and patience.
-fn settings_of(address: SocketAddr, user: &str, password: &str) -> IpmiSettings {
+pub fn settings_of(address: SocketAddr, user: &str, password: &str) -> IpmiSettings {
     IpmiSettings {
         address: address_of(address),
         cipher_suite: 17,
