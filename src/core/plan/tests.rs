@@ -90,6 +90,24 @@ fn a_write_that_failed_is_tried_again_at_the_moment_for_it() {
     assert!(!says(at).contains("failed (500)"));
 }
 
+/// The end is tried again, and until it is written nobody reads that the incident is at its beginning.
+#[test]
+fn an_end_after_the_taint_that_could_not_be_written_leaves_the_release_as_the_stage() {
+    let mut memory = Memory {
+        tainted: true,
+        releasing: true,
+        ..Memory::default()
+    };
+    let ends = decided(&settings(), &mut memory, node(), seconds(100));
+    assert_eq!(ends.stage, Stage::Recovered);
+    memory.write_retry_at = Some(seconds(102));
+    let pauses = decided(&settings(), &mut memory, node(), seconds(101));
+    assert_eq!(
+        (pauses.effect, pauses.stage),
+        (Effect::Wait, Stage::AwaitingRelease)
+    );
+}
+
 #[test]
 fn writes_that_fail_on_and_on_call_a_human() {
     let called = |write_failures: u32| {

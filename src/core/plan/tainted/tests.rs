@@ -198,6 +198,7 @@ fn a_taint_that_another_process_has_set_is_seen_to_once_the_record_is_known() {
     assert_eq!(decision.effect, Effect::Wait);
     let reason = decision.escalation.map(|(reason, _)| reason);
     assert_eq!(reason, Some("OutOfServiceUnproven"));
+    assert_eq!(decision.wake, Some(Duration::from_secs(110)));
     // Under this process's own claim nobody else can have set it, whatever is proven: another controller has, in the same second.
     for proven in [false, true] {
         o.evidence = Seen::Present(proven);
@@ -324,6 +325,18 @@ fn a_release_needs_a_reading_of_now_and_the_record() {
     assert!(!is_released(98, Seen::Failed("500".to_owned())));
     // Its answer has been on the way, or its process stopped, for half a minute.
     assert!(!is_released(70, Seen::Present(true)));
+}
+
+/// S23. It is woken at that very moment: if it waited on then, it would be woken for nothing.
+#[test]
+fn an_off_that_may_land_keeps_the_taint_until_its_time_is_over() {
+    let m = Memory {
+        tainted: true,
+        unresolved_until: Some(Duration::from_secs(100)),
+        ..Memory::default()
+    };
+    assert!(may_land(&m, &moment(99)).is_some());
+    assert!(may_land(&m, &moment(100)).is_none());
 }
 
 /// S14: it may have been the end of a power cut before the last volume was let go, or its answer was half a minute on the way.

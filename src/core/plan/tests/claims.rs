@@ -3,6 +3,7 @@
 use super::super::claimed::FIRST_LOOK_MAX;
 use super::*;
 use crate::core::delay::HeldCondition;
+use crate::core::incident::OwnClaim;
 use crate::core::observed::{OUT_OF_SERVICE, QUARANTINE};
 
 /// The policy's wait ends at 100 s, and the node's condition is not the one that it waits for.
@@ -86,6 +87,26 @@ fn a_taint_that_this_process_has_released_is_the_end_that_was_wanted() {
         (decision.effect, decision.stage),
         (Effect::Close, Stage::Recovered)
     );
+}
+
+/// S8: nobody has heard that it was written, but it stood there: somebody has taken it away since.
+#[test]
+fn a_claim_whose_answer_was_lost_counts_as_removed_if_it_was_seen() {
+    let ends = |was_seen: bool| {
+        let mut memory = Memory {
+            claim: Some(OwnClaim {
+                seen: false,
+                ..own_claim(CLAIM_VALUE)
+            }),
+            ..Memory::default()
+        };
+        if was_seen {
+            decided(&settings(), &mut memory, claimed(CLAIM_VALUE), seconds(100));
+        }
+        decided(&settings(), &mut memory, node(), seconds(101)).stage
+    };
+    assert_eq!(ends(true), Stage::Aborted);
+    assert_eq!(ends(false), Stage::Checking);
 }
 
 /// A process that goes on under a taint sees to it by the claim that stands there, and by no other.

@@ -59,6 +59,28 @@ fn an_adopted_taint_that_is_gone_is_not_followed_by_a_fence() {
     );
 }
 
+/// The write may have failed, or the answer to the removal be lost: the next claim begins from nothing, and is not taken back in its turn.
+#[test]
+fn a_claim_that_is_not_there_is_forgotten_whether_it_was_written_or_given_back() {
+    let unseen = OwnClaim {
+        seen: false,
+        ..fixtures::own_claim("fence-n0")
+    };
+    for (claim, dropping) in [(Some(unseen), false), (None, true)] {
+        let mut memory = Memory {
+            claim,
+            dropping,
+            ..Memory::default()
+        };
+        let observed = Observed {
+            node: Seen::Present(node()),
+            ..drained()
+        };
+        crate::core::plan::step(&settings(), &mut memory, &observed, &moment());
+        assert_eq!((memory.claim, memory.dropping), (None, false));
+    }
+}
+
 /// S13: a place in the budget is for what is on a Node, and a taint that may be ours is.
 #[test]
 fn nothing_is_on_a_node_whose_taints_are_somebody_else_s() {
@@ -152,6 +174,31 @@ fn an_out_of_service_without_its_claim_calls_a_human_if_it_can_be_ours() {
         let reason = decision.escalation.map(|(reason, _)| reason);
         assert_eq!(reason, expected, "{}", decision.words);
         assert_eq!(decision.effect, Effect::Wait);
+    }
+}
+
+/// S8: ours has gone with the release, unless what stands there can still be it.
+#[test]
+fn after_the_release_an_out_of_service_is_somebody_else_s_if_its_effect_is_another() {
+    for (effect, stage) in [
+        ("NoExecute", Stage::AwaitingRelease),
+        ("NoSchedule", Stage::Recovered),
+    ] {
+        let mut memory = Memory {
+            tainted: true,
+            releasing: true,
+            ..Memory::default()
+        };
+        let tainted = NodeView {
+            taints: vec![fixtures::taint(OUT_OF_SERVICE, "nodeshutdown", effect)],
+            ..node()
+        };
+        let observed = Observed {
+            node: Seen::Present(tainted),
+            ..drained()
+        };
+        let decision = crate::core::plan::step(&settings(), &mut memory, &observed, &moment());
+        assert_eq!(decision.stage, stage, "{effect}: {}", decision.words);
     }
 }
 

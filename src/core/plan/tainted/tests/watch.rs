@@ -176,6 +176,8 @@ fn outlets_that_did_not_turn_the_machine_off_do_not_say_that_it_came_back() {
         assert_eq!(asks_another, !heard, "{words}");
         let names_it = words.contains("FenceDevice bmc, which has proven it down");
         assert_eq!(names_it, proven == Some("bmc"), "{words}");
+        let asks_these = words.contains("turn them off too");
+        assert_eq!(asks_these, proven.is_none(), "{words}");
     }
 }
 
