@@ -10,11 +10,11 @@ use node_fencing_operator::fence::FenceDriver;
 use node_fencing_operator::telemetry::{LogFormat, start};
 use serde_json::json;
 use std::fmt::Debug;
-use std::net::SocketAddr;
+use std::net::Ipv4Addr;
 use std::process::Command;
 
-/// The environment variable with an address: nobody answers there, and nothing is asked.
-const AT: &str = "PANICS_WITH";
+/// Nobody is asked there.
+const NOWHERE: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 9);
 
 /// A task of the operator panics and prints all that it holds.
 async fn panics(with: impl Debug + Send + 'static) {
@@ -25,7 +25,6 @@ async fn panics(with: impl Debug + Send + 'static) {
 #[tokio::test]
 #[ignore = "the other test runs it, in a process of its own whose log it reads"]
 async fn the_process_that_panics() {
-    let at: SocketAddr = std::env::var(AT).unwrap().parse().unwrap();
     start(LogFormat::Json, "trace").unwrap();
     let bmc = Bmc::plain(service("\"Off\"")).await;
     let redfish = driver(&bmc);
@@ -33,14 +32,14 @@ async fn the_process_that_panics() {
     session.prepare_off().await.unwrap();
     panics(settings_of(&bmc)).await;
     panics(redfish).await;
-    panics(ipmi::settings_of(at, "admin", PASSWORD)).await;
+    panics(ipmi::settings_of(NOWHERE.into(), "admin", PASSWORD)).await;
     for (version, keys) in [
         ("V2c", &["community"][..]),
         ("V3", &["username", "authPassword", "privPassword"][..]),
     ] {
         let secret: Vec<_> = keys.iter().map(|key| (*key, PASSWORD)).collect();
         let version = json!({"snmp": {"version": version}});
-        panics(agent::settings(at, version, &secret)).await;
+        panics(agent::settings(NOWHERE.into(), version, &secret)).await;
     }
 }
 
@@ -53,7 +52,6 @@ fn a_panic_with_a_password_in_hand_does_not_tell_it() {
             "--ignored",
             "--nocapture",
         ])
-        .env(AT, "127.0.0.1:623")
         .output()
         .unwrap();
     let log = String::from_utf8_lossy(&output.stderr);
