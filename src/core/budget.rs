@@ -29,7 +29,7 @@ pub struct Open {
     pub policy: String,
     /// It has been admitted and may act.
     pub admitted: bool,
-    /// Nothing but the budget keeps it from acting.
+    /// Nothing but its turn keeps it from acting ([`Hold::is_a_queue`]).
     pub waits: bool,
     /// Creation, as a sortable text: who came first.
     pub created: String,
@@ -57,6 +57,14 @@ pub struct Hold {
     pub reason: &'static str,
     /// What holds it, with the numbers, and the way out.
     pub words: String,
+}
+
+impl Hold {
+    /// Does it go on when its turn comes? What waits for its own node or its own domain keeps no place free (L5).
+    #[must_use]
+    pub fn is_a_queue(&self) -> bool {
+        ["MaxConcurrent", "MaxPerHour", "Storm"].contains(&self.reason)
+    }
 }
 
 fn hold(reason: &'static str, words: String) -> Result<(), Hold> {
@@ -140,16 +148,16 @@ fn concurrent(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result<(),
         );
         return hold("MaxConcurrent", words);
     }
-    let ahead = same_policy()
-        .filter(|other| {
-            !other.admitted
-                && other.waits
-                && (&other.created, &other.fence) < (&mine.created, &mine.fence)
-        })
-        .count();
-    if running + ahead >= limit {
+    let mut ahead: Vec<_> = same_policy()
+        .filter(|other| !other.admitted && other.waits)
+        .map(|other| (&other.created, &other.fence))
+        .filter(|other| *other < (&mine.created, &mine.fence))
+        .collect();
+    ahead.sort_unstable();
+    if let Some((_, first)) = ahead.first().filter(|_| running + ahead.len() >= limit) {
         let words = format!(
-            "{ahead} older incident(s) of policy {} go first (`budget.maxConcurrent` {limit})",
+            "{} older incident(s) of policy {} go first (`budget.maxConcurrent` {limit}), {first} first; waits its turn, or approve it",
+            ahead.len(),
             mine.policy
         );
         return hold("MaxConcurrent", words);

@@ -135,6 +135,7 @@ pub fn drained() -> Observed {
         evidence: Seen::Present(false),
         hold: None,
         rival: false,
+        claim_of_another: false,
         frozen: None,
     }
 }
@@ -229,6 +230,7 @@ pub fn proof(claim: &str) -> Proof {
         devices: &off_readings(),
         others: &[],
         require: Require::All,
+        commanded: false,
         verification: &verification(),
         word_until: None,
     };

@@ -251,12 +251,17 @@ pub struct Memory {
     pub evidence: bool,
     /// Names of the devices whose readings of Off that evidence holds, in order.
     pub proven_by: Vec<String>,
+    /// The same of the evidence that is being stored.
+    pub proving: Vec<String>,
     /// The stuck pods have been deleted.
     pub evicted: bool,
     /// What the devices of the other levels showed while these were read.
     pub others: Vec<DeviceReadings>,
     /// Something answered at the kubelet's port while the device's readings were taken (mode ConfirmOnly).
     pub kubelet_answered: bool,
+    /// The readings have proven the machine down, and nothing answered at the kubelet's port beside them: it is asked once for each
+    /// reading of the power, for a machine that is down takes its time not to answer.
+    pub kubelet_silent: bool,
     /// Life beside a device that read Off, in words, the first two (S22).
     pub contradictions: Vec<String>,
     /// What is said of devices that may still turn off a machine that has come back.
@@ -346,12 +351,14 @@ impl Memory {
         self.readings = None;
         self.others.clear();
         self.kubelet_answered = false;
+        self.kubelet_silent = false;
         self.pods = None;
         self.relist = false;
         self.devices_claimed.clear();
         self.lease_before = None;
         self.evidence = false;
         self.proven_by.clear();
+        self.proving.clear();
         self.evicted = false;
         self.sights.clear();
         self.polls = 0;

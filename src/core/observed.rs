@@ -237,6 +237,8 @@ pub struct Observed {
     pub hold: Option<super::budget::Hold>,
     /// The claim on the Node belongs to another NodeFence that is still open.
     pub rival: bool,
+    /// The claim on the Node is this NodeFence's, and another process may be going on with it: the record names it, or may do so yet.
+    pub claim_of_another: bool,
     /// The cluster's state went back in time (an etcd restore, S18): nothing destructive until the operator is restarted.
     pub frozen: Option<String>,
 }

@@ -88,9 +88,11 @@ pub struct DeviceReadings {
 }
 
 impl DeviceReadings {
-    /// It, and its last reading, if that says that the machine is not off: no other way to it can say that it is (S4).
-    pub fn against(&self) -> Option<(&Self, &Reading)> {
-        let last = self.readings.last()?;
+    /// It, and what it said last, if that says that the machine is not off: no other way to it can say that it is (S4). One that falls
+    /// silent takes nothing back, unless the machine was turned off meanwhile, and its device with it.
+    pub fn against(&self, is_commanded: bool) -> Option<(&Self, &Reading)> {
+        let mut newest_first = self.readings.iter().rev();
+        let last = newest_first.find(|it| is_commanded || it.state != PowerState::Unknown)?;
         speaks_against(&self.identity, last).then_some((self, last))
     }
 }
@@ -136,6 +138,8 @@ pub struct Case<'a> {
     pub others: &'a [DeviceReadings],
     /// How many of them must be off.
     pub require: Require,
+    /// They were asked to turn it off before these readings.
+    pub commanded: bool,
     /// The policy's demands.
     pub verification: &'a Verification,
     /// Something answers at the kubelet's port.
@@ -179,12 +183,17 @@ pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
     let mut runs = Vec::new();
     let mut refusal = NotProven::NoDevice;
     for device in case.devices {
-        if case.require == Require::Any && device.against().is_some() {
-            return off_run(device).and(Err(NotProven::NoDevice));
+        let against = device.against(case.commanded);
+        if let (Require::Any, Some((_, last))) = (case.require, against) {
+            return off_run(device)
+                .and(Err(NotProven::NoDevice))
+                .map_err(|reason| reason.after(&last.raw));
         }
         match (off_run(device), case.require) {
             (Ok(run), _) => runs.push(run),
             (Err(reason), Require::All) => return Err(reason),
+            // What has died of age is read again at once, whatever the other device says.
+            (Err(_), Require::Any) if matches!(refusal, NotProven::Stale { .. }) => {}
             (Err(reason), Require::Any) => refusal = reason,
         }
     }
@@ -261,7 +270,7 @@ fn lease_unmoved(case: &Case<'_>) -> Result<(), NotProven> {
 
 /// No device of another level says that the machine has power: an outlet that feeds another machine is off as well.
 fn nothing_else_reads_on(case: &Case<'_>) -> Result<(), NotProven> {
-    let mut against = case.others.iter().filter_map(DeviceReadings::against);
+    let mut against = case.others.iter().filter_map(|other| other.against(false));
     let Some((other, last)) = against.next() else {
         return Ok(());
     };

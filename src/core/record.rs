@@ -19,7 +19,9 @@ use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Readings kept in the evidence, the newest of each device.
+/// Readings kept in the evidence, of all devices.
+const READINGS_MAX: usize = 32;
+/// Readings kept of each device, the newest.
 const READINGS_KEPT: usize = 8;
 /// Attempts kept: those that may still land, and the newest.
 const ATTEMPTS_KEPT: usize = 50;
@@ -270,8 +272,10 @@ pub fn evidence(
     wall_now: Timestamp,
 ) {
     status.current_level = Some(evidence.level.clone());
+    // Each device has its share: who goes on has to know all that the proof rests on (S15).
+    let share = (READINGS_MAX / evidence.readings.len().max(1)).clamp(1, READINGS_KEPT);
     let readings = evidence.readings.iter().flat_map(|device| {
-        let skipped = device.readings.len().saturating_sub(READINGS_KEPT);
+        let skipped = device.readings.len().saturating_sub(share);
         device
             .readings
             .iter()
@@ -301,7 +305,7 @@ pub fn evidence(
             .and_then(|at| wall(at, now, wall_now))
             .unwrap_or(wall_now),
         proven_time: wall_now,
-        readings: readings.take(32).collect(),
+        readings: readings.take(READINGS_MAX).collect(),
     });
     status.confirmed_down_time = Some(wall_now);
     status.pod_count = u32::try_from(memory.quiesce.found.len()).ok();

@@ -69,7 +69,10 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
                         attempt.recorded = true;
                     }
                 }
-                Asked::StoreEvidence => memory.evidence = true,
+                Asked::StoreEvidence => {
+                    memory.evidence = true;
+                    memory.proven_by = std::mem::take(&mut memory.proving);
+                }
                 Asked::Evict => memory.evicted = true,
                 Asked::DropClaim => memory.forget_claim(now + settings.late_effect),
                 _ => {}
@@ -154,6 +157,7 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
             memory.relist = false;
             memory.readings = (!is_refuted).then_some(readings);
             memory.kubelet_answered = kubelet_answers;
+            memory.kubelet_silent = false;
             if !failures.is_empty() {
                 memory.last_failure = Some(failures.join("; "));
             }
@@ -165,7 +169,7 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
 /// they are not judged (S21).
 fn refute(settings: &Settings, memory: &mut Memory, others: &[DeviceReadings]) -> bool {
     let level = settings.levels.get(memory.level);
-    let against = others.iter().find_map(DeviceReadings::against);
+    let against = others.iter().find_map(|other| other.against(false));
     let is_manual = level.is_some_and(Level::is_manual);
     let (true, Some((other, last))) = (is_manual, against) else {
         return false;

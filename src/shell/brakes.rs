@@ -87,7 +87,7 @@ impl Brakes {
         Ok(())
     }
 
-    /// Whether the budget is all that keeps the incident from acting.
+    /// Whether its turn is all that the incident waits for.
     pub fn waits(&self, fence: &str, waits: bool) {
         let mut admissions = self.admissions();
         if waits {

@@ -118,6 +118,7 @@ impl Reads {
             evidence,
             hold: None,
             rival: false,
+            claim_of_another: false,
             frozen: context.revision.frozen(),
         };
         (observed, record)

@@ -311,6 +311,7 @@ impl Look {
             evidence: seen(needs.record, || self.evidence),
             hold: None,
             rival: false,
+            claim_of_another: false,
             frozen: None,
         }
     }

@@ -373,3 +373,18 @@ fn what_began_an_hour_ago_counts_no_more() {
     assert_eq!(began(hour_ago), "admitted");
     assert_eq!(began(hour_ago + Duration::from_nanos(1)), "MaxPerHour");
 }
+
+/// L5: what waits for its own node, its own domain or the control plane may wait for ever, and keeps no place free.
+#[test]
+fn only_what_goes_on_in_its_turn_is_waited_for() {
+    let queues = |reason| {
+        let words = String::new();
+        Hold { reason, words }.is_a_queue()
+    };
+    for reason in ["MaxConcurrent", "MaxPerHour", "Storm"] {
+        assert!(queues(reason), "{reason}");
+    }
+    for reason in [OWN_NODE, "Quorum", "FailureDomain"] {
+        assert!(!queues(reason), "{reason}");
+    }
+}

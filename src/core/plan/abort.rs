@@ -18,7 +18,7 @@ pub(super) fn aborted(
     t: &Moment,
 ) -> Option<Decision> {
     let (stage, words) = why_abort(s, m, node)?;
-    if !m.tainted {
+    if !m.tainted && !s.record.tainted {
         accuse(s, m, node, t);
     }
     Some(abort(m, node, claim, stage, words))
@@ -29,7 +29,8 @@ fn why_abort(s: &Settings, m: &Memory, node: &NodeView) -> Option<(Stage, String
     if let Some(ending) = &m.ending {
         return Some(ending.clone());
     }
-    if m.tainted {
+    // Whoever set it may have been a process before this one.
+    if m.tainted || s.record.tainted {
         let words = format!(
             "somebody else removed `out-of-service` from Node {}: it is not set again",
             node.name

@@ -125,10 +125,13 @@ fn cannot_have_claimed(s: &Settings) -> Option<&str> {
 }
 
 /// The claim has landed after its place in the budget was given up, and there is none now: this process has done nothing under it, and does
-/// nothing (S13). What another one may have sent under it keeps its own time ([`Memory::forget_claim`], S23). On the node that the operator
-/// runs on it stays where it is, for the replica that goes on.
+/// nothing (S13). On the node that the operator runs on it stays where it is, for the replica that goes on, and so does one that another
+/// process may be going on with.
 fn without_a_place(m: &mut Memory, node: &NodeView, claim: &str, o: &Observed) -> Option<Decision> {
     let hold = o.hold.as_ref().filter(|hold| hold.reason != OWN_NODE)?;
+    if o.claim_of_another {
+        return None;
+    }
     let words = format!(
         "claim {claim} of Node {} has landed after its place in the budget was given up: it is given back; held ({}): {}",
         node.name, hold.reason, hold.words

@@ -123,8 +123,7 @@ fn under_claim(memory: &Memory) -> Needs {
             || (judging && (memory.pods.is_none() || memory.relist)),
         starting,
         attachments: false,
-        // Once a proof: a machine that is down takes its time not to answer.
-        kubelet: judging && commanded && !memory.evidence,
+        kubelet: judging && commanded && !memory.kubelet_silent,
         record: false,
     }
 }

@@ -76,12 +76,14 @@ pub(super) fn prove(
             devices: &readings,
             others: &m.others,
             require: level.require,
+            commanded: s.mode == FenceMode::PowerOff && !level.is_manual(),
             verification: &verification,
             kubelet_answers: o.kubelet_answers || m.kubelet_answered,
             word_until,
         };
         judge(&case, t.now)
     });
+    m.kubelet_silent |= judged.is_ok();
     match judged {
         Ok(proof) => use_proof(s, m, node, lease_now.renew_time.clone(), proof, o, t),
         Err(NotProven::Stale { .. }) => {
@@ -277,10 +279,10 @@ fn use_proof(
     m.level_failures.clear();
     m.alarm = None;
     let proven_by = read_off(m);
-    // Stored under this claim may be an older proof, by other devices than the taint would rest on now.
+    // Stored under this claim may be an older proof, by other devices than the taint would rest on now. It stays what is known until the
+    // new one is stored: the taint of the older one may be on its way.
     if !m.evidence || m.proven_by != proven_by {
-        m.evidence = false;
-        m.proven_by = proven_by;
+        m.proving = proven_by;
         let level = s.levels.get(m.level);
         let level = level.map_or_else(String::new, |level| level.name.clone());
         let evidence = Evidence {

@@ -5,10 +5,10 @@
 
 use super::super::budget::Hold;
 use super::super::incident::{
-    Approval, Decision, DeviceOrder, Effect, Level, Memory, OwnClaim, Settings, Sight,
+    Approval, Decision, Device, DeviceOrder, Effect, Level, Memory, OwnClaim, Settings, Sight,
 };
 use super::super::observed::{NodeView, OUT_OF_SERVICE, Observed, Ready, TaintView};
-use super::super::reading::PowerState;
+use super::super::reading::{PowerState, Reading};
 use super::super::stage::Stage;
 use super::super::taint;
 use super::super::word;
@@ -43,6 +43,8 @@ pub(super) fn step(
         m.forget_claim(t.now + s.late_effect);
     }
     if let Some(held) = held_back(s, m, node, o, t) {
+        // What was refused before is not what is in the way.
+        m.denied = None;
         return held;
     }
     bind(s, node).unwrap_or_else(|| check(s, m, node, o, t))
@@ -239,6 +241,7 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
             m.retry_at = Some(again);
             m.last_failure = Some(words.clone());
             m.alarm = Some("StillOn");
+            m.denied = None;
             in_trouble(m, wait(Stage::Checking, words).until(again))
         }
         Err(Unusable::Failed(failure)) => {
@@ -364,17 +367,26 @@ fn usable(
             words: words.to_owned(),
         }));
     }
+    let still_on = |device: &Device, reading: &Reading| {
+        Unusable::StillOn(format!(
+            "FenceDevice {} reads {} ({}): mode ConfirmOnly never turns a machine off; it is looked at again every {} s",
+            device.name,
+            state_word(reading.state),
+            reading.raw,
+            LOOK_PERIOD.as_secs()
+        ))
+    };
+    // Where one device is enough, another one that says that the machine is on speaks against it as well (S4).
+    if mode == FenceMode::ConfirmOnly
+        && let Some((device, reading)) = against(level.devices.iter(), sights)
+    {
+        return Err(still_on(device, reading));
+    }
     judge_level(level, |device| {
         let reading = answer(device, sights).map_err(Unusable::Failed)?;
         match (mode, reading.state) {
             (FenceMode::ConfirmOnly, PowerState::Off) | (FenceMode::PowerOff, _) => Ok(()),
-            _ => Err(Unusable::StillOn(format!(
-                "FenceDevice {} reads {} ({}): mode ConfirmOnly never turns a machine off; it is looked at again every {} s",
-                device.name,
-                state_word(reading.state),
-                reading.raw,
-                LOOK_PERIOD.as_secs()
-            ))),
+            _ => Err(still_on(device, reading)),
         }
     })
 }

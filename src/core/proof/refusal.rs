@@ -117,6 +117,14 @@ pub enum NotProven {
 }
 
 impl NotProven {
+    /// The same, of a device that said this before it fell silent.
+    pub(super) fn after(mut self, raw: &str) -> Self {
+        if let Self::NotOffLongEnough { last, .. } = &mut self {
+            raw.clone_into(last);
+        }
+        self
+    }
+
     /// Life beside a device that reads Off (S22): it stops the fence, everything else is tried again.
     pub fn is_contradiction(&self) -> bool {
         matches!(

@@ -35,6 +35,7 @@ struct Good {
     devices: Vec<DeviceReadings>,
     others: Vec<DeviceReadings>,
     require: Require,
+    commanded: bool,
     verification: Verification,
     now: Duration,
 }
@@ -80,6 +81,7 @@ fn good() -> Good {
         devices: vec![device("bmc")],
         others: Vec::new(),
         require: Require::All,
+        commanded: false,
         verification: Verification {
             off_reads_min: 2,
             window: seconds(1.0),
@@ -104,6 +106,7 @@ fn judged(change: impl FnOnce(&mut Good)) -> Result<Proof, NotProven> {
         devices: &good.devices,
         others: &good.others,
         require: good.require,
+        commanded: good.commanded,
         verification: &good.verification,
         kubelet_answers: false,
         word_until: None,
@@ -252,6 +255,28 @@ fn all_devices_or_any_one() {
         judged(|good| good.devices.clear()),
         Err(NotProven::NoDevice)
     ));
+}
+
+/// S4: a machine that nobody has turned off has not gone off because one of its devices fell silent. One that was turned off may have
+/// taken its device with it.
+#[test]
+fn a_device_that_falls_silent_takes_nothing_back_unless_the_machine_was_turned_off() {
+    let silent_after_on = |commanded| {
+        judged(move |good| {
+            good.devices.push(device("pdu"));
+            good.devices[1].readings[0].state = PowerState::On;
+            good.devices[1].readings[0].raw = "On".to_owned();
+            good.devices[1].readings[1].state = PowerState::Unknown;
+            good.require = Require::Any;
+            good.commanded = commanded;
+        })
+    };
+    let refused = silent_after_on(false).expect_err("it said On");
+    assert!(
+        matches!(&refused, NotProven::NotOffLongEnough { last, .. } if last == "On"),
+        "{refused:?}"
+    );
+    assert!(silent_after_on(true).is_ok());
 }
 
 /// Whom it speaks of need not be known for certain, as long as it is not somebody else.

@@ -4,6 +4,8 @@ use super::*;
 use crate::api::fence_status::AttemptResult;
 use crate::core::fixtures::attempt;
 use crate::core::incident::Effect;
+use crate::core::proof::DeviceReadings;
+use std::collections::BTreeSet;
 
 mod shown;
 mod volumes;
@@ -221,6 +223,35 @@ fn the_evidence_names_its_level_and_the_time_of_each_answer() {
     for reading in readings {
         assert_eq!(reading.level.as_deref(), Some("outlets"));
         assert_eq!(reading.round_trip_millis, 7);
+    }
+}
+
+/// S15: of many devices each is in the record, for whoever goes on.
+#[test]
+fn the_evidence_names_every_device_that_it_rests_on() {
+    let one = crate::core::fixtures::off_readings().remove(0);
+    for devices in [1, 4, 5, 32] {
+        let names: Vec<String> = (0..devices).map(|it| format!("outlet-{it}")).collect();
+        let readings = names.iter().map(|name| DeviceReadings {
+            device: name.clone(),
+            readings: vec![one.readings[0].clone(); 20],
+            ..one.clone()
+        });
+        let proven = Evidence {
+            claim: "fence-n1".to_owned(),
+            node_uid: "uid-1".to_owned(),
+            boot_id: "boot-1".to_owned(),
+            lease_renew_time: String::new(),
+            last_report: String::new(),
+            level: "outlets".to_owned(),
+            readings: readings.collect(),
+        };
+        let mut status = NodeFenceStatus::default();
+        let at = Timestamp::UNIX_EPOCH;
+        evidence(&mut status, &proven, &Memory::default(), Duration::ZERO, at);
+        let stored = status.evidence.expect("evidence").readings;
+        let stored: BTreeSet<String> = stored.into_iter().map(|it| it.device).collect();
+        assert_eq!(stored.len(), devices);
     }
 }
 

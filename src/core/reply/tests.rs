@@ -9,6 +9,7 @@ use crate::core::quiesce::Quiesce;
 use std::collections::BTreeMap;
 
 mod off;
+mod proofs;
 
 const NOW: Duration = Duration::from_secs(100);
 const LATE_EFFECT: Duration = Duration::from_secs(60);
@@ -373,28 +374,4 @@ fn a_device_that_failed_beside_the_readings_is_told_of() {
         Some("no answer; 401")
     );
     assert_eq!(failed(&[]).as_deref(), Some("before"));
-}
-
-/// S4: a device that reports a fault beside its off proves nothing, so no list is in time for it.
-#[test]
-fn under_any_a_device_with_a_fault_asks_for_no_list() {
-    let mut any = settings();
-    any.levels[0].require = Require::Any;
-    let counts = |faults: &[&str]| {
-        let mut memory = memory();
-        memory.begin(false);
-        let mut readings = off_readings();
-        for reading in &mut readings[0].readings {
-            reading.faults = faults.iter().map(|it| (*it).to_owned()).collect();
-        }
-        let list = PodList {
-            pods: vec![pod("listed")],
-            answered: Duration::from_secs(12),
-        };
-        let reply = Reply::Device(1, confirmed(readings, vec![list]));
-        learn(&any, &mut memory, Asked::Device, reply, NOW);
-        memory.pods.is_some()
-    };
-    assert!(counts(&[]));
-    assert!(!counts(&["interlock"]));
 }

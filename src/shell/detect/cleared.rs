@@ -6,7 +6,7 @@ use crate::core::observed::NodeView;
 use crate::core::taint::is_quarantined;
 use jiff::Timestamp;
 
-/// An incident, a human's perhaps, has proven the machine down and everything is off it, and its kubelet has reported nothing since: a
+/// An incident, a human's perhaps, has put the machine out of service and everything is off it, and its kubelet has reported nothing since: a
 /// second one would find nothing to do, and turn off what somebody repairs. Ready may still change, when node-lifecycle notices that the
 /// kubelet is silent. A machine that reports anything in the boot that was fenced never went down (S22), and is fenced again.
 pub(super) fn was_cleared(fences: &[NodeFence], node: &NodeView) -> bool {
@@ -26,7 +26,8 @@ pub(super) fn was_cleared(fences: &[NodeFence], node: &NodeView) -> bool {
                     .is_some_and(|(since, ended)| since <= ended)
             }
         };
-        evidence.is_some_and(|it| it.node_uid == node.uid && is_last(it))
+        let is_tainted = status.is_some_and(|it| it.taint_applied_time.is_some());
+        is_tainted && evidence.is_some_and(|it| it.node_uid == node.uid && is_last(it))
     };
     is_quarantined(node) && fences.iter().any(is_all_that_was_heard)
 }

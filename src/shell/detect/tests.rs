@@ -229,6 +229,7 @@ fn proven(node_uid: &str, reported: Option<&str>) -> Value {
     let mut fence = fence(true);
     fence["status"]["attemptCount"] = json!(1);
     fence["status"]["completionTime"] = json!("2026-01-01T00:10:00Z");
+    fence["status"]["taintAppliedTime"] = json!("2026-01-01T00:09:11Z");
     fence["status"]["evidence"] = json!({
         "claim": "fence-n1", "nodeUID": node_uid, "nodeBootID": "boot-1", "readyHeartbeatTime": reported,
         "quiescedTime": "2026-01-01T00:09:00Z", "provenTime": "2026-01-01T00:09:10Z",
@@ -243,6 +244,8 @@ fn proven(node_uid: &str, reported: Option<&str>) -> Value {
 async fn a_machine_that_was_proven_down_in_this_boot_is_not_fenced_twice() {
     let (before, after) = ("2026-01-01T00:00:00Z", "2026-01-01T00:20:00Z");
     let later = "2026-01-01T00:09:30Z";
+    let mut untainted = proven("uid-1", Some(before));
+    untainted["status"]["taintAppliedTime"] = Value::Null;
     for (why, node, fences, opened) in [
         (
             "not even heard of as silent",
@@ -296,6 +299,12 @@ async fn a_machine_that_was_proven_down_in_this_boot_is_not_fenced_twice() {
             "another Node was proven down",
             down("boot-1", before, Some(before)),
             vec![proven("uid-2", Some(before))],
+            1,
+        ),
+        (
+            "it was proven down, and nothing was set",
+            down("boot-1", before, Some(before)),
+            vec![untainted],
             1,
         ),
         (

@@ -81,6 +81,8 @@ impl Round<'_> {
     /// Claims the node, and meanwhile makes the drivers that come next. Nobody waits for them.
     async fn claim(&mut self, settings: &Settings, patch: NodePatch) -> Reply {
         self.incident.early = None;
+        let claim = self.incident.memory.claim.as_ref();
+        self.incident.sent_claim = claim.map(|claim| claim.value.clone());
         let claimed = act::patch_node(self.context, patch);
         let Some(level) = settings.levels.get(self.incident.memory.level) else {
             return claimed.await;
@@ -123,6 +125,10 @@ impl Round<'_> {
     pub(super) async fn release(&mut self, patch: NodePatch) -> Reply {
         if self.incident.stored.status.taint_applied_time.is_none() {
             let reply = self.write_status().await;
+            // Somebody wrote there since the last check, another process and its command perhaps: that is read first (S23).
+            if let Reply::Refused(409, _) = reply {
+                return reply;
+            }
             if reply != Reply::Done {
                 tracing::warn!(fence = %self.fence.name_any(), ?reply, "that the taint was set could not be written down before its release");
             }

@@ -64,6 +64,10 @@ pub struct Incident {
     /// What was made beside the claim.
     early: Option<EarlyDrivers>,
     told: Option<(Stage, Option<&'static str>)>,
+    /// The last claim that this process has sent.
+    sent_claim: Option<String>,
+    /// A claim that neither this process nor the record knows, and since when it has been seen (time since boot).
+    unnamed_claim: Option<(String, Duration)>,
     /// An approval has been heard of.
     is_approved: bool,
 }
@@ -121,6 +125,8 @@ impl Incidents {
             ahead: None,
             early: None,
             told: None,
+            sent_claim: None,
+            unnamed_claim: None,
             is_approved: false,
         }));
         self.open().insert(name, (uid, incident.clone()));

@@ -6,7 +6,7 @@ use crate::api::fence_status::NodeFenceStatus;
 use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::FenceMode;
 use crate::clock;
-use crate::core::budget;
+use crate::core::budget::{self, Hold};
 use crate::core::incident::{Approval, DeviceReply, Effect, Reply, Settings};
 use crate::core::observed::{NodeView, Observed, Seen};
 use crate::core::plan::{self, Moment};
@@ -26,6 +26,9 @@ use std::time::Duration;
 
 /// What was read beside a write is good for the next round this long after it was asked for.
 const READ_AHEAD_LIFE: Duration = Duration::from_millis(100);
+
+/// A claim that no record names is left alone this long.
+const UNNAMED_MAX: Duration = Duration::from_secs(60);
 
 impl Round<'_> {
     /// One round.
@@ -70,8 +73,9 @@ impl Round<'_> {
             date: clock::wall().strftime("%FT%TZ").to_string(),
         };
         let decision = plan::step(&settings, &mut self.incident.memory, &observed, &moment);
-        let held = decision.stage == Stage::Held && observed.hold.is_some();
-        self.context.brakes.waits(&settings.fence, held);
+        let queues = observed.hold.as_ref().is_some_and(Hold::is_a_queue);
+        let waits = decision.stage == Stage::Held && queues;
+        self.context.brakes.waits(&settings.fence, waits);
         self.explain(&settings, &observed, &decision, moment.now);
         if matches!(decision.effect, Effect::Claim(_)) {
             let applicant = self.applicant(&settings, policy.as_ref());
@@ -242,7 +246,7 @@ impl Round<'_> {
 
     /// Asks who else claims the Node, and the budget.
     fn admit(
-        &self,
+        &mut self,
         settings: &Settings,
         observed: &mut Observed,
         policy: Option<&NodeFencingPolicy>,
@@ -257,7 +261,10 @@ impl Round<'_> {
             let is_recorded = claim == self.incident.stored.status.claim.as_deref();
             let brakes = &self.context.brakes;
             let readmit = || brakes.readmit(self.context, &applicant, is_recorded).err();
-            observed.hold = own_node.or_else(readmit);
+            let hold = own_node.or_else(readmit);
+            observed.claim_of_another =
+                hold.is_some() && claim.is_some_and(|it| self.is_of_another(it));
+            observed.hold = hold;
             return;
         }
         if node.is_some_and(|node| plan::is_bare(settings, &self.incident.memory, node)) {
@@ -270,6 +277,27 @@ impl Round<'_> {
             return;
         }
         observed.hold = self.context.brakes.look(self.context, &applicant).err();
+    }
+
+    /// May another process be going on with this claim of the NodeFence? The record names it, or it was not seen for a minute yet: whoever
+    /// has written it names it with the next step.
+    fn is_of_another(&mut self, claim: &str) -> bool {
+        let incident = &mut *self.incident;
+        if incident.sent_claim.as_deref() == Some(claim) {
+            return false;
+        }
+        let mut records = self.fence.status.iter().chain([&incident.stored.status]);
+        if records.any(|status| status.claim.as_deref() == Some(claim)) {
+            return true;
+        }
+        let now = clock::since_boot();
+        match &incident.unnamed_claim {
+            Some((unnamed, since)) if unnamed == claim => now.saturating_sub(*since) < UNNAMED_MAX,
+            _ => {
+                incident.unnamed_claim = Some((claim.to_owned(), now));
+                true
+            }
+        }
     }
 
     fn applicant<'a>(

@@ -165,6 +165,7 @@ impl<'a> Course<'a> {
             devices: &[device],
             others: &[],
             require: Require::All,
+            commanded: false,
             verification: &Verification {
                 off_reads_min: READS as usize,
                 window: WINDOW,

@@ -235,6 +235,7 @@ impl World {
             },
             hold: self.hold.clone(),
             rival: self.rival,
+            claim_of_another: false,
             frozen: self.frozen.clone(),
         };
         let nonce = format!("n{}", self.nonces + 1);
@@ -280,6 +281,10 @@ impl World {
             _ => Duration::ZERO,
         };
         record::note_findings(&mut self.status, &self.memory);
+        // The wait under the taint writes it down.
+        if self.memory.tainted {
+            self.status.taint_applied_time.get_or_insert(WALL);
+        }
         self.memory = Memory::default();
         self.pending = None;
         let before = self.settings.record.approval_waited;

@@ -4,7 +4,7 @@ use super::*;
 use crate::api::fence_status::NodeFenceStatus;
 use crate::core::delay::{Now, Since};
 use crate::core::fixtures::{
-    DATE, claimed, drained, lease, off_readings, own_claim, pod, settings,
+    DATE, claimed, drained, lease, off_readings, out_of_service, own_claim, pod, settings,
 };
 use crate::core::proof::IdentityRule;
 use crate::core::quiesce::Quiesce;
@@ -40,6 +40,10 @@ fn read_off() -> Memory {
 }
 
 fn decided(settings: &Settings, mut memory: Memory, node: NodeView, seconds: u64) -> Effect {
+    next(settings, &mut memory, node, seconds)
+}
+
+fn next(settings: &Settings, memory: &mut Memory, node: NodeView, seconds: u64) -> Effect {
     let observed = Observed {
         node: Seen::Present(node),
         lease: Seen::Present(lease()),
@@ -50,7 +54,7 @@ fn decided(settings: &Settings, mut memory: Memory, node: NodeView, seconds: u64
         nonce: "n2".to_owned(),
         date: DATE.to_owned(),
     };
-    crate::core::plan::step(settings, &mut memory, &observed, &moment).effect
+    crate::core::plan::step(settings, memory, &observed, &moment).effect
 }
 
 fn decided_at(settings: &Settings, seconds: u64) -> Effect {
@@ -85,17 +89,28 @@ fn the_evidence_names_the_kubelet_s_last_report() {
     }
 }
 
-/// S17: the devices of another level have proven it, or another one of the same.
+/// S17: the devices of another level have proven it, or another one of the same. What was stored before may have put the node out of service
+/// already, by a write that has not been answered: it stays known, and that taint is seen through (S8, S14).
 #[test]
 fn what_the_taint_rests_on_is_what_is_stored() {
-    let memory = Memory {
+    let mut memory = Memory {
         proven_by: vec!["pdu".to_owned()],
         ..read_off()
     };
-    match decided(&confirm_only(), memory, claimed(CLAIM_VALUE), 14) {
+    let effect = next(&confirm_only(), &mut memory, claimed(CLAIM_VALUE), 14);
+    match effect {
         Effect::StoreEvidence(evidence) => assert_eq!(evidence.readings, off_readings()),
         other => panic!("{other:?}"),
     }
+    assert!(memory.evidence && memory.kubelet_silent);
+    assert_eq!(
+        (memory.proven_by.as_slice(), memory.proving.as_slice()),
+        (&["pdu".to_owned()][..], &["bmc".to_owned()][..])
+    );
+    let mut tainted = claimed(CLAIM_VALUE);
+    tainted.taints.push(out_of_service());
+    let effect = next(&confirm_only(), &mut memory, tainted, 14);
+    assert!(memory.tainted, "{effect:?}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::super::claimed::FIRST_LOOK_MAX;
 use super::*;
+use crate::core::budget::Hold;
 use crate::core::delay::HeldCondition;
 use crate::core::incident::OwnClaim;
 use crate::core::observed::{OUT_OF_SERVICE, QUARANTINE};
@@ -72,6 +73,55 @@ fn a_rival_has_half_a_minute_and_a_bit_more_by_chance() {
     };
     assert!(!takes_over(seconds(145) - Duration::from_nanos(1)));
     assert!(takes_over(seconds(145)));
+}
+
+/// S13: a claim without a place in the budget goes, unless another process may be going on with it.
+#[test]
+fn a_claim_that_another_process_goes_on_with_is_left_to_it() {
+    let drops = |claim_of_another: bool| {
+        let observed = Observed {
+            node: Seen::Present(claimed("fence-n9")),
+            hold: Some(Hold {
+                reason: "Storm",
+                words: "too many nodes are down".to_owned(),
+            }),
+            claim_of_another,
+            ..drained()
+        };
+        let decision = step(
+            &settings(),
+            &mut Memory::default(),
+            &observed,
+            &moment(seconds(100)),
+        );
+        assert_eq!(decision.stage, Stage::Held);
+        matches!(decision.effect, Effect::DropClaim(_))
+    };
+    assert!(drops(false));
+    assert!(!drops(true));
+}
+
+/// S8, F54: a human takes our taint away, and the process that set it is gone. Its successor knows it from the record.
+#[test]
+fn a_taint_that_was_taken_away_before_a_restart_is_not_set_again() {
+    let ends = |record: Record| {
+        let s = Settings {
+            record,
+            ..settings()
+        };
+        let decision = decided(
+            &s,
+            &mut Memory::default(),
+            claimed("fence-n9"),
+            seconds(100),
+        );
+        matches!(decision.effect, Effect::DropClaim(_))
+    };
+    assert!(!ends(Record::default()));
+    assert!(ends(Record {
+        tainted: true,
+        ..Record::default()
+    }));
 }
 
 /// S8: our taint is gone because this process has taken it away itself.

@@ -119,17 +119,23 @@ fn pods_are_listed_once_under_the_claim_and_once_beside_the_readings() {
     assert!(under_the_claim(&again).pods);
 }
 
-/// S22: after a command, and not again once there is a proof.
+/// S22: after a command, beside each reading of the power, and not again once that has proven it; what an older one has proven is another
+/// matter.
 #[test]
 fn the_kubelet_is_asked_beside_the_readings_after_a_command() {
     assert!(under_the_claim(&commanded()).kubelet);
     assert!(!under_the_claim(&judging()).kubelet);
     assert!(!under_the_claim(&quiet()).kubelet);
     let proven = Memory {
-        evidence: true,
+        kubelet_silent: true,
         ..commanded()
     };
     assert!(!under_the_claim(&proven).kubelet);
+    let read_again = Memory {
+        evidence: true,
+        ..commanded()
+    };
+    assert!(under_the_claim(&read_again).kubelet);
     let unread = Memory {
         readings: None,
         ..commanded()

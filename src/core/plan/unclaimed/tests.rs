@@ -318,3 +318,57 @@ fn a_wait_for_approval_that_is_over_does_not_begin_anew() {
     );
     assert_eq!(decided(&mut memory, over + second(2)).effect, Effect::Close);
 }
+
+/// The claim was denied before, and now something else is in the way: that is what a human has to know.
+#[test]
+fn an_older_refusal_does_not_hide_what_is_in_the_way_now() {
+    let failed = |reading: Result<Reading, String>| {
+        let sight = Sight {
+            device: "bmc".to_owned(),
+            reading,
+        };
+        let mut m = Memory {
+            denied: Some("denied request: no".to_owned()),
+            sights: vec![sight],
+            looked_at: second(100),
+            ..Memory::default()
+        };
+        let s = Settings {
+            mode: FenceMode::ConfirmOnly,
+            ..settings()
+        };
+        let observed = Observed {
+            node: Seen::Present(node()),
+            ..drained()
+        };
+        crate::core::plan::step(&s, &mut m, &observed, &moment());
+        (m.denied, m.last_failure)
+    };
+    let on = Reading {
+        state: PowerState::On,
+        ..off_readings().remove(0).readings.remove(0)
+    };
+    for (reading, words) in [
+        (Err("no answer".to_owned()), "no answer"),
+        (Ok(on), "reads On"),
+    ] {
+        let (denied, failure) = failed(reading);
+        assert_eq!(denied, None);
+        assert!(failure.is_some_and(|it| it.contains(words)), "{words}");
+    }
+    // A human is asked by now.
+    let asked = Settings {
+        approval: Approval::Awaited,
+        ..settings()
+    };
+    let mut m = Memory {
+        denied: Some("denied request: no".to_owned()),
+        ..Memory::default()
+    };
+    let observed = Observed {
+        node: Seen::Present(node()),
+        ..drained()
+    };
+    crate::core::plan::step(&asked, &mut m, &observed, &moment());
+    assert_eq!(m.denied, None);
+}

@@ -79,6 +79,8 @@ struct Sequence {
     devices: Vec<Said>,
     others: Vec<Said>,
     require: Require,
+    /// The machine was turned off before.
+    commanded: bool,
     reads: usize,
     window: i64,
     now: i64,
@@ -120,10 +122,16 @@ impl Said {
         }
     }
 
-    /// It says at last that some machine has power, or is on its way, and not of another machine than this.
-    fn speaks_against(&self) -> bool {
+    /// It says at last that some machine has power, or is on its way, and not of another machine than this. What it says after an off
+    /// command includes that it says nothing.
+    fn speaks_against(&self, commanded: bool) -> bool {
         let knows_whom = matches!(self.rule, IdentityRule::Is(_) | IdentityRule::IsOrSilent(_));
-        self.answers.last().is_some_and(|last| {
+        let says = |answer: &&Answer| answer.state != PowerState::Unknown;
+        let last = match commanded {
+            true => self.answers.last(),
+            false => self.answers.iter().rfind(says),
+        };
+        last.is_some_and(|last| {
             matches!(last.state, PowerState::On | PowerState::Transitional)
                 && !(knows_whom && last.names == Names::Another)
         })
@@ -141,11 +149,18 @@ impl Sequence {
                 let until = off.iter().map(|(_, until)| *until).min()?;
                 (until - since >= self.window).then_some(until)?
             }
-            Require::Any if self.devices.iter().any(Said::speaks_against) => return None,
+            Require::Any
+                if self
+                    .devices
+                    .iter()
+                    .any(|one| one.speaks_against(self.commanded)) =>
+            {
+                return None;
+            }
             Require::Any => off.into_iter().flatten().map(|(_, until)| until).max()?,
         };
         let nothing_speaks_against =
-            self.life == Life::None && !self.others.iter().any(Said::speaks_against);
+            self.life == Life::None && !self.others.iter().any(|one| one.speaks_against(false));
         let dies = self.word_until.unwrap_or(i64::MAX).min(until + LIFE);
         nothing_speaks_against.then_some(dies)
     }
@@ -178,6 +193,7 @@ impl Sequence {
             devices: &readings(&self.devices),
             others: &readings(&self.others),
             require: self.require,
+            commanded: self.commanded,
             verification: &Verification {
                 off_reads_min: self.reads,
                 window: ticks(self.window),
@@ -296,7 +312,10 @@ fn sequence() -> impl Strategy<Value = Sequence> {
     (
         devices,
         others,
-        prop::sample::select(vec![Require::All, Require::Any]),
+        (
+            prop::sample::select(vec![Require::All, Require::Any]),
+            any::<bool>(),
+        ),
         0..4_usize,
         window,
         age,
@@ -304,13 +323,14 @@ fn sequence() -> impl Strategy<Value = Sequence> {
         prop::option::weighted(0.2, 0..LIFE + 5),
     )
         .prop_map(
-            |(devices, others, require, reads, window, age, life, word)| {
+            |(devices, others, (require, commanded), reads, window, age, life, word)| {
                 let all = devices.iter().flat_map(|one| one.answers.iter());
                 let last = all.map(|answer| answer.asked).max().unwrap_or(QUIESCED);
                 Sequence {
                     devices,
                     others,
                     require,
+                    commanded,
                     reads,
                     window,
                     now: last + age,

@@ -43,7 +43,13 @@ struct Lab {
 
 impl Lab {
     async fn new(node: Value, mine: Value, other: Value) -> Self {
+        let nodes = fake::list("Node", "7", &[]);
+        Self::with_nodes(node, mine, other, nodes).await
+    }
+
+    async fn with_nodes(node: Value, mine: Value, other: Value, nodes: Value) -> Self {
         let cluster = cluster(node).await;
+        cluster.put("GET /api/v1/nodes", 200, nodes);
         let mine = of_the_policy("fence", "worker-1", mine);
         let other = of_the_policy("other", "worker-2", other);
         let fences = fake::list("NodeFence", "7", &[mine.clone(), other.clone()]);
@@ -56,6 +62,8 @@ impl Lab {
         fences.wait_until_ready().await.expect("the NodeFences");
         let policies = context.caches.policies.clone();
         policies.wait_until_ready().await.expect("the policy");
+        let nodes = context.caches.nodes.clone();
+        nodes.wait_until_ready().await.expect("the Nodes");
         Self {
             cluster,
             context,
@@ -66,11 +74,11 @@ impl Lab {
     }
 }
 
-/// S13: the Node was seen without the claim, another fence has the only place since, and then the claim lands: it is given back. One that
-/// was there from the beginning is of the process before this one, and is taken over.
+/// S13: the Node was seen without the claim, another fence has the only place since, and then the claim lands: it is given back, at once if
+/// this process has sent it, else unless it is named in the record within a minute. One that was there from the beginning is of the process before this one, and is taken over.
 #[tokio::test]
 async fn a_claim_that_lands_when_its_place_is_taken_is_given_back() {
-    for is_late in [true, false] {
+    for (is_late, is_own) in [(true, false), (true, true), (false, false)] {
         let mine = if is_late {
             json!({})
         } else {
@@ -82,13 +90,43 @@ async fn a_claim_that_lands_when_its_place_is_taken_is_given_back() {
             run(&lab.context, &incidents, &lab.mine).await;
         }
         lab.cluster.put(NODE, 200, fake::node());
+        if is_own {
+            let incident = incidents.get(&lab.mine).expect("an incident");
+            incident.lock().await.sent_claim = Some("fence-n1".to_owned());
+        }
         run(&lab.context, &incidents, &lab.mine).await;
+        if is_late && !is_own {
+            assert_eq!(sent(&lab.cluster, PATCH_NODE), Vec::<Value>::new());
+            let incident = incidents.get(&lab.mine).expect("an incident");
+            let mut incident = incident.lock().await;
+            let unnamed = incident.unnamed_claim.as_mut();
+            unnamed.expect("a claim that nobody knows").1 = Duration::ZERO;
+            drop(incident);
+            run(&lab.context, &incidents, &lab.mine).await;
+        }
         let writes = sent(&lab.cluster, PATCH_NODE);
         let operations = writes.first().and_then(Value::as_array);
         let last = operations.and_then(|it| it.last()).expect("a write");
         let expected = if is_late { "remove" } else { "replace" };
         assert_eq!(last["op"], expected, "{writes:?}");
     }
+}
+
+/// S13: another process has claimed the Node since this one looked, and says so in the NodeFence: it keeps its claim.
+#[tokio::test]
+async fn a_claim_that_the_record_names_by_now_keeps_its_place() {
+    let lab = Lab::new(unclaimed(), json!({}), json!({"claim": "other-n1"})).await;
+    let incidents = Incidents::default();
+    run(&lab.context, &incidents, &lab.mine).await;
+    lab.cluster.put(NODE, 200, fake::node());
+    let named = of_the_policy("fence", "worker-1", json!({"claim": "fence-n1"}));
+    run(&lab.context, &incidents, &decoded(named)).await;
+    let incident = incidents.get(&lab.mine).expect("an incident");
+    let incident = incident.lock().await;
+    assert_eq!(incident.unnamed_claim, None);
+    let stage = incident.memory.stage.map(|(stage, _)| stage);
+    assert_eq!(stage, Some(Stage::Held));
+    assert_eq!(sent(&lab.cluster, PATCH_NODE), Vec::<Value>::new());
 }
 
 /// L5: who has given its claim back makes room at once. Without an answer nobody knows yet that it is gone.
@@ -124,4 +162,25 @@ async fn a_claim_that_is_given_back_makes_room_for_another_fence() {
         let judged = brakes.look(&lab.context, &applicant(&lab.other));
         assert_eq!(judged.is_ok(), is_free, "{code} {judged:?}");
     }
+}
+
+/// L5: the only control-plane node may be down for ever, and is never fenced. Younger incidents do not wait for it.
+#[tokio::test]
+async fn who_waits_for_the_quorum_keeps_no_place_free() {
+    let mut node = unclaimed();
+    node["metadata"]["labels"] = json!({"node-role.kubernetes.io/control-plane": ""});
+    let nodes = fake::list("Node", "7", &[node.clone()]);
+    let lab = Lab::with_nodes(node, json!({}), json!({}), nodes).await;
+    run(&lab.context, &Incidents::default(), &lab.mine).await;
+    let policy: NodeFencingPolicy = serde_json::from_value(policy()).expect("a policy");
+    let applicant = |fence| Applicant {
+        fence,
+        policy: Some(&policy),
+        approved: false,
+    };
+    let brakes = &lab.context.brakes;
+    let judged = |fence| brakes.look(&lab.context, &applicant(fence));
+    let held = judged(&lab.mine).map_err(|hold| hold.reason);
+    assert_eq!(held, Err("Quorum"));
+    assert_eq!(judged(&lab.other), Ok(()));
 }

@@ -185,8 +185,9 @@ async fn that_the_taint_was_set_is_written_before_it_goes() {
     for is_written in [true, false] {
         let cluster = cluster(fake::tainted()).await;
         let tainted = json!({"claim": "fence-n1", "taintAppliedTime": "2026-01-01T00:00:05Z"});
-        if is_written {
-            cluster.put(PATCH_FENCE, 200, fence_object("8", tainted.clone()));
+        match is_written {
+            true => cluster.put(PATCH_FENCE, 200, fence_object("8", tainted.clone())),
+            false => cluster.put(PATCH_FENCE, 503, failure(503, "later").1),
         }
         cluster.put(PATCH_NODE, 200, unclaimed());
         let context = cluster.context();
@@ -219,5 +220,12 @@ async fn that_the_taint_was_set_is_written_before_it_goes() {
         assert_eq!(round.release(patch()).await, Reply::Done);
         let again = sent(&cluster, PATCH_FENCE).len();
         assert_eq!(again, if is_written { 1 } else { 2 });
+        // What somebody else wrote meanwhile, a command of another process perhaps, is read before (S23).
+        round.incident.stored.status.taint_applied_time = None;
+        cluster.put(PATCH_FENCE, 409, failure(409, "behind").1);
+        let before = sent(&cluster, PATCH_NODE).len();
+        let reply = round.release(patch()).await;
+        assert!(matches!(reply, Reply::Refused(409, _)), "{reply:?}");
+        assert_eq!(sent(&cluster, PATCH_NODE).len(), before);
     }
 }
