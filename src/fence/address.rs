@@ -74,7 +74,7 @@ impl AddressError {
 pub struct Address {
     /// It was written as `http://`, without TLS.
     pub plaintext: bool,
-    /// DNS name in lower case, or IP address without brackets.
+    /// DNS name in lower case, or IP address without brackets, in its one canonical spelling.
     pub host: String,
     /// Port of TCP, or of UDP where the driver uses that.
     pub port: u16,
@@ -160,6 +160,11 @@ impl Address {
 
     /// `text` is what the user has written, for the message.
     fn of_host(text: &str, plaintext: bool, host: String, port: u16) -> Result<Self, AddressError> {
+        // In one spelling: two devices at one address are told by it (S5).
+        let host = match host.parse::<IpAddr>() {
+            Ok(address) => address.to_canonical().to_string(),
+            Err(_) => host,
+        };
         if host.parse::<IpAddr>().is_ok() || is_dns_name(&host) && !is_numeric_form(&host) {
             return Ok(Self {
                 plaintext,

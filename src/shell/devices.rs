@@ -197,7 +197,17 @@ fn wires(devices: &[&FenceDevice], nodes: &[NodeView]) -> Vec<Wire> {
             uuid: identity::pinned(device, node).map(|pin| pin.uuid.clone()),
         };
         match &device.spec.node_name {
-            Some(name) => wires.extend(by_name.get(name.as_str()).map(|node| wire(node))),
+            Some(name) => match by_name.get(name.as_str()) {
+                Some(node) => wires.push(wire(node)),
+                // Its machine may run while its Node is deleted, and nothing but the outlet's number tells whose an outlet is (S5).
+                None if device.spec.pdu.is_some() => wires.push(Wire {
+                    device: device.metadata.name.clone().unwrap_or_default(),
+                    node: name.clone(),
+                    targets: access::targets(device, name),
+                    uuid: None,
+                }),
+                None => {}
+            },
             None => wires.extend(nodes.iter().filter(|node| serves(device, node)).map(wire)),
         }
     }

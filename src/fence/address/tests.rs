@@ -318,3 +318,16 @@ async fn names_are_looked_up_by_whom_the_rules_say() {
     let answer = rules.lookup().of("bmc", 443).await;
     assert_eq!(answer.unwrap(), [found]);
 }
+
+/// S5: two devices at one address are told by its text.
+#[test]
+fn an_ip_address_has_one_spelling() {
+    for (written, host) in [
+        ("https://[2001:DB8:0:0::9]", "2001:db8::9"),
+        ("https://[::ffff:10.0.0.9]", "10.0.0.9"),
+        ("https://10.0.0.9", "10.0.0.9"),
+    ] {
+        let address = Address::parse(written).expect("an address");
+        assert_eq!(address.host, host, "{written}");
+    }
+}

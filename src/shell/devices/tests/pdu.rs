@@ -106,6 +106,29 @@ async fn two_nodes_may_share_a_pdu_and_no_outlet() {
     assert_eq!(cluster.devices.duplicate("a", "w1"), None);
 }
 
+/// S5: nothing but its number tells whose an outlet is.
+#[tokio::test]
+async fn an_outlet_is_known_in_every_spelling_of_its_address_and_while_its_node_is_deleted() {
+    let cluster = Cluster::new().await;
+    let at = |name, node, address: &str| {
+        let mut device = pdu(name, node, json!([7]), json!({}));
+        let pdu = device.spec.pdu.as_mut().expect("a PDU");
+        address.clone_into(&mut pdu.address);
+        device
+    };
+    for (one, other) in [
+        ("2001:db8::9", "2001:DB8:0:0::9"),
+        ("10.0.0.9", "::ffff:10.0.0.9"),
+    ] {
+        let devices = [at("a", "w1", one), at("b", "w2", other)];
+        for nodes in [vec![node("w1"), node("w2")], vec![node("w1")]] {
+            cluster.devices.survey(&devices.each_ref(), &nodes);
+            let why = cluster.devices.duplicate("a", "w1");
+            assert!(why.is_some_and(|why| why.contains("w2")), "{one} {other}");
+        }
+    }
+}
+
 /// Whichever of its machines is asked for; a session may be open beside another one.
 #[tokio::test]
 async fn one_pdu_does_one_thing_at_a_time() {
