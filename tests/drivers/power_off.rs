@@ -27,7 +27,7 @@ async fn power_off(bmc: &Bmc) -> Result<OffOutcome, DeviceError> {
 
 #[tokio::test]
 async fn an_accepted_command_is_sent_exactly_once_and_hard() {
-    for status in ["200 OK", "202 Accepted", "204 No Content"] {
+    for status in ["200 OK", "201 Created", "202 Accepted", "204 No Content"] {
         let bmc = answering(move || Act::Send(reply(status, ""))).await;
         assert_eq!(power_off(&bmc).await, Ok(OffOutcome::Accepted), "{status}");
         assert_eq!(bmc.commands(), [r#"{"ResetType":"ForceOff"}"#]);
@@ -45,6 +45,44 @@ async fn an_accepted_command_stays_accepted_when_its_body_is_garbage() {
     })
     .await;
     assert_eq!(power_off(&bmc).await, Ok(OffOutcome::Accepted));
+}
+
+/// A success that no specification gives to a reset, a result that stands elsewhere, and what no client knows: the device may have
+/// done what it was told.
+#[tokio::test]
+async fn an_answer_that_is_no_refusal_is_never_a_command_that_was_not_carried_out() {
+    let strange = (200..=299).chain([303, 600, 799]);
+    for status in strange.filter(|status| ![200, 201, 202, 204].contains(status)) {
+        let bmc = answering(move || Act::Send(reply(&format!("{status} Odd"), "{}"))).await;
+        match power_off(&bmc).await {
+            Ok(OffOutcome::Unknown(error)) => {
+                let words = error.to_string();
+                assert!(words.contains(&status.to_string()), "{words}");
+            }
+            other => panic!("{status}: {other:?}"),
+        }
+        assert_eq!(bmc.commands().len(), 1, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_created_task_is_followed_like_one_that_was_accepted() {
+    const TASK: &str = "/redfish/v1/TaskService/Tasks/7";
+    for status in ["201 Created", "202 Accepted"] {
+        let bmc = Bmc::plain(move |request| {
+            Act::Send(match (request.method.as_str(), request.path.as_str()) {
+                ("POST", _) => reply_with(status, &format!("Location: {TASK}\r\n"), ""),
+                ("GET", TASK) => reply("200 OK", r#"{"TaskState":"Exception"}"#),
+                _ => reply("200 OK", &system("\"On\"")),
+            })
+        })
+        .await;
+        let outcome = power_off(&bmc).await;
+        assert!(
+            matches!(&outcome, Ok(OffOutcome::Unknown(error)) if error.to_string().contains("Exception")),
+            "{status}: {outcome:?}"
+        );
+    }
 }
 
 #[tokio::test]

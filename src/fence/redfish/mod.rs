@@ -7,6 +7,7 @@
 pub mod parse;
 pub mod said;
 mod session;
+mod status;
 mod task;
 
 use super::address::{Address, AddressRules};

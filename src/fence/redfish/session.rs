@@ -2,6 +2,7 @@
 
 use super::parse::{self, Allowable, FORCE_OFF, Reset, System};
 use super::said::said as said_in;
+use super::status;
 use super::task::{self, TaskState};
 use super::{Redfish, SYSTEMS};
 use crate::core::reading::{Identity, Reading};
@@ -150,7 +151,7 @@ impl Session {
 
     /// The Task that the command became, if it did.
     fn task_of(&self, reply: &Reply) -> Option<String> {
-        if reply.status != StatusCode::ACCEPTED {
+        if !matches!(reply.status, StatusCode::ACCEPTED | StatusCode::CREATED) {
             return None;
         }
         let body = reply.body.as_deref().ok();
@@ -198,9 +199,10 @@ impl Session {
     fn outcome(&self, path: &str, reply: &Reply) -> Result<OffOutcome, DeviceError> {
         let said = || said_in(reply.body.as_deref().unwrap_or_default());
         match reply.status {
-            StatusCode::OK | StatusCode::ACCEPTED | StatusCode::NO_CONTENT => {
-                Ok(OffOutcome::Accepted)
-            }
+            StatusCode::OK
+            | StatusCode::CREATED
+            | StatusCode::ACCEPTED
+            | StatusCode::NO_CONTENT => Ok(OffOutcome::Accepted),
             // How devices say that the machine is off already; some say the same of a malformed request.
             status @ (StatusCode::BAD_REQUEST | StatusCode::CONFLICT) => {
                 Ok(OffOutcome::AlreadyOff {
@@ -213,6 +215,8 @@ impl Session {
             status => match self.status_error("POST", path, status, reply.retry_after) {
                 // Whatever failed inside the device may have failed after the power was cut.
                 error if status.is_server_error() => Ok(OffOutcome::Unknown(error)),
+                // So may a device have done whose answer is no refusal, however strange.
+                error if !status::is_refusal(status) => Ok(OffOutcome::Unknown(error)),
                 DeviceError::Protocol { .. } => {
                     Err(self.refused(format!("{}: {}", status.as_u16(), said())))
                 }
@@ -307,7 +311,6 @@ impl Session {
         parse::json(&reply.body?).map_err(|problem| self.protocol(problem))
     }
 
-    /// What a status other than success means, for any request.
     fn status_error(
         &self,
         method: &str,
@@ -315,46 +318,7 @@ impl Session {
         status: StatusCode,
         retry_after: Option<Duration>,
     ) -> DeviceError {
-        let endpoint = self.endpoint();
-        let request = format!("{method} {}", printable(path, 120));
-        match status {
-            StatusCode::UNAUTHORIZED => DeviceError::AuthFailed {
-                endpoint,
-                said: status.as_u16().to_string(),
-            },
-            StatusCode::FORBIDDEN => DeviceError::PermissionDenied {
-                endpoint,
-                request,
-                said: status.as_u16().to_string(),
-            },
-            StatusCode::NOT_FOUND => DeviceError::NotFound {
-                endpoint,
-                path: printable(path, 120),
-            },
-            StatusCode::TOO_MANY_REQUESTS => DeviceError::Busy {
-                endpoint,
-                request,
-                said: status.as_u16().to_string(),
-                retry_after,
-            },
-            _ if status.is_server_error() => DeviceError::Busy {
-                endpoint,
-                request,
-                said: status.as_u16().to_string(),
-                retry_after,
-            },
-            _ if status.is_redirection() => {
-                let problem = format!(
-                    "{request} is answered by a redirect ({}), which is never followed",
-                    status.as_u16()
-                );
-                DeviceError::Protocol { endpoint, problem }
-            }
-            _ => DeviceError::Protocol {
-                endpoint,
-                problem: format!("{request} has the status {}", status.as_u16()),
-            },
-        }
+        status::error(self.endpoint(), method, path, status, retry_after)
     }
 
     fn protocol(&self, problem: String) -> DeviceError {

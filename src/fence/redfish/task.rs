@@ -18,7 +18,7 @@ pub enum TaskState {
     Failed(String),
 }
 
-/// Path of the Task that an answer with status 202 names: in its body (`@odata.id`), or in its `Location`, which may be a whole
+/// Path of the Task that an answer with status 202 or 201 names: in its body (`@odata.id`), or in its `Location`, which may be a whole
 /// URL of the same authority. None when there is none that may be followed.
 #[must_use]
 pub fn path(body: Option<&Value>, location: Option<&str>, authority: &str) -> Option<String> {
