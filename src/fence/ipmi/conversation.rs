@@ -65,12 +65,22 @@ impl FenceSession for Conversation {
 
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
         async move {
+            if !std::mem::take(&mut self.prepared) {
+                let error = self.refused("nothing was prepared in this session".to_owned());
+                return self.conclude(Err(error));
+            }
             let limit = self.limit(self.driver.command_timeout);
             let outcome = limit.on(self.power_down()).await;
             let session = self.link.as_ref().and_then(Link::session);
             let is_open_question = session.is_some_and(|session| session.may_be_delivered());
             match self.conclude(outcome) {
                 Err(error) if is_open_question => Ok(OffOutcome::Unknown(error)),
+                Ok(OffOutcome::AlreadyOff { said }) if is_open_question => {
+                    let problem = format!(
+                        "the power-off was sent more than once, and one of them ended with {said}"
+                    );
+                    Ok(OffOutcome::Unknown(self.protocol(problem)))
+                }
                 outcome => outcome,
             }
         }
@@ -237,9 +247,6 @@ impl Conversation {
     }
 
     async fn power_down(&mut self) -> Result<OffOutcome, DeviceError> {
-        if !std::mem::take(&mut self.prepared) {
-            return Err(self.refused("nothing was prepared in this session".to_owned()));
-        }
         let (completion, _) = self
             .command(command::power_down(), COMMAND_PATIENCE)
             .await?;

@@ -128,6 +128,27 @@ async fn a_command_without_an_answer_is_unknown_whatever_became_of_it() {
     drop(hold);
 }
 
+/// The first copy of the command may have been taken, however definite the answer to the second is.
+#[tokio::test]
+async fn a_definite_answer_to_the_second_copy_leaves_the_first_open() {
+    for codes in [vec![0xd5], vec![0xc1], vec![0xc0, 0xd4]] {
+        let bench = bench();
+        let lost = Reply::new(Which::PowerOff, Nonsense::Silence).times(1);
+        let coded = |code: &u8| Reply::new(Which::PowerOff, Nonsense::Code(*code)).times(1);
+        bench.bmc.faults(|faults| {
+            faults.replies.push(lost);
+            faults.replies.extend(codes.iter().map(coded));
+        });
+        let outcome = bench.power_off().await;
+        let Ok(OffOutcome::Unknown(error)) = outcome else {
+            panic!("{codes:02x?}: {outcome:?}");
+        };
+        let last = format!("{:#04x}", codes.last().unwrap());
+        assert!(error.to_string().contains(&last), "{error}");
+        assert_eq!(commands(&bench).len(), codes.len() + 1);
+    }
+}
+
 #[tokio::test]
 async fn a_node_that_is_busy_to_the_end_has_not_taken_the_command() {
     let bench = bench();

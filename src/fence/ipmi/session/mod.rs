@@ -54,6 +54,8 @@ pub struct Session {
     number: u8,
     /// Has anything come from the BMC, whatever it was?
     heard: bool,
+    /// A copy of the last command that is over has no answer of its own.
+    open_copy: bool,
 }
 
 impl fmt::Debug for Session {
@@ -100,6 +102,7 @@ impl Session {
             pause: PAUSE_FIRST,
             number: 0,
             heard: false,
+            open_copy: false,
         }
     }
 
@@ -200,12 +203,12 @@ impl Session {
         }
     }
 
-    /// May the command that is under way have reached the BMC, without an answer that says what became of it?
+    /// May a copy of the command, which is under way or just over, have reached the BMC without an answer that says what became of
+    /// it? The answer to one copy does not speak for another.
     #[must_use]
     pub fn may_be_delivered(&self) -> bool {
-        self.pending
-            .as_ref()
-            .is_some_and(|pending| pending.sends > 0 || pending.uncertain)
+        let pending = self.pending.as_ref();
+        pending.map_or(self.open_copy, |pending| pending.is_open_after(0))
     }
 
     /// Takes a datagram.
@@ -263,7 +266,6 @@ impl Session {
         };
         if is_last {
             self.state = State::Closed;
-            self.pending = None;
             self.finish(Ok(Done::Closed));
         } else {
             self.answered(Completion(answer.completion), answer.data, now);
@@ -285,10 +287,7 @@ impl Session {
                 pending.due = now.saturating_add(pending.busy_pause);
                 pending.busy_pause = pending.busy_pause.saturating_mul(2).min(PAUSE_MAX);
             }
-            _ => {
-                self.pending = None;
-                self.finish(Ok(Done::Answered(completion, data.to_vec())));
-            }
+            _ => self.finish(Ok(Done::Answered(completion, data.to_vec()))),
         }
     }
 
@@ -346,7 +345,6 @@ impl Session {
         match pending.question {
             Question::Close(_) if pending.sends >= CLOSE_SENDS_MAX => {
                 self.state = State::Closed;
-                self.pending = None;
                 self.finish(Ok(Done::Closed));
                 true
             }
@@ -379,7 +377,9 @@ impl Session {
     }
 
     fn finish(&mut self, result: Result<Done, Failure>) {
-        self.pending = None;
+        let answers = u32::from(matches!(result, Ok(Done::Answered(..))));
+        let pending = self.pending.take();
+        self.open_copy = pending.is_some_and(|pending| pending.is_open_after(answers));
         self.result = Some(result);
     }
 

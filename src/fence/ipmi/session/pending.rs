@@ -20,6 +20,13 @@ pub struct Pending {
     pub uncertain: bool,
 }
 
+impl Pending {
+    /// Is there a copy without an answer, after so many answers to what was sent last?
+    pub fn is_open_after(&self, answers: u32) -> bool {
+        self.sends > answers || self.uncertain
+    }
+}
+
 pub enum Question {
     /// A payload of the login, as a datagram.
     Setup(Vec<u8>),
