@@ -52,7 +52,7 @@ pub fn element(tag: u8, contents: &[u8]) -> Vec<u8> {
 
 impl Question {
     /// Tag and contents of the first element, and the rest.
-    fn split(bytes: &[u8]) -> (u8, &[u8], &[u8]) {
+    pub fn split(bytes: &[u8]) -> (u8, &[u8], &[u8]) {
         let (head, length) = match bytes[1] {
             0x81 => (3, usize::from(bytes[2])),
             0x82 => (4, usize::from(bytes[2]) << 8 | usize::from(bytes[3])),

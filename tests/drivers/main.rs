@@ -18,6 +18,7 @@ mod levels;
 mod panic;
 mod pdu;
 mod pdu_command;
+mod pdu_forged;
 mod pdu_network;
 mod pdu_snmpd;
 mod power_off;

@@ -16,6 +16,7 @@ use node_fencing_operator::fence::pdu::{Pdu, PduSettings};
 use node_fencing_operator::fence::{DeviceError, Extent, FenceDriver, OffOutcome};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +48,11 @@ impl Rack {
     /// What hangs on the outlets.
     pub fn machine(&self) -> Arc<Plug> {
         Arc::clone(&self.machine)
+    }
+
+    /// Where its agent listens.
+    pub fn address(&self) -> SocketAddr {
+        self.pdu.address()
     }
 
     fn driver(&self, changes: Value, secret: &[(&str, &str)]) -> Pdu {

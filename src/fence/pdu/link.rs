@@ -173,6 +173,12 @@ impl Link {
                     "the user has no such `authentication` or `privacy` on {endpoint}; set those that the PDU has for it"
                 ),
             },
+            Refusal::OtherEngine => DeviceError::Protocol {
+                endpoint,
+                problem: "another SNMP engine answers than in the readings before, or somebody says so who need not sign it; a new \
+                          session asks whoever answers then, and if this lasts, look for a second device with this address"
+                    .to_owned(),
+            },
             Refusal::Other(problem) => DeviceError::Protocol { endpoint, problem },
         }
     }

@@ -219,13 +219,11 @@ impl Session {
 
     /// May any outlet have been switched by a command that ended like this?
     fn may_have_switched(&self, error: &DeviceError) -> bool {
-        // Said by the agent about the command itself: then it did nothing (RFC 3416, section 4.2.5).
+        // Said by the agent about the command itself: then it did nothing (RFC 3416, section 4.2.5). What a report says, of the user or
+        // of the settings, is not signed: whoever forges it does not undo the command.
         let is_definite = matches!(
             error,
-            DeviceError::Refused { .. }
-                | DeviceError::PermissionDenied { .. }
-                | DeviceError::AuthFailed { .. }
-                | DeviceError::Settings { .. }
+            DeviceError::Refused { .. } | DeviceError::PermissionDenied { .. }
         );
         let sends = match (self.at, &self.link) {
             (Some(_), Some(link)) => link.sends(),

@@ -6,9 +6,9 @@
 //! can forge an answer, and only the random numbers keep out those who cannot.
 
 use super::message::{self, Binding, Kind, Unit, V3};
+use super::numbers::Numbers;
 use super::usm::{Keys, User, signature_bytes};
 use crate::fence::error::printable;
-use sha2::{Digest, Sha256};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +49,8 @@ pub enum Refusal {
     User(&'static str),
     /// The user has no such authentication or privacy.
     Level,
+    /// Another engine answers than the one that has signed before.
+    OtherEngine,
     /// Anything else.
     Other(String),
 }
@@ -95,31 +97,6 @@ impl Engine {
     }
 }
 
-/// Numbers that nobody else can guess.
-struct Numbers {
-    seed: [u8; 32],
-    drawn: u64,
-}
-
-impl Numbers {
-    fn draw(&mut self) -> [u8; 8] {
-        self.drawn += 1;
-        let hash: [u8; 32] = Sha256::new()
-            .chain_update(self.seed)
-            .chain_update(self.drawn.to_be_bytes())
-            .finalize()
-            .into();
-        let [a, b, c, d, e, f, g, h, ..] = hash;
-        [a, b, c, d, e, f, g, h]
-    }
-
-    /// From 0 to 2147483647, as message and request IDs are.
-    fn id(&mut self) -> i32 {
-        let [a, b, c, d, ..] = self.draw();
-        i32::from_be_bytes([a & 0x7f, b, c, d])
-    }
-}
-
 impl fmt::Debug for Conversation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Conversation").finish_non_exhaustive()
@@ -131,7 +108,7 @@ impl Conversation {
     pub fn new(security: Arc<Security>, seed: [u8; 32]) -> Self {
         Self {
             security,
-            numbers: Numbers { seed, drawn: 0 },
+            numbers: Numbers::new(seed),
             engine: None,
             question: None,
         }
@@ -257,6 +234,14 @@ impl Conversation {
             Some(UNKNOWN_ENGINE) => {
                 if message.engine_id.len() < ENGINE_ID_OCTETS_MIN {
                     return nothing("its engine ID is too short");
+                }
+                // Nobody can sign this. An engine that has signed before knows its own ID; where another one answers, a question in the
+                // middle of a session would go to another PDU.
+                if let Some(engine) = self.engine.as_ref().filter(|engine| engine.signed) {
+                    return match engine.id == message.engine_id {
+                        true => nothing("it names the engine that has signed before"),
+                        false => Heard::Refused(Refusal::OtherEngine),
+                    };
                 }
                 self.engine = None;
                 self.restart(

@@ -6,6 +6,7 @@
 pub mod ber;
 pub mod conversation;
 pub mod message;
+mod numbers;
 pub mod oid;
 pub mod usm;
 
