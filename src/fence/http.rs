@@ -5,7 +5,8 @@
 //! reused for the next request. BMCs reset reused connections, so a GET that meets a reset there is sent once more; a POST
 //! is never sent twice.
 //!
-//! There is no clock here: the caller bounds each call by dropping it. A dropped call closes its connection.
+//! The caller bounds each call by dropping it, which closes its connection. A command does not wait for a new connection for long
+//! (F12).
 
 mod connect;
 
@@ -14,6 +15,7 @@ pub use connect::Target;
 use super::address::Address;
 use super::error::{DeviceError, printable};
 use super::resolve::unreachable;
+use crate::clock::Clock;
 use bytes::Bytes;
 use connect::{Connection, describe};
 use http::header::{
@@ -30,6 +32,8 @@ use std::time::Duration;
 
 /// Largest body in bytes. The buffer that grows with it and what is read out of it come on top, within a mebibyte in all (S19).
 pub const BODY_BYTES_MAX: usize = 256 << 10;
+/// Longest time that a command may wait for a new connection: whether it may be sent was asked before that (F12).
+const COMMAND_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Longest pause that a device may ask for.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_mins(10);
 
@@ -54,6 +58,7 @@ pub struct Client {
     idle: Option<Connection>,
     sent: bool,
     expiry: Option<Timestamp>,
+    clock: Clock,
 }
 
 /// How a request failed.
@@ -67,13 +72,14 @@ enum Failure {
 impl Client {
     /// A client without a connection.
     #[must_use]
-    pub fn new(target: Arc<Target>) -> Self {
+    pub fn new(target: Arc<Target>, clock: Clock) -> Self {
         Self {
             target,
             resolved: None,
             idle: None,
             sent: false,
             expiry: None,
+            clock,
         }
     }
 
@@ -95,7 +101,8 @@ impl Client {
     /// # Errors
     /// [`DeviceError`] when there is none to be had.
     pub async fn open(&mut self) -> Result<(), DeviceError> {
-        if self.idle.is_none() {
+        let is_open = |idle: &Connection| !idle.sender.is_closed();
+        if !self.idle.as_ref().is_some_and(is_open) {
             self.idle = Some(self.connect().await?);
         }
         Ok(())
@@ -119,12 +126,13 @@ impl Client {
             .map_err(Failure::into_error)
     }
 
-    /// Sends a command, at most once.
+    /// Sends a command, at most once, and on a new connection only if that is there soon.
     ///
     /// # Errors
     /// [`DeviceError`] when no answer was understood; [`Client::sent`] says whether the command may have arrived.
     pub async fn post(&mut self, path: &str, body: Bytes) -> Result<Reply, DeviceError> {
         self.sent = false;
+        let begun = self.clock.since_boot();
         // A connection that the device has closed meanwhile gives the request back before anything of it is sent.
         if let Some(reused) = self.idle.take() {
             match self
@@ -136,6 +144,16 @@ impl Client {
             }
         }
         let connection = self.connect().await?;
+        let waited = self.clock.since_boot().saturating_sub(begun);
+        if waited > COMMAND_WAIT_MAX {
+            let problem = format!(
+                "it had closed its connection, and a new one for the command took {:.1} s, where {} s are allowed because the claim was \
+                 read before that; the command was not sent, and is tried again",
+                waited.as_secs_f32(),
+                COMMAND_WAIT_MAX.as_secs()
+            );
+            return Err(unreachable(&self.target.address, problem));
+        }
         self.exchange(connection, Method::POST, path, body)
             .await
             .map_err(Failure::into_error)

@@ -80,7 +80,7 @@ pub trait FenceSession: fmt::Debug + Send {
     /// [`DeviceError`]; no error says anything about the machine's power.
     fn observe(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>>;
 
-    /// Does all that a power-off needs but the command itself: login, the system, whether a hard off is allowed. The
+    /// Does all that a power-off needs but the command itself: login, the system, whether a hard off is allowed, a connection. The
     /// caller judges who answered, checks its claim once more, and calls [`FenceSession::force_off`].
     ///
     /// # Errors

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -52,6 +53,7 @@ pub struct Bmc {
     pub tls: bool,
     requests: Arc<Mutex<Vec<Request>>>,
     listener: Arc<TcpListener>,
+    hung_up: watch::Sender<()>,
     tasks: JoinSet<()>,
 }
 
@@ -76,14 +78,20 @@ impl Bmc {
         let requests = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = JoinSet::new();
         let (seen, has_tls) = (Arc::clone(&requests), tls.is_some());
+        let hung_up = watch::Sender::new(());
+        let hanging_up = hung_up.clone();
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
             for number in 0.. {
                 let (stream, _) = open.accept().await.unwrap();
                 let (tls, script, seen) = (tls.clone(), Arc::clone(&script), Arc::clone(&seen));
+                let mut hung_up = hanging_up.subscribe();
                 connections.spawn(async move {
-                    // A client may break off at any point.
-                    let _ = serve(stream, tls, number, script, seen).await;
+                    tokio::select! {
+                        // A client may break off at any point.
+                        _ = serve(stream, tls, number, script, seen) => {}
+                        _ = hung_up.changed() => {}
+                    }
                 });
             }
         });
@@ -92,6 +100,7 @@ impl Bmc {
             tls: has_tls,
             requests,
             listener,
+            hung_up,
             tasks,
         }
     }
@@ -110,11 +119,25 @@ impl Bmc {
             .collect()
     }
 
+    /// Closes the connections that there are, and takes new ones.
+    pub async fn hang_up(&self) {
+        self.hung_up.send_replace(());
+        settled().await;
+    }
+
     /// Goes away: the port closes, connections break. Dropping the socket would not do: a process that another test forks just
     /// now holds it open until its exec, and the port with it.
     pub async fn stop(mut self) {
         self.tasks.shutdown().await;
         shutdown(&self.listener, Shutdown::Both).unwrap();
+        settled().await;
+    }
+}
+
+/// Both sides know of what was closed: each pause is a turn of the runtime, in which everything is done that is due.
+async fn settled() {
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 

@@ -2,9 +2,10 @@
 
 use crate::bmc::{Act, Bmc, reply, reply_with};
 use crate::device::{RESET, SYSTEM, driver, service, settings_of, system, system_with};
+use node_fencing_operator::clock::Clock;
 use node_fencing_operator::fence::redfish::{Redfish, RedfishSettings};
 use node_fencing_operator::fence::{DeviceError, Extent, FenceDriver, OffOutcome};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A running system that answers the command like this.
@@ -154,16 +155,61 @@ async fn a_command_that_could_not_be_sent_is_an_error() {
 
 #[tokio::test]
 async fn a_connection_that_was_closed_while_idle_does_not_lose_the_command() {
-    let bmc = Bmc::plain(|request| match request.method.as_str() {
-        "POST" => Act::Send(reply("204 No Content", "")),
-        _ => Act::SendThenClose(reply("200 OK", &system("\"On\""))),
-    })
-    .await;
+    let bmc = Bmc::plain(service("\"On\"")).await;
     let mut session = driver(&bmc).open();
     session.prepare_off().await.unwrap();
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    bmc.hang_up().await;
     assert_eq!(session.force_off().await, Ok(OffOutcome::Accepted));
     assert_eq!(bmc.commands().len(), 1);
+}
+
+/// Between two looks at this clock two seconds pass, so that whatever is measured takes too long.
+fn hurrying() -> Duration {
+    static SECONDS: AtomicU64 = AtomicU64::new(1);
+    Duration::from_secs(SECONDS.fetch_add(2, Ordering::Relaxed))
+}
+
+/// The driver for a BMC, by that clock.
+fn hurried(bmc: &Bmc) -> Redfish {
+    let clock = Clock {
+        since_boot: hurrying,
+        ..Clock::SYSTEM
+    };
+    let settings = settings_of(bmc);
+    Redfish::new(RedfishSettings { clock, ..settings }).unwrap()
+}
+
+#[tokio::test]
+async fn a_command_whose_new_connection_took_long_is_not_sent() {
+    let bmc = Bmc::plain(service("\"On\"")).await;
+    let mut session = hurried(&bmc).open();
+    session.prepare_off().await.unwrap();
+    bmc.hang_up().await;
+    let error = session.force_off().await.unwrap_err();
+    assert_eq!(error.reason(), "Unreachable");
+    for words in ["took 2.0 s", "the claim was read before that", "not sent"] {
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    assert!(bmc.commands().is_empty());
+}
+
+#[tokio::test]
+async fn a_bmc_that_closes_after_each_answer_has_a_connection_for_the_command_when_it_is_prepared()
+{
+    let bmc = Bmc::plain(|request| match request.method.as_str() {
+        "POST" => Act::Send(reply("204 No Content", "")),
+        _ => Act::SendThenClose(reply_with(
+            "200 OK",
+            "Connection: close\r\n",
+            &system("\"On\""),
+        )),
+    })
+    .await;
+    let mut session = hurried(&bmc).open();
+    session.prepare_off().await.unwrap();
+    assert_eq!(session.force_off().await, Ok(OffOutcome::Accepted));
+    let connections: Vec<_> = bmc.requests().iter().map(|one| one.connection).collect();
+    assert_eq!(connections, [0, 1]);
 }
 
 /// What a device whose reset action has these members says to a power-off, and the commands that it got.

@@ -179,7 +179,8 @@ impl Session {
     }
 
     /// Switches every outlet off, one after the other, so that a refusal is about one outlet. The same command is sent again
-    /// only while it is unanswered: whether it arrives once or twice, the outlet is off.
+    /// only while it is unanswered: whether it arrives once or twice, the outlet is off. Nobody looks at the claim between two outlets
+    /// (F12): half a machine that is off is no better than a whole one.
     async fn command(&mut self) -> Result<(), DeviceError> {
         if !std::mem::take(&mut self.prepared) {
             return Err(self.refused("nothing was prepared in this session".to_owned()));

@@ -99,7 +99,7 @@ impl Session {
     /// A session without a connection.
     pub fn new(driver: Redfish) -> Self {
         Self {
-            http: Client::new(Arc::clone(&driver.target)),
+            http: Client::new(Arc::clone(&driver.target), driver.clock),
             system: driver.system.clone(),
             off_target: None,
             task: None,
@@ -131,6 +131,8 @@ impl Session {
         self.off_target = None;
         let (reading, system) = self.read().await?;
         self.off_target = Some(self.off_path(system.reset).await?);
+        // Many BMCs close after each answer. Nothing is to be opened between the look at the claim and the command (F12).
+        self.http.open().await?;
         Ok(reading.identity)
     }
 
