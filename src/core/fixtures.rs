@@ -2,7 +2,8 @@
 //! thing that it is about.
 
 use super::attempt::Attempt;
-use super::incident::{Approval, Device, Level, OwnClaim, Record, Settings};
+use super::incident::{Approval, Device, Level, Record, Settings};
+use super::memory::OwnClaim;
 use super::observed::{
     CLAIM, ConditionView, LeaseView, NodeView, OUT_OF_SERVICE, Observed, PodView, Seen, TaintView,
 };

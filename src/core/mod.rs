@@ -14,6 +14,7 @@ pub mod fixtures;
 pub mod history;
 pub mod identity;
 pub mod incident;
+pub mod memory;
 pub mod observed;
 pub mod plan;
 pub mod proof;

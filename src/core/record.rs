@@ -4,7 +4,8 @@
 //! lasted a while, so that a clean fence costs few writes and a stuck one is always explained.
 
 use super::attempt::{Attempt, OffResult};
-use super::incident::{Decision, Evidence, Memory, Record};
+use super::incident::{Decision, Evidence, Record};
+use super::memory::Memory;
 use super::observed::AttachmentView;
 use super::reading::PowerState;
 use super::stage::Stage;

@@ -3,7 +3,8 @@
 //! A reply never decides anything: it updates the memory, and the next round looks before the next step.
 
 use super::attempt::OffResult;
-use super::incident::{DeviceReply, Effect, Level, Memory, PodList, Reply, Settings};
+use super::incident::{DeviceReply, Effect, Level, PodList, Reply, Settings};
+use super::memory::Memory;
 use super::observed::PodView;
 use super::proof::{DeviceReadings, Require};
 use super::reading::{PowerState, Reading};

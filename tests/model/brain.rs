@@ -9,9 +9,8 @@ use crate::state::{Node, Operator};
 use crate::talk::{Act, Heard, Kind, Off, Request, Round, Write};
 use crate::views::{self, DATE, Incident, Look, NOW, nonce};
 use node_fencing_operator::core::attempt::OffResult;
-use node_fencing_operator::core::incident::{
-    DeviceOrder, DeviceReply, Effect, Memory, Reply, Settings,
-};
+use node_fencing_operator::core::incident::{DeviceOrder, DeviceReply, Effect, Reply, Settings};
+use node_fencing_operator::core::memory::Memory;
 use node_fencing_operator::core::plan::{Moment, Needs, evicts_next, needs, step};
 use node_fencing_operator::core::reply::{Asked, learn};
 use node_fencing_operator::core::taint::NodePatch;

@@ -8,7 +8,7 @@ use crate::views::{
     BEFORE_DRAINED, DRAINED, JUST_NOW, LONG_AGO, LONG_BEFORE, MAY_LAND, NOW, lease, nonce_of,
 };
 use node_fencing_operator::core::attempt::OffResult;
-use node_fencing_operator::core::incident::Memory;
+use node_fencing_operator::core::memory::Memory;
 use node_fencing_operator::core::quiesce::Quiesce;
 use std::time::Duration;
 

@@ -4,7 +4,7 @@
 //! look), or changes what it sends (as if it had not asked for it). The others are about the shell and the API server, which the model retells.
 
 use crate::talk::{Kind, Request};
-use node_fencing_operator::core::incident::Memory;
+use node_fencing_operator::core::memory::Memory;
 use node_fencing_operator::core::observed::{Observed, Seen};
 use serde_json::Value;
 

@@ -9,8 +9,9 @@ use node_fencing_operator::api::settings::{
     ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
 };
 use node_fencing_operator::core::incident::{
-    Approval, Device, DeviceReply, Level, PodList, Record, Settings, Sight,
+    Approval, Device, DeviceReply, Level, PodList, Record, Settings,
 };
+use node_fencing_operator::core::memory::Sight;
 use node_fencing_operator::core::observed::{
     AttachmentView, CLAIM, ConditionView, LeaseView, NodeView, OUT_OF_SERVICE, Observed, PodView,
     QUARANTINE, Seen, TaintView,

@@ -1,7 +1,8 @@
 //! The claim is given back: why, and only once no command of ours is on its way any more.
 
 use super::super::attempt::OffResult;
-use super::super::incident::{Approval, Decision, Effect, Memory, Settings};
+use super::super::incident::{Approval, Decision, Effect, Settings};
+use super::super::memory::Memory;
 use super::super::observed::{CLAIM, NodeView, OUT_OF_SERVICE, Ready};
 use super::super::stage::Stage;
 use super::super::taint;

@@ -5,9 +5,8 @@
 
 use super::super::attempt::OffResult;
 use super::super::budget::OWN_NODE;
-use super::super::incident::{
-    Approval, Decision, Device, DeviceOrder, Effect, Level, Memory, OwnClaim, Settings,
-};
+use super::super::incident::{Approval, Decision, Device, DeviceOrder, Effect, Level, Settings};
+use super::super::memory::{Memory, OwnClaim};
 use super::super::observed::{NodeView, Observed, Seen};
 use super::super::proof::DeviceReadings;
 use super::super::quiesce::name_some;

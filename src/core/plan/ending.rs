@@ -3,7 +3,8 @@
 //! The node came back, a human or the policy took the request away, or what was to be done is done. It is asked first, and of
 //! whoever finds the incident: the process that has begun it, or one that knows nothing but the record.
 
-use super::super::incident::{Approval, Decision, Memory, Settings};
+use super::super::incident::{Approval, Decision, Settings};
+use super::super::memory::Memory;
 use super::super::observed::{NodeView, Ready};
 use super::super::release::booted_anew;
 use super::super::stage::Stage;

@@ -3,7 +3,8 @@
 //! It comes from the record, and only ever makes the rest stricter (S3): a word that was refused, a device that has lied, a command that may
 //! still land.
 
-use super::super::incident::{Memory, Settings};
+use super::super::incident::Settings;
+use super::super::memory::Memory;
 use super::level::{CONTRADICTION, ORDER_MIN, order_max};
 use std::time::Duration;
 

@@ -1,9 +1,8 @@
 //! The devices of a node, level by level: whose turn it is, what they answered, and what follows from a try that failed.
 
 use super::super::attempt::Attempt;
-use super::super::incident::{
-    Decision, Device, DeviceOrder, Effect, Level, Memory, Settings, Sight,
-};
+use super::super::incident::{Decision, Device, DeviceOrder, Effect, Level, Settings};
+use super::super::memory::{Memory, Sight};
 use super::super::proof::{NotProven, Require, speaks_against};
 use super::super::reading::{PowerState, Reading};
 use super::super::stage::Stage;

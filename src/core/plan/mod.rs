@@ -16,7 +16,8 @@ mod watch;
 
 pub use {claimed::rival_until, ending::is_bare};
 
-use super::incident::{Decision, Effect, Memory, Settings};
+use super::incident::{Decision, Effect, Settings};
+use super::memory::Memory;
 use super::observed::{NodeView, Observed, PodView, Seen};
 use super::stage::Stage;
 use super::taint;

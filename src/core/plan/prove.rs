@@ -4,9 +4,8 @@
 //! A round does one of these; the next one judges anew, so that whatever is done rests on a Node and a Lease read just before (for
 //! the deletion beside the evidence, for the taint beside the deletion).
 
-use super::super::incident::{
-    CONTRADICTIONS_KEPT, Decision, DeviceOrder, Effect, Eviction, Evidence, Level, Memory, Settings,
-};
+use super::super::incident::{Decision, DeviceOrder, Effect, Eviction, Evidence, Level, Settings};
+use super::super::memory::{CONTRADICTIONS_KEPT, Memory};
 use super::super::observed::{NodeView, Observed, PodView, Ready, Seen};
 use super::super::proof::{Case, NotProven, Proof, Verification, judge};
 use super::super::quiesce::{name_some, newcomers, stuck};

@@ -3,7 +3,8 @@
 //! The taint is taken back only through the release gate (docs/protocol.md). Until then the power is watched (`watch`): a machine that comes
 //! back while its volumes are being detached is turned off again, or keeps its taint until it has booted anew.
 
-use super::super::incident::{Decision, Effect, Level, Memory, OwnClaim, Settings};
+use super::super::incident::{Decision, Effect, Level, Settings};
+use super::super::memory::{Memory, OwnClaim};
 use super::super::observed::{NodeView, Observed};
 use super::super::release::{Hindrance, attachments_left, booted_anew, hindrance, never_went_down};
 use super::super::stage::Stage;

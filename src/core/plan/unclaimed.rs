@@ -4,9 +4,8 @@
 //! anything is written: do they answer, are they wired to this machine, and, in mode ConfirmOnly, does it already read Off?
 
 use super::super::budget::Hold;
-use super::super::incident::{
-    Approval, Decision, Device, DeviceOrder, Effect, Level, Memory, OwnClaim, Settings, Sight,
-};
+use super::super::incident::{Approval, Decision, Device, DeviceOrder, Effect, Level, Settings};
+use super::super::memory::{Memory, OwnClaim, Sight};
 use super::super::observed::{NodeView, OUT_OF_SERVICE, Observed, Ready, TaintView};
 use super::super::reading::{PowerState, Reading};
 use super::super::stage::Stage;

@@ -4,9 +4,8 @@
 //! device of a level answers, or none that would know, the next level has its turn.
 
 use super::super::attempt::Attempt;
-use super::super::incident::{
-    Decision, Device, DeviceOrder, Effect, Level, Memory, Settings, Sight,
-};
+use super::super::incident::{Decision, Device, DeviceOrder, Effect, Level, Settings};
+use super::super::memory::{Memory, Sight};
 use super::super::observed::NodeView;
 use super::super::reading::{PowerState, Reading};
 use super::super::release::never_went_down;

@@ -3,7 +3,8 @@
 use super::*;
 use crate::core::attempt::Attempt;
 use crate::core::fixtures::{attempt, off_readings, own_claim, pod, settings};
-use crate::core::incident::{PodList, Sight};
+use crate::core::incident::PodList;
+use crate::core::memory::Sight;
 use crate::core::observed::LeaseView;
 use crate::core::quiesce::Quiesce;
 use std::collections::BTreeMap;

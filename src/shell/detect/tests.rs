@@ -244,8 +244,6 @@ fn proven(node_uid: &str, reported: Option<&str>) -> Value {
 async fn a_machine_that_was_proven_down_in_this_boot_is_not_fenced_twice() {
     let (before, after) = ("2026-01-01T00:00:00Z", "2026-01-01T00:20:00Z");
     let later = "2026-01-01T00:09:30Z";
-    let mut untainted = proven("uid-1", Some(before));
-    untainted["status"]["taintAppliedTime"] = Value::Null;
     for (why, node, fences, opened) in [
         (
             "not even heard of as silent",
@@ -302,12 +300,6 @@ async fn a_machine_that_was_proven_down_in_this_boot_is_not_fenced_twice() {
             1,
         ),
         (
-            "it was proven down, and nothing was set",
-            down("boot-1", before, Some(before)),
-            vec![untainted],
-            1,
-        ),
-        (
             "nobody knows what was proven",
             down("boot-1", before, Some(before)),
             vec![fence(true)],
@@ -318,4 +310,16 @@ async fn a_machine_that_was_proven_down_in_this_boot_is_not_fenced_twice() {
         lab.cluster.put(NODE, 200, node);
         assert_eq!(lab.writes().await.0, opened, "{why}");
     }
+}
+
+/// It was proven down, and its incident ended before the taint was set: nothing has detached.
+#[tokio::test]
+async fn a_machine_that_was_proven_down_and_never_put_out_of_service_is_fenced() {
+    let before = "2026-01-01T00:00:00Z";
+    let mut untainted = proven("uid-1", Some(before));
+    untainted["status"]["taintAppliedTime"] = Value::Null;
+    let node = down("boot-1", before, Some(before));
+    let mut lab = Lab::new(node.clone(), Some(policy()), vec![untainted]).await;
+    lab.cluster.put(NODE, 200, node);
+    assert_eq!(lab.writes().await.0, 1);
 }

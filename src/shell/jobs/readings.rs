@@ -6,7 +6,8 @@
 use super::{Job, LOOK_TIMEOUT, driver, look};
 use crate::api::settings::FenceMode;
 use crate::clock::{self, Clock};
-use crate::core::incident::{Device, DeviceReply, PodList, Sight};
+use crate::core::incident::{Device, DeviceReply, PodList};
+use crate::core::memory::Sight;
 use crate::core::observed::Seen;
 use crate::core::proof::{DeviceReadings, Require};
 use crate::core::reading::{PowerState, Reading};

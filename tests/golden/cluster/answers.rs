@@ -4,8 +4,9 @@ use super::{MACHINE, WALL, World};
 use node_fencing_operator::api::settings::FenceMode;
 use node_fencing_operator::core::attempt::OffResult;
 use node_fencing_operator::core::incident::{
-    Device, DeviceOrder, DeviceReply, Level, PodList, Reply, Sight,
+    Device, DeviceOrder, DeviceReply, Level, PodList, Reply,
 };
+use node_fencing_operator::core::memory::Sight;
 use node_fencing_operator::core::proof::DeviceReadings;
 use node_fencing_operator::core::reading::{Identity, PowerState, Reading};
 use node_fencing_operator::core::record;

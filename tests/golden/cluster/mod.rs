@@ -18,8 +18,9 @@ use node_fencing_operator::api::settings::{
 use node_fencing_operator::core::budget::Hold;
 use node_fencing_operator::core::delay::{Now, Since};
 use node_fencing_operator::core::incident::{
-    Approval, Decision, Device, DeviceOrder, Effect, Level, Memory, Record, Settings,
+    Approval, Decision, Device, DeviceOrder, Effect, Level, Record, Settings,
 };
+use node_fencing_operator::core::memory::Memory;
 use node_fencing_operator::core::observed::{
     AttachmentView, LeaseView, NodeView, Observed, PodView, Seen,
 };

@@ -3,7 +3,8 @@
 use super::*;
 use crate::api::settings::FenceMode;
 use crate::core::fixtures;
-use crate::core::incident::{Device, DeviceOrder, Memory, Settings, Sight};
+use crate::core::incident::{Device, DeviceOrder, Settings};
+use crate::core::memory::{Memory, Sight};
 use crate::core::observed::{
     AttachmentView, CLAIM, NodeView, OUT_OF_SERVICE, Observed, Seen, TaintView,
 };

@@ -4,7 +4,7 @@ use super::super::claimed::FIRST_LOOK_MAX;
 use super::*;
 use crate::core::budget::Hold;
 use crate::core::delay::HeldCondition;
-use crate::core::incident::OwnClaim;
+use crate::core::memory::OwnClaim;
 use crate::core::observed::{OUT_OF_SERVICE, QUARANTINE};
 
 /// The policy's wait ends at 100 s, and the node's condition is not the one that it waits for.

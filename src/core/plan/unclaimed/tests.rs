@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::core::fixtures::{self, DATE, drained, node, off_readings, out_of_service, settings};
-use crate::core::incident::{Record, Sight};
+use crate::core::incident::Record;
+use crate::core::memory::Sight;
 use crate::core::observed::Seen;
 use crate::core::plan::is_bare;
 

@@ -1,0 +1,218 @@
+//! What this process remembers of an incident.
+//!
+//! It lives in this process only. After a crash it is empty, and the incident begins again from what the Node and the NodeFence say: claim
+//! anew, quiesce anew, prove anew (S3).
+
+use super::attempt::{Attempt, OffResult};
+use super::observed::{LeaseView, PodView};
+use super::proof::DeviceReadings;
+use super::quiesce::Quiesce;
+use super::reading::Reading;
+use super::stage::Stage;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Our claim on the Node, as this process wrote it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct OwnClaim {
+    /// Its value.
+    pub value: String,
+    /// UID of the claimed Node.
+    pub uid: String,
+    /// Boot ID of the claimed Node.
+    pub boot_id: String,
+    /// The API server has shown it on the Node.
+    pub seen: bool,
+}
+
+/// Answer of a device to one question.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Sight {
+    /// FenceDevice name.
+    pub device: String,
+    /// The reading, or why there is none.
+    pub reading: Result<Reading, String>,
+}
+
+/// The first contradiction may be a slow machine, the second one is a device that lies; more of them say nothing new.
+pub const CONTRADICTIONS_KEPT: usize = 2;
+
+/// What this process remembers of an incident.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Memory {
+    /// Stage shown last, and since when.
+    pub stage: Option<(Stage, Duration)>,
+    /// The policy's wait is over, and the condition held until then.
+    pub is_due: bool,
+    /// Our claim.
+    pub claim: Option<OwnClaim>,
+    /// We are taking the claim away: its absence is our doing.
+    pub dropping: bool,
+    /// Another process took our claim over and is left alone until then (time since boot).
+    pub rival_until: Option<Duration>,
+    /// Devices of each level when the node was claimed, by the level's name.
+    pub devices_claimed: BTreeMap<String, Vec<String>>,
+    /// How the incident ends once the claim is gone; none: it goes on from the beginning.
+    pub ending: Option<(Stage, String)>,
+    /// Whether a pod can still start on the node.
+    pub quiesce: Quiesce,
+    /// The devices have passed the check before the claim, so that only the budget is in the way.
+    pub checked: bool,
+    /// The level of a human's word has had its turn.
+    pub word_heeded: bool,
+    /// A device, the Lease or the kubelet has spoken against the word, in these words: it counts for nothing any more (S21).
+    pub word_refuted: Option<String>,
+    /// Level that is tried now: index into the settings' levels.
+    pub level: usize,
+    /// Tries of this level that failed.
+    pub failures: u32,
+    /// When its first try was begun (time since boot); none: not tried since its turn came, or it has answered well since.
+    pub level_since: Option<Duration>,
+    /// Times that every level has been tried in vain.
+    pub rounds: u32,
+    /// Not to try again before (time since boot).
+    pub retry_at: Option<Duration>,
+    /// Why the last try failed.
+    pub last_failure: Option<String>,
+    /// Why each level failed last, by the level's name.
+    pub level_failures: BTreeMap<String, String>,
+    /// The last try's failure calls for a human, for this reason, until a try succeeds.
+    pub alarm: Option<&'static str>,
+    /// Answers to the last look, all devices of the level.
+    pub sights: Vec<Sight>,
+    /// When that look had ended (time since boot). One that waited for a device that hangs is as old as its last answer: it would else
+    /// begin again and again.
+    pub looked_at: Duration,
+    /// The off command of this try.
+    pub attempt: Option<Attempt>,
+    /// Off commands under any claim of this process.
+    pub attempts: u32,
+    /// Answers of the confirm engine.
+    pub readings: Option<Vec<DeviceReadings>>,
+    /// The node's pods, listed before the power was read last.
+    pub pods: Option<Vec<PodView>>,
+    /// A deletion of them failed: a new list has to tell which are left.
+    pub relist: bool,
+    /// The kubelet's Lease when the readings began.
+    pub lease_before: Option<LeaseView>,
+    /// Device work that is under way; an answer to an older order is not listened to.
+    pub busy: Option<Busy>,
+    /// Number of the last order.
+    pub orders: u64,
+    /// The evidence is in the NodeFence.
+    pub evidence: bool,
+    /// Names of the devices whose readings of Off that evidence holds, in order.
+    pub proven_by: Vec<String>,
+    /// The same of the evidence that is being stored.
+    pub proving: Vec<String>,
+    /// The stuck pods have been deleted.
+    pub evicted: bool,
+    /// What the devices of the other levels showed while these were read.
+    pub others: Vec<DeviceReadings>,
+    /// Something answered at the kubelet's port while the device's readings were taken (mode ConfirmOnly).
+    pub kubelet_answered: bool,
+    /// The readings have proven the machine down, and nothing answered at the kubelet's port beside them: it is asked once for each
+    /// reading of the power, for a machine that is down takes its time not to answer.
+    pub kubelet_silent: bool,
+    /// Life beside a device that read Off, in words, the first two (S22).
+    pub contradictions: Vec<String>,
+    /// What is said of devices that may still turn off a machine that has come back.
+    pub accused: Option<String>,
+    /// An off may still land until then (time since boot, S23).
+    pub unresolved_until: Option<Duration>,
+    /// The record's unresolved attempt has been taken over.
+    pub record_read: bool,
+    /// This process has seen `out-of-service` under our claim.
+    pub tainted: bool,
+    /// We are taking the taint away: its absence is our doing.
+    pub releasing: bool,
+    /// Off commands while the taint stood.
+    pub reoffs: u32,
+    /// After a command under the taint: the machine is given until then to go down before it is looked at (time since boot). None: none was
+    /// sent yet, or its answer has not been taken in.
+    pub reoff_settles_at: Option<Duration>,
+    /// Since when nothing is attached any more.
+    pub drained: Option<Duration>,
+    /// The next round makes the last check by quorum LIST.
+    pub last_check: bool,
+    /// Rounds of waiting, for the pace of polling.
+    pub polls: u32,
+    /// Why a write was refused, for the condition (F23, F24).
+    pub denied: Option<String>,
+    /// Writes in a row that failed.
+    pub write_failures: u32,
+    /// What the last of them was told.
+    pub write_failure: String,
+    /// No write before (time since boot).
+    pub write_retry_at: Option<Duration>,
+}
+
+/// Device work under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Busy {
+    /// Number of the order.
+    pub order: u64,
+    /// A command that may change the machine, not just a question.
+    pub commands: bool,
+}
+
+impl Memory {
+    /// Device work begins: its answer has to carry this order's number.
+    pub fn begin(&mut self, commands: bool) {
+        self.orders += 1;
+        self.busy = Some(Busy {
+            order: self.orders,
+            commands,
+        });
+    }
+
+    /// A device has lied twice: nothing is commanded any more, by whatever device (S22, mode PowerOff).
+    pub fn is_contradicted(&self) -> bool {
+        self.contradictions.len() >= CONTRADICTIONS_KEPT
+    }
+
+    /// A command has gone out, or may have, and has not answered yet.
+    pub fn commanding(&self) -> bool {
+        self.busy.is_some_and(|busy| busy.commands)
+    }
+
+    /// An off may still land until then (time since boot), or until a later moment that is known already.
+    pub fn may_land(&mut self, until: Duration) {
+        self.unresolved_until = self.unresolved_until.max(Some(until));
+    }
+
+    /// Forgets the off command of this try. If it is still on its way, or was accepted and nothing was read since that shows its
+    /// effect, it may land until `late` (time since boot, S23).
+    pub fn drop_attempt(&mut self, late: Duration) {
+        let results = self.attempt.iter().flat_map(|it| it.results.values());
+        let is_unseen = results.into_iter().any(|it| *it == OffResult::Accepted);
+        if self.commanding() || is_unseen {
+            self.may_land(late);
+        }
+        self.attempt = None;
+    }
+
+    /// Forgets everything that was learned under a claim: a new claim begins from nothing. Its off command may land until `late`
+    /// (time since boot), see [`Memory::drop_attempt`].
+    pub fn forget_claim(&mut self, late: Duration) {
+        self.drop_attempt(late);
+        self.busy = None;
+        self.claim = None;
+        self.dropping = false;
+        self.quiesce = Quiesce::default();
+        self.readings = None;
+        self.others.clear();
+        self.kubelet_answered = false;
+        self.kubelet_silent = false;
+        self.pods = None;
+        self.relist = false;
+        self.devices_claimed.clear();
+        self.lease_before = None;
+        self.evidence = false;
+        self.proven_by.clear();
+        self.proving.clear();
+        self.evicted = false;
+        self.sights.clear();
+        self.polls = 0;
+    }
+}
