@@ -76,7 +76,9 @@ pub(super) fn builtin_denial(address: IpAddr) -> Option<&'static str> {
             _ => return None,
         },
         IpAddr::V6(v6) => match v6.segments() {
-            [0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x0254] => METADATA,
+            // Of EC2, of EKS (Pod Identity Agent, fd00:ec2::23) and of Compute Engine (fd20:ce::254), as their own guides have them.
+            [0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x0254 | 0x0023]
+            | [0xfd20, 0x00ce, 0, 0, 0, 0, 0, 0x0254] => METADATA,
             [0, 0, 0, 0, 0, 0, 0, 0] => "the unspecified address",
             [0, 0, 0, 0, 0, 0, 0, 1] => "loopback",
             [0xfe80..=0xfebf, ..] => "link-local",

@@ -222,6 +222,8 @@ fn what_is_never_a_device_is_denied_by_name() {
         ("169.254.169.254", "a cloud's metadata service"),
         ("::ffff:169.254.169.254", "a cloud's metadata service"),
         ("fd00:ec2::254", "a cloud's metadata service"),
+        ("fd00:ec2::23", "a cloud's metadata service"),
+        ("fd20:ce::254", "a cloud's metadata service"),
         ("224.0.0.1", "multicast"),
         ("ff02::1", "multicast"),
         ("255.255.255.255", "a reserved or broadcast address"),
@@ -236,6 +238,8 @@ fn what_is_never_a_device_is_denied_by_name() {
         "192.168.1.1",
         "2001:db8::7",
         "fd00::7",
+        "fd00:ec2::24",
+        "fd20:ce::255",
         "fec0::1",
     ] {
         assert_eq!(denied(address), None, "{address}");
