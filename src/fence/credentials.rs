@@ -5,6 +5,8 @@
 //! memory when dropped and never shown, not even by `Debug`; beyond reach are only the copies that a request needs while it
 //! is being sent.
 
+mod hidden;
+
 use super::cidr::Cidr;
 use super::error::printable;
 use base64::Engine;

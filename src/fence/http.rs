@@ -186,7 +186,7 @@ impl Client {
         let retry_after = retry_after(&head.headers);
         let location = head.headers.get(LOCATION);
         let location = location.and_then(|location| location.to_str().ok().map(str::to_owned));
-        let body = read_body(endpoint, &head.headers, incoming).await;
+        let body = read_body(&target, &head.headers, incoming).await;
         if body.is_ok() {
             self.idle = Some(connection);
         }
@@ -226,7 +226,9 @@ impl Client {
                 endpoint: self.target.address.to_string(),
                 problem: format!(
                     "its path {} cannot be asked for ({error})",
-                    printable(path, 200)
+                    self.target
+                        .credentials
+                        .without_secrets(&printable(path, 200))
                 ),
             })
     }
@@ -250,13 +252,13 @@ impl Failure {
 
 /// The whole body, within its limits.
 async fn read_body(
-    endpoint: &Address,
+    target: &Target,
     headers: &HeaderMap,
     mut body: Incoming,
 ) -> Result<Bytes, DeviceError> {
     let unusable = |problem: String| DeviceError::Protocol {
-        endpoint: endpoint.to_string(),
-        problem,
+        endpoint: target.address.to_string(),
+        problem: target.credentials.without_secrets(&problem),
     };
     if let Some(encoding) = headers
         .get(CONTENT_ENCODING)

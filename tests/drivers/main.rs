@@ -24,4 +24,5 @@ mod pdu_snmpd;
 mod power_off;
 mod reads;
 mod redfish;
+mod repeats;
 mod transport;

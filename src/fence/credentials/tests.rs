@@ -20,6 +20,34 @@ fn allowing(hosts: &str) -> Result<Credentials, CredentialsError> {
 }
 
 #[test]
+fn what_a_device_repeats_of_its_credentials_is_hidden() {
+    let credentials = read(&secret(b"admin", b"s3cret \\ \"x\"")).unwrap();
+    let token = STANDARD.encode("admin:s3cret \\ \"x\"");
+    for (text, shown) in [
+        (
+            "user admin, s3cret \\ \"x\"!".to_owned(),
+            "user admin, ***!",
+        ),
+        (
+            format!("Authorization: Basic {token}"),
+            "Authorization: Basic ***",
+        ),
+        // In JSON, and cut off at the end or before a word.
+        (r#"{"a":"s3cret \\ \"x\""}"#.to_owned(), r#"{"a":"***"}"#),
+        ("Model s3cret…".to_owned(), "Model ***"),
+        ("no s3cret \\ \"… there".to_owned(), "no *** there"),
+        (format!("Basic {}…", &token[..9]), "Basic ***"),
+        ("s3cre…".to_owned(), "s3cre…"),
+        ("nothing of it".to_owned(), "nothing of it"),
+    ] {
+        assert_eq!(credentials.without_secrets(&text), shown);
+    }
+    // One that stands in other words by chance is left.
+    let short = read(&secret(b"admin", b"Model")).unwrap();
+    assert_eq!(short.without_secrets("Model 5"), "Model 5");
+}
+
+#[test]
 fn a_good_secret_becomes_a_header() {
     let header = read(&secret(b"admin", "hünter:2".as_bytes()))
         .unwrap()

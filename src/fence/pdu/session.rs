@@ -130,6 +130,7 @@ impl Session {
         let answered = clock.since_boot();
         let answer = self.readable(answer)?;
         let (state, raw) = self.driver.outlets.judge(&answer);
+        let raw = self.driver.credentials.without_secrets(&raw);
         let reading = Reading {
             state,
             raw,
@@ -258,7 +259,8 @@ impl Session {
         let described = answer.last().and_then(|binding| match &binding.value {
             Value::Octets(octets) => {
                 let text = String::from_utf8_lossy(octets);
-                Some(printable(text.trim(), DESCRIPTION_CHARACTERS_MAX))
+                let text = printable(text.trim(), DESCRIPTION_CHARACTERS_MAX);
+                Some(self.driver.credentials.without_secrets(&text))
             }
             _ => None,
         });

@@ -54,6 +54,26 @@ pub struct System {
     pub reset: Result<Reset, String>,
 }
 
+impl System {
+    /// The same, with whatever is shown of it put into other words.
+    #[must_use]
+    pub fn in_words(self, of: impl Fn(&str) -> String) -> Self {
+        let word = |word: Option<String>| word.map(|word| of(&word));
+        Self {
+            raw: of(&self.raw),
+            identity: Identity {
+                system_uuid: word(self.identity.system_uuid),
+                serial_number: word(self.identity.serial_number),
+            },
+            vendor: word(self.vendor),
+            model: word(self.model),
+            firmware: word(self.firmware),
+            power_restore_policy: word(self.power_restore_policy),
+            ..self
+        }
+    }
+}
+
 /// How to reset a system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reset {

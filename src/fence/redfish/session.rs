@@ -114,6 +114,7 @@ impl Session {
         let document = self.get(&path).await?;
         let answered = self.driver.clock.since_boot();
         let system = parse::system(&document).map_err(|problem| self.protocol(problem))?;
+        let system = system.in_words(|text| self.shown(text));
         let reading = Reading {
             state: system.state,
             raw: system.raw.clone(),
@@ -199,7 +200,7 @@ impl Session {
 
     /// What the answer to the command says about the command.
     fn outcome(&self, path: &str, reply: &Reply) -> Result<OffOutcome, DeviceError> {
-        let said = || said_in(reply.body.as_deref().unwrap_or_default());
+        let said = || self.shown(&said_in(reply.body.as_deref().unwrap_or_default()));
         match reply.status {
             StatusCode::OK
             | StatusCode::CREATED
@@ -281,7 +282,7 @@ impl Session {
         };
         Err(DeviceError::AmbiguousSystem {
             endpoint: self.endpoint(),
-            found,
+            found: self.shown(&found),
         })
     }
 
@@ -320,20 +321,26 @@ impl Session {
         status: StatusCode,
         retry_after: Option<Duration>,
     ) -> DeviceError {
+        let path = self.shown(&printable(path, 120));
         status::error(self.endpoint(), method, path, status, retry_after)
+    }
+
+    /// A text of the device, without the credentials that it may repeat.
+    fn shown(&self, text: &str) -> String {
+        self.driver.target.credentials.without_secrets(text)
     }
 
     fn protocol(&self, problem: String) -> DeviceError {
         DeviceError::Protocol {
             endpoint: self.endpoint(),
-            problem,
+            problem: self.shown(&problem),
         }
     }
 
     fn refused(&self, problem: String) -> DeviceError {
         DeviceError::Refused {
             endpoint: self.endpoint(),
-            problem,
+            problem: self.shown(&problem),
         }
     }
 

@@ -1,7 +1,6 @@
 //! What the status of an answer means, other than the few that say success.
 
 use crate::fence::DeviceError;
-use crate::fence::error::printable;
 use http::StatusCode;
 use std::time::Duration;
 
@@ -12,17 +11,16 @@ pub fn is_refusal(status: StatusCode) -> bool {
     status.is_client_error() || status.is_redirection() && status != StatusCode::SEE_OTHER
 }
 
-/// What a status other than success means, for any request.
+/// What a status other than success means, for any request. The path is shown as it is.
 #[must_use]
 pub fn error(
     endpoint: String,
     method: &str,
-    path: &str,
+    path: String,
     status: StatusCode,
     retry_after: Option<Duration>,
 ) -> DeviceError {
     let said = status.as_u16().to_string();
-    let path = printable(path, 120);
     let request = format!("{method} {path}");
     match status {
         StatusCode::UNAUTHORIZED => DeviceError::AuthFailed { endpoint, said },
