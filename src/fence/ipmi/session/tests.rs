@@ -2,6 +2,7 @@
 
 mod bmc;
 mod commands;
+mod copies;
 mod login;
 
 use super::super::codec::command;
