@@ -223,6 +223,26 @@ fn drivers_are_named_after_their_fields() {
     assert_eq!(none.driver_name(), "none");
 }
 
+/// kubectl shows a date as the time since then, and one that lies ahead as `<invalid>`.
+#[test]
+fn a_moment_that_may_lie_ahead_is_no_date_of_a_table() {
+    let mut dates = vec![];
+    for (_, definition) in crd::all() {
+        let columns = definition.pointer("/spec/versions/0/additionalPrinterColumns");
+        let columns = columns.and_then(Value::as_array).expect("columns");
+        let of_type = columns.iter().filter(|column| column["type"] == "date");
+        dates.extend(of_type.map(|column| column["jsonPath"].as_str().map(str::to_owned)));
+    }
+    dates.sort();
+    dates.dedup();
+    let past = [
+        ".metadata.creationTimestamp",
+        ".status.lastIncidentTime",
+        ".status.lastSuccessTime",
+    ];
+    assert_eq!(dates, past.map(|path| Some(path.to_owned())));
+}
+
 /// The API server charges a rule's cost by the largest value that the schema admits, and S19 wants a limit on everything.
 #[test]
 fn everything_in_the_schema_has_a_bound() {

@@ -66,7 +66,7 @@ pub use super::fence_status::{
     ),
     printcolumn(
         name = "DEADLINE",
-        type_ = "date",
+        type_ = "string",
         json_path = ".status.stageDeadlineTime",
         priority = 1
     ),

@@ -181,6 +181,8 @@ pub struct Evidence {
     pub last_report: String,
     /// Name of the level whose devices gave them.
     pub level: String,
+    /// They are a human's word.
+    pub by_word: bool,
     /// Readings per device.
     pub readings: Vec<DeviceReadings>,
 }

@@ -317,14 +317,18 @@ pub fn evidence(
         .take(100)
         .cloned()
         .collect();
-    let words = "off, read by its device again and again, and no sign of life since the claim";
+    let off = match evidence.by_word {
+        true => "off by a human's word (`spec.manualConfirmation`)",
+        false => "off, read by its device again and again",
+    };
+    let words = format!("{off}, and no sign of life since the claim");
     let generation = status.observed_generation;
     set_condition(
         &mut status.conditions,
         NODE_CONFIRMED_DOWN,
         ConditionStatus::True,
         "Proven",
-        words,
+        &words,
         generation,
         wall_now,
     );

@@ -230,6 +230,7 @@ async fn tables_answer_the_first_questions(plane: &ControlPlane) -> Result<()> {
             "{short_name} {output}: {first:?}"
         );
     }
+    a_deadline_is_shown_as_a_time(plane).await?;
     let all = plane
         .kubectl_text(&["get", "fencing", "-o", "name"])
         .await?;
@@ -247,6 +248,28 @@ async fn tables_answer_the_first_questions(plane: &ControlPlane) -> Result<()> {
     ensure!(
         of_node.trim() == "nodefence.nodefencing.io/of-worker-1",
         "field selector: {of_node}"
+    );
+    Ok(())
+}
+
+/// A stage's end lies ahead, and kubectl shows a date that does as `<invalid>`.
+async fn a_deadline_is_shown_as_a_time(plane: &ControlPlane) -> Result<()> {
+    let deadline = "2999-01-01T00:00:00Z";
+    let status = json!({"status": {"stageDeadlineTime": deadline}}).to_string();
+    let patch = [
+        "patch",
+        "nf",
+        "of-worker-1",
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        &status,
+    ];
+    plane.kubectl_text(&patch).await?;
+    let table = plane.kubectl_text(&["get", "nf", "-o", "wide"]).await?;
+    ensure!(
+        table.contains(deadline) && !table.contains("<invalid>"),
+        "{table}"
     );
     Ok(())
 }

@@ -12,13 +12,14 @@ use super::super::proof::DeviceReadings;
 use super::super::quiesce::name_some;
 use super::super::stage::Stage;
 use super::super::taint;
+use super::super::word::heard;
 use super::abort::{abort, aborted, drop_claim, give_back};
 use super::ending::broken;
 use super::level::{
     busy_stage, current_level, fail, heed_word, in_trouble, judge_level, lost_device, names,
     new_attempt, note_devices, order,
 };
-use super::prove::prove;
+use super::prove::{prove, verification};
 use super::unclaimed::bind;
 use super::{Moment, act, holds, poll, wait};
 use crate::api::settings::FenceMode;
@@ -88,10 +89,8 @@ pub(super) fn step(
         return abort(m, node, claim, Stage::Aborted, words);
     };
     if m.busy.is_some() {
-        return in_trouble(
-            m,
-            wait(busy_stage(m), format!("waits for {}", names(&level))),
-        );
+        let words = waited_for(s, m, node, &level, t);
+        return in_trouble(m, wait(busy_stage(m), words));
     }
     if let Some(at) = m.retry_at.filter(|at| t.now < *at) {
         return in_trouble(
@@ -113,6 +112,18 @@ pub(super) fn step(
         return decision;
     }
     prove(s, m, node, &level, o, t)
+}
+
+/// What is waited for while the level's devices are asked. A word that is given is not waited for, but for what may speak against it.
+fn waited_for(s: &Settings, m: &Memory, node: &NodeView, level: &Level, t: &Moment) -> String {
+    if !level.is_manual() || heard(s, t.now).is_err() {
+        return format!("waits for {}", names(level));
+    }
+    let window = verification(s, m, node, level).window;
+    format!(
+        "a human's word is given; watches for signs of life for {} s before it counts",
+        window.as_secs()
+    )
 }
 
 /// Why no process of this incident can have written a claim that names it; it is not built on.

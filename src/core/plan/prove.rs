@@ -128,7 +128,12 @@ fn word_until(s: &Settings, level: &Level, now: Duration) -> Result<Option<Durat
 
 /// What the policy demands, and more where the node has given reason to doubt the device: a live kubelet that reports Ready=False
 /// renews its Lease, and so does one that has contradicted the device before. The readings then span a renewal for certain.
-fn verification(s: &Settings, m: &Memory, node: &NodeView, level: &Level) -> Verification {
+pub(super) fn verification(
+    s: &Settings,
+    m: &Memory,
+    node: &NodeView,
+    level: &Level,
+) -> Verification {
     let is_doubted = !m.contradictions.is_empty() || m.word_refuted.is_some();
     let silence = match (is_doubted, node.ready()) {
         // Whoever gave the word looked before the node was claimed: since then only a whole Lease tells.
@@ -283,6 +288,7 @@ fn use_proof(
     if !m.evidence || m.proven_by != proven_by {
         m.proving = proven_by;
         let level = s.levels.get(m.level);
+        let by_word = level.is_some_and(Level::is_manual);
         let level = level.map_or_else(String::new, |level| level.name.clone());
         let evidence = Evidence {
             claim: proof.claim().to_owned(),
@@ -291,6 +297,7 @@ fn use_proof(
             lease_renew_time,
             last_report: node.last_report().to_owned(),
             level,
+            by_word,
             readings: m.readings.clone().unwrap_or_default(),
         };
         let words = format!("Node {} is proven down: the evidence is stored", node.name);

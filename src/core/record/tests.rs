@@ -212,6 +212,7 @@ fn the_evidence_names_its_level_and_the_time_of_each_answer() {
         lease_renew_time: String::new(),
         last_report: String::new(),
         level: "outlets".to_owned(),
+        by_word: false,
         readings,
     };
     let mut status = NodeFenceStatus::default();
@@ -359,6 +360,7 @@ fn a_device_that_did_not_read_off_has_proven_nothing() {
         lease_renew_time: String::new(),
         last_report: String::new(),
         level: "any".to_owned(),
+        by_word: false,
         readings: Vec::new(),
     };
     super::evidence(

@@ -222,6 +222,7 @@ async fn only_what_was_read_beside_a_write_that_succeeded_is_kept() {
             lease_renew_time: String::new(),
             last_report: String::new(),
             level: "level".to_owned(),
+            by_word: false,
             readings: fixtures::off_readings(),
         };
         let now = clock::since_boot();

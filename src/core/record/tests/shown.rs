@@ -100,3 +100,34 @@ fn a_list_that_is_full_of_open_commands_gets_no_longer() {
     adopt_attempts(&mut ours, theirs.clone(), None);
     assert_eq!(ours.attempts, theirs.attempts);
 }
+
+/// Whoever reads the record has to know whether a device has read off, or somebody has said so.
+#[test]
+fn what_is_confirmed_down_says_whether_a_device_or_a_human_has_said_so() {
+    for (by_word, said) in [
+        (
+            false,
+            "off, read by its device again and again, and no sign of life since the claim",
+        ),
+        (
+            true,
+            "off by a human's word (`spec.manualConfirmation`), and no sign of life since the claim",
+        ),
+    ] {
+        let proven = Evidence {
+            claim: "fence-n1".to_owned(),
+            node_uid: "uid-1".to_owned(),
+            boot_id: "boot-1".to_owned(),
+            lease_renew_time: String::new(),
+            last_report: String::new(),
+            level: "level".to_owned(),
+            by_word,
+            readings: crate::core::fixtures::off_readings(),
+        };
+        let mut status = NodeFenceStatus::default();
+        let (memory, at) = (Memory::default(), Timestamp::UNIX_EPOCH);
+        evidence(&mut status, &proven, &memory, Duration::ZERO, at);
+        let confirmed = find(&status.conditions, NODE_CONFIRMED_DOWN).expect("the condition");
+        assert_eq!(confirmed.message, said);
+    }
+}
