@@ -6,6 +6,7 @@
 //! that got lost, nor of anything while its version is still to come, since the cluster went back: now and then, and when that is seen,
 //! everything is listed anew.
 
+use super::client::AskError;
 use super::revision::Revision;
 use super::slim::{SlimAttachment, SlimNode};
 use super::tampered::keep_other_writers;
@@ -345,16 +346,59 @@ async fn tell<K>(
                 }
             }
             Err(error) => {
+                let error = interrupted(error);
                 tracing::warn!(kind, %error, "watch interrupted; it begins anew by itself")
             }
         }
     }
 }
 
+/// Why a watch has ended, for people.
+fn interrupted(error: watcher::Error) -> String {
+    use watcher::Error::{InitialListFailed, WatchError, WatchFailed, WatchStartFailed};
+    let (what, error) = match error {
+        InitialListFailed(error) => ("its list failed", error),
+        WatchStartFailed(error) => ("it could not begin", error),
+        WatchFailed(error) => ("it broke", error),
+        WatchError(status) => ("the API server ended it", kube::Error::Api(status)),
+        error => return error.to_string(),
+    };
+    format!("{what}: {}", AskError::from(error))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_watch_that_is_refused_says_so_without_a_value_of_rust() {
+        let status = || {
+            let status = kube::core::Status::failure("nodes is forbidden", "Forbidden");
+            Box::new(status.with_code(403))
+        };
+        let refused = || kube::Error::Api(status());
+        for (error, said) in [
+            (
+                watcher::Error::InitialListFailed(refused()),
+                "its list failed: nodes is forbidden (403)",
+            ),
+            (
+                watcher::Error::WatchStartFailed(refused()),
+                "it could not begin: nodes is forbidden (403)",
+            ),
+            (
+                watcher::Error::WatchFailed(refused()),
+                "it broke: nodes is forbidden (403)",
+            ),
+            (
+                watcher::Error::WatchError(status()),
+                "the API server ended it: nodes is forbidden (403)",
+            ),
+        ] {
+            assert_eq!(interrupted(error), said);
+        }
+    }
 
     fn node(name: &str) -> SlimNode {
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});

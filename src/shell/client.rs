@@ -31,6 +31,8 @@ pub struct Clients {
     pub reads: Client,
     /// Sends a request once and gives up soon: for every write that an incident depends on, and for what is begun anew anyway.
     pub writes: Client,
+    /// URL of the API server, without what may be a secret.
+    pub server: String,
 }
 
 /// Why there is no client.
@@ -42,12 +44,14 @@ pub enum Error {
     )]
     NoConfig,
     /// The kubeconfig cannot be used.
-    #[error("failed to read the kubeconfig {origin}")]
+    #[error(
+        "failed to read the kubeconfig {origin}: {problem}; name a file with which `kubectl --kubeconfig FILE get nodes` works, or none in a pod with a service account"
+    )]
     Kubeconfig {
         /// Where it comes from.
         origin: String,
         /// What is wrong with it.
-        source: KubeconfigError,
+        problem: String,
     },
     /// The service account of the pod cannot be used.
     #[error("failed to read the pod's service account (is automountServiceAccountToken on?)")]
@@ -84,11 +88,26 @@ impl Clients {
         let agent = http::HeaderValue::from_static(agent);
         config.headers.push((http::header::USER_AGENT, agent));
         let guarded = guarded(config.clone());
+        let server = shown(&config.cluster_url);
         Ok(Self {
             reads: Client::try_from(config).map_err(Error::Client)?,
             writes: Client::try_from(guarded).map_err(Error::Client)?,
+            server,
         })
     }
+}
+
+/// A URL for people, without user information and query.
+fn shown(url: &http::Uri) -> String {
+    let scheme = url.scheme_str().unwrap_or("https");
+    let host = url.host().unwrap_or_default();
+    let port = url
+        .port()
+        .map_or_else(String::new, |port| format!(":{port}"));
+    format!(
+        "{scheme}://{host}{port}{}",
+        url.path().trim_end_matches('/')
+    )
 }
 
 /// Why a request has no result.
@@ -134,27 +153,32 @@ pub async fn ask_within<T>(
     request: impl Future<Output = Result<T, kube::Error>>,
 ) -> Result<T, AskError> {
     match timeout(limit, request).await {
-        Ok(Ok(answer)) => Ok(answer),
-        // What is no Status gets a reason in words from kube: a 4xx of a proxy says nothing about what the API server has done.
-        Ok(Err(kube::Error::Api(status)))
-            if (400..500).contains(&status.code) && !status.reason.contains(' ') =>
-        {
-            Err(AskError::Refused {
-                code: status.code,
-                reason: status.reason,
-                message: status.message,
-            })
-        }
-        Ok(Err(kube::Error::Api(status))) => Err(AskError::Unknown(format!(
-            "{} ({})",
-            status.message, status.code
-        ))),
-        // serde quotes what it cannot read, and that may be a Secret.
-        Ok(Err(kube::Error::SerdeError(_))) => {
-            Err(AskError::Unknown("its answer cannot be decoded".to_owned()))
-        }
-        Ok(Err(error)) => Err(AskError::Unknown(words::chain(&error))),
+        Ok(answer) => Ok(answer?),
         Err(_) => Err(AskError::Timeout(limit)),
+    }
+}
+
+/// In words without the value of Rust that kube prints.
+impl From<kube::Error> for AskError {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            // What is no Status gets a reason in words from kube: a 4xx of a proxy says nothing about what the API server has done.
+            kube::Error::Api(status)
+                if (400..500).contains(&status.code) && !status.reason.contains(' ') =>
+            {
+                Self::Refused {
+                    code: status.code,
+                    reason: status.reason,
+                    message: status.message,
+                }
+            }
+            kube::Error::Api(status) => {
+                Self::Unknown(format!("{} ({})", status.message, status.code))
+            }
+            // serde quotes what it cannot read, and that may be a Secret.
+            kube::Error::SerdeError(_) => Self::Unknown("its answer cannot be decoded".to_owned()),
+            error => Self::Unknown(words::chain(&error)),
+        }
     }
 }
 
@@ -200,9 +224,9 @@ fn source(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> Opt
 }
 
 async fn from_file(path: PathBuf) -> Result<Config, Error> {
-    let failed = |source| Error::Kubeconfig {
+    let failed = |error| Error::Kubeconfig {
         origin: format!("{} (--kubeconfig)", path.display()),
-        source,
+        problem: problem(&error),
     };
     let kubeconfig = Kubeconfig::read_from(&path).map_err(failed)?;
     Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
@@ -213,10 +237,19 @@ async fn from_file(path: PathBuf) -> Result<Config, Error> {
 async fn from_environment(paths: String) -> Result<Config, Error> {
     Config::from_kubeconfig(&KubeConfigOptions::default())
         .await
-        .map_err(|source| Error::Kubeconfig {
+        .map_err(|error| Error::Kubeconfig {
             origin: format!("{paths} (KUBECONFIG)"),
-            source,
+            problem: problem(&error),
         })
+}
+
+/// What is wrong with a kubeconfig whose name is told beside it.
+fn problem(error: &KubeconfigError) -> String {
+    match error {
+        KubeconfigError::ReadConfig(error, _) => error.to_string(),
+        KubeconfigError::CurrentContextNotSet => "it has no `current-context`".to_owned(),
+        error => words::chain(error),
+    }
 }
 
 #[cfg(test)]

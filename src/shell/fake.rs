@@ -155,7 +155,7 @@ impl Cluster {
 
     /// The same, with caches that fill as long as the tasks live.
     pub fn watching(&self) -> (Arc<Context>, JoinSet<()>) {
-        let Clients { reads, writes } = self.server.clients.clone();
+        let Clients { reads, writes, .. } = self.server.clients.clone();
         let metrics = Arc::new(Metrics::new().expect("metrics"));
         let (changes, _) = mpsc::unbounded_channel();
         let mut watches = JoinSet::new();

@@ -3,6 +3,7 @@
 //! The first two end the process with the way out, because only a human can change them. Missing rights do not: an operator
 //! that may do half of its work and says so is worth more than one that is down.
 
+use super::client::{AskError, Clients};
 use super::lease;
 use crate::api::{GROUP, VERSION};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -19,6 +20,8 @@ use std::fmt;
 /// (`deploy/admission.yaml`), which 1.30 is the first to serve as `v1`. Below it, whoever may edit a NodeFence could say in anybody's
 /// name that a machine is down.
 const KUBERNETES_MIN: (u32, u32) = (1, 30);
+/// What [`missing_rights`] asks the API server.
+pub const RIGHTS_ASKED: &str = "about the operator's rights";
 /// Questions about our rights that are asked at the same time.
 const REVIEWS_AT_ONCE: usize = 8;
 
@@ -26,12 +29,16 @@ const REVIEWS_AT_ONCE: usize = 8;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The API server did not answer as it should; worth another try.
-    #[error("failed to ask the API server {what}")]
+    #[error(
+        "failed to ask the API server {server} {what}: {source}; if this lasts, check `server` and the user of the kubeconfig, or the pod's service account"
+    )]
     Ask {
+        /// Its URL.
+        server: String,
         /// What was asked.
         what: &'static str,
         /// Why there is no answer.
-        source: kube::Error,
+        source: AskError,
     },
     /// Too old.
     #[error(
@@ -64,12 +71,22 @@ impl Error {
     }
 }
 
+/// The API server did not answer this.
+pub fn unanswered(clients: &Clients, what: &'static str, source: AskError) -> Error {
+    Error::Ask {
+        server: clients.server.clone(),
+        what,
+        source,
+    }
+}
+
 /// The API server is new enough and serves our custom resources. Gives its version.
 ///
 /// # Errors
 /// [`Error`].
-pub async fn cluster(client: &Client) -> Result<String, Error> {
-    let ask = |what| move |source| Error::Ask { what, source };
+pub async fn cluster(clients: &Clients) -> Result<String, Error> {
+    let client = &clients.reads;
+    let ask = |what| move |error: kube::Error| unanswered(clients, what, error.into());
     let version = client
         .apiserver_version()
         .await
@@ -243,21 +260,18 @@ impl fmt::Display for Missing {
 ///
 /// # Errors
 /// [`Error::Ask`].
-pub async fn missing_rights(client: &Client, own_namespace: &str) -> Result<Vec<Missing>, Error> {
+pub async fn missing_rights(clients: &Clients, own_namespace: &str) -> Result<Vec<Missing>, Error> {
     let mut questions = vec![];
     for right in RIGHTS {
         for verb in right.verbs {
-            questions.push(missing(client, own_namespace, right, verb));
+            questions.push(missing(&clients.reads, own_namespace, right, verb));
         }
     }
     let answers: Vec<_> = stream::iter(questions)
         .buffered(REVIEWS_AT_ONCE)
         .try_collect()
         .await
-        .map_err(|source| Error::Ask {
-            what: "about the operator's rights",
-            source,
-        })?;
+        .map_err(|error| unanswered(clients, RIGHTS_ASKED, error.into()))?;
     Ok(answers.into_iter().flatten().collect())
 }
 

@@ -1,6 +1,6 @@
 //! The life of the operator: connect, check, serve, work, end.
 
-use super::client::{self, Clients};
+use super::client::{self, AskError, Clients};
 use super::events::Events;
 use super::health::{Gate, Health};
 use super::lease::Elector;
@@ -200,14 +200,14 @@ fn elector(settings: &Settings, clients: &Clients) -> Result<Elector, Error> {
 /// server with it: to end here would only add the kubelet's restart delay to the outage.
 async fn reach(clients: &Clients, health: &Health) -> Result<String, Error> {
     loop {
-        let words = match timeout(CHECK_TIME_MAX, preflight::cluster(&clients.reads)).await {
+        let words = match timeout(CHECK_TIME_MAX, preflight::cluster(clients)).await {
             Ok(Ok(version)) => {
                 health.open(Gate::Cluster);
                 return Ok(version);
             }
             Ok(Err(error)) if !error.is_transient() => return Err(error.into()),
             Ok(Err(error)) => words::chain(&error),
-            Err(_) => client::no_answer(CHECK_TIME_MAX),
+            Err(_) => late(clients, "for its version and what it serves"),
         };
         tracing::warn!("{words}; tries again in {} s", RETRY_PAUSE.as_secs());
         health.close(Gate::Cluster, vec![words]);
@@ -215,11 +215,17 @@ async fn reach(clients: &Clients, health: &Health) -> Result<String, Error> {
     }
 }
 
+/// That the API server took too long to answer a check.
+fn late(clients: &Clients, what: &'static str) -> String {
+    let timeout = AskError::Timeout(CHECK_TIME_MAX);
+    preflight::unanswered(clients, what, timeout).to_string()
+}
+
 /// Keeps as many connections open as a round of an incident uses at once: one that has to be opened first costs a TLS handshake
 /// between a policy's deadline and its taint. Idle ones are closed after 90 s (hyper-util's default).
 async fn keep_warm(clients: Clients, stop: Stop) {
     const PERIOD: Duration = Duration::from_secs(30);
-    let Clients { reads, writes } = &clients;
+    let Clients { reads, writes, .. } = &clients;
     loop {
         let requests = [reads, reads, reads, writes].map(|client| client.apiserver_version());
         // How it goes is no matter here: whoever needs an answer asks for one.
@@ -234,7 +240,7 @@ async fn keep_warm(clients: Clients, stop: Stop) {
 async fn watch_rights(clients: Clients, namespace: String, health: Health, stop: Stop) {
     let mut told = vec![];
     loop {
-        let look = preflight::missing_rights(&clients.reads, &namespace);
+        let look = preflight::missing_rights(&clients, &namespace);
         let reasons = match stop.or(timeout(CHECK_TIME_MAX, look)).await {
             None => return,
             Some(Ok(Ok(missing))) if missing.is_empty() => return health.open(Gate::Rights),
@@ -243,7 +249,7 @@ async fn watch_rights(clients: Clients, namespace: String, health: Health, stop:
                 .map(|it| format!("RBAC does not grant: {it} (see deploy/rbac.yaml)"))
                 .collect(),
             Some(Ok(Err(error))) => vec![words::chain(&error)],
-            Some(Err(_)) => vec![client::no_answer(CHECK_TIME_MAX)],
+            Some(Err(_)) => vec![late(&clients, preflight::RIGHTS_ASKED)],
         };
         if reasons != told {
             reasons

@@ -190,7 +190,7 @@ impl Replica {
             metrics,
             health,
         } = self.equipment.clone();
-        let Clients { reads, writes } = clients;
+        let Clients { reads, writes, .. } = clients;
         let (wake, woken) = mpsc::unbounded_channel();
         let (caches, devices) = (self.caches.clone(), Arc::clone(&self.devices));
         let events = self.events.clone();

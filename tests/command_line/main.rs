@@ -366,9 +366,10 @@ fn without_an_api_server_it_lives_is_not_ready_and_ends_on_a_signal() {
             .as_str()
             .is_some_and(|words| words.contains("--log-filter: `info,kube=loud`"))
     );
-    operator.line_with("message", "failed to ask the API server for its version");
+    let asked = format!("failed to ask the API server http://{address} for its version: ");
+    operator.line_with("message", &asked);
     assert!(operator.get("/livez").starts_with("HTTP/1.1 200"));
-    let ready = operator.get_with("/readyz", "failed to ask the API server for its version");
+    let ready = operator.get_with("/readyz", &asked);
     assert!(ready.starts_with("HTTP/1.1 503"), "{ready}");
     operator.ends_on("-INT");
 }

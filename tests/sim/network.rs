@@ -148,6 +148,7 @@ impl Network {
         Clients {
             reads: Client::new(retried, "default"),
             writes: Client::new(service, "default"),
+            server: "http://simulated".to_owned(),
         }
     }
 

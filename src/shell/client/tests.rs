@@ -41,6 +41,39 @@ async fn a_bad_kubeconfig_is_named() {
         "{words}"
     );
     assert!(words.contains("No such file"), "{words}");
+    assert!(words.ends_with(WAY_OUT), "{words}");
+    assert_eq!(words.matches("/nowhere/config").count(), 1, "{words}");
+}
+
+const WAY_OUT: &str = "; name a file with which `kubectl --kubeconfig FILE get nodes` works, or none in a pod with a service account";
+
+#[tokio::test]
+async fn an_empty_kubeconfig_is_no_cluster() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let path = file.path().display();
+    let settings = settings(&[&format!("--kubeconfig={path}")]);
+    let error = Clients::new(&settings).await.err().expect("an error");
+    assert_eq!(
+        crate::words::chain(&error),
+        format!(
+            "failed to read the kubeconfig {path} (--kubeconfig): it has no `current-context`{WAY_OUT}"
+        )
+    );
+}
+
+/// Somebody may have put a password there.
+#[test]
+fn a_cluster_is_shown_without_user_information_and_query() {
+    for (url, said) in [
+        ("https://10.0.0.1:6443/", "https://10.0.0.1:6443"),
+        (
+            "https://me:pass@rancher.example/k8s/clusters/c-1?token=x",
+            "https://rancher.example/k8s/clusters/c-1",
+        ),
+        ("http://[::1]:8080", "http://[::1]:8080"),
+    ] {
+        assert_eq!(shown(&http::Uri::from_static(url)), said);
+    }
 }
 
 async fn patch(client: Client) -> Result<Node, kube::Error> {

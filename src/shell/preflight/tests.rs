@@ -37,7 +37,7 @@ async fn checked(
         other => panic!("unexpected {other}"),
     })
     .await;
-    cluster(&fake.clients.reads).await
+    cluster(&fake.clients).await
 }
 
 #[tokio::test]
@@ -94,10 +94,34 @@ async fn a_server_that_fails_is_asked_again() {
     assert!(error.is_transient());
     let words = crate::words::chain(&error);
     assert!(
-        words.starts_with("failed to ask the API server for its custom resources: "),
+        words.starts_with("failed to ask the API server http://127.0.0.1:"),
         "{words}"
     );
-    assert!(words.contains("etcd is away"), "{words}");
+    assert!(
+        words.contains(" for its custom resources: etcd is away (500); "),
+        "{words}"
+    );
+}
+
+/// Whoever has named the wrong cluster or the wrong user sees which, what to look at, and no value of Rust.
+#[tokio::test]
+async fn a_server_that_refuses_the_token_is_named_with_the_way_out() {
+    let fake = Fake::start(|_: &Seen| fake::failure(401, "Unauthorized")).await;
+    let error = cluster(&fake.clients).await.expect_err("refused");
+    assert!(error.is_transient());
+    let server = &fake.clients.server;
+    assert_eq!(
+        crate::words::chain(&error),
+        format!(
+            "failed to ask the API server {server} for its version: Unauthorized (401); if this lasts, check `server` and the user of the kubeconfig, or the pod's service account"
+        )
+    );
+    let error = missing_rights(&fake.clients, "fencing").await;
+    let words = crate::words::chain(&error.expect_err("refused"));
+    assert!(
+        words.contains(" about the operator's rights: Unauthorized (401); "),
+        "{words}"
+    );
 }
 
 /// An API server that grants everything but what `denied` says.
@@ -113,7 +137,7 @@ async fn granting(denied: impl Fn(&Value) -> bool + Clone + Send + Sync + 'stati
         (201, answer)
     })
     .await;
-    let missing = missing_rights(&fake.clients.reads, "fencing")
+    let missing = missing_rights(&fake.clients, "fencing")
         .await
         .expect("answers");
     missing.iter().map(ToString::to_string).collect()
