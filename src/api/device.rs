@@ -179,7 +179,8 @@ pub struct FenceDeviceSpec {
     pub manual: Option<ManualDriver>,
 
     /// Secret in the operator's namespace with the keys `username` and `password`; for driver `pdu` those that `pdu.snmp.version`
-    /// names.
+    /// names. Its annotation `nodefencing.io/allowed-hosts`, if it has one, lists the hosts that the Secret may be sent to,
+    /// separated by commas: names as a FenceDevice has them, `*.` and a domain, IP addresses, ranges such as 10.20.0.0/16.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials_ref: Option<SecretReference>,
 

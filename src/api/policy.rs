@@ -180,7 +180,8 @@ pub struct Budget {
     )]
     pub max_concurrent: u32,
 
-    /// How many of the policy's nodes must be healthy for a new fence: a number, or a percentage of those selected.
+    /// How many of the policy's nodes must be Ready for a new fence in mode PowerOff: a number, or a percentage of those selected,
+    /// rounded up. The other modes do not ask, nor does a fence that a human has approved.
     pub min_healthy: MinHealthy,
 
     /// How many fences may start in any hour. To pause use `pauseRequests`.

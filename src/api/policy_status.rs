@@ -64,7 +64,8 @@ pub struct PolicyNodes {
     /// Of these: unhealthy by this policy's conditions.
     #[schemars(range(min = 0, max = 100_000))]
     pub unhealthy: u32,
-    /// Of these: every fence level has a ready device for the node, or one level that is enough.
+    /// Of these: at least one fence level has what it needs for the node (all of its devices, or one with `require: Any`). In modes
+    /// ConfirmOnly and Observe a device that may only read is enough.
     #[schemars(range(min = 0, max = 100_000))]
     pub protected: u32,
     /// The rest.
