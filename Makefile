@@ -49,8 +49,8 @@ faults: ## The grid of docs/faults.md, and its lists: every write, everything th
 	@$(CARGO) test --quiet --package node-fencing-operator --test faults -- --nocapture
 	@$(CARGO) test --quiet --package node-fencing-operator --test sim -- --nocapture matrix::
 
-judge: ## Judge the records of an e2e test: make judge RUN=target/lab/run/NAME
-	@$(CARGO) run --quiet --package e2e --bin judge -- $(RUN)
+judge: ## Judge the records of an e2e test: make judge RUN=target/lab/run/NAME-PID-N
+	@$(CARGO) run --quiet --package e2e --bin judge -- $(or $(RUN),$(error say which: make judge RUN=target/lab/run/NAME-PID-N))
 
 chaos: ## CYCLES=20 deaths of nodes (KIND=real: real ones) with operators and BMCs failing at random, judged; SEED=n for the same fates again
 	$(CARGO) build --quiet --package node-fencing-operator --bins

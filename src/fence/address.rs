@@ -30,7 +30,8 @@ pub enum AddressError {
     },
     /// The address is one that credentials are never sent to.
     #[error(
-        "{host} is {address}, and {rule} may not be a fence device; correct the address, or allow it with --allow-device-cidr"
+        "{}{rule} may not be a fence device; correct the address, or allow it with --allow-device-cidr",
+        named(host, *address)
     )]
     NotAllowed {
         /// Host as written.
@@ -51,6 +52,14 @@ pub enum AddressError {
         /// The IP address that `inet_aton` would make of it.
         address: Ipv4Addr,
     },
+}
+
+/// The host, and the address that it stands for if it is not one itself.
+fn named(host: &str, address: IpAddr) -> String {
+    match host.parse() == Ok(address) {
+        true => format!("{host}: "),
+        false => format!("{host} is {address}, and "),
+    }
 }
 
 /// ` (loopback)`, if the address is one that no device has.

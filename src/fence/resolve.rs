@@ -52,8 +52,41 @@ pub async fn addresses(
 /// The network's failure, as an error.
 #[must_use]
 pub fn unreachable(endpoint: &Address, problem: String) -> DeviceError {
+    let endpoint = endpoint.to_string();
+    // Where the host is an address, the network's words begin with the same.
+    let own = problem.strip_prefix(&format!("{endpoint}: "));
     DeviceError::Unreachable {
-        endpoint: endpoint.to_string(),
-        problem,
+        problem: own.unwrap_or(&problem).to_owned(),
+        endpoint,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_cannot_be_reached_is_named_once() {
+        for (host, problem, said) in [
+            (
+                "127.0.0.1",
+                "127.0.0.1:443: refused",
+                "cannot reach 127.0.0.1:443: refused;",
+            ),
+            (
+                "[::1]",
+                "[::1]:443: refused",
+                "cannot reach [::1]:443: refused;",
+            ),
+            (
+                "bmc.example",
+                "127.0.0.1:443: refused",
+                "cannot reach bmc.example:443: 127.0.0.1:443: refused;",
+            ),
+        ] {
+            let endpoint = Address::parse(&format!("https://{host}")).expect("an address");
+            let words = unreachable(&endpoint, problem.to_owned()).to_string();
+            assert!(words.starts_with(said), "{words}");
+        }
     }
 }

@@ -72,9 +72,12 @@ impl Objects {
                 .iter()
                 .map(|object| kind_of(object).to_owned())
                 .collect();
+            let held = match kinds.as_slice() {
+                [] => " nothing".to_owned(),
+                _ => format!(": {}", kinds.join(", ")),
+            };
             return Err(BadInput(format!(
-                "the files must hold exactly one FenceDevice, they hold: {}",
-                kinds.join(", ")
+                "the files must hold exactly one FenceDevice, they hold{held}"
             )));
         };
         let device: FenceDevice = serde_json::from_value(device.clone()).map_err(|error| {
@@ -82,6 +85,9 @@ impl Objects {
         })?;
         match *device.spec.driver_names() {
             [_] => Ok(device),
+            [] => Err(BadInput(
+                "`spec` of the FenceDevice must set exactly one driver (`redfish`, `ipmi`, `pdu` or `manual`), it sets none; check the spelling, or ask `kubectl apply --dry-run=server -f FILE`".to_owned(),
+            )),
             ref drivers => Err(BadInput(format!(
                 "`spec` of the FenceDevice must set exactly one driver (`redfish`, `ipmi`, `pdu` or `manual`), it sets {}: {}",
                 drivers.len(),

@@ -208,6 +208,7 @@ fn every_row_of_the_tables_gets_its_verdict() {
         wrong.extend(fault.map(|it| format!("{}: {it}", row.name)));
     }
     let words = wrong.join("\n");
+    println!("{judged} rows");
     assert!(
         wrong.is_empty(),
         "{} of {judged} are wrong:\n{words}",

@@ -39,7 +39,9 @@ fn difference(told: &str, retold: &str) -> String {
 fn every_story_is_told_as_it_stands() {
     let update = std::env::var_os("UPDATE").is_some_and(|value| value == "1");
     let mut stale = Vec::new();
-    for file in stories() {
+    let stories = stories();
+    println!("{} stories", stories.len());
+    for file in stories {
         let told = fs::read_to_string(&file).expect("a story is readable");
         let name = file
             .file_name()

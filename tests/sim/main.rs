@@ -64,7 +64,10 @@ const BOUNDS: [&str; 9] = [
 /// The one seed that somebody wants to read.
 fn wanted() -> Option<u64> {
     let seed = env::var("SEED").ok()?;
-    Some(seed.parse().expect("SEED is a number"))
+    Some(
+        seed.parse()
+            .unwrap_or_else(|_| panic!("SEED={seed} is no number; say SEED=7")),
+    )
 }
 
 fn seeds() -> Range<u64> {
@@ -78,7 +81,7 @@ fn seeds() -> Range<u64> {
         let range = from.parse().ok()?..to.parse().ok()?;
         Some(range)
     });
-    range.expect("SEEDS is like 300..600")
+    range.unwrap_or_else(|| panic!("SEEDS={given} is no range; say SEEDS=300..600"))
 }
 
 #[test]

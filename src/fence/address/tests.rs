@@ -335,3 +335,22 @@ fn an_ip_address_has_one_spelling() {
         assert_eq!(address.host, host, "{written}");
     }
 }
+
+#[test]
+fn an_address_that_is_not_allowed_is_named_once() {
+    let rules = AddressRules::default();
+    for (host, said) in [
+        (
+            "127.0.0.1",
+            "127.0.0.1: loopback may not be a fence device; ",
+        ),
+        (
+            "bmc.example",
+            "bmc.example is 127.0.0.1, and loopback may not be a fence device; ",
+        ),
+    ] {
+        let refused = rules.judge(host, "127.0.0.1".parse().expect("an address"));
+        let words = refused.expect_err("loopback").to_string();
+        assert!(words.starts_with(said), "{words}");
+    }
+}

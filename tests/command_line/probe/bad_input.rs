@@ -1,6 +1,7 @@
 //! Files and flags that `probe` cannot use: exit code 2, and nothing is sent.
 
 use crate::{operator, refusal};
+use std::path::Path;
 
 const FLEET: &str = r#"{"kind": "FenceDevice", "metadata": {"name": "a"}, "spec": {"nodeSelector": {}, "manual": {}}}"#;
 const OF_ONE: &str = r#"{"kind": "FenceDevice", "metadata": {"name": "a"}, "spec": {"nodeName": "w", "manual": {}}}"#;
@@ -15,6 +16,8 @@ const OF_ELSEWHERE: &str =
     r#"{"kind": "Secret", "metadata": {"name": "bmc", "namespace": "default"}}"#;
 const TWICE: &str =
     "{kind: Secret, metadata: {name: bmc}}\n---\n{kind: Secret, metadata: {name: bmc}}";
+const TWO_SECRETS: &str =
+    "{kind: Secret, metadata: {name: bmc}}\n---\n{kind: Secret, metadata: {name: other}}";
 const OF_NOBODY: &str =
     r#"{"kind": "FenceDevice", "metadata": {"name": "a"}, "spec": {"manual": {}}}"#;
 const CA_ELSEWHERE: &str =
@@ -24,7 +27,7 @@ const CA_ELSEWHERE: &str =
 fn a_file_or_a_flag_that_cannot_be_used_is_one_line() {
     let files = tempfile::tempdir().expect("a directory");
     let file = files.path().join("file.yaml");
-    let table: [(Option<&str>, &[&str], &str); 20] = [
+    let table: [(Option<&str>, &[&str], &str); 18] = [
         (None, &[], "cannot be read"),
         (Some("{"), &[], "is not YAML"),
         (Some("kind: Secret"), &[], "exactly one FenceDevice"),
@@ -54,8 +57,6 @@ fn a_file_or_a_flag_that_cannot_be_used_is_one_line() {
             "`spec` of FenceDevice `a` must set `nodeName` or `nodeSelector`",
         ),
         (Some(TWICE), &[], "Secret `bmc` is in the files twice"),
-        (Some(OF_NONE), &[], "it sets 0"),
-        (Some(OF_TWO), &[], "it sets 2: ipmi, manual"),
         (
             Some(OF_NUMBER),
             &[],
@@ -87,10 +88,35 @@ fn a_file_or_a_flag_that_cannot_be_used_is_one_line() {
         if let Some(text) = text {
             std::fs::write(&file, text).expect("a file");
         }
-        let mut command = operator(&["probe"]);
-        command.arg(&file).args(flags);
-        let (code, said) = refusal(command);
-        assert_eq!(code, 2, "{said}");
-        assert!(said.contains(says), "{said}");
+        refuses(&file, flags, says);
+    }
+}
+
+fn refuses(file: &Path, flags: &[&str], says: &str) {
+    let mut command = operator(&["probe"]);
+    command.arg(file).args(flags);
+    let (code, said) = refusal(command);
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains(says), "{said}");
+}
+
+#[test]
+fn a_file_without_one_device_of_one_driver_says_what_it_holds() {
+    let files = tempfile::tempdir().expect("a directory");
+    let file = files.path().join("file.yaml");
+    for (text, says) in [
+        ("", "exactly one FenceDevice, they hold nothing"),
+        (
+            TWO_SECRETS,
+            "exactly one FenceDevice, they hold: Secret, Secret",
+        ),
+        (
+            OF_NONE,
+            "it sets none; check the spelling, or ask `kubectl apply --dry-run=server -f FILE`",
+        ),
+        (OF_TWO, "it sets 2: ipmi, manual"),
+    ] {
+        std::fs::write(&file, text).expect("a file");
+        refuses(&file, &[], says);
     }
 }
