@@ -27,7 +27,9 @@ use tokio::time::timeout;
 /// How long one question to a device may take, its turn and its Secret included.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A command leaves this long after the question for the claim at the latest (F12), on a clock that counts suspend.
+/// The driver is told to send a command this long after the question for the claim at the latest (F12), on a clock that counts suspend. It
+/// sends at once, on the connection that the preparation has left open, or on a new one if that takes no more than another second. What is
+/// sent again, and further outlets of a PDU, follow within the command's 5 s, or not at all.
 const CLAIM_LIFE: Duration = Duration::from_secs(1);
 
 /// The list beside a look may take so long.

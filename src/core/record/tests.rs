@@ -245,6 +245,7 @@ fn the_evidence_names_every_device_that_it_rests_on() {
             lease_renew_time: String::new(),
             last_report: String::new(),
             level: "outlets".to_owned(),
+            by_word: false,
             readings: readings.collect(),
         };
         let mut status = NodeFenceStatus::default();
