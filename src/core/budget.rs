@@ -60,10 +60,11 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Does it go on when its turn comes? What waits for its own node or its own domain keeps no place free (L5).
+    /// Does it go on as soon as its turn comes? What waits for its own node, its own domain, the control plane or the hour may wait for
+    /// long while others could go on, and keeps no place free (L5).
     #[must_use]
     pub fn is_a_queue(&self) -> bool {
-        ["MaxConcurrent", "MaxPerHour", "Storm"].contains(&self.reason)
+        ["MaxConcurrent", "Storm"].contains(&self.reason)
     }
 }
 
@@ -148,15 +149,15 @@ fn concurrent(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result<(),
         );
         return hold("MaxConcurrent", words);
     }
-    let mut ahead: Vec<_> = same_policy()
+    let ahead: Vec<_> = same_policy()
         .filter(|other| !other.admitted && other.waits)
         .map(|other| (&other.created, &other.fence))
         .filter(|other| *other < (&mine.created, &mine.fence))
         .collect();
-    ahead.sort_unstable();
-    if let Some((_, first)) = ahead.first().filter(|_| running + ahead.len() >= limit) {
+    let oldest = ahead.iter().min();
+    if let Some((_, first)) = oldest.filter(|_| running + ahead.len() >= limit) {
         let words = format!(
-            "{} older incident(s) of policy {} go first (`budget.maxConcurrent` {limit}), {first} first; waits its turn, or approve it",
+            "{} older incident(s) of policy {} go before it (`budget.maxConcurrent` {limit}), {first} first; waits its turn, or approve it",
             ahead.len(),
             mine.policy
         );

@@ -135,8 +135,8 @@ pub fn drained() -> Observed {
         kubelet_answers: false,
         evidence: Seen::Present(false),
         hold: None,
-        rival: false,
-        claim_of_another: false,
+        claim_of_other_fence: false,
+        claim_of_other_process: false,
         frozen: None,
     }
 }

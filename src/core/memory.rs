@@ -101,6 +101,8 @@ pub struct Memory {
     pub orders: u64,
     /// The evidence is in the NodeFence.
     pub evidence: bool,
+    /// It holds the readings that are judged now.
+    pub evidence_is_new: bool,
     /// Names of the devices whose readings of Off that evidence holds, in order.
     pub proven_by: Vec<String>,
     /// The same of the evidence that is being stored.
@@ -111,9 +113,9 @@ pub struct Memory {
     pub others: Vec<DeviceReadings>,
     /// Something answered at the kubelet's port while the device's readings were taken (mode ConfirmOnly).
     pub kubelet_answered: bool,
-    /// The readings have proven the machine down, and nothing answered at the kubelet's port beside them: it is asked once for each
-    /// reading of the power, for a machine that is down takes its time not to answer.
-    pub kubelet_silent: bool,
+    /// These readings have proven the machine down once: the kubelet's port is not asked again beside them, for a machine that is down
+    /// takes its time not to answer.
+    pub judged_down: bool,
     /// Life beside a device that read Off, in words, the first two (S22).
     pub contradictions: Vec<String>,
     /// What is said of devices that may still turn off a machine that has come back.
@@ -166,6 +168,11 @@ impl Memory {
         });
     }
 
+    /// Something else is in the way now: no write is tried, and what was refused before is not why.
+    pub fn forget_denial(&mut self) {
+        self.denied = None;
+    }
+
     /// A device has lied twice: nothing is commanded any more, by whatever device (S22, mode PowerOff).
     pub fn is_contradicted(&self) -> bool {
         self.contradictions.len() >= CONTRADICTIONS_KEPT
@@ -174,6 +181,12 @@ impl Memory {
     /// A command has gone out, or may have, and has not answered yet.
     pub fn commanding(&self) -> bool {
         self.busy.is_some_and(|busy| busy.commands)
+    }
+
+    /// An off command of this try has turned the machine off, or may have.
+    pub fn may_have_turned_off(&self) -> bool {
+        let mut results = self.attempt.iter().flat_map(|it| it.results.values());
+        results.any(|it| !matches!(it, OffResult::NotSent(_) | OffResult::AlreadyOff))
     }
 
     /// An off may still land until then (time since boot), or until a later moment that is known already.
@@ -203,16 +216,48 @@ impl Memory {
         self.readings = None;
         self.others.clear();
         self.kubelet_answered = false;
-        self.kubelet_silent = false;
+        self.judged_down = false;
         self.pods = None;
         self.relist = false;
         self.devices_claimed.clear();
         self.lease_before = None;
         self.evidence = false;
+        self.evidence_is_new = false;
         self.proven_by.clear();
         self.proving.clear();
         self.evicted = false;
         self.sights.clear();
         self.polls = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::fixtures;
+
+    /// S4: only after a command that was taken, or may have been, may a device have fallen silent with its machine.
+    #[test]
+    fn who_took_no_command_has_turned_nothing_off() {
+        let words = || "words".to_owned();
+        for (result, is_off) in [
+            (OffResult::Accepted, true),
+            (OffResult::Landed, true),
+            (OffResult::Unknown(words()), true),
+            (OffResult::Late(words()), true),
+            (OffResult::AlreadyOff, false),
+            (OffResult::NotSent(words()), false),
+        ] {
+            let attempt = Attempt {
+                results: [("bmc".to_owned(), result.clone())].into(),
+                ..fixtures::attempt()
+            };
+            let memory = Memory {
+                attempt: Some(attempt),
+                ..Memory::default()
+            };
+            assert_eq!(memory.may_have_turned_off(), is_off, "{result:?}");
+        }
+        assert!(!Memory::default().may_have_turned_off());
     }
 }

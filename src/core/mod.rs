@@ -3,6 +3,19 @@
 //! Everything that can lose data is decided here, over facts that were observed elsewhere and a time that is given.
 //! Read [`plan`] first: it derives the next step of an incident from what was seen. [`proof`] is the rule that a machine is
 //! down, and the only maker of a proof; [`taint`] builds the writes that consume one.
+//!
+//! Words that mean one thing here:
+//! - an *incident* is a NodeFence being worked on; a *record* is what its status says of it, for people and for the next process;
+//! - a *claim* is our taint `nodefencing.io/claim`, and its value; what was learned under one is forgotten with it;
+//! - a *level* is a set of devices that are tried together; a *try* of it is an off command (*attempt*) and the readings after it; a
+//!   *round* over the levels has tried all of them in vain, and a *round* of [`plan::step`] is one pass through it;
+//! - an *order* is device work that is handed out; a *sight* is one answer to a look, a *reading* one of a series;
+//! - a *proof* lives in memory and dies of age, *evidence* is what the record keeps of it;
+//! - a *word* is a human's confirmation that the machine has no power (*words* are text for people);
+//! - a *hold* is a budget's brake, a *denial* is a write that the API server refuses, an *escalation* calls a human, and an *alarm* is the
+//!   reason for one that lasts until a try succeeds.
+//!
+//! In [`plan`], `s` are the settings, `m` the memory, `o` what was observed, `t` the moment.
 
 pub mod assess;
 pub mod attempt;

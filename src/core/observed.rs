@@ -231,14 +231,14 @@ pub struct Observed {
     pub tolerated_volumes: Vec<String>,
     /// Something answers at the kubelet's port (read only after an off command).
     pub kubelet_answers: bool,
-    /// Quorum GET of the NodeFence, after the Node: is its evidence that of the claim which the Node carries?
+    /// Quorum GET of the NodeFence, after everything else: is its evidence that of the claim which the Node carries?
     pub evidence: Seen<bool>,
     /// What keeps the incident from acting, by the budget; none: it is admitted.
     pub hold: Option<super::budget::Hold>,
     /// The claim on the Node belongs to another NodeFence that is still open.
-    pub rival: bool,
+    pub claim_of_other_fence: bool,
     /// The claim on the Node is this NodeFence's, and another process may be going on with it: the record names it, or may do so yet.
-    pub claim_of_another: bool,
+    pub claim_of_other_process: bool,
     /// The cluster's state went back in time (an etcd restore, S18): nothing destructive until the operator is restarted.
     pub frozen: Option<String>,
 }

@@ -138,7 +138,7 @@ pub struct Case<'a> {
     pub others: &'a [DeviceReadings],
     /// How many of them must be off.
     pub require: Require,
-    /// They were asked to turn it off before these readings.
+    /// They may have turned it off before these readings, and it has shown no life since: one may have fallen silent with it.
     pub commanded: bool,
     /// The policy's demands.
     pub verification: &'a Verification,
@@ -185,9 +185,9 @@ pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
     for device in case.devices {
         let against = device.against(case.commanded);
         if let (Require::Any, Some((_, last))) = (case.require, against) {
-            return off_run(device)
-                .and(Err(NotProven::NoDevice))
-                .map_err(|reason| reason.after(&last.raw));
+            // Its run of Off is empty; why is what it said last, not its silence.
+            let reason = off_run(device).err().unwrap_or(NotProven::NoDevice);
+            return Err(reason.with_last(&last.raw));
         }
         match (off_run(device), case.require) {
             (Ok(run), _) => runs.push(run),

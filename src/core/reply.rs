@@ -6,7 +6,7 @@ use super::attempt::OffResult;
 use super::incident::{DeviceReply, Effect, Level, PodList, Reply, Settings};
 use super::memory::Memory;
 use super::observed::PodView;
-use super::proof::{DeviceReadings, Require};
+use super::proof::{DeviceReadings, Require, reads_off};
 use super::reading::{PowerState, Reading};
 use super::word;
 use std::time::Duration;
@@ -22,6 +22,8 @@ pub enum Asked {
     StoreEvidence,
     /// [`Effect::Evict`].
     Evict,
+    /// [`Effect::Taint`].
+    Taint,
     /// [`Effect::DropClaim`].
     DropClaim,
     /// Any other write.
@@ -40,11 +42,10 @@ impl From<&Effect> for Asked {
             Effect::RecordIntent(_) => Self::RecordIntent,
             Effect::StoreEvidence(_) => Self::StoreEvidence,
             Effect::Evict(_) => Self::Evict,
+            Effect::Taint(_) => Self::Taint,
             Effect::Device { .. } => Self::Device,
             Effect::DropClaim(_) => Self::DropClaim,
-            Effect::Bind { .. } | Effect::Taint(_) | Effect::Release(_) | Effect::Close => {
-                Self::Write
-            }
+            Effect::Bind { .. } | Effect::Release(_) | Effect::Close => Self::Write,
         }
     }
 }
@@ -72,9 +73,12 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
                 }
                 Asked::StoreEvidence => {
                     memory.evidence = true;
+                    memory.evidence_is_new = true;
                     memory.proven_by = std::mem::take(&mut memory.proving);
                 }
                 Asked::Evict => memory.evicted = true,
+                // Whoever takes it away before the Node is read again is somebody else.
+                Asked::Taint => memory.tainted = true,
                 Asked::DropClaim => memory.forget_claim(now + settings.late_effect),
                 _ => {}
             }
@@ -154,11 +158,12 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
             note_effect(settings, memory, last, now);
             let is_refuted = refute(settings, memory, &others);
             memory.others = others;
-            memory.pods = in_time(settings, memory.level, &readings, pods);
+            memory.pods = in_time(settings, memory, &readings, pods);
             memory.relist = false;
             memory.readings = (!is_refuted).then_some(readings);
             memory.kubelet_answered = kubelet_answers;
-            memory.kubelet_silent = false;
+            memory.judged_down = false;
+            memory.evidence_is_new = false;
             if !failures.is_empty() {
                 memory.last_failure = Some(failures.join("; "));
             }
@@ -184,13 +189,13 @@ fn refute(settings: &Settings, memory: &mut Memory, others: &[DeviceReadings]) -
 /// deleted again before such a list, the last reading tells that no machine runs it.
 fn in_time(
     settings: &Settings,
-    level: usize,
+    memory: &Memory,
     readings: &[DeviceReadings],
     lists: Vec<PodList>,
 ) -> Option<Vec<PodView>> {
     let any = settings
         .levels
-        .get(level)
+        .get(memory.level)
         .is_some_and(|level| level.require == Require::Any);
     let asked = |device: &DeviceReadings| {
         let off = device
@@ -203,7 +208,7 @@ fn in_time(
     let asked = match any {
         true => readings
             .iter()
-            .filter(|device| is_long(settings, device))
+            .filter(|device| is_long(settings, memory, device))
             .filter_map(asked)
             .max(),
         false => readings.iter().filter_map(asked).min(),
@@ -213,15 +218,12 @@ fn in_time(
     Some(list.pods)
 }
 
-/// Does the device's last run of Off satisfy the policy?
-fn is_long(settings: &Settings, device: &DeviceReadings) -> bool {
-    let off = |reading: &&Reading| reading.state == PowerState::Off && reading.faults.is_empty();
-    let run: Vec<&Reading> = device.readings.iter().rev().take_while(off).collect();
-    let (Some(newest), Some(oldest)) = (run.first(), run.last()) else {
+/// Does the device's last run of Off satisfy the policy, when it was asked last?
+fn is_long(settings: &Settings, memory: &Memory, device: &DeviceReadings) -> bool {
+    let Some((since, last)) = memory.quiesce.since.zip(device.readings.last()) else {
         return false;
     };
-    run.len() >= settings.verification.off_reads_min.max(2)
-        && newest.asked.saturating_sub(oldest.answered) >= settings.verification.window
+    reads_off(device, since, &settings.verification, last.asked).is_ok()
 }
 
 /// What became of a command that a device has taken, by what it has read last since. If the machine is not off at the end of the time

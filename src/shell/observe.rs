@@ -80,21 +80,14 @@ impl Reads {
             attachments: needs.attachments && read.attachments == Seen::NotRead,
             ..needs
         };
-        let (others, kubelet_answers, record) = tokio::join!(
-            others(context, name, &missing),
-            async {
-                match self.node.present() {
-                    Some(node) if needs.kubelet => kubelet_answers(context, node).await,
-                    _ => false,
-                }
-            },
-            async {
-                match needs.record {
-                    true => self::fence(context, fence).await,
-                    false => Seen::NotRead,
-                }
-            },
-        );
+        let (others, kubelet_answers) = tokio::join!(others(context, name, &missing), async {
+            match self.node.present() {
+                Some(node) if needs.kubelet => kubelet_answers(context, node).await,
+                _ => false,
+            }
+        });
+        // A LIST may take long: what another process has written down meanwhile is heard before the release (S23).
+        let record = if_wanted(needs.record, self::fence(context, fence)).await;
         let pods = self.others.pods.or(others.pods);
         let tolerated_volumes = match pods.present() {
             Some(pods) => tolerated_volumes(context, pods).await,
@@ -117,8 +110,8 @@ impl Reads {
             kubelet_answers,
             evidence,
             hold: None,
-            rival: false,
-            claim_of_another: false,
+            claim_of_other_fence: false,
+            claim_of_other_process: false,
             frozen: context.revision.frozen(),
         };
         (observed, record)

@@ -218,7 +218,7 @@ pub fn close(brain: &Brain, s: &mut State, x: usize) {
     }
 }
 
-/// Another process is at work, and this one leaves the node alone for a while (`Observed::rival`): it reads the record, no more.
+/// Another process is at work, and this one leaves the node alone for a while (`Observed::claim_of_other_process`): it reads the record, no more.
 fn stands_by(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
     let mut next = *s;
     if !next.operators[x].begun {

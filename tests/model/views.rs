@@ -311,8 +311,8 @@ impl Look {
             kubelet_answers: false,
             evidence: seen(needs.record, || self.evidence),
             hold: None,
-            rival: false,
-            claim_of_another: false,
+            claim_of_other_fence: false,
+            claim_of_other_process: false,
             frozen: None,
         }
     }

@@ -143,7 +143,7 @@ pub(super) fn still_accused(m: &Memory, decision: Decision) -> Decision {
 pub(super) fn give_way(m: &mut Memory, node: &NodeView, claim: &str) -> Decision {
     // What was refused before their taint was seen was refused for its sake; what is refused from here on is not.
     if !m.dropping {
-        m.denied = None;
+        m.forget_denial();
     }
     let words = format!(
         "`out-of-service` on Node {} was set by somebody else (it is not nodeshutdown:NoExecute with the `timeAdded` of the claim): the claim is given back, and nothing is done until that taint is removed",

@@ -4,7 +4,7 @@
 //! and moving any of these steps before another one loses data (docs/protocol.md says how).
 
 use super::super::attempt::OffResult;
-use super::super::budget::OWN_NODE;
+use super::super::budget::{Hold, OWN_NODE};
 use super::super::incident::{Approval, Decision, Device, DeviceOrder, Effect, Level, Settings};
 use super::super::memory::{Memory, OwnClaim};
 use super::super::observed::{NodeView, Observed, Seen};
@@ -138,10 +138,8 @@ fn cannot_have_claimed(s: &Settings) -> Option<&str> {
 /// nothing (S13). On the node that the operator runs on it stays where it is, for the replica that goes on, and so does one that another
 /// process may be going on with.
 fn without_a_place(m: &mut Memory, node: &NodeView, claim: &str, o: &Observed) -> Option<Decision> {
-    let hold = o.hold.as_ref().filter(|hold| hold.reason != OWN_NODE)?;
-    if o.claim_of_another {
-        return None;
-    }
+    let is_ours = |hold: &&Hold| hold.reason != OWN_NODE && !o.claim_of_other_process;
+    let hold = o.hold.as_ref().filter(is_ours)?;
     let words = format!(
         "claim {claim} of Node {} has landed after its place in the budget was given up: it is given back; held ({}): {}",
         node.name, hold.reason, hold.words

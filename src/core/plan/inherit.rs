@@ -29,8 +29,8 @@ pub(super) fn read_record(settings: &Settings, memory: &mut Memory, now: Duratio
             .contradictions
             .clone_from(&settings.record.contradictions);
     }
-    // A proof has settled it.
-    if memory.is_contradicted() && !settings.record.evidence {
+    // A proof has settled it, and nothing else was done since.
+    if memory.is_contradicted() && !settings.record.tainted {
         memory.alarm = Some(CONTRADICTION);
     }
     // An off of the process before us may still be on its way (S23), and who has no record of it cannot say that there was none.

@@ -160,8 +160,7 @@ pub(super) fn lost_device(m: &Memory, level: &Level) -> Option<String> {
 /// again. From then on a human is called.
 pub(super) fn fail(s: &Settings, m: &mut Memory, words: String, now: Duration) {
     m.failures += 1;
-    // No write is tried meanwhile: what was refused before is not what is in the way.
-    m.denied = None;
+    m.forget_denial();
     let Some(level) = current_level(s, m) else {
         m.last_failure = Some(words);
         return;

@@ -6,6 +6,7 @@
 
 mod abort;
 mod claimed;
+mod deadline;
 mod ending;
 mod inherit;
 mod level;
@@ -22,6 +23,7 @@ use super::observed::{NodeView, Observed, PodView, Seen};
 use super::stage::Stage;
 use super::taint;
 use super::word::heard;
+use deadline::{overdue, time_limit};
 use std::time::Duration;
 
 /// Writes that fail in a row before a human is called.
@@ -124,7 +126,7 @@ fn under_claim(memory: &Memory) -> Needs {
             || (judging && (memory.pods.is_none() || memory.relist)),
         starting,
         attachments: false,
-        kubelet: judging && commanded && !memory.kubelet_silent,
+        kubelet: judging && commanded && !memory.judged_down,
         record: false,
     }
 }
@@ -199,7 +201,7 @@ pub fn step(
     if decision.deadline.is_none() {
         decision.deadline = time_limit(settings, decision.stage).map(|limit| since + limit);
     }
-    overdue(&mut decision, moment.now);
+    overdue(settings, &mut decision, moment.now);
     // A node that comes back within the policy's wait is nobody's matter.
     if moment.now < settings.not_before {
         decision.escalation = None;
@@ -325,36 +327,6 @@ fn unreadable(memory: &Memory, settings: &Settings, reason: &str, now: Duration)
     let stage = going_on(memory);
     let words = format!("Node {} cannot be read: {reason}", settings.node);
     wait(stage, words).until(now + Duration::from_secs(1))
-}
-
-/// How long a stage may take before a human is called.
-fn time_limit(settings: &Settings, stage: Stage) -> Option<Duration> {
-    let level = settings.levels.iter().map(|level| level.timeout).max();
-    match stage {
-        Stage::Checking
-        | Stage::Claiming
-        | Stage::Quiescing
-        | Stage::Fencing
-        | Stage::Verifying
-        | Stage::Tainting => level,
-        Stage::Detaching => Some(settings.detach_timeout),
-        Stage::AwaitingRelease => Some(settings.release_timeout),
-        _ => None,
-    }
-}
-
-/// A stage past its deadline is never silent.
-fn overdue(decision: &mut Decision, now: Duration) {
-    if decision.escalation.is_some() || decision.deadline.is_none_or(|deadline| now < deadline) {
-        return;
-    }
-    let reason = match decision.stage {
-        Stage::Detaching => "DetachStuck",
-        Stage::AwaitingRelease => "ReleaseStuck",
-        Stage::Quiescing => "QuiesceStuck",
-        _ => "FenceStuck",
-    };
-    decision.escalation = Some((reason, decision.words.clone()));
 }
 
 fn wait(stage: Stage, words: String) -> Decision {

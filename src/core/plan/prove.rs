@@ -75,14 +75,15 @@ pub(super) fn prove(
             devices: &readings,
             others: &m.others,
             require: level.require,
-            commanded: s.mode == FenceMode::PowerOff && !level.is_manual(),
+            // What has shown life since was not turned off.
+            commanded: m.may_have_turned_off() && m.contradictions.is_empty(),
             verification: &verification,
             kubelet_answers: o.kubelet_answers || m.kubelet_answered,
             word_until,
         };
         judge(&case, t.now)
     });
-    m.kubelet_silent |= judged.is_ok();
+    m.judged_down |= judged.is_ok();
     match judged {
         Ok(proof) => use_proof(s, m, node, lease_now.renew_time.clone(), proof, o, t),
         Err(NotProven::Stale { .. }) => {
@@ -171,6 +172,7 @@ fn contradiction(
         m.contradictions.push(words.clone());
     }
     m.readings = None;
+    m.forget_denial();
     if s.mode == FenceMode::PowerOff && !m.is_contradicted() {
         return wait(
             Stage::Verifying,
@@ -282,11 +284,10 @@ fn use_proof(
     m.last_failure = None;
     m.level_failures.clear();
     m.alarm = None;
-    let proven_by = read_off(m);
-    // Stored under this claim may be an older proof, by other devices than the taint would rest on now. It stays what is known until the
-    // new one is stored: the taint of the older one may be on its way.
-    if !m.evidence || m.proven_by != proven_by {
-        m.proving = proven_by;
+    // Stored under this claim may be an older proof, since which the machine may have run. It stays what is known until the new one is
+    // stored: the taint of the older one may be on its way.
+    if !m.evidence_is_new {
+        m.proving = read_off(m);
         let level = s.levels.get(m.level);
         let by_word = level.is_some_and(Level::is_manual);
         let level = level.map_or_else(String::new, |level| level.name.clone());

@@ -32,6 +32,9 @@ pub(super) fn step(
     t: &Moment,
 ) -> Decision {
     m.tainted = true;
+    // It has landed after all, whatever end was decided before: it is seen through.
+    m.ending = None;
+    m.dropping = false;
     // Set by the process before us, or taken over by one that lives: whoever sees to the release may turn off again under it.
     if m.claim.as_ref().is_none_or(|held| held.value != claim) {
         m.claim = Some(OwnClaim {
@@ -75,7 +78,7 @@ pub(super) fn step(
     if never_went_down(node, fenced_boot) {
         let said = level.as_ref().map_or("its device".to_owned(), names);
         let words = format!(
-            "Node {} is Ready with the boot ID it was fenced with ({}): it never went down, {said} lies or is wired to another machine; the taint stays, check the volumes' data",
+            "Node {} is Ready with the boot ID it was fenced with ({}): it never went down, {said} lies or is wired to another machine; check the volumes' data, correct the FenceDevice, then reboot the node: the taint stays until it has booted anew",
             node.name, node.boot_id
         );
         return decision.escalated(CONTRADICTION, words);

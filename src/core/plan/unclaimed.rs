@@ -42,8 +42,7 @@ pub(super) fn step(
         m.forget_claim(t.now + s.late_effect);
     }
     if let Some(held) = held_back(s, m, node, o, t) {
-        // What was refused before is not what is in the way.
-        m.denied = None;
+        m.forget_denial();
         return held;
     }
     bind(s, node).unwrap_or_else(|| check(s, m, node, o, t))
@@ -70,7 +69,7 @@ pub(super) fn bind(s: &Settings, node: &NodeView) -> Option<Decision> {
 pub(super) fn foreign_taint(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Decision {
     let again = t.now + Duration::from_secs(10);
     // What was refused before it was seen was refused for its sake, and is nowhere.
-    m.denied = None;
+    m.forget_denial();
     let late = t.now + s.late_effect;
     // One that was being given back is gone too. With evidence stored the taint may be ours all the same, if somebody else took the claim.
     let is_given_back = m.dropping && !m.evidence;
@@ -137,7 +136,7 @@ fn held_back(
     if let Some(words) = &s.unsupported {
         return Some(wait(Stage::Held, words.clone()).escalated("Unsupported", words.clone()));
     }
-    if o.rival {
+    if o.claim_of_other_fence {
         let claim = node.claim().unwrap_or_default();
         return Some(wait(
             Stage::Held,
@@ -190,7 +189,7 @@ fn awaiting_approval(s: &Settings, m: &mut Memory, t: &Moment) -> Decision {
 /// The budget is asked last: an incident whose device does not answer waits for nobody's turn and takes nobody's (L5).
 fn held_by_budget(m: &mut Memory, hold: &Hold) -> Decision {
     // Nothing is written meanwhile: what was refused before is nobody's concern.
-    m.denied = None;
+    m.forget_denial();
     let words = format!("held ({}): {}", hold.reason, hold.words);
     wait(Stage::Held, words)
 }
@@ -240,7 +239,7 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
             m.retry_at = Some(again);
             m.last_failure = Some(words.clone());
             m.alarm = Some("StillOn");
-            m.denied = None;
+            m.forget_denial();
             in_trouble(m, wait(Stage::Checking, words).until(again))
         }
         Err(Unusable::Failed(failure)) => {
@@ -368,16 +367,18 @@ fn usable(
     }
     let still_on = |device: &Device, reading: &Reading| {
         Unusable::StillOn(format!(
-            "FenceDevice {} reads {} ({}): mode ConfirmOnly never turns a machine off; it is looked at again every {} s",
+            "FenceDevice {} reads {} ({}): mode ConfirmOnly never turns a machine off: cut its power by hand, or set `fence.mode: PowerOff` in the policy; it is looked at again every {} s",
             device.name,
             state_word(reading.state),
             reading.raw,
             LOOK_PERIOD.as_secs()
         ))
     };
-    // Where one device is enough, another one that says that the machine is on speaks against it as well (S4).
+    // Where one device is enough, another one that says that the machine is on speaks against it as well (S4). Of outlets the proof judges:
+    // a machine that was switched off otherwise leaves them on, and the next level has its turn.
+    let machines = level.devices.iter().filter(|device| !device.outlets);
     if mode == FenceMode::ConfirmOnly
-        && let Some((device, reading)) = against(level.devices.iter(), sights)
+        && let Some((device, reading)) = against(machines, sights)
     {
         return Err(still_on(device, reading));
     }

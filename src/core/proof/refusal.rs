@@ -118,7 +118,7 @@ pub enum NotProven {
 
 impl NotProven {
     /// The same, of a device that said this before it fell silent.
-    pub(super) fn after(mut self, raw: &str) -> Self {
+    pub(super) fn with_last(mut self, raw: &str) -> Self {
         if let Self::NotOffLongEnough { last, .. } = &mut self {
             raw.clone_into(last);
         }

@@ -111,17 +111,22 @@ impl Round<'_> {
         reply
     }
 
-    async fn taint(&mut self, patch: NodePatch) -> Reply {
+    /// Whoever comes after us has to know at once that the taint was there: it would else set it again when somebody else has taken it away.
+    pub(super) async fn taint(&mut self, patch: NodePatch) -> Reply {
         let reply = act::patch_node(self.context, patch).await;
         if reply == Reply::Done {
             let applied = &mut self.incident.status.taint_applied_time;
             applied.get_or_insert(clock::wall());
+            let written = self.write_status().await;
+            if written != Reply::Done {
+                tracing::warn!(fence = %self.fence.name_any(), reply = ?written, "that the taint is set could not be written down; it is tried again");
+            }
         }
         reply
     }
 
-    /// Whoever comes after us has to know that the taint was there: it would else fence a machine anew that somebody repairs by now. A
-    /// record that cannot be written holds up no release.
+    /// A record that could not say so far that the taint was there says it before it goes: a machine that somebody repairs by now would
+    /// else be fenced anew. A record that cannot be written holds up no release, but one that somebody else wrote since is read first.
     pub(super) async fn release(&mut self, patch: NodePatch) -> Reply {
         if self.incident.stored.status.taint_applied_time.is_none() {
             let reply = self.write_status().await;

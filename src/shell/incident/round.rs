@@ -262,7 +262,7 @@ impl Round<'_> {
             let brakes = &self.context.brakes;
             let readmit = || brakes.readmit(self.context, &applicant, is_recorded).err();
             let hold = own_node.or_else(readmit);
-            observed.claim_of_another =
+            observed.claim_of_other_process =
                 hold.is_some() && claim.is_some_and(|it| self.is_of_another(it));
             observed.hold = hold;
             return;
@@ -271,7 +271,8 @@ impl Round<'_> {
             let brakes = &self.context.brakes;
             brakes.note_unclaimed(&settings.fence, clock::since_boot());
         }
-        observed.rival = owner.is_some_and(|owner| self.context.caches.has_open_fence(owner));
+        observed.claim_of_other_fence =
+            owner.is_some_and(|owner| self.context.caches.has_open_fence(owner));
         // Neither takes a place in a budget: the one does nothing, the other nothing yet.
         if settings.mode == FenceMode::Observe || settings.approval == Approval::Awaited {
             return;

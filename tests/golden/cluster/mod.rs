@@ -235,8 +235,8 @@ impl World {
                 false => Seen::NotRead,
             },
             hold: self.hold.clone(),
-            rival: self.rival,
-            claim_of_another: false,
+            claim_of_other_fence: self.rival,
+            claim_of_other_process: false,
             frozen: self.frozen.clone(),
         };
         let nonce = format!("n{}", self.nonces + 1);

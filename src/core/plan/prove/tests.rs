@@ -34,6 +34,7 @@ fn read_off() -> Memory {
         readings: Some(off_readings()),
         pods: Some(vec![pod("db-0")]),
         evidence: true,
+        evidence_is_new: true,
         proven_by: vec!["bmc".to_owned()],
         ..Memory::default()
     }
@@ -65,7 +66,7 @@ fn decided_at(settings: &Settings, seconds: u64) -> Effect {
 #[test]
 fn the_evidence_names_the_kubelet_s_last_report() {
     let memory = Memory {
-        evidence: false,
+        evidence_is_new: false,
         ..read_off()
     };
     let mut node = claimed(CLAIM_VALUE);
@@ -89,11 +90,12 @@ fn the_evidence_names_the_kubelet_s_last_report() {
     }
 }
 
-/// S17: the devices of another level have proven it, or another one of the same. What was stored before may have put the node out of service
-/// already, by a write that has not been answered: it stays known, and that taint is seen through (S8, S14).
+/// S17: the machine may have run since what is stored was read, by the same devices or by others. What was stored before may have put the node
+/// out of service already, by a write that has not been answered: it stays known, and that taint is seen through (S8, S14).
 #[test]
 fn what_the_taint_rests_on_is_what_is_stored() {
     let mut memory = Memory {
+        evidence_is_new: false,
         proven_by: vec!["pdu".to_owned()],
         ..read_off()
     };
@@ -102,7 +104,7 @@ fn what_the_taint_rests_on_is_what_is_stored() {
         Effect::StoreEvidence(evidence) => assert_eq!(evidence.readings, off_readings()),
         other => panic!("{other:?}"),
     }
-    assert!(memory.evidence && memory.kubelet_silent);
+    assert!(memory.evidence && memory.judged_down);
     assert_eq!(
         (memory.proven_by.as_slice(), memory.proving.as_slice()),
         (&["pdu".to_owned()][..], &["bmc".to_owned()][..])
@@ -210,6 +212,7 @@ fn what_a_human_s_word_proves_dies_with_the_word() {
             readings: Some(readings),
             pods: Some(Vec::new()),
             evidence: true,
+            evidence_is_new: true,
             proven_by: vec!["bmc".to_owned()],
             word_heeded: true,
             ..Memory::default()

@@ -78,14 +78,14 @@ fn a_rival_has_half_a_minute_and_a_bit_more_by_chance() {
 /// S13: a claim without a place in the budget goes, unless another process may be going on with it.
 #[test]
 fn a_claim_that_another_process_goes_on_with_is_left_to_it() {
-    let drops = |claim_of_another: bool| {
+    let drops = |claim_of_other_process: bool| {
         let observed = Observed {
             node: Seen::Present(claimed("fence-n9")),
             hold: Some(Hold {
                 reason: "Storm",
                 words: "too many nodes are down".to_owned(),
             }),
-            claim_of_another,
+            claim_of_other_process,
             ..drained()
         };
         let decision = step(

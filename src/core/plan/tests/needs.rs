@@ -127,7 +127,7 @@ fn the_kubelet_is_asked_beside_the_readings_after_a_command() {
     assert!(!under_the_claim(&judging()).kubelet);
     assert!(!under_the_claim(&quiet()).kubelet);
     let proven = Memory {
-        kubelet_silent: true,
+        judged_down: true,
         ..commanded()
     };
     assert!(!under_the_claim(&proven).kubelet);

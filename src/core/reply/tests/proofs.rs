@@ -2,15 +2,15 @@
 
 use super::*;
 
-/// S22: what was silent beside the last readings may answer beside these.
+/// S17, S22: what was silent beside the last readings may answer beside these, and what was stored of them says nothing of these.
 #[test]
-fn the_kubelet_is_asked_anew_beside_new_readings() {
+fn new_readings_are_judged_anew() {
     let mut memory = memory();
     memory.begin(false);
-    memory.kubelet_silent = true;
+    (memory.judged_down, memory.evidence_is_new) = (true, true);
     let reply = Reply::Device(1, confirmed(off_readings(), Vec::new()));
     learn(&settings(), &mut memory, Asked::Device, reply, NOW);
-    assert!(!memory.kubelet_silent);
+    assert!(!memory.judged_down && !memory.evidence_is_new);
 }
 
 /// S17: the evidence of an older proof is what is known until that of the new one is stored for certain.
@@ -29,6 +29,19 @@ fn the_devices_of_a_new_proof_are_known_once_its_evidence_is_stored() {
     };
     assert_eq!(proven_by(Reply::Done), ["pdu"]);
     assert_eq!(proven_by(Reply::Unknown("silence".to_owned())), ["bmc"]);
+}
+
+/// S8: what somebody takes away before the Node is read again was there: it is not set again.
+#[test]
+fn a_taint_that_the_api_server_has_taken_is_known() {
+    for (reply, is_known) in [
+        (Reply::Done, true),
+        (Reply::Unknown("silence".to_owned()), false),
+    ] {
+        let mut memory = memory();
+        learn(&settings(), &mut memory, Asked::Taint, reply, NOW);
+        assert_eq!(memory.tainted, is_known);
+    }
 }
 
 /// S4: a device that reports a fault beside its off proves nothing, so no list is in time for it.

@@ -74,8 +74,9 @@ impl Lab {
     }
 }
 
-/// S13: the Node was seen without the claim, another fence has the only place since, and then the claim lands: it is given back, at once if
-/// this process has sent it, else unless it is named in the record within a minute. One that was there from the beginning is of the process before this one, and is taken over.
+/// S13: the Node was seen without the claim, another fence has the only place since, and then the claim lands. It is given back: at once if
+/// this process has sent it, otherwise when no record has named it for a minute. One that was there from the beginning is of the process
+/// before this one, and is taken over.
 #[tokio::test]
 async fn a_claim_that_lands_when_its_place_is_taken_is_given_back() {
     for (is_late, is_own) in [(true, false), (true, true), (false, false)] {

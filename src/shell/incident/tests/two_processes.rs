@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::core::incident::Reply;
+use crate::core::plan::Needs;
 use crate::core::taint::NodePatch;
+use crate::shell::observe::Reads;
 
 /// `lateEffectSeconds` that nobody has set.
 const LATE_EFFECT: Duration = Duration::from_secs(60);
@@ -179,6 +181,66 @@ async fn only_evidence_of_the_claim_on_the_node_is_a_proof_of_its_taint() {
     }
 }
 
+fn patch() -> NodePatch {
+    NodePatch {
+        node: "worker-1".to_owned(),
+        operations: json!([]),
+        valid_from: Duration::ZERO,
+        valid_until: None,
+    }
+}
+
+/// S8: a successor that does not know of the taint would set it again after somebody has taken it away.
+#[tokio::test]
+async fn that_the_taint_is_set_is_written_at_once() {
+    let cluster = cluster(fake::tainted()).await;
+    cluster.put(PATCH_FENCE, 200, fence_object("8", json!({})));
+    cluster.put(PATCH_NODE, 200, fake::tainted());
+    let context = cluster.context();
+    let incident = Incidents::default().begin(fence("7"));
+    let mut incident = incident.lock().await;
+    let fence = fence("7");
+    let mut round = Round {
+        context: &context,
+        fence: &fence,
+        incident: &mut incident,
+    };
+    assert_eq!(round.taint(patch()).await, Reply::Done);
+    let written = sent(&cluster, PATCH_FENCE);
+    let date = written
+        .first()
+        .map(|it| it["status"]["taintAppliedTime"].is_string());
+    assert_eq!((written.len(), date), (1, Some(true)), "{written:?}");
+}
+
+/// S23: while the last LIST is answered, another process may write a command down. The NodeFence is read after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn before_a_release_the_record_is_read_after_the_list() {
+    const LIST: &str = "GET /apis/storage.k8s.io/v1/volumeattachments";
+    let cluster = cluster(fake::tainted()).await;
+    cluster.put(LIST, 200, fake::list("VolumeAttachment", "7", &[]));
+    cluster.put(FENCE, 200, fence_object("7", json!({})));
+    let context = cluster.context();
+    let needs = Needs {
+        attachments: true,
+        record: true,
+        ..Needs::default()
+    };
+    let slow = Duration::from_millis(300);
+    cluster.delay(LIST, slow);
+    let reads = Reads::begin(&context, "worker-1", Needs::default()).await;
+    let begun = clock::since_boot();
+    let complete = reads.complete(&context, "fence", needs);
+    let asked = async {
+        while !cluster.requests().iter().any(|it| it.starts_with(FENCE)) {
+            sleep(Duration::from_millis(5)).await;
+        }
+        clock::since_boot() - begun
+    };
+    let (_, asked) = tokio::join!(complete, asked);
+    assert!(asked >= slow, "asked for the NodeFence after {asked:?}");
+}
+
 /// S17: a successor that does not know of the taint would fence the machine once more, while somebody repairs it.
 #[tokio::test]
 async fn that_the_taint_was_set_is_written_before_it_goes() {
@@ -199,12 +261,6 @@ async fn that_the_taint_was_set_is_written_before_it_goes() {
             context: &context,
             fence: &fence,
             incident: &mut incident,
-        };
-        let patch = || NodePatch {
-            node: "worker-1".to_owned(),
-            operations: json!([]),
-            valid_from: Duration::ZERO,
-            valid_until: None,
         };
         assert_eq!(round.release(patch()).await, Reply::Done);
         let written = sent(&cluster, PATCH_FENCE);
