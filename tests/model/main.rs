@@ -144,10 +144,13 @@ fn what_operators_forget_hides_nothing() {
 #[test]
 #[ignore = "far more states than every run of the tests has time for; `make soak` runs it"]
 fn nothing_breaks_the_protocol_in_a_hundred_million_states() {
-    let given = env::var("SOAK_STATES")
-        .ok()
-        .and_then(|states| states.parse().ok());
-    let found = explore_all(&of_the_soak(), given.unwrap_or(SOAK_STATES));
+    let states_max = env::var("SOAK_STATES").map_or(SOAK_STATES, |given| {
+        let states = given.parse().ok().filter(|states: &usize| *states > 0);
+        states.unwrap_or_else(|| {
+            panic!("SOAK_STATES={given} is no number of states; say SOAK_STATES=20000000")
+        })
+    });
+    let found = explore_all(&of_the_soak(), states_max);
     println!("{} states", states(&found));
     let is_good = |found: &Found| found.broken.is_none() && found.stuck == 0;
     assert!(found.iter().all(is_good), "see the rows above");

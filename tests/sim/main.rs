@@ -78,10 +78,10 @@ fn seeds() -> Range<u64> {
         return SEEDS;
     };
     let range = given.split_once("..").and_then(|(from, to)| {
-        let range = from.parse().ok()?..to.parse().ok()?;
-        Some(range)
+        let range: Range<u64> = from.parse().ok()?..to.parse().ok()?;
+        (!range.is_empty()).then_some(range)
     });
-    range.unwrap_or_else(|| panic!("SEEDS={given} is no range; say SEEDS=300..600"))
+    range.unwrap_or_else(|| panic!("SEEDS={given} is no range of seeds; say SEEDS=300..600"))
 }
 
 #[test]

@@ -25,8 +25,8 @@ enum Command {
     /// Cut a node's power again and again, and print how long its pod was away, stage by stage.
     BenchFailover {
         /// Number of power cuts of each kind of node; for figures that mean something, at least 10.
-        #[arg(long, default_value_t = 10)]
-        runs: usize,
+        #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
+        runs: u16,
         /// What runs on the machines; if it is not given, simulated nodes and then, where they may, real ones.
         #[arg(long)]
         kind: Option<Nodes>,
@@ -38,8 +38,8 @@ enum Command {
     /// Let nodes die, and operators and BMCs fail, at random moments, and judge what was written.
     Chaos {
         /// How many deaths.
-        #[arg(long, default_value_t = 20)]
-        cycles: usize,
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
+        cycles: u16,
         /// What the dice begin with; the time if it is not given.
         #[arg(long)]
         seed: Option<u64>,
@@ -94,7 +94,7 @@ async fn main() -> Result<()> {
         } => {
             let kinds = kinds(kind);
             e2e::bench::failover(&Plan {
-                runs,
+                runs: runs.into(),
                 kinds,
                 verbose,
             })
@@ -106,7 +106,7 @@ async fn main() -> Result<()> {
             e2e::chaos::run(&e2e::chaos::Plan {
                 name,
                 kind,
-                cycles,
+                cycles: cycles.into(),
                 seed,
             })
             .await

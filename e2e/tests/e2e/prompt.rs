@@ -92,3 +92,24 @@ async fn a_power_cut_at_the_prompt_moves_the_pod_and_the_end_of_input_ends_nothi
     ensure!(ended.success(), "it ended with {ended}");
     Ok(())
 }
+
+/// A run of nothing would find nothing wrong.
+#[tokio::test]
+async fn a_run_of_nothing_is_refused_by_the_name_of_its_count() -> Result<()> {
+    for (command, count) in [
+        ("chaos", "--cycles"),
+        ("bench-failover", "--runs"),
+        ("up", "--nodes"),
+    ] {
+        let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
+        let output = lab.args([command, count, "0"]).kill_on_drop(true).output();
+        let output = timeout(LIMIT, output).await.context("it began")??;
+        let words = String::from_utf8_lossy(&output.stderr);
+        let is_refused = output.status.code() == Some(2);
+        ensure!(
+            is_refused && words.contains(&format!("'0' for '{count}")),
+            "{command}: {words}"
+        );
+    }
+    Ok(())
+}
