@@ -61,6 +61,7 @@ fn each_bad_history_is_found_out_by_the_rule_that_it_breaks_and_by_no_other() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    println!("{} bad histories, each found out", BAD_HISTORIES.len());
 }
 
 #[test]

@@ -135,7 +135,12 @@ impl Tally {
         self.wrong.push(format!("{name}: {fault}"));
     }
 
-    /// Fails with every wrong verdict, or when there were fewer cases than `at_least`.
+    /// How many there were so far.
+    pub fn judged(&self) -> usize {
+        self.judged
+    }
+
+    /// Prints how many there were. Fails with every wrong verdict, or when there were fewer cases than `at_least`.
     pub fn finish(self, at_least: usize) -> Result<()> {
         ensure!(
             self.wrong.is_empty(),
@@ -145,6 +150,7 @@ impl Tally {
             self.wrong.join("\n")
         );
         ensure!(self.judged >= at_least, "only {} cases", self.judged);
+        println!("{} verdicts, each as the case wants it", self.judged);
         Ok(())
     }
 }
