@@ -256,6 +256,37 @@ fn documents_point_at_what_exists() {
     }
 }
 
+/// What files of ours decide stands there as it is.
+#[test]
+fn the_figures_of_docs_safety_are_those_of_the_files() {
+    let read = |file: &str| fs::read_to_string(root().join(file)).expect("the file");
+    let list = read("tests/mutants/list.txt");
+    // A mutant has one line with its file.
+    let mutants = |folder: &str| list.lines().filter(|it| it.starts_with(folder)).count();
+    let (all, core, drivers) = (mutants("src/"), mutants("src/core/"), mutants("src/fence/"));
+    let shell = all - core - drivers;
+    let stories = texts("tests/golden", &["txt"]).len();
+    let has_properties = |text: &str| {
+        text.lines()
+            .any(|line| line.trim_start().starts_with("proptest!"))
+    };
+    let rooms = ["src", "tests"].into_iter().flat_map(sources);
+    let properties = rooms.filter(|(_, text)| has_properties(text)).count();
+    let safety = read("docs/safety.md");
+    for figure in [
+        format!("| Stories of incidents, decided by the core | {stories} |"),
+        format!("| {properties} files of them;"),
+        format!(
+            "| {all} in the list ({core} of the core, {shell} of the shell, {drivers} of the drivers)"
+        ),
+    ] {
+        assert!(
+            safety.contains(&figure),
+            "docs/safety.md does not say `{figure}`"
+        );
+    }
+}
+
 /// The ids in a text: a letter of `S`, `L`, `F`, `R` and one or two digits, as a word of its own.
 fn ids(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|sign: char| !sign.is_alphanumeric() && sign != '_');
