@@ -149,9 +149,13 @@ pub struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// The level's devices, for people.
+    /// The level's devices that read Off last, for people.
     fn devices(&self) -> String {
-        let devices = self.devices.iter();
+        let reads_off = |device: &&DeviceReadings| {
+            let last = device.readings.last();
+            last.is_some_and(|last| last.state == PowerState::Off)
+        };
+        let devices = self.devices.iter().filter(reads_off);
         let names: Vec<&str> = devices.map(|device| device.device.as_str()).collect();
         format!("FenceDevice {}", names.join(", "))
     }

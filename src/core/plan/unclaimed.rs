@@ -7,6 +7,7 @@ use super::super::budget::Hold;
 use super::super::incident::{Approval, Decision, Device, DeviceOrder, Effect, Level, Settings};
 use super::super::memory::{Memory, OwnClaim, Sight};
 use super::super::observed::{NodeView, OUT_OF_SERVICE, Observed, Ready, TaintView};
+use super::super::proof::Require;
 use super::super::reading::{PowerState, Reading};
 use super::super::stage::Stage;
 use super::super::taint;
@@ -313,21 +314,19 @@ fn look(m: &mut Memory, level: &Level, now: Duration) -> Decision {
 }
 
 fn claim(s: &Settings, m: &mut Memory, node: &NodeView, level: &Level, t: &Moment) -> Decision {
-    let words = match s.mode {
-        FenceMode::ConfirmOnly => {
-            format!("{} read Off: Node {} is claimed", names(level), node.name)
-        }
-        _ => format!(
-            "{} {} for this machine: Node {} is claimed",
-            names(level),
-            if level.devices.len() == 1 {
-                "answers"
-            } else {
-                "answer"
-            },
-            node.name
-        ),
+    // Where one device is enough, another one may have said nothing.
+    let (who, is_one) = match level.require {
+        Require::Any => (format!("level {}", level.name), true),
+        Require::All => (names(level), level.devices.len() == 1),
     };
+    let says = match (s.mode, is_one) {
+        _ if level.is_manual() => "is given",
+        (FenceMode::ConfirmOnly, true) => "reads Off",
+        (FenceMode::ConfirmOnly, false) => "read Off",
+        (_, true) => "answers for this machine",
+        (_, false) => "answer for this machine",
+    };
+    let words = format!("{who} {says}: Node {} is claimed", node.name);
     let value = taint::claim_value(&s.fence, &t.nonce);
     m.claim = Some(OwnClaim {
         value: value.clone(),
