@@ -187,6 +187,8 @@ pub struct Wire {
     pub device: String,
     /// Node name.
     pub node: String,
+    /// Does such a Node exist? The machine of one that was deleted may still run.
+    pub node_exists: bool,
     /// Host, port and system that the settings name, or each outlet; none when they cannot be read.
     pub targets: Vec<String>,
     /// System UUID pinned for exactly this Node.
@@ -202,14 +204,12 @@ pub fn duplicates(wires: &[Wire]) -> BTreeMap<(String, String), String> {
         bytes.map(orderless).into_iter().collect()
     };
     let mut blocked = BTreeMap::new();
-    let way_out =
-        "one system serves one node: correct the address, `systemID` or `outlets` of the wrong one";
-    note_shared(wires, by_uuid, &mut blocked, |wire, _, others| {
+    note_shared(wires, by_uuid, &mut blocked, |wire, _| {
         let uuid = wire.uuid.as_deref().unwrap_or_default();
-        format!("system UUID {uuid} is pinned for {others} too; {way_out}")
+        format!("system UUID {uuid} is pinned for")
     });
-    note_shared(wires, by_target, &mut blocked, |_, target, others| {
-        format!("{target} serves {others} too; {way_out}")
+    note_shared(wires, by_target, &mut blocked, |_, target| {
+        format!("{target} serves")
     });
     blocked
 }
@@ -241,7 +241,7 @@ fn note_shared<K: Ord>(
     wires: &[Wire],
     keys: impl Fn(&Wire) -> Vec<K>,
     blocked: &mut BTreeMap<(String, String), String>,
-    words: impl Fn(&Wire, &K, &str) -> String,
+    shared_with: impl Fn(&Wire, &K) -> String,
 ) {
     let mut users: BTreeMap<K, Vec<&Wire>> = BTreeMap::new();
     for wire in wires {
@@ -255,16 +255,37 @@ fn note_shared<K: Ord>(
             continue;
         }
         for wire in group {
-            let others: Vec<String> = group
-                .iter()
-                .filter(|other| other.node != wire.node)
-                .take(OTHERS_NAMED_MAX)
-                .map(|other| format!("Node {} (FenceDevice {})", other.node, other.device))
-                .collect();
-            let place = (wire.device.clone(), wire.node.clone());
-            blocked.insert(place, words(wire, key, &others.join(", ")));
+            let others = group.iter().filter(|other| other.node != wire.node);
+            let others: Vec<&Wire> = others.take(OTHERS_NAMED_MAX).copied().collect();
+            let words = format!("{} {}", shared_with(wire, key), too(&others));
+            blocked.insert((wire.device.clone(), wire.node.clone()), words);
         }
     }
+}
+
+/// Those others, and the way out.
+fn too(others: &[&Wire]) -> String {
+    let named = |other: &&Wire| {
+        let no_node = if other.node_exists {
+            ""
+        } else {
+            ", whose Node does not exist"
+        };
+        format!(
+            "Node {} (FenceDevice {}{no_node})",
+            other.node, other.device
+        )
+    };
+    let left_over = if others.iter().all(|other| other.node_exists) {
+        ""
+    } else {
+        "delete the FenceDevice whose Node does not exist if its machine is gone or is this one, or "
+    };
+    let named: Vec<String> = others.iter().map(named).collect();
+    format!(
+        "{} too; one system serves one node: {left_over}correct the address, `systemID` or `outlets` of the wrong one",
+        named.join(", ")
+    )
 }
 
 #[cfg(test)]

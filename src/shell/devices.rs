@@ -190,25 +190,22 @@ fn wires(devices: &[&FenceDevice], nodes: &[NodeView]) -> Vec<Wire> {
         .collect();
     let mut wires = Vec::new();
     for device in devices {
-        let wire = |node: &NodeView| Wire {
+        let wire = |name: &str, node: Option<&NodeView>| Wire {
             device: device.metadata.name.clone().unwrap_or_default(),
-            node: node.name.clone(),
-            targets: access::targets(device, &node.name),
-            uuid: identity::pinned(device, node).map(|pin| pin.uuid.clone()),
+            node: name.to_owned(),
+            node_exists: node.is_some(),
+            targets: access::targets(device, name),
+            uuid: node
+                .and_then(|node| identity::pinned(device, node))
+                .map(|pin| pin.uuid.clone()),
         };
         match &device.spec.node_name {
-            Some(name) => match by_name.get(name.as_str()) {
-                Some(node) => wires.push(wire(node)),
-                // Its machine may run while its Node is deleted, and nothing but the outlet's number tells whose an outlet is (S5).
-                None if device.spec.pdu.is_some() => wires.push(Wire {
-                    device: device.metadata.name.clone().unwrap_or_default(),
-                    node: name.clone(),
-                    targets: access::targets(device, name),
-                    uuid: None,
-                }),
-                None => {}
-            },
-            None => wires.extend(nodes.iter().filter(|node| serves(device, node)).map(wire)),
+            // Its machine may run while its Node is deleted (S5).
+            Some(name) => wires.push(wire(name, by_name.get(name.as_str()).copied())),
+            None => {
+                let served = nodes.iter().filter(|node| serves(device, node));
+                wires.extend(served.map(|node| wire(&node.name, Some(node))));
+            }
         }
     }
     wires

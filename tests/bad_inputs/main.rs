@@ -147,6 +147,7 @@ fn devices(rows: &mut Rows) {
     let wire = |device: &str, node: &str| Wire {
         device: device.to_owned(),
         node: node.to_owned(),
+        node_exists: true,
         targets: vec!["10.0.0.1:443/redfish/v1/Systems/1".to_owned()],
         uuid: None,
     };
@@ -156,6 +157,15 @@ fn devices(rows: &mut Rows) {
             &words,
         );
     }
+    let left_over = Wire {
+        node_exists: false,
+        ..wire("b", "worker-2")
+    };
+    let place = ("a".to_owned(), "worker-1".to_owned());
+    rows.row(
+        "a FenceDevice on the same system that was left over, or is there before its Node",
+        &duplicates(&[wire("a", "worker-1"), left_over])[&place],
+    );
     let found = "2 systems (Node1, Node2)".to_owned();
     let endpoint = "10.0.0.1:443".to_owned();
     rows.row(

@@ -178,6 +178,7 @@ fn wire(device: &str, node: &str, target: Option<&str>, uuid: Option<&str>) -> W
     Wire {
         device: device.to_owned(),
         node: node.to_owned(),
+        node_exists: true,
         targets: target.map(str::to_owned).into_iter().collect(),
         uuid: uuid.map(str::to_owned),
     }

@@ -326,11 +326,45 @@ async fn two_nodes_on_one_system_are_refused_until_one_is_corrected() {
         cluster.devices.identity_rule(&one, &node("w1")),
         IdentityRule::Skip
     );
-    // A device of a Node that does not exist is in nobody's way.
-    assert_eq!(
-        cluster.devices.survey(&[&one, &two], &[node("w1")]),
-        names(&[])
-    );
+}
+
+/// S5: its machine may run, and `Skip` or a BMC that names no system leaves nothing else to tell the two apart.
+#[tokio::test]
+async fn a_device_is_known_while_its_node_is_deleted() {
+    let cluster = Cluster::new().await;
+    for driver in [
+        json!({"ipmi": {"address": "10.0.0.9"}}),
+        json!({"redfish": {"address": "https://10.0.0.9"}}),
+    ] {
+        let of = |name: &str, node: &str| {
+            let mut spec = driver.clone();
+            spec["nodeName"] = node.into();
+            spec["identityCheck"] = "Skip".into();
+            device(name, spec)
+        };
+        let (left_over, typo) = (of("a", "w1"), of("b", "w2"));
+        cluster.devices.survey(&[&left_over, &typo], &[node("w2")]);
+        let why = cluster.devices.duplicate("b", "w2").expect("refused");
+        assert!(
+            why.contains("serves Node w1 (FenceDevice a, whose Node does not exist) too"),
+            "{why}"
+        );
+        assert!(
+            why.contains(": delete the FenceDevice whose Node does not exist if"),
+            "{why}"
+        );
+        let rule = cluster.devices.identity_rule(&typo, &node("w2"));
+        assert!(matches!(rule, IdentityRule::Refused(_)), "{rule:?}");
+        // Deleted, as the words say.
+        cluster.devices.survey(&[&typo], &[node("w2")]);
+        assert_eq!(cluster.devices.duplicate("b", "w2"), None);
+        // While both Nodes exist nobody is told to delete anything.
+        cluster
+            .devices
+            .survey(&[&left_over, &typo], &[node("w1"), node("w2")]);
+        let why = cluster.devices.duplicate("b", "w2").expect("refused");
+        assert!(!why.contains("delete"), "{why}");
+    }
 }
 
 #[test]

@@ -348,6 +348,7 @@ async fn shared(course: &mut Course<'_>) -> Shown {
     let wire = |node: &str| Wire {
         device: format!("device-of-{node}"),
         node: node.to_owned(),
+        node_exists: true,
         targets: course.bench.targets.clone(),
         uuid: None,
     };
