@@ -13,6 +13,8 @@ use super::proof::IdentityRule;
 use super::reading::{Identity, orderless, same_system, usable_uuid};
 use crate::api::device::{FenceDevice, IdentityCheck, PinnedSystem};
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
+use std::ops::Bound;
 
 /// The system that was pinned for exactly this Node, name and uid.
 pub fn pinned<'a>(device: &'a FenceDevice, node: &NodeView) -> Option<&'a PinnedSystem> {
@@ -198,7 +200,14 @@ pub struct Wire {
 /// Every (device, node) that must not be used, because another node resolves to the same system, and why. Two devices of
 /// *one* node on one system are no harm.
 pub fn duplicates(wires: &[Wire]) -> BTreeMap<(String, String), String> {
-    let by_target = |wire: &Wire| wire.targets.clone();
+    let targets: BTreeSet<&str> = wires
+        .iter()
+        .flat_map(|wire| wire.targets.iter().map(String::as_str))
+        .collect();
+    let by_target = |wire: &Wire| {
+        let own = wire.targets.iter();
+        own.flat_map(|target| possible(&targets, target)).collect()
+    };
     let by_uuid = |wire: &Wire| {
         let bytes = wire.uuid.as_deref().and_then(usable_uuid);
         bytes.map(orderless).into_iter().collect()
@@ -208,10 +217,27 @@ pub fn duplicates(wires: &[Wire]) -> BTreeMap<(String, String), String> {
         let uuid = wire.uuid.as_deref().unwrap_or_default();
         format!("system UUID {uuid} is pinned for")
     });
-    note_shared(wires, by_target, &mut blocked, |_, target| {
-        format!("{target} serves")
+    note_shared(wires, by_target, &mut blocked, |wire, target| {
+        if wire.targets.contains(target) {
+            format!("{target} serves")
+        } else {
+            format!("without `systemID` this may be {target}, which serves")
+        }
     });
     blocked
+}
+
+/// What the target may be: itself, and each system at its address if it names none.
+fn possible(targets: &BTreeSet<&str>, target: &str) -> Vec<String> {
+    let inside = format!("{target}/");
+    let after = (Bound::Included(inside.as_str()), Bound::Unbounded);
+    let systems = targets
+        .range::<str, _>(after)
+        .take_while(|other| other.starts_with(&inside));
+    iter::once(&target)
+        .chain(systems)
+        .map(|one| (*one).to_owned())
+        .collect()
 }
 
 /// Two devices of one node, each with what it controls, that are one and the same: no harm in different levels, but a level that needs

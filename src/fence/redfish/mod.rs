@@ -113,7 +113,36 @@ impl Redfish {
 /// What is wrong with the system's id.
 pub fn target(address: &Address, system_id: Option<&str>) -> Result<String, String> {
     let system = system_id.map(system_path).transpose()?;
-    Ok(format!("{address}{}", system.unwrap_or_default()))
+    Ok(target_of(address, system.as_deref()))
+}
+
+/// One text for one system: its id, and its path with escapes, with a slash at the end or with `systems`, which some services take too, are
+/// the same. The service is asked by the path as it was given.
+fn target_of(address: &Address, system: Option<&str>) -> String {
+    let path = unescaped(system.unwrap_or_default());
+    let path = path.trim_end_matches('/');
+    match path.split_at_checked(SYSTEMS.len()) {
+        Some((start, id)) if start.eq_ignore_ascii_case(SYSTEMS) => {
+            format!("{address}{SYSTEMS}{id}")
+        }
+        _ => format!("{address}{path}"),
+    }
+}
+
+/// The text with the characters that its escapes (`%31`) stand for, as far as they can be seen.
+fn unescaped(path: &str) -> String {
+    let mut text = String::new();
+    let mut rest = path;
+    while let Some((before, after)) = rest.split_once('%') {
+        text.push_str(before);
+        let code = after
+            .get(..2)
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok())
+            .filter(u8::is_ascii_graphic);
+        text.push(code.map_or('%', char::from));
+        rest = after.get(code.map_or(0, |_| 2)..).unwrap_or_default();
+    }
+    text + rest
 }
 
 impl FenceDriver for Redfish {
@@ -122,11 +151,7 @@ impl FenceDriver for Redfish {
     }
 
     fn target(&self) -> String {
-        format!(
-            "{}{}",
-            self.target.address,
-            self.system.as_deref().unwrap_or_default()
-        )
+        target_of(&self.target.address, self.system.as_deref())
     }
 
     fn open(&self) -> Box<dyn FenceSession> {

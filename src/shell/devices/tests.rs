@@ -2,6 +2,7 @@ mod ca;
 mod ipmi;
 mod pdu;
 mod recent;
+mod redfish;
 
 use super::*;
 use crate::fence::DeviceError;

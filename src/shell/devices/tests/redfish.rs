@@ -1,0 +1,101 @@
+//! One system of a Redfish service goes by many names.
+
+use super::*;
+
+fn at(name: &str, node: &str, system: Option<&str>) -> FenceDevice {
+    let mut redfish = json!({"address": "https://10.0.0.9"});
+    if let Some(system) = system {
+        redfish["systemID"] = system.into();
+    }
+    device(
+        name,
+        json!({
+            "nodeName": node, "identityCheck": "Skip", "redfish": redfish, "credentialsRef": {"name": "bmc"},
+        }),
+    )
+}
+
+const SPELLINGS: [&str; 6] = [
+    "1",
+    "%31",
+    "/redfish/v1/Systems/1",
+    "/redfish/v1/Systems/1/",
+    "/redfish/v1/systems/1",
+    "/redfish/v1/%53ystems/%31/",
+];
+
+/// S5: by nothing but its address and its id can two nodes on one system be told, where the device is not asked who it is.
+#[tokio::test]
+async fn a_system_is_known_in_every_spelling_of_its_id() {
+    let cluster = Cluster::new().await;
+    let refused = |one: &str, other: &str| {
+        let devices = [at("a", "w1", Some(one)), at("b", "w2", Some(other))];
+        let nodes = [node("w1"), node("w2")];
+        cluster.devices.survey(&devices.each_ref(), &nodes);
+        [("a", "w1"), ("b", "w2")]
+            .map(|(device, node)| cluster.devices.duplicate(device, node).is_some())
+    };
+    for spelling in SPELLINGS {
+        assert_eq!(refused("1", spelling), [true; 2], "{spelling}");
+    }
+    for other in ["2", "11", "%32", "%311", "%3", "/redfish/v1/Chassis/1"] {
+        assert_eq!(refused("1", other), [false; 2], "{other}");
+    }
+}
+
+#[tokio::test]
+async fn a_system_is_talked_to_by_one_at_a_time_in_every_spelling_of_its_id() {
+    let cluster = Cluster::new().await;
+    cluster.put_secret("1", "p");
+    for spelling in SPELLINGS {
+        let drivers = ["1", spelling].map(|system| at("a", "w1", Some(system)));
+        let [one, other] = drivers
+            .each_ref()
+            .map(|device| cluster.devices.driver(device, "w1"));
+        let (one, other) = (one.await.expect("a driver"), other.await.expect("a driver"));
+        let _turn = cluster.devices.turn(one.as_ref()).await;
+        assert!(
+            cluster.devices.turn_now(other.as_ref()).is_none(),
+            "{spelling}"
+        );
+    }
+}
+
+/// Where there is one system none has to be named.
+#[tokio::test]
+async fn a_device_that_names_no_system_may_be_each_one_at_its_address() {
+    let cluster = Cluster::new().await;
+    let nodes = [node("w1"), node("w2"), node("w3")];
+    let mut devices = [
+        at("a", "w1", None),
+        at("b", "w2", Some("1")),
+        at("c", "w3", Some("2")),
+    ];
+    let words = |devices: &[FenceDevice; 3]| {
+        cluster.devices.survey(&devices.each_ref(), &nodes);
+        [("a", "w1"), ("b", "w2"), ("c", "w3")]
+            .map(|(device, node)| cluster.devices.duplicate(device, node).unwrap_or_default())
+    };
+    let [of_none, of_one, of_two] = words(&devices);
+    assert!(
+        of_none.starts_with("without `systemID` this may be 10.0.0.9:443/"),
+        "{of_none}"
+    );
+    for words in [&of_one, &of_two] {
+        assert!(
+            words.contains("serves Node w1 (FenceDevice a) too"),
+            "{words}"
+        );
+    }
+    assert!(
+        of_one.starts_with("10.0.0.9:443/redfish/v1/Systems/1 serves"),
+        "{of_one}"
+    );
+    // Another port is another BMC, and another device of the same node is no harm.
+    for (node_name, address) in [("w1", "https://10.0.0.9:4430"), ("w2", "https://10.0.0.9")] {
+        let redfish = json!({"address": address});
+        devices[0] = device("a", json!({"nodeName": node_name, "redfish": redfish}));
+        devices[2] = at("c", "w2", Some("2"));
+        assert_eq!(words(&devices), ["", "", ""], "{node_name} {address}");
+    }
+}
