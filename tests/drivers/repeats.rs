@@ -2,11 +2,15 @@
 
 use crate::agent::{Agent, COMMUNITY, ON, element, int, now};
 use crate::bmc::{Act, Bmc, reply, reply_with};
-use crate::device::{PASSWORD, SYSTEM, driver, system, system_with};
+use crate::device::{PASSWORD, SYSTEM, driver, service, settings_of, system, system_with};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use e2e::secrecy::Secret;
+use node_fencing_operator::fence::credentials::Credentials;
+use node_fencing_operator::fence::redfish::{Redfish, RedfishSettings};
 use node_fencing_operator::fence::{Extent, FenceDriver};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// All that the driver says about this BMC, in each call and each form.
 async fn told(bmc: &Bmc) -> String {
@@ -53,7 +57,10 @@ async fn a_bmc_that_repeats_its_credentials_has_them_hidden() {
         system(&format!("{{\"{PASSWORD}\":\"{token}\"}}")),
         system("\"On\"").replace("R650", PASSWORD),
         system("\"On\"").replace("R650", &long),
-        system("\"On\"").replace("B5R0JM2", &token),
+        // A serial number that is another then is left away.
+        system("\"On\"")
+            .replace("B5R0JM2", &token)
+            .replace("R650", PASSWORD),
         system("\"On\"").replace("4C4C4544-0042-3510-8052-B4C04F4A4D32", PASSWORD),
         system("\"On\"").replace("#ComputerSystem.v1_20_0.ComputerSystem", PASSWORD),
         system_with("\"On\"", &format!("{reset}\"{PASSWORD}\"]")),
@@ -95,6 +102,31 @@ async fn a_bmc_that_repeats_its_credentials_has_them_hidden() {
         .await;
         assert_hidden(&told(&bmc).await, &[PASSWORD, &token]);
     }
+}
+
+/// Makers take the last digits of a label for the password, and make the UUID of the label: stars in it would be another machine's, and
+/// tell the password to whoever knows the UUID.
+#[tokio::test]
+async fn a_password_that_is_a_part_of_the_uuid_does_not_hide_the_machine() {
+    const UUID: &str = "4C4C4544-0042-3510-8052-B4C04F4A4D32";
+    let bmc = Bmc::plain(service("\"On\"")).await;
+    let identity_with = async |password: &str| {
+        let data = [("username", "admin"), ("password", password)];
+        let data = data.map(|(key, value)| (key.to_owned(), value.into()));
+        let credentials = Credentials::from_secret("bmc", &data.into(), &BTreeMap::new());
+        let settings = RedfishSettings {
+            credentials: Arc::new(credentials.unwrap()),
+            ..settings_of(&bmc)
+        };
+        let driver = Redfish::new(settings).unwrap();
+        driver.open().observe().await.unwrap().identity
+    };
+    let identity = identity_with("4A4D32").await;
+    assert!(identity.is_system(UUID), "{identity:?}");
+    assert_eq!(identity.serial_number.as_deref(), Some("B5R0JM2"));
+    let identity = identity_with("B5R0JM").await;
+    assert!(identity.is_system(UUID), "{identity:?}");
+    assert_eq!(identity.serial_number, None);
 }
 
 #[tokio::test]

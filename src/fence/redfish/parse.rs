@@ -4,7 +4,7 @@
 //! another of the two values; so is anything of the wrong shape in a place that matters. The power state alone is never an
 //! error: whatever is not exactly `Off` is some other state.
 
-use crate::core::reading::{Identity, PowerState};
+use crate::core::reading::{Identity, PowerState, usable_uuid};
 use crate::fence::error::printable;
 use jiff::Timestamp;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
@@ -55,15 +55,24 @@ pub struct System {
 }
 
 impl System {
-    /// The same, with whatever is shown of it put into other words.
+    /// The same, each text that is shown of it replaced by what `of` makes of it. A UUID is compared, so it stays as it is; a serial number
+    /// that would be another then is left away, because what is left of it tells what is missing.
     #[must_use]
-    pub fn in_words(self, of: impl Fn(&str) -> String) -> Self {
+    pub fn with_texts(self, of: impl Fn(&str) -> String) -> Self {
         let word = |word: Option<String>| word.map(|word| of(&word));
+        let Identity {
+            system_uuid,
+            serial_number,
+        } = self.identity;
+        let uuid_of = |uuid: String| match usable_uuid(&uuid) {
+            Some(_) => uuid,
+            None => of(&uuid),
+        };
         Self {
             raw: of(&self.raw),
             identity: Identity {
-                system_uuid: word(self.identity.system_uuid),
-                serial_number: word(self.identity.serial_number),
+                system_uuid: system_uuid.map(uuid_of),
+                serial_number: serial_number.filter(|serial| of(serial) == *serial),
             },
             vendor: word(self.vendor),
             model: word(self.model),

@@ -114,7 +114,7 @@ impl Session {
         let document = self.get(&path).await?;
         let answered = self.driver.clock.since_boot();
         let system = parse::system(&document).map_err(|problem| self.protocol(problem))?;
-        let system = system.in_words(|text| self.shown(text));
+        let system = system.with_texts(|text| self.shown(text));
         let reading = Reading {
             state: system.state,
             raw: system.raw.clone(),
