@@ -10,8 +10,8 @@ const CHARACTERS_MIN: usize = 6;
 const HIDDEN: &str = "***";
 
 impl Credentials {
-    /// A device's text that is fit to be shown ([`printable`]), without the secrets in it, whole or cut off: all values but the user,
-    /// and the token of Basic authentication.
+    /// `text`, which is [`printable`] already, without the secrets in it, whole or cut off: all values but the user, and the token of Basic
+    /// authentication.
     #[must_use]
     pub fn without_secrets(&self, text: &str) -> String {
         let mut clean = text.to_owned();
@@ -23,7 +23,8 @@ impl Credentials {
                 if !clean.contains('…') {
                     break;
                 }
-                clean = clean.replace(&format!("{start}…"), HIDDEN);
+                let start = Zeroizing::new(format!("{start}…"));
+                clean = clean.replace(start.as_str(), HIDDEN);
             }
         }
         clean
@@ -35,7 +36,8 @@ impl Credentials {
         let mut secrets: Vec<Zeroizing<String>> = Vec::new();
         for (_, value) in values {
             let shown = Zeroizing::new(printable(value.trim(), usize::MAX));
-            let quoted = Zeroizing::new(serde_json::Value::from(shown.as_str()).to_string());
+            let quoted = serde_json::to_string(shown.as_str()).unwrap_or_default();
+            let quoted = Zeroizing::new(quoted);
             let inside = quoted
                 .get(1..quoted.len().saturating_sub(1))
                 .unwrap_or_default();
