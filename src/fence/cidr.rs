@@ -1,4 +1,5 @@
-//! A range of IP addresses, written as `10.0.0.0/8` or `2001:db8::/32`.
+//! A range of IP addresses, written as `10.0.0.0/8` or `2001:db8::/32`. One of mapped IPv4 addresses (`::ffff:10.0.0.0/104`) is the range of
+//! these.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -38,6 +39,20 @@ impl Cidr {
         let same_family = self.network.is_ipv4() == address.is_ipv4();
         same_family && masked(address, self.prefix_bits) == self.network
     }
+
+    /// As every address is compared: without IPv6 clothes.
+    fn canonical(self) -> Self {
+        match (
+            self.network.to_canonical(),
+            self.prefix_bits.checked_sub(96),
+        ) {
+            (network @ IpAddr::V4(_), Some(prefix_bits)) if self.network.is_ipv6() => Self {
+                network,
+                prefix_bits,
+            },
+            _ => self,
+        }
+    }
 }
 
 impl FromStr for Cidr {
@@ -66,7 +81,7 @@ impl FromStr for Cidr {
                 all_bits,
             });
         }
-        Ok(cidr)
+        Ok(cidr.canonical())
     }
 }
 
@@ -118,6 +133,20 @@ mod tests {
             );
             assert_eq!(cidr(range).to_string(), range);
         }
+    }
+
+    #[test]
+    fn a_range_of_mapped_addresses_is_the_range_that_they_are_mapped_from() {
+        for (range, meant) in [
+            ("::ffff:10.0.0.9/128", "10.0.0.9/32"),
+            ("::ffff:10.0.0.0/104", "10.0.0.0/8"),
+            ("::ffff:0.0.0.0/96", "0.0.0.0/0"),
+        ] {
+            assert_eq!(cidr(range), cidr(meant), "{range}");
+        }
+        // Of these some are no mapped ones.
+        assert_eq!(cidr("::fffe:0:0/95").to_string(), "::fffe:0:0/95");
+        assert_eq!(cidr("::/0").to_string(), "::/0");
     }
 
     #[test]

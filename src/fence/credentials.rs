@@ -197,7 +197,7 @@ impl Credentials {
             Some(patterns)
                 if !patterns
                     .iter()
-                    .any(|pattern| pattern.matches(host, address)) =>
+                    .any(|pattern| pattern.matches(host, address.to_canonical())) =>
             {
                 Err(CredentialsError::HostNotAllowed {
                     secret: self.secret.clone(),

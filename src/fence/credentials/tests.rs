@@ -161,6 +161,23 @@ fn the_annotation_bounds_where_the_values_go() {
             "{host} {address}"
         );
     }
+    for entry in [
+        "::ffff:10.0.0.9",
+        "::ffff:10.0.0.9/128",
+        "::ffff:10.0.0.0/104",
+        "10.0.0.9",
+    ] {
+        let credentials = allowing(entry).unwrap();
+        for (address, expected) in [
+            ("10.0.0.9", true),
+            ("::ffff:10.0.0.9", true),
+            ("11.0.0.9", false),
+            ("::a00:9", false),
+        ] {
+            let judged = credentials.judge_host("bmc", address.parse().unwrap());
+            assert_eq!(judged.is_ok(), expected, "{entry} {address}");
+        }
+    }
     let message = credentials
         .judge_host("bmc-4.example", outside)
         .unwrap_err()
