@@ -67,7 +67,10 @@ pub(super) fn builtin_denial(address: IpAddr) -> Option<&'static str> {
     const METADATA: &str = "a cloud's metadata service";
     let rule = match address {
         IpAddr::V4(v4) => match v4.octets() {
-            [169, 254, 169, 254] | [100, 100, 100, 200] | [168, 63, 129, 16] => METADATA,
+            // The last one of Oracle's older cloud.
+            [169, 254, 169, 254] | [100, 100, 100, 200] | [168, 63, 129, 16] | [192, 0, 0, 192] => {
+                METADATA
+            }
             [0, ..] => "the unspecified address",
             [127, ..] => "loopback",
             [169, 254, ..] => "link-local",
@@ -76,9 +79,14 @@ pub(super) fn builtin_denial(address: IpAddr) -> Option<&'static str> {
             _ => return None,
         },
         IpAddr::V6(v6) => match v6.segments() {
-            // Of EC2, of EKS (Pod Identity Agent, fd00:ec2::23) and of Compute Engine (fd20:ce::254), as their own guides have them.
+            // Of EC2, of EKS (Pod Identity Agent, fd00:ec2::23), of Compute Engine, Oracle, Scaleway, Akamai (Linode) and Alibaba, as published
+            // lists and boot scripts have them.
             [0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x0254 | 0x0023]
-            | [0xfd20, 0x00ce, 0, 0, 0, 0, 0, 0x0254] => METADATA,
+            | [0xfd20, 0x00ce, 0, 0, 0, 0, 0, 0x0254]
+            | [0xfd00, 0x00c1, 0, 0, 0, 0, 0xa9fe, 0xa9fe]
+            | [0xfd00, 0x0042, 0, 0, 0, 0, 0, 0x0042]
+            | [0xfd00, 0xa9fe, 0xa9fe, 0, 0, 0, 0, 1]
+            | [0xfd00, 0x0100, 0, 0, 0, 0, 0x0100, 0x0200] => METADATA,
             [0, 0, 0, 0, 0, 0, 0, 0] => "the unspecified address",
             [0, 0, 0, 0, 0, 0, 0, 1] => "loopback",
             [0xfe80..=0xfebf, ..] => "link-local",

@@ -224,6 +224,11 @@ fn what_is_never_a_device_is_denied_by_name() {
         ("fd00:ec2::254", "a cloud's metadata service"),
         ("fd00:ec2::23", "a cloud's metadata service"),
         ("fd20:ce::254", "a cloud's metadata service"),
+        ("fd00:c1::a9fe:a9fe", "a cloud's metadata service"),
+        ("fd00:42::42", "a cloud's metadata service"),
+        ("fd00:a9fe:a9fe::1", "a cloud's metadata service"),
+        ("fd00:100::100:200", "a cloud's metadata service"),
+        ("192.0.0.192", "a cloud's metadata service"),
         ("224.0.0.1", "multicast"),
         ("ff02::1", "multicast"),
         ("255.255.255.255", "a reserved or broadcast address"),
@@ -240,6 +245,11 @@ fn what_is_never_a_device_is_denied_by_name() {
         "fd00::7",
         "fd00:ec2::24",
         "fd20:ce::255",
+        "fd00:c1::a9fe:a9ff",
+        "fd00:42::43",
+        "fd00:a9fe:a9fe::2",
+        "fd00:100::100:201",
+        "192.0.0.191",
         "fec0::1",
     ] {
         assert_eq!(denied(address), None, "{address}");
