@@ -3,7 +3,7 @@
 //! It follows no redirect, uses no proxy, unpacks nothing, and sends credentials only to an IP address that was judged: a
 //! host is resolved once in the life of a client, and every connection goes to the address found then. A connection is
 //! reused for the next request. BMCs reset reused connections, so a GET that meets a reset there is sent once more; a POST
-//! is never sent twice.
+//! is never sent twice, so [`Client::open`] comes before it.
 //!
 //! The caller bounds each call by dropping it, which closes its connection. A command does not wait for a new connection for long
 //! (F12).
@@ -96,15 +96,15 @@ impl Client {
         self.expiry
     }
 
-    /// Opens a connection for the next request, unless one is open.
+    /// Opens a new connection for the next request, in the place of one that may be open: whether a device takes a second request
+    /// there is known only afterwards.
     ///
     /// # Errors
     /// [`DeviceError`] when there is none to be had.
     pub async fn open(&mut self) -> Result<(), DeviceError> {
-        let is_open = |idle: &Connection| !idle.sender.is_closed();
-        if !self.idle.as_ref().is_some_and(is_open) {
-            self.idle = Some(self.connect().await?);
-        }
+        // First: some BMCs have room for one.
+        self.idle = None;
+        self.idle = Some(self.connect().await?);
         Ok(())
     }
 
@@ -134,9 +134,9 @@ impl Client {
         self.sent = false;
         let begun = self.clock.since_boot();
         // A connection that the device has closed meanwhile gives the request back before anything of it is sent.
-        if let Some(reused) = self.idle.take() {
+        if let Some(opened) = self.idle.take() {
             match self
-                .exchange(reused, Method::POST, path, body.clone())
+                .exchange(opened, Method::POST, path, body.clone())
                 .await
             {
                 Err(Failure::Broken(_)) if !self.sent => {}

@@ -53,7 +53,8 @@ pub struct Bmc {
     pub tls: bool,
     requests: Arc<Mutex<Vec<Request>>>,
     listener: Arc<TcpListener>,
-    hung_up: watch::Sender<()>,
+    /// How many of the first connections have been closed.
+    hung_up: watch::Sender<usize>,
     tasks: JoinSet<()>,
 }
 
@@ -78,7 +79,7 @@ impl Bmc {
         let requests = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = JoinSet::new();
         let (seen, has_tls) = (Arc::clone(&requests), tls.is_some());
-        let hung_up = watch::Sender::new(());
+        let hung_up = watch::Sender::new(0);
         let hanging_up = hung_up.clone();
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
@@ -90,7 +91,7 @@ impl Bmc {
                     tokio::select! {
                         // A client may break off at any point.
                         _ = serve(stream, tls, number, script, seen) => {}
-                        _ = hung_up.changed() => {}
+                        _ = until_closed(number, &mut hung_up) => {}
                     }
                 });
             }
@@ -121,7 +122,14 @@ impl Bmc {
 
     /// Closes the connections that there are, and takes new ones.
     pub async fn hang_up(&self) {
-        self.hung_up.send_replace(());
+        self.hang_up_first(usize::MAX).await;
+    }
+
+    /// Closes so many of the first connections, of those that there are.
+    pub async fn hang_up_first(&self, count: usize) {
+        // What has connected is accepted.
+        settled().await;
+        self.hung_up.send_replace(count);
         settled().await;
     }
 
@@ -131,6 +139,15 @@ impl Bmc {
         self.tasks.shutdown().await;
         shutdown(&self.listener, Shutdown::Both).unwrap();
         settled().await;
+    }
+}
+
+/// Ends when this connection is closed, and was there before.
+async fn until_closed(number: usize, hung_up: &mut watch::Receiver<usize>) {
+    while hung_up.changed().await.is_ok() {
+        if number < *hung_up.borrow() {
+            return;
+        }
     }
 }
 

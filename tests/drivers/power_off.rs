@@ -5,7 +5,10 @@ use crate::device::{RESET, SYSTEM, driver, service, settings_of, system, system_
 use node_fencing_operator::clock::Clock;
 use node_fencing_operator::fence::redfish::{Redfish, RedfishSettings};
 use node_fencing_operator::fence::{DeviceError, Extent, FenceDriver, OffOutcome};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// A running system that answers the command like this.
@@ -163,10 +166,10 @@ async fn a_connection_that_was_closed_while_idle_does_not_lose_the_command() {
     assert_eq!(bmc.commands().len(), 1);
 }
 
-/// Between two looks at this clock two seconds pass, so that whatever is measured takes too long.
+/// Between two looks at this clock two seconds pass, so that whatever is measured takes too long. Each test has its own.
 fn hurrying() -> Duration {
-    static SECONDS: AtomicU64 = AtomicU64::new(1);
-    Duration::from_secs(SECONDS.fetch_add(2, Ordering::Relaxed))
+    thread_local!(static SECONDS: Cell<u64> = const { Cell::new(1) });
+    Duration::from_secs(SECONDS.replace(SECONDS.get() + 2))
 }
 
 /// The driver for a BMC, by that clock.
@@ -210,6 +213,38 @@ async fn a_bmc_that_closes_after_each_answer_has_a_connection_for_the_command_wh
     assert_eq!(session.force_off().await, Ok(OffOutcome::Accepted));
     let connections: Vec<_> = bmc.requests().iter().map(|one| one.connection).collect();
     assert_eq!(connections, [0, 1]);
+}
+
+/// As HPE's do. Sent where a GET was answered, no command would ever arrive: nobody may send it again.
+#[tokio::test]
+async fn a_command_has_a_connection_of_its_own() {
+    let served = Mutex::new(BTreeSet::new());
+    let usual = service("\"On\"");
+    let bmc = Bmc::plain(
+        move |request| match served.lock().unwrap().insert(request.connection) {
+            true => usual(request),
+            false => Act::Reset,
+        },
+    )
+    .await;
+    assert_eq!(power_off(&bmc).await, Ok(OffOutcome::Accepted));
+    let requests = bmc.requests();
+    let of = |method| requests.iter().filter(move |one| one.method == method);
+    let commands: Vec<_> = of("POST").map(|one| one.connection).collect();
+    assert_eq!(commands.len(), 1);
+    assert!(of("GET").all(|one| !commands.contains(&one.connection)));
+}
+
+/// It says nothing of that in its answer, and needs longer for a new connection than a command may wait.
+#[tokio::test]
+async fn a_bmc_that_closes_a_moment_after_its_answer_has_a_connection_for_the_command() {
+    let bmc = Bmc::plain(service("\"On\"")).await;
+    let mut session = hurried(&bmc).open();
+    session.prepare_off().await.unwrap();
+    // The one that was read on, while the claim is read.
+    bmc.hang_up_first(1).await;
+    assert_eq!(session.force_off().await, Ok(OffOutcome::Accepted));
+    assert_eq!(bmc.commands().len(), 1);
 }
 
 /// What a device whose reset action has these members says to a power-off, and the commands that it got.

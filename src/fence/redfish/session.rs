@@ -132,7 +132,8 @@ impl Session {
         self.off_target = None;
         let (reading, system) = self.read().await?;
         self.off_target = Some(self.off_path(system.reset).await?);
-        // Many BMCs close after each answer. Nothing is to be opened between the look at the claim and the command (F12).
+        // BMCs reset a second request on a connection, or close it after an answer, some only a moment later. Nothing is to be opened
+        // between the look at the claim and the command (F12).
         self.http.open().await?;
         Ok(reading.identity)
     }
