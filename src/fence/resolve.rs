@@ -20,18 +20,36 @@ pub async fn addresses(
     credentials: &Credentials,
     rules: &AddressRules,
 ) -> Result<Vec<SocketAddr>, DeviceError> {
-    let found: Vec<SocketAddr> = match address.literal() {
-        Some(ip) => vec![SocketAddr::new(ip, address.port)],
-        None => match rules.lookup().of(&address.host, address.port).await {
-            Ok(found) => found.into_iter().take(ADDRESSES_MAX).collect(),
-            Err(error) => {
-                return Err(unreachable(
-                    address,
-                    format!("its name cannot be resolved ({error})"),
-                ));
-            }
-        },
-    };
+    let mut found = found(address, rules).await?;
+    found.truncate(ADDRESSES_MAX);
+    allowed(address, credentials, rules, found)
+}
+
+/// The addresses of the device, whatever may be sent there.
+///
+/// # Errors
+/// The name cannot be resolved.
+pub async fn found(
+    address: &Address,
+    rules: &AddressRules,
+) -> Result<Vec<SocketAddr>, DeviceError> {
+    if let Some(ip) = address.literal() {
+        return Ok(vec![SocketAddr::new(ip, address.port)]);
+    }
+    let found = rules.lookup().of(&address.host, address.port).await;
+    found.map_err(|error| unreachable(address, format!("its name cannot be resolved ({error})")))
+}
+
+/// Those of them that these credentials may be sent to; at least one.
+///
+/// # Errors
+/// None of them is allowed, or there is none.
+pub fn allowed(
+    address: &Address,
+    credentials: &Credentials,
+    rules: &AddressRules,
+    found: Vec<SocketAddr>,
+) -> Result<Vec<SocketAddr>, DeviceError> {
     let mut denial = None;
     let mut allowed = Vec::new();
     for candidate in found {

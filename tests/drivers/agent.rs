@@ -156,7 +156,15 @@ pub fn own_address() -> Ipv4Addr {
 
 impl Agent {
     pub async fn start(script: impl Fn(&Question) -> Answers + Send + Sync + 'static) -> Self {
-        let socket = Arc::new(UdpSocket::bind((own_address(), 0)).await.unwrap());
+        Self::at_port(0, script).await
+    }
+
+    /// At this port of an address of its own.
+    pub async fn at_port(
+        port: u16,
+        script: impl Fn(&Question) -> Answers + Send + Sync + 'static,
+    ) -> Self {
+        let socket = Arc::new(UdpSocket::bind((own_address(), port)).await.unwrap());
         let address = socket.local_addr().unwrap();
         let questions = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&questions);

@@ -1,12 +1,18 @@
 //! The PDU driver on a network that loses, repeats, delays and forges datagrams.
 
-use crate::agent::{Agent, Answers, ENDLESS, OFF, ON, Question, element, int, now};
+use crate::agent::{
+    Agent, Answers, COMMUNITY, ENDLESS, OFF, ON, Question, element, int, now, settings,
+};
 use crate::pdu::{switching, verdict};
-use futures::future::join_all;
+use futures::future::{FutureExt, join_all, ready};
 use node_fencing_operator::core::reading::PowerState;
+use node_fencing_operator::fence::address::{AddressRules, Lookup};
 use node_fencing_operator::fence::pdu::{Pdu, PduSettings};
 use node_fencing_operator::fence::{Advice, FenceDriver, OffOutcome};
-use std::sync::Mutex;
+use serde_json::json;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// A wrong community is silence, too, and the message says so.
@@ -144,4 +150,69 @@ async fn huge_and_endless_datagrams_end_by_a_limit() {
     let begin = Instant::now();
     assert_eq!(verdict(endless).await, "ProtocolError");
     assert!(begin.elapsed() < ENDLESS);
+}
+
+/// The driver for an agent by a name that leads to these addresses, and the next time to the same in another order.
+fn by_a_name_of(agent: &Agent, addresses: &[IpAddr]) -> Pdu {
+    let port = agent.address.port();
+    let found = addresses
+        .iter()
+        .map(|address| SocketAddr::new(*address, port));
+    let (found, asked): (Vec<_>, _) = (found.collect(), AtomicUsize::new(0));
+    let lookup = Lookup::new(move |_, _| {
+        let mut found = found.clone();
+        let turn = asked.fetch_add(1, Ordering::Relaxed) % found.len();
+        found.rotate_left(turn);
+        ready(Ok(found)).boxed()
+    });
+    let allowed = ["127.0.0.0/8", "::1/128"].map(|range| range.parse().unwrap());
+    let rules = AddressRules::new(allowed.into(), Vec::new()).with_lookup(lookup);
+    let named = json!({"address": "pdu.example"});
+    Pdu::new(PduSettings {
+        rules: Arc::new(rules),
+        ..settings(agent.address, named, &[("community", COMMUNITY)])
+    })
+    .unwrap()
+}
+
+/// The outlets would be switched on one of them, and read on the other one, where they may have been off for years.
+#[tokio::test]
+async fn a_name_of_two_pdus_is_neither_switched_nor_read() {
+    let one = Agent::start(switching()).await;
+    let spare = |question: &Question| now(question.states(&[OFF, OFF]));
+    let other = Agent::at_port(one.address.port(), spare).await;
+    let addresses = [&one, &other].map(|agent| agent.address.ip());
+    let driver = by_a_name_of(&one, &addresses);
+    let mut session = driver.open();
+    let prepared = session.prepare_off().await.map(drop);
+    let commanded = session.force_off().await;
+    assert_eq!(commanded.unwrap_err().reason(), "Refused");
+    for answer in [
+        prepared,
+        driver.open().connect().await,
+        driver.open().observe().await.map(drop),
+    ] {
+        let error = answer.unwrap_err();
+        assert_eq!(
+            (error.reason(), error.advice()),
+            ("SettingsInvalid", Advice::Human)
+        );
+        let [one, other] = addresses.map(|address| address.to_string());
+        for part in ["`pdu.address`", &one, &other, "`require: All`"] {
+            assert!(error.to_string().contains(part), "{error}");
+        }
+    }
+    assert!(one.questions().is_empty() && other.questions().is_empty());
+}
+
+/// Whichever the name service puts first.
+#[tokio::test]
+async fn a_pdu_with_an_address_of_each_family_is_asked_at_the_same_one_each_time() {
+    let agent = Agent::start(switching()).await;
+    let (ipv4, ipv6) = (agent.address.ip(), "::1".parse().unwrap());
+    let driver = by_a_name_of(&agent, &[ipv6, ipv4, ipv4]);
+    for asked in 1..4 {
+        driver.open().observe().await.unwrap();
+        assert_eq!(agent.questions().len(), asked);
+    }
 }

@@ -21,6 +21,9 @@ const RESEND_AFTER: Duration = Duration::from_millis(700);
 /// Datagrams that answer nothing, in one question, after which somebody is flooding us.
 const STRAY_MAX: u32 = 1000;
 
+/// Addresses of a name that an error lists.
+const ADDRESSES_SHOWN_MAX: usize = 4;
+
 /// A connected socket and what was agreed on over it.
 #[derive(Debug)]
 pub struct Link {
@@ -48,8 +51,9 @@ impl Link {
         let mut seed = [0; 32];
         getrandom::fill(&mut seed)
             .map_err(|error| unreachable(device, format!("no random numbers ({error})")))?;
+        let found = of_one_pdu(device, resolve::found(device, rules).await?)?;
         let mut problem = String::new();
-        for address in resolve::addresses(device, credentials, rules).await? {
+        for address in resolve::allowed(device, credentials, rules, found)? {
             match connect(address).await {
                 Ok(socket) => {
                     return Ok(Self {
@@ -182,6 +186,37 @@ impl Link {
             Refusal::Other(problem) => DeviceError::Protocol { endpoint, problem },
         }
     }
+}
+
+/// The addresses of a name, in an order that the name service has no part in. Each session asks for them anew, and an outlet does not
+/// know its PDU: of two that share a name, one would be switched and the other one read (S5).
+fn of_one_pdu(
+    device: &Address,
+    mut found: Vec<SocketAddr>,
+) -> Result<Vec<SocketAddr>, DeviceError> {
+    found.sort_by_key(|address| (is_ipv6(address), *address));
+    found.dedup();
+    let differ = |[one, next]: &[SocketAddr; 2]| is_ipv6(one) != is_ipv6(next);
+    if found.array_windows().all(differ) {
+        return Ok(found);
+    }
+    let shown = found.iter().take(ADDRESSES_SHOWN_MAX);
+    let shown: Vec<String> = shown.map(|address| address.ip().to_string()).collect();
+    Err(DeviceError::Settings {
+        field: "pdu.address",
+        problem: format!(
+            "{} names {} addresses ({}), and a PDU has one, or one of IPv4 and one of IPv6: name each PDU in a FenceDevice of its own, \
+             and both in one level with `require: All`",
+            device.host,
+            found.len(),
+            shown.join(", ")
+        ),
+    })
+}
+
+/// An IPv4 address in IPv6 clothes is one of IPv4.
+fn is_ipv6(address: &SocketAddr) -> bool {
+    address.ip().to_canonical().is_ipv6()
 }
 
 /// A socket that talks to this address only.
