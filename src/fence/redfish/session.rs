@@ -217,9 +217,7 @@ impl Session {
                 Err(self.refused(format!("{}: {}", status.as_u16(), said())))
             }
             status => match self.status_error("POST", path, status, reply.retry_after) {
-                // Whatever failed inside the device may have failed after the power was cut.
-                error if status.is_server_error() => Ok(OffOutcome::Unknown(error)),
-                // So may a device have done whose answer is no refusal, however strange.
+                // Whatever is no refusal, a failure inside the device too, may have come after the power was cut.
                 error if !status::is_refusal(status) => Ok(OffOutcome::Unknown(error)),
                 DeviceError::Protocol { .. } => {
                     Err(self.refused(format!("{}: {}", status.as_u16(), said())))
@@ -315,6 +313,7 @@ impl Session {
         parse::json(&reply.body?).map_err(|problem| self.protocol(problem))
     }
 
+    /// [`status::error`] of this endpoint, the path without secrets.
     fn status_error(
         &self,
         method: &str,
