@@ -44,6 +44,16 @@ pub enum DeviceError {
         /// What a human can look at.
         way_out: String,
     },
+    /// No complete answer to the power-off within the time that it has, which no setting changes (F12).
+    #[error(
+        "{endpoint} gave no complete answer to the power-off within {waited:?}, which is fixed; whether it was carried out is read from the power"
+    )]
+    OffUnanswered {
+        /// Host and port.
+        endpoint: String,
+        /// The time allowed.
+        waited: Duration,
+    },
     /// The device refused user or password.
     #[error(
         "{endpoint} refused the user or the password ({said}); correct the Secret named by `credentialsRef`, or unlock the account on the device"
@@ -240,6 +250,7 @@ impl DeviceError {
             Self::Unreachable { .. }
             | Self::Timeout { .. }
             | Self::NoAnswer { .. }
+            | Self::OffUnanswered { .. }
             | Self::CredentialsRenewed { .. }
             | Self::LoginUnanswered { .. }
             | Self::Protocol { .. } => Advice::Retry,
@@ -263,6 +274,18 @@ impl DeviceError {
         }
     }
 
+    /// The same of a power-off that may have been sent: nobody can give it more time.
+    #[must_use]
+    pub fn of_power_off(self) -> Self {
+        match self {
+            Self::Timeout { endpoint, waited }
+            | Self::NoAnswer {
+                endpoint, waited, ..
+            } => Self::OffUnanswered { endpoint, waited },
+            error => error,
+        }
+    }
+
     /// Did the device refuse user or password?
     #[must_use]
     pub fn refuses_credentials(&self) -> bool {
@@ -274,7 +297,7 @@ impl DeviceError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Unreachable { .. } => "Unreachable",
-            Self::Timeout { .. } | Self::NoAnswer { .. } => "Timeout",
+            Self::Timeout { .. } | Self::NoAnswer { .. } | Self::OffUnanswered { .. } => "Timeout",
             Self::AuthFailed { .. } => "AuthFailed",
             Self::UnknownUser { .. } => "UnknownUser",
             Self::CredentialsRenewed { .. } => "CredentialsRenewed",

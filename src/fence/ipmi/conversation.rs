@@ -74,7 +74,7 @@ impl FenceSession for Conversation {
             let session = self.link.as_ref().and_then(Link::session);
             let is_open_question = session.is_some_and(|session| session.may_be_delivered());
             match self.conclude(outcome) {
-                Err(error) if is_open_question => Ok(OffOutcome::Unknown(error)),
+                Err(error) if is_open_question => Ok(OffOutcome::Unknown(error.of_power_off())),
                 Ok(OffOutcome::AlreadyOff { said }) if is_open_question => {
                     let problem = format!(
                         "the power-off was sent more than once, and one of them ended with {said}"

@@ -9,6 +9,7 @@ use crate::core::reading::{Identity, Reading};
 use crate::fence::error::printable;
 use crate::fence::http::{Client, Reply};
 use crate::fence::limit::Limit;
+use crate::fence::resolve::unreachable;
 use crate::fence::{
     DeviceClock, DeviceError, Extent, FenceSession, OffOutcome, Probe, clock_within,
 };
@@ -70,7 +71,13 @@ impl FenceSession for Session {
         async move {
             match limit.on(self.command()).await {
                 Err(late @ DeviceError::Timeout { .. }) if self.http.sent() => {
-                    Ok(OffOutcome::Unknown(late))
+                    Ok(OffOutcome::Unknown(late.of_power_off()))
+                }
+                Err(DeviceError::Timeout { waited, .. }) => {
+                    let problem = format!(
+                        "no connection for the power-off came about within {waited:?}; it was not sent, and is tried again"
+                    );
+                    Err(unreachable(&self.driver.target.address, problem))
                 }
                 Ok(OffOutcome::Accepted) => Ok(self.follow().await),
                 outcome => outcome,

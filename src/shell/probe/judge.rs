@@ -153,6 +153,7 @@ fn reachable(outcome: &Result<Probe, DeviceError>) -> Part {
         DeviceError::Unreachable { .. }
         | DeviceError::Timeout { .. }
         | DeviceError::NoAnswer { .. }
+        | DeviceError::OffUnanswered { .. }
         | DeviceError::TlsIdentity { .. }
         | DeviceError::AddressNotAllowed(_) => part(False, error.reason(), error.to_string()),
         DeviceError::Credentials(_)
