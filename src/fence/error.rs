@@ -166,7 +166,9 @@ pub enum DeviceError {
     #[error(transparent)]
     AddressNotAllowed(#[from] AddressError),
     /// The device cannot or will not do what we need, and nothing else is done instead.
-    #[error("{endpoint} refused the power-off: {problem}; nothing weaker is ever tried instead")]
+    #[error(
+        "{endpoint} refused the power-off: {problem}; nothing weaker is ever tried instead: see the device's log, or give the policy another level that can turn the machine off"
+    )]
     Refused {
         /// Host and port.
         endpoint: String,
@@ -207,7 +209,9 @@ pub enum DeviceError {
         driver: &'static str,
     },
     /// What is needed to talk to the device could not be read from the API server. Nothing was sent to the device.
-    #[error("cannot read {object} from the API server: {problem}")]
+    #[error(
+        "cannot read {object} from the API server: {problem}; it is read again, and if this lasts, check that the operator may read it (deploy/rbac.yaml)"
+    )]
     Cluster {
         /// Kind and name.
         object: String,

@@ -6,7 +6,7 @@
 use super::{DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, Probe};
 use crate::clock::Clock;
 use crate::core::reading::{Identity, PowerState, Reading};
-use crate::core::word::Heard;
+use crate::core::word::{Heard, WORD_LIFE};
 use crate::fence::error::printable;
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
@@ -38,7 +38,12 @@ impl Manual {
             })?;
         if now >= heard.valid_until {
             return Err(DeviceError::HumanNeeded {
-                words: format!("the word of {} has expired", heard.user),
+                words: format!(
+                    "the word of {} is more than {} minutes old: power may have come back; look again, release this NodeFence \
+                     (`spec.desiredState: Released`), create another and confirm that one",
+                    heard.user,
+                    WORD_LIFE.as_secs() / 60
+                ),
             });
         }
         Ok(Reading {
@@ -100,6 +105,11 @@ impl FenceSession for Manual {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::delay::{Now, Since};
+    use crate::core::fixtures;
+    use crate::core::incident::Settings;
+    use crate::core::word::{self, Word};
+    use jiff::Timestamp;
     use std::time::Duration;
 
     /// A word that counts until then, read at 100 s.
@@ -115,6 +125,26 @@ mod tests {
         Manual::new(Ok(heard), clock).open()
     }
 
+    /// What is said of one that was too old before anything began.
+    fn too_old() -> String {
+        let heard_of = Now {
+            boot: Duration::ZERO,
+            wall: Timestamp::UNIX_EPOCH,
+        };
+        let settings = fixtures::settings();
+        let word = Word {
+            user: "alice".to_owned(),
+            node_uid: settings.node_uid.clone().expect("a UID"),
+            given: Since::at(Timestamp::UNIX_EPOCH, heard_of),
+            is_ahead: false,
+        };
+        let settings = Settings {
+            word: Some(word),
+            ..settings
+        };
+        word::heard(&settings, WORD_LIFE).expect_err("too old")
+    }
+
     /// It was heard when the work began, and this may last: whoever gave it answers for a quarter of an hour and no longer.
     #[tokio::test]
     async fn a_word_that_expires_while_it_is_read_is_no_reading_any_more() {
@@ -124,13 +154,14 @@ mod tests {
         assert_eq!(reading.state, PowerState::Off);
         assert_eq!(reading.raw, "confirmed by alice");
         let mut expired = given(Duration::from_secs(100));
+        let words = too_old();
         for answer in [
             expired.observe().await.map(drop),
             expired.prepare_off().await.map(drop),
             expired.force_off().await.map(drop),
         ] {
             let error = answer.expect_err("expired").to_string();
-            assert!(error.contains("the word of alice has expired"), "{error}");
+            assert_eq!(error, words);
         }
     }
 }
