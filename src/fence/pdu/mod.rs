@@ -153,8 +153,16 @@ pub fn address(driver: &PduDriver) -> Result<Address, AddressError> {
 /// [`AddressError`] names the rule.
 pub fn targets(driver: &PduDriver) -> Result<Vec<String>, AddressError> {
     let address = address(driver)?;
-    let target = |outlet: &u32| format!("{address} outlet {outlet}");
-    Ok(driver.outlets.iter().map(target).collect())
+    let numbers = || {
+        driver
+            .outlets
+            .iter()
+            .map(|outlet| format!("outlet {outlet}"))
+    };
+    let outlets =
+        Outlets::new(driver).map_or_else(|_| numbers().collect(), |outlets| outlets.names());
+    let target = |outlet: String| format!("{address} {outlet}");
+    Ok(outlets.into_iter().map(target).collect())
 }
 
 fn security(snmp: &SnmpSettings, credentials: &Credentials) -> Result<Security, DeviceError> {

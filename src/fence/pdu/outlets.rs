@@ -65,6 +65,10 @@ const SPDU: ApcTable = ApcTable {
     on: 1,
 };
 
+/// `outletSwitchControlEntry`: a column, a PDU and an outlet follow. The PDU is 1, or 0 (the main controller) where only one is there,
+/// and more where others are linked to the one whose agent answers.
+const RARITAN: &str = "1.3.6.1.4.1.13742.6.4.1.2.1";
+
 /// An outlet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outlet {
@@ -161,6 +165,28 @@ impl Outlets {
     /// The outlets, in the order of the settings.
     pub fn list(&self) -> &[Outlet] {
         &self.list
+    }
+
+    /// What tells the outlets of one address apart: their numbers, and the unit where a table is known in which several units of linked
+    /// PDUs have an outlet of that number. In any other table nothing tells a unit from a column, or from a second table of the same
+    /// outlets: there one number is one outlet. What is switched counts, and what is read (S5).
+    pub fn names(&self) -> Vec<String> {
+        let raritan = Oid::parse(RARITAN).ok();
+        let name = |number: u32, object: &Oid| match raritan
+            .as_ref()
+            .and_then(|table| object.below(table))
+        {
+            Some([_, unit, outlet]) if *unit > 1 => format!("outlet {outlet} of unit {unit}"),
+            Some([_, _, outlet]) => format!("outlet {outlet}"),
+            _ => format!("outlet {number}"),
+        };
+        let objects = |outlet: &Outlet| {
+            let objects = [&outlet.control, &outlet.status];
+            objects.map(|object| name(outlet.number, object))
+        };
+        let mut names: Vec<String> = self.list.iter().flat_map(objects).collect();
+        names.dedup();
+        names
     }
 
     /// What is to be read: every outlet's state, then every outlet's pending command, all in one question.

@@ -36,6 +36,11 @@ impl Oid {
         }
     }
 
+    /// The numbers that follow those of another one, if it begins with them.
+    pub fn below(&self, other: &Self) -> Option<&[u32]> {
+        self.0.strip_prefix(other.0.as_slice())
+    }
+
     /// Reads the contents of an OBJECT IDENTIFIER.
     pub fn decode(contents: &Reader<'_>) -> Result<Self, Malformed> {
         let mut numbers = Vec::new();
@@ -133,6 +138,15 @@ mod tests {
         let oid = Oid::parse(".1.3.6.1.4.1.318").unwrap();
         assert_eq!(oid.encode(), [6, 7, 0x2b, 6, 1, 4, 1, 0x82, 0x3e]);
         assert_eq!(oid.to_string(), "1.3.6.1.4.1.318");
+    }
+
+    #[test]
+    fn what_follows_is_told_number_by_number() {
+        let oid = |text| Oid::parse(text).unwrap();
+        let apc = oid("1.3.6.1.4.1.318");
+        assert_eq!(oid(".1.3.6.1.4.1.318.1.7").below(&apc), Some(&[1, 7][..]));
+        assert_eq!(oid("1.3.6.1.4.1.3181.7").below(&apc), None);
+        assert_eq!(oid("1.3.6.1").below(&apc), None);
     }
 
     #[test]

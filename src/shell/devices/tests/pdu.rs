@@ -1,6 +1,7 @@
 //! PDUs: the keys of their Secrets, outlets that two nodes share, and one thing at a time at each PDU.
 
 use super::*;
+use crate::api::pdu::{OutletTable, PduModel};
 use std::time::Duration;
 
 fn pdu(name: &str, node: &str, outlets: Value, snmp: Value) -> FenceDevice {
@@ -104,6 +105,61 @@ async fn two_nodes_may_share_a_pdu_and_no_outlet() {
     let again = pdu("b", "w1", json!([3]), json!({}));
     cluster.devices.survey(&[&one, &again], &nodes);
     assert_eq!(cluster.devices.duplicate("a", "w1"), None);
+}
+
+/// Linked PDUs of Raritan have one agent, whose table has a row for each outlet of each unit.
+#[tokio::test]
+async fn outlets_of_linked_units_are_told_apart_and_what_is_not_known_is_one_outlet() {
+    let cluster = Cluster::new().await;
+    let nodes = [node("w1"), node("w2")];
+    let generic = |name, node, [control, status]: [&str; 2]| {
+        let mut device = pdu(name, node, json!([7]), json!({}));
+        let pdu = device.spec.pdu.as_mut().expect("a PDU");
+        pdu.model = PduModel::Generic;
+        pdu.generic = Some(OutletTable {
+            control_oid: control.to_owned(),
+            control_off_value: 0,
+            status_oid: status.to_owned(),
+            status_off_value: 8,
+            status_on_value: 7,
+        });
+        device
+    };
+    let unit_1 = [
+        "1.3.6.1.4.1.13742.6.4.1.2.1.2.1.${outlet}",
+        "1.3.6.1.4.1.13742.6.4.1.2.1.3.1.${outlet}",
+    ];
+    let unit_2 = [
+        "1.3.6.1.4.1.13742.6.4.1.2.1.2.2.${outlet}",
+        "1.3.6.1.4.1.13742.6.4.1.2.1.3.2.${outlet}",
+    ];
+    let unit_2_respelt = [
+        ".1.3.6.1.4.1.13742.6.4.1.2.1.2.02.${outlet}",
+        "1.3.6.1.4.1.13742.6.4.1.2.1.3.2.${outlet}",
+    ];
+    let other_table = [
+        "1.3.6.1.4.1.99.1.2.${outlet}",
+        "1.3.6.1.4.1.99.1.3.${outlet}",
+    ];
+    let other_column = [
+        "1.3.6.1.4.1.99.1.4.${outlet}",
+        "1.3.6.1.4.1.99.1.3.${outlet}",
+    ];
+    for (one, other, is_shared) in [
+        (unit_1, unit_2, false),
+        (unit_2, unit_2_respelt, true),
+        // Two PDUs in one template: either may be the wrong one.
+        (unit_1, [unit_2[0], unit_1[1]], true),
+        (unit_2, [unit_2[0], unit_1[1]], true),
+        (unit_2, [unit_1[0], unit_2[1]], true),
+        (unit_1, other_table, true),
+        (other_table, other_column, true),
+    ] {
+        let devices = [generic("a", "w1", one), generic("b", "w2", other)];
+        cluster.devices.survey(&devices.each_ref(), &nodes);
+        let why = cluster.devices.duplicate("a", "w1");
+        assert_eq!(why.is_some(), is_shared, "{one:?} {other:?}: {why:?}");
+    }
 }
 
 /// S5: nothing but its number tells whose an outlet is.
