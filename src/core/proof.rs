@@ -5,74 +5,21 @@
 //! human's word that it rests on.
 //! Deleting pods by force borrows one, setting the taint consumes one; the type system carries the rule from here.
 
+mod identity_rule;
 mod refusal;
 
+pub use identity_rule::IdentityRule;
 pub use refusal::NotProven;
 
 use super::observed::{LeaseView, NodeView, Ready};
-use super::reading::{Identity, PowerState, Reading};
+use super::reading::{PowerState, Reading};
 use std::time::Duration;
 
 /// A proof dies this long after its last reading was asked for.
 pub const PROOF_LIFE: Duration = Duration::from_secs(15);
 
-/// How the machine behind a device is recognised (S5).
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum IdentityRule {
-    /// The device must name this system UUID, in either byte order.
-    Is(String),
-    /// The device should name this system UUID; one that names none is believed.
-    IsOrSilent(String),
-    /// Nothing is compared: the user said so for this device.
-    Skip,
-    /// An identity is required and none was pinned while the node was Ready.
-    NotPinned,
-    /// Whoever answers cannot be told apart from another machine, for this reason: two nodes on one system, or a Node whose
-    /// own system UUID is no longer the pinned one.
-    Refused(String),
-}
-
-impl IdentityRule {
-    /// Does the device name another machine than this? A UUID that many machines share names none.
-    pub fn is_another(&self, identity: &Identity) -> bool {
-        match self {
-            Self::Is(uuid) | Self::IsOrSilent(uuid) => {
-                identity.usable() && !identity.is_system(uuid)
-            }
-            Self::Skip | Self::NotPinned | Self::Refused(_) => false,
-        }
-    }
-
-    /// Is this the machine? The error says what was expected, what was found and what to do.
-    pub fn check(&self, device: &str, identity: &Identity) -> Result<(), NotProven> {
-        let found = identity.system_uuid.clone();
-        let (expected, silent_is_fine) = match self {
-            Self::Skip => return Ok(()),
-            Self::NotPinned => {
-                return Err(NotProven::IdentityNotPinned {
-                    device: device.to_owned(),
-                });
-            }
-            Self::Refused(why) => {
-                return Err(NotProven::IdentityRefused {
-                    device: device.to_owned(),
-                    why: why.clone(),
-                });
-            }
-            Self::Is(uuid) => (uuid, false),
-            Self::IsOrSilent(uuid) => (uuid, true),
-        };
-        match found {
-            None if silent_is_fine => Ok(()),
-            Some(_) if identity.is_system(expected) => Ok(()),
-            found => Err(NotProven::WrongMachine {
-                device: device.to_owned(),
-                expected: expected.clone(),
-                found: found.unwrap_or_else(|| "none".to_owned()),
-            }),
-        }
-    }
-}
+/// Two devices that tell of one machine going off may be this far apart.
+const TOGETHER_MAX: Duration = Duration::from_secs(3);
 
 /// What one device said since the node was quiesced.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -201,6 +148,7 @@ pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
             (Err(reason), Require::Any) => refusal = reason,
         }
     }
+    on_while_off(case, &runs)?;
     let until = match case.require {
         Require::All => runs.iter().map(|run| run.until).min(),
         Require::Any => runs.iter().map(|run| run.until).max(),
@@ -254,6 +202,24 @@ fn off_together(case: &Case<'_>, runs: &[OffRun], until: Duration) -> Result<(),
         devices: case.devices(),
         together_ms: together.as_millis(),
         window_ms: case.verification.window.as_millis(),
+    })
+}
+
+/// Where one device is enough: another one may fall silent with the machine that was turned off, and not long after that was seen. What it
+/// said of power later it said of a machine that runs (S4).
+fn on_while_off(case: &Case<'_>, runs: &[OffRun]) -> Result<(), NotProven> {
+    let since = runs.iter().map(|run| run.since).min();
+    let (Require::Any, Some(since)) = (case.require, since) else {
+        return Ok(());
+    };
+    let said_on = case.devices.iter().filter_map(|it| it.against(false));
+    let mut late = said_on.filter(|(_, last)| last.asked > since + TOGETHER_MAX);
+    late.next().map_or(Ok(()), |(device, last)| {
+        Err(NotProven::OnWhileOff {
+            devices: case.devices(),
+            other: device.device.clone(),
+            raw: last.raw.clone(),
+        })
     })
 }
 

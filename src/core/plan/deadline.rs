@@ -1,6 +1,7 @@
 //! How long a stage may take, and what is said when it takes longer: what is waited for, the setting that it has outlasted, and the way out.
 
 use super::super::incident::{Decision, Settings};
+use super::super::observed::{Observed, Seen};
 use super::super::stage::Stage;
 use std::time::Duration;
 
@@ -21,7 +22,12 @@ pub(super) fn time_limit(settings: &Settings, stage: Stage) -> Option<Duration> 
 }
 
 /// A stage past its deadline is never silent.
-pub(super) fn overdue(settings: &Settings, decision: &mut Decision, now: Duration) {
+pub(super) fn overdue(
+    settings: &Settings,
+    observed: &Observed,
+    decision: &mut Decision,
+    now: Duration,
+) {
     if decision.escalation.is_some() || decision.deadline.is_none_or(|deadline| now < deadline) {
         return;
     }
@@ -31,7 +37,13 @@ pub(super) fn overdue(settings: &Settings, decision: &mut Decision, now: Duratio
             "DetachStuck",
             "`recovery.detachTimeoutSeconds`",
             format!(
-                "see what holds them (a pod's finalizers, the CSI driver's controller, kube-controller-manager); `out-of-service` stays on Node {node} until they are free, do not remove it by hand"
+                "see what holds them (a pod's finalizers, the CSI driver's controller, kube-controller-manager){}",
+                match observed.node {
+                    Seen::Absent => String::new(),
+                    _ => format!(
+                        "; `out-of-service` stays on Node {node} until they are free, do not remove it by hand"
+                    ),
+                }
             ),
         ),
         Stage::AwaitingRelease => (
@@ -48,7 +60,12 @@ pub(super) fn overdue(settings: &Settings, decision: &mut Decision, now: Duratio
             "FenceStuck",
             "`fence.levels[].timeoutSeconds`",
             format!(
-                "Node {node} is not out of service yet; if you know that its machine has no power, confirm it by `spec.manualConfirmation`"
+                "Node {node} is not out of service yet{}",
+                match settings.word {
+                    Some(_) => "",
+                    None =>
+                        "; if you know that its machine has no power, confirm it by `spec.manualConfirmation`",
+                }
             ),
         ),
     };
@@ -57,4 +74,56 @@ pub(super) fn overdue(settings: &Settings, decision: &mut Decision, now: Duratio
         decision.words
     );
     decision.escalation = Some((reason, words));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::wait;
+    use super::*;
+    use crate::core::delay::{Now, Since};
+    use crate::core::fixtures::{drained, settings};
+    use crate::core::word::Word;
+
+    fn said(settings: &Settings, observed: &Observed, stage: Stage) -> String {
+        let mut decision = Decision {
+            deadline: Some(Duration::ZERO),
+            ..wait(stage, "it waits".to_owned())
+        };
+        overdue(settings, observed, &mut decision, Duration::ZERO);
+        decision.escalation.expect("a call").1
+    }
+
+    #[test]
+    fn the_way_out_names_the_setting_and_is_one() {
+        let words = said(&settings(), &drained(), Stage::Detaching);
+        assert!(
+            words.starts_with(
+                "it waits; this takes longer than `recovery.detachTimeoutSeconds`: see "
+            )
+        );
+        assert!(words.ends_with("do not remove it by hand"), "{words}");
+        let gone = Observed {
+            node: Seen::Absent,
+            ..drained()
+        };
+        let words = said(&settings(), &gone, Stage::Detaching);
+        assert!(!words.contains("out-of-service"), "{words}");
+        let words = said(&settings(), &drained(), Stage::Verifying);
+        assert!(words.ends_with("`spec.manualConfirmation`"), "{words}");
+        let now = Now {
+            boot: Duration::ZERO,
+            wall: jiff::Timestamp::UNIX_EPOCH,
+        };
+        let given = Settings {
+            word: Some(Word {
+                user: "alice".to_owned(),
+                node_uid: "uid-1".to_owned(),
+                given: Since::at(now.wall, now),
+                is_ahead: false,
+            }),
+            ..settings()
+        };
+        let words = said(&given, &drained(), Stage::Verifying);
+        assert!(words.ends_with("is not out of service yet"), "{words}");
+    }
 }

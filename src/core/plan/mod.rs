@@ -13,6 +13,7 @@ mod level;
 mod prove;
 mod tainted;
 mod unclaimed;
+mod usable;
 mod watch;
 
 pub use {claimed::rival_until, ending::is_bare};
@@ -201,7 +202,7 @@ pub fn step(
     if decision.deadline.is_none() {
         decision.deadline = time_limit(settings, decision.stage).map(|limit| since + limit);
     }
-    overdue(settings, &mut decision, moment.now);
+    overdue(settings, observed, &mut decision, moment.now);
     // A node that comes back within the policy's wait is nobody's matter.
     if moment.now < settings.not_before {
         decision.escalation = None;

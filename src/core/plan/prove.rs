@@ -63,6 +63,8 @@ pub(super) fn prove(
         return wait(Stage::Verifying, words).until(poll(m, t.now, Duration::from_secs(1)));
     };
     let verification = verification(s, m, node, level);
+    // What has shown life since was not turned off, and what was proven before these readings may have been turned on since.
+    let lived = !m.contradictions.is_empty() || m.evidence && !m.evidence_is_new;
     let judged = word_until(s, level, t.now).and_then(|word_until| {
         let case = Case {
             claim: &held.value,
@@ -75,8 +77,7 @@ pub(super) fn prove(
             devices: &readings,
             others: &m.others,
             require: level.require,
-            // What has shown life since was not turned off.
-            commanded: m.may_have_turned_off() && m.contradictions.is_empty(),
+            commanded: m.may_have_turned_off() && !lived,
             verification: &verification,
             kubelet_answers: o.kubelet_answers || m.kubelet_answered,
             word_until,

@@ -63,7 +63,7 @@ fn a_stage_that_takes_as_long_as_it_may_calls_a_human() {
                 deadline: Some(limit),
                 ..wait(stage, "it waits".to_owned())
             };
-            overdue(&settings(), &mut decision, now);
+            overdue(&settings(), &drained(), &mut decision, now);
             decision.escalation.map(|(reason, _)| reason)
         };
         assert_eq!(called(limit - Duration::from_nanos(1)), None);

@@ -4,19 +4,18 @@
 //! anything is written: do they answer, are they wired to this machine, and, in mode ConfirmOnly, does it already read Off?
 
 use super::super::budget::Hold;
-use super::super::incident::{Approval, Decision, Device, DeviceOrder, Effect, Level, Settings};
-use super::super::memory::{Memory, OwnClaim, Sight};
+use super::super::incident::{Approval, Decision, DeviceOrder, Effect, Level, Settings};
+use super::super::memory::{Memory, OwnClaim};
 use super::super::observed::{NodeView, OUT_OF_SERVICE, Observed, Ready, TaintView};
 use super::super::proof::Require;
-use super::super::reading::{PowerState, Reading};
 use super::super::stage::Stage;
 use super::super::taint;
-use super::super::word;
 use super::ending::{ended, may_have_tainted};
 use super::level::{
-    DEVICE_FAILED, Failure, ROUND_PAUSE_MAX, against, answer, current_level, fail, heed_word,
-    in_trouble, judge_level, names, not_failed, note_devices, order, state_word,
+    DEVICE_FAILED, ROUND_PAUSE_MAX, current_level, fail, heed_word, in_trouble, names, not_failed,
+    note_devices, order,
 };
+use super::usable::{STILL_ON, Unusable, refuted, usable};
 use super::{Moment, act, close, wait};
 use crate::api::settings::{ApprovalTimeout, FenceMode};
 use std::time::Duration;
@@ -239,7 +238,7 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
             let again = next_try(s, t.now + LOOK_PERIOD, t.now);
             m.retry_at = Some(again);
             m.last_failure = Some(words.clone());
-            m.alarm = Some("StillOn");
+            m.alarm = Some(STILL_ON);
             m.forget_denial();
             in_trouble(m, wait(Stage::Checking, words).until(again))
         }
@@ -341,60 +340,6 @@ fn claim(s: &Settings, m: &mut Memory, node: &NodeView, level: &Level, t: &Momen
     note_devices(s, m);
     let patch = taint::claim(node, &value, &t.date, s.not_before);
     act(Effect::Claim(patch), Stage::Claiming, words)
-}
-
-/// Why the level's devices do not allow a claim.
-enum Unusable {
-    /// They work, and the machine is not off (ConfirmOnly).
-    StillOn(String),
-    /// They do not answer, or not for this machine.
-    Failed(Failure),
-}
-
-/// Do the answers allow a claim? In ConfirmOnly the machine has to read Off already.
-fn usable(
-    level: &Level,
-    sights: &[Sight],
-    mode: FenceMode,
-    word_refuted: Option<&str>,
-) -> Result<(), Unusable> {
-    if let (true, Some(words)) = (level.is_manual(), word_refuted) {
-        return Err(Unusable::Failed(Failure {
-            reason: "ConfirmationRefused",
-            words: words.to_owned(),
-        }));
-    }
-    let still_on = |device: &Device, reading: &Reading| {
-        Unusable::StillOn(format!(
-            "FenceDevice {} reads {} ({}): mode ConfirmOnly never turns a machine off: cut its power by hand, or set `fence.mode: PowerOff` in the policy; it is looked at again every {} s",
-            device.name,
-            state_word(reading.state),
-            reading.raw,
-            LOOK_PERIOD.as_secs()
-        ))
-    };
-    // Where one device is enough, another one that says that the machine is on speaks against it as well (S4). Of outlets the proof judges:
-    // a machine that was switched off otherwise leaves them on, and the next level has its turn.
-    let machines = level.devices.iter().filter(|device| !device.outlets);
-    if mode == FenceMode::ConfirmOnly
-        && let Some((device, reading)) = against(machines, sights)
-    {
-        return Err(still_on(device, reading));
-    }
-    judge_level(level, |device| {
-        let reading = answer(device, sights).map_err(Unusable::Failed)?;
-        match (mode, reading.state) {
-            (FenceMode::ConfirmOnly, PowerState::Off) | (FenceMode::PowerOff, _) => Ok(()),
-            _ => Err(still_on(device, reading)),
-        }
-    })
-}
-
-/// A human's word counts only where no device says that the machine is on (S21).
-fn refuted(s: &Settings, level: &Level, sights: &[Sight]) -> Option<String> {
-    let (device, reading) = against(s.witnesses(level), sights)?;
-    let sign = format!("FenceDevice {} reads {}", device.name, reading.raw);
-    Some(word::refused(s, &sign))
 }
 
 #[cfg(test)]

@@ -40,6 +40,18 @@ pub enum NotProven {
         /// What it says, word for word.
         raw: String,
     },
+    /// A device of the level said that the machine is on while another one read Off, and has said nothing since (S4).
+    #[error(
+        "FenceDevice {other} read {raw} while {devices} read Off, and has said nothing since; if that happens again, see which machine each of them is wired to"
+    )]
+    OnWhileOff {
+        /// The devices that read Off.
+        devices: String,
+        /// FenceDevice name of the one that did not.
+        other: String,
+        /// What it said, word for word.
+        raw: String,
+    },
     /// Another machine answers at the device's address.
     #[error(
         "FenceDevice {device}: the machine that answers has system UUID {found}, pinned for this node is {expected}; correct the device's address or `systemID`"

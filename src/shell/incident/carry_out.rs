@@ -34,7 +34,7 @@ impl Round<'_> {
     ) -> Next {
         let asked = Asked::from(&decision.effect);
         // Whatever is begun now, its end may be another process's to see.
-        if self.is_urgent() {
+        if self.is_urgent(&decision.effect) {
             let reply = self.write_status().await;
             if reply != Reply::Done {
                 tracing::warn!(fence = %settings.fence, ?reply, "what counts for good could not be written down; it is tried again");
@@ -160,6 +160,7 @@ impl Round<'_> {
         evidence: &Evidence,
         now: Duration,
     ) -> Reply {
+        let before = self.incident.status.confirmed_down_time;
         let mut proven = self.incident.status.clone();
         let memory = &self.incident.memory;
         record::evidence(&mut proven, evidence, memory, now, clock::wall());
@@ -167,7 +168,7 @@ impl Round<'_> {
         let (reply, reads) = join(self.write(proven), OptionFuture::from(reads)).await;
         self.keep_ahead(&reply, reads);
         if reply == Reply::Done {
-            self.measure_fence();
+            self.measure_fence(before);
         }
         reply
     }
@@ -211,9 +212,12 @@ impl Round<'_> {
         })
     }
 
-    /// What a successor of this process would have to know at once.
-    fn is_urgent(&self) -> bool {
-        record::has_new_findings(&self.incident.status, &self.incident.stored.status)
+    /// What a successor of this process would have to know at once. That the taint stands is said before anything is done under it: its
+    /// write may have had no answer, or have been another process's.
+    pub(super) fn is_urgent(&self, effect: &Effect) -> bool {
+        let (known, stored) = (&self.incident.status, &self.incident.stored.status);
+        let is_tainted = known.taint_applied_time.is_some() && stored.taint_applied_time.is_none();
+        record::has_new_findings(known, stored) || is_tainted && *effect != Effect::Wait
     }
 
     /// Words that only count up are not worth a write.

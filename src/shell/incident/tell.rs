@@ -122,13 +122,15 @@ impl Round<'_> {
         }
     }
 
-    /// How long the off command of this proof took to be proven, in the histogram of each device's driver.
-    pub(super) fn measure_fence(&self) {
+    /// How long the off command of this proof took to be proven, in the histogram of each device's driver. One that was proven `before` is
+    /// measured already.
+    pub(super) fn measure_fence(&self, before: Option<Timestamp>) {
         let status = &self.incident.status;
         let Some(attempt) = &self.incident.memory.attempt else {
             return;
         };
-        let mine = |record: &&Attempt| record.id.as_ref() == Some(&attempt.id);
+        let is_new = |record: &Attempt| before.is_none_or(|before| record.start_time > before);
+        let mine = |record: &&Attempt| record.id.as_ref() == Some(&attempt.id) && is_new(record);
         for record in status.attempts.iter().filter(mine) {
             if let Some(took) = between(Some(record.start_time), status.confirmed_down_time) {
                 let driver = self.context.caches.driver_of(&record.device);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::api::settings::PodDeletion;
 use crate::core::fixtures;
-use crate::core::incident::{Eviction, Evidence, Settings};
+use crate::core::incident::{Eviction, Evidence, Reply, Settings};
 use crate::shell::fake::{self, Cluster, failure};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -181,6 +181,48 @@ async fn what_was_read_beside_a_write_is_used_at_once_or_not_at_all() {
     }
 }
 
+fn evidence() -> Evidence {
+    Evidence {
+        claim: "fence-n1".to_owned(),
+        node_uid: "uid-1".to_owned(),
+        boot_id: "boot-1".to_owned(),
+        lease_renew_time: String::new(),
+        last_report: String::new(),
+        level: "level".to_owned(),
+        by_word: false,
+        readings: fixtures::off_readings(),
+    }
+}
+
+/// While the taint is refused, the machine is proven down again and again: what its off took is measured once.
+#[tokio::test]
+async fn an_off_that_is_proven_twice_is_measured_once() {
+    let cluster = cluster(fake::node()).await;
+    cluster.put(PATCH_FENCE, 200, fence_object("8", json!({})));
+    let (context, fence) = (cluster.context(), fence("7"));
+    let incident = Incidents::default().begin(fence.clone());
+    let mut incident = incident.lock().await;
+    let attempt = fixtures::attempt();
+    record::intent(&mut incident.status, &attempt, clock::wall());
+    incident.memory.attempt = Some(attempt);
+    let mut round = Round {
+        context: &context,
+        fence: &fence,
+        incident: &mut incident,
+    };
+    let (settings, evidence, now) = (fixtures::settings(), evidence(), clock::since_boot());
+    for _ in 0..2 {
+        let reply = round.store_evidence(&settings, &evidence, now).await;
+        assert_eq!(reply, Reply::Done);
+    }
+    let metrics = context.metrics.render().expect("metrics");
+    let measured = metrics
+        .lines()
+        .find(|line| line.contains("fence_duration_seconds_count"));
+    let count = measured.and_then(|line| line.rsplit(' ').next());
+    assert_eq!(count, Some("1"), "{metrics}");
+}
+
 /// S2: beside the evidence the Node is read for the deletion of the pods, but not for a taint; beside the deletion it is read for the
 /// taint. After a write that failed it is read anew.
 #[tokio::test]
@@ -215,18 +257,8 @@ async fn only_what_was_read_beside_a_write_that_succeeded_is_kept() {
             pod_deletion,
             ..fixtures::settings()
         };
-        let evidence = Evidence {
-            claim: "fence-n1".to_owned(),
-            node_uid: "uid-1".to_owned(),
-            boot_id: "boot-1".to_owned(),
-            lease_renew_time: String::new(),
-            last_report: String::new(),
-            level: "level".to_owned(),
-            by_word: false,
-            readings: fixtures::off_readings(),
-        };
         let now = clock::since_boot();
-        round.store_evidence(&settings, &evidence, now).await;
+        round.store_evidence(&settings, &evidence(), now).await;
         let beside_evidence = round.incident.ahead.take().is_some();
         let eviction = Eviction {
             pods: vec![stuck],

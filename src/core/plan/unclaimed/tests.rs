@@ -6,6 +6,7 @@ use crate::core::incident::Record;
 use crate::core::memory::Sight;
 use crate::core::observed::Seen;
 use crate::core::plan::is_bare;
+use crate::core::reading::{PowerState, Reading};
 
 /// The first decision of a new process.
 fn decided(settings: &Settings) -> Decision {

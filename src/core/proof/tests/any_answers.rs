@@ -1,17 +1,22 @@
 //! For any answers of any devices, a proof exists if and only if they hold what S2 and S4 demand. The demands stand here once more,
 //! taken from the protocol's text and not from the rule, over times in quarters of a second, so that every edge is met often.
 
+mod sequences;
+
 use super::*;
 use crate::core::fixtures::cases;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
+use sequences::sequence;
 use std::collections::BTreeSet;
 
 /// Everything happens at whole numbers of these.
 const TICK: Duration = Duration::from_millis(250);
 /// The life of a proof, 15 s.
 const LIFE: i64 = 60;
+/// How far apart two devices may be that tell of one machine going off, 3 s.
+const TOGETHER: i64 = 12;
 /// When the node was quiesced; devices may have been asked before.
 const QUIESCED: i64 = 20;
 
@@ -125,16 +130,19 @@ impl Said {
     /// It says at last that some machine has power, or is on its way, and not of another machine than this. What it says after an off
     /// command includes that it says nothing.
     fn speaks_against(&self, commanded: bool) -> bool {
+        let last = self.answers.last();
+        let is_silent = last.is_some_and(|last| last.state == PowerState::Unknown);
+        self.said_on().is_some() && !(commanded && is_silent)
+    }
+
+    /// What it said last, if that is of power, and not of another machine than this.
+    fn said_on(&self) -> Option<&Answer> {
         let knows_whom = matches!(self.rule, IdentityRule::Is(_) | IdentityRule::IsOrSilent(_));
         let says = |answer: &&Answer| answer.state != PowerState::Unknown;
-        let last = match commanded {
-            true => self.answers.last(),
-            false => self.answers.iter().rfind(says),
-        };
-        last.is_some_and(|last| {
-            matches!(last.state, PowerState::On | PowerState::Transitional)
-                && !(knows_whom && last.names == Names::Another)
-        })
+        let last = self.answers.iter().rfind(says)?;
+        let is_on = matches!(last.state, PowerState::On | PowerState::Transitional)
+            && !(knows_whom && last.names == Names::Another);
+        is_on.then_some(last)
     }
 }
 
@@ -157,7 +165,15 @@ impl Sequence {
             {
                 return None;
             }
-            Require::Any => off.into_iter().flatten().map(|(_, until)| until).max()?,
+            Require::Any => {
+                let off: Vec<_> = off.into_iter().flatten().collect();
+                let since = off.iter().map(|(since, _)| *since).min()?;
+                let mut said_on = self.devices.iter().filter_map(Said::said_on);
+                if said_on.any(|on| on.asked > since + TOGETHER) {
+                    return None;
+                }
+                off.into_iter().map(|(_, until)| until).max()?
+            }
         };
         let nothing_speaks_against =
             self.life == Life::None && !self.others.iter().any(|one| one.speaks_against(false));
@@ -228,119 +244,6 @@ fn readings(said: &Said) -> DeviceReadings {
     }
 }
 
-fn rule() -> impl Strategy<Value = IdentityRule> {
-    prop_oneof![
-        12 => Just(IdentityRule::Is(MACHINE.to_owned())),
-        6 => Just(IdentityRule::IsOrSilent(MACHINE.to_owned())),
-        4 => Just(IdentityRule::Skip),
-        1 => Just(IdentityRule::NotPinned),
-        1 => Just(IdentityRule::Refused("two nodes".to_owned())),
-    ]
-}
-
-fn state() -> impl Strategy<Value = PowerState> {
-    prop_oneof![
-        24 => Just(PowerState::Off),
-        1 => Just(PowerState::On),
-        1 => Just(PowerState::Transitional),
-        1 => Just(PowerState::Unknown),
-    ]
-}
-
-fn names() -> impl Strategy<Value = Names> {
-    prop_oneof![
-        32 => Just(Names::Right),
-        4 => Just(Names::RightSwapped),
-        1 => Just(Names::Another),
-        1 => Just(Names::Shared),
-        1 => Just(Names::Nobody),
-    ]
-}
-
-/// A device's answers, one after the other: each question some time after the answer before it.
-fn said(answers: std::ops::Range<usize>) -> impl Strategy<Value = Said> {
-    let answer = (
-        state(),
-        prop::bool::weighted(0.03),
-        names(),
-        0..5_i64,
-        0..3_i64,
-    );
-    let answers = prop::collection::vec(answer, answers);
-    (rule(), QUIESCED - 4..QUIESCED + 6, answers).prop_map(|(rule, begun, answers)| {
-        let mut time = begun;
-        let answer = |(state, has_fault, names, pause, takes): (_, _, _, i64, i64)| {
-            let asked = time + pause;
-            time = asked + takes;
-            Answer {
-                state,
-                has_fault,
-                names,
-                asked,
-                answered: time,
-            }
-        };
-        let answers = answers.into_iter().map(answer).collect();
-        Said { rule, answers }
-    })
-}
-
-fn life() -> impl Strategy<Value = Life> {
-    let signs = [
-        Life::AnotherUid,
-        Life::AnotherBoot,
-        Life::ClaimOfAnother,
-        Life::NoClaim,
-        Life::Ready,
-        Life::NoReady,
-        Life::LeaseMoved,
-        Life::KubeletAnswers,
-    ];
-    prop_oneof![3 => Just(Life::None), 1 => prop::sample::select(signs.to_vec())]
-}
-
-fn sequence() -> impl Strategy<Value = Sequence> {
-    let others = prop_oneof![
-        2 => Just(Vec::new()),
-        1 => prop::collection::vec(said(0..3), 1..3),
-    ];
-    // Since the last question of all.
-    let age = prop_oneof![6 => 0..8_i64, 1 => LIFE - 4..LIFE + 5, 1 => -3..0_i64];
-    let window = prop_oneof![1 => Just(0), 2 => 1..8_i64];
-    let devices = prop_oneof![1 => Just(0..1_usize), 12 => Just(1..4)];
-    let devices = devices.prop_flat_map(|count| prop::collection::vec(said(0..7), count));
-    (
-        devices,
-        others,
-        (
-            prop::sample::select(vec![Require::All, Require::Any]),
-            any::<bool>(),
-        ),
-        0..4_usize,
-        window,
-        age,
-        life(),
-        prop::option::weighted(0.2, 0..LIFE + 5),
-    )
-        .prop_map(
-            |(devices, others, (require, commanded), reads, window, age, life, word)| {
-                let all = devices.iter().flat_map(|one| one.answers.iter());
-                let last = all.map(|answer| answer.asked).max().unwrap_or(QUIESCED);
-                Sequence {
-                    devices,
-                    others,
-                    require,
-                    commanded,
-                    reads,
-                    window,
-                    now: last + age,
-                    life,
-                    word_until: word.map(|lasts| last + lasts),
-                }
-            },
-        )
-}
-
 proptest! {
     #![proptest_config(cases())]
 
@@ -381,6 +284,7 @@ fn the_answers_that_are_tried_hold_proofs_and_every_refusal() {
         "NoDevice",
         "NotOffLongEnough",
         "NotOffTogether",
+        "OnWhileOff",
         "OtherReadsOn",
         "Stale",
         "WrongMachine",

@@ -1,7 +1,7 @@
 //! What a loop makes of a taint that another process of the operator has set, or sees to as well.
 
 use super::*;
-use crate::core::incident::Reply;
+use crate::core::incident::Effect;
 use crate::core::plan::Needs;
 use crate::core::taint::NodePatch;
 use crate::shell::observe::Reads;
@@ -211,6 +211,25 @@ async fn that_the_taint_is_set_is_written_at_once() {
         .first()
         .map(|it| it["status"]["taintAppliedTime"].is_string());
     assert_eq!((written.len(), date), (1, Some(true)), "{written:?}");
+}
+
+/// S8: the taint's own write may have had no answer, or be another process's. Words alone are not worth a write at once.
+#[tokio::test]
+async fn that_the_taint_stands_is_written_before_anything_is_done_under_it() {
+    let cluster = cluster(fake::tainted()).await;
+    let context = cluster.context();
+    let incident = Incidents::default().begin(fence("7"));
+    let mut incident = incident.lock().await;
+    let fence = fence("7");
+    incident.status.taint_applied_time = Some("2026-01-01T00:00:05Z".parse().expect("a date"));
+    let round = Round {
+        context: &context,
+        fence: &fence,
+        incident: &mut incident,
+    };
+    assert!(round.is_urgent(&Effect::Close) && !round.is_urgent(&Effect::Wait));
+    round.incident.stored.status = round.incident.status.clone();
+    assert!(!round.is_urgent(&Effect::Close));
 }
 
 /// S23: while the last LIST is answered, another process may write a command down. The NodeFence is read after it.

@@ -1,0 +1,70 @@
+//! Do the answers of a level's devices allow a claim?
+
+use super::super::incident::{Device, Level, Settings};
+use super::super::memory::Sight;
+use super::super::reading::{PowerState, Reading};
+use super::super::word;
+use super::level::{Failure, against, answer, judge_level, state_word};
+use crate::api::settings::FenceMode;
+
+/// Escalation: the machine is not off, and nothing may turn it off (ConfirmOnly).
+pub(super) const STILL_ON: &str = "StillOn";
+
+/// Why the level's devices do not allow a claim.
+pub(super) enum Unusable {
+    /// They work, and the machine is not off (ConfirmOnly).
+    StillOn(String),
+    /// They do not answer, or not for this machine.
+    Failed(Failure),
+}
+
+/// Do the answers allow a claim? In ConfirmOnly the machine has to read Off already.
+pub(super) fn usable(
+    level: &Level,
+    sights: &[Sight],
+    mode: FenceMode,
+    word_refuted: Option<&str>,
+) -> Result<(), Unusable> {
+    if let (true, Some(words)) = (level.is_manual(), word_refuted) {
+        return Err(Unusable::Failed(Failure {
+            reason: "ConfirmationRefused",
+            words: words.to_owned(),
+        }));
+    }
+    let still_on = |device: &Device, reading: &Reading| {
+        let words = format!(
+            "FenceDevice {} reads {} ({}): mode ConfirmOnly never turns a machine off: cut its power by hand, or set `fence.mode: PowerOff` in the policy",
+            device.name,
+            state_word(reading.state),
+            reading.raw,
+        );
+        match device.outlets {
+            false => Unusable::StillOn(words),
+            // A machine that was switched off otherwise leaves its outlets on: the next level has its turn.
+            true => Unusable::Failed(Failure {
+                reason: STILL_ON,
+                words,
+            }),
+        }
+    };
+    // Where one device is enough, another one that says that the machine is on speaks against it as well (S4).
+    if mode == FenceMode::ConfirmOnly
+        && let Some((device, reading)) = against(level.devices.iter(), sights)
+    {
+        return Err(still_on(device, reading));
+    }
+    judge_level(level, |device| {
+        let reading = answer(device, sights).map_err(Unusable::Failed)?;
+        match (mode, reading.state) {
+            (FenceMode::ConfirmOnly, PowerState::Off) | (FenceMode::PowerOff, _) => Ok(()),
+            _ => Err(still_on(device, reading)),
+        }
+    })
+}
+
+/// A human's word counts only where no device says that the machine is on (S21).
+pub(super) fn refuted(s: &Settings, level: &Level, sights: &[Sight]) -> Option<String> {
+    let (device, reading) = against(s.witnesses(level), sights)?;
+    let sign = format!("FenceDevice {} reads {}", device.name, reading.raw);
+    Some(word::refused(s, &sign))
+}
