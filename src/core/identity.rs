@@ -219,17 +219,20 @@ pub fn duplicates(wires: &[Wire]) -> BTreeMap<(String, String), String> {
     });
     note_shared(wires, by_target, &mut blocked, |wire, target| {
         if wire.targets.contains(target) {
-            format!("{target} serves")
-        } else {
-            format!("without `systemID` this may be {target}, which serves")
+            return format!("{target} serves");
         }
+        let own = wire
+            .targets
+            .iter()
+            .find(|own| target.starts_with(&inside(own)));
+        format!("{} may be {target}, which serves", own.unwrap_or(target))
     });
     blocked
 }
 
-/// What the target may be: itself, and each system at its address if it names none.
+/// What the target may be: itself, and each system at its address if it names none, or the outlet of each unit.
 fn possible(targets: &BTreeSet<&str>, target: &str) -> Vec<String> {
-    let inside = format!("{target}/");
+    let inside = inside(target);
     let after = (Bound::Included(inside.as_str()), Bound::Unbounded);
     let systems = targets
         .range::<str, _>(after)
@@ -238,6 +241,11 @@ fn possible(targets: &BTreeSet<&str>, target: &str) -> Vec<String> {
         .chain(systems)
         .map(|one| (*one).to_owned())
         .collect()
+}
+
+/// How those begin that the target may be, beside itself.
+fn inside(target: &str) -> String {
+    format!("{target}/")
 }
 
 /// Two devices of one node, each with what it controls, that are one and the same: no harm in different levels, but a level that needs

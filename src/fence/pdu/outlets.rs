@@ -169,15 +169,14 @@ impl Outlets {
 
     /// What tells the outlets of one address apart: their numbers, and the unit where a table is known in which several units of linked
     /// PDUs have an outlet of that number. In any other table nothing tells a unit from a column, or from a second table of the same
-    /// outlets: there one number is one outlet. What is switched counts, and what is read (S5).
+    /// outlets: there one number is one outlet, and may be that of each unit. What is switched counts, and what is read (S5).
     pub fn names(&self) -> Vec<String> {
         let raritan = Oid::parse(RARITAN).ok();
         let name = |number: u32, object: &Oid| match raritan
             .as_ref()
             .and_then(|table| object.below(table))
         {
-            Some([_, unit, outlet]) if *unit > 1 => format!("outlet {outlet} of unit {unit}"),
-            Some([_, _, outlet]) => format!("outlet {outlet}"),
+            Some([_, unit, outlet]) => format!("outlet {outlet}/unit {}", (*unit).max(1)),
             _ => format!("outlet {number}"),
         };
         let objects = |outlet: &Outlet| {

@@ -125,6 +125,10 @@ async fn outlets_of_linked_units_are_told_apart_and_what_is_not_known_is_one_out
         });
         device
     };
+    let unit_0 = [
+        "1.3.6.1.4.1.13742.6.4.1.2.1.2.0.${outlet}",
+        "1.3.6.1.4.1.13742.6.4.1.2.1.3.0.${outlet}",
+    ];
     let unit_1 = [
         "1.3.6.1.4.1.13742.6.4.1.2.1.2.1.${outlet}",
         "1.3.6.1.4.1.13742.6.4.1.2.1.3.1.${outlet}",
@@ -148,18 +152,29 @@ async fn outlets_of_linked_units_are_told_apart_and_what_is_not_known_is_one_out
     for (one, other, is_shared) in [
         (unit_1, unit_2, false),
         (unit_2, unit_2_respelt, true),
+        // The only unit is 1, or 0.
+        (unit_0, unit_1, true),
+        (unit_0, unit_2, false),
         // Two PDUs in one template: either may be the wrong one.
         (unit_1, [unit_2[0], unit_1[1]], true),
         (unit_2, [unit_2[0], unit_1[1]], true),
         (unit_2, [unit_1[0], unit_2[1]], true),
         (unit_1, other_table, true),
+        (unit_2, other_table, true),
         (other_table, other_column, true),
     ] {
         let devices = [generic("a", "w1", one), generic("b", "w2", other)];
         cluster.devices.survey(&devices.each_ref(), &nodes);
-        let why = cluster.devices.duplicate("a", "w1");
-        assert_eq!(why.is_some(), is_shared, "{one:?} {other:?}: {why:?}");
+        for (device, node) in [("a", "w1"), ("b", "w2")] {
+            let why = cluster.devices.duplicate(device, node);
+            assert_eq!(why.is_some(), is_shared, "{one:?} {other:?}: {why:?}");
+        }
     }
+    let devices = [generic("a", "w1", unit_2), generic("b", "w2", other_table)];
+    cluster.devices.survey(&devices.each_ref(), &nodes);
+    let why = cluster.devices.duplicate("b", "w2").expect("refused");
+    let words = "10.0.0.9:161 outlet 7 may be 10.0.0.9:161 outlet 7/unit 2, which serves Node w1";
+    assert!(why.starts_with(words), "{why}");
 }
 
 /// S5: nothing but its number tells whose an outlet is.

@@ -78,7 +78,7 @@ async fn a_device_that_names_no_system_may_be_each_one_at_its_address() {
     };
     let [of_none, of_one, of_two] = words(&devices);
     assert!(
-        of_none.starts_with("without `systemID` this may be 10.0.0.9:443/"),
+        of_none.starts_with("10.0.0.9:443 may be 10.0.0.9:443/redfish/v1/Systems/"),
         "{of_none}"
     );
     for words in [&of_one, &of_two] {
