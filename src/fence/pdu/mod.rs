@@ -204,13 +204,7 @@ impl FenceDriver for Pdu {
     }
 
     fn target(&self) -> String {
-        let numbers = self
-            .outlets
-            .list()
-            .iter()
-            .map(|outlet| outlet.number.to_string());
-        let numbers: Vec<String> = numbers.collect();
-        format!("{}/outlets/{}", self.address, numbers.join(","))
+        format!("{}/{}", self.address, self.outlets.names().join(", "))
     }
 
     fn endpoint(&self) -> String {

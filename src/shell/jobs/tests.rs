@@ -2,6 +2,7 @@
 
 mod beside;
 mod early;
+mod linked;
 
 use super::*;
 use crate::api::settings::FenceMode;

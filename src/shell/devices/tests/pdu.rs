@@ -43,7 +43,7 @@ async fn the_version_says_which_keys_the_secret_needs() {
             .await
             .expect("a driver");
         assert_eq!(driver.name(), "pdu");
-        assert_eq!(driver.target(), "10.0.0.9:161/outlets/3,7");
+        assert_eq!(driver.target(), "10.0.0.9:161/outlet 3, outlet 7");
         // One key less.
         let (last, others) = keys.split_last().expect("a key");
         put_secret(&cluster, others);
@@ -107,61 +107,64 @@ async fn two_nodes_may_share_a_pdu_and_no_outlet() {
     assert_eq!(cluster.devices.duplicate("a", "w1"), None);
 }
 
+const UNIT_0: [&str; 2] = [
+    "1.3.6.1.4.1.13742.6.4.1.2.1.2.0.${outlet}",
+    "1.3.6.1.4.1.13742.6.4.1.2.1.3.0.${outlet}",
+];
+const UNIT_1: [&str; 2] = [
+    "1.3.6.1.4.1.13742.6.4.1.2.1.2.1.${outlet}",
+    "1.3.6.1.4.1.13742.6.4.1.2.1.3.1.${outlet}",
+];
+const UNIT_2: [&str; 2] = [
+    "1.3.6.1.4.1.13742.6.4.1.2.1.2.2.${outlet}",
+    "1.3.6.1.4.1.13742.6.4.1.2.1.3.2.${outlet}",
+];
+const UNIT_2_RESPELT: [&str; 2] = [
+    ".1.3.6.1.4.1.13742.6.4.1.2.1.2.02.${outlet}",
+    "1.3.6.1.4.1.13742.6.4.1.2.1.3.2.${outlet}",
+];
+const OTHER_TABLE: [&str; 2] = [
+    "1.3.6.1.4.1.99.1.2.${outlet}",
+    "1.3.6.1.4.1.99.1.3.${outlet}",
+];
+const OTHER_COLUMN: [&str; 2] = [
+    "1.3.6.1.4.1.99.1.4.${outlet}",
+    "1.3.6.1.4.1.99.1.3.${outlet}",
+];
+
+/// Outlet 7, switched and read by these objects.
+fn generic(name: &str, node: &str, [control, status]: [&str; 2]) -> FenceDevice {
+    let mut device = pdu(name, node, json!([7]), json!({}));
+    let pdu = device.spec.pdu.as_mut().expect("a PDU");
+    pdu.model = PduModel::Generic;
+    pdu.generic = Some(OutletTable {
+        control_oid: control.to_owned(),
+        control_off_value: 0,
+        status_oid: status.to_owned(),
+        status_off_value: 8,
+        status_on_value: 7,
+    });
+    device
+}
+
 /// Linked PDUs of Raritan have one agent, whose table has a row for each outlet of each unit.
 #[tokio::test]
 async fn outlets_of_linked_units_are_told_apart_and_what_is_not_known_is_one_outlet() {
     let cluster = Cluster::new().await;
     let nodes = [node("w1"), node("w2")];
-    let generic = |name, node, [control, status]: [&str; 2]| {
-        let mut device = pdu(name, node, json!([7]), json!({}));
-        let pdu = device.spec.pdu.as_mut().expect("a PDU");
-        pdu.model = PduModel::Generic;
-        pdu.generic = Some(OutletTable {
-            control_oid: control.to_owned(),
-            control_off_value: 0,
-            status_oid: status.to_owned(),
-            status_off_value: 8,
-            status_on_value: 7,
-        });
-        device
-    };
-    let unit_0 = [
-        "1.3.6.1.4.1.13742.6.4.1.2.1.2.0.${outlet}",
-        "1.3.6.1.4.1.13742.6.4.1.2.1.3.0.${outlet}",
-    ];
-    let unit_1 = [
-        "1.3.6.1.4.1.13742.6.4.1.2.1.2.1.${outlet}",
-        "1.3.6.1.4.1.13742.6.4.1.2.1.3.1.${outlet}",
-    ];
-    let unit_2 = [
-        "1.3.6.1.4.1.13742.6.4.1.2.1.2.2.${outlet}",
-        "1.3.6.1.4.1.13742.6.4.1.2.1.3.2.${outlet}",
-    ];
-    let unit_2_respelt = [
-        ".1.3.6.1.4.1.13742.6.4.1.2.1.2.02.${outlet}",
-        "1.3.6.1.4.1.13742.6.4.1.2.1.3.2.${outlet}",
-    ];
-    let other_table = [
-        "1.3.6.1.4.1.99.1.2.${outlet}",
-        "1.3.6.1.4.1.99.1.3.${outlet}",
-    ];
-    let other_column = [
-        "1.3.6.1.4.1.99.1.4.${outlet}",
-        "1.3.6.1.4.1.99.1.3.${outlet}",
-    ];
     for (one, other, is_shared) in [
-        (unit_1, unit_2, false),
-        (unit_2, unit_2_respelt, true),
+        (UNIT_1, UNIT_2, false),
+        (UNIT_2, UNIT_2_RESPELT, true),
         // The only unit is 1, or 0.
-        (unit_0, unit_1, true),
-        (unit_0, unit_2, false),
+        (UNIT_0, UNIT_1, true),
+        (UNIT_0, UNIT_2, false),
         // Two PDUs in one template: either may be the wrong one.
-        (unit_1, [unit_2[0], unit_1[1]], true),
-        (unit_2, [unit_2[0], unit_1[1]], true),
-        (unit_2, [unit_1[0], unit_2[1]], true),
-        (unit_1, other_table, true),
-        (unit_2, other_table, true),
-        (other_table, other_column, true),
+        (UNIT_1, [UNIT_2[0], UNIT_1[1]], true),
+        (UNIT_2, [UNIT_2[0], UNIT_1[1]], true),
+        (UNIT_2, [UNIT_1[0], UNIT_2[1]], true),
+        (UNIT_1, OTHER_TABLE, true),
+        (UNIT_2, OTHER_TABLE, true),
+        (OTHER_TABLE, OTHER_COLUMN, true),
     ] {
         let devices = [generic("a", "w1", one), generic("b", "w2", other)];
         cluster.devices.survey(&devices.each_ref(), &nodes);
@@ -170,11 +173,27 @@ async fn outlets_of_linked_units_are_told_apart_and_what_is_not_known_is_one_out
             assert_eq!(why.is_some(), is_shared, "{one:?} {other:?}: {why:?}");
         }
     }
-    let devices = [generic("a", "w1", unit_2), generic("b", "w2", other_table)];
+    let devices = [generic("a", "w1", UNIT_2), generic("b", "w2", OTHER_TABLE)];
     cluster.devices.survey(&devices.each_ref(), &nodes);
     let why = cluster.devices.duplicate("b", "w2").expect("refused");
     let words = "10.0.0.9:161 outlet 7 may be 10.0.0.9:161 outlet 7/unit 2, which serves Node w1";
     assert!(why.starts_with(words), "{why}");
+}
+
+/// A level that needs both reads them side by side.
+#[tokio::test]
+async fn outlets_of_linked_units_have_a_turn_each() {
+    let cluster = Cluster::new().await;
+    put_secret(&cluster, &["username", "authPassword", "privPassword"]);
+    let [one, other, respelt] = [UNIT_2, UNIT_1, UNIT_2_RESPELT].map(|table| {
+        let device = generic("a", "w1", table);
+        let devices = &cluster.devices;
+        async move { devices.driver(&device, "w1").await.expect("a driver") }
+    });
+    let (one, other, respelt) = (one.await, other.await, respelt.await);
+    let _turn = cluster.devices.turn(one.as_ref()).await;
+    assert!(cluster.devices.turn_now(other.as_ref()).is_some());
+    assert!(cluster.devices.turn_now(respelt.as_ref()).is_none());
 }
 
 /// S5: nothing but its number tells whose an outlet is.
