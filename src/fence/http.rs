@@ -103,7 +103,9 @@ impl Client {
     /// [`DeviceError`] when there is none to be had.
     pub async fn open(&mut self) -> Result<(), DeviceError> {
         // First: some BMCs have room for one.
-        self.idle = None;
+        if let Some(old) = self.idle.take() {
+            old.close().await;
+        }
         self.idle = Some(self.connect().await?);
         Ok(())
     }

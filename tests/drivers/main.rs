@@ -25,4 +25,5 @@ mod power_off;
 mod reads;
 mod redfish;
 mod repeats;
+mod second_connection;
 mod transport;

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::task::AbortHandle;
+use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
 /// Largest head of an answer in bytes.
@@ -50,14 +50,14 @@ impl fmt::Debug for Target {
     }
 }
 
-/// An open connection; dropping it closes it.
+/// An open connection; dropping it closes it soon.
 #[derive(Debug)]
 pub struct Connection {
     /// Takes requests.
     pub sender: http1::SendRequest<Full<Bytes>>,
     /// When the certificates that the device presented expire.
     pub expiry: Option<Timestamp>,
-    task: AbortHandle,
+    task: JoinHandle<()>,
 }
 
 impl Drop for Connection {
@@ -67,6 +67,12 @@ impl Drop for Connection {
 }
 
 impl Connection {
+    /// Closes it, and ends when it is closed: dropping it only tells its task to.
+    pub async fn close(mut self) {
+        self.task.abort();
+        let _ = (&mut self.task).await;
+    }
+
     /// Connects to `resolved`, or to the first allowed address of the host, and tells which address it was.
     pub async fn open(
         target: &Target,
@@ -111,7 +117,7 @@ impl Connection {
         let (sender, connection) =
             handshake.map_err(|error| unreachable(endpoint, describe(&error)))?;
         // What goes wrong on the connection is reported by the request it happens to.
-        let task = tokio::spawn(async move { drop(connection.await) }).abort_handle();
+        let task = tokio::spawn(async move { drop(connection.await) });
         Ok(Self {
             sender,
             expiry,
