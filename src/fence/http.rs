@@ -84,7 +84,7 @@ impl Client {
     }
 
     /// May any byte of the last request have left this host? True from the moment it is handed to the connection, also
-    /// when the call was dropped later.
+    /// when the call was dropped later, until another connection is asked for.
     #[must_use]
     pub fn sent(&self) -> bool {
         self.sent
@@ -102,6 +102,7 @@ impl Client {
     /// # Errors
     /// [`DeviceError`] when there is none to be had.
     pub async fn open(&mut self) -> Result<(), DeviceError> {
+        self.sent = false;
         // First: some BMCs have room for one.
         if let Some(old) = self.idle.take() {
             old.close().await;

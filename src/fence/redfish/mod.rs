@@ -38,7 +38,8 @@ pub struct RedfishSettings {
     pub credentials: Arc<Credentials>,
     /// Where credentials may go.
     pub rules: Arc<AddressRules>,
-    /// Time for one whole call: name resolution, connection, TLS, all requests and answers.
+    /// Time for one whole call: name resolution, connection, TLS, all requests and answers. The connection for a command has as long
+    /// once more.
     pub call_timeout: Duration,
     /// The same for the power-off command alone, 5 s (F12): what is not sent by then is not sent.
     pub command_timeout: Duration,

@@ -58,10 +58,17 @@ impl FenceSession for Session {
     }
 
     fn prepare_off(&mut self) -> BoxFuture<'_, Result<Identity, DeviceError>> {
-        let limit = self.limit(self.driver.call_timeout);
         async move {
-            let outcome = limit.on(self.prepare()).await;
-            self.concluded(outcome)
+            self.off_target = None;
+            let limit = self.driver.call_timeout;
+            let found = self.limit(limit).on(self.prepare()).await;
+            let (identity, off_target) = self.concluded(found)?;
+            // BMCs reset a second request on a connection, or close it after an answer, some only a moment later. Nothing is to be
+            // opened between the look at the claim and the command (F12). With time of its own: who is slow and ready takes commands.
+            let opened = self.limit(limit).on(self.http.open()).await;
+            self.concluded(opened)?;
+            self.off_target = Some(off_target);
+            Ok(identity)
         }
         .boxed()
     }
@@ -135,14 +142,11 @@ impl Session {
         Ok((reading, system))
     }
 
-    async fn prepare(&mut self) -> Result<Identity, DeviceError> {
-        self.off_target = None;
+    /// The system that a command would turn off, and the path that takes it.
+    async fn prepare(&mut self) -> Result<(Identity, String), DeviceError> {
         let (reading, system) = self.read().await?;
-        self.off_target = Some(self.off_path(system.reset).await?);
-        // BMCs reset a second request on a connection, or close it after an answer, some only a moment later. Nothing is to be opened
-        // between the look at the claim and the command (F12).
-        self.http.open().await?;
-        Ok(reading.identity)
+        let off_target = self.off_path(system.reset).await?;
+        Ok((reading.identity, off_target))
     }
 
     async fn command(&mut self) -> Result<OffOutcome, DeviceError> {
