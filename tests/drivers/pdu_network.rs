@@ -154,6 +154,10 @@ async fn huge_and_endless_datagrams_end_by_a_limit() {
 
 /// The driver for an agent by a name that leads to these addresses, and the next time to the same in another order.
 fn by_a_name_of(agent: &Agent, addresses: &[IpAddr]) -> Pdu {
+    Pdu::new(named(agent, addresses)).unwrap()
+}
+
+fn named(agent: &Agent, addresses: &[IpAddr]) -> PduSettings {
     let port = agent.address.port();
     let found = addresses
         .iter()
@@ -168,11 +172,10 @@ fn by_a_name_of(agent: &Agent, addresses: &[IpAddr]) -> Pdu {
     let allowed = ["127.0.0.0/8", "::1/128"].map(|range| range.parse().unwrap());
     let rules = AddressRules::new(allowed.into(), Vec::new()).with_lookup(lookup);
     let named = json!({"address": "pdu.example"});
-    Pdu::new(PduSettings {
+    PduSettings {
         rules: Arc::new(rules),
         ..settings(agent.address, named, &[("community", COMMUNITY)])
-    })
-    .unwrap()
+    }
 }
 
 /// The outlets would be switched on one of them, and read on the other one, where they may have been off for years.
@@ -198,7 +201,12 @@ async fn a_name_of_two_pdus_is_neither_switched_nor_read() {
             ("SettingsInvalid", Advice::Human)
         );
         let [one, other] = addresses.map(|address| address.to_string());
-        for part in ["`pdu.address`", &one, &other, "`require: All`"] {
+        for part in [
+            &one,
+            &other,
+            "`require: All`",
+            "write the one address into `pdu.address`",
+        ] {
             assert!(error.to_string().contains(part), "{error}");
         }
     }
@@ -215,4 +223,30 @@ async fn a_pdu_with_an_address_of_each_family_is_asked_at_the_same_one_each_time
         driver.open().observe().await.unwrap();
         assert_eq!(agent.questions().len(), asked);
     }
+}
+
+/// It may listen at the other one.
+#[tokio::test]
+async fn a_silent_pdu_with_an_address_of_each_family_has_the_one_named_that_was_asked() {
+    let agent = Agent::start(|_| Answers::new()).await;
+    let (ipv4, ipv6) = (agent.address.ip(), "::1".parse().unwrap());
+    let silent = async |settings: PduSettings| {
+        let hasty = PduSettings {
+            call_timeout: Duration::from_secs(1),
+            ..settings
+        };
+        let answer = Pdu::new(hasty).unwrap().open().observe().await;
+        answer.unwrap_err().to_string()
+    };
+    let by_name = silent(named(&agent, &[ipv6, ipv4])).await;
+    let asked = format!("no answer within 1s from {ipv4}.");
+    for part in [
+        &asked,
+        "community",
+        "write the one address into `pdu.address`",
+    ] {
+        assert!(by_name.contains(part), "{by_name}");
+    }
+    let by_address = silent(agent.settings()).await;
+    assert!(!by_address.contains("`pdu.address`"), "{by_address}");
 }

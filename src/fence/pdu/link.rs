@@ -130,13 +130,14 @@ impl Link {
     /// What it means that the last question has had no answer for so long.
     pub fn silence(&self, waited: Duration) -> DeviceError {
         match self.stray {
-            0 => unreachable(
-                &self.device,
-                format!(
-                    "no answer within {waited:?}. An agent is silent, too, when the community or `privPassword` is wrong, or when \
-                 its access list does not admit the operator"
-                ),
-            ),
+            0 => {
+                let (asked, or_name) = self.asked_by_name();
+                let problem = format!(
+                    "no answer within {waited:?}{asked}. An agent is silent, too, when the community or `privPassword` is wrong, or when \
+                     its access list does not admit the operator{or_name}"
+                );
+                unreachable(&self.device, problem)
+            }
             count => DeviceError::Protocol {
                 endpoint: self.device.to_string(),
                 problem: format!(
@@ -144,6 +145,17 @@ impl Link {
                     self.stray_because
                 ),
             },
+        }
+    }
+
+    /// Which address of a name was asked, and what if it is not the right one.
+    fn asked_by_name(&self) -> (String, &'static str) {
+        match (self.device.literal(), self.socket.peer_addr()) {
+            (None, Ok(asked)) => (
+                format!(" from {}", asked.ip()),
+                ". If the PDU listens at another address of its name, write the one address into `pdu.address`",
+            ),
+            _ => (String::new(), ""),
         }
     }
 
@@ -206,7 +218,7 @@ fn of_one_pdu(
         field: "pdu.address",
         problem: format!(
             "{} names {} addresses ({}), and a PDU has one, or one of IPv4 and one of IPv6: name each PDU in a FenceDevice of its own, \
-             and both in one level with `require: All`",
+             and both in one level with `require: All`, or write the one address into `pdu.address` where they are of one PDU",
             device.host,
             found.len(),
             shown.join(", ")
