@@ -130,7 +130,7 @@ fn target_of(address: &Address, system: Option<&str>) -> String {
     }
 }
 
-/// The text with the characters that its escapes (`%31`) stand for, as far as they can be seen.
+/// The text with the characters that its escapes (`%31`) stand for, as far as they can be seen; the others in upper case (RFC 3986).
 fn unescaped(path: &str) -> String {
     let mut text = String::new();
     let mut rest = path;
@@ -138,9 +138,13 @@ fn unescaped(path: &str) -> String {
         text.push_str(before);
         let code = after
             .get(..2)
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok())
-            .filter(u8::is_ascii_graphic);
-        text.push(code.map_or('%', char::from));
+            .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        text += &match code {
+            Some(code) if code.is_ascii_graphic() => char::from(code).to_string(),
+            Some(code) => format!("%{code:02X}"),
+            None => "%".to_owned(),
+        };
         rest = after.get(code.map_or(0, |_| 2)..).unwrap_or_default();
     }
     text + rest

@@ -38,6 +38,7 @@ async fn a_system_is_known_in_every_spelling_of_its_id() {
     for spelling in SPELLINGS {
         assert_eq!(refused("1", spelling), [true; 2], "{spelling}");
     }
+    assert_eq!(refused("%C3%A9", "%c3%a9"), [true; 2]);
     for other in ["2", "11", "%32", "%311", "%3", "/redfish/v1/Chassis/1"] {
         assert_eq!(refused("1", other), [false; 2], "{other}");
     }
