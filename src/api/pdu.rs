@@ -23,7 +23,7 @@ use super::crd::{rule, rule_at};
     ),
 ]))]
 pub struct PduDriver {
-    /// Host name or IP address of the PDU.
+    /// Host name or IP address of the PDU. A name stands for one PDU: at most one IPv4 and one IPv6 address.
     #[schemars(length(min = 1, max = 253))]
     pub address: String,
 

@@ -144,7 +144,7 @@ fn concurrent(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result<(),
             .find(|other| other.admitted)
             .map_or("", |other| other.fence.as_str());
         let words = format!(
-            "{running} of at most {limit} fences of policy {} are under way (`budget.maxConcurrent`), {first} first; waits its turn, or approve it",
+            "{running} of at most {limit} fences of policy {} are under way (`budget.maxConcurrent`), {first} first; this one waits for its turn, or approve it (`spec.approval`)",
             mine.policy
         );
         return hold("MaxConcurrent", words);
@@ -157,7 +157,7 @@ fn concurrent(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result<(),
     let oldest = ahead.iter().min();
     if let Some((_, first)) = oldest.filter(|_| running + ahead.len() >= limit) {
         let words = format!(
-            "{} older incident(s) of policy {} go before it (`budget.maxConcurrent` {limit}), {first} first; waits its turn, or approve it",
+            "{} older incident(s) of policy {} go before it (`budget.maxConcurrent` {limit}), {first} first; this one waits for its turn, or approve it (`spec.approval`)",
             ahead.len(),
             mine.policy
         );

@@ -232,6 +232,7 @@ pub fn proof(claim: &str) -> Proof {
         others: &[],
         require: Require::All,
         commanded: false,
+        every: false,
         verification: &verification(),
         word_until: None,
     };

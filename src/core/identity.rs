@@ -251,14 +251,27 @@ fn inside(target: &str) -> String {
 /// Two devices of one node, each with what it controls, that are one and the same: no harm in different levels, but a level that needs
 /// both never reads them off together, because one of them always waits for the other's turn.
 pub fn one_and_the_same<'a>(devices: &[(&'a str, Vec<String>)]) -> Option<(&'a str, &'a str)> {
-    let mut known: BTreeMap<&[String], &str> = BTreeMap::new();
-    let devices = devices.iter().filter(|(_, targets)| !targets.is_empty());
-    for (name, targets) in devices {
-        if let Some(first) = known.insert(targets, name) {
-            return Some((first, name));
-        }
-    }
-    None
+    let known = devices.iter().filter(|(_, targets)| !targets.is_empty());
+    let known: Vec<_> = known.collect();
+    known
+        .iter()
+        .enumerate()
+        .find_map(|(place, (name, targets))| {
+            let may_be = |other: &&&(&str, Vec<String>)| may_be_the_same(&other.1, targets);
+            let first = known.iter().take(place).find(may_be)?;
+            Some((first.0, *name))
+        })
+}
+
+/// What an outlet's table or a system's id leaves open counts as the same.
+fn may_be_the_same(one: &[String], other: &[String]) -> bool {
+    let is_same = |one: &str, other: &str| {
+        one == other || one.starts_with(&inside(other)) || other.starts_with(&inside(one))
+    };
+    one.len() == other.len()
+        && one
+            .iter()
+            .all(|target| other.iter().any(|it| is_same(target, it)))
 }
 
 /// Why a level that needs both of these devices proves nothing, and the way out.

@@ -42,6 +42,15 @@ impl DeviceReadings {
         let last = newest_first.find(|it| is_commanded || it.state != PowerState::Unknown)?;
         speaks_against(&self.identity, last).then_some((self, last))
     }
+
+    /// When it said off first, if it has said nothing else since: its silence takes that not back.
+    fn off_since(&self) -> Option<Duration> {
+        let newest_first = self.readings.iter().rev();
+        let is_on = |it: &&Reading| !matches!(it.state, PowerState::Off | PowerState::Unknown);
+        let quiet = newest_first.take_while(|it| !is_on(it));
+        let off = quiet.filter(|it| it.state == PowerState::Off);
+        off.last().map(|first| first.answered)
+    }
 }
 
 /// How many devices of a level must read off.
@@ -85,6 +94,8 @@ pub struct Case<'a> {
     pub others: &'a [DeviceReadings],
     /// How many of them must be off.
     pub require: Require,
+    /// One that is enough is not any more: life was seen beside an off (S22).
+    pub every: bool,
     /// They may have turned it off before these readings, and it has shown no life since: one may have fallen silent with it.
     pub commanded: bool,
     /// The policy's demands.
@@ -148,7 +159,6 @@ pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
             (Err(reason), Require::Any) => refusal = reason,
         }
     }
-    on_while_off(case, &runs)?;
     let until = match case.require {
         Require::All => runs.iter().map(|run| run.until).min(),
         Require::Any => runs.iter().map(|run| run.until).max(),
@@ -156,6 +166,7 @@ pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
     let Some(until) = until else {
         return Err(refusal);
     };
+    on_while_off(case)?;
     if case.require == Require::All {
         off_together(case, &runs, until)?;
     }
@@ -165,6 +176,8 @@ pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
         return Err(NotProven::KubeletAnswers { devices });
     }
     nothing_else_reads_on(case)?;
+    let every = case.devices.iter().filter(|_| case.every);
+    every.map(off_run).try_for_each(|run| run.map(drop))?;
     let dies = until + PROOF_LIFE;
     Ok(Proof {
         claim: case.claim.to_owned(),
@@ -207,9 +220,9 @@ fn off_together(case: &Case<'_>, runs: &[OffRun], until: Duration) -> Result<(),
 
 /// Where one device is enough: another one may fall silent with the machine that was turned off, and not long after that was seen. What it
 /// said of power later it said of a machine that runs (S4).
-fn on_while_off(case: &Case<'_>, runs: &[OffRun]) -> Result<(), NotProven> {
-    let since = runs.iter().map(|run| run.since).min();
-    let (Require::Any, Some(since)) = (case.require, since) else {
+fn on_while_off(case: &Case<'_>) -> Result<(), NotProven> {
+    let since = case.devices.iter().filter_map(DeviceReadings::off_since);
+    let (Require::Any, Some(since)) = (case.require, since.min()) else {
         return Ok(());
     };
     let said_on = case.devices.iter().filter_map(|it| it.against(false));

@@ -162,6 +162,7 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
             memory.relist = false;
             memory.readings = (!is_refuted).then_some(readings);
             memory.kubelet_answered = kubelet_answers;
+            memory.proven_before |= memory.judged_down;
             memory.judged_down = false;
             memory.evidence_is_new = false;
             if !failures.is_empty() {
@@ -196,7 +197,7 @@ fn in_time(
     let any = settings
         .levels
         .get(memory.level)
-        .is_some_and(|level| level.require == Require::Any);
+        .is_some_and(|level| memory.required(level.require) == Require::Any);
     let asked = |device: &DeviceReadings| {
         let off = device
             .readings

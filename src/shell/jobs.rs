@@ -21,6 +21,7 @@ use crate::fence::{FenceDriver, OffOutcome};
 use futures::future::join_all;
 use kube::ResourceExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -175,10 +176,13 @@ async fn off(
     attempt: &Attempt,
 ) -> (String, OffResult) {
     let started = clock::since_boot();
-    let result = match timeout(job.limit, command(context, job, device)).await {
+    let sending = AtomicBool::new(false);
+    let words = format!("no answer within {} s", job.limit.as_secs());
+    let result = match timeout(job.limit, command(context, job, device, &sending)).await {
         Ok(result) => result,
         // What was under way when time ran out may have been sent.
-        Err(_) => OffResult::Unknown(format!("no answer within {} s", job.limit.as_secs())),
+        Err(_) if sending.load(Ordering::Relaxed) => OffResult::Unknown(words),
+        Err(_) => OffResult::NotSent(format!("{words} to what comes before the command")),
     };
     let took = clock::since_boot().saturating_sub(started);
     let driver = context.caches.driver_of(&device.name);
@@ -193,8 +197,9 @@ async fn off(
     (device.name.clone(), result)
 }
 
-/// Everything that can be done before the command is done before it; then the claim is read again, and the command leaves.
-async fn command(context: &Context, job: &Job, device: &Device) -> OffResult {
+/// Everything that can be done before the command is done before it; then the claim is read again, and the command leaves. From then on it
+/// is `sending`.
+async fn command(context: &Context, job: &Job, device: &Device, sending: &AtomicBool) -> OffResult {
     let (_, driver) = match driver(context, job, device).await {
         Ok(found) => found,
         Err(reason) => return OffResult::NotSent(reason),
@@ -227,6 +232,7 @@ async fn command(context: &Context, job: &Job, device: &Device) -> OffResult {
             CLAIM_LIFE.as_millis()
         ));
     }
+    sending.store(true, Ordering::Relaxed);
     let Some(outcome) = context.term_end.lasts(session.force_off()).await else {
         return OffResult::Unknown("this replica led no more when it was on its way".to_owned());
     };

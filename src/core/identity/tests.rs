@@ -217,6 +217,27 @@ fn one_uuid_pinned_for_two_nodes_blocks_both_in_either_byte_order() {
     assert_eq!(blocked(&wires), [pair("w1"), pair("w2")]);
 }
 
+/// S2: a level that needs two supplies does not take one for both, in whatever words.
+#[test]
+fn what_may_be_one_device_is_one_to_a_level_that_needs_both() {
+    let is_one = |one: &[&str], other: &[&str]| {
+        let targets = |of: &[&str]| of.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        one_and_the_same(&[("a", targets(one)), ("b", targets(other))]).is_some()
+    };
+    let (seven, unit_1, unit_2) = ("pdu outlet 7", "pdu outlet 7/unit 1", "pdu outlet 7/unit 2");
+    for (one, other, expected) in [
+        (&[seven][..], &[seven][..], true),
+        (&[seven], &[unit_1], true),
+        (&[unit_2], &[seven], true),
+        (&[unit_1], &[unit_2], false),
+        (&[seven], &["pdu outlet 70"], false),
+        (&[seven, unit_2], &[seven], false),
+        (&[], &[], false),
+    ] {
+        assert_eq!(is_one(one, other), expected, "{one:?} {other:?}");
+    }
+}
+
 #[test]
 fn two_devices_of_one_node_may_share_a_system() {
     let wires = [

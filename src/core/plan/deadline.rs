@@ -3,7 +3,12 @@
 use super::super::incident::{Decision, Settings};
 use super::super::observed::{Observed, Seen};
 use super::super::stage::Stage;
+use crate::api::settings::ReleaseMode;
 use std::time::Duration;
+
+/// What the release waits for in the end.
+const OFF_OR_BOOTED: &str =
+    "its machine reads Off or has booted anew: see why its FenceDevice does not say so, or boot it";
 
 /// How long a stage may take before a human is called.
 pub(super) fn time_limit(settings: &Settings, stage: Stage) -> Option<Duration> {
@@ -49,31 +54,50 @@ pub(super) fn overdue(
         Stage::AwaitingRelease => (
             "ReleaseStuck",
             "`release.timeoutSeconds`",
-            format!("`out-of-service` stays on Node {node} until then, do not remove it by hand"),
+            format!(
+                "`out-of-service` stays on Node {node} until {}; do not remove it by hand",
+                what_releases(settings)
+            ),
         ),
         Stage::Quiescing => (
             "QuiesceStuck",
-            "`fence.levels[].timeoutSeconds`",
+            "the longest `fence.levels[].timeoutSeconds`",
             format!("see which pods of Node {node} are not being deleted, and why"),
         ),
         _ => (
             "FenceStuck",
-            "`fence.levels[].timeoutSeconds`",
+            "the longest `fence.levels[].timeoutSeconds`",
             format!(
                 "Node {node} is not out of service yet{}",
                 match settings.word {
-                    Some(_) => "",
+                    Some(_) =>
+                        "; if the word does not count any more, release this NodeFence (`spec.desiredState: Released`), create another and confirm that one",
                     None =>
                         "; if you know that its machine has no power, confirm it by `spec.manualConfirmation`",
                 }
             ),
         ),
     };
+    let limit = time_limit(settings, decision.stage).unwrap_or_default();
     let words = format!(
-        "{}; this takes longer than {field}: {way_out}",
-        decision.words
+        "{}; this takes longer than {field} ({} s): {way_out}",
+        decision.words,
+        limit.as_secs()
     );
     decision.escalation = Some((reason, words));
+}
+
+fn what_releases(settings: &Settings) -> &'static str {
+    match settings.release {
+        _ if settings.released => OFF_OR_BOOTED,
+        ReleaseMode::AfterDetach => OFF_OR_BOOTED,
+        ReleaseMode::AfterRecovery => {
+            "its machine has booted anew (`release.mode` AfterRecovery): boot it, or set `spec.desiredState: Released`"
+        }
+        ReleaseMode::Manual => {
+            "somebody sets `spec.desiredState: Released` (`release.mode` Manual), or its machine has booted anew"
+        }
+    }
 }
 
 #[cfg(test)]
@@ -96,11 +120,9 @@ mod tests {
     #[test]
     fn the_way_out_names_the_setting_and_is_one() {
         let words = said(&settings(), &drained(), Stage::Detaching);
-        assert!(
-            words.starts_with(
-                "it waits; this takes longer than `recovery.detachTimeoutSeconds`: see "
-            )
-        );
+        let takes = "it waits; this takes longer than `recovery.detachTimeoutSeconds` (";
+        assert!(words.starts_with(takes), "{words}");
+        assert!(words.contains(" s): see what holds them"), "{words}");
         assert!(words.ends_with("do not remove it by hand"), "{words}");
         let gone = Observed {
             node: Seen::Absent,
@@ -124,6 +146,11 @@ mod tests {
             ..settings()
         };
         let words = said(&given, &drained(), Stage::Verifying);
-        assert!(words.ends_with("is not out of service yet"), "{words}");
+        assert!(
+            words.ends_with("create another and confirm that one"),
+            "{words}"
+        );
+        let words = said(&settings(), &drained(), Stage::AwaitingRelease);
+        assert!(words.contains("see why its FenceDevice"), "{words}");
     }
 }

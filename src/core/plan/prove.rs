@@ -64,7 +64,7 @@ pub(super) fn prove(
     };
     let verification = verification(s, m, node, level);
     // What has shown life since was not turned off, and what was proven before these readings may have been turned on since.
-    let lived = !m.contradictions.is_empty() || m.evidence && !m.evidence_is_new;
+    let lived = !m.contradictions.is_empty() || m.proven_before;
     let judged = word_until(s, level, t.now).and_then(|word_until| {
         let case = Case {
             claim: &held.value,
@@ -77,6 +77,7 @@ pub(super) fn prove(
             devices: &readings,
             others: &m.others,
             require: level.require,
+            every: !m.contradictions.is_empty(),
             commanded: m.may_have_turned_off() && !lived,
             verification: &verification,
             kubelet_answers: o.kubelet_answers || m.kubelet_answered,

@@ -33,7 +33,7 @@ pub(super) fn usable(
     }
     let still_on = |device: &Device, reading: &Reading| {
         let words = format!(
-            "FenceDevice {} reads {} ({}): mode ConfirmOnly never turns a machine off: cut its power by hand, or set `fence.mode: PowerOff` in the policy",
+            "FenceDevice {} reads {} ({}): mode ConfirmOnly never turns a machine off: cut its power by hand; or set `fence.mode: PowerOff` in the policy and release this NodeFence (`spec.desiredState: Released`), which keeps the mode that it began with",
             device.name,
             state_word(reading.state),
             reading.raw,
@@ -47,9 +47,14 @@ pub(super) fn usable(
             }),
         }
     };
-    // Where one device is enough, another one that says that the machine is on speaks against it as well (S4).
+    // Where one device is enough, another one that says that the machine is on speaks against it as well (S4); those of the machine itself
+    // first, whatever they are called.
+    let on = |outlets: bool| {
+        let devices = level.devices.iter();
+        against(devices.filter(|it| it.outlets == outlets), sights)
+    };
     if mode == FenceMode::ConfirmOnly
-        && let Some((device, reading)) = against(level.devices.iter(), sights)
+        && let Some((device, reading)) = on(false).or_else(|| on(true))
     {
         return Err(still_on(device, reading));
     }

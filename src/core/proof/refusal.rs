@@ -1,6 +1,6 @@
 //! Why readings prove nothing, in the words that end up in the NodeFence: each names the device, the value, the rule and the way out.
 
-use super::PROOF_LIFE;
+use super::{PROOF_LIFE, TOGETHER_MAX};
 
 /// Why there is no proof, in words for people.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
@@ -42,7 +42,8 @@ pub enum NotProven {
     },
     /// A device of the level said that the machine is on while another one read Off, and has said nothing since (S4).
     #[error(
-        "FenceDevice {other} read {raw} while {devices} read Off, and has said nothing since; if that happens again, see which machine each of them is wired to"
+        "FenceDevice {other} read {raw} more than {} s after {devices} read Off first, and has said nothing since: both cannot be of this machine; if that happens again, see which machine each of them is wired to",
+        TOGETHER_MAX.as_secs()
     )]
     OnWhileOff {
         /// The devices that read Off.
@@ -131,8 +132,10 @@ pub enum NotProven {
 impl NotProven {
     /// The same, of a device that said this before it fell silent.
     pub(super) fn with_last(mut self, raw: &str) -> Self {
-        if let Self::NotOffLongEnough { last, .. } = &mut self {
-            raw.clone_into(last);
+        if let Self::NotOffLongEnough { last, .. } = &mut self
+            && last != raw
+        {
+            *last = format!("{raw}, and after it nothing that counts ({last})");
         }
         self
     }
@@ -141,7 +144,10 @@ impl NotProven {
     pub fn is_contradiction(&self) -> bool {
         matches!(
             self,
-            Self::LeaseMoved { .. } | Self::KubeletAnswers { .. } | Self::OtherReadsOn { .. }
+            Self::LeaseMoved { .. }
+                | Self::KubeletAnswers { .. }
+                | Self::OtherReadsOn { .. }
+                | Self::OnWhileOff { .. }
         )
     }
 
@@ -153,6 +159,7 @@ impl NotProven {
             }
             Self::KubeletAnswers { .. } => "the kubelet's port answers".to_owned(),
             Self::OtherReadsOn { other, raw, .. } => format!("FenceDevice {other} reads {raw}"),
+            Self::OnWhileOff { other, raw, .. } => format!("FenceDevice {other} read {raw}"),
             reason => reason.to_string(),
         }
     }

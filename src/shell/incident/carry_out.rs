@@ -119,7 +119,7 @@ impl Round<'_> {
             applied.get_or_insert(clock::wall());
             let written = self.write_status().await;
             if written != Reply::Done {
-                tracing::warn!(fence = %self.fence.name_any(), reply = ?written, "that the taint is set could not be written down; it is tried again");
+                tracing::warn!(fence = %self.fence.name_any(), reply = ?written, "`out-of-service` is set on the Node, and the NodeFence's status could not say so; it is tried again");
             }
         }
         reply

@@ -2,6 +2,7 @@
 
 mod beside;
 mod early;
+mod late;
 mod linked;
 
 use super::*;

@@ -166,6 +166,7 @@ impl<'a> Course<'a> {
             others: &[],
             require: Require::All,
             commanded: false,
+            every: false,
             verification: &Verification {
                 off_reads_min: READS as usize,
                 window: WINDOW,

@@ -86,6 +86,8 @@ struct Sequence {
     require: Require,
     /// The machine was turned off before.
     commanded: bool,
+    /// Life was seen beside an off before.
+    every: bool,
     reads: usize,
     window: i64,
     now: i64,
@@ -135,6 +137,15 @@ impl Said {
         self.said_on().is_some() && !(commanded && is_silent)
     }
 
+    /// When it said off for the first time since it last said anything else that says something.
+    fn first_off(&self) -> Option<i64> {
+        let is_on = |it: &Answer| matches!(it.state, PowerState::On | PowerState::Transitional);
+        let begin = self.answers.iter().rposition(is_on).map_or(0, |at| at + 1);
+        let mut since = self.answers[begin..].iter();
+        let off = since.find(|it| it.state == PowerState::Off)?;
+        Some(off.answered)
+    }
+
     /// What it said last, if that is of power, and not of another machine than this.
     fn said_on(&self) -> Option<&Answer> {
         let knows_whom = matches!(self.rule, IdentityRule::Is(_) | IdentityRule::IsOrSilent(_));
@@ -150,6 +161,9 @@ impl Sequence {
     /// When the proof that has to exist dies; none where there must not be one.
     fn dies(&self) -> Option<i64> {
         let off: Vec<_> = self.devices.iter().map(|one| one.was_off(self)).collect();
+        if self.every && off.iter().any(Option::is_none) {
+            return None;
+        }
         let until = match self.require {
             Require::All => {
                 let off = off.into_iter().collect::<Option<Vec<_>>>()?;
@@ -167,7 +181,7 @@ impl Sequence {
             }
             Require::Any => {
                 let off: Vec<_> = off.into_iter().flatten().collect();
-                let since = off.iter().map(|(since, _)| *since).min()?;
+                let since = self.devices.iter().filter_map(Said::first_off).min()?;
                 let mut said_on = self.devices.iter().filter_map(Said::said_on);
                 if said_on.any(|on| on.asked > since + TOGETHER) {
                     return None;
@@ -210,6 +224,7 @@ impl Sequence {
             others: &readings(&self.others),
             require: self.require,
             commanded: self.commanded,
+            every: self.every,
             verification: &Verification {
                 off_reads_min: self.reads,
                 window: ticks(self.window),
