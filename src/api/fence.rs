@@ -192,7 +192,8 @@ impl NodeFence {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Trigger {
-    /// Who asked: a node condition by a policy, a human, or another system.
+    /// Who asked: a node condition by a policy, or a human or another system (`Manual`). `External` is for what the operator finds without a
+    /// record, and never fences.
     #[serde(rename = "type")]
     pub type_: TriggerType,
 
@@ -233,7 +234,7 @@ pub enum TriggerType {
     NodeCondition,
     /// A human.
     Manual,
-    /// Another system.
+    /// Nobody: an `out-of-service` of the operator that was found without its record.
     External,
 }
 

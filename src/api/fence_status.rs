@@ -41,10 +41,16 @@ pub struct NodeFenceStatus {
     pub confirmation_refused: Option<String>,
 
     /// Life that was seen beside a device that read Off: it lies, or is wired to another machine. From the first on readings over 40 s are
-    /// needed; in mode PowerOff nothing is commanded any more from the second on. Never taken back.
+    /// needed, and Off from each of `contradictingDevices`; in mode PowerOff nothing is commanded any more from the second on. Never taken back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 2), inner(length(max = 1024)), extend("x-kubernetes-list-type" = "atomic"))]
     pub contradictions: Vec<String>,
+
+    /// FenceDevices that said On when others had read Off: nothing is proven before each of them reads Off, or a human gives their word. Never
+    /// taken back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), inner(length(max = 253)), extend("x-kubernetes-list-type" = "set"))]
+    pub contradicting_devices: Vec<String>,
 
     /// Value of the claim taint that is held now: the fencing token of the process that acts.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -9,6 +9,7 @@ use super::observed::{
 };
 use super::proof::{Case, DeviceReadings, IdentityRule, Proof, Require, Verification, judge};
 use super::reading::{Identity, PowerState, Reading};
+use super::said::Said;
 use crate::api::settings::{
     ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
 };
@@ -231,8 +232,7 @@ pub fn proof(claim: &str) -> Proof {
         devices: &off_readings(),
         others: &[],
         require: Require::All,
-        commanded: false,
-        every: false,
+        said: &Said::default(),
         verification: &verification(),
         word_until: None,
     };

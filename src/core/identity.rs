@@ -248,8 +248,8 @@ fn inside(target: &str) -> String {
     format!("{target}/")
 }
 
-/// Two devices of one node, each with what it controls, that are one and the same: no harm in different levels, but a level that needs
-/// both never reads them off together, because one of them always waits for the other's turn.
+/// Two devices of one node, each with what it controls, that are one and the same, or may be: no harm in different levels, but of a level
+/// that needs both, one supply would be taken for two, or one of them would for ever wait for the other's turn.
 pub fn one_and_the_same<'a>(devices: &[(&'a str, Vec<String>)]) -> Option<(&'a str, &'a str)> {
     let known = devices.iter().filter(|(_, targets)| !targets.is_empty());
     let known: Vec<_> = known.collect();
@@ -268,16 +268,18 @@ fn may_be_the_same(one: &[String], other: &[String]) -> bool {
     let is_same = |one: &str, other: &str| {
         one == other || one.starts_with(&inside(other)) || other.starts_with(&inside(one))
     };
-    one.len() == other.len()
-        && one
-            .iter()
-            .all(|target| other.iter().any(|it| is_same(target, it)))
+    // Not by their number: one outlet of which two tables tell has two names.
+    let covers = |all: &[String], by: &[String]| {
+        let mut all = all.iter();
+        all.all(|target| by.iter().any(|it| is_same(target, it)))
+    };
+    covers(one, other) && covers(other, one)
 }
 
 /// Why a level that needs both of these devices proves nothing, and the way out.
 pub fn same_device_words(level: &str, (first, second): (&str, &str), node: &str) -> String {
     format!(
-        "level `{level}` needs all of its devices, and FenceDevice {first} and {second} are one and the same for Node {node}: they are never read off together; correct the address of one of them, or keep it out of the level by `deviceSelector`"
+        "level `{level}` needs all of its devices, and FenceDevice {first} and {second} are, or may be, one and the same for Node {node}: nobody would look at its other supply; correct the address, `systemID` or `outlets` of one of them, or keep it out of the level by `deviceSelector`"
     )
 }
 

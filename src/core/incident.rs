@@ -89,6 +89,8 @@ pub struct Record {
     pub word_refuted: Option<String>,
     /// Life beside a device that read Off, in words, the first two (S22).
     pub contradictions: Vec<String>,
+    /// FenceDevices that said On when others had read Off: nothing is proven before they read Off.
+    pub contradicting: Vec<String>,
 }
 
 /// The frozen settings of an incident, and the few inputs that may still stop or narrow it (S15).

@@ -5,9 +5,10 @@
 
 use super::attempt::{Attempt, OffResult};
 use super::observed::{LeaseView, PodView};
-use super::proof::{DeviceReadings, Require};
+use super::proof::DeviceReadings;
 use super::quiesce::Quiesce;
 use super::reading::Reading;
+use super::said::Said;
 use super::stage::Stage;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -116,8 +117,8 @@ pub struct Memory {
     /// These readings have proven the machine down once: the kubelet's port is not asked again beside them, for a machine that is down
     /// takes its time not to answer.
     pub judged_down: bool,
-    /// Readings before these have proven the machine down under this claim: it may have been turned on since.
-    pub proven_before: bool,
+    /// What each device of the node has said last of its power, since the incident began.
+    pub said: Said,
     /// Life beside a device that read Off, in words, the first two (S22).
     pub contradictions: Vec<String>,
     /// What is said of devices that may still turn off a machine that has come back.
@@ -175,14 +176,6 @@ impl Memory {
         self.denied = None;
     }
 
-    /// How many devices of a level have to read off, where it wants this many: once life was seen beside an off, every one (S22).
-    pub fn required(&self, wanted: Require) -> Require {
-        match self.contradictions.is_empty() {
-            true => wanted,
-            false => Require::All,
-        }
-    }
-
     /// A device has lied twice: nothing is commanded any more, by whatever device (S22, mode PowerOff).
     pub fn is_contradicted(&self) -> bool {
         self.contradictions.len() >= CONTRADICTIONS_KEPT
@@ -227,7 +220,6 @@ impl Memory {
         self.others.clear();
         self.kubelet_answered = false;
         self.judged_down = false;
-        self.proven_before = false;
         self.pods = None;
         self.relist = false;
         self.devices_claimed.clear();

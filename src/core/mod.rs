@@ -36,6 +36,7 @@ pub mod reading;
 pub mod record;
 pub mod release;
 pub mod reply;
+pub mod said;
 pub mod select;
 pub mod stage;
 pub mod support;

@@ -13,13 +13,11 @@ pub use refusal::NotProven;
 
 use super::observed::{LeaseView, NodeView, Ready};
 use super::reading::{PowerState, Reading};
+use super::said::Said;
 use std::time::Duration;
 
 /// A proof dies this long after its last reading was asked for.
 pub const PROOF_LIFE: Duration = Duration::from_secs(15);
-
-/// Two devices that tell of one machine going off may be this far apart.
-const TOGETHER_MAX: Duration = Duration::from_secs(3);
 
 /// What one device said since the node was quiesced.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -35,21 +33,10 @@ pub struct DeviceReadings {
 }
 
 impl DeviceReadings {
-    /// It, and what it said last, if that says that the machine is not off: no other way to it can say that it is (S4). One that falls
-    /// silent takes nothing back, unless the machine was turned off meanwhile, and its device with it.
-    pub fn against(&self, is_commanded: bool) -> Option<(&Self, &Reading)> {
-        let mut newest_first = self.readings.iter().rev();
-        let last = newest_first.find(|it| is_commanded || it.state != PowerState::Unknown)?;
-        speaks_against(&self.identity, last).then_some((self, last))
-    }
-
-    /// When it said off first, if it has said nothing else since: its silence takes that not back.
-    fn off_since(&self) -> Option<Duration> {
-        let newest_first = self.readings.iter().rev();
-        let is_on = |it: &&Reading| !matches!(it.state, PowerState::Off | PowerState::Unknown);
-        let quiet = newest_first.take_while(|it| !is_on(it));
-        let off = quiet.filter(|it| it.state == PowerState::Off);
-        off.last().map(|first| first.answered)
+    /// Its last reading, if that says that the machine is not off: no other way to it can say that it is (S4).
+    pub fn against(&self) -> Option<&Reading> {
+        let last = self.readings.last()?;
+        speaks_against(&self.identity, last).then_some(last)
     }
 }
 
@@ -94,10 +81,8 @@ pub struct Case<'a> {
     pub others: &'a [DeviceReadings],
     /// How many of them must be off.
     pub require: Require,
-    /// One that is enough is not any more: life was seen beside an off (S22).
-    pub every: bool,
-    /// They may have turned it off before these readings, and it has shown no life since: one may have fallen silent with it.
-    pub commanded: bool,
+    /// What each device of the node has said last, in these readings and before.
+    pub said: &'a Said,
     /// The policy's demands.
     pub verification: &'a Verification,
     /// Something answers at the kubelet's port.
@@ -141,19 +126,15 @@ impl Proof {
 /// Judges the case at `now` (time since boot).
 pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
     no_life(case)?;
+    nobody_contradicts(case)?;
     let off_run = |device| device_is_off(device, case.quiesced, case.verification, now);
     let mut runs = Vec::new();
     let mut refusal = NotProven::NoDevice;
     for device in case.devices {
-        let against = device.against(case.commanded);
-        if let (Require::Any, Some((_, last))) = (case.require, against) {
-            // Its run of Off is empty; why is what it said last, not its silence.
-            let reason = off_run(device).err().unwrap_or(NotProven::NoDevice);
-            return Err(reason.with_last(&last.raw));
-        }
         match (off_run(device), case.require) {
             (Ok(run), _) => runs.push(run),
             (Err(reason), Require::All) => return Err(reason),
+            (Err(reason), Require::Any) if device.against().is_some() => return Err(reason),
             // What has died of age is read again at once, whatever the other device says.
             (Err(_), Require::Any) if matches!(refusal, NotProven::Stale { .. }) => {}
             (Err(reason), Require::Any) => refusal = reason,
@@ -166,7 +147,6 @@ pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
     let Some(until) = until else {
         return Err(refusal);
     };
-    on_while_off(case)?;
     if case.require == Require::All {
         off_together(case, &runs, until)?;
     }
@@ -176,8 +156,6 @@ pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
         return Err(NotProven::KubeletAnswers { devices });
     }
     nothing_else_reads_on(case)?;
-    let every = case.devices.iter().filter(|_| case.every);
-    every.map(off_run).try_for_each(|run| run.map(drop))?;
     let dies = until + PROOF_LIFE;
     Ok(Proof {
         claim: case.claim.to_owned(),
@@ -218,21 +196,26 @@ fn off_together(case: &Case<'_>, runs: &[OffRun], until: Duration) -> Result<(),
     })
 }
 
-/// Where one device is enough: another one may fall silent with the machine that was turned off, and not long after that was seen. What it
-/// said of power later it said of a machine that runs (S4).
-fn on_while_off(case: &Case<'_>) -> Result<(), NotProven> {
-    let since = case.devices.iter().filter_map(DeviceReadings::off_since);
-    let (Require::Any, Some(since)) = (case.require, since.min()) else {
+/// No device of the node has said On when these had read off, and nothing that takes it back since (S4, S22).
+fn nobody_contradicts(case: &Case<'_>) -> Result<(), NotProven> {
+    // Whoever gave the word has seen more than the devices say; what they say to it is asked beside it (S21).
+    if case.word_until.is_some() {
+        return Ok(());
+    }
+    // Of one that is silent nobody would rest a proof on what it said before.
+    let is_off = |it: &&DeviceReadings| {
+        let mut readings = it.readings.iter();
+        case.require == Require::All || readings.any(|one| one.state == PowerState::Off)
+    };
+    let level = case.devices.iter().filter(is_off);
+    let level: Vec<&str> = level.map(|it| it.device.as_str()).collect();
+    let Some((other, raw)) = case.said.against(&level, case.require) else {
         return Ok(());
     };
-    let said_on = case.devices.iter().filter_map(|it| it.against(false));
-    let mut late = said_on.filter(|(_, last)| last.asked > since + TOGETHER_MAX);
-    late.next().map_or(Ok(()), |(device, last)| {
-        Err(NotProven::OnWhileOff {
-            devices: case.devices(),
-            other: device.device.clone(),
-            raw: last.raw.clone(),
-        })
+    Err(NotProven::OnWhileOff {
+        devices: case.devices(),
+        other: other.to_owned(),
+        raw: raw.to_owned(),
     })
 }
 
@@ -253,15 +236,16 @@ fn lease_unmoved(case: &Case<'_>) -> Result<(), NotProven> {
 
 /// No device of another level says that the machine has power: an outlet that feeds another machine is off as well.
 fn nothing_else_reads_on(case: &Case<'_>) -> Result<(), NotProven> {
-    let mut against = case.others.iter().filter_map(|other| other.against(false));
-    let Some((other, last)) = against.next() else {
-        return Ok(());
+    let against = |other: &DeviceReadings| {
+        let last = other.against()?;
+        Some(NotProven::OtherReadsOn {
+            devices: case.devices(),
+            other: other.device.clone(),
+            raw: last.raw.clone(),
+        })
     };
-    Err(NotProven::OtherReadsOn {
-        devices: case.devices(),
-        other: other.device.clone(),
-        raw: last.raw.clone(),
-    })
+    let against = case.others.iter().find_map(against);
+    against.map_or(Ok(()), Err)
 }
 
 /// No sign of life on the Node since the claim: same Node, same boot, not Ready, and our claim still stands.

@@ -48,6 +48,7 @@ pub fn read(status: &NodeFenceStatus, wall_now: Timestamp) -> Record {
         approval_waited: approval_waited(status, wall_now),
         word_refuted: status.confirmation_refused.clone(),
         contradictions: status.contradictions.clone(),
+        contradicting: status.contradicting_devices.clone(),
     }
 }
 
@@ -166,10 +167,14 @@ pub fn note_findings(status: &mut NodeFenceStatus, memory: &Memory) {
     let seen = NodeFenceStatus {
         confirmation_refused: memory.word_refuted.as_deref().map(cut),
         contradictions: memory.contradictions.iter().map(|it| cut(it)).collect(),
+        contradicting_devices: memory.said.contradicting().map(str::to_owned).collect(),
         ..NodeFenceStatus::default()
     };
     merge_findings(status, &seen);
 }
+
+/// As many as the CRD takes.
+const CONTRADICTING_MAX: usize = 16;
 
 /// Takes over the findings that stand in `of` only.
 pub fn merge_findings(status: &mut NodeFenceStatus, of: &NodeFenceStatus) {
@@ -178,6 +183,12 @@ pub fn merge_findings(status: &mut NodeFenceStatus, of: &NodeFenceStatus) {
     let known = status.contradictions.len();
     let more = of.contradictions.iter().skip(known).cloned();
     status.contradictions.extend(more);
+    for device in &of.contradicting_devices {
+        let known = &mut status.contradicting_devices;
+        if known.len() < CONTRADICTING_MAX && !known.contains(device) {
+            known.push(device.clone());
+        }
+    }
 }
 
 /// Does this record have findings that that one does not?

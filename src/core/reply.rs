@@ -4,7 +4,7 @@
 
 use super::attempt::OffResult;
 use super::incident::{DeviceReply, Effect, Level, PodList, Reply, Settings};
-use super::memory::Memory;
+use super::memory::{Memory, Sight};
 use super::observed::PodView;
 use super::proof::{DeviceReadings, Require, reads_off};
 use super::reading::{PowerState, Reading};
@@ -139,6 +139,7 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
                 sight.reading.as_ref().ok()
             };
             note_effect(settings, memory, last, now);
+            note_sights(settings, memory, &sights);
             memory.sights = sights;
             memory.looked_at = now;
             memory.quiesce.listed_before = pods;
@@ -156,13 +157,16 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
                 read.readings.last()
             };
             note_effect(settings, memory, last, now);
+            let commanded = memory.may_have_turned_off();
+            for device in readings.iter().chain(&others) {
+                memory.said.note(device, commanded);
+            }
             let is_refuted = refute(settings, memory, &others);
             memory.others = others;
             memory.pods = in_time(settings, memory, &readings, pods);
             memory.relist = false;
             memory.readings = (!is_refuted).then_some(readings);
             memory.kubelet_answered = kubelet_answers;
-            memory.proven_before |= memory.judged_down;
             memory.judged_down = false;
             memory.evidence_is_new = false;
             if !failures.is_empty() {
@@ -172,16 +176,35 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
     }
 }
 
+/// What was seen by a look is remembered like what is read for a proof.
+fn note_sights(settings: &Settings, memory: &mut Memory, sights: &[Sight]) {
+    let commanded = memory.may_have_turned_off();
+    let devices = settings.levels.iter().flat_map(|level| &level.devices);
+    for device in devices {
+        let seen = sights.iter().filter(|sight| sight.device == device.name);
+        let seen = DeviceReadings {
+            device: device.name.clone(),
+            version: device.version.clone(),
+            identity: device.identity.clone(),
+            readings: seen
+                .filter_map(|sight| sight.reading.clone().ok())
+                .collect(),
+        };
+        memory.said.note(&seen, commanded);
+    }
+}
+
 /// A device that says that the machine has power refutes a human's word, at once and for good: whatever comes of the readings beside it,
 /// they are not judged (S21).
 fn refute(settings: &Settings, memory: &mut Memory, others: &[DeviceReadings]) -> bool {
     let level = settings.levels.get(memory.level);
-    let against = others.iter().find_map(|other| other.against(false));
+    let against = |other: &DeviceReadings| Some((other.device.clone(), other.against()?.clone()));
+    let against = others.iter().find_map(against);
     let is_manual = level.is_some_and(Level::is_manual);
     let (true, Some((other, last))) = (is_manual, against) else {
         return false;
     };
-    let sign = format!("FenceDevice {} reads {}", other.device, last.raw);
+    let sign = format!("FenceDevice {other} reads {}", last.raw);
     memory.word_refuted = Some(word::refused(settings, &sign));
     true
 }
@@ -197,7 +220,7 @@ fn in_time(
     let any = settings
         .levels
         .get(memory.level)
-        .is_some_and(|level| memory.required(level.require) == Require::Any);
+        .is_some_and(|level| level.require == Require::Any);
     let asked = |device: &DeviceReadings| {
         let off = device
             .readings

@@ -109,6 +109,8 @@ fn without_words(m: &mut Memory) {
         words.clear();
     }
     m.accused = None;
+    // A level with one device, and no other level: nobody speaks against it but itself.
+    m.said = Default::default();
     for words in &mut m.contradictions {
         "words".clone_into(words);
     }

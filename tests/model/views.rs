@@ -121,6 +121,7 @@ pub fn settings(incident: &Incident, facts: u8) -> Settings {
             approval_waited: Duration::ZERO,
             word_refuted: None,
             contradictions: vec!["words".to_owned(); usize::from(facts >> 3)],
+            contradicting: Vec::new(),
         },
     }
 }

@@ -225,13 +225,18 @@ fn what_may_be_one_device_is_one_to_a_level_that_needs_both() {
         one_and_the_same(&[("a", targets(one)), ("b", targets(other))]).is_some()
     };
     let (seven, unit_1, unit_2) = ("pdu outlet 7", "pdu outlet 7/unit 1", "pdu outlet 7/unit 2");
+    let eight = "pdu outlet 8";
     for (one, other, expected) in [
         (&[seven][..], &[seven][..], true),
         (&[seven], &[unit_1], true),
         (&[unit_2], &[seven], true),
         (&[unit_1], &[unit_2], false),
         (&[seven], &["pdu outlet 70"], false),
-        (&[seven, unit_2], &[seven], false),
+        // One outlet, its control in one table and its state in another.
+        (&[seven, unit_2], &[seven], true),
+        (&[unit_1, unit_2], &[seven, eight], false),
+        (&[seven, eight], &[unit_1, unit_2], false),
+        (&[unit_1, eight], &[unit_1, "pdu outlet 9"], false),
         (&[], &[], false),
     ] {
         assert_eq!(is_one(one, other), expected, "{one:?} {other:?}");

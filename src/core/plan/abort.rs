@@ -51,18 +51,18 @@ fn why_abort(s: &Settings, m: &Memory, node: &NodeView) -> Option<(Stage, String
         );
         return Some((Stage::Aborted, words));
     }
-    if s.released {
-        return Some((
-            Stage::Aborted,
-            "released by `spec.desiredState: Released`".to_owned(),
-        ));
-    }
-    if let Approval::Denied(user, reason) = &s.approval {
-        return Some((Stage::Aborted, format!("denied by {user}: {reason}")));
-    }
-    s.stop
-        .as_ref()
-        .map(|reason| (Stage::Aborted, reason.clone()))
+    let stopped = || Some((Stage::Aborted, s.stop.clone()?));
+    taken_back(s).or_else(stopped)
+}
+
+/// Somebody wants no fence.
+pub(super) fn taken_back(s: &Settings) -> Option<(Stage, String)> {
+    let words = match &s.approval {
+        _ if s.released => "released by `spec.desiredState: Released`".to_owned(),
+        Approval::Denied(user, reason) => format!("denied by {user}: {reason}"),
+        _ => return None,
+    };
+    Some((Stage::Aborted, words))
 }
 
 /// The node has booted since it was claimed.

@@ -2,6 +2,7 @@
 
 use super::super::incident::{Decision, Settings};
 use super::super::observed::{Observed, Seen};
+use super::super::release::booted_anew;
 use super::super::stage::Stage;
 use crate::api::settings::ReleaseMode;
 use std::time::Duration;
@@ -37,6 +38,8 @@ pub(super) fn overdue(
         return;
     }
     let node = &settings.node;
+    let has_booted =
+        matches!(&observed.node, Seen::Present(it) if booted_anew(it, settings.boot_id.as_deref()));
     let (reason, field, way_out) = match decision.stage {
         Stage::Detaching => (
             "DetachStuck",
@@ -56,7 +59,10 @@ pub(super) fn overdue(
             "`release.timeoutSeconds`",
             format!(
                 "`out-of-service` stays on Node {node} until {}; do not remove it by hand",
-                what_releases(settings)
+                match has_booted {
+                    true => "what is named above is over",
+                    false => what_releases(settings),
+                }
             ),
         ),
         Stage::Quiescing => (
@@ -89,14 +95,13 @@ pub(super) fn overdue(
 
 fn what_releases(settings: &Settings) -> &'static str {
     match settings.release {
-        _ if settings.released => OFF_OR_BOOTED,
-        ReleaseMode::AfterDetach => OFF_OR_BOOTED,
-        ReleaseMode::AfterRecovery => {
+        ReleaseMode::AfterRecovery if !settings.released => {
             "its machine has booted anew (`release.mode` AfterRecovery): boot it, or set `spec.desiredState: Released`"
         }
-        ReleaseMode::Manual => {
+        ReleaseMode::Manual if !settings.released => {
             "somebody sets `spec.desiredState: Released` (`release.mode` Manual), or its machine has booted anew"
         }
+        _ => OFF_OR_BOOTED,
     }
 }
 
@@ -105,7 +110,8 @@ mod tests {
     use super::super::wait;
     use super::*;
     use crate::core::delay::{Now, Since};
-    use crate::core::fixtures::{drained, settings};
+    use crate::core::fixtures::{drained, node, settings};
+    use crate::core::observed::NodeView;
     use crate::core::word::Word;
 
     fn said(settings: &Settings, observed: &Observed, stage: Stage) -> String {
@@ -150,7 +156,43 @@ mod tests {
             words.ends_with("create another and confirm that one"),
             "{words}"
         );
-        let words = said(&settings(), &drained(), Stage::AwaitingRelease);
-        assert!(words.contains("see why its FenceDevice"), "{words}");
+    }
+
+    #[test]
+    fn the_way_out_of_a_release_is_what_it_still_waits_for() {
+        use ReleaseMode::{AfterDetach, AfterRecovery, Manual};
+        let booted = Observed {
+            node: Seen::Present(NodeView {
+                boot_id: "boot-2".to_owned(),
+                ..node()
+            }),
+            ..drained()
+        };
+        for (release, released, way_out) in [
+            (AfterDetach, false, "see why its FenceDevice"),
+            (
+                AfterRecovery,
+                false,
+                "(`release.mode` AfterRecovery): boot it",
+            ),
+            (AfterRecovery, true, "see why its FenceDevice"),
+            (Manual, false, "until somebody sets"),
+            (Manual, true, "see why its FenceDevice"),
+        ] {
+            let settings = Settings {
+                release,
+                released,
+                boot_id: Some(node().boot_id),
+                ..settings()
+            };
+            let words = said(&settings, &drained(), Stage::AwaitingRelease);
+            assert!(words.contains(way_out), "{words}");
+            // Who has booted it already is not sent to boot it.
+            let words = said(&settings, &booted, Stage::AwaitingRelease);
+            assert!(
+                words.contains("until what is named above is over"),
+                "{words}"
+            );
+        }
     }
 }

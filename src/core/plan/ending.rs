@@ -3,13 +3,13 @@
 //! The node came back, a human or the policy took the request away, or what was to be done is done. It is asked first, and of
 //! whoever finds the incident: the process that has begun it, or one that knows nothing but the record.
 
-use super::super::incident::{Approval, Decision, Settings};
+use super::super::incident::{Decision, Settings};
 use super::super::memory::Memory;
 use super::super::observed::{NodeView, Ready};
 use super::super::release::booted_anew;
 use super::super::stage::Stage;
 use super::super::taint::is_quarantined;
-use super::abort::{accuse, still_accused, with_accused};
+use super::abort::{accuse, still_accused, taken_back, with_accused};
 use super::{Moment, Standing, close, is_proven, standing};
 
 /// The end of the incident, if nothing is left to do.
@@ -55,14 +55,8 @@ fn why_ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Optio
         );
         return Some((Stage::Aborted, words));
     }
-    if s.released {
-        return Some((
-            Stage::Aborted,
-            "released by `spec.desiredState: Released`".to_owned(),
-        ));
-    }
-    if let Approval::Denied(user, reason) = &s.approval {
-        return Some((Stage::Aborted, format!("denied by {user}: {reason}")));
+    if let Some(ending) = taken_back(s) {
+        return Some(ending);
     }
     if node.ready() == Ready::True {
         return Some(match s.human {

@@ -29,6 +29,9 @@ pub(super) fn read_record(settings: &Settings, memory: &mut Memory, now: Duratio
             .contradictions
             .clone_from(&settings.record.contradictions);
     }
+    for device in &settings.record.contradicting {
+        memory.said.recall(device);
+    }
     // A proof has settled it, and nothing else was done since.
     if memory.is_contradicted() && !settings.record.tainted {
         memory.alarm = Some(CONTRADICTION);

@@ -12,10 +12,10 @@ use super::super::quiesce::{name_some, newcomers, stuck};
 use super::super::reading::{PowerState, Reading};
 use super::super::stage::Stage;
 use super::super::taint;
-use super::super::word::{self, heard};
+use super::super::word;
 use super::abort::{abort, drop_claim};
 use super::claimed::{failed, try_again};
-use super::level::{CONTRADICTION, fail, in_trouble, names, order, unresolved};
+use super::level::{CONTRADICTION, fail, in_trouble, names, order, said_of, unresolved};
 use super::{Moment, act, poll, wait};
 use crate::api::settings::{FenceMode, PodDeletion, RecoveryStrategy};
 use std::time::Duration;
@@ -63,8 +63,6 @@ pub(super) fn prove(
         return wait(Stage::Verifying, words).until(poll(m, t.now, Duration::from_secs(1)));
     };
     let verification = verification(s, m, node, level);
-    // What has shown life since was not turned off, and what was proven before these readings may have been turned on since.
-    let lived = !m.contradictions.is_empty() || m.proven_before;
     let judged = word_until(s, level, t.now).and_then(|word_until| {
         let case = Case {
             claim: &held.value,
@@ -77,8 +75,7 @@ pub(super) fn prove(
             devices: &readings,
             others: &m.others,
             require: level.require,
-            every: !m.contradictions.is_empty(),
-            commanded: m.may_have_turned_off() && !lived,
+            said: &said_of(s, m, level),
             verification: &verification,
             kubelet_answers: o.kubelet_answers || m.kubelet_answered,
             word_until,
@@ -94,6 +91,9 @@ pub(super) fn prove(
             wait(Stage::Verifying, words.to_owned()).until(t.now)
         }
         Err(reason) if reason.is_contradiction() => {
+            if let NotProven::OnWhileOff { other, .. } = &reason {
+                m.said.accuse(other);
+            }
             let words = contradicted(s, m, level, &reason);
             contradiction(s, m, node, level, words, t)
         }
@@ -125,7 +125,7 @@ fn word_until(s: &Settings, level: &Level, now: Duration) -> Result<Option<Durat
     if !level.is_manual() {
         return Ok(None);
     }
-    let word = heard(s, now).map_err(NotProven::NoWord)?;
+    let word = word::heard(s, now).map_err(NotProven::NoWord)?;
     Ok(Some(word.valid_until))
 }
 

@@ -230,7 +230,7 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
         return in_trouble(m, asks);
     }
     m.checked = false;
-    match usable(&level, &m.sights, s.mode, m.word_refuted.as_deref()) {
+    match usable(s, m, &level) {
         Ok(()) => seen_through(s, m, node, &level, o, t),
         Err(Unusable::StillOn(words)) => {
             m.sights.clear();

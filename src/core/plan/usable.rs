@@ -1,10 +1,11 @@
 //! Do the answers of a level's devices allow a claim?
 
 use super::super::incident::{Device, Level, Settings};
-use super::super::memory::Sight;
+use super::super::memory::{Memory, Sight};
+use super::super::proof::NotProven;
 use super::super::reading::{PowerState, Reading};
 use super::super::word;
-use super::level::{Failure, against, answer, judge_level, state_word};
+use super::level::{CONTRADICTION, Failure, against, answer, judge_level, said_of, state_word};
 use crate::api::settings::FenceMode;
 
 /// Escalation: the machine is not off, and nothing may turn it off (ConfirmOnly).
@@ -19,24 +20,26 @@ pub(super) enum Unusable {
 }
 
 /// Do the answers allow a claim? In ConfirmOnly the machine has to read Off already.
-pub(super) fn usable(
-    level: &Level,
-    sights: &[Sight],
-    mode: FenceMode,
-    word_refuted: Option<&str>,
-) -> Result<(), Unusable> {
-    if let (true, Some(words)) = (level.is_manual(), word_refuted) {
+pub(super) fn usable(s: &Settings, m: &Memory, level: &Level) -> Result<(), Unusable> {
+    let (mode, sights) = (s.mode, &m.sights);
+    if let (true, Some(words)) = (level.is_manual(), &m.word_refuted) {
         return Err(Unusable::Failed(Failure {
             reason: "ConfirmationRefused",
-            words: words.to_owned(),
+            words: words.clone(),
         }));
     }
     let still_on = |device: &Device, reading: &Reading| {
         let words = format!(
-            "FenceDevice {} reads {} ({}): mode ConfirmOnly never turns a machine off: cut its power by hand; or set `fence.mode: PowerOff` in the policy and release this NodeFence (`spec.desiredState: Released`), which keeps the mode that it began with",
+            "FenceDevice {} reads {} ({}): mode ConfirmOnly never turns a machine off: cut its power by hand; or {}",
             device.name,
             state_word(reading.state),
             reading.raw,
+            match s.human {
+                true =>
+                    "release this NodeFence (`spec.desiredState: Released`), which keeps its mode, and create another in mode PowerOff",
+                false =>
+                    "set `fence.mode: PowerOff` in the policy and release this NodeFence (`spec.desiredState: Released`), which keeps the mode that it began with",
+            }
         );
         match device.outlets {
             false => Unusable::StillOn(words),
@@ -57,6 +60,26 @@ pub(super) fn usable(
         && let Some((device, reading)) = on(false).or_else(|| on(true))
     {
         return Err(still_on(device, reading));
+    }
+    let off = level.devices.iter().filter(|device| {
+        let reading = answer(device, sights);
+        reading.is_ok_and(|it| it.state == PowerState::Off)
+    });
+    let off: Vec<&str> = off.map(|it| it.name.as_str()).collect();
+    // Nothing that is read now could prove it, and a claim would only be given back.
+    if mode == FenceMode::ConfirmOnly
+        && !level.is_manual()
+        && let Some((other, raw)) = said_of(s, m, level).against(&off, level.require)
+    {
+        let words = NotProven::OnWhileOff {
+            devices: format!("FenceDevice {}", off.join(", ")),
+            other: other.to_owned(),
+            raw: raw.to_owned(),
+        };
+        return Err(Unusable::Failed(Failure {
+            reason: CONTRADICTION,
+            words: words.to_string(),
+        }));
     }
     judge_level(level, |device| {
         let reading = answer(device, sights).map_err(Unusable::Failed)?;

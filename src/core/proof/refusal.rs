@@ -1,6 +1,6 @@
 //! Why readings prove nothing, in the words that end up in the NodeFence: each names the device, the value, the rule and the way out.
 
-use super::{PROOF_LIFE, TOGETHER_MAX};
+use super::PROOF_LIFE;
 
 /// Why there is no proof, in words for people.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
@@ -40,10 +40,9 @@ pub enum NotProven {
         /// What it says, word for word.
         raw: String,
     },
-    /// A device of the level said that the machine is on while another one read Off, and has said nothing since (S4).
+    /// A device of the node said that the machine is on when others had read Off, and has not said Off since (S4, S22).
     #[error(
-        "FenceDevice {other} read {raw} more than {} s after {devices} read Off first, and has said nothing since: both cannot be of this machine; if that happens again, see which machine each of them is wired to",
-        TOGETHER_MAX.as_secs()
+        "FenceDevice {other} read {raw} while {devices} read Off, and has not read Off since: one of them lies or is wired to another machine"
     )]
     OnWhileOff {
         /// The devices that read Off.
@@ -130,16 +129,6 @@ pub enum NotProven {
 }
 
 impl NotProven {
-    /// The same, of a device that said this before it fell silent.
-    pub(super) fn with_last(mut self, raw: &str) -> Self {
-        if let Self::NotOffLongEnough { last, .. } = &mut self
-            && last != raw
-        {
-            *last = format!("{raw}, and after it nothing that counts ({last})");
-        }
-        self
-    }
-
     /// Life beside a device that reads Off (S22): it stops the fence, everything else is tried again.
     pub fn is_contradiction(&self) -> bool {
         matches!(

@@ -241,6 +241,7 @@ impl Round<'_> {
                 status.attempts.clone(),
                 status.confirmation_refused.clone(),
                 status.contradictions.clone(),
+                status.contradicting_devices.clone(),
             )
         };
         told(&self.incident.status) != told(&self.incident.stored.status)

@@ -109,7 +109,7 @@ pub async fn of_level(
 /// Somebody says that the machine has power: the word is not even read.
 fn is_refuted(said: &Mutex<Vec<DeviceReadings>>) -> bool {
     let said = said.lock().unwrap_or_else(PoisonError::into_inner);
-    said.iter().any(|device| device.against(false).is_some())
+    said.iter().any(|device| device.against().is_some())
 }
 
 fn reads_off(device: &DeviceReadings) -> bool {

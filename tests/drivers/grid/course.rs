@@ -8,6 +8,7 @@ use node_fencing_operator::core::proof::{
     Case, DeviceReadings, IdentityRule, NotProven, Proof, Require, Verification, judge,
 };
 use node_fencing_operator::core::reading::{PowerState, Reading};
+use node_fencing_operator::core::said::Said;
 use node_fencing_operator::fence::confirm::{ConfirmPlan, Ended, Together, confirm};
 use node_fencing_operator::fence::{DeviceError, OffOutcome};
 use std::collections::BTreeMap;
@@ -165,8 +166,7 @@ impl<'a> Course<'a> {
             devices: &[device],
             others: &[],
             require: Require::All,
-            commanded: false,
-            every: false,
+            said: &Said::default(),
             verification: &Verification {
                 off_reads_min: READS as usize,
                 window: WINDOW,

@@ -86,8 +86,6 @@ struct Sequence {
     require: Require,
     /// The machine was turned off before.
     commanded: bool,
-    /// Life was seen beside an off before.
-    every: bool,
     reads: usize,
     window: i64,
     now: i64,
@@ -129,41 +127,64 @@ impl Said {
         }
     }
 
-    /// It says at last that some machine has power, or is on its way, and not of another machine than this. What it says after an off
-    /// command includes that it says nothing.
-    fn speaks_against(&self, commanded: bool) -> bool {
+    /// It says at last that some machine has power, or is on its way, and not of another machine than this.
+    fn says_on(&self) -> bool {
         let last = self.answers.last();
-        let is_silent = last.is_some_and(|last| last.state == PowerState::Unknown);
-        self.said_on().is_some() && !(commanded && is_silent)
+        last.is_some_and(|it| it.state != PowerState::Unknown) && self.said_on().is_some()
     }
 
-    /// When it said off for the first time since it last said anything else that says something.
-    fn first_off(&self) -> Option<i64> {
-        let is_on = |it: &Answer| matches!(it.state, PowerState::On | PowerState::Transitional);
-        let begin = self.answers.iter().rposition(is_on).map_or(0, |at| at + 1);
-        let mut since = self.answers[begin..].iter();
-        let off = since.find(|it| it.state == PowerState::Off)?;
-        Some(off.answered)
-    }
-
-    /// What it said last, if that is of power, and not of another machine than this.
-    fn said_on(&self) -> Option<&Answer> {
+    /// What it said of power, and not of another machine than this.
+    fn words(&self) -> impl DoubleEndedIterator<Item = &Answer> {
         let knows_whom = matches!(self.rule, IdentityRule::Is(_) | IdentityRule::IsOrSilent(_));
-        let says = |answer: &&Answer| answer.state != PowerState::Unknown;
-        let last = self.answers.iter().rfind(says)?;
-        let is_on = matches!(last.state, PowerState::On | PowerState::Transitional)
-            && !(knows_whom && last.names == Names::Another);
-        is_on.then_some(last)
+        self.answers.iter().filter(move |answer| {
+            answer.state != PowerState::Unknown && !(knows_whom && answer.names == Names::Another)
+        })
+    }
+
+    /// When it said off first, if it has said nothing else since.
+    fn off_since(&self) -> Option<i64> {
+        let offs = self
+            .words()
+            .rev()
+            .take_while(|it| it.state == PowerState::Off);
+        offs.last().map(|first| first.answered)
+    }
+
+    /// When it was asked for its last word, if that is not off.
+    fn said_on(&self) -> Option<i64> {
+        let last = self.words().next_back()?;
+        (last.state != PowerState::Off).then_some(last.asked)
     }
 }
 
 impl Sequence {
+    /// A device said On when the machine had been read off, or, where nobody turned it off, not long before that was seen first.
+    fn is_contradicted(&self) -> bool {
+        let since = self.devices.iter().map(Said::off_since);
+        let since = match self.require {
+            Require::All => since
+                .collect::<Option<Vec<_>>>()
+                .unwrap_or_default()
+                .into_iter()
+                .max(),
+            Require::Any => since.flatten().min(),
+        };
+        let Some(since) = since.filter(|_| self.word_until.is_none()) else {
+            return false;
+        };
+        let off = if self.commanded {
+            since + TOGETHER
+        } else {
+            (since - TOGETHER).max(0)
+        };
+        let ways = self.devices.iter().filter(|_| self.require == Require::Any);
+        let mut said_on = ways.chain(&self.others).filter_map(Said::said_on);
+        said_on.any(|asked| asked > off)
+    }
+
     /// When the proof that has to exist dies; none where there must not be one.
     fn dies(&self) -> Option<i64> {
         let off: Vec<_> = self.devices.iter().map(|one| one.was_off(self)).collect();
-        if self.every && off.iter().any(Option::is_none) {
-            return None;
-        }
         let until = match self.require {
             Require::All => {
                 let off = off.into_iter().collect::<Option<Vec<_>>>()?;
@@ -171,26 +192,12 @@ impl Sequence {
                 let until = off.iter().map(|(_, until)| *until).min()?;
                 (until - since >= self.window).then_some(until)?
             }
-            Require::Any
-                if self
-                    .devices
-                    .iter()
-                    .any(|one| one.speaks_against(self.commanded)) =>
-            {
-                return None;
-            }
-            Require::Any => {
-                let off: Vec<_> = off.into_iter().flatten().collect();
-                let since = self.devices.iter().filter_map(Said::first_off).min()?;
-                let mut said_on = self.devices.iter().filter_map(Said::said_on);
-                if said_on.any(|on| on.asked > since + TOGETHER) {
-                    return None;
-                }
-                off.into_iter().map(|(_, until)| until).max()?
-            }
+            Require::Any if self.devices.iter().any(Said::says_on) => return None,
+            Require::Any => off.into_iter().flatten().map(|(_, until)| until).max()?,
         };
-        let nothing_speaks_against =
-            self.life == Life::None && !self.others.iter().any(|one| one.speaks_against(false));
+        let nothing_speaks_against = self.life == Life::None
+            && !self.is_contradicted()
+            && !self.others.iter().any(Said::says_on);
         let dies = self.word_until.unwrap_or(i64::MAX).min(until + LIFE);
         nothing_speaks_against.then_some(dies)
     }
@@ -199,7 +206,11 @@ impl Sequence {
 /// The same for the rule.
 impl Sequence {
     fn judged(&self) -> Result<Proof, NotProven> {
-        let readings = |said: &[Said]| said.iter().map(readings).collect::<Vec<_>>();
+        let readings = |said: &[Said]| said.iter().enumerate().map(readings).collect::<Vec<_>>();
+        let (devices, mut others) = (readings(&self.devices), readings(&self.others));
+        for other in &mut others {
+            other.device.insert_str(0, "other-");
+        }
         let mut node = good().node;
         let mut lease_now = good().lease_now;
         match self.life {
@@ -220,11 +231,10 @@ impl Sequence {
             lease_before: &good().lease_now,
             lease_now: &lease_now,
             quiesced: ticks(QUIESCED),
-            devices: &readings(&self.devices),
-            others: &readings(&self.others),
+            devices: &devices,
+            others: &others,
             require: self.require,
-            commanded: self.commanded,
-            every: self.every,
+            said: &super::said(&devices, &others, self.commanded),
             verification: &Verification {
                 off_reads_min: self.reads,
                 window: ticks(self.window),
@@ -236,7 +246,7 @@ impl Sequence {
     }
 }
 
-fn readings(said: &Said) -> DeviceReadings {
+fn readings((number, said): (usize, &Said)) -> DeviceReadings {
     let reading = |answer: &Answer| Reading {
         state: answer.state,
         raw: format!("{:?}", answer.state),
@@ -255,7 +265,7 @@ fn readings(said: &Said) -> DeviceReadings {
     DeviceReadings {
         identity: said.rule.clone(),
         readings: said.answers.iter().map(reading).collect(),
-        ..device("bmc")
+        ..device(&format!("bmc-{number}"))
     }
 }
 

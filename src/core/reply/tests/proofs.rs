@@ -67,33 +67,3 @@ fn under_any_a_device_with_a_fault_asks_for_no_list() {
     assert!(counts(&[]));
     assert!(!counts(&["interlock"]));
 }
-
-/// S22: after a contradiction the proof rests on every device, and the pods are listed before the first of their last readings.
-#[test]
-fn after_a_contradiction_a_list_is_in_time_for_every_device() {
-    let mut any = settings();
-    any.levels[0].require = Require::Any;
-    let counts = |contradictions: &[&str]| {
-        let mut memory = Memory {
-            contradictions: contradictions.iter().map(|it| (*it).to_owned()).collect(),
-            ..memory()
-        };
-        memory.begin(false);
-        let mut readings = off_readings();
-        let mut earlier = readings[0].clone();
-        for reading in &mut earlier.readings {
-            reading.asked -= Duration::from_secs(1);
-            reading.answered -= Duration::from_secs(1);
-        }
-        readings.push(earlier);
-        let list = PodList {
-            pods: vec![pod("listed")],
-            answered: Duration::from_millis(12_500),
-        };
-        let reply = Reply::Device(1, confirmed(readings, vec![list]));
-        learn(&any, &mut memory, Asked::Device, reply, NOW);
-        memory.pods.is_some()
-    };
-    assert!(counts(&[]));
-    assert!(!counts(&["life"]));
-}

@@ -94,7 +94,6 @@ pub fn sequence() -> impl Strategy<Value = Sequence> {
         (
             prop::sample::select(vec![Require::All, Require::Any]),
             any::<bool>(),
-            prop::bool::weighted(0.2),
         ),
         0..4_usize,
         window,
@@ -103,7 +102,7 @@ pub fn sequence() -> impl Strategy<Value = Sequence> {
         prop::option::weighted(0.2, 0..LIFE + 5),
     )
         .prop_map(
-            |(devices, others, (require, commanded, every), reads, window, age, life, word)| {
+            |(devices, others, (require, commanded), reads, window, age, life, word)| {
                 let all = devices.iter().flat_map(|one| one.answers.iter());
                 let last = all.map(|answer| answer.asked).max().unwrap_or(QUIESCED);
                 Sequence {
@@ -111,7 +110,6 @@ pub fn sequence() -> impl Strategy<Value = Sequence> {
                     others,
                     require,
                     commanded,
-                    every,
                     reads,
                     window,
                     now: last + age,

@@ -1,0 +1,148 @@
+//! Whose last word speaks against an off, and what takes it back.
+
+use super::*;
+use crate::core::fixtures::off_readings;
+
+/// What a device answers: the second, and what it says.
+type Answer = (u64, PowerState);
+
+use PowerState::{Off, On, Transitional, Unknown};
+
+fn heard(said: &mut Said, device: &str, answers: &[Answer], commanded: bool) {
+    let answer = |(second, state): &Answer| Reading {
+        state: *state,
+        raw: format!("{state:?}"),
+        asked: Duration::from_secs(*second),
+        answered: Duration::from_secs(*second),
+        ..off_readings()[0].readings[0].clone()
+    };
+    let readings = DeviceReadings {
+        device: device.to_owned(),
+        readings: answers.iter().map(answer).collect(),
+        ..off_readings()[0].clone()
+    };
+    said.note(&readings, commanded);
+}
+
+/// Does anything speak against outlet `out`, alone in its level or beside `bmc`, after these answers to a command, or to none?
+fn is_against(commanded: bool, bmc: &[Answer], out: &[Answer]) -> bool {
+    let mut said = Said::default();
+    heard(&mut said, "bmc", bmc, commanded);
+    heard(&mut said, "out", out, commanded);
+    let alone = said.against(&["out"], Require::All).is_some();
+    assert_eq!(alone, said.against(&["out", "bmc"], Require::Any).is_some());
+    alone
+}
+
+/// S4: what was said before the machine was seen to go off was true by then; what was said later was said of a machine that runs.
+#[test]
+fn the_order_tells_whether_a_device_that_fell_silent_contradicts() {
+    for (bmc, out, commanded, expected) in [
+        // Turned off by us at 10 s: up to 3 s later the two may tell of one moment.
+        (&[(9, On), (14, Unknown)][..], &[(10, Off)][..], true, false),
+        (&[(13, On), (14, Unknown)], &[(10, Off)], true, false),
+        (&[(14, On), (15, Unknown)], &[(10, Off)], true, true),
+        (&[(14, Transitional)], &[(10, Off)], true, true),
+        // Not by us: it was off when it was looked at first, and maybe for long.
+        (&[(6, On), (14, Unknown)], &[(10, Off)], false, false),
+        (&[(8, On), (14, Unknown)], &[(10, Off)], false, true),
+        (&[(10, On)], &[(10, Off)], false, true),
+        // Its own Off takes it back, its silence does not.
+        (
+            &[(14, On), (15, Off), (16, Unknown)],
+            &[(10, Off)],
+            true,
+            false,
+        ),
+        // Who said Off first, and then On, has not been off since.
+        (&[(14, On)], &[(10, Off), (20, On), (30, Off)], true, false),
+        // Nobody reads off.
+        (&[(14, On)], &[(10, Unknown)], true, false),
+        (&[(14, On)], &[(10, On)], true, false),
+    ] {
+        let found = is_against(commanded, bmc, out);
+        assert_eq!(found, expected, "{bmc:?} {out:?} {commanded}");
+    }
+}
+
+/// S4: it is remembered from one try to the next, and an off that was there before a command is not the command's effect.
+#[test]
+fn what_was_said_is_remembered() {
+    let mut said = Said::default();
+    heard(&mut said, "out", &[(1, Off), (59, Off)], true);
+    heard(&mut said, "bmc", &[(1, On), (59, On)], true);
+    heard(&mut said, "out", &[(66, Off), (69, Off)], true);
+    heard(&mut said, "bmc", &[(66, Unknown)], true);
+    assert_eq!(
+        said.against(&["bmc", "out"], Require::Any),
+        Some(("bmc", "On"))
+    );
+
+    let mut said = Said::default();
+    heard(&mut said, "bmc", &[(1, On)], false);
+    heard(&mut said, "out", &[(1, Off)], false);
+    heard(&mut said, "out", &[(5, Off)], true);
+    assert!(said.against(&["out"], Require::All).is_some());
+}
+
+/// S2: of two supplies one may be on until the other one is off, and then the machine is.
+#[test]
+fn of_two_supplies_the_second_one_turns_the_machine_off() {
+    let mut said = Said::default();
+    heard(&mut said, "a", &[(10, Off)], true);
+    heard(&mut said, "b", &[(10, On)], true);
+    heard(&mut said, "bmc", &[(22, On), (30, Unknown)], true);
+    let both = ["a", "b"];
+    assert_eq!(said.against(&both, Require::All), None);
+    heard(&mut said, "b", &[(20, Off)], true);
+    assert_eq!(said.against(&both, Require::All), None);
+    heard(&mut said, "bmc", &[(24, On), (30, Unknown)], true);
+    assert_eq!(said.against(&both, Require::All), Some(("bmc", "On")));
+}
+
+/// S22: once it has contradicted an off only its own Off settles that, also for a process that knows of it by the record.
+#[test]
+fn what_has_contradicted_has_to_say_off_itself() {
+    let mut said = Said::default();
+    heard(&mut said, "bmc", &[(14, On)], true);
+    said.accuse("bmc");
+    heard(&mut said, "out", &[(50, Off)], true);
+    assert!(said.against(&["out"], Require::All).is_some());
+    assert!(said.contradicting().eq(["bmc"]));
+    // Once more, before the off.
+    heard(&mut said, "bmc", &[(16, On)], true);
+    assert!(said.against(&["out"], Require::All).is_some());
+    heard(&mut said, "bmc", &[(60, Off)], true);
+    assert!(said.against(&["out"], Require::All).is_none());
+    assert_eq!(said.contradicting().count(), 0);
+
+    let mut later = Said::default();
+    later.recall("bmc");
+    heard(&mut later, "out", &[(50, Off)], true);
+    assert!(later.against(&["out"], Require::All).is_some());
+    // What this process has heard itself is newer than the record.
+    let mut heard_off = Said::default();
+    heard(&mut heard_off, "bmc", &[(60, Off)], true);
+    heard_off.recall("bmc");
+    assert_eq!(heard_off.contradicting().count(), 0);
+}
+
+/// S5: what another machine says is no word of this one.
+#[test]
+fn another_machine_neither_speaks_against_nor_takes_back() {
+    let another = |state: PowerState, second: u64| {
+        let mut readings = off_readings().remove(0);
+        readings.readings.truncate(1);
+        let reading = &mut readings.readings[0];
+        reading.identity.system_uuid = Some("99999999-2222-4333-8444-555555555555".to_owned());
+        (reading.state, reading.asked) = (state, Duration::from_secs(second));
+        readings
+    };
+    let mut said = Said::default();
+    heard(&mut said, "out", &[(10, Off)], true);
+    said.note(&another(On, 20), true);
+    assert!(said.against(&["out"], Require::All).is_none());
+    heard(&mut said, "bmc", &[(21, On)], true);
+    said.note(&another(Off, 22), true);
+    assert!(said.against(&["out"], Require::All).is_some());
+}
