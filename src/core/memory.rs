@@ -186,10 +186,12 @@ impl Memory {
         self.busy.is_some_and(|busy| busy.commands)
     }
 
-    /// An off command of this try has turned the machine off, or may have.
-    pub fn may_have_turned_off(&self) -> bool {
-        let mut results = self.attempt.iter().flat_map(|it| it.results.values());
-        results.any(|it| !matches!(it, OffResult::NotSent(_) | OffResult::AlreadyOff))
+    /// An off command of this try has turned off what this device tells of, or may have: an outlet by its own command, the machine by
+    /// anybody's.
+    pub fn may_have_turned_off(&self, device: &str, is_outlet: bool) -> bool {
+        let results = self.attempt.iter().flat_map(|it| &it.results);
+        let mut results = results.filter(|(name, _)| !is_outlet || *name == device);
+        results.any(|(_, it)| !matches!(it, OffResult::NotSent(_) | OffResult::AlreadyOff))
     }
 
     /// An off may still land until then (time since boot), or until a later moment that is known already.
@@ -259,8 +261,15 @@ mod tests {
                 attempt: Some(attempt),
                 ..Memory::default()
             };
-            assert_eq!(memory.may_have_turned_off(), is_off, "{result:?}");
+            assert_eq!(
+                memory.may_have_turned_off("bmc", true),
+                is_off,
+                "{result:?}"
+            );
+            // The machine may be off by whatever device, an outlet by its own command only.
+            assert_eq!(memory.may_have_turned_off("bmc-2", false), is_off);
+            assert!(!memory.may_have_turned_off("outlet", true));
         }
-        assert!(!Memory::default().may_have_turned_off());
+        assert!(!Memory::default().may_have_turned_off("bmc", false));
     }
 }

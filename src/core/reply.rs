@@ -157,9 +157,8 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
                 read.readings.last()
             };
             note_effect(settings, memory, last, now);
-            let commanded = memory.may_have_turned_off();
             for device in readings.iter().chain(&others) {
-                memory.said.note(device, commanded);
+                note_said(settings, memory, device);
             }
             let is_refuted = refute(settings, memory, &others);
             memory.others = others;
@@ -178,9 +177,7 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
 
 /// What was seen by a look is remembered like what is read for a proof.
 fn note_sights(settings: &Settings, memory: &mut Memory, sights: &[Sight]) {
-    let commanded = memory.may_have_turned_off();
-    let devices = settings.levels.iter().flat_map(|level| &level.devices);
-    for device in devices {
+    for device in settings.levels.iter().flat_map(|level| &level.devices) {
         let seen = sights.iter().filter(|sight| sight.device == device.name);
         let seen = DeviceReadings {
             device: device.name.clone(),
@@ -190,8 +187,15 @@ fn note_sights(settings: &Settings, memory: &mut Memory, sights: &[Sight]) {
                 .filter_map(|sight| sight.reading.clone().ok())
                 .collect(),
         };
-        memory.said.note(&seen, commanded);
+        note_said(settings, memory, &seen);
     }
+}
+
+fn note_said(settings: &Settings, memory: &mut Memory, device: &DeviceReadings) {
+    let mut devices = settings.levels.iter().flat_map(|level| &level.devices);
+    let is_outlet = devices.any(|it| it.name == device.device && it.outlets);
+    let commanded = memory.may_have_turned_off(&device.device, is_outlet);
+    memory.said.note(device, is_outlet, commanded);
 }
 
 /// A device that says that the machine has power refutes a human's word, at once and for good: whatever comes of the readings beside it,

@@ -5,7 +5,7 @@
 //! was said before the others read off was true by then; what was said after it was said of a machine that runs, and one of them is wired to
 //! another machine, or lies (S4, S22). It is remembered from one try to the next, because a device that hangs does not say it twice.
 
-use super::proof::{DeviceReadings, Require};
+use super::proof::{DeviceReadings, IdentityRule, Require};
 use super::reading::{PowerState, Reading};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use std::time::Duration;
 /// Two devices that tell of one machine going off may be this far apart.
 pub const TOGETHER_MAX: Duration = Duration::from_secs(3);
 
-/// The last word of a device about power; silence is none.
+/// The last word of a device about power; silence is none, and neither is an Off that no proof would take.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum LastWord {
     /// Off.
     Off {
-        /// When it said so first, if it has said nothing else since (time since boot).
+        /// Since when, if it has said nothing else since (time since boot): asked for, or answered where a command of ours brought it about.
         since: Duration,
         /// A command of ours may have brought that about.
         commanded: bool,
@@ -32,6 +32,8 @@ pub enum LastWord {
         /// It has contradicted an off: only its own Off settles that, whatever becomes of the others.
         contradicts: bool,
     },
+    /// An outlet that is not off: it has power, whatever the machine does that hangs on it.
+    Fed,
 }
 
 /// The last word of each device of the node, by the name of its FenceDevice.
@@ -39,23 +41,38 @@ pub enum LastWord {
 pub struct Said(BTreeMap<String, LastWord>);
 
 impl Said {
-    /// Takes note of what a device said, oldest first; `commanded`: an off command may have turned the machine off before.
-    pub fn note(&mut self, device: &DeviceReadings, commanded: bool) {
+    /// Takes note of what a device said, oldest first; `commanded`: a command of ours may have turned it, or its machine, off before.
+    pub fn note(&mut self, device: &DeviceReadings, is_outlet: bool, commanded: bool) {
         for reading in &device.readings {
-            self.note_one(device, reading, commanded);
+            if let Some(word) = self.word(device, reading, is_outlet, commanded) {
+                self.0.insert(device.device.clone(), word);
+            }
         }
     }
 
-    fn note_one(&mut self, device: &DeviceReadings, reading: &Reading, commanded: bool) {
+    fn word(
+        &self,
+        device: &DeviceReadings,
+        reading: &Reading,
+        is_outlet: bool,
+        commanded: bool,
+    ) -> Option<LastWord> {
         let before = self.0.get(&device.device);
-        let word = match (reading.state, before) {
-            (PowerState::Unknown, _) | (PowerState::Off, Some(LastWord::Off { .. })) => return,
-            _ if device.identity.is_another(&reading.identity) => return,
-            (PowerState::Off, _) => LastWord::Off {
-                since: reading.answered,
+        match reading.state {
+            PowerState::Unknown => None,
+            _ if device.identity.is_another(&reading.identity) => None,
+            PowerState::Off if !is_believed(device, reading) => None,
+            PowerState::Off if matches!(before, Some(LastWord::Off { .. })) => None,
+            PowerState::Off => Some(LastWord::Off {
+                since: if commanded {
+                    reading.answered
+                } else {
+                    reading.asked
+                },
                 commanded,
-            },
-            _ => LastWord::On {
+            }),
+            _ if is_outlet => Some(LastWord::Fed),
+            _ => Some(LastWord::On {
                 asked: reading.asked,
                 raw: reading.raw.clone(),
                 contradicts: matches!(
@@ -65,19 +82,13 @@ impl Said {
                         ..
                     })
                 ),
-            },
-        };
-        self.0.insert(device.device.clone(), word);
+            }),
+        }
     }
 
-    /// The same, of these devices only.
-    pub fn of(&self, is_heard: impl Fn(&str) -> bool) -> Self {
-        let heard = self.0.iter().filter(|(device, _)| is_heard(device));
-        Self(
-            heard
-                .map(|(device, word)| (device.clone(), word.clone()))
-                .collect(),
-        )
+    /// Has this device said anything of power?
+    pub fn knows(&self, device: &str) -> bool {
+        self.0.contains_key(device)
     }
 
     /// The record names this one: it contradicted an off, told by a process that is gone.
@@ -108,26 +119,23 @@ impl Said {
     }
 
     /// A device of the node, with what it said, whose last word is that the machine has power, and cannot be true of a machine that these
-    /// devices of a level read off. None as long as they do not.
-    pub fn against<'a>(&'a self, level: &[&str], require: Require) -> Option<(&'a str, &'a str)> {
-        let off = |device: &&str| match self.0.get(*device)? {
+    /// devices read `off` now, of the `count` that their level has. None where a level that needs all of them has not all of them off.
+    pub fn against(&self, off: &[&str], count: usize, require: Require) -> Option<(&str, &str)> {
+        let offs = off.iter().filter_map(|device| match self.0.get(*device)? {
             LastWord::Off {
                 since,
                 commanded: true,
             } => Some(*since + TOGETHER_MAX),
             // Somebody or something else did it, at about this time at the earliest.
             LastWord::Off { since, .. } => Some(since.saturating_sub(TOGETHER_MAX)),
-            LastWord::On { .. } => None,
-        };
+            LastWord::On { .. } | LastWord::Fed => None,
+        });
+        let offs: Vec<Duration> = offs.collect();
         let off = match require {
+            Require::All if offs.len() < count => None,
             // Of two supplies the second one turns the machine off.
-            Require::All => level
-                .iter()
-                .map(off)
-                .collect::<Option<Vec<_>>>()?
-                .into_iter()
-                .max(),
-            Require::Any => level.iter().filter_map(off).min(),
+            Require::All => offs.into_iter().max(),
+            Require::Any => offs.into_iter().min(),
         }?;
         self.0.iter().find_map(|(device, word)| match word {
             LastWord::On {
@@ -138,6 +146,15 @@ impl Said {
             _ => None,
         })
     }
+}
+
+/// Could this Off be a part of a proof? Where a machine has to be named, one that names none is nobody's.
+fn is_believed(device: &DeviceReadings, reading: &Reading) -> bool {
+    let is_named = match &device.identity {
+        IdentityRule::Is(uuid) => reading.identity.is_system(uuid),
+        _ => true,
+    };
+    is_named && reading.faults.is_empty()
 }
 
 #[cfg(test)]

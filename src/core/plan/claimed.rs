@@ -310,10 +310,23 @@ pub(super) fn forget_other_devices(m: &mut Memory, level: &Level, late: Duration
     }
 }
 
+/// An outlet takes an off that changes nothing. Of one that nobody has seen before, its Off would be taken for the command's effect (S4).
+fn asks_outlets(m: &Memory, level: &Level) -> bool {
+    let mut outlets = level.devices.iter().filter(|it| it.outlets);
+    outlets
+        .any(|it| !m.said.knows(&it.name) && !m.sights.iter().any(|sight| sight.device == it.name))
+}
+
 /// Intent, then the command. `None` once the command has ended, however: the readings decide.
 fn power_off(s: &Settings, m: &mut Memory, level: &Level, t: &Moment) -> Option<Decision> {
     match &m.attempt {
+        None if asks_outlets(m, level) => {
+            let words = format!("asks {} whether it is off already", names(level));
+            let look = order(m, level, DeviceOrder::Look, t.now);
+            Some(in_trouble(m, act(look, Stage::Fencing, words)))
+        }
         None => {
+            m.sights.clear();
             new_attempt(s, m, level, t);
             power_off(s, m, level, t)
         }

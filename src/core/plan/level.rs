@@ -5,7 +5,6 @@ use super::super::incident::{Decision, Device, DeviceOrder, Effect, Level, Setti
 use super::super::memory::{Memory, Sight};
 use super::super::proof::{NotProven, Require, speaks_against};
 use super::super::reading::{PowerState, Reading};
-use super::super::said::Said;
 use super::super::stage::Stage;
 use super::super::word::heard;
 use super::Moment;
@@ -268,17 +267,6 @@ pub(super) fn answer<'a>(device: &Device, sights: &'a [Sight]) -> Result<&'a Rea
         .check(&device.name, &reading.identity)
         .map_err(wrong)?;
     Ok(reading)
-}
-
-/// What the devices of the node have said of the machine of this level, those that serve the node no more included. An outlet of another level
-/// has power whatever the machine does that hangs on it.
-pub(super) fn said_of(s: &Settings, m: &Memory, level: &Level) -> Said {
-    let is_own = |name: &str| level.devices.iter().any(|it| it.name == name);
-    let is_outlet = |name: &str| {
-        let mut devices = s.levels.iter().flat_map(|level| &level.devices);
-        devices.any(|it| it.name == name && it.outlets)
-    };
-    m.said.of(|name| is_own(name) || !is_outlet(name))
 }
 
 /// The first of these devices that said last that the machine has power, and how ([`speaks_against`]).

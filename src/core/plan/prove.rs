@@ -15,7 +15,7 @@ use super::super::taint;
 use super::super::word;
 use super::abort::{abort, drop_claim};
 use super::claimed::{failed, try_again};
-use super::level::{CONTRADICTION, fail, in_trouble, names, order, said_of, unresolved};
+use super::level::{CONTRADICTION, fail, in_trouble, names, order, unresolved};
 use super::{Moment, act, poll, wait};
 use crate::api::settings::{FenceMode, PodDeletion, RecoveryStrategy};
 use std::time::Duration;
@@ -75,7 +75,7 @@ pub(super) fn prove(
             devices: &readings,
             others: &m.others,
             require: level.require,
-            said: &said_of(s, m, level),
+            said: &m.said,
             verification: &verification,
             kubelet_answers: o.kubelet_answers || m.kubelet_answered,
             word_until,
@@ -91,9 +91,6 @@ pub(super) fn prove(
             wait(Stage::Verifying, words.to_owned()).until(t.now)
         }
         Err(reason) if reason.is_contradiction() => {
-            if let NotProven::OnWhileOff { other, .. } = &reason {
-                m.said.accuse(other);
-            }
             let words = contradicted(s, m, level, &reason);
             contradiction(s, m, node, level, words, t)
         }
@@ -111,8 +108,12 @@ pub(super) fn prove(
     }
 }
 
-/// What life beside a reading of Off is to people: a device that lies, or a human's word that counts for nothing any more.
+/// What life beside a reading of Off is to people: a device that lies, or a human's word that counts for nothing any more. A device that
+/// has shown it is remembered for that.
 fn contradicted(s: &Settings, m: &mut Memory, level: &Level, reason: &NotProven) -> String {
+    if let NotProven::OnWhileOff { other, .. } = reason {
+        m.said.accuse(other);
+    }
     if !level.is_manual() {
         return reason.to_string();
     }

@@ -5,7 +5,7 @@ use super::super::memory::{Memory, Sight};
 use super::super::proof::NotProven;
 use super::super::reading::{PowerState, Reading};
 use super::super::word;
-use super::level::{CONTRADICTION, Failure, against, answer, judge_level, said_of, state_word};
+use super::level::{CONTRADICTION, Failure, against, answer, judge_level, state_word};
 use crate::api::settings::FenceMode;
 
 /// Escalation: the machine is not off, and nothing may turn it off (ConfirmOnly).
@@ -61,24 +61,11 @@ pub(super) fn usable(s: &Settings, m: &Memory, level: &Level) -> Result<(), Unus
     {
         return Err(still_on(device, reading));
     }
-    let off = level.devices.iter().filter(|device| {
-        let reading = answer(device, sights);
-        reading.is_ok_and(|it| it.state == PowerState::Off)
-    });
-    let off: Vec<&str> = off.map(|it| it.name.as_str()).collect();
     // Nothing that is read now could prove it, and a claim would only be given back.
-    if mode == FenceMode::ConfirmOnly
-        && !level.is_manual()
-        && let Some((other, raw)) = said_of(s, m, level).against(&off, level.require)
-    {
-        let words = NotProven::OnWhileOff {
-            devices: format!("FenceDevice {}", off.join(", ")),
-            other: other.to_owned(),
-            raw: raw.to_owned(),
-        };
+    if let (FenceMode::ConfirmOnly, Some(reason)) = (mode, contradicted(m, level)) {
         return Err(Unusable::Failed(Failure {
             reason: CONTRADICTION,
-            words: words.to_string(),
+            words: reason.to_string(),
         }));
     }
     judge_level(level, |device| {
@@ -87,6 +74,22 @@ pub(super) fn usable(s: &Settings, m: &Memory, level: &Level) -> Result<(), Unus
             (FenceMode::ConfirmOnly, PowerState::Off) | (FenceMode::PowerOff, _) => Ok(()),
             _ => Err(still_on(device, reading)),
         }
+    })
+}
+
+/// Whose word speaks against the devices of the level that have just been seen off.
+pub(super) fn contradicted(m: &Memory, level: &Level) -> Option<NotProven> {
+    let off = level.devices.iter().filter(|device| {
+        let reading = answer(device, &m.sights);
+        reading.is_ok_and(|it| it.state == PowerState::Off)
+    });
+    let off: Vec<&str> = off.map(|it| it.name.as_str()).collect();
+    let against = m.said.against(&off, level.devices.len(), level.require);
+    let (other, raw) = against.filter(|_| !level.is_manual())?;
+    Some(NotProven::OnWhileOff {
+        devices: format!("FenceDevice {}", off.join(", ")),
+        other: other.to_owned(),
+        raw: raw.to_owned(),
     })
 }
 

@@ -97,7 +97,7 @@ fn good() -> Good {
 fn said(devices: &[DeviceReadings], others: &[DeviceReadings], commanded: bool) -> Said {
     let mut said = Said::default();
     for device in devices.iter().chain(others) {
-        said.note(device, commanded);
+        said.note(device, false, commanded);
     }
     said
 }

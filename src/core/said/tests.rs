@@ -21,7 +21,7 @@ fn heard(said: &mut Said, device: &str, answers: &[Answer], commanded: bool) {
         readings: answers.iter().map(answer).collect(),
         ..off_readings()[0].clone()
     };
-    said.note(&readings, commanded);
+    said.note(&readings, device.starts_with("out"), commanded);
 }
 
 /// Does anything speak against outlet `out`, alone in its level or beside `bmc`, after these answers to a command, or to none?
@@ -29,8 +29,11 @@ fn is_against(commanded: bool, bmc: &[Answer], out: &[Answer]) -> bool {
     let mut said = Said::default();
     heard(&mut said, "bmc", bmc, commanded);
     heard(&mut said, "out", out, commanded);
-    let alone = said.against(&["out"], Require::All).is_some();
-    assert_eq!(alone, said.against(&["out", "bmc"], Require::Any).is_some());
+    let alone = said.against(&["out"], 1, Require::All).is_some();
+    assert_eq!(
+        alone,
+        said.against(&["out", "bmc"], 2, Require::Any).is_some()
+    );
     alone
 }
 
@@ -74,7 +77,7 @@ fn what_was_said_is_remembered() {
     heard(&mut said, "out", &[(66, Off), (69, Off)], true);
     heard(&mut said, "bmc", &[(66, Unknown)], true);
     assert_eq!(
-        said.against(&["bmc", "out"], Require::Any),
+        said.against(&["bmc", "out"], 2, Require::Any),
         Some(("bmc", "On"))
     );
 
@@ -82,7 +85,7 @@ fn what_was_said_is_remembered() {
     heard(&mut said, "bmc", &[(1, On)], false);
     heard(&mut said, "out", &[(1, Off)], false);
     heard(&mut said, "out", &[(5, Off)], true);
-    assert!(said.against(&["out"], Require::All).is_some());
+    assert!(said.against(&["out"], 1, Require::All).is_some());
 }
 
 /// S2: of two supplies one may be on until the other one is off, and then the machine is.
@@ -93,11 +96,11 @@ fn of_two_supplies_the_second_one_turns_the_machine_off() {
     heard(&mut said, "b", &[(10, On)], true);
     heard(&mut said, "bmc", &[(22, On), (30, Unknown)], true);
     let both = ["a", "b"];
-    assert_eq!(said.against(&both, Require::All), None);
+    assert_eq!(said.against(&both, 2, Require::All), None);
     heard(&mut said, "b", &[(20, Off)], true);
-    assert_eq!(said.against(&both, Require::All), None);
+    assert_eq!(said.against(&both, 2, Require::All), None);
     heard(&mut said, "bmc", &[(24, On), (30, Unknown)], true);
-    assert_eq!(said.against(&both, Require::All), Some(("bmc", "On")));
+    assert_eq!(said.against(&both, 2, Require::All), Some(("bmc", "On")));
 }
 
 /// S22: once it has contradicted an off only its own Off settles that, also for a process that knows of it by the record.
@@ -107,19 +110,19 @@ fn what_has_contradicted_has_to_say_off_itself() {
     heard(&mut said, "bmc", &[(14, On)], true);
     said.accuse("bmc");
     heard(&mut said, "out", &[(50, Off)], true);
-    assert!(said.against(&["out"], Require::All).is_some());
+    assert!(said.against(&["out"], 1, Require::All).is_some());
     assert!(said.contradicting().eq(["bmc"]));
     // Once more, before the off.
     heard(&mut said, "bmc", &[(16, On)], true);
-    assert!(said.against(&["out"], Require::All).is_some());
+    assert!(said.against(&["out"], 1, Require::All).is_some());
     heard(&mut said, "bmc", &[(60, Off)], true);
-    assert!(said.against(&["out"], Require::All).is_none());
+    assert!(said.against(&["out"], 1, Require::All).is_none());
     assert_eq!(said.contradicting().count(), 0);
 
     let mut later = Said::default();
     later.recall("bmc");
     heard(&mut later, "out", &[(50, Off)], true);
-    assert!(later.against(&["out"], Require::All).is_some());
+    assert!(later.against(&["out"], 1, Require::All).is_some());
     // What this process has heard itself is newer than the record.
     let mut heard_off = Said::default();
     heard(&mut heard_off, "bmc", &[(60, Off)], true);
@@ -140,9 +143,48 @@ fn another_machine_neither_speaks_against_nor_takes_back() {
     };
     let mut said = Said::default();
     heard(&mut said, "out", &[(10, Off)], true);
-    said.note(&another(On, 20), true);
-    assert!(said.against(&["out"], Require::All).is_none());
+    said.note(&another(On, 20), false, true);
+    assert!(said.against(&["out"], 1, Require::All).is_none());
     heard(&mut said, "bmc", &[(21, On)], true);
-    said.note(&another(Off, 22), true);
-    assert!(said.against(&["out"], Require::All).is_some());
+    said.note(&another(Off, 22), false, true);
+    assert!(said.against(&["out"], 1, Require::All).is_some());
+}
+
+/// S4, S5: an Off that no proof would take is no word either.
+#[test]
+fn an_off_that_proves_nothing_takes_nothing_back() {
+    let off = |change: fn(&mut Reading)| {
+        let mut readings = off_readings().remove(0);
+        readings.readings.truncate(1);
+        change(&mut readings.readings[0]);
+        let mut said = Said::default();
+        heard(&mut said, "out", &[(10, Off)], true);
+        heard(&mut said, "bmc", &[(21, On)], true);
+        said.note(&readings, false, true);
+        said.against(&["out"], 1, Require::All).is_none()
+    };
+    assert!(off(|_| {}));
+    assert!(!off(|reading| reading.faults.push("interlock".to_owned())));
+    assert!(!off(|reading| reading.identity.system_uuid = None));
+}
+
+/// L1: an outlet has power whatever the machine does that hangs on it.
+#[test]
+fn an_outlet_that_is_on_speaks_against_nothing() {
+    let mut said = Said::default();
+    heard(&mut said, "bmc", &[(10, Off)], true);
+    heard(&mut said, "outlet", &[(20, On)], true);
+    assert_eq!(said.against(&["bmc"], 1, Require::All), None);
+    assert_eq!(said.against(&["bmc"], 2, Require::Any), None);
+    assert!(said.knows("outlet"));
+}
+
+/// S2: of a level that needs all of its devices nothing is said before all of them are off.
+#[test]
+fn what_is_silent_is_not_off() {
+    let mut said = Said::default();
+    heard(&mut said, "a", &[(10, Off)], true);
+    heard(&mut said, "bmc", &[(20, On)], true);
+    assert_eq!(said.against(&["a"], 2, Require::All), None);
+    assert!(said.against(&["a"], 2, Require::Any).is_some());
 }

@@ -129,25 +129,38 @@ impl Said {
 
     /// It says at last that some machine has power, or is on its way, and not of another machine than this.
     fn says_on(&self) -> bool {
-        let last = self.answers.last();
-        last.is_some_and(|it| it.state != PowerState::Unknown) && self.said_on().is_some()
+        let (last, word) = (self.answers.last(), self.words().next_back());
+        let is_last = last
+            .zip(word)
+            .is_some_and(|(last, word)| std::ptr::eq(last, word));
+        is_last && self.said_on().is_some()
     }
 
-    /// What it said of power, and not of another machine than this.
+    /// What it said of power, and not of another machine than this: an Off without a fault, and with a name where one is demanded.
     fn words(&self) -> impl DoubleEndedIterator<Item = &Answer> {
         let knows_whom = matches!(self.rule, IdentityRule::Is(_) | IdentityRule::IsOrSilent(_));
+        let must_name = matches!(self.rule, IdentityRule::Is(_));
         self.answers.iter().filter(move |answer| {
-            answer.state != PowerState::Unknown && !(knows_whom && answer.names == Names::Another)
+            let is_right = matches!(answer.names, Names::Right | Names::RightSwapped);
+            let is_believed = !answer.has_fault && (is_right || !must_name);
+            answer.state != PowerState::Unknown
+                && !(knows_whom && answer.names == Names::Another)
+                && (answer.state != PowerState::Off || is_believed)
         })
     }
 
     /// When it said off first, if it has said nothing else since.
-    fn off_since(&self) -> Option<i64> {
+    fn off_since(&self, commanded: bool) -> Option<i64> {
         let offs = self
             .words()
             .rev()
             .take_while(|it| it.state == PowerState::Off);
-        offs.last().map(|first| first.answered)
+        let first = offs.last()?;
+        Some(if commanded {
+            first.answered
+        } else {
+            first.asked
+        })
     }
 
     /// When it was asked for its last word, if that is not off.
@@ -160,7 +173,7 @@ impl Said {
 impl Sequence {
     /// A device said On when the machine had been read off, or, where nobody turned it off, not long before that was seen first.
     fn is_contradicted(&self) -> bool {
-        let since = self.devices.iter().map(Said::off_since);
+        let since = self.devices.iter().map(|it| it.off_since(self.commanded));
         let since = match self.require {
             Require::All => since
                 .collect::<Option<Vec<_>>>()
