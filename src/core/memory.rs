@@ -191,7 +191,9 @@ impl Memory {
     pub fn may_have_turned_off(&self, device: &str, is_outlet: bool) -> bool {
         let results = self.attempt.iter().flat_map(|it| &it.results);
         let mut results = results.filter(|(name, _)| !is_outlet || *name == device);
-        results.any(|(_, it)| !matches!(it, OffResult::NotSent(_) | OffResult::AlreadyOff))
+        let own = self.attempt.iter().find_map(|it| it.results.get(device));
+        own != Some(&OffResult::AlreadyOff)
+            && results.any(|(_, it)| !matches!(it, OffResult::NotSent(_) | OffResult::AlreadyOff))
     }
 
     /// An off may still land until then (time since boot), or until a later moment that is known already.
@@ -269,6 +271,13 @@ mod tests {
             // The machine may be off by whatever device, an outlet by its own command only.
             assert_eq!(memory.may_have_turned_off("bmc-2", false), is_off);
             assert!(!memory.may_have_turned_off("outlet", true));
+            // By another one's command, but who said that it was off already was.
+            let mut both = memory.clone();
+            let results = both.attempt.iter_mut().map(|it| &mut it.results);
+            for results in results {
+                results.insert("bmc-2".to_owned(), OffResult::AlreadyOff);
+            }
+            assert!(!both.may_have_turned_off("bmc-2", false));
         }
         assert!(!Memory::default().may_have_turned_off("bmc", false));
     }

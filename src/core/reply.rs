@@ -177,17 +177,17 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
 
 /// What was seen by a look is remembered like what is read for a proof.
 fn note_sights(settings: &Settings, memory: &mut Memory, sights: &[Sight]) {
-    for device in settings.levels.iter().flat_map(|level| &level.devices) {
-        let seen = sights.iter().filter(|sight| sight.device == device.name);
-        let seen = DeviceReadings {
-            device: device.name.clone(),
-            version: device.version.clone(),
-            identity: device.identity.clone(),
-            readings: seen
-                .filter_map(|sight| sight.reading.clone().ok())
-                .collect(),
-        };
-        note_said(settings, memory, &seen);
+    for sight in sights {
+        let mut devices = settings.levels.iter().flat_map(|level| &level.devices);
+        if let Some(device) = devices.find(|it| it.name == sight.device) {
+            let seen = DeviceReadings {
+                device: device.name.clone(),
+                version: device.version.clone(),
+                identity: device.identity.clone(),
+                readings: sight.reading.iter().cloned().collect(),
+            };
+            note_said(settings, memory, &seen);
+        }
     }
 }
 

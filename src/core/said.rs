@@ -5,7 +5,7 @@
 //! was said before the others read off was true by then; what was said after it was said of a machine that runs, and one of them is wired to
 //! another machine, or lies (S4, S22). It is remembered from one try to the next, because a device that hangs does not say it twice.
 
-use super::proof::{DeviceReadings, IdentityRule, Require};
+use super::proof::{DeviceReadings, Require};
 use super::reading::{PowerState, Reading};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -36,58 +36,23 @@ pub enum LastWord {
     Fed,
 }
 
-/// The last word of each device of the node, by the name of its FenceDevice.
+/// The last word of each device of the node, by the name of its FenceDevice; none of one that was asked and has not said anything yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Said(BTreeMap<String, LastWord>);
+pub struct Said(BTreeMap<String, Option<LastWord>>);
 
 impl Said {
     /// Takes note of what a device said, oldest first; `commanded`: a command of ours may have turned it, or its machine, off before.
     pub fn note(&mut self, device: &DeviceReadings, is_outlet: bool, commanded: bool) {
+        let last = self.0.entry(device.device.clone()).or_default();
         for reading in &device.readings {
-            if let Some(word) = self.word(device, reading, is_outlet, commanded) {
-                self.0.insert(device.device.clone(), word);
+            if let Some(word) = word(last.as_ref(), device, reading, is_outlet, commanded) {
+                *last = Some(word);
             }
         }
     }
 
-    fn word(
-        &self,
-        device: &DeviceReadings,
-        reading: &Reading,
-        is_outlet: bool,
-        commanded: bool,
-    ) -> Option<LastWord> {
-        let before = self.0.get(&device.device);
-        match reading.state {
-            PowerState::Unknown => None,
-            _ if device.identity.is_another(&reading.identity) => None,
-            PowerState::Off if !is_believed(device, reading) => None,
-            PowerState::Off if matches!(before, Some(LastWord::Off { .. })) => None,
-            PowerState::Off => Some(LastWord::Off {
-                since: if commanded {
-                    reading.answered
-                } else {
-                    reading.asked
-                },
-                commanded,
-            }),
-            _ if is_outlet => Some(LastWord::Fed),
-            _ => Some(LastWord::On {
-                asked: reading.asked,
-                raw: reading.raw.clone(),
-                contradicts: matches!(
-                    before,
-                    Some(LastWord::On {
-                        contradicts: true,
-                        ..
-                    })
-                ),
-            }),
-        }
-    }
-
-    /// Has this device said anything of power?
-    pub fn knows(&self, device: &str) -> bool {
+    /// Was this device asked, whatever it said?
+    pub fn has_asked(&self, device: &str) -> bool {
         self.0.contains_key(device)
     }
 
@@ -98,22 +63,22 @@ impl Said {
             raw: "On".to_owned(),
             contradicts: true,
         };
-        self.0.entry(device.to_owned()).or_insert(word);
+        self.0.entry(device.to_owned()).or_insert(Some(word));
     }
 
     /// The devices whose On contradicts an off, in order.
     pub fn contradicting(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|(device, word)| match word {
-            LastWord::On {
+            Some(LastWord::On {
                 contradicts: true, ..
-            } => Some(device.as_str()),
+            }) => Some(device.as_str()),
             _ => None,
         })
     }
 
     /// This one's On contradicts an off from now on.
     pub fn accuse(&mut self, device: &str) {
-        if let Some(LastWord::On { contradicts, .. }) = self.0.get_mut(device) {
+        if let Some(Some(LastWord::On { contradicts, .. })) = self.0.get_mut(device) {
             *contradicts = true;
         }
     }
@@ -121,15 +86,17 @@ impl Said {
     /// A device of the node, with what it said, whose last word is that the machine has power, and cannot be true of a machine that these
     /// devices read `off` now, of the `count` that their level has. None where a level that needs all of them has not all of them off.
     pub fn against(&self, off: &[&str], count: usize, require: Require) -> Option<(&str, &str)> {
-        let offs = off.iter().filter_map(|device| match self.0.get(*device)? {
-            LastWord::Off {
-                since,
-                commanded: true,
-            } => Some(*since + TOGETHER_MAX),
-            // Somebody or something else did it, at about this time at the earliest.
-            LastWord::Off { since, .. } => Some(since.saturating_sub(TOGETHER_MAX)),
-            LastWord::On { .. } | LastWord::Fed => None,
-        });
+        let offs = off
+            .iter()
+            .filter_map(|device| match self.0.get(*device)?.as_ref()? {
+                LastWord::Off {
+                    since,
+                    commanded: true,
+                } => Some(*since + TOGETHER_MAX),
+                // Somebody or something else did it, at about this time at the earliest.
+                LastWord::Off { since, .. } => Some(since.saturating_sub(TOGETHER_MAX)),
+                LastWord::On { .. } | LastWord::Fed => None,
+            });
         let offs: Vec<Duration> = offs.collect();
         let off = match require {
             Require::All if offs.len() < count => None,
@@ -138,23 +105,59 @@ impl Said {
             Require::Any => offs.into_iter().min(),
         }?;
         self.0.iter().find_map(|(device, word)| match word {
-            LastWord::On {
+            Some(LastWord::On {
                 asked,
                 raw,
                 contradicts,
-            } if *asked > off || *contradicts => Some((device.as_str(), raw.as_str())),
+            }) if *asked > off || *contradicts => Some((device.as_str(), raw.as_str())),
             _ => None,
         })
     }
 }
 
-/// Could this Off be a part of a proof? Where a machine has to be named, one that names none is nobody's.
+/// What this reading makes of the device's last word; none: nothing new.
+fn word(
+    before: Option<&LastWord>,
+    device: &DeviceReadings,
+    reading: &Reading,
+    is_outlet: bool,
+    commanded: bool,
+) -> Option<LastWord> {
+    // One that serves no level any more is an outlet still.
+    let is_fed = before == Some(&LastWord::Fed);
+    // An outlet takes an off that changes nothing: its Off is our doing if it was seen to have power before.
+    let commanded = commanded && (!is_outlet || is_fed);
+    match reading.state {
+        PowerState::Unknown => None,
+        _ if device.identity.is_another(&reading.identity) => None,
+        PowerState::Off if !is_believed(device, reading) => None,
+        PowerState::Off if matches!(before, Some(LastWord::Off { .. })) => None,
+        PowerState::Off => Some(LastWord::Off {
+            since: match commanded {
+                true => reading.answered,
+                false => reading.asked,
+            },
+            commanded,
+        }),
+        _ if is_outlet || is_fed => Some(LastWord::Fed),
+        _ => Some(LastWord::On {
+            asked: reading.asked,
+            raw: reading.raw.clone(),
+            contradicts: matches!(
+                before,
+                Some(LastWord::On {
+                    contradicts: true,
+                    ..
+                })
+            ),
+        }),
+    }
+}
+
+/// Could this Off be a part of a proof?
 fn is_believed(device: &DeviceReadings, reading: &Reading) -> bool {
-    let is_named = match &device.identity {
-        IdentityRule::Is(uuid) => reading.identity.is_system(uuid),
-        _ => true,
-    };
-    is_named && reading.faults.is_empty()
+    let identity = device.identity.check(&device.device, &reading.identity);
+    identity.is_ok() && reading.faults.is_empty()
 }
 
 #[cfg(test)]

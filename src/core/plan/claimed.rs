@@ -21,6 +21,7 @@ use super::level::{
 };
 use super::prove::{prove, verification};
 use super::unclaimed::bind;
+use super::usable::note_contradiction;
 use super::{Moment, act, holds, poll, wait};
 use crate::api::settings::FenceMode;
 use std::time::Duration;
@@ -313,8 +314,7 @@ pub(super) fn forget_other_devices(m: &mut Memory, level: &Level, late: Duration
 /// An outlet takes an off that changes nothing. Of one that nobody has seen before, its Off would be taken for the command's effect (S4).
 fn asks_outlets(m: &Memory, level: &Level) -> bool {
     let mut outlets = level.devices.iter().filter(|it| it.outlets);
-    outlets
-        .any(|it| !m.said.knows(&it.name) && !m.sights.iter().any(|sight| sight.device == it.name))
+    outlets.any(|it| !m.said.has_asked(&it.name))
 }
 
 /// Intent, then the command. `None` once the command has ended, however: the readings decide.
@@ -326,6 +326,7 @@ fn power_off(s: &Settings, m: &mut Memory, level: &Level, t: &Moment) -> Option<
             Some(in_trouble(m, act(look, Stage::Fencing, words)))
         }
         None => {
+            note_contradiction(m, level);
             m.sights.clear();
             new_attempt(s, m, level, t);
             power_off(s, m, level, t)

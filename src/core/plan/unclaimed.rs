@@ -7,7 +7,7 @@ use super::super::budget::Hold;
 use super::super::incident::{Approval, Decision, DeviceOrder, Effect, Level, Settings};
 use super::super::memory::{Memory, OwnClaim};
 use super::super::observed::{NodeView, OUT_OF_SERVICE, Observed, Ready, TaintView};
-use super::super::proof::{NotProven, Require};
+use super::super::proof::Require;
 use super::super::stage::Stage;
 use super::super::taint;
 use super::ending::{ended, may_have_tainted};
@@ -15,7 +15,7 @@ use super::level::{
     DEVICE_FAILED, ROUND_PAUSE_MAX, current_level, fail, heed_word, in_trouble, names, not_failed,
     note_devices, order,
 };
-use super::usable::{STILL_ON, Unusable, contradicted, refuted, usable};
+use super::usable::{STILL_ON, Unusable, note_contradiction, refuted, usable};
 use super::{Moment, act, close, wait};
 use crate::api::settings::{ApprovalTimeout, FenceMode};
 use std::time::Duration;
@@ -230,8 +230,9 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
         return in_trouble(m, asks);
     }
     m.checked = false;
-    if let Some(NotProven::OnWhileOff { other, .. }) = contradicted(m, &level) {
-        m.said.accuse(&other);
+    // Nothing is written into the record before.
+    if t.now >= s.not_before {
+        note_contradiction(m, &level);
     }
     match usable(s, m, &level) {
         Ok(()) => seen_through(s, m, node, &level, o, t),

@@ -77,8 +77,15 @@ pub(super) fn usable(s: &Settings, m: &Memory, level: &Level) -> Result<(), Unus
     })
 }
 
+/// What a look has shown is remembered by the next process, too.
+pub(super) fn note_contradiction(m: &mut Memory, level: &Level) {
+    if let Some(NotProven::OnWhileOff { other, .. }) = contradicted(m, level) {
+        m.said.accuse(&other);
+    }
+}
+
 /// Whose word speaks against the devices of the level that have just been seen off.
-pub(super) fn contradicted(m: &Memory, level: &Level) -> Option<NotProven> {
+fn contradicted(m: &Memory, level: &Level) -> Option<NotProven> {
     let off = level.devices.iter().filter(|device| {
         let reading = answer(device, &m.sights);
         reading.is_ok_and(|it| it.state == PowerState::Off)

@@ -21,7 +21,7 @@ fn heard(said: &mut Said, device: &str, answers: &[Answer], commanded: bool) {
         readings: answers.iter().map(answer).collect(),
         ..off_readings()[0].clone()
     };
-    said.note(&readings, device.starts_with("out"), commanded);
+    said.note(&readings, device.starts_with("outlet"), commanded);
 }
 
 /// Does anything speak against outlet `out`, alone in its level or beside `bmc`, after these answers to a command, or to none?
@@ -176,7 +176,7 @@ fn an_outlet_that_is_on_speaks_against_nothing() {
     heard(&mut said, "outlet", &[(20, On)], true);
     assert_eq!(said.against(&["bmc"], 1, Require::All), None);
     assert_eq!(said.against(&["bmc"], 2, Require::Any), None);
-    assert!(said.knows("outlet"));
+    assert!(said.has_asked("outlet") && !said.has_asked("another"));
 }
 
 /// S2: of a level that needs all of its devices nothing is said before all of them are off.
@@ -187,4 +187,34 @@ fn what_is_silent_is_not_off() {
     heard(&mut said, "bmc", &[(20, On)], true);
     assert_eq!(said.against(&["a"], 2, Require::All), None);
     assert!(said.against(&["a"], 2, Require::Any).is_some());
+}
+
+/// S4: an outlet takes an off that changes nothing. It was turned off by us if it was seen to have power before.
+#[test]
+fn an_outlet_s_off_is_our_doing_if_it_had_power_before() {
+    for (before, is_ours) in [(Some(On), true), (None, false), (Some(Unknown), false)] {
+        let mut said = Said::default();
+        heard(&mut said, "bmc", &[(1, On)], false);
+        if let Some(state) = before {
+            heard(&mut said, "outlet", &[(1, state)], false);
+        }
+        heard(&mut said, "bmc", &[(9, On), (20, Unknown)], true);
+        heard(&mut said, "outlet", &[(10, Off)], true);
+        let against = said.against(&["outlet"], 1, Require::All);
+        assert_eq!(against.is_none(), is_ours, "{before:?}");
+    }
+}
+
+/// S15: an outlet that serves no level any more is an outlet still.
+#[test]
+fn an_outlet_that_was_taken_out_of_its_level_speaks_against_nothing() {
+    let mut said = Said::default();
+    heard(&mut said, "bmc", &[(10, Off)], true);
+    heard(&mut said, "outlet", &[(9, On)], true);
+    let mut later = off_readings().remove(0);
+    "outlet".clone_into(&mut later.device);
+    later.readings.truncate(1);
+    (later.readings[0].state, later.readings[0].asked) = (On, Duration::from_secs(50));
+    said.note(&later, false, true);
+    assert_eq!(said.against(&["bmc"], 1, Require::All), None);
 }

@@ -136,13 +136,11 @@ impl Said {
         is_last && self.said_on().is_some()
     }
 
-    /// What it said of power, and not of another machine than this: an Off without a fault, and with a name where one is demanded.
+    /// What it said of power, and not of another machine than this: of Off, such as a proof takes.
     fn words(&self) -> impl DoubleEndedIterator<Item = &Answer> {
         let knows_whom = matches!(self.rule, IdentityRule::Is(_) | IdentityRule::IsOrSilent(_));
-        let must_name = matches!(self.rule, IdentityRule::Is(_));
         self.answers.iter().filter(move |answer| {
-            let is_right = matches!(answer.names, Names::Right | Names::RightSwapped);
-            let is_believed = !answer.has_fault && (is_right || !must_name);
+            let is_believed = !answer.has_fault && self.recognises(answer.names);
             answer.state != PowerState::Unknown
                 && !(knows_whom && answer.names == Names::Another)
                 && (answer.state != PowerState::Off || is_believed)
