@@ -27,7 +27,7 @@ pub enum LastWord {
     On {
         /// When it was asked (time since boot).
         asked: Duration,
-        /// What it said, word for word.
+        /// What it said, word for word, or that the record says so.
         raw: String,
         /// It has contradicted an off: only its own Off settles that, whatever becomes of the others.
         contradicts: bool,
@@ -36,23 +36,23 @@ pub enum LastWord {
     Fed,
 }
 
-/// The last word of each device of the node, by the name of its FenceDevice; none of one that was asked and has not said anything yet.
+/// The last word of each device of the node, by the name of its FenceDevice.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Said(BTreeMap<String, Option<LastWord>>);
+pub struct Said(BTreeMap<String, LastWord>);
 
 impl Said {
     /// Takes note of what a device said, oldest first; `commanded`: a command of ours may have turned it, or its machine, off before.
     pub fn note(&mut self, device: &DeviceReadings, is_outlet: bool, commanded: bool) {
-        let last = self.0.entry(device.device.clone()).or_default();
         for reading in &device.readings {
-            if let Some(word) = word(last.as_ref(), device, reading, is_outlet, commanded) {
-                *last = Some(word);
+            let before = self.0.get(&device.device);
+            if let Some(word) = word(before, device, reading, is_outlet, commanded) {
+                self.0.insert(device.device.clone(), word);
             }
         }
     }
 
-    /// Was this device asked, whatever it said?
-    pub fn has_asked(&self, device: &str) -> bool {
+    /// Has this device said anything of power?
+    pub fn knows(&self, device: &str) -> bool {
         self.0.contains_key(device)
     }
 
@@ -60,25 +60,25 @@ impl Said {
     pub fn recall(&mut self, device: &str) {
         let word = LastWord::On {
             asked: Duration::ZERO,
-            raw: "On".to_owned(),
+            raw: "On (says the record)".to_owned(),
             contradicts: true,
         };
-        self.0.entry(device.to_owned()).or_insert(Some(word));
+        self.0.entry(device.to_owned()).or_insert(word);
     }
 
     /// The devices whose On contradicts an off, in order.
     pub fn contradicting(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|(device, word)| match word {
-            Some(LastWord::On {
+            LastWord::On {
                 contradicts: true, ..
-            }) => Some(device.as_str()),
+            } => Some(device.as_str()),
             _ => None,
         })
     }
 
     /// This one's On contradicts an off from now on.
     pub fn accuse(&mut self, device: &str) {
-        if let Some(Some(LastWord::On { contradicts, .. })) = self.0.get_mut(device) {
+        if let Some(LastWord::On { contradicts, .. }) = self.0.get_mut(device) {
             *contradicts = true;
         }
     }
@@ -88,7 +88,7 @@ impl Said {
     pub fn against(&self, off: &[&str], count: usize, require: Require) -> Option<(&str, &str)> {
         let offs = off
             .iter()
-            .filter_map(|device| match self.0.get(*device)?.as_ref()? {
+            .filter_map(|device| match self.0.get(*device)? {
                 LastWord::Off {
                     since,
                     commanded: true,
@@ -105,11 +105,11 @@ impl Said {
             Require::Any => offs.into_iter().min(),
         }?;
         self.0.iter().find_map(|(device, word)| match word {
-            Some(LastWord::On {
+            LastWord::On {
                 asked,
                 raw,
                 contradicts,
-            }) if *asked > off || *contradicts => Some((device.as_str(), raw.as_str())),
+            } if *asked > off || *contradicts => Some((device.as_str(), raw.as_str())),
             _ => None,
         })
     }

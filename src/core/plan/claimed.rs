@@ -311,10 +311,14 @@ pub(super) fn forget_other_devices(m: &mut Memory, level: &Level, late: Duration
     }
 }
 
-/// An outlet takes an off that changes nothing. Of one that nobody has seen before, its Off would be taken for the command's effect (S4).
+/// An outlet takes an off that changes nothing, so its Off is our doing only if it was seen to have power before. Without that the last On of a
+/// BMC that dies with it would contradict it (L1).
 fn asks_outlets(m: &Memory, level: &Level) -> bool {
     let mut outlets = level.devices.iter().filter(|it| it.outlets);
-    outlets.any(|it| !m.said.has_asked(&it.name))
+    outlets.any(|it| {
+        let is_seen = m.sights.iter().any(|sight| sight.device == it.name);
+        !m.said.knows(&it.name) && !is_seen
+    })
 }
 
 /// Intent, then the command. `None` once the command has ended, however: the readings decide.

@@ -230,8 +230,8 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
         return in_trouble(m, asks);
     }
     m.checked = false;
-    // Nothing is written into the record before.
-    if t.now >= s.not_before {
+    // Nothing is written before the claim may be.
+    if t.now >= s.not_before.saturating_sub(CLAIM_AHEAD) {
         note_contradiction(m, &level);
     }
     match usable(s, m, &level) {

@@ -42,7 +42,7 @@ pub enum NotProven {
     },
     /// A device of the node said that the machine is on when others had read Off, and has not said Off since (S4, S22).
     #[error(
-        "FenceDevice {other} read {raw} while {devices} read Off, and has not read Off since: one of them lies or is wired to another machine; it has to read Off, or a human confirms that the machine has no power (`spec.manualConfirmation`)"
+        "FenceDevice {other} read {raw}, which contradicts the Off of {devices}, and has not read Off since: one of them lies or is wired to another machine; FenceDevice {other} has to read Off, or a human confirms that the machine has no power (`spec.manualConfirmation`)"
     )]
     OnWhileOff {
         /// The devices that read Off.

@@ -176,7 +176,7 @@ fn an_outlet_that_is_on_speaks_against_nothing() {
     heard(&mut said, "outlet", &[(20, On)], true);
     assert_eq!(said.against(&["bmc"], 1, Require::All), None);
     assert_eq!(said.against(&["bmc"], 2, Require::Any), None);
-    assert!(said.has_asked("outlet") && !said.has_asked("another"));
+    assert!(said.knows("outlet") && !said.knows("another"));
 }
 
 /// S2: of a level that needs all of its devices nothing is said before all of them are off.
