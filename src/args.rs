@@ -4,6 +4,7 @@
 //! that the rest of the program never sees a bad one. Every complaint is one line that names the flag, the value, the rule and
 //! the way out, because it will be read in the log of a container that does not start.
 
+pub mod check;
 pub mod probe;
 
 use crate::core::election::{LEASE_MAX, Times};
@@ -24,6 +25,8 @@ pub enum Order {
     Run(Box<Settings>),
     /// Look once at a device that stands in a file.
     Probe(Box<probe::Probing>),
+    /// Look once at the cluster as the operator meets it.
+    Check(Box<check::Checking>),
 }
 
 /// How the operator is to run: checked, and complete.
@@ -158,6 +161,7 @@ struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     Probe(probe::ProbeArgs),
+    Check(check::CheckArgs),
 }
 
 impl Order {
@@ -169,6 +173,7 @@ impl Order {
         let mut args = Args::try_parse_from(command_line).map_err(|error| from_clap(&error))?;
         Ok(match args.command.take() {
             Some(Command::Probe(probe)) => Self::Probe(Box::new(probe.validated()?)),
+            Some(Command::Check(check)) => Self::Check(Box::new(check.validated()?)),
             None => Self::Run(Box::new(args.validated()?)),
         })
     }

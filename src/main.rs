@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use node_fencing_operator::args::check::Checking;
 use node_fencing_operator::args::probe::Probing;
 use node_fencing_operator::args::{Error, Order, Settings};
 use node_fencing_operator::{probe_file, shell, telemetry};
@@ -10,6 +11,10 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     match Order::read(std::env::args_os()) {
         Ok(Order::Probe(probing)) => probe(&probing).unwrap_or_else(|error| {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }),
+        Ok(Order::Check(checking)) => check(&checking).unwrap_or_else(|error| {
             eprintln!("error: {error}");
             ExitCode::from(2)
         }),
@@ -37,6 +42,21 @@ fn probe(probing: &Probing) -> Result<ExitCode, Box<dyn std::error::Error>> {
     // A session that is being closed gets its time; whatever else still runs must not hold the process.
     runtime.shutdown_timeout(std::time::Duration::from_secs(2));
     Ok(result?)
+}
+
+/// A line for each thing that was looked at.
+fn check(checking: &Checking) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let findings = runtime.block_on(shell::check::run(checking))?;
+    runtime.shutdown_background();
+    for finding in &findings {
+        println!("{finding}");
+    }
+    let is_well = findings.iter().all(|it| it.is_well);
+    Ok(ExitCode::from(u8::from(!is_well)))
 }
 
 fn start(settings: Settings) -> Result<ExitCode, Box<dyn std::error::Error>> {

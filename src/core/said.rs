@@ -86,17 +86,15 @@ impl Said {
     /// A device of the node, with what it said, whose last word is that the machine has power, and cannot be true of a machine that these
     /// devices read `off` now, of the `count` that their level has. None where a level that needs all of them has not all of them off.
     pub fn against(&self, off: &[&str], count: usize, require: Require) -> Option<(&str, &str)> {
-        let offs = off
-            .iter()
-            .filter_map(|device| match self.0.get(*device)? {
-                LastWord::Off {
-                    since,
-                    commanded: true,
-                } => Some(*since + TOGETHER_MAX),
-                // Somebody or something else did it, at about this time at the earliest.
-                LastWord::Off { since, .. } => Some(since.saturating_sub(TOGETHER_MAX)),
-                LastWord::On { .. } | LastWord::Fed => None,
-            });
+        let offs = off.iter().filter_map(|device| match self.0.get(*device)? {
+            LastWord::Off {
+                since,
+                commanded: true,
+            } => Some(*since + TOGETHER_MAX),
+            // Somebody or something else did it, at about this time at the earliest.
+            LastWord::Off { since, .. } => Some(since.saturating_sub(TOGETHER_MAX)),
+            LastWord::On { .. } | LastWord::Fed => None,
+        });
         let offs: Vec<Duration> = offs.collect();
         let off = match require {
             Require::All if offs.len() < count => None,

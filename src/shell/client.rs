@@ -6,12 +6,11 @@
 //! Whoever asks something asks through [`ask`], which gives up after [`REQUEST_TIMEOUT`], because a proof is fresh for seconds
 //! only, and which tells a refusal from an outcome that is not known.
 
-use crate::args::Settings;
 use crate::words;
 use kube::api::PatchParams;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -68,8 +67,8 @@ impl Clients {
     ///
     /// # Errors
     /// [`Error`].
-    pub async fn new(settings: &Settings) -> Result<Self, Error> {
-        let config = match source(settings, |name| std::env::var(name).ok()) {
+    pub async fn new(kubeconfig: Option<&Path>) -> Result<Self, Error> {
+        let config = match source(kubeconfig, |name| std::env::var(name).ok()) {
             Some(Source::File(path)) => from_file(path).await?,
             Some(Source::Environment(paths)) => from_environment(paths).await?,
             Some(Source::ServiceAccount) => Config::incluster().map_err(Error::ServiceAccount)?,
@@ -213,10 +212,10 @@ enum Source {
     ServiceAccount,
 }
 
-fn source(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> Option<Source> {
+fn source(kubeconfig: Option<&Path>, variable: impl Fn(&str) -> Option<String>) -> Option<Source> {
     let set = |name: &str| variable(name).filter(|value| !value.is_empty());
-    if let Some(path) = &settings.kubeconfig {
-        return Some(Source::File(path.clone()));
+    if let Some(path) = kubeconfig {
+        return Some(Source::File(path.to_owned()));
     }
     set("KUBECONFIG")
         .map(Source::Environment)

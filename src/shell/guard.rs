@@ -27,11 +27,12 @@ const SECOND_LOOK: Duration = Duration::from_secs(5);
 const NO_NODE_PAUSE: Duration = Duration::from_secs(5);
 /// What the policy says to a label. Another refusal says nothing about the policy.
 pub const REFUSAL: &str = "the operator may change nothing of a Node but its taints";
-/// For the condition and the log.
-const MISSING: &str = "the API server accepts a change to a Node that deploy/admission.yaml forbids the operator: nothing limits what a \
+/// For the condition, the log and `check`.
+pub const MISSING: &str = "the API server accepts a change to a Node that deploy/admission.yaml forbids the operator: nothing limits what a \
                        bug or a stolen token of the operator does to Nodes; apply its ValidatingAdmissionPolicies and their bindings \
                        (kubectl apply -k deploy), and see that they name the account that the operator runs as; fencing goes on";
-const STANDS: &str = "the API server refuses the operator what deploy/admission.yaml forbids";
+/// The same of a guard that stands.
+pub const STANDS: &str = "the API server refuses the operator what deploy/admission.yaml forbids";
 
 /// Whether the policies stand.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -102,7 +103,7 @@ fn tell(found: &watch::Sender<Guard>, guard: Guard) {
 }
 
 /// One request that writes nothing.
-async fn look(client: &Client, node: &str) -> Guard {
+pub async fn look(client: &Client, node: &str) -> Guard {
     let params = PatchParams {
         dry_run: true,
         ..patch_params()

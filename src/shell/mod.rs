@@ -5,6 +5,7 @@
 //! | [`run`], [`stop`] | the life of the process: connect, check, serve, work, end |
 //! | [`lease`], [`term`] | which replica works, and what it does then |
 //! | [`preflight`], [`health`], [`server`] | what must hold before the work; `/livez`, `/readyz`, `/metrics` |
+//! | [`check`] | the same, asked for once: `node-fencing-operator check` |
 //! | [`guard`] | whether the admission policies hold the operator to its limits |
 //! | [`client`] | the two clients, and the one way to ask the API server something |
 //! | [`cache`], [`slim`], [`undecodable`], [`tampered`] | the watches, cut down to what is used, objects that cannot be read, and statuses that somebody else wrote |
@@ -25,6 +26,7 @@
 pub mod act;
 pub mod brakes;
 pub mod cache;
+pub mod check;
 pub mod client;
 pub mod context;
 pub mod control;

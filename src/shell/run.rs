@@ -87,7 +87,7 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let health = Health::default();
     let mut tasks = JoinSet::new();
 
-    let clients = Clients::new(&settings).await?;
+    let clients = Clients::new(settings.kubeconfig.as_deref()).await?;
     let server = Server::bind(settings.http_bind).await?;
     tracing::info!(address = %server.address(), "serves /livez, /readyz and /metrics");
     let site = Site {

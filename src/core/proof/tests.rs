@@ -314,7 +314,10 @@ fn a_device_of_another_level_that_reads_on_contradicts() {
     };
     for state in [PowerState::On, PowerState::Transitional] {
         let outcome = other(state, MACHINE).expect_err("no proof");
-        assert!(matches!(outcome, NotProven::OtherReadsOn { .. }), "{outcome}");
+        assert!(
+            matches!(outcome, NotProven::OtherReadsOn { .. }),
+            "{outcome}"
+        );
         assert!(other(state, "99999999-2222-4333-8444-555555555555").is_ok());
     }
     for state in [PowerState::Off, PowerState::Unknown] {

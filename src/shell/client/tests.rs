@@ -6,35 +6,28 @@ use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-
-fn settings(flags: &[&str]) -> Settings {
-    let line = std::iter::once("node-fencing-operator").chain(flags.iter().copied());
-    Settings::read(line.map(OsString::from)).expect("settings")
-}
 
 #[test]
 fn the_flag_comes_first_then_the_environment_then_the_pod() {
     let everything = |name: &str| Some(format!("value of {name}"));
-    let flag = settings(&["--kubeconfig=/a"]);
-    assert_eq!(source(&flag, everything), Some(Source::File("/a".into())));
-    let none = settings(&[]);
+    let flag = Some(Path::new("/a"));
+    assert_eq!(source(flag, everything), Some(Source::File("/a".into())));
     let variable = Source::Environment("value of KUBECONFIG".to_owned());
-    assert_eq!(source(&none, everything), Some(variable));
+    assert_eq!(source(None, everything), Some(variable));
     let pod = |name: &str| match name {
         "KUBECONFIG" => Some(String::new()),
         _ => everything(name),
     };
-    assert_eq!(source(&none, pod), Some(Source::ServiceAccount));
-    assert_eq!(source(&none, |_| None), None);
+    assert_eq!(source(None, pod), Some(Source::ServiceAccount));
+    assert_eq!(source(None, |_| None), None);
 }
 
 #[tokio::test]
 async fn a_bad_kubeconfig_is_named() {
-    let settings = settings(&["--kubeconfig=/nowhere/config"]);
-    let error = Clients::new(&settings).await.err().expect("an error");
+    let missing = Some(Path::new("/nowhere/config"));
+    let error = Clients::new(missing).await.err().expect("an error");
     let words = crate::words::chain(&error);
     assert!(
         words.starts_with("failed to read the kubeconfig /nowhere/config (--kubeconfig): "),
@@ -51,8 +44,10 @@ const WAY_OUT: &str = "; name a file with which `kubectl --kubeconfig FILE get n
 async fn an_empty_kubeconfig_is_no_cluster() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let path = file.path().display();
-    let settings = settings(&[&format!("--kubeconfig={path}")]);
-    let error = Clients::new(&settings).await.err().expect("an error");
+    let error = Clients::new(Some(file.path()))
+        .await
+        .err()
+        .expect("an error");
     assert_eq!(
         crate::words::chain(&error),
         format!(

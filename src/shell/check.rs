@@ -1,0 +1,210 @@
+//! Is all well, and may the operator go? One look at the cluster through the operator's own eyes, for `helm test`, for the hook
+//! that comes before `helm uninstall`, and for whoever has just installed it.
+//!
+//! Each thing that is looked at gives a line, `ok` or `FAIL`, and a FAIL ends with the way out. Nothing is written: the one patch is a dry run.
+
+use super::client::{self, AskError, Clients, ask};
+use super::guard::{self, Guard};
+use super::{lease, preflight};
+use crate::api::fence::NodeFence;
+use crate::api::settings::FenceMode;
+use crate::args::check::Checking;
+use crate::core::election::Times;
+use crate::core::observed::{CLAIM, QUARANTINE};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use kube::api::ListParams;
+use std::fmt;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// What one look at one thing has shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Nobody has to do anything.
+    pub is_well: bool,
+    /// What was looked at and how it is; of what is not well also the way out.
+    pub words: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = if self.is_well { "ok  " } else { "FAIL" };
+        write!(f, "{mark} {}", self.words)
+    }
+}
+
+fn well(words: String) -> Finding {
+    let is_well = true;
+    Finding { is_well, words }
+}
+
+fn fail(words: String) -> Finding {
+    let is_well = false;
+    Finding { is_well, words }
+}
+
+/// Looks, again and again if it may take its time, and tells what it saw last.
+///
+/// # Errors
+/// [`client::Error`]: there is no way to an API server.
+pub async fn run(checking: &Checking) -> Result<Vec<Finding>, client::Error> {
+    let clients = Clients::new(checking.kubeconfig.as_deref()).await?;
+    let end = Instant::now() + checking.wait;
+    loop {
+        let findings = match checking.uninstall {
+            true => vec![may_go(&clients).await],
+            false => is_well(&clients, &checking.namespace).await,
+        };
+        if findings.iter().all(|it| it.is_well) || Instant::now() >= end {
+            return Ok(findings);
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// What the operator looks at when it starts, and whether one works.
+async fn is_well(clients: &Clients, namespace: &str) -> Vec<Finding> {
+    let cluster = match preflight::cluster(clients).await {
+        Ok(version) => well(format!(
+            "the API server {} is Kubernetes {version} and serves the custom resources",
+            clients.server
+        )),
+        // Nothing else can be asked.
+        Err(error) => return vec![fail(error.to_string())],
+    };
+    vec![
+        cluster,
+        rights(clients, namespace).await,
+        admission(clients).await,
+        leader(clients, namespace).await,
+    ]
+}
+
+async fn rights(clients: &Clients, namespace: &str) -> Finding {
+    match preflight::missing_rights(clients, namespace).await {
+        Ok(missing) if missing.is_empty() => {
+            well("this account has every right that the operator needs".to_owned())
+        }
+        Ok(missing) => {
+            let missing: Vec<_> = missing.iter().map(ToString::to_string).collect();
+            fail(format!(
+                "this account may not {}: apply deploy/rbac.yaml, or set rbac.create in the chart",
+                missing.join(", ")
+            ))
+        }
+        Err(error) => fail(error.to_string()),
+    }
+}
+
+async fn admission(clients: &Clients) -> Finding {
+    let nodes: Api<Node> = Api::all(clients.reads.clone());
+    let one = ListParams::default().limit(1);
+    let node = match ask(nodes.list_metadata(&one)).await {
+        Ok(nodes) => nodes.items.into_iter().find_map(|it| it.metadata.name),
+        Err(error) => return unanswered(clients, "for a Node", error),
+    };
+    let Some(node) = node else {
+        return well(
+            "there is no Node to try the admission policies on, and none to guard".to_owned(),
+        );
+    };
+    match guard::look(&clients.writes, &node).await {
+        Guard::Stands => well(guard::STANDS.to_owned()),
+        Guard::Missing => fail(guard::MISSING.to_owned()),
+        Guard::Unknown => fail(format!(
+            "whether the admission policies stand is not known: a dry run on Node {node} was neither accepted nor refused by them; try \
+             again, and see the API server's log if this lasts"
+        )),
+    }
+}
+
+/// A Lease that is renewed while we look: no clock of another machine is needed for that.
+async fn leader(clients: &Clients, namespace: &str) -> Finding {
+    let leases: Api<Lease> = Api::namespaced(clients.reads.clone(), namespace);
+    let way_out = format!(
+        "see `kubectl -n {namespace} get pods` and the operator's log; until one leads nothing is fenced"
+    );
+    let mut first = None;
+    let end = Instant::now() + Times::default().lease;
+    loop {
+        let lease = match ask(leases.get_opt(lease::NAME)).await {
+            Ok(lease) => lease,
+            Err(error) => return unanswered(clients, "for the Lease", error),
+        };
+        let spec = lease.and_then(|it| it.spec).unwrap_or_default();
+        let holder = spec.holder_identity.filter(|it| !it.is_empty());
+        let (Some(holder), Some(renewed)) = (holder, spec.renew_time) else {
+            return fail(format!(
+                "no replica has the Lease {namespace}/{}: {way_out}",
+                lease::NAME
+            ));
+        };
+        if *first.get_or_insert_with(|| renewed.clone()) != renewed {
+            return well(format!(
+                "{holder} has the Lease {namespace}/{} and renews it: it fences",
+                lease::NAME
+            ));
+        }
+        if Instant::now() >= end {
+            return fail(format!(
+                "the Lease {namespace}/{} of {holder} was not renewed for {} s: {way_out}",
+                lease::NAME,
+                Times::default().lease.as_secs()
+            ));
+        }
+        sleep(PAUSE / 2).await;
+    }
+}
+
+/// Its taints are taken away by the operator alone.
+async fn may_go(clients: &Clients) -> Finding {
+    const WAY_OUT: &str = "set the policies to mode Observe and wait until this is over, or release it: kubectl patch nf NAME --type merge -p \
+                           '{\"spec\":{\"desiredState\":\"Released\"}}'; to remove the operator all the same: helm uninstall --no-hooks";
+    let nodes: Api<Node> = Api::all(clients.reads.clone());
+    let fences: Api<NodeFence> = Api::all(clients.reads.clone());
+    let all = ListParams::default();
+    let nodes = match ask(nodes.list(&all)).await {
+        Ok(nodes) => nodes.items,
+        Err(error) => return unanswered(clients, "for the Nodes", error),
+    };
+    let fences = match ask(fences.list(&all)).await {
+        Ok(fences) => fences.items,
+        Err(error) => return unanswered(clients, "for the NodeFences", error),
+    };
+    let tainted = nodes.iter().filter_map(|node| {
+        let taints = node.spec.as_ref()?.taints.as_ref()?;
+        let ours = taints
+            .iter()
+            .find(|it| it.key == CLAIM || it.key == QUARANTINE)?;
+        let name = node.metadata.name.as_deref().unwrap_or_default();
+        Some(format!("Node {name} bears {}", ours.key))
+    });
+    let open = fences.iter().filter(|fence| {
+        let observes = fence.spec.fence.mode == FenceMode::Observe;
+        !fence.is_ended() && !observes
+    });
+    let open = open.map(|fence| {
+        let name = fence.metadata.name.as_deref().unwrap_or_default();
+        format!("NodeFence {name} of Node {} is open", fence.spec.node_name)
+    });
+    let left: Vec<_> = tainted.chain(open).collect();
+    match left.is_empty() {
+        true => well("no fence is under way, and no Node bears a taint of the operator".to_owned()),
+        false => fail(format!(
+            "{}: nobody would take its taints away; {WAY_OUT}",
+            left.join(", ")
+        )),
+    }
+}
+
+fn unanswered(clients: &Clients, what: &'static str, source: AskError) -> Finding {
+    fail(preflight::unanswered(clients, what, source).to_string())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! What each finding says, and that an open fence keeps the operator where it is.
+
+use super::*;
+use crate::shell::fake::{self, Cluster, Fake, failure};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const LEASE: &str = "GET /apis/coordination.k8s.io/v1/namespaces/ns/leases/node-fencing-operator";
+const NODES: &str = "GET /api/v1/nodes";
+const FENCES: &str = "GET /apis/nodefencing.io/v1alpha1/nodefences";
+
+fn lease(holder: &str, second: u32) -> Value {
+    json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "node-fencing-operator"},
+        "spec": {"holderIdentity": holder, "renewTime": format!("2026-01-01T00:00:{second:02}.000000Z")},
+    })
+}
+
+fn fence(stage: &str, status: &str, mode: &str) -> Value {
+    json!({
+        "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "worker-1-a"},
+        "spec": {"nodeName": "worker-1", "trigger": {"type": "Manual"}, "fence": {"mode": mode}},
+        "status": {"conditions": [{
+            "type": "Succeeded", "status": status, "reason": stage, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }]},
+    })
+}
+
+fn untainted() -> Value {
+    let mut node = fake::node();
+    node["spec"]["taints"] = json!([]);
+    node
+}
+
+#[tokio::test]
+async fn a_lease_that_is_renewed_meanwhile_has_a_leader() {
+    let count = Arc::new(AtomicU32::new(0));
+    let server =
+        Fake::start(move |_| (200, lease("op-1", count.fetch_add(1, Ordering::SeqCst)))).await;
+    let found = leader(&server.clients, "ns").await;
+    assert!(found.is_well, "{found}");
+    assert!(
+        found
+            .words
+            .starts_with("op-1 has the Lease ns/node-fencing-operator")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_nobody_renews_has_none() {
+    let cluster = Cluster::new().await;
+    let clients = &cluster.server.clients;
+    let missing = leader(clients, "ns").await;
+    assert!(!missing.is_well && missing.words.starts_with("no replica has the Lease"));
+    cluster.put(LEASE, 200, lease("", 1));
+    assert!(!leader(clients, "ns").await.is_well);
+    let (code, body) = failure(500, "etcd is away");
+    cluster.put(LEASE, code, body);
+    let unknown = leader(clients, "ns").await;
+    assert!(
+        !unknown.is_well && unknown.words.contains("etcd is away"),
+        "{unknown}"
+    );
+}
+
+/// Its taints are taken away by nobody else.
+#[tokio::test]
+async fn the_operator_may_go_when_nothing_of_it_is_left() {
+    for (node, fences, is_well, words) in [
+        (untainted(), vec![], true, "no fence is under way"),
+        (
+            untainted(),
+            vec![fence("Recovered", "True", "PowerOff")],
+            true,
+            "",
+        ),
+        (
+            untainted(),
+            vec![fence("Observing", "Unknown", "Observe")],
+            true,
+            "",
+        ),
+        (
+            untainted(),
+            vec![fence("Fencing", "Unknown", "PowerOff")],
+            false,
+            "NodeFence worker-1-a of Node worker-1 is open: nobody would take",
+        ),
+        (
+            fake::node(),
+            vec![],
+            false,
+            "Node worker-1 bears nodefencing.io/claim: nobody would take",
+        ),
+    ] {
+        let cluster = Cluster::new().await;
+        cluster.put(NODES, 200, fake::list("Node", "1", &[node]));
+        let mut list = fake::list("NodeFence", "1", &fences);
+        list["apiVersion"] = json!("nodefencing.io/v1alpha1");
+        cluster.put(FENCES, 200, list);
+        let found = may_go(&cluster.server.clients).await;
+        assert_eq!(found.is_well, is_well, "{found}");
+        assert!(found.words.starts_with(words), "{found}");
+    }
+    // What cannot be asked is no permission.
+    let cluster = Cluster::new().await;
+    assert!(!may_go(&cluster.server.clients).await.is_well);
+    cluster.put(NODES, 200, fake::list("Node", "1", &[]));
+    assert!(!may_go(&cluster.server.clients).await.is_well);
+}
+
+#[tokio::test]
+async fn an_api_server_that_will_not_do_is_the_only_finding() {
+    let cluster = Cluster::new().await;
+    let found = is_well(&cluster.server.clients, "ns").await;
+    let [found] = found.as_slice() else {
+        panic!("{found:?}")
+    };
+    assert!(!found.is_well);
+    assert!(
+        found
+            .to_string()
+            .starts_with("FAIL failed to ask the API server"),
+        "{found}"
+    );
+}
+
+#[tokio::test]
+async fn a_guard_that_is_missing_is_a_failure() {
+    let cluster = Cluster::new().await;
+    cluster.put(NODES, 200, fake::list("Node", "1", &[fake::node()]));
+    let node = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": {"name": "worker-1"}});
+    cluster.put("PATCH /api/v1/nodes/worker-1", 200, node);
+    let clients = &cluster.server.clients;
+    assert_eq!(admission(clients).await, fail(guard::MISSING.to_owned()));
+    let (code, body) = failure(403, &format!("denied: {}", guard::REFUSAL));
+    cluster.put("PATCH /api/v1/nodes/worker-1", code, body);
+    assert_eq!(admission(clients).await, well(guard::STANDS.to_owned()));
+    let (code, body) = failure(500, "later");
+    cluster.put("PATCH /api/v1/nodes/worker-1", code, body);
+    assert!(!admission(clients).await.is_well);
+    cluster.put(NODES, 200, fake::list("Node", "1", &[]));
+    assert!(admission(clients).await.is_well);
+}
