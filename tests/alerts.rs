@@ -1,0 +1,148 @@
+//! Alerts, runbooks and dashboard belong together: each alert has a runbook and each runbook an alert, and every metric that one of them names is
+//! one that the operator has.
+
+use node_fencing_operator::shell::metrics::table::{Kind, METRICS};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const SECTIONS: [&str; 5] = ["Meaning", "Impact", "Diagnosis", "Mitigation", "Way out"];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = root().join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn rules() -> Vec<Value> {
+    let file: Value =
+        serde_saphyr::from_str(&read("charts/node-fencing-operator/files/alerts.yaml"))
+            .expect("YAML");
+    let groups = file["groups"].as_array().expect("groups");
+    groups
+        .iter()
+        .flat_map(|group| group["rules"].as_array().expect("rules").clone())
+        .collect()
+}
+
+fn alerts() -> BTreeSet<String> {
+    rules()
+        .iter()
+        .filter_map(|it| Some(it["alert"].as_str()?.to_owned()))
+        .collect()
+}
+
+fn runbooks() -> Vec<PathBuf> {
+    let files = fs::read_dir(root().join("docs/runbooks")).expect("the folder");
+    let mut files: Vec<_> = files.map(|it| it.expect("a file").path()).collect();
+    files.retain(|it| it.file_stem().is_some_and(|name| name != "README"));
+    files.sort();
+    files
+}
+
+#[test]
+fn each_alert_has_a_runbook_and_each_runbook_an_alert() {
+    let written = runbooks();
+    let names = written.iter().map(|it| {
+        it.file_stem()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned()
+    });
+    assert_eq!(names.collect::<BTreeSet<_>>(), alerts());
+    let index = read("docs/runbooks/README.md");
+    for alert in alerts() {
+        assert!(
+            index.contains(&format!("[{alert}]({alert}.md)")),
+            "README.md lacks {alert}"
+        );
+    }
+    for file in written {
+        let text = read(&file);
+        let sections: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("## "))
+            .collect();
+        assert_eq!(sections, SECTIONS, "{}", file.display());
+    }
+}
+
+#[test]
+fn each_alert_says_what_is_wrong_how_bad_it_is_and_where_to_read_on() {
+    for rule in rules() {
+        let Some(alert) = rule["alert"].as_str() else {
+            continue;
+        };
+        let severity = rule["labels"]["severity"].as_str().unwrap_or_default();
+        assert!(
+            ["critical", "warning", "info"].contains(&severity),
+            "{alert}"
+        );
+        for annotation in ["summary", "description"] {
+            let words = rule["annotations"][annotation].as_str().unwrap_or_default();
+            assert!(words.ends_with('.'), "{alert}: {annotation}");
+        }
+        assert_eq!(rule["annotations"]["runbook_url"], format!("{alert}.md"));
+    }
+}
+
+/// The names of the operator's series, as Prometheus has them.
+fn series() -> BTreeSet<String> {
+    let names = METRICS.iter().flat_map(|metric| match metric.kind {
+        Kind::Histogram(_) => ["_bucket", "_sum", "_count"]
+            .map(|end| format!("{}{end}", metric.name))
+            .to_vec(),
+        Kind::Counter | Kind::Gauge => vec![metric.name.to_owned()],
+    });
+    names.collect()
+}
+
+#[test]
+fn every_metric_that_is_named_exists() {
+    let recorded: BTreeSet<String> = rules()
+        .iter()
+        .filter_map(|it| Some(it["record"].as_str()?.to_owned()))
+        .collect();
+    let known = series();
+    let mut texts = vec![
+        "charts/node-fencing-operator/files/alerts.yaml".into(),
+        "charts/node-fencing-operator/files/dashboard.json".into(),
+    ];
+    texts.extend(runbooks());
+    for file in texts {
+        let text = read(&file);
+        let is_part = |sign: char| sign.is_ascii_alphanumeric() || sign == '_' || sign == ':';
+        for word in text.split(|sign| !is_part(sign)) {
+            let word = word.trim_matches(':');
+            let is_ours = word.starts_with("node_fencing_") && word != "node_fencing_";
+            let is_record = word.contains(":node_fencing_");
+            assert!(
+                !is_ours || known.contains(word),
+                "{}: {word}",
+                file.display()
+            );
+            assert!(
+                !is_record || recorded.contains(word),
+                "{}: {word}",
+                file.display()
+            );
+        }
+    }
+}
+
+/// What nobody looks at need not be measured.
+#[test]
+fn every_metric_is_shown() {
+    let dashboard = read("charts/node-fencing-operator/files/dashboard.json");
+    for metric in METRICS {
+        assert!(
+            dashboard.contains(metric.name),
+            "{} is on no panel",
+            metric.name
+        );
+    }
+}
