@@ -193,7 +193,11 @@ fn note_sights(settings: &Settings, memory: &mut Memory, sights: &[Sight]) {
 
 fn note_said(settings: &Settings, memory: &mut Memory, device: &DeviceReadings) {
     let mut devices = settings.levels.iter().flat_map(|level| &level.devices);
-    let is_outlet = devices.any(|it| it.name == device.device && it.outlets);
+    // One that was taken out of its level while it was read is an outlet still.
+    let is_outlet = match devices.find(|it| it.name == device.device) {
+        Some(known) => known.outlets,
+        None => memory.said.is_fed(&device.device),
+    };
     let commanded = memory.may_have_turned_off(&device.device, is_outlet);
     memory.said.note(device, is_outlet, commanded);
 }

@@ -56,6 +56,11 @@ impl Said {
         self.0.contains_key(device)
     }
 
+    /// Is this an outlet that had power when it was heard last?
+    pub fn is_fed(&self, device: &str) -> bool {
+        self.0.get(device) == Some(&LastWord::Fed)
+    }
+
     /// The record names this one: it contradicted an off, told by a process that is gone.
     pub fn recall(&mut self, device: &str) {
         let word = LastWord::On {
@@ -121,10 +126,8 @@ fn word(
     is_outlet: bool,
     commanded: bool,
 ) -> Option<LastWord> {
-    // One that serves no level any more is an outlet still.
-    let is_fed = before == Some(&LastWord::Fed);
     // An outlet takes an off that changes nothing: its Off is our doing if it was seen to have power before.
-    let commanded = commanded && (!is_outlet || is_fed);
+    let commanded = commanded && (!is_outlet || before == Some(&LastWord::Fed));
     match reading.state {
         PowerState::Unknown => None,
         _ if device.identity.is_another(&reading.identity) => None,
@@ -137,7 +140,7 @@ fn word(
             },
             commanded,
         }),
-        _ if is_outlet || is_fed => Some(LastWord::Fed),
+        _ if is_outlet => Some(LastWord::Fed),
         _ => Some(LastWord::On {
             asked: reading.asked,
             raw: reading.raw.clone(),

@@ -10,7 +10,7 @@ use crate::api::fence::NodeFence;
 use crate::api::settings::FenceMode;
 use crate::args::check::Checking;
 use crate::core::election::Times;
-use crate::core::observed::{CLAIM, QUARANTINE};
+use crate::core::observed::{CLAIM, OUT_OF_SERVICE, QUARANTINE};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
@@ -115,7 +115,10 @@ async fn admission(clients: &Clients) -> Finding {
     };
     match guard::look(&clients.writes, &node).await {
         Guard::Stands => well(guard::STANDS.to_owned()),
-        Guard::Missing => fail(guard::MISSING.to_owned()),
+        Guard::Missing => fail(format!(
+            "{} (they hold nobody else: ask as the operator's own account, as `helm test` does)",
+            guard::MISSING
+        )),
         Guard::Unknown => fail(format!(
             "whether the admission policies stand is not known: a dry run on Node {node} was neither accepted nor refused by them; try \
              again, and see the API server's log if this lasts"
@@ -130,7 +133,7 @@ async fn leader(clients: &Clients, namespace: &str) -> Finding {
         "see `kubectl -n {namespace} get pods` and the operator's log; until one leads nothing is fenced"
     );
     let mut first = None;
-    let end = Instant::now() + Times::default().lease;
+    let begin = Instant::now();
     loop {
         let lease = match ask(leases.get_opt(lease::NAME)).await {
             Ok(lease) => lease,
@@ -150,11 +153,15 @@ async fn leader(clients: &Clients, namespace: &str) -> Finding {
                 lease::NAME
             ));
         }
-        if Instant::now() >= end {
+        let limit = spec
+            .lease_duration_seconds
+            .and_then(|it| u64::try_from(it).ok());
+        let limit = limit.map_or(Times::default().lease, Duration::from_secs);
+        if begin.elapsed() >= limit {
             return fail(format!(
                 "the Lease {namespace}/{} of {holder} was not renewed for {} s: {way_out}",
                 lease::NAME,
-                Times::default().lease.as_secs()
+                limit.as_secs()
             ));
         }
         sleep(PAUSE / 2).await;
@@ -178,9 +185,8 @@ async fn may_go(clients: &Clients) -> Finding {
     };
     let tainted = nodes.iter().filter_map(|node| {
         let taints = node.spec.as_ref()?.taints.as_ref()?;
-        let ours = taints
-            .iter()
-            .find(|it| it.key == CLAIM || it.key == QUARANTINE)?;
+        let keys = [CLAIM, OUT_OF_SERVICE, QUARANTINE];
+        let ours = taints.iter().find(|it| keys.contains(&it.key.as_str()))?;
         let name = node.metadata.name.as_deref().unwrap_or_default();
         Some(format!("Node {name} bears {}", ours.key))
     });

@@ -230,10 +230,8 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
         return in_trouble(m, asks);
     }
     m.checked = false;
-    // Nothing is written before the claim may be.
-    if t.now >= s.not_before.saturating_sub(CLAIM_AHEAD) {
-        note_contradiction(m, &level);
-    }
+    // Of a device that hangs later nobody but the record would know.
+    note_contradiction(m, &level);
     match usable(s, m, &level) {
         Ok(()) => seen_through(s, m, node, &level, o, t),
         Err(Unusable::StillOn(words)) => {

@@ -204,17 +204,3 @@ fn an_outlet_s_off_is_our_doing_if_it_had_power_before() {
         assert_eq!(against.is_none(), is_ours, "{before:?}");
     }
 }
-
-/// S15: an outlet that serves no level any more is an outlet still.
-#[test]
-fn an_outlet_that_was_taken_out_of_its_level_speaks_against_nothing() {
-    let mut said = Said::default();
-    heard(&mut said, "bmc", &[(10, Off)], true);
-    heard(&mut said, "outlet", &[(9, On)], true);
-    let mut later = off_readings().remove(0);
-    "outlet".clone_into(&mut later.device);
-    later.readings.truncate(1);
-    (later.readings[0].state, later.readings[0].asked) = (On, Duration::from_secs(50));
-    said.note(&later, false, true);
-    assert_eq!(said.against(&["bmc"], 1, Require::All), None);
-}

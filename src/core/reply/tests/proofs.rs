@@ -1,6 +1,8 @@
 //! What is known of a proof, and for how long.
 
 use super::*;
+use crate::core::incident::Device;
+use crate::core::proof::Require;
 
 /// S17, S22: what was silent beside the last readings may answer beside these, and what was stored of them says nothing of these.
 #[test]
@@ -66,4 +68,39 @@ fn under_any_a_device_with_a_fault_asks_for_no_list() {
     };
     assert!(counts(&[]));
     assert!(!counts(&["interlock"]));
+}
+
+/// S15, L1: an outlet that is taken out of its level while it is read is an outlet still, and a FenceDevice that is none any more is none.
+#[test]
+fn what_an_outlet_says_is_told_by_the_settings_or_by_what_it_was() {
+    let mut pdu = settings();
+    let device = |name: &str, outlets| Device {
+        name: name.to_owned(),
+        outlets,
+        ..pdu.levels[0].devices[0].clone()
+    };
+    let (outlet, bmc) = (device("outlet", true), device("outlet", false));
+    let reads_on = |second| {
+        let mut on = off_readings().remove(0);
+        "outlet".clone_into(&mut on.device);
+        on.readings.truncate(1);
+        (on.readings[0].state, on.readings[0].asked) =
+            (PowerState::On, Duration::from_secs(second));
+        vec![off_readings().remove(0), on]
+    };
+    for (later, is_against) in [(None, false), (Some(bmc), true)] {
+        let mut memory = memory();
+        let mut hears = |levels: &Settings, second| {
+            memory.begin(false);
+            let reply = Reply::Device(memory.orders, confirmed(reads_on(second), vec![]));
+            learn(levels, &mut memory, Asked::Device, reply, NOW);
+        };
+        pdu.levels[0].devices = vec![settings().levels[0].devices[0].clone(), outlet.clone()];
+        hears(&pdu, 20);
+        pdu.levels[0].devices.truncate(1);
+        pdu.levels[0].devices.extend(later);
+        hears(&pdu, 50);
+        let against = memory.said.against(&["bmc"], 1, Require::All);
+        assert_eq!(against.is_some(), is_against);
+    }
 }
