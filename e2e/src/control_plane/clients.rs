@@ -159,7 +159,7 @@ impl ControlPlane {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Applies `deploy/` but for the Deployment and what is aggregated to Kubernetes' own roles: namespace, service account, RBAC, CRDs, admission policies. The lab runs the
+    /// Applies `deploy/` but for the Deployment, its budget, and what is aggregated to Kubernetes' own roles: namespace, service account, RBAC, CRDs, admission policies. The lab runs the
     /// operator beside the cluster as that service account, see [`crate::operator`]; a second one in a pod, even
     /// if it never starts, would only be one more thing on a node that a test breaks.
     pub async fn apply_deploy(&self) -> Result<()> {
@@ -168,13 +168,15 @@ impl ControlPlane {
             .to_str()
             .context("the workspace's path is not UTF-8")?;
         let all = self.kubectl_text(&["kustomize", path]).await?;
-        let is_deployment =
-            |document: &&str| document.lines().any(|line| line == "kind: Deployment");
-        // They change Kubernetes' own `view` and `edit`, and with them a control plane that the next test is to find as new.
-        let is_aggregated = |document: &&str| document.contains("/aggregate-to-");
+        // The disruption budget is for pods that are not there, and the controller-manager writes Events about that. The aggregated roles
+        // change Kubernetes' own `view` and `edit`, and with them a control plane that the next test is to find as new.
+        let is_left_out = |document: &&str| {
+            let kind = ["kind: Deployment", "kind: PodDisruptionBudget"];
+            document.lines().any(|line| kind.contains(&line)) || document.contains("/aggregate-to-")
+        };
         let ours: Vec<_> = all
             .split("\n---\n")
-            .filter(|document| !is_deployment(document) && !is_aggregated(document))
+            .filter(|document| !is_left_out(document))
             .collect();
         let manifest = self.files.directory().join("deploy.yaml");
         std::fs::write(&manifest, ours.join("\n---\n"))?;
