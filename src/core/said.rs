@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Two devices that tell of one machine going off may be this far apart.
-pub const TOGETHER_MAX: Duration = Duration::from_secs(3);
+const TOGETHER_MAX: Duration = Duration::from_secs(3);
 
 /// The last word of a device about power; silence is none, and neither is an Off that no proof would take.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

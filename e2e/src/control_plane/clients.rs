@@ -183,15 +183,20 @@ impl ControlPlane {
         let manifest = manifest.to_str().context("the lab's path is not UTF-8")?;
         self.kubectl_text(&["apply", "--server-side", "-f", manifest])
             .await?;
-        self.kubectl_text(&[
+        self.wait_for_definitions().await?;
+        self.wait_for_admission_policies().await
+    }
+
+    /// Waits until the API server serves every CustomResourceDefinition that it has.
+    pub async fn wait_for_definitions(&self) -> Result<()> {
+        let wait = [
             "wait",
             "--for=condition=Established",
             "--timeout=30s",
             "crd",
             "--all",
-        ])
-        .await?;
-        self.wait_for_admission_policies().await
+        ];
+        self.kubectl_text(&wait).await.map(drop)
     }
 
     /// The API server takes up new admission policies within a second or so, and until then lets everything pass. So this

@@ -220,15 +220,7 @@ async fn a_release_from_its_first_installation_to_its_last() -> Result<()> {
         notes.contains("nothing is watched until you write one"),
         "{notes}"
     );
-    plane
-        .kubectl_text(&[
-            "wait",
-            "--for=condition=Established",
-            "--timeout=30s",
-            "crd",
-            "--all",
-        ])
-        .await?;
+    plane.wait_for_definitions().await?;
     plane
         .wait_for_service_account(NAMESPACE, SERVICE_ACCOUNT)
         .await?;

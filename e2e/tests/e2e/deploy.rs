@@ -49,14 +49,7 @@ const RIGHTS: &[(&str, &[&str])] = &[
 async fn deploy_installs_what_it_says() -> Result<()> {
     let plane = ControlPlane::start(Options::named("deploy")).await?;
     apply(&plane).await?;
-    let wait = [
-        "wait",
-        "--for=condition=Established",
-        "--timeout=30s",
-        "crd",
-        "--all",
-    ];
-    plane.kubectl_text(&wait).await?;
+    plane.wait_for_definitions().await?;
     let path = plane.kubeconfig_for_service_account(NAMESPACE, SERVICE_ACCOUNT, None);
     let operator = client(&path.await?).await?;
     rights_are_least(&operator).await?;
