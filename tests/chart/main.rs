@@ -105,3 +105,21 @@ fn every_value_is_described() {
     }
     assert_eq!(undescribed, [""; 0]);
 }
+
+/// The operator takes the silence of a kubelet for one more sign that its machine is down (S22): it has to be the kubelet that is silent, of
+/// whichever node, and not the way there that is closed.
+#[test]
+fn its_network_policy_always_leads_to_the_kubelets() {
+    let template = read(&chart().join("templates/networkpolicy.yaml"));
+    let (before, after) = template
+        .split_once("\n  - ports:\n    - {port: 10250, protocol: TCP}\n")
+        .expect("a rule with this port alone");
+    assert!(before.contains("\n  egress:\n"));
+    assert!(
+        after.starts_with("  - ports:\n"),
+        "it leads to everywhere: {after}"
+    );
+    let begun = |word: &str| before.matches(&format!("{{{{- {word} ")).count();
+    let is_under = begun("with") + begun("if") + begun("range") - begun("end");
+    assert_eq!(is_under, 2, "`networkPolicy` and `enabled`, and no other");
+}
