@@ -5,7 +5,9 @@
 
 mod values;
 
+use node_fencing_operator::api::crd;
 use serde_json::{Value, json};
+use simapi::schema::Schema;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -122,4 +124,28 @@ fn its_network_policy_always_leads_to_the_kubelets() {
     let begun = |word: &str| before.matches(&format!("{{{{- {word} ")).count();
     let is_under = begun("with") + begun("if") + begun("range") - begun("end");
     assert_eq!(is_under, 2, "`networkPolicy` and `enabled`, and no other");
+}
+
+/// What Artifact Hub shows to whoever looks for a first policy.
+#[test]
+fn its_examples_are_what_the_crds_take() {
+    let chart: Value = serde_saphyr::from_str(&read(&chart().join("Chart.yaml"))).expect("YAML");
+    let examples = chart["annotations"]["artifacthub.io/crdsExamples"].as_str();
+    let examples: Vec<Value> =
+        serde_saphyr::from_str(examples.expect("the annotation")).expect("YAML");
+    assert!(!examples.is_empty());
+    for example in examples {
+        let (_, definition) = crd::all()
+            .into_iter()
+            .find(|(_, definition)| definition["spec"]["names"]["kind"] == example["kind"])
+            .unwrap_or_else(|| panic!("of which kind? {example}"));
+        let schema = Schema::of_crd(&definition.to_string());
+        assert_eq!(schema.problems(&example), [""; 0], "{example}");
+        // A field that is not known is pruned.
+        let mut stored = example.clone();
+        schema.complete(&mut stored);
+        let mut asked = stored.clone();
+        json_patch::merge(&mut asked, &example);
+        assert_eq!(stored, asked, "the API server does not know all of it");
+    }
 }
