@@ -100,6 +100,20 @@ fn the_core_knows_no_clock_no_network_and_no_randomness() {
     }
 }
 
+/// clippy.toml has std's clocks. tokio's stands still while the host is suspended.
+#[test]
+fn nobody_times_by_the_runtime_but_who_paces_writes() {
+    for (path, text) in sources("src") {
+        let is_test = path.ends_with("tests.rs") || path.iter().any(|it| it == "tests");
+        let paces = path.ends_with("shell/policy_status.rs");
+        assert!(
+            is_test || paces || !code(&text).contains("Instant"),
+            "{} names an Instant: time comes from src/clock.rs",
+            path.display()
+        );
+    }
+}
+
 /// That nobody else makes one is for the compiler to see: its fields are private.
 #[test]
 fn a_proof_is_neither_copied_nor_stored() {

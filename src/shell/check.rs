@@ -9,6 +9,7 @@ use super::{lease, preflight};
 use crate::api::fence::NodeFence;
 use crate::api::settings::FenceMode;
 use crate::args::check::Checking;
+use crate::clock::since_boot;
 use crate::core::election::Times;
 use crate::core::observed::{CLAIM, OUT_OF_SERVICE, QUARANTINE};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -17,7 +18,7 @@ use kube::Api;
 use kube::api::ListParams;
 use std::fmt;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -54,13 +55,13 @@ fn fail(words: String) -> Finding {
 /// [`client::Error`]: there is no way to an API server.
 pub async fn run(checking: &Checking) -> Result<Vec<Finding>, client::Error> {
     let clients = Clients::new(checking.kubeconfig.as_deref()).await?;
-    let end = Instant::now() + checking.wait;
+    let end = since_boot() + checking.wait;
     loop {
         let findings = match checking.uninstall {
             true => vec![may_go(&clients).await],
             false => is_well(&clients, &checking.namespace).await,
         };
-        if findings.iter().all(|it| it.is_well) || Instant::now() >= end {
+        if findings.iter().all(|it| it.is_well) || since_boot() >= end {
             return Ok(findings);
         }
         sleep(PAUSE).await;
@@ -133,7 +134,7 @@ async fn leader(clients: &Clients, namespace: &str) -> Finding {
         "see `kubectl -n {namespace} get pods` and the operator's log; until one leads nothing is fenced"
     );
     let mut first = None;
-    let begin = Instant::now();
+    let begin = since_boot();
     loop {
         let lease = match ask(leases.get_opt(lease::NAME)).await {
             Ok(lease) => lease,
@@ -157,7 +158,7 @@ async fn leader(clients: &Clients, namespace: &str) -> Finding {
             .lease_duration_seconds
             .and_then(|it| u64::try_from(it).ok());
         let limit = limit.map_or(Times::default().lease, Duration::from_secs);
-        if begin.elapsed() >= limit {
+        if since_boot().saturating_sub(begin) >= limit {
             return fail(format!(
                 "the Lease {namespace}/{} of {holder} was not renewed for {} s: {way_out}",
                 lease::NAME,
