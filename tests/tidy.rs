@@ -270,6 +270,25 @@ fn documents_point_at_what_exists() {
     }
 }
 
+/// Who looks for something begins there.
+#[test]
+fn every_room_has_its_place_in_the_architecture() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the document");
+    for folder in ["src/core", "src/fence", "src/shell"] {
+        let title = format!("**The rooms of `{folder}`**");
+        let (_, rooms) = text.split_once(&title).expect("its rooms");
+        let end = rooms.find("\n**The rooms of").or(rooms.find("\n## "));
+        let named: Vec<&str> = quoted(&rooms[..end.expect("their end")]).collect();
+        let no_rooms = ["mod", "tests", "fixtures", "fake"];
+        for entry in fs::read_dir(root().join(folder)).expect("a folder") {
+            let file = entry.expect("an entry").file_name();
+            let room = file.to_str().expect("UTF-8").trim_end_matches(".rs");
+            let is_named = named.contains(&room) || no_rooms.contains(&room);
+            assert!(is_named, "ARCHITECTURE.md: {title} lack `{room}`");
+        }
+    }
+}
+
 /// What files of ours decide stands there as it is.
 #[test]
 fn the_figures_of_docs_safety_are_those_of_the_files() {
