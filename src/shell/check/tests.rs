@@ -5,6 +5,7 @@ use crate::shell::fake::{self, Cluster, Fake, failure};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use tokio::time::timeout;
 
 const LEASE: &str = "GET /apis/coordination.k8s.io/v1/namespaces/ns/leases/node-fencing-operator";
 const NODES: &str = "GET /api/v1/nodes";
@@ -47,8 +48,8 @@ async fn a_lease_that_is_renewed_meanwhile_has_a_leader() {
     );
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_lease_that_nobody_renews_has_none() {
+#[tokio::test]
+async fn a_lease_that_nobody_holds_has_no_leader() {
     let cluster = Cluster::new().await;
     let clients = &cluster.server.clients;
     let missing = leader(clients, "ns").await;
@@ -61,6 +62,24 @@ async fn a_lease_that_nobody_renews_has_none() {
     assert!(
         !unknown.is_well && unknown.words.contains("etcd is away"),
         "{unknown}"
+    );
+}
+
+#[tokio::test]
+async fn a_lease_that_is_not_renewed_within_its_duration_has_no_leader() {
+    let cluster = Cluster::new().await;
+    let mut still = lease("op-1", 1);
+    still["spec"]["leaseDurationSeconds"] = json!(1);
+    cluster.put(LEASE, 200, still);
+    let looked = leader(&cluster.server.clients, "ns");
+    let found = timeout(Duration::from_secs(10), looked).await;
+    let found = found.expect("it looks no longer than the Lease is held");
+    assert!(!found.is_well, "{found}");
+    assert!(
+        found
+            .words
+            .starts_with("the Lease ns/node-fencing-operator of op-1 was not renewed for 1 s: "),
+        "{found}"
     );
 }
 
