@@ -88,9 +88,11 @@ async fn is_well(clients: &Clients, namespace: &str) -> Vec<Finding> {
 
 async fn rights(clients: &Clients, namespace: &str) -> Finding {
     match preflight::missing_rights(clients, namespace).await {
-        Ok(missing) if missing.is_empty() => {
-            well("this account has every right that the operator needs".to_owned())
-        }
+        Ok(missing) if missing.is_empty() => well(
+            "this account has every right that was asked for; whether it may read the Secrets, which a role may name one by one, is \
+             told by the conditions of each FenceDevice"
+                .to_owned(),
+        ),
         Ok(missing) => {
             let missing: Vec<_> = missing.iter().map(ToString::to_string).collect();
             fail(format!(

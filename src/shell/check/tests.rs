@@ -34,6 +34,33 @@ fn untainted() -> Value {
     node
 }
 
+/// Whether Secrets may be read is not asked, so nobody may say that they may.
+#[tokio::test]
+async fn the_rights_are_those_that_were_asked_for() {
+    let rights_without = async |denied: &'static str| {
+        let server = Fake::start(move |seen| {
+            let mut review = seen.body.clone();
+            let resource = &review["spec"]["resourceAttributes"]["resource"];
+            review["status"] = json!({"allowed": resource != denied});
+            (201, review)
+        });
+        rights(&server.await.clients, "ns").await
+    };
+    let all_but_secrets = rights_without("secrets").await;
+    assert!(all_but_secrets.is_well, "{all_but_secrets}");
+    assert_eq!(
+        all_but_secrets.words,
+        "this account has every right that was asked for; whether it may read the Secrets, which a role may name one by one, is \
+         told by the conditions of each FenceDevice"
+    );
+    let no_nodes = rights_without("nodes").await;
+    assert!(!no_nodes.is_well, "{no_nodes}");
+    assert_eq!(
+        no_nodes.words,
+        "this account may not get nodes, list nodes, watch nodes, patch nodes: apply deploy/rbac.yaml, or set rbac.create in the chart"
+    );
+}
+
 #[tokio::test]
 async fn a_lease_that_is_renewed_meanwhile_has_a_leader() {
     let count = Arc::new(AtomicU32::new(0));
