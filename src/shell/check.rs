@@ -11,7 +11,7 @@ use crate::api::settings::FenceMode;
 use crate::args::check::Checking;
 use crate::clock::since_boot;
 use crate::core::election::Times;
-use crate::core::observed::{CLAIM, OUT_OF_SERVICE, QUARANTINE};
+use crate::core::observed::{CLAIM, QUARANTINE};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
@@ -174,7 +174,9 @@ async fn leader(clients: &Clients, namespace: &str) -> Finding {
 /// Its taints are taken away by the operator alone.
 async fn may_go(clients: &Clients) -> Finding {
     const WAY_OUT: &str = "set the policies to mode Observe and wait until this is over, or release it: kubectl patch nf NAME --type merge -p \
-                           '{\"spec\":{\"desiredState\":\"Released\"}}'; to remove the operator all the same: helm uninstall --no-hooks";
+                           '{\"spec\":{\"desiredState\":\"Released\"}}'; a quarantine goes when the machine has booted anew, or with its \
+                           Node (kubectl delete node NAME); a release that Helm calls `uninstalling` since then is put back by helm \
+                           rollback RELEASE REVISION (see helm history); to remove the operator all the same: helm uninstall --no-hooks";
     let nodes: Api<Node> = Api::all(clients.reads.clone());
     let fences: Api<NodeFence> = Api::all(clients.reads.clone());
     let all = ListParams::default();
@@ -188,7 +190,8 @@ async fn may_go(clients: &Clients) -> Finding {
     };
     let tainted = nodes.iter().filter_map(|node| {
         let taints = node.spec.as_ref()?.taints.as_ref()?;
-        let keys = [CLAIM, OUT_OF_SERVICE, QUARANTINE];
+        // Our `out-of-service` never stands without our claim: one that does is somebody else's, and we would leave it there (S8).
+        let keys = [CLAIM, QUARANTINE];
         let ours = taints.iter().find(|it| keys.contains(&it.key.as_str()))?;
         let name = node.metadata.name.as_deref().unwrap_or_default();
         Some(format!("Node {name} bears {}", ours.key))

@@ -1,6 +1,7 @@
 //! What each finding says, and that an open fence keeps the operator where it is.
 
 use super::*;
+use crate::core::observed::OUT_OF_SERVICE;
 use crate::shell::fake::{self, Cluster, Fake, failure};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -28,9 +29,11 @@ fn fence(stage: &str, status: &str, mode: &str) -> Value {
     })
 }
 
-fn untainted() -> Value {
+/// The Node with these taints and no other.
+fn with_taints(keys: &[&str]) -> Value {
     let mut node = fake::node();
-    node["spec"]["taints"] = json!([]);
+    let taint = |key: &&str| json!({"key": key, "value": "of-somebody", "effect": "NoExecute"});
+    node["spec"]["taints"] = keys.iter().map(taint).collect();
     node
 }
 
@@ -114,21 +117,28 @@ async fn a_lease_that_is_not_renewed_within_its_duration_has_no_leader() {
 #[tokio::test]
 async fn the_operator_may_go_when_nothing_of_it_is_left() {
     for (node, fences, is_well, words) in [
-        (untainted(), vec![], true, "no fence is under way"),
+        (with_taints(&[]), vec![], true, "no fence is under way"),
+        (with_taints(&[OUT_OF_SERVICE]), vec![], true, ""),
         (
-            untainted(),
+            with_taints(&[OUT_OF_SERVICE, QUARANTINE]),
+            vec![],
+            false,
+            "Node worker-1 bears nodefencing.io/quarantine: nobody would take",
+        ),
+        (
+            with_taints(&[]),
             vec![fence("Recovered", "True", "PowerOff")],
             true,
             "",
         ),
         (
-            untainted(),
+            with_taints(&[]),
             vec![fence("Observing", "Unknown", "Observe")],
             true,
             "",
         ),
         (
-            untainted(),
+            with_taints(&[]),
             vec![fence("Fencing", "Unknown", "PowerOff")],
             false,
             "NodeFence worker-1-a of Node worker-1 is open: nobody would take",
@@ -148,6 +158,14 @@ async fn the_operator_may_go_when_nothing_of_it_is_left() {
         let found = may_go(&cluster.server.clients).await;
         assert_eq!(found.is_well, is_well, "{found}");
         assert!(found.words.starts_with(words), "{found}");
+        let has_way_out = [
+            "kubectl patch nf NAME",
+            "kubectl delete node NAME",
+            "helm rollback RELEASE REVISION",
+        ]
+        .iter()
+        .all(|part| found.words.contains(part));
+        assert_eq!(has_way_out, !is_well, "{found}");
     }
     // What cannot be asked is no permission.
     let cluster = Cluster::new().await;
