@@ -3,6 +3,8 @@
 //! `cargo test --test chart` fails when one is stale, and `UPDATE=1 cargo test --test chart` writes it anew. What Helm makes of the chart is
 //! tested in `e2e/tests/e2e/chart.rs`.
 
+#[path = "../stale/mod.rs"]
+mod stale;
 mod values;
 
 use node_fencing_operator::api::crd;
@@ -11,12 +13,15 @@ use simapi::schema::Schema;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Where the chart is.
+const CHART: &str = "charts/node-fencing-operator";
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 fn chart() -> PathBuf {
-    root().join("charts/node-fencing-operator")
+    root().join(CHART)
 }
 
 fn read(path: &Path) -> String {
@@ -27,17 +32,9 @@ fn values() -> Vec<values::Entry> {
     values::entries(&read(&chart().join("values.yaml")))
 }
 
-/// Compares a file of the chart with what it should be, or writes it when `UPDATE` is set.
-fn check(name: &str, expected: &str) {
-    let file = chart().join(name);
-    if std::env::var_os("UPDATE").is_some() {
-        fs::write(&file, expected).expect("the file must be writable");
-        return;
-    }
-    assert!(
-        fs::read_to_string(&file).unwrap_or_default() == expected,
-        "{name} is stale: run `UPDATE=1 cargo test --test chart` and commit the result"
-    );
+/// Compares a file of the chart with what it should be.
+fn check(name: &str, expected: String) {
+    stale::check("chart", [(format!("{CHART}/{name}"), expected)]);
 }
 
 #[test]
@@ -50,14 +47,14 @@ fn the_schema_is_made_of_the_values() {
         "properties": values::schema(&values()),
     });
     let text = serde_json::to_string_pretty(&schema).expect("JSON");
-    check("values.schema.json", &format!("{text}\n"));
+    check("values.schema.json", format!("{text}\n"));
 }
 
 #[test]
 fn the_readme_is_made_of_the_values() {
     let text = read(&chart().join("README.md.in"));
     let table = values::table(&values());
-    check("README.md", &text.replace("{{values}}\n", &table));
+    check("README.md", text.replace("{{values}}\n", &table));
 }
 
 /// The chart is packed without what lies around it.
@@ -74,7 +71,7 @@ fn its_copies_are_those_of_crds_and_deploy() {
         ("files/people.yaml", "deploy/people.yaml"),
         ("files/aggregated.yaml", "deploy/aggregated.yaml"),
     ] {
-        check(copy, &read(&root().join(source)));
+        check(copy, read(&root().join(source)));
     }
     let copied = fs::read_dir(chart().join("files/crds")).expect("the folder");
     assert_eq!(copied.count(), 3);
