@@ -352,7 +352,7 @@ pub fn speaks_against(identity: &IdentityRule, reading: &Reading) -> bool {
 
 /// Off, without a fault bit, and asked for after no pod could start any more.
 fn is_off(reading: &Reading, quiesced: Duration) -> bool {
-    reading.state == PowerState::Off && reading.faults.is_empty() && reading.asked >= quiesced
+    reading.is_off() && reading.asked >= quiesced
 }
 
 #[cfg(test)]

@@ -298,7 +298,7 @@ fn is_off(settings: &Settings, device: &str, reading: &Reading) -> bool {
     let is_ours = devices.any(|known| {
         known.name == device && known.identity.check(device, &reading.identity).is_ok()
     });
-    reading.state == PowerState::Off && reading.faults.is_empty() && is_ours
+    reading.is_off() && is_ours
 }
 
 /// A command of unknown outcome may land until the late-effect window has passed (S23).

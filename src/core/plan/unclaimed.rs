@@ -12,8 +12,8 @@ use super::super::stage::Stage;
 use super::super::taint;
 use super::ending::{ended, may_have_tainted};
 use super::level::{
-    DEVICE_FAILED, Failure, ROUND_PAUSE_MAX, current_level, fail, heed_word, in_trouble, names, not_failed,
-    note_devices, order,
+    DEVICE_FAILED, Failure, ROUND_PAUSE_MAX, current_level, fail, heed_word, in_trouble, names,
+    not_failed, note_devices, order,
 };
 use super::usable::{Unusable, note_contradiction, refuted, usable};
 use super::{Moment, act, close, wait};

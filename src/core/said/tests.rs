@@ -109,7 +109,10 @@ fn of_two_supplies_the_second_one_turns_the_machine_off() {
     heard(&mut said, "b", &[(20, Off)], true);
     assert_eq!(against(&said, &both, 2, Require::All), None);
     heard(&mut said, "bmc", &[(24, On), (30, Unknown)], true);
-    assert_eq!(against(&said, &both, 2, Require::All), Some(("bmc".to_owned(), "On".to_owned())));
+    assert_eq!(
+        against(&said, &both, 2, Require::All),
+        Some(("bmc".to_owned(), "On".to_owned()))
+    );
 }
 
 /// S22: once it has contradicted an off only its own Off settles that, also for a process that knows of it by the record.

@@ -105,11 +105,7 @@ impl Round<'_> {
     }
 
     /// What was read beside the last write, if that was just now and no device has answered since.
-    pub(super) fn read_ahead(
-        &mut self,
-        answers: &[Answer],
-        now: Duration,
-    ) -> Option<Reads> {
+    pub(super) fn read_ahead(&mut self, answers: &[Answer], now: Duration) -> Option<Reads> {
         let reads = self.incident.ahead.take()?;
         let age = now.saturating_sub(reads.asked);
         let is_fresh = age <= READ_AHEAD_LIFE && answers.is_empty();

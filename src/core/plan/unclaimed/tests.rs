@@ -1,7 +1,9 @@
 //! What a process may not begin anew that finds nothing of the incident on the Node.
 
 use super::*;
-use crate::core::fixtures::{self, DATE, bmc, drained, node, off_readings, out_of_service, settings};
+use crate::core::fixtures::{
+    self, DATE, bmc, drained, node, off_readings, out_of_service, settings,
+};
 use crate::core::incident::Record;
 use crate::core::memory::Sight;
 use crate::core::observed::Seen;
