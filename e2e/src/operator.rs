@@ -42,6 +42,8 @@ pub struct Options {
     pub server: Option<String>,
     /// The node that it believes to run on, which it never fences.
     pub node_name: String,
+    /// The arguments of its pod, where a pod has them; otherwise the lab's own.
+    pub of_its_pod: Option<Vec<String>>,
     /// Further arguments.
     pub arguments: Vec<String>,
     /// Further environment variables.
@@ -57,6 +59,7 @@ impl Default for Options {
             server: None,
             // None of the lab's machines: it runs beside them.
             node_name: "lab-operator-host".to_owned(),
+            of_its_pod: None,
             arguments: Vec::new(),
             environment: Vec::new(),
             wait_until_ready: true,
@@ -120,13 +123,17 @@ impl Operator {
                 .is_none_or(|process| process.ended().is_some()),
             "the operator is running"
         );
-        let bind = format!("127.0.0.1:{}", self.port.number());
-        let mut spec = Spec::new(&self.options.name, &self.program, &self.log)
-            .args(["--http-bind", &bind, "--namespace", NAMESPACE])
-            .args(["--log-format", "json"])
+        let lab = || {
             // The lab's BMCs are on loopback, where the operator sends no credentials unless it is told to.
-            .args(["--allow-device-cidr", "127.0.0.0/8"])
+            let devices = ["--allow-device-cidr", "127.0.0.0/8"];
+            let rest = ["--namespace", NAMESPACE, "--log-format", "json"];
+            devices.into_iter().chain(rest).map(str::to_owned).collect()
+        };
+        let mut spec = Spec::new(&self.options.name, &self.program, &self.log)
+            .args(self.options.of_its_pod.clone().unwrap_or_else(lab))
             .args(&self.options.arguments)
+            // Last, for the last counts: pods have a network of their own each, and the lab has one.
+            .args(["--http-bind", &format!("127.0.0.1:{}", self.port.number())])
             .env("KUBECONFIG", &self.kubeconfig)
             .env("NODE_NAME", &self.options.node_name)
             .env("POD_NAME", &self.options.name)
