@@ -15,8 +15,12 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// Namespace of the operator, unless a flag or the pod says otherwise.
+const NAMESPACE: &str = "node-fencing-system";
 
 /// What is to be done.
 #[derive(Debug)]
@@ -104,12 +108,7 @@ cluster version, CRDs). The last line of the log says what and why.";
 )]
 struct Args {
     /// Namespace of the operator; Secrets of fence devices are read there, and nowhere else
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "POD_NAMESPACE",
-        default_value = "node-fencing-system"
-    )]
+    #[arg(long, value_name = "NAME", env = "POD_NAMESPACE", default_value = NAMESPACE)]
     namespace: String,
 
     /// Where /livez, /readyz and /metrics are served; port 0 takes a free one
@@ -181,18 +180,6 @@ impl Order {
     }
 }
 
-impl Settings {
-    /// Reads the command line, program name first, and the environment.
-    ///
-    /// # Errors
-    /// [`Error`], also for `--help` and `--version`.
-    pub fn read(command_line: impl IntoIterator<Item = OsString>) -> Result<Self, Error> {
-        Args::try_parse_from(command_line)
-            .map_err(|error| from_clap(&error))?
-            .validated()
-    }
-}
-
 impl Args {
     fn validated(self) -> Result<Settings, Error> {
         let node_name = self
@@ -215,7 +202,7 @@ impl Args {
         )?;
         Ok(Settings {
             election,
-            namespace: namespace(self.namespace)?,
+            namespace: namespace("--namespace (POD_NAMESPACE)", self.namespace)?,
             http_bind: bind(&self.http_bind)?,
             log_format: self
                 .log_format
@@ -230,14 +217,13 @@ impl Args {
 }
 
 /// A label of RFC 1123, as Kubernetes wants it for a namespace.
-fn namespace(name: String) -> Result<String, Error> {
-    const FLAG: &str = "--namespace (POD_NAMESPACE)";
+fn namespace(flag: &'static str, name: String) -> Result<String, Error> {
     if name.len() <= 63 && !name.contains('.') && is_dns_name(&name) {
         return Ok(name);
     }
     let rule =
         "must be the name of a namespace: at most 63 lower-case letters, digits and inner hyphens";
-    Err(invalid(FLAG, &name, rule))
+    Err(invalid(flag, &name, rule))
 }
 
 /// A DNS subdomain, as Kubernetes wants it for a Node or a Pod.
@@ -281,20 +267,11 @@ fn election(lease: &str, renew: &str, retry: &str) -> Result<Times, Error> {
     const LEASE: &str = "--leader-elect-lease-duration-seconds";
     const RENEW: &str = "--leader-elect-renew-deadline-seconds";
     const RETRY: &str = "--leader-elect-retry-period-seconds";
-    let seconds = |flag, text: &str| {
-        let number = text
-            .parse::<u64>()
-            .ok()
-            .filter(|it| (1..=LEASE_MAX.as_secs()).contains(it));
-        let rule = format!("must be a whole number from 1 to {}", LEASE_MAX.as_secs());
-        number
-            .map(Duration::from_secs)
-            .ok_or_else(|| invalid(flag, text, &rule))
-    };
+    let range = 1..=LEASE_MAX.as_secs();
     let times = Times {
-        lease: seconds(LEASE, lease)?,
-        renew: seconds(RENEW, renew)?,
-        retry: seconds(RETRY, retry)?,
+        lease: seconds(LEASE, lease, &range)?,
+        renew: seconds(RENEW, renew, &range)?,
+        retry: seconds(RETRY, retry, &range)?,
     };
     if times.renew >= times.lease {
         let rule =
@@ -308,6 +285,16 @@ fn election(lease: &str, renew: &str, retry: &str) -> Result<Times, Error> {
         return Err(invalid(RETRY, retry, &rule));
     }
     Ok(times)
+}
+
+/// A time in whole seconds.
+fn seconds(flag: &'static str, text: &str, range: &RangeInclusive<u64>) -> Result<Duration, Error> {
+    let number = text.parse().ok().filter(|it| range.contains(it));
+    number.map(Duration::from_secs).ok_or_else(|| {
+        let (min, max) = (range.start(), range.end());
+        let rule = format!("must be a number of seconds from {min} to {max}");
+        invalid(flag, text, &rule)
+    })
 }
 
 fn format(text: &str) -> Result<LogFormat, Error> {

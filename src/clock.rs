@@ -1,4 +1,4 @@
-//! The only file that reads a clock.
+//! The only file that reads a clock, but for `shell/policy_status.rs`, which paces its writes by the runtime's.
 //!
 //! Two clocks, for two purposes that must never be mixed. Decisions use the time since this host booted, on a clock that
 //! goes on counting while the host is suspended: it never jumps, and an operator that slept for an hour sees that its proof

@@ -86,8 +86,42 @@ fn each_alert_says_what_is_wrong_how_bad_it_is_and_where_to_read_on() {
             let words = rule["annotations"][annotation].as_str().unwrap_or_default();
             assert!(words.ends_with('.'), "{alert}: {annotation}");
         }
-        assert_eq!(rule["annotations"]["runbook_url"], format!("{alert}.md"));
+        // Where in the repository; the host is for whoever has published it to say (`alerts.runbooks`).
+        assert_eq!(
+            rule["annotations"]["runbook"],
+            format!("docs/runbooks/{alert}.md")
+        );
     }
+}
+
+/// The words with which the core's decisions call a human: all in its planning that begin with a capital letter, but for the few that are
+/// of something else.
+fn reasons_to_escalate() -> BTreeSet<String> {
+    const OF_SOMETHING_ELSE: [&str; 5] = ["On", "Off", "Transitional", "Unknown", "NoExecute"];
+    let files = fs::read_dir(root().join("src/core/plan")).expect("the folder");
+    let files = files.map(|it| it.expect("a file").path());
+    let sources = files.filter(|it| it.extension().is_some_and(|it| it == "rs"));
+    let mut reasons = BTreeSet::new();
+    for source in sources.filter(|it| !it.ends_with("tests.rs")) {
+        let text = read(source);
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let is_word = |word: &&str| {
+            word.starts_with(|sign: char| sign.is_ascii_uppercase())
+                && word.chars().all(|sign| sign.is_ascii_alphabetic())
+                && !OF_SOMETHING_ELSE.contains(word)
+        };
+        reasons.extend(code.split('"').filter(is_word).map(str::to_owned));
+    }
+    reasons
+}
+
+#[test]
+fn each_reason_to_escalate_has_its_row() {
+    let runbook = read("docs/runbooks/NodeFencingEscalated.md");
+    let rows = runbook.lines().filter_map(|line| line.strip_prefix("| "));
+    let reasons = rows.filter_map(|row| Some(row.split_once(" |")?.0.to_owned()));
+    let explained: BTreeSet<String> = reasons.filter(|it| it != "reason").collect();
+    assert_eq!(explained, reasons_to_escalate());
 }
 
 /// The names of the operator's series, as Prometheus has them.

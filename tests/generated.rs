@@ -2,6 +2,8 @@
 //!
 //! `cargo test --test generated` fails when one is stale, and `UPDATE=1 cargo test --test generated` writes it anew.
 
+mod stale;
+
 use std::fs;
 use std::path::Path;
 
@@ -10,26 +12,13 @@ use node_fencing_operator::api::crd;
 const HEADER: &str =
     "# Generated from src/api by `UPDATE=1 cargo test --test generated`; do not edit.\n";
 
-/// Compares a file of the repository with what it should be, or writes it when `UPDATE` is set.
-fn check(path: &str, expected: &str) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
-    if std::env::var_os("UPDATE").is_some() {
-        fs::write(&file, expected).expect("the file must be writable");
-        return;
-    }
-    let actual = fs::read_to_string(&file).unwrap_or_default();
-    assert!(
-        actual == expected,
-        "{path} is stale: run `UPDATE=1 cargo test --test generated` and commit the result"
-    );
-}
-
 #[test]
 fn custom_resource_definitions() {
-    for (name, definition) in crd::all() {
+    let files = crd::all().into_iter().map(|(name, definition)| {
         let yaml = serde_saphyr::to_string(&definition).expect("a definition is plain data");
-        check(&format!("crds/{name}"), &format!("{HEADER}{yaml}"));
-    }
+        (format!("crds/{name}"), format!("{HEADER}{yaml}"))
+    });
+    stale::check("generated", files);
 }
 
 /// One version everywhere, and one name of the account that RBAC and the admission policies are about.

@@ -100,6 +100,20 @@ fn the_core_knows_no_clock_no_network_and_no_randomness() {
     }
 }
 
+/// clippy.toml has std's clocks. tokio's stands still while the host is suspended.
+#[test]
+fn nobody_times_by_the_runtime_but_who_paces_writes() {
+    for (path, text) in sources("src") {
+        let is_test = path.ends_with("tests.rs") || path.iter().any(|it| it == "tests");
+        let paces = path.ends_with("shell/policy_status.rs");
+        assert!(
+            is_test || paces || !code(&text).contains("Instant"),
+            "{} names an Instant: time comes from src/clock.rs",
+            path.display()
+        );
+    }
+}
+
 /// That nobody else makes one is for the compiler to see: its fields are private.
 #[test]
 fn a_proof_is_neither_copied_nor_stored() {
@@ -252,6 +266,25 @@ fn documents_point_at_what_exists() {
                     "{name} links to test {label}, which is not in {target}"
                 );
             }
+        }
+    }
+}
+
+/// Who looks for something begins there.
+#[test]
+fn every_room_has_its_place_in_the_architecture() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the document");
+    for folder in ["src/core", "src/fence", "src/shell"] {
+        let title = format!("**The rooms of `{folder}`**");
+        let (_, rooms) = text.split_once(&title).expect("its rooms");
+        let end = rooms.find("\n**The rooms of").or(rooms.find("\n## "));
+        let named: Vec<&str> = quoted(&rooms[..end.expect("their end")]).collect();
+        let no_rooms = ["mod", "tests", "fixtures", "fake"];
+        for entry in fs::read_dir(root().join(folder)).expect("a folder") {
+            let file = entry.expect("an entry").file_name();
+            let room = file.to_str().expect("UTF-8").trim_end_matches(".rs");
+            let is_named = named.contains(&room) || no_rooms.contains(&room);
+            assert!(is_named, "ARCHITECTURE.md: {title} lack `{room}`");
         }
     }
 }

@@ -1,12 +1,13 @@
 //! The flags of `node-fencing-operator check`.
 
-use super::{Error, invalid, namespace};
+use super::{Error, NAMESPACE, namespace, seconds};
 use clap::Args;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Longest `--wait`, in seconds.
-const WAIT_SECONDS_MAX: u64 = 3600;
+/// What `--wait` may be, in seconds.
+const WAIT_SECONDS_RANGE: RangeInclusive<u64> = 0..=3600;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,12 +24,7 @@ Exit codes: 0 all is well; 1 something is not, its line begins with FAIL and end
 #[command(after_help = EXAMPLES)]
 pub(super) struct CheckArgs {
     /// Namespace of the operator
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "POD_NAMESPACE",
-        default_value = "node-fencing-system"
-    )]
+    #[arg(long, value_name = "NAME", env = "POD_NAMESPACE", default_value = NAMESPACE)]
     namespace: String,
 
     /// Look again until all is well, or so many seconds are over
@@ -59,16 +55,9 @@ pub struct Checking {
 
 impl CheckArgs {
     pub(super) fn validated(self) -> Result<Checking, Error> {
-        let seconds = self.wait.parse::<u64>().ok();
-        let seconds = seconds
-            .filter(|it| *it <= WAIT_SECONDS_MAX)
-            .ok_or_else(|| {
-                let rule = format!("must be a number of seconds from 0 to {WAIT_SECONDS_MAX}");
-                invalid("--wait", &self.wait, &rule)
-            })?;
         Ok(Checking {
-            namespace: namespace(self.namespace)?,
-            wait: Duration::from_secs(seconds),
+            wait: seconds("--wait", &self.wait, &WAIT_SECONDS_RANGE)?,
+            namespace: namespace("--namespace (POD_NAMESPACE)", self.namespace)?,
             uninstall: self.uninstall,
             kubeconfig: self.kubeconfig,
         })

@@ -1,15 +1,16 @@
 //! The flags of `node-fencing-operator probe`.
 
-use super::{Error, invalid, object_name, ranges};
+use super::{Error, NAMESPACE, invalid, namespace, object_name, ranges, seconds};
 use crate::fence::address::AddressRules;
 use clap::Args;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long a machine may take to go off and to be read, in seconds, unless --timeout says otherwise.
-const OFF_SECONDS: u32 = 90;
-/// Those that make sense: the readings alone take 3 s.
-const OFF_SECONDS_RANGE: std::ops::RangeInclusive<u32> = 5..=1800;
+/// How long a machine may take to go off and to be read, unless --timeout says otherwise.
+const OFF_TIME: Duration = Duration::from_secs(90);
+/// What --timeout may be, in seconds: the readings alone take 3 s.
+const OFF_SECONDS_RANGE: RangeInclusive<u64> = 5..=1800;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,7 +38,7 @@ pub(super) struct ProbeArgs {
     secret: Option<PathBuf>,
 
     /// Namespace that the operator will run in: Secrets and ConfigMaps of another are not read
-    #[arg(long, value_name = "NAME", default_value = "node-fencing-system")]
+    #[arg(long, value_name = "NAME", default_value = NAMESPACE)]
     namespace: String,
 
     /// Node that the device is asked for; needed where the FenceDevice has a `nodeSelector`
@@ -118,35 +119,22 @@ impl ProbeArgs {
             "json" => Output::Json,
             _ => return Err(invalid("--output", &self.output, "must be text or json")),
         };
-        let off_seconds = match &self.timeout {
-            Some(text) => seconds(text)?,
-            None => OFF_SECONDS,
+        let off_time_max = match &self.timeout {
+            Some(text) => seconds("--timeout", text, &OFF_SECONDS_RANGE)?,
+            None => OFF_TIME,
         };
         let node = self.node.map(|name| object_name("--node", name));
         let allowed = ranges("--allow-device-cidr", &self.allow_device_cidr)?;
         Ok(Probing {
             file: self.file,
             secret: self.secret,
-            namespace: object_name("--namespace", self.namespace)?,
+            namespace: namespace("--namespace", self.namespace)?,
             node: node.transpose()?,
             node_uuid: self.node_uuid,
             power_off: self.power_off,
-            off_time_max: Duration::from_secs(off_seconds.into()),
+            off_time_max,
             output,
             addresses: AddressRules::new(allowed, Vec::new()),
         })
     }
-}
-
-fn seconds(text: &str) -> Result<u32, Error> {
-    let given = text.parse().ok();
-    given
-        .filter(|seconds| OFF_SECONDS_RANGE.contains(seconds))
-        .ok_or_else(|| {
-            invalid(
-                "--timeout",
-                text,
-                "must be a number of seconds from 5 to 1800",
-            )
-        })
 }

@@ -4,13 +4,20 @@ use super::*;
 use std::net::IpAddr;
 
 /// Tests run in one process, so they may not depend on its environment: none of the three variables is set by cargo.
-fn read(flags: &[&str]) -> Result<Settings, Error> {
+fn order(flags: &[&str]) -> Result<Order, Error> {
     let line = std::iter::once("node-fencing-operator").chain(flags.iter().copied());
-    Settings::read(line.map(OsString::from))
+    Order::read(line.map(OsString::from))
+}
+
+fn read(flags: &[&str]) -> Result<Settings, Error> {
+    match order(flags)? {
+        Order::Run(settings) => Ok(*settings),
+        other => panic!("{flags:?} is read as {other:?}"),
+    }
 }
 
 fn complaint(flags: &[&str]) -> String {
-    let text = read(flags).expect_err("a bad command line").to_string();
+    let text = order(flags).expect_err("a bad command line").to_string();
     assert!(!text.contains('\n'), "more than one line: {text}");
     text
 }
@@ -171,6 +178,38 @@ fn every_complaint_names_flag_value_rule_and_way_out() {
             assert!(text.contains(part), "{flag}: {text:?} lacks {part:?}");
         }
     }
+}
+
+/// What is a namespace, and what a time, is the same to each subcommand.
+#[test]
+fn a_subcommand_complains_in_the_same_words() {
+    let namespace =
+        "must be the name of a namespace: at most 63 lower-case letters, digits and inner hyphens";
+    for (flags, words) in [
+        (
+            &["probe", "a.yaml", "--namespace=a.b"][..],
+            format!("--namespace: `a.b` {namespace}"),
+        ),
+        (
+            &["check", "--namespace=a.b"],
+            format!("--namespace (POD_NAMESPACE): `a.b` {namespace}"),
+        ),
+        (
+            &["probe", "a.yaml", "--power-off", "--yes", "--timeout=4"],
+            "--timeout: `4` must be a number of seconds from 5 to 1800".to_owned(),
+        ),
+        (
+            &["check", "--wait=3601"],
+            "--wait: `3601` must be a number of seconds from 0 to 3600".to_owned(),
+        ),
+    ] {
+        assert_eq!(complaint(flags), words);
+    }
+    let Ok(Order::Check(check)) = order(&["check", "--wait=3600"]) else {
+        panic!("no check");
+    };
+    assert_eq!(check.wait, Duration::from_secs(3600));
+    assert_eq!(check.namespace, "node-fencing-system");
 }
 
 #[test]

@@ -72,13 +72,18 @@ pub fn level() -> Level {
         attempts_max: 1,
         retry_period: Duration::from_secs(1),
         timeout: Duration::from_secs(10),
-        devices: vec![Device {
-            name: "bmc".to_owned(),
-            version: "uid-bmc/1".to_owned(),
-            identity: IdentityRule::Is(MACHINE.to_owned()),
-            manual: false,
-            outlets: false,
-        }],
+        devices: vec![bmc()],
+    }
+}
+
+/// The only device of [`level`].
+pub fn bmc() -> Device {
+    Device {
+        name: "bmc".to_owned(),
+        version: "uid-bmc/1".to_owned(),
+        identity: IdentityRule::Is(MACHINE.to_owned()),
+        manual: false,
+        outlets: false,
     }
 }
 
@@ -209,12 +214,7 @@ pub fn off_readings() -> Vec<DeviceReadings> {
         answered: Duration::from_secs(seconds),
         wall: jiff::Timestamp::UNIX_EPOCH,
     };
-    vec![DeviceReadings {
-        device: "bmc".to_owned(),
-        version: "uid-bmc/1".to_owned(),
-        identity: IdentityRule::Is(MACHINE.to_owned()),
-        readings: vec![off(11), off(13)],
-    }]
+    vec![DeviceReadings::of(&bmc(), vec![off(11), off(13)])]
 }
 
 /// A proof that was won under this claim at 14 s, the way every proof is: by the rule. It dies at 28 s, 15 s after the last

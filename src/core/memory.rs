@@ -4,6 +4,7 @@
 //! anew, quiesce anew, prove anew (S3).
 
 use super::attempt::{Attempt, OffResult};
+use super::incident::Device;
 use super::observed::{LeaseView, PodView};
 use super::proof::DeviceReadings;
 use super::quiesce::Quiesce;
@@ -29,8 +30,8 @@ pub struct OwnClaim {
 /// Answer of a device to one question.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Sight {
-    /// FenceDevice name.
-    pub device: String,
+    /// The device, as it was asked.
+    pub device: Device,
     /// The reading, or why there is none.
     pub reading: Result<Reading, String>,
 }

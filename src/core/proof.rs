@@ -11,6 +11,7 @@ mod refusal;
 pub use identity_rule::IdentityRule;
 pub use refusal::NotProven;
 
+use super::incident::Device;
 use super::observed::{LeaseView, NodeView, Ready};
 use super::reading::{PowerState, Reading};
 use super::said::Said;
@@ -28,11 +29,24 @@ pub struct DeviceReadings {
     pub version: String,
     /// Who must answer there.
     pub identity: IdentityRule,
+    /// It reads outlets, as [`super::incident::Device::outlets`].
+    pub outlets: bool,
     /// All readings of the session, oldest first.
     pub readings: Vec<Reading>,
 }
 
 impl DeviceReadings {
+    /// What this one said, as it was asked.
+    pub fn of(device: &Device, readings: Vec<Reading>) -> Self {
+        Self {
+            device: device.name.clone(),
+            version: device.version.clone(),
+            identity: device.identity.clone(),
+            outlets: device.outlets,
+            readings,
+        }
+    }
+
     /// Its last reading, if that says that the machine is not off: no other way to it can say that it is (S4).
     pub fn against(&self) -> Option<&Reading> {
         let last = self.readings.last()?;
@@ -202,22 +216,21 @@ fn nobody_contradicts(case: &Case<'_>) -> Result<(), NotProven> {
     if case.word_until.is_some() {
         return Ok(());
     }
-    // Of one that is silent nobody would rest a proof on what it said before.
+    let off = have_read_off(case.devices);
+    let contradiction = case
+        .said
+        .contradiction(&off, case.devices.len(), case.require);
+    contradiction.map_or(Ok(()), Err)
+}
+
+/// Those that have read off: of one that is silent nobody would rest a proof on what it said before.
+pub(super) fn have_read_off(devices: &[DeviceReadings]) -> Vec<&str> {
     let is_off = |it: &&DeviceReadings| {
         let mut readings = it.readings.iter();
         readings.any(|one| one.state == PowerState::Off)
     };
-    let off = case.devices.iter().filter(is_off);
-    let off: Vec<&str> = off.map(|it| it.device.as_str()).collect();
-    let against = case.said.against(&off, case.devices.len(), case.require);
-    let Some((other, raw)) = against else {
-        return Ok(());
-    };
-    Err(NotProven::OnWhileOff {
-        devices: format!("FenceDevice {}", off.join(", ")),
-        other: other.to_owned(),
-        raw: raw.to_owned(),
-    })
+    let off = devices.iter().filter(is_off);
+    off.map(|it| it.device.as_str()).collect()
 }
 
 /// The kubelet did not renew its Lease. Looked at last: only beside a device that reads Off it is a contradiction (S22), and
@@ -339,7 +352,7 @@ pub fn speaks_against(identity: &IdentityRule, reading: &Reading) -> bool {
 
 /// Off, without a fault bit, and asked for after no pod could start any more.
 fn is_off(reading: &Reading, quiesced: Duration) -> bool {
-    reading.state == PowerState::Off && reading.faults.is_empty() && reading.asked >= quiesced
+    reading.is_off() && reading.asked >= quiesced
 }
 
 #[cfg(test)]

@@ -106,6 +106,12 @@ pub struct Reading {
 }
 
 impl Reading {
+    /// Off, without a fault indication beside it (S4).
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        self.state == PowerState::Off && self.faults.is_empty()
+    }
+
     /// Why a device that says only this proves nothing, with the way out; none: it reads On or Off, or is between the two.
     pub fn unreadable(&self) -> Option<String> {
         if self.state == PowerState::Unknown {

@@ -101,8 +101,13 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
             memory.busy = None;
             device(settings, memory, reply, now);
         }
-        // Asked under another claim, or for another purpose: not listened to.
-        Reply::Device(..) => {}
+        // Asked under another claim, or for another purpose: nothing is decided by it, and what it says of the power stays true.
+        // Whether a command of ours had brought an off about, nobody knows any more.
+        Reply::Device(_, reply) => {
+            for device in heard(&reply) {
+                memory.said.note(&device, false);
+            }
+        }
     }
 }
 
@@ -132,14 +137,15 @@ fn back_off(memory: &mut Memory, message: &str, now: Duration) {
 }
 
 fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Duration) {
+    let heard = heard(&reply);
     match reply {
         DeviceReply::Looked { sights, pods } => {
             let last = |device: &str| {
-                let sight = sights.iter().find(|sight| sight.device == device)?;
+                let sight = sights.iter().find(|sight| sight.device.name == device)?;
                 sight.reading.as_ref().ok()
             };
             note_effect(settings, memory, last, now);
-            note_sights(settings, memory, &sights);
+            note_said(memory, &heard);
             memory.sights = sights;
             memory.looked_at = now;
             memory.quiesce.listed_before = pods;
@@ -157,9 +163,7 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
                 read.readings.last()
             };
             note_effect(settings, memory, last, now);
-            for device in readings.iter().chain(&others) {
-                note_said(settings, memory, device);
-            }
+            note_said(memory, &heard);
             let is_refuted = refute(settings, memory, &others);
             memory.others = others;
             memory.pods = in_time(settings, memory, &readings, pods);
@@ -175,31 +179,27 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
     }
 }
 
-/// What was seen by a look is remembered like what is read for a proof.
-fn note_sights(settings: &Settings, memory: &mut Memory, sights: &[Sight]) {
-    for sight in sights {
-        let mut devices = settings.levels.iter().flat_map(|level| &level.devices);
-        if let Some(device) = devices.find(|it| it.name == sight.device) {
-            let seen = DeviceReadings {
-                device: device.name.clone(),
-                version: device.version.clone(),
-                identity: device.identity.clone(),
-                readings: sight.reading.iter().cloned().collect(),
-            };
-            note_said(settings, memory, &seen);
-        }
+/// What devices have said; what was seen by a look is remembered like what is read for a proof.
+fn heard(reply: &DeviceReply) -> Vec<DeviceReadings> {
+    let seen = |sight: &Sight| {
+        let readings = sight.reading.iter().cloned().collect();
+        DeviceReadings::of(&sight.device, readings)
+    };
+    match reply {
+        DeviceReply::Looked { sights, .. } => sights.iter().map(seen).collect(),
+        DeviceReply::Confirmed {
+            readings, others, ..
+        } => readings.iter().chain(others).cloned().collect(),
+        DeviceReply::Commanded(_) => Vec::new(),
     }
 }
 
-fn note_said(settings: &Settings, memory: &mut Memory, device: &DeviceReadings) {
-    let mut devices = settings.levels.iter().flat_map(|level| &level.devices);
-    // One that was taken out of its level while it was read is an outlet still.
-    let is_outlet = match devices.find(|it| it.name == device.device) {
-        Some(known) => known.outlets,
-        None => memory.said.is_fed(&device.device),
-    };
-    let commanded = memory.may_have_turned_off(&device.device, is_outlet);
-    memory.said.note(device, is_outlet, commanded);
+/// By the device as it was asked: whatever became of its FenceDevice since, or of the level that it was in.
+fn note_said(memory: &mut Memory, heard: &[DeviceReadings]) {
+    for device in heard {
+        let commanded = memory.may_have_turned_off(&device.device, device.outlets);
+        memory.said.note(device, commanded);
+    }
 }
 
 /// A device that says that the machine has power refutes a human's word, at once and for good: whatever comes of the readings beside it,
@@ -298,7 +298,7 @@ fn is_off(settings: &Settings, device: &str, reading: &Reading) -> bool {
     let is_ours = devices.any(|known| {
         known.name == device && known.identity.check(device, &reading.identity).is_ok()
     });
-    reading.state == PowerState::Off && reading.faults.is_empty() && is_ours
+    reading.is_off() && is_ours
 }
 
 /// A command of unknown outcome may land until the late-effect window has passed (S23).

@@ -5,7 +5,7 @@
 //! was said before the others read off was true by then; what was said after it was said of a machine that runs, and one of them is wired to
 //! another machine, or lies (S4, S22). It is remembered from one try to the next, because a device that hangs does not say it twice.
 
-use super::proof::{DeviceReadings, Require};
+use super::proof::{DeviceReadings, NotProven, Require};
 use super::reading::{PowerState, Reading};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -36,16 +36,38 @@ pub enum LastWord {
     Fed,
 }
 
+impl LastWord {
+    /// Was it said in answer to a later question?
+    fn is_newer_than(&self, reading: &Reading) -> bool {
+        match self {
+            Self::Off { since, .. } => reading.asked < *since && reading.answered < *since,
+            Self::On { asked, .. } => reading.asked < *asked,
+            Self::Fed => false,
+        }
+    }
+
+    /// Has it contradicted an off, and not taken that back?
+    fn contradicts(&self) -> bool {
+        matches!(
+            self,
+            Self::On {
+                contradicts: true,
+                ..
+            }
+        )
+    }
+}
+
 /// The last word of each device of the node, by the name of its FenceDevice.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Said(BTreeMap<String, LastWord>);
 
 impl Said {
     /// Takes note of what a device said, oldest first; `commanded`: a command of ours may have turned it, or its machine, off before.
-    pub fn note(&mut self, device: &DeviceReadings, is_outlet: bool, commanded: bool) {
+    pub fn note(&mut self, device: &DeviceReadings, commanded: bool) {
         for reading in &device.readings {
             let before = self.0.get(&device.device);
-            if let Some(word) = word(before, device, reading, is_outlet, commanded) {
+            if let Some(word) = word(before, device, reading, commanded) {
                 self.0.insert(device.device.clone(), word);
             }
         }
@@ -54,11 +76,6 @@ impl Said {
     /// Has this device said anything of power?
     pub fn knows(&self, device: &str) -> bool {
         self.0.contains_key(device)
-    }
-
-    /// Is this an outlet that had power when it was heard last?
-    pub fn is_fed(&self, device: &str) -> bool {
-        self.0.get(device) == Some(&LastWord::Fed)
     }
 
     /// The record names this one: it contradicted an off, told by a process that is gone.
@@ -73,24 +90,47 @@ impl Said {
 
     /// The devices whose On contradicts an off, in order.
     pub fn contradicting(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().filter_map(|(device, word)| match word {
+        let contradicting = self.0.iter().filter(|(_, word)| word.contradicts());
+        contradicting.map(|(device, _)| device.as_str())
+    }
+
+    /// The devices of the node whose last word is that the machine has power, which cannot be true of a machine that these devices read `off`
+    /// now, of the `count` that their level has: the first of them, and what it said. None where a level that needs all of them has not all
+    /// of them off.
+    pub fn contradiction(&self, off: &[&str], count: usize, require: Require) -> Option<NotProven> {
+        let since = self.off_since(off, count, require)?;
+        let (other, raw) = self.0.iter().find_map(|(device, word)| match word {
             LastWord::On {
-                contradicts: true, ..
-            } => Some(device.as_str()),
+                asked,
+                raw,
+                contradicts,
+            } if *asked > since || *contradicts => Some((device, raw)),
             _ => None,
+        })?;
+        Some(NotProven::OnWhileOff {
+            devices: format!("FenceDevice {}", off.join(", ")),
+            other: other.clone(),
+            raw: raw.clone(),
         })
     }
 
-    /// This one's On contradicts an off from now on.
-    pub fn accuse(&mut self, device: &str) {
-        if let Some(LastWord::On { contradicts, .. }) = self.0.get_mut(device) {
-            *contradicts = true;
+    /// Takes note of a [`Self::contradiction`], for good: of every device that is in it, since each of them may hang from now on.
+    pub fn accuse(&mut self, off: &[&str], count: usize, require: Require) {
+        let Some(since) = self.off_since(off, count, require) else {
+            return;
+        };
+        for word in self.0.values_mut() {
+            if let LastWord::On {
+                asked, contradicts, ..
+            } = word
+            {
+                *contradicts |= *asked > since;
+            }
         }
     }
 
-    /// A device of the node, with what it said, whose last word is that the machine has power, and cannot be true of a machine that these
-    /// devices read `off` now, of the `count` that their level has. None where a level that needs all of them has not all of them off.
-    pub fn against(&self, off: &[&str], count: usize, require: Require) -> Option<(&str, &str)> {
+    /// Who says On after this moment contradicts these devices.
+    fn off_since(&self, off: &[&str], count: usize, require: Require) -> Option<Duration> {
         let offs = off.iter().filter_map(|device| match self.0.get(*device)? {
             LastWord::Off {
                 since,
@@ -101,20 +141,12 @@ impl Said {
             LastWord::On { .. } | LastWord::Fed => None,
         });
         let offs: Vec<Duration> = offs.collect();
-        let off = match require {
+        match require {
             Require::All if offs.len() < count => None,
             // Of two supplies the second one turns the machine off.
             Require::All => offs.into_iter().max(),
             Require::Any => offs.into_iter().min(),
-        }?;
-        self.0.iter().find_map(|(device, word)| match word {
-            LastWord::On {
-                asked,
-                raw,
-                contradicts,
-            } if *asked > off || *contradicts => Some((device.as_str(), raw.as_str())),
-            _ => None,
-        })
+        }
     }
 }
 
@@ -123,13 +155,15 @@ fn word(
     before: Option<&LastWord>,
     device: &DeviceReadings,
     reading: &Reading,
-    is_outlet: bool,
     commanded: bool,
 ) -> Option<LastWord> {
     // An outlet takes an off that changes nothing: its Off is our doing if it was seen to have power before.
-    let commanded = commanded && (!is_outlet || before == Some(&LastWord::Fed));
+    let commanded = commanded && (!device.outlets || before == Some(&LastWord::Fed));
+    let contradicts = before.is_some_and(LastWord::contradicts);
     match reading.state {
         PowerState::Unknown => None,
+        // It was overtaken by an answer to a later question.
+        _ if before.is_some_and(|before| before.is_newer_than(reading)) => None,
         _ if device.identity.is_another(&reading.identity) => None,
         PowerState::Off if !is_believed(device, reading) => None,
         PowerState::Off if matches!(before, Some(LastWord::Off { .. })) => None,
@@ -140,17 +174,12 @@ fn word(
             },
             commanded,
         }),
-        _ if is_outlet => Some(LastWord::Fed),
+        // A FenceDevice that somebody has made an outlet's takes nothing back, either.
+        _ if device.outlets && !contradicts => Some(LastWord::Fed),
         _ => Some(LastWord::On {
             asked: reading.asked,
             raw: reading.raw.clone(),
-            contradicts: matches!(
-                before,
-                Some(LastWord::On {
-                    contradicts: true,
-                    ..
-                })
-            ),
+            contradicts,
         }),
     }
 }

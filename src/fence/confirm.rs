@@ -207,7 +207,7 @@ impl Reads {
 
 impl Run {
     fn count(&mut self, reading: &Reading) {
-        let off = reading.state == PowerState::Off && reading.faults.is_empty();
+        let off = reading.is_off();
         if off && self.offs == 0 {
             self.since = reading.answered;
         }

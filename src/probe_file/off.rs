@@ -93,6 +93,7 @@ impl Target<'_> {
             device: self.device.to_owned(),
             version: String::new(),
             identity: self.identity.clone(),
+            outlets: false,
             readings: confirmation.readings,
         };
         let judged = reads_off(&device, begun, &verification, now);

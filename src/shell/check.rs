@@ -9,15 +9,16 @@ use super::{lease, preflight};
 use crate::api::fence::NodeFence;
 use crate::api::settings::FenceMode;
 use crate::args::check::Checking;
+use crate::clock::since_boot;
 use crate::core::election::Times;
-use crate::core::observed::{CLAIM, OUT_OF_SERVICE, QUARANTINE};
+use crate::core::observed::{CLAIM, QUARANTINE};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::ListParams;
 use std::fmt;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -54,13 +55,13 @@ fn fail(words: String) -> Finding {
 /// [`client::Error`]: there is no way to an API server.
 pub async fn run(checking: &Checking) -> Result<Vec<Finding>, client::Error> {
     let clients = Clients::new(checking.kubeconfig.as_deref()).await?;
-    let end = Instant::now() + checking.wait;
+    let end = since_boot() + checking.wait;
     loop {
         let findings = match checking.uninstall {
             true => vec![may_go(&clients).await],
             false => is_well(&clients, &checking.namespace).await,
         };
-        if findings.iter().all(|it| it.is_well) || Instant::now() >= end {
+        if findings.iter().all(|it| it.is_well) || since_boot() >= end {
             return Ok(findings);
         }
         sleep(PAUSE).await;
@@ -87,9 +88,11 @@ async fn is_well(clients: &Clients, namespace: &str) -> Vec<Finding> {
 
 async fn rights(clients: &Clients, namespace: &str) -> Finding {
     match preflight::missing_rights(clients, namespace).await {
-        Ok(missing) if missing.is_empty() => {
-            well("this account has every right that the operator needs".to_owned())
-        }
+        Ok(missing) if missing.is_empty() => well(
+            "this account has every right that was asked for; whether it may read the Secrets, which a role may name one by one, is \
+             told by the conditions of each FenceDevice"
+                .to_owned(),
+        ),
         Ok(missing) => {
             let missing: Vec<_> = missing.iter().map(ToString::to_string).collect();
             fail(format!(
@@ -133,7 +136,7 @@ async fn leader(clients: &Clients, namespace: &str) -> Finding {
         "see `kubectl -n {namespace} get pods` and the operator's log; until one leads nothing is fenced"
     );
     let mut first = None;
-    let begin = Instant::now();
+    let begin = since_boot();
     loop {
         let lease = match ask(leases.get_opt(lease::NAME)).await {
             Ok(lease) => lease,
@@ -157,7 +160,7 @@ async fn leader(clients: &Clients, namespace: &str) -> Finding {
             .lease_duration_seconds
             .and_then(|it| u64::try_from(it).ok());
         let limit = limit.map_or(Times::default().lease, Duration::from_secs);
-        if begin.elapsed() >= limit {
+        if since_boot().saturating_sub(begin) >= limit {
             return fail(format!(
                 "the Lease {namespace}/{} of {holder} was not renewed for {} s: {way_out}",
                 lease::NAME,
@@ -171,7 +174,9 @@ async fn leader(clients: &Clients, namespace: &str) -> Finding {
 /// Its taints are taken away by the operator alone.
 async fn may_go(clients: &Clients) -> Finding {
     const WAY_OUT: &str = "set the policies to mode Observe and wait until this is over, or release it: kubectl patch nf NAME --type merge -p \
-                           '{\"spec\":{\"desiredState\":\"Released\"}}'; to remove the operator all the same: helm uninstall --no-hooks";
+                           '{\"spec\":{\"desiredState\":\"Released\"}}'; a quarantine goes when the machine has booted anew, or with its \
+                           Node (kubectl delete node NAME); a release that Helm calls `uninstalling` since then is put back by helm \
+                           rollback RELEASE REVISION (see helm history); to remove the operator all the same: helm uninstall --no-hooks";
     let nodes: Api<Node> = Api::all(clients.reads.clone());
     let fences: Api<NodeFence> = Api::all(clients.reads.clone());
     let all = ListParams::default();
@@ -185,7 +190,8 @@ async fn may_go(clients: &Clients) -> Finding {
     };
     let tainted = nodes.iter().filter_map(|node| {
         let taints = node.spec.as_ref()?.taints.as_ref()?;
-        let keys = [CLAIM, OUT_OF_SERVICE, QUARANTINE];
+        // Our `out-of-service` never stands without our claim: one that does is somebody else's, and we would leave it there (S8).
+        let keys = [CLAIM, QUARANTINE];
         let ours = taints.iter().find(|it| keys.contains(&it.key.as_str()))?;
         let name = node.metadata.name.as_deref().unwrap_or_default();
         Some(format!("Node {name} bears {}", ours.key))

@@ -30,7 +30,8 @@ pub const REFUSAL: &str = "the operator may change nothing of a Node but its tai
 /// For the condition, the log and `check`.
 pub const MISSING: &str = "the API server accepts a change to a Node that deploy/admission.yaml forbids the operator: nothing limits what a \
                        bug or a stolen token of the operator does to Nodes; apply its ValidatingAdmissionPolicies and their bindings \
-                       (kubectl apply -k deploy), and see that they name the account that the operator runs as; fencing goes on";
+                       (kubectl apply -f deploy/admission.yaml, or helm upgrade), and see that they name the account that the operator \
+                       runs as; fencing goes on";
 /// The same of a guard that stands.
 pub const STANDS: &str = "the API server refuses the operator what deploy/admission.yaml forbids";
 

@@ -88,7 +88,7 @@ pub async fn run(context: &Context, job: &Job) -> DeviceReply {
 /// The answer to an order that could not be carried out, or whose work was lost on the way. A command may have been sent then.
 pub fn unanswered(order: &DeviceOrder, devices: &[Device], why: &str) -> DeviceReply {
     let sight = |device: &Device| Sight {
-        device: device.name.clone(),
+        device: device.clone(),
         reading: Err(why.to_owned()),
     };
     match order {
@@ -164,7 +164,7 @@ async fn look(context: &Context, job: &Job, device: &Device) -> Sight {
         Err(_) => Err(format!("no answer within {} s", LOOK_TIMEOUT.as_secs())),
     };
     Sight {
-        device: device.name.clone(),
+        device: device.clone(),
         reading,
     }
 }

@@ -61,6 +61,11 @@ impl Reads {
         self.view.present()
     }
 
+    /// Has the Node not been read? One that does not exist has.
+    pub fn is_unread(&self) -> bool {
+        matches!(self.view, Seen::Failed(_) | Seen::NotRead)
+    }
+
     /// Reads what else is needed; the NodeFence is given back as well, as far as it is.
     pub async fn complete(
         self,

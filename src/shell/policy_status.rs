@@ -2,6 +2,7 @@
 //!
 //! Changes are gathered for a second, and a status is written only when it says something new, and not again at once: a rolling
 //! restart of a thousand nodes costs a few writes. The gauges do not wait. [`crate::core::assess`] says what a policy would do.
+//! The runtime's clock does for these pauses: nothing is decided by it, and it may stand still while the host is suspended.
 
 use super::cache::Change;
 use super::client::{AskError, ask, patch_params};

@@ -54,7 +54,7 @@ pub enum Error {
     /// Our custom resources are not there, or another version of them.
     #[error(
         "the API server does not serve {} as {GROUP}/{VERSION}: apply the CustomResourceDefinitions of this version \
-         (kubectl apply -k crds, or -k deploy for everything)",
+         (kubectl apply -k crds, or helm upgrade)",
         .missing.join(", ")
     )]
     NotInstalled {

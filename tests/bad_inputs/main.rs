@@ -4,6 +4,8 @@
 //! in a condition, or ends the process. `UPDATE=1` rewrites `tests/data/bad-inputs.txt`, which is to be read by whoever changes it.
 
 mod policies;
+#[path = "../stale/mod.rs"]
+mod stale;
 
 use node_fencing_operator::api::device::FenceDevice;
 use node_fencing_operator::args::Order;
@@ -23,7 +25,6 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::{Debug, Display, Write};
-use std::path::Path;
 
 /// Stands where a password does.
 const PASSWORD: &str = "correct-horse";
@@ -345,15 +346,5 @@ fn every_bad_input_gets_the_words_of_the_file() {
     bundles(&mut rows);
     secrets(&mut rows);
     command_line(&mut rows);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/bad-inputs.txt");
-    if std::env::var_os("UPDATE").is_some_and(|value| value == "1") {
-        std::fs::write(&path, &rows.0).expect("the file is writable");
-    }
-    let known = std::fs::read_to_string(&path).expect("the file is readable");
-    let differs = known
-        .lines()
-        .zip(rows.0.lines())
-        .find(|(known, now)| known != now);
-    assert_eq!(differs, None, "look at each of them, then UPDATE=1");
-    assert_eq!(known.lines().count(), rows.0.lines().count());
+    stale::check("bad_inputs", [("tests/data/bad-inputs.txt", rows.0)]);
 }

@@ -3,18 +3,25 @@
 //! `cargo test --test chart` fails when one is stale, and `UPDATE=1 cargo test --test chart` writes it anew. What Helm makes of the chart is
 //! tested in `e2e/tests/e2e/chart.rs`.
 
+#[path = "../stale/mod.rs"]
+mod stale;
 mod values;
 
+use node_fencing_operator::api::crd;
 use serde_json::{Value, json};
+use simapi::schema::Schema;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// Where the chart is.
+const CHART: &str = "charts/node-fencing-operator";
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 fn chart() -> PathBuf {
-    root().join("charts/node-fencing-operator")
+    root().join(CHART)
 }
 
 fn read(path: &Path) -> String {
@@ -25,17 +32,9 @@ fn values() -> Vec<values::Entry> {
     values::entries(&read(&chart().join("values.yaml")))
 }
 
-/// Compares a file of the chart with what it should be, or writes it when `UPDATE` is set.
-fn check(name: &str, expected: &str) {
-    let file = chart().join(name);
-    if std::env::var_os("UPDATE").is_some() {
-        fs::write(&file, expected).expect("the file must be writable");
-        return;
-    }
-    assert!(
-        fs::read_to_string(&file).unwrap_or_default() == expected,
-        "{name} is stale: run `UPDATE=1 cargo test --test chart` and commit the result"
-    );
+/// Compares a file of the chart with what it should be.
+fn check(name: &str, expected: String) {
+    stale::check("chart", [(format!("{CHART}/{name}"), expected)]);
 }
 
 #[test]
@@ -48,14 +47,14 @@ fn the_schema_is_made_of_the_values() {
         "properties": values::schema(&values()),
     });
     let text = serde_json::to_string_pretty(&schema).expect("JSON");
-    check("values.schema.json", &format!("{text}\n"));
+    check("values.schema.json", format!("{text}\n"));
 }
 
 #[test]
 fn the_readme_is_made_of_the_values() {
     let text = read(&chart().join("README.md.in"));
     let table = values::table(&values());
-    check("README.md", &text.replace("{{values}}\n", &table));
+    check("README.md", text.replace("{{values}}\n", &table));
 }
 
 /// The chart is packed without what lies around it.
@@ -72,7 +71,7 @@ fn its_copies_are_those_of_crds_and_deploy() {
         ("files/people.yaml", "deploy/people.yaml"),
         ("files/aggregated.yaml", "deploy/aggregated.yaml"),
     ] {
-        check(copy, &read(&root().join(source)));
+        check(copy, read(&root().join(source)));
     }
     let copied = fs::read_dir(chart().join("files/crds")).expect("the folder");
     assert_eq!(copied.count(), 3);
@@ -104,4 +103,46 @@ fn every_value_is_described() {
         left.extend(entry.children);
     }
     assert_eq!(undescribed, [""; 0]);
+}
+
+/// The operator takes the silence of a kubelet for one more sign that its machine is down (S22): it has to be the kubelet that is silent, of
+/// whichever node, and not the way there that is closed.
+#[test]
+fn its_network_policy_always_leads_to_the_kubelets() {
+    let template = read(&chart().join("templates/networkpolicy.yaml"));
+    let (before, after) = template
+        .split_once("\n  - ports:\n    - {port: 10250, protocol: TCP}\n")
+        .expect("a rule with this port alone");
+    assert!(before.contains("\n  egress:\n"));
+    assert!(
+        after.starts_with("  - ports:\n"),
+        "it leads to everywhere: {after}"
+    );
+    let begun = |word: &str| before.matches(&format!("{{{{- {word} ")).count();
+    let is_under = begun("with") + begun("if") + begun("range") - begun("end");
+    assert_eq!(is_under, 2, "`networkPolicy` and `enabled`, and no other");
+}
+
+/// What Artifact Hub shows to whoever looks for a first policy.
+#[test]
+fn its_examples_are_what_the_crds_take() {
+    let chart: Value = serde_saphyr::from_str(&read(&chart().join("Chart.yaml"))).expect("YAML");
+    let examples = chart["annotations"]["artifacthub.io/crdsExamples"].as_str();
+    let examples: Vec<Value> =
+        serde_saphyr::from_str(examples.expect("the annotation")).expect("YAML");
+    assert!(!examples.is_empty());
+    for example in examples {
+        let (_, definition) = crd::all()
+            .into_iter()
+            .find(|(_, definition)| definition["spec"]["names"]["kind"] == example["kind"])
+            .unwrap_or_else(|| panic!("of which kind? {example}"));
+        let schema = Schema::of_crd(&definition.to_string());
+        assert_eq!(schema.problems(&example), [""; 0], "{example}");
+        // A field that is not known is pruned.
+        let mut stored = example.clone();
+        schema.complete(&mut stored);
+        let mut asked = stored.clone();
+        json_patch::merge(&mut asked, &example);
+        assert_eq!(stored, asked, "the API server does not know all of it");
+    }
 }

@@ -28,7 +28,7 @@ impl Entry {
     }
 
     fn is_open(&self) -> bool {
-        self.narrowed.contains_key("additionalProperties") || self.children.is_empty()
+        self.children.is_empty()
     }
 }
 

@@ -7,6 +7,8 @@
 mod bounds;
 mod cluster;
 mod properties;
+#[path = "../stale/mod.rs"]
+mod stale;
 mod story;
 
 use std::fs;
@@ -23,49 +25,18 @@ fn stories() -> Vec<PathBuf> {
     files
 }
 
-/// The first line that differs, for people.
-fn difference(told: &str, retold: &str) -> String {
-    let pairs = told.lines().zip(retold.lines()).enumerate();
-    let first = pairs.into_iter().find(|(_, (told, retold))| told != retold);
-    match first {
-        Some((line, (told, retold))) => {
-            format!("line {}:\n  file: {told}\n  now:  {retold}", line + 1)
-        }
-        None => "one is longer than the other".to_owned(),
-    }
-}
-
 #[test]
 fn every_story_is_told_as_it_stands() {
-    let update = std::env::var_os("UPDATE").is_some_and(|value| value == "1");
-    let mut stale = Vec::new();
-    let stories = stories();
-    println!("{} stories", stories.len());
-    for file in stories {
+    let (mut retold, mut wrong) = (Vec::new(), Vec::new());
+    for file in stories() {
         let told = fs::read_to_string(&file).expect("a story is readable");
-        let name = file
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned());
-        let name = name.unwrap_or_default();
-        let retold = match story::retell(&told) {
-            Ok(retold) => retold,
-            Err(error) => {
-                stale.push(format!("{name}, {error}"));
-                continue;
-            }
-        };
-        if told == retold {
-            continue;
-        }
-        if update {
-            fs::write(&file, &retold).expect("a story is writable");
-        } else {
-            stale.push(format!("{name}, {}", difference(&told, &retold)));
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        match story::retell(&told) {
+            Ok(story) => retold.push((format!("tests/golden/{name}"), story)),
+            Err(error) => wrong.push(format!("{name}, {error}")),
         }
     }
-    assert!(
-        stale.is_empty(),
-        "decisions have changed; look at each of them, then UPDATE=1:\n{}",
-        stale.join("\n")
-    );
+    println!("{} stories", retold.len());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    stale::check("golden", retold);
 }

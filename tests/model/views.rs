@@ -96,13 +96,7 @@ pub fn settings(incident: &Incident, facts: u8) -> Settings {
             attempts_max: 1,
             retry_period: Duration::from_secs(5),
             timeout: Duration::from_secs(120),
-            devices: vec![Device {
-                name: DEVICE.to_owned(),
-                version: "uid/1".to_owned(),
-                identity: IdentityRule::Is(MACHINE.to_owned()),
-                manual: false,
-                outlets: false,
-            }],
+            devices: vec![device()],
         }],
         approval: Approval::NotNeeded,
         approval_timeout: Duration::from_secs(3600),
@@ -350,6 +344,16 @@ fn reading(is_on: bool, asked: Duration) -> Reading {
     }
 }
 
+fn device() -> Device {
+    Device {
+        name: DEVICE.to_owned(),
+        version: "uid/1".to_owned(),
+        identity: IdentityRule::Is(MACHINE.to_owned()),
+        manual: false,
+        outlets: false,
+    }
+}
+
 /// The answer to a look.
 pub fn looked(
     incident: &Incident,
@@ -359,7 +363,7 @@ pub fn looked(
 ) -> DeviceReply {
     DeviceReply::Looked {
         sights: vec![Sight {
-            device: DEVICE.to_owned(),
+            device: device(),
             reading: Ok(reading(is_on, asked)),
         }],
         pods: pods.map(|pods| pod_views(incident, pods)),
@@ -384,12 +388,7 @@ pub fn confirmed(
         answered: JUST_NOW - Duration::from_millis(1),
     };
     DeviceReply::Confirmed {
-        readings: vec![DeviceReadings {
-            device: DEVICE.to_owned(),
-            version: "uid/1".to_owned(),
-            identity: IdentityRule::Is(MACHINE.to_owned()),
-            readings,
-        }],
+        readings: vec![DeviceReadings::of(&device(), readings)],
         failures: Vec::new(),
         others: Vec::new(),
         kubelet_answers: false,

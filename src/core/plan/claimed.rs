@@ -316,7 +316,7 @@ pub(super) fn forget_other_devices(m: &mut Memory, level: &Level, late: Duration
 fn asks_outlets(m: &Memory, level: &Level) -> bool {
     let mut outlets = level.devices.iter().filter(|it| it.outlets);
     outlets.any(|it| {
-        let is_seen = m.sights.iter().any(|sight| sight.device == it.name);
+        let is_seen = m.sights.iter().any(|sight| sight.device.name == it.name);
         !m.said.knows(&it.name) && !is_seen
     })
 }

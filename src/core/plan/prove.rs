@@ -7,7 +7,9 @@
 use super::super::incident::{Decision, DeviceOrder, Effect, Eviction, Evidence, Level, Settings};
 use super::super::memory::{CONTRADICTIONS_KEPT, Memory};
 use super::super::observed::{NodeView, Observed, PodView, Ready, Seen};
-use super::super::proof::{Case, NotProven, Proof, Verification, judge};
+use super::super::proof::{
+    Case, DeviceReadings, NotProven, Proof, Verification, have_read_off, judge,
+};
 use super::super::quiesce::{name_some, newcomers, stuck};
 use super::super::reading::{PowerState, Reading};
 use super::super::stage::Stage;
@@ -91,7 +93,7 @@ pub(super) fn prove(
             wait(Stage::Verifying, words.to_owned()).until(t.now)
         }
         Err(reason) if reason.is_contradiction() => {
-            let words = contradicted(s, m, level, &reason);
+            let words = contradicted(s, m, level, &readings, &reason);
             contradiction(s, m, node, level, words, t)
         }
         Err(reason) if s.mode == FenceMode::ConfirmOnly => {
@@ -110,9 +112,16 @@ pub(super) fn prove(
 
 /// What life beside a reading of Off is to people: a device that lies, or a human's word that counts for nothing any more. A device that
 /// has shown it is remembered for that.
-fn contradicted(s: &Settings, m: &mut Memory, level: &Level, reason: &NotProven) -> String {
-    if let NotProven::OnWhileOff { other, .. } = reason {
-        m.said.accuse(other);
+fn contradicted(
+    s: &Settings,
+    m: &mut Memory,
+    level: &Level,
+    readings: &[DeviceReadings],
+    reason: &NotProven,
+) -> String {
+    if let NotProven::OnWhileOff { .. } = reason {
+        let off = have_read_off(readings);
+        m.said.accuse(&off, readings.len(), level.require);
     }
     if !level.is_manual() {
         return reason.to_string();

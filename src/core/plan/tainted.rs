@@ -11,9 +11,7 @@ use super::super::stage::Stage;
 use super::super::taint;
 use super::claimed::failed;
 use super::level::{CONTRADICTION, answer, current_level, judge_level, lost_device, names};
-use super::watch::{
-    NOW_LIFE, WATCH_PERIOD, has_power, is_off, reads, regressed, watch_power, would_know,
-};
+use super::watch::{NOW_LIFE, WATCH_PERIOD, has_power, reads, regressed, watch_power, would_know};
 use super::{Moment, act, close, poll, wait};
 use crate::api::settings::ReleaseMode;
 use std::time::Duration;
@@ -229,11 +227,15 @@ fn off_now(s: &Settings, m: &Memory, level: Option<&Level>, t: &Moment) -> Resul
     }
     let since = m.drained.unwrap_or(t.now);
     judge_level(level, |device| {
-        if !m.sights.iter().any(|sight| sight.device == device.name) {
+        if !m
+            .sights
+            .iter()
+            .any(|sight| sight.device.name == device.name)
+        {
             return Err(READ_ONCE_MORE.to_owned());
         }
         let reading = answer(device, &m.sights).map_err(|failure| failure.words)?;
-        if !is_off(reading) {
+        if !reading.is_off() {
             let words = format!("FenceDevice {} {}", device.name, reads(reading));
             return Err(match would_know(m, device) {
                 true => words,

@@ -12,10 +12,10 @@ use super::super::stage::Stage;
 use super::super::taint;
 use super::ending::{ended, may_have_tainted};
 use super::level::{
-    DEVICE_FAILED, ROUND_PAUSE_MAX, current_level, fail, heed_word, in_trouble, names, not_failed,
-    note_devices, order,
+    DEVICE_FAILED, Failure, ROUND_PAUSE_MAX, current_level, fail, heed_word, in_trouble, names,
+    not_failed, note_devices, order,
 };
-use super::usable::{STILL_ON, Unusable, note_contradiction, refuted, usable};
+use super::usable::{Unusable, note_contradiction, refuted, usable};
 use super::{Moment, act, close, wait};
 use crate::api::settings::{ApprovalTimeout, FenceMode};
 use std::time::Duration;
@@ -234,13 +234,13 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
     note_contradiction(m, &level);
     match usable(s, m, &level) {
         Ok(()) => seen_through(s, m, node, &level, o, t),
-        Err(Unusable::StillOn(words)) => {
+        Err(Unusable::StillOn(Failure { reason, words })) => {
             m.sights.clear();
             not_failed(m);
             let again = next_try(s, t.now + LOOK_PERIOD, t.now);
             m.retry_at = Some(again);
             m.last_failure = Some(words.clone());
-            m.alarm = Some(STILL_ON);
+            m.alarm = Some(reason);
             m.forget_denial();
             in_trouble(m, wait(Stage::Checking, words).until(again))
         }

@@ -13,8 +13,8 @@ pub(super) const STILL_ON: &str = "StillOn";
 
 /// Why the level's devices do not allow a claim.
 pub(super) enum Unusable {
-    /// They work, and the machine is not off (ConfirmOnly).
-    StillOn(String),
+    /// They work, and the machine is not off (ConfirmOnly), or some say so and some do not.
+    StillOn(Failure),
     /// They do not answer, or not for this machine.
     Failed(Failure),
 }
@@ -41,13 +41,14 @@ pub(super) fn usable(s: &Settings, m: &Memory, level: &Level) -> Result<(), Unus
                     "set `fence.mode: PowerOff` in the policy and release this NodeFence (`spec.desiredState: Released`), which keeps the mode that it began with",
             }
         );
+        let failure = Failure {
+            reason: STILL_ON,
+            words,
+        };
         match device.outlets {
-            false => Unusable::StillOn(words),
+            false => Unusable::StillOn(failure),
             // A machine that was switched off otherwise leaves its outlets on: the next level has its turn.
-            true => Unusable::Failed(Failure {
-                reason: STILL_ON,
-                words,
-            }),
+            true => Unusable::Failed(failure),
         }
     };
     // Where one device is enough, another one that says that the machine is on speaks against it as well (S4); those of the machine itself
@@ -56,17 +57,22 @@ pub(super) fn usable(s: &Settings, m: &Memory, level: &Level) -> Result<(), Unus
         let devices = level.devices.iter();
         against(devices.filter(|it| it.outlets == outlets), sights)
     };
-    if mode == FenceMode::ConfirmOnly
-        && let Some((device, reading)) = on(false).or_else(|| on(true))
-    {
-        return Err(still_on(device, reading));
-    }
-    // Nothing that is read now could prove it, and a claim would only be given back.
-    if let (FenceMode::ConfirmOnly, Some(reason)) = (mode, contradicted(m, level)) {
-        return Err(Unusable::Failed(Failure {
+    if mode == FenceMode::ConfirmOnly {
+        let still_on = on(false)
+            .or_else(|| on(true))
+            .map(|(device, reading)| still_on(device, reading));
+        // Nothing that is read now could prove it, and a claim would only be given back. Nor would another mode help, whose record knows
+        // nothing of it.
+        let contradiction = contradicted(m, level).map(|reason| Failure {
             reason: CONTRADICTION,
             words: reason.to_string(),
-        }));
+        });
+        match (still_on, contradiction) {
+            (None, None) => {}
+            (Some(still_on), None) => return Err(still_on),
+            (Some(Unusable::StillOn(_)), Some(failure)) => return Err(Unusable::StillOn(failure)),
+            (_, Some(failure)) => return Err(Unusable::Failed(failure)),
+        }
     }
     judge_level(level, |device| {
         let reading = answer(device, sights).map_err(Unusable::Failed)?;
@@ -79,25 +85,24 @@ pub(super) fn usable(s: &Settings, m: &Memory, level: &Level) -> Result<(), Unus
 
 /// What a look has shown is remembered by the next process, too.
 pub(super) fn note_contradiction(m: &mut Memory, level: &Level) {
-    if let Some(NotProven::OnWhileOff { other, .. }) = contradicted(m, level) {
-        m.said.accuse(&other);
-    }
+    let off = seen_off(m, level);
+    m.said.accuse(&off, level.devices.len(), level.require);
 }
 
-/// Whose word speaks against the devices of the level that have just been seen off.
+/// What speaks against the devices of the level that have just been seen off.
 fn contradicted(m: &Memory, level: &Level) -> Option<NotProven> {
+    let off = seen_off(m, level);
+    m.said
+        .contradiction(&off, level.devices.len(), level.require)
+}
+
+/// The devices of the level that have just been seen off; of a human's word none.
+fn seen_off<'a>(m: &Memory, level: &'a Level) -> Vec<&'a str> {
     let off = level.devices.iter().filter(|device| {
         let reading = answer(device, &m.sights);
-        reading.is_ok_and(|it| it.state == PowerState::Off)
+        !device.manual && reading.is_ok_and(|it| it.state == PowerState::Off)
     });
-    let off: Vec<&str> = off.map(|it| it.name.as_str()).collect();
-    let against = m.said.against(&off, level.devices.len(), level.require);
-    let (other, raw) = against.filter(|_| !level.is_manual())?;
-    Some(NotProven::OnWhileOff {
-        devices: format!("FenceDevice {}", off.join(", ")),
-        other: other.to_owned(),
-        raw: raw.to_owned(),
-    })
+    off.map(|it| it.name.as_str()).collect()
 }
 
 /// A human's word counts only where no device says that the machine is on (S21).

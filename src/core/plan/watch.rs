@@ -7,7 +7,7 @@ use super::super::attempt::Attempt;
 use super::super::incident::{Decision, Device, DeviceOrder, Effect, Level, Settings};
 use super::super::memory::{Memory, Sight};
 use super::super::observed::NodeView;
-use super::super::reading::{PowerState, Reading};
+use super::super::reading::Reading;
 use super::super::release::never_went_down;
 use super::super::stage::Stage;
 use super::claimed::forget_other_devices;
@@ -145,14 +145,10 @@ fn heard_under_taint<'a>(m: &Memory, level: &'a Level) -> impl Iterator<Item = &
 /// Does the level say neither that the machine is off nor that it has come back?
 fn is_mute(s: &Settings, m: &Memory, level: &Level) -> bool {
     let is_off = |device: &Device| match answer(device, &m.sights) {
-        Ok(reading) if is_off(reading) => Ok(()),
+        Ok(reading) if reading.is_off() => Ok(()),
         _ => Err(()),
     };
     has_power(s, m).is_none() && judge_level(level, is_off).is_err()
-}
-
-pub(super) fn is_off(reading: &Reading) -> bool {
-    reading.state == PowerState::Off && reading.faults.is_empty()
 }
 
 /// The state, and the device's own word for it where that is another one.

@@ -47,6 +47,7 @@ fn device(name: &str) -> DeviceReadings {
         device: name.to_owned(),
         version: "uid/1".to_owned(),
         identity: IdentityRule::Is(MACHINE.to_owned()),
+        outlets: false,
         readings: vec![off(11.0), off(13.0)],
     }
 }
@@ -97,7 +98,7 @@ fn good() -> Good {
 fn said(devices: &[DeviceReadings], others: &[DeviceReadings], commanded: bool) -> Said {
     let mut said = Said::default();
     for device in devices.iter().chain(others) {
-        said.note(device, false, commanded);
+        said.note(device, commanded);
     }
     said
 }

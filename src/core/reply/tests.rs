@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::core::attempt::Attempt;
-use crate::core::fixtures::{attempt, off_readings, own_claim, pod, settings};
-use crate::core::incident::PodList;
+use crate::core::fixtures::{attempt, bmc, off_readings, own_claim, pod, settings};
+use crate::core::incident::{Device, PodList};
 use crate::core::memory::Sight;
 use crate::core::observed::LeaseView;
 use crate::core::quiesce::Quiesce;
@@ -223,7 +223,7 @@ fn a_claim_that_is_forgotten_takes_everything_with_it_that_was_learned_under_it(
         relist: true,
         devices_claimed: BTreeMap::from([("level".to_owned(), Vec::new())]),
         sights: vec![Sight {
-            device: "bmc".to_owned(),
+            device: bmc(),
             reading: Err("no answer".to_owned()),
         }],
         polls: 1,
@@ -323,7 +323,10 @@ fn a_look_is_as_old_as_its_last_answer() {
     let mut early = off_readings()[0].readings[0].clone();
     early.answered = NOW - Duration::from_secs(15);
     let sight = |device: &str, reading| Sight {
-        device: device.to_owned(),
+        device: Device {
+            name: device.to_owned(),
+            ..bmc()
+        },
         reading,
     };
     let reply = DeviceReply::Looked {

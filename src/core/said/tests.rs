@@ -18,10 +18,19 @@ fn heard(said: &mut Said, device: &str, answers: &[Answer], commanded: bool) {
     };
     let readings = DeviceReadings {
         device: device.to_owned(),
+        outlets: device.starts_with("outlet"),
         readings: answers.iter().map(answer).collect(),
         ..off_readings()[0].clone()
     };
-    said.note(&readings, device.starts_with("outlet"), commanded);
+    said.note(&readings, commanded);
+}
+
+/// Who contradicts these devices' off, and what it said.
+fn against(said: &Said, off: &[&str], count: usize, require: Require) -> Option<(String, String)> {
+    match said.contradiction(off, count, require)? {
+        NotProven::OnWhileOff { other, raw, .. } => Some((other, raw)),
+        reason => panic!("{reason}"),
+    }
 }
 
 /// Does anything speak against outlet `out`, alone in its level or beside `bmc`, after these answers to a command, or to none?
@@ -29,10 +38,10 @@ fn is_against(commanded: bool, bmc: &[Answer], out: &[Answer]) -> bool {
     let mut said = Said::default();
     heard(&mut said, "bmc", bmc, commanded);
     heard(&mut said, "out", out, commanded);
-    let alone = said.against(&["out"], 1, Require::All).is_some();
+    let alone = against(&said, &["out"], 1, Require::All).is_some();
     assert_eq!(
         alone,
-        said.against(&["out", "bmc"], 2, Require::Any).is_some()
+        against(&said, &["out", "bmc"], 2, Require::Any).is_some()
     );
     alone
 }
@@ -77,15 +86,15 @@ fn what_was_said_is_remembered() {
     heard(&mut said, "out", &[(66, Off), (69, Off)], true);
     heard(&mut said, "bmc", &[(66, Unknown)], true);
     assert_eq!(
-        said.against(&["bmc", "out"], 2, Require::Any),
-        Some(("bmc", "On"))
+        against(&said, &["bmc", "out"], 2, Require::Any),
+        Some(("bmc".to_owned(), "On".to_owned()))
     );
 
     let mut said = Said::default();
     heard(&mut said, "bmc", &[(1, On)], false);
     heard(&mut said, "out", &[(1, Off)], false);
     heard(&mut said, "out", &[(5, Off)], true);
-    assert!(said.against(&["out"], 1, Require::All).is_some());
+    assert!(against(&said, &["out"], 1, Require::All).is_some());
 }
 
 /// S2: of two supplies one may be on until the other one is off, and then the machine is.
@@ -96,11 +105,14 @@ fn of_two_supplies_the_second_one_turns_the_machine_off() {
     heard(&mut said, "b", &[(10, On)], true);
     heard(&mut said, "bmc", &[(22, On), (30, Unknown)], true);
     let both = ["a", "b"];
-    assert_eq!(said.against(&both, 2, Require::All), None);
+    assert_eq!(against(&said, &both, 2, Require::All), None);
     heard(&mut said, "b", &[(20, Off)], true);
-    assert_eq!(said.against(&both, 2, Require::All), None);
+    assert_eq!(against(&said, &both, 2, Require::All), None);
     heard(&mut said, "bmc", &[(24, On), (30, Unknown)], true);
-    assert_eq!(said.against(&both, 2, Require::All), Some(("bmc", "On")));
+    assert_eq!(
+        against(&said, &both, 2, Require::All),
+        Some(("bmc".to_owned(), "On".to_owned()))
+    );
 }
 
 /// S22: once it has contradicted an off only its own Off settles that, also for a process that knows of it by the record.
@@ -108,21 +120,22 @@ fn of_two_supplies_the_second_one_turns_the_machine_off() {
 fn what_has_contradicted_has_to_say_off_itself() {
     let mut said = Said::default();
     heard(&mut said, "bmc", &[(14, On)], true);
-    said.accuse("bmc");
+    heard(&mut said, "out", &[(10, Off)], true);
+    said.accuse(&["out"], 1, Require::All);
     heard(&mut said, "out", &[(50, Off)], true);
-    assert!(said.against(&["out"], 1, Require::All).is_some());
+    assert!(against(&said, &["out"], 1, Require::All).is_some());
     assert!(said.contradicting().eq(["bmc"]));
     // Once more, before the off.
     heard(&mut said, "bmc", &[(16, On)], true);
-    assert!(said.against(&["out"], 1, Require::All).is_some());
+    assert!(against(&said, &["out"], 1, Require::All).is_some());
     heard(&mut said, "bmc", &[(60, Off)], true);
-    assert!(said.against(&["out"], 1, Require::All).is_none());
+    assert!(against(&said, &["out"], 1, Require::All).is_none());
     assert_eq!(said.contradicting().count(), 0);
 
     let mut later = Said::default();
     later.recall("bmc");
     heard(&mut later, "out", &[(50, Off)], true);
-    assert!(later.against(&["out"], 1, Require::All).is_some());
+    assert!(against(&later, &["out"], 1, Require::All).is_some());
     // What this process has heard itself is newer than the record.
     let mut heard_off = Said::default();
     heard(&mut heard_off, "bmc", &[(60, Off)], true);
@@ -143,11 +156,11 @@ fn another_machine_neither_speaks_against_nor_takes_back() {
     };
     let mut said = Said::default();
     heard(&mut said, "out", &[(10, Off)], true);
-    said.note(&another(On, 20), false, true);
-    assert!(said.against(&["out"], 1, Require::All).is_none());
+    said.note(&another(On, 20), true);
+    assert!(against(&said, &["out"], 1, Require::All).is_none());
     heard(&mut said, "bmc", &[(21, On)], true);
-    said.note(&another(Off, 22), false, true);
-    assert!(said.against(&["out"], 1, Require::All).is_some());
+    said.note(&another(Off, 22), true);
+    assert!(against(&said, &["out"], 1, Require::All).is_some());
 }
 
 /// S4, S5: an Off that no proof would take is no word either.
@@ -158,10 +171,10 @@ fn an_off_that_proves_nothing_takes_nothing_back() {
         readings.readings.truncate(1);
         change(&mut readings.readings[0]);
         let mut said = Said::default();
-        heard(&mut said, "out", &[(10, Off)], true);
-        heard(&mut said, "bmc", &[(21, On)], true);
-        said.note(&readings, false, true);
-        said.against(&["out"], 1, Require::All).is_none()
+        heard(&mut said, "out", &[(1, Off)], true);
+        heard(&mut said, "bmc", &[(9, On)], true);
+        said.note(&readings, true);
+        against(&said, &["out"], 1, Require::All).is_none()
     };
     assert!(off(|_| {}));
     assert!(!off(|reading| reading.faults.push("interlock".to_owned())));
@@ -174,8 +187,8 @@ fn an_outlet_that_is_on_speaks_against_nothing() {
     let mut said = Said::default();
     heard(&mut said, "bmc", &[(10, Off)], true);
     heard(&mut said, "outlet", &[(20, On)], true);
-    assert_eq!(said.against(&["bmc"], 1, Require::All), None);
-    assert_eq!(said.against(&["bmc"], 2, Require::Any), None);
+    assert_eq!(against(&said, &["bmc"], 1, Require::All), None);
+    assert_eq!(against(&said, &["bmc"], 2, Require::Any), None);
     assert!(said.knows("outlet") && !said.knows("another"));
 }
 
@@ -185,8 +198,8 @@ fn what_is_silent_is_not_off() {
     let mut said = Said::default();
     heard(&mut said, "a", &[(10, Off)], true);
     heard(&mut said, "bmc", &[(20, On)], true);
-    assert_eq!(said.against(&["a"], 2, Require::All), None);
-    assert!(said.against(&["a"], 2, Require::Any).is_some());
+    assert_eq!(against(&said, &["a"], 2, Require::All), None);
+    assert!(against(&said, &["a"], 2, Require::Any).is_some());
 }
 
 /// S4: an outlet takes an off that changes nothing. It was turned off by us if it was seen to have power before.
@@ -200,7 +213,59 @@ fn an_outlet_s_off_is_our_doing_if_it_had_power_before() {
         }
         heard(&mut said, "bmc", &[(9, On), (20, Unknown)], true);
         heard(&mut said, "outlet", &[(10, Off)], true);
-        let against = said.against(&["outlet"], 1, Require::All);
+        let against = against(&said, &["outlet"], 1, Require::All);
         assert_eq!(against.is_none(), is_ours, "{before:?}");
+    }
+}
+
+/// S22: each of two that contradict an off may hang from then on, and the Off of one of them is no word of the other.
+#[test]
+fn of_two_that_contradict_both_are_remembered() {
+    let mut said = Said::default();
+    heard(&mut said, "out", &[(10, Off)], true);
+    heard(&mut said, "early", &[(12, On)], true);
+    for bmc in ["bmc-1", "bmc-2"] {
+        heard(&mut said, bmc, &[(14, On)], true);
+    }
+    said.accuse(&["out"], 1, Require::All);
+    assert!(said.contradicting().eq(["bmc-1", "bmc-2"]));
+    heard(&mut said, "bmc-1", &[(15, Off)], true);
+    heard(&mut said, "out", &[(16, On), (30, Off)], true);
+    let found = against(&said, &["out"], 1, Require::All);
+    assert_eq!(found, Some(("bmc-2".to_owned(), "On".to_owned())));
+    // Of a level that needs both of its devices one that reads off contradicts nobody.
+    let mut said = Said::default();
+    heard(&mut said, "out", &[(10, Off)], true);
+    heard(&mut said, "bmc", &[(14, On)], true);
+    said.accuse(&["out"], 2, Require::All);
+    assert_eq!(said.contradicting().count(), 0);
+}
+
+/// S22: a FenceDevice that somebody has pointed at outlets since takes nothing back by being on.
+#[test]
+fn one_that_has_contradicted_and_reads_outlets_now_has_to_say_off_too() {
+    let mut said = Said::default();
+    said.recall("outlet");
+    heard(&mut said, "bmc", &[(10, Off)], true);
+    heard(&mut said, "outlet", &[(20, On)], true);
+    assert!(said.contradicting().eq(["outlet"]));
+    heard(&mut said, "outlet", &[(21, Off), (22, On)], true);
+    assert_eq!(said.contradicting().count(), 0);
+}
+
+/// S4: of two answers that come in the wrong order the one to the later question counts.
+#[test]
+fn an_answer_that_was_overtaken_says_nothing() {
+    for (first, late, is_against) in [
+        ((50, On), (20, Off), true),
+        ((20, Off), (10, On), false),
+        ((20, Off), (50, On), true),
+    ] {
+        let mut said = Said::default();
+        heard(&mut said, "out", &[(15, Off)], true);
+        heard(&mut said, "bmc", &[first], true);
+        heard(&mut said, "bmc", &[late], true);
+        let found = against(&said, &["out"], 1, Require::All);
+        assert_eq!(found.is_some(), is_against, "{first:?} {late:?}");
     }
 }

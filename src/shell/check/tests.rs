@@ -1,10 +1,12 @@
 //! What each finding says, and that an open fence keeps the operator where it is.
 
 use super::*;
+use crate::core::observed::OUT_OF_SERVICE;
 use crate::shell::fake::{self, Cluster, Fake, failure};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use tokio::time::timeout;
 
 const LEASE: &str = "GET /apis/coordination.k8s.io/v1/namespaces/ns/leases/node-fencing-operator";
 const NODES: &str = "GET /api/v1/nodes";
@@ -27,10 +29,39 @@ fn fence(stage: &str, status: &str, mode: &str) -> Value {
     })
 }
 
-fn untainted() -> Value {
+/// The Node with these taints and no other.
+fn with_taints(keys: &[&str]) -> Value {
     let mut node = fake::node();
-    node["spec"]["taints"] = json!([]);
+    let taint = |key: &&str| json!({"key": key, "value": "of-somebody", "effect": "NoExecute"});
+    node["spec"]["taints"] = keys.iter().map(taint).collect();
     node
+}
+
+/// Whether Secrets may be read is not asked, so nobody may say that they may.
+#[tokio::test]
+async fn the_rights_are_those_that_were_asked_for() {
+    let rights_without = async |denied: &'static str| {
+        let server = Fake::start(move |seen| {
+            let mut review = seen.body.clone();
+            let resource = &review["spec"]["resourceAttributes"]["resource"];
+            review["status"] = json!({"allowed": resource != denied});
+            (201, review)
+        });
+        rights(&server.await.clients, "ns").await
+    };
+    let all_but_secrets = rights_without("secrets").await;
+    assert!(all_but_secrets.is_well, "{all_but_secrets}");
+    assert_eq!(
+        all_but_secrets.words,
+        "this account has every right that was asked for; whether it may read the Secrets, which a role may name one by one, is \
+         told by the conditions of each FenceDevice"
+    );
+    let no_nodes = rights_without("nodes").await;
+    assert!(!no_nodes.is_well, "{no_nodes}");
+    assert_eq!(
+        no_nodes.words,
+        "this account may not get nodes, list nodes, watch nodes, patch nodes: apply deploy/rbac.yaml, or set rbac.create in the chart"
+    );
 }
 
 #[tokio::test]
@@ -47,8 +78,8 @@ async fn a_lease_that_is_renewed_meanwhile_has_a_leader() {
     );
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_lease_that_nobody_renews_has_none() {
+#[tokio::test]
+async fn a_lease_that_nobody_holds_has_no_leader() {
     let cluster = Cluster::new().await;
     let clients = &cluster.server.clients;
     let missing = leader(clients, "ns").await;
@@ -64,25 +95,50 @@ async fn a_lease_that_nobody_renews_has_none() {
     );
 }
 
+#[tokio::test]
+async fn a_lease_that_is_not_renewed_within_its_duration_has_no_leader() {
+    let cluster = Cluster::new().await;
+    let mut still = lease("op-1", 1);
+    still["spec"]["leaseDurationSeconds"] = json!(1);
+    cluster.put(LEASE, 200, still);
+    let looked = leader(&cluster.server.clients, "ns");
+    let found = timeout(Duration::from_secs(10), looked).await;
+    let found = found.expect("it looks no longer than the Lease is held");
+    assert!(!found.is_well, "{found}");
+    assert!(
+        found
+            .words
+            .starts_with("the Lease ns/node-fencing-operator of op-1 was not renewed for 1 s: "),
+        "{found}"
+    );
+}
+
 /// Its taints are taken away by nobody else.
 #[tokio::test]
 async fn the_operator_may_go_when_nothing_of_it_is_left() {
     for (node, fences, is_well, words) in [
-        (untainted(), vec![], true, "no fence is under way"),
+        (with_taints(&[]), vec![], true, "no fence is under way"),
+        (with_taints(&[OUT_OF_SERVICE]), vec![], true, ""),
         (
-            untainted(),
+            with_taints(&[OUT_OF_SERVICE, QUARANTINE]),
+            vec![],
+            false,
+            "Node worker-1 bears nodefencing.io/quarantine: nobody would take",
+        ),
+        (
+            with_taints(&[]),
             vec![fence("Recovered", "True", "PowerOff")],
             true,
             "",
         ),
         (
-            untainted(),
+            with_taints(&[]),
             vec![fence("Observing", "Unknown", "Observe")],
             true,
             "",
         ),
         (
-            untainted(),
+            with_taints(&[]),
             vec![fence("Fencing", "Unknown", "PowerOff")],
             false,
             "NodeFence worker-1-a of Node worker-1 is open: nobody would take",
@@ -102,6 +158,14 @@ async fn the_operator_may_go_when_nothing_of_it_is_left() {
         let found = may_go(&cluster.server.clients).await;
         assert_eq!(found.is_well, is_well, "{found}");
         assert!(found.words.starts_with(words), "{found}");
+        let has_way_out = [
+            "kubectl patch nf NAME",
+            "kubectl delete node NAME",
+            "helm rollback RELEASE REVISION",
+        ]
+        .iter()
+        .all(|part| found.words.contains(part));
+        assert_eq!(has_way_out, !is_well, "{found}");
     }
     // What cannot be asked is no permission.
     let cluster = Cluster::new().await;

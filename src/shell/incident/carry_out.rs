@@ -1,6 +1,6 @@
 //! Carries a decision out: one write, or device work handed to a job, and what is learned from it.
 
-use super::{LOOK_AGAIN_MAX, Next, Round, STAGE_WRITE_AFTER, Stored};
+use super::{Answer, LOOK_AGAIN_MAX, Next, Round, STAGE_WRITE_AFTER, Stored};
 use crate::api::fence_status::NodeFenceStatus;
 use crate::clock;
 use crate::core::attempt::Attempt;
@@ -35,7 +35,7 @@ impl Round<'_> {
         let asked = Asked::from(&decision.effect);
         // Whatever is begun now, its end may be another process's to see.
         if self.is_urgent(&decision.effect) {
-            let reply = self.write_status().await;
+            let reply = self.write_findings().await;
             if reply != Reply::Done {
                 tracing::warn!(fence = %settings.fence, ?reply, "what counts for good could not be written down; it is tried again");
             }
@@ -316,6 +316,21 @@ impl Round<'_> {
         }
     }
 
+    /// Writes what counts for good. Before the policy's wait is over nothing else: whoever goes on from a record that tells of more would
+    /// take it that the node had not come back until then.
+    async fn write_findings(&mut self) -> Reply {
+        let memory = &self.incident.memory;
+        if memory.is_due || memory.claim.is_some() {
+            return self.write_status().await;
+        }
+        let status = self.incident.status.clone();
+        let mut told = self.incident.stored.status.clone();
+        record::merge_findings(&mut told, &status);
+        let reply = self.write(told).await;
+        self.incident.status = status;
+        reply
+    }
+
     async fn write_status(&mut self) -> Reply {
         self.write(self.incident.status.clone()).await
     }
@@ -342,9 +357,8 @@ impl Round<'_> {
 }
 
 /// Leaves the answer to an order for the next round.
-fn answer(answers: &Mutex<Vec<(u64, DeviceReply)>>, number: u64, reply: DeviceReply) {
-    answers
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .push((number, reply));
+fn answer(answers: &Mutex<Vec<Answer>>, order: u64, reply: DeviceReply) {
+    let came = clock::since_boot();
+    let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+    answers.push(Answer { order, reply, came });
 }

@@ -59,7 +59,7 @@ pub struct Incident {
     status: NodeFenceStatus,
     stored: Stored,
     job: Option<JoinHandle<()>>,
-    answers: Arc<Mutex<Vec<(u64, DeviceReply)>>>,
+    answers: Arc<Mutex<Vec<Answer>>>,
     /// What was read beside the last write, for the round after it.
     ahead: Option<Reads>,
     /// What was made beside the claim.
@@ -71,6 +71,15 @@ pub struct Incident {
     unnamed_claim: Option<(String, Duration)>,
     /// An approval has been heard of.
     is_approved: bool,
+}
+
+/// What a job has answered.
+struct Answer {
+    /// The number of its order.
+    order: u64,
+    reply: DeviceReply,
+    /// When it came (time since boot): it may have to wait until it is listened to.
+    came: Duration,
 }
 
 /// The record as the API server has it, as far as this process knows.

@@ -1,13 +1,13 @@
 //! A round: everything is read, the core is asked, its decision is told and carried out.
 
-use super::{Next, Round, Stored};
+use super::{Answer, Next, Round, Stored};
 use crate::api::fence::NodeFence;
 use crate::api::fence_status::NodeFenceStatus;
 use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::FenceMode;
 use crate::clock;
 use crate::core::budget::{self, Hold};
-use crate::core::incident::{Approval, DeviceReply, Effect, Reply, Settings};
+use crate::core::incident::{Approval, Effect, Reply, Settings};
 use crate::core::observed::{NodeView, Observed, Seen};
 use crate::core::plan::{self, Moment};
 use crate::core::record;
@@ -60,7 +60,11 @@ impl Round<'_> {
             &self.incident.record,
             self.incident.moments,
         );
-        self.listen(&settings, answers);
+        if reads.is_unread() {
+            self.put_back(answers);
+        } else {
+            self.listen(&settings, answers);
+        }
         let needs = plan::needs(&settings, &self.incident.memory, reads.node());
         let (mut observed, record) = reads.complete(self.context, &settings.fence, needs).await;
         if let Some(next) = self.superseded(record) {
@@ -101,11 +105,7 @@ impl Round<'_> {
     }
 
     /// What was read beside the last write, if that was just now and no device has answered since.
-    pub(super) fn read_ahead(
-        &mut self,
-        answers: &[(u64, DeviceReply)],
-        now: Duration,
-    ) -> Option<Reads> {
+    pub(super) fn read_ahead(&mut self, answers: &[Answer], now: Duration) -> Option<Reads> {
         let reads = self.incident.ahead.take()?;
         let age = now.saturating_sub(reads.asked);
         let is_fresh = age <= READ_AHEAD_LIFE && answers.is_empty();
@@ -219,7 +219,7 @@ impl Round<'_> {
     }
 
     /// What jobs have answered since the last round.
-    fn answers(&mut self) -> Vec<(u64, DeviceReply)> {
+    fn answers(&self) -> Vec<Answer> {
         let mut answers = self
             .incident
             .answers
@@ -228,15 +228,26 @@ impl Round<'_> {
         std::mem::take(&mut *answers)
     }
 
+    /// Which devices a level has, the Node's labels tell: what was answered is not listened to before the Node can be read.
+    fn put_back(&self, mut answers: Vec<Answer>) {
+        let mut newer = self
+            .incident
+            .answers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        answers.append(&mut newer);
+        *newer = answers;
+    }
+
     /// Learns from the answers, and writes the outcome of a command down.
-    fn listen(&mut self, settings: &Settings, answers: Vec<(u64, DeviceReply)>) {
-        for (number, reply) in answers {
+    fn listen(&mut self, settings: &Settings, answers: Vec<Answer>) {
+        for answer in answers {
             learn(
                 settings,
                 &mut self.incident.memory,
                 Asked::Device,
-                Reply::Device(number, reply),
-                clock::since_boot(),
+                Reply::Device(answer.order, answer.reply),
+                answer.came,
             );
             if let Some(attempt) = self.incident.memory.attempt.clone() {
                 record::outcome(&mut self.incident.status, &attempt, clock::wall());

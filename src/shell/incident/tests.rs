@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
+mod heard;
 mod places;
 mod two_processes;
 
@@ -158,13 +159,14 @@ async fn what_was_read_beside_a_write_is_used_at_once_or_not_at_all() {
         incident: &mut incident,
     };
     let pods = None;
-    let answer = (
-        1,
-        DeviceReply::Looked {
+    let answer = Answer {
+        order: 1,
+        reply: DeviceReply::Looked {
             sights: vec![],
             pods,
         },
-    );
+        came: clock::since_boot(),
+    };
     let late = Duration::from_millis(200);
     let table = [
         (Duration::ZERO, vec![], true),

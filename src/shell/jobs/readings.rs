@@ -124,12 +124,7 @@ async fn others(context: &Context, job: &Job, said: &Mutex<Vec<DeviceReadings>>)
         let Ok(reading) = look(context, job, device).await.reading else {
             return;
         };
-        let readings = DeviceReadings {
-            device: device.name.clone(),
-            version: device.version.clone(),
-            identity: device.identity.clone(),
-            readings: vec![reading],
-        };
+        let readings = DeviceReadings::of(device, vec![reading]);
         said.lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(readings);
@@ -162,9 +157,9 @@ pub(super) async fn sights(context: &Context, job: &Job, grace: Duration) -> Vec
     }
     let said = said.into_inner().unwrap_or_else(PoisonError::into_inner);
     let sight = |device: &Device| {
-        let said = said.iter().find(|sight| sight.device == device.name);
+        let said = said.iter().find(|sight| sight.device == *device);
         said.cloned().unwrap_or_else(|| Sight {
-            device: device.name.clone(),
+            device: device.clone(),
             reading: Err(format!(
                 "no answer within {} s of another device's",
                 grace.as_secs()
@@ -227,16 +222,8 @@ async fn read(
     let nothing = |reason: String| {
         // The others need not wait for it.
         level.leave(index);
-        let readings = DeviceReadings {
-            device: device.name.clone(),
-            version: device.version.clone(),
-            identity: device.identity.clone(),
-            readings: Vec::new(),
-        };
-        (
-            readings,
-            Some(format!("FenceDevice {}: {reason}", device.name)),
-        )
+        let reason = format!("FenceDevice {}: {reason}", device.name);
+        (DeviceReadings::of(device, Vec::new()), Some(reason))
     };
     let (version, driver) = match driver(context, job, device).await {
         Ok(found) => found,
@@ -279,10 +266,8 @@ async fn read(
         Ended::Failed(error) => Some(error.to_string()),
     };
     let readings = DeviceReadings {
-        device: device.name.clone(),
         version,
-        identity: device.identity.clone(),
-        readings: confirmation.readings,
+        ..DeviceReadings::of(device, confirmation.readings)
     };
     (
         readings,

@@ -149,6 +149,7 @@ impl<'a> Course<'a> {
             device: "device".to_owned(),
             version: "uid/1".to_owned(),
             identity: self.rule.clone(),
+            outlets: false,
             readings: self.readings.clone(),
         };
         let case = Case {

@@ -144,12 +144,7 @@ impl World {
     }
 
     fn read(&self, device: &Device, answer: &Answer) -> Result<DeviceReadings, String> {
-        Ok(DeviceReadings {
-            device: device.name.clone(),
-            version: device.version.clone(),
-            identity: device.identity.clone(),
-            readings: answer.readings(self.now)?,
-        })
+        Ok(DeviceReadings::of(device, answer.readings(self.now)?))
     }
 
     /// What devices of other levels have said before those of the level had all answered.
@@ -178,7 +173,7 @@ impl World {
                         other => Ok(other.readings(self.now)?.pop().ok_or("no reading")?),
                     };
                     Ok(Sight {
-                        device: device.name.clone(),
+                        device: device.clone(),
                         reading,
                     })
                 };

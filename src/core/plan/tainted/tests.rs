@@ -76,7 +76,7 @@ fn stuck() -> Vec<AttachmentView> {
 fn sight(state: PowerState, at: u64) -> Sight {
     let at = Duration::from_secs(at);
     Sight {
-        device: "bmc".to_owned(),
+        device: fixtures::bmc(),
         reading: Ok(Reading {
             state,
             raw: String::new(),
@@ -276,7 +276,7 @@ fn whoever_says_that_the_machine_has_power_is_heard_unless_it_is_another_machine
         s.levels[1].devices[0].name = "witness".to_owned();
         s.levels[1].devices[0].identity = identity;
         let mut said = sight(state, 99);
-        said.device = "witness".to_owned();
+        said.device = s.levels[1].devices[0].clone();
         if let Ok(reading) = &mut said.reading {
             reading.identity.system_uuid = named.clone();
         }

@@ -1,7 +1,9 @@
 //! What a process may not begin anew that finds nothing of the incident on the Node.
 
 use super::*;
-use crate::core::fixtures::{self, DATE, drained, node, off_readings, out_of_service, settings};
+use crate::core::fixtures::{
+    self, DATE, bmc, drained, node, off_readings, out_of_service, settings,
+};
 use crate::core::incident::Record;
 use crate::core::memory::Sight;
 use crate::core::observed::Seen;
@@ -270,7 +272,7 @@ fn a_look_that_ended_five_seconds_ago_is_acted_upon_and_an_older_one_repeated() 
         let reading = off_readings()[0].readings[0].clone();
         let mut m = Memory {
             sights: vec![Sight {
-                device: "bmc".to_owned(),
+                device: bmc(),
                 reading: Ok(reading),
             }],
             looked_at: second(95),
@@ -326,7 +328,7 @@ fn a_wait_for_approval_that_is_over_does_not_begin_anew() {
 fn an_older_refusal_does_not_hide_what_is_in_the_way_now() {
     let failed = |reading: Result<Reading, String>| {
         let sight = Sight {
-            device: "bmc".to_owned(),
+            device: bmc(),
             reading,
         };
         let mut m = Memory {

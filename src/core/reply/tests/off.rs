@@ -61,7 +61,7 @@ fn looked_at(state: PowerState, until: Option<Duration>) -> (OffResult, Option<D
     let mut reading = off_readings()[0].readings[1].clone();
     reading.state = state;
     let sights = vec![Sight {
-        device: "bmc".to_owned(),
+        device: bmc(),
         reading: Ok(reading),
     }];
     let looked = DeviceReply::Looked { sights, pods: None };

@@ -1,7 +1,6 @@
 //! What is known of a proof, and for how long.
 
 use super::*;
-use crate::core::incident::Device;
 use crate::core::proof::Require;
 
 /// S17, S22: what was silent beside the last readings may answer beside these, and what was stored of them says nothing of these.
@@ -70,37 +69,90 @@ fn under_any_a_device_with_a_fault_asks_for_no_list() {
     assert!(!counts(&["interlock"]));
 }
 
-/// S15, L1: an outlet that is taken out of its level while it is read is an outlet still, and a FenceDevice that is none any more is none.
-#[test]
-fn what_an_outlet_says_is_told_by_the_settings_or_by_what_it_was() {
-    let mut pdu = settings();
-    let device = |name: &str, outlets| Device {
-        name: name.to_owned(),
+/// What this device says at this second, alone.
+fn says(device: &Device, state: PowerState, second: u64) -> DeviceReadings {
+    let mut reading = off_readings().remove(0).readings.remove(0);
+    let at = Duration::from_secs(second);
+    (reading.state, reading.asked, reading.answered) = (state, at, at);
+    DeviceReadings::of(device, vec![reading])
+}
+
+fn witness(outlets: bool) -> Device {
+    Device {
+        name: "witness".to_owned(),
         outlets,
-        ..pdu.levels[0].devices[0].clone()
-    };
-    let (outlet, bmc) = (device("outlet", true), device("outlet", false));
-    let reads_on = |second| {
-        let mut on = off_readings().remove(0);
-        "outlet".clone_into(&mut on.device);
-        on.readings.truncate(1);
-        (on.readings[0].state, on.readings[0].asked) =
-            (PowerState::On, Duration::from_secs(second));
-        vec![off_readings().remove(0), on]
-    };
-    for (later, is_against) in [(None, false), (Some(bmc), true)] {
-        let mut memory = memory();
-        let mut hears = |levels: &Settings, second| {
-            memory.begin(false);
-            let reply = Reply::Device(memory.orders, confirmed(reads_on(second), vec![]));
-            learn(levels, &mut memory, Asked::Device, reply, NOW);
+        ..bmc()
+    }
+}
+
+/// S15, L1: the settings of the round that listens may know the device no more, or know it otherwise.
+#[test]
+fn what_a_device_says_is_heard_as_it_was_asked() {
+    let off = says(&bmc(), PowerState::Off, 11);
+    for outlets in [false, true] {
+        let on = says(&witness(outlets), PowerState::On, 50);
+        let looked = |device: &DeviceReadings| Sight {
+            device: Device {
+                name: device.device.clone(),
+                ..witness(device.outlets)
+            },
+            reading: Ok(device.readings[0].clone()),
         };
-        pdu.levels[0].devices = vec![settings().levels[0].devices[0].clone(), outlet.clone()];
-        hears(&pdu, 20);
-        pdu.levels[0].devices.truncate(1);
-        pdu.levels[0].devices.extend(later);
-        hears(&pdu, 50);
-        let against = memory.said.against(&["bmc"], 1, Require::All);
-        assert_eq!(against.is_some(), is_against);
+        let sights = vec![looked(&off), looked(&on)];
+        let replies = [
+            DeviceReply::Looked { sights, pods: None },
+            confirmed(vec![off.clone(), on.clone()], vec![]),
+        ];
+        for reply in replies {
+            let mut memory = memory();
+            memory.begin(false);
+            let mut changed = settings();
+            changed.levels[0].devices = vec![Device {
+                outlets: !outlets,
+                ..witness(outlets)
+            }];
+            let reply = Reply::Device(memory.orders, reply);
+            learn(&changed, &mut memory, Asked::Device, reply, NOW);
+            assert!(memory.said.knows("bmc") && memory.said.knows("witness"));
+            let against = memory.said.contradiction(&["bmc"], 1, Require::All);
+            assert_eq!(against.is_none(), outlets);
+        }
+    }
+}
+
+/// S4: an answer to a question that nobody waits for any more decides nothing, and what it says of the power is true.
+#[test]
+fn a_late_answer_still_tells_of_the_power() {
+    let off = says(&bmc(), PowerState::Off, 11);
+    let on = || says(&witness(false), PowerState::On, 50);
+    let sights = vec![Sight {
+        device: witness(false),
+        reading: Ok(on().readings.remove(0)),
+    }];
+    let beside = DeviceReply::Confirmed {
+        readings: vec![],
+        failures: vec![],
+        others: vec![on()],
+        kubelet_answers: false,
+        pods: vec![],
+    };
+    for reply in [
+        DeviceReply::Looked { sights, pods: None },
+        confirmed(vec![on()], vec![]),
+        beside,
+    ] {
+        let mut memory = memory();
+        memory.said.note(&off, true);
+        memory.begin(false);
+        let (number, before) = (memory.orders, memory.clone());
+        memory.busy = None;
+        let reply = Reply::Device(number, reply);
+        learn(&settings(), &mut memory, Asked::Device, reply, NOW);
+        let against = memory.said.contradiction(&["bmc"], 1, Require::All);
+        assert!(against.is_some());
+        // Nothing else is learned from it.
+        memory.said = before.said.clone();
+        memory.busy = before.busy;
+        assert_eq!(memory, before);
     }
 }

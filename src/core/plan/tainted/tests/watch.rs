@@ -146,7 +146,7 @@ fn outlets_that_did_not_turn_the_machine_off_do_not_say_that_it_came_back() {
     s.levels[1].devices[0].identity = IdentityRule::Skip;
     for (proven, heard) in [(Some("outlet"), true), (Some("bmc"), false), (None, false)] {
         let mut said = sight(PowerState::On, 90);
-        said.device = "outlet".to_owned();
+        said.device.name = "outlet".to_owned();
         let m = Memory {
             claim: Some(held(CLAIM_VALUE)),
             tainted: true,
