@@ -17,9 +17,11 @@ ENV CARGO_HOME=/cargo
 COPY --from=tools /tools /tools
 WORKDIR /src
 COPY . .
-ARG SOURCE_DATE_EPOCH=0
 RUN --mount=type=cache,target=/cargo \
     PATH=/tools/bin:$PATH image/contents /out
+# A step of its own: another date compiles nothing again.
+ARG SOURCE_DATE_EPOCH=0
+RUN find /out -exec touch --no-dereference --date "@$SOURCE_DATE_EPOCH" {} +
 
 # Prepared for fence agents, which the operator cannot call yet: a Debian with a shell, Python and the agents' package.
 FROM ${AGENTS_BASE} AS agents
