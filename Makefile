@@ -1,7 +1,7 @@
 # Everything that a developer or CI does. `make help` lists it.
 .DEFAULT_GOAL := help
 .PHONY: help build test unit e2e faults judge chaos demo lab bench-failover bench-devices mutants cargo-mutants soak fuzz generate clean \
-	image image-base image-twice
+	image image-base image-twice image-test
 
 CARGO ?= cargo
 # e2e tests at the same time. Each has a cluster of 1 GiB to itself, and leaves its API server to the next test when all went well.
@@ -104,6 +104,11 @@ image-base: ## Without an image registry: what the image is built in, of Debian'
 
 image-twice: ## Build the image twice from nothing: it has to be the same
 	image/twice
+
+image-test: ## Build the image, and have a fence go through from inside it on the lab's control plane (minutes)
+	image/build operator
+	$(CARGO) run --quiet --package e2e --bin lab -- build
+	NODE_FENCING_IMAGE=$(CURDIR)/target/image/operator.tar $(CARGO) test --package e2e --test e2e -- --ignored --nocapture image::
 
 generate: ## Rewrite the generated files (crds/, golden answers)
 	UPDATE=1 $(CARGO) test --package node-fencing-operator --quiet
