@@ -19,9 +19,13 @@ WORKDIR /src
 COPY . .
 RUN --mount=type=cache,target=/cargo \
     PATH=/tools/bin:$PATH image/contents /out
-# A step of its own: another date compiles nothing again.
+# A step of its own: another commit compiles nothing again. Its file keeps the labels below true: buildah and podman look at what is copied
+# to know whether what they remember of a stage will do, and not at the arguments of a label.
+ARG VERSION=unknown
+ARG REVISION=unknown
 ARG SOURCE_DATE_EPOCH=0
-RUN find /out -exec touch --no-dereference --date "@$SOURCE_DATE_EPOCH" {} +
+RUN date --utc --date "@$SOURCE_DATE_EPOCH" "+$VERSION $REVISION %FT%TZ" > /out/VERSION \
+    && find /out -exec touch --no-dereference --date "@$SOURCE_DATE_EPOCH" {} +
 
 # Prepared for fence agents, which the operator cannot call yet: a Debian with a shell, Python and the agents' package.
 FROM ${AGENTS_BASE} AS agents
@@ -29,7 +33,7 @@ ARG AGENTS=fence-agents
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends ${AGENTS} \
     && rm -rf /var/lib/apt/lists/* /var/cache/* /var/log/*
-COPY --from=build /out/node-fencing-operator /out/node-fencing-operator.cdx.json /out/LICENSE /
+COPY --from=build /out/node-fencing-operator /out/node-fencing-operator.cdx.json /out/LICENSE /out/VERSION /
 COPY --from=build /out/etc/ssl /etc/ssl
 ARG VERSION=unknown
 ARG REVISION=unknown

@@ -52,12 +52,22 @@ fn the_image_holds_what_it_needs_and_nothing_else() -> Result<()> {
 
     // Like the pod of deploy/, which runs as this user whatever the image says.
     ensure!(image.user()? == (65_532, 65_532), "{:?}", image.user()?);
-    let manifest = fs::read_to_string(workspace().join("Cargo.toml"))?;
-    let version = image.label("org.opencontainers.image.version");
-    let version = version.context("no version")?;
-    ensure!(manifest.contains(&format!("\nversion = \"{version}\"\n")));
+    the_labels_are_of_this_build(&image)?;
     nothing_else_runs(&image)?;
     the_bill_of_materials_names_the_crates(&image)
+}
+
+/// And not what a container tool remembers of an earlier one.
+fn the_labels_are_of_this_build(image: &Image) -> Result<()> {
+    let label = |name| image.label(&format!("org.opencontainers.image.{name}"));
+    let (version, revision) = (label("version"), label("revision"));
+    let (version, revision) = version.zip(revision).context("no label")?;
+    let manifest = fs::read_to_string(workspace().join("Cargo.toml"))?;
+    ensure!(manifest.contains(&format!("\nversion = \"{version}\"\n")));
+    let inside = fs::read_to_string(image.root().join("VERSION"))?;
+    let labels = format!("{version} {revision} ");
+    ensure!(inside.starts_with(&labels), "{inside} inside, {labels}");
+    Ok(())
 }
 
 /// No shell, no package manager: the binary, and what its loader loads.
