@@ -201,7 +201,7 @@ fn as_path(word: &str) -> Option<PathBuf> {
     let (first, _) = word.split_once('/')?;
     let base = match first {
         "src" | "tests" | "e2e" | "simapi" | "fuzz" | "benches" | "docs" | "deploy" | "crds"
-        | "charts" | ".ci" => "",
+        | "charts" | "image" | ".ci" => "",
         "api" | "core" | "fence" | "shell" => "src",
         _ => return None,
     };
