@@ -1,6 +1,6 @@
 # Everything that a developer or CI does. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help build test unit e2e faults judge chaos demo lab bench-failover bench-devices mutants cargo-mutants soak fuzz generate clean
+.PHONY: help build test unit e2e faults judge chaos demo lab bench-failover bench-devices mutants cargo-mutants soak fuzz generate book release-dry clean
 
 CARGO ?= cargo
 # e2e tests at the same time. Each has a cluster of 1 GiB to itself, and leaves its API server to the next test when all went well.
@@ -91,8 +91,14 @@ fuzz: ## Each fuzz target for FUZZ_SECONDS=10 by libFuzzer, which needs a C++ co
 		echo "fuzz: $$target, $(FUZZ_SECONDS) s"; fuzz/run $$target $(FUZZ_SECONDS) || exit 1; \
 	done
 
-generate: ## Rewrite the generated files (crds/, golden answers)
+generate: ## Rewrite the generated files (crds/, golden answers, the chart's, docs/reference)
 	UPDATE=1 $(CARGO) test --package node-fencing-operator --quiet
+
+book: ## Render docs/ as HTML to target/book (the first time it builds mdBook, some minutes)
+	hack/book
+
+release-dry: ## The steps of a release, without what needs a network, a key or a registry
+	hack/release --dry-run all
 
 clean: ## Remove everything that was built
 	$(CARGO) clean
