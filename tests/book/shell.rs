@@ -96,6 +96,19 @@ fn every_block_of_commands_says_what_it_needs_and_names_what_exists() {
             found.extend(complaints.into_iter().map(place));
         }
     }
+    for page in documents() {
+        for word in page.quoted() {
+            let command = word.split_whitespace().collect::<Vec<_>>().join(" ");
+            let words: Vec<&str> = command.split(' ').collect();
+            let complaints = match words.first() {
+                Some(&"kubectl") => kubectl(&command, &words),
+                Some(&"make") if words.len() > 1 => target_is_missing(&words).into_iter().collect(),
+                _ => continue,
+            };
+            let place = |words| format!("{}: {words}: {command}", page.path);
+            found.extend(complaints.into_iter().map(place));
+        }
+    }
     assert!(seen > 100, "only {seen} commands");
     assert!(found.is_empty(), "{found:#?}");
 }
@@ -263,4 +276,21 @@ fn commands_that_need_nothing_run() {
         ran += 1;
     }
     assert!(ran > 2, "only {ran}");
+}
+
+/// What is typed at the lab's prompt stands in blocks of text.
+#[test]
+fn the_tutorial_types_what_the_prompt_knows() {
+    let prompt = read("e2e/src/prompt/command.rs");
+    let mut pages = documents().into_iter();
+    let tutorial = pages.find(|page| page.path == "docs/tutorial.md");
+    let blocks = tutorial.expect("the tutorial").blocks();
+    let typed = blocks.iter().filter(|block| block.info == "text");
+    let lines: Vec<&str> = typed.flat_map(|block| block.text.lines()).collect();
+    assert!(lines.len() > 5, "only {lines:?}");
+    for line in lines {
+        let word = line.split(' ').next().unwrap_or_default();
+        let known = prompt.contains(&format!("[\"{word}\""));
+        assert!(known, "the prompt does not know `{line}`");
+    }
 }
