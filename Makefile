@@ -1,7 +1,7 @@
 # Everything that a developer or CI does. `make help` lists it.
 .DEFAULT_GOAL := help
 .PHONY: help build test unit e2e faults judge chaos demo lab bench-failover bench-devices mutants cargo-mutants soak fuzz generate clean \
-	image image-base image-twice image-test
+	image image-base image-twice image-test book release-dry
 
 CARGO ?= cargo
 # e2e tests at the same time. Each has a cluster of 1 GiB to itself, and leaves its API server to the next test when all went well.
@@ -110,8 +110,14 @@ image-test: ## Build the image, and have a fence go through from inside it on th
 	$(CARGO) run --quiet --package e2e --bin lab -- build
 	NODE_FENCING_IMAGE=$(CURDIR)/target/image/operator.tar $(CARGO) test --package e2e --test e2e -- --ignored --nocapture image::
 
-generate: ## Rewrite the generated files (crds/, golden answers)
+generate: ## Rewrite the generated files (crds/, golden answers, the chart's, docs/reference)
 	UPDATE=1 $(CARGO) test --package node-fencing-operator --quiet
+
+book: ## Render docs/ as HTML to target/book (the first time it builds mdBook, some minutes)
+	hack/book
+
+release-dry: ## The steps of a release, without what needs a network, a key or a registry
+	hack/release --dry-run all
 
 clean: ## Remove everything that was built
 	$(CARGO) clean
