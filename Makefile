@@ -1,6 +1,7 @@
 # Everything that a developer or CI does. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help build test unit e2e faults judge chaos demo lab bench-failover bench-devices mutants cargo-mutants soak fuzz generate clean
+.PHONY: help build test unit e2e faults judge chaos demo lab bench-failover bench-devices mutants cargo-mutants soak fuzz generate clean \
+	image image-base image-twice image-test book release-dry
 
 CARGO ?= cargo
 # e2e tests at the same time. Each has a cluster of 1 GiB to itself, and leaves its API server to the next test when all went well.
@@ -14,6 +15,9 @@ FUZZ_SECONDS ?= 10
 # How many deaths `chaos` has, and on nodes of which kind.
 CYCLES ?= 20
 KIND ?= simulated
+# What `image` builds: the Dockerfile's target operator, or agents. And what `image-base` makes: builder, or agents.
+TARGET ?= operator
+BASE ?= builder
 # Further arguments of `lab` and the benchmarks: make lab ARGS="--kind real", make bench-failover ARGS="--runs 3 --verbose",
 # make bench-devices ARGS="--only status".
 ARGS ?=
@@ -91,8 +95,29 @@ fuzz: ## Each fuzz target for FUZZ_SECONDS=10 by libFuzzer, which needs a C++ co
 		echo "fuzz: $$target, $(FUZZ_SECONDS) s"; fuzz/run $$target $(FUZZ_SECONDS) || exit 1; \
 	done
 
-generate: ## Rewrite the generated files (crds/, golden answers)
+# docs/image.md has what these take: BUILDER, PLATFORM, CONTAINER_TOOL and others go through the environment.
+image: ## The operator's image, into target/image, by docker, podman or buildah (TARGET=agents: with fence agents)
+	image/build $(TARGET)
+
+image-base: ## Without an image registry: what the image is built in, of Debian's packages and this machine's Rust (BASE=agents: what the agents run on)
+	image/base $(BASE)
+
+image-twice: ## Build the image twice from nothing: it has to be the same
+	image/twice
+
+image-test: ## Build the image, and have a fence go through from inside it on the lab's control plane (minutes)
+	image/build operator
+	$(CARGO) run --quiet --package e2e --bin lab -- build
+	NODE_FENCING_IMAGE=$(CURDIR)/target/image/operator.tar $(CARGO) test --package e2e --test e2e -- --ignored --nocapture image::
+
+generate: ## Rewrite the generated files (crds/, golden answers, the chart's, docs/reference)
 	UPDATE=1 $(CARGO) test --package node-fencing-operator --quiet
+
+book: ## Render docs/ as HTML to target/book (the first time it builds mdBook, some minutes)
+	hack/book
+
+release-dry: ## The steps of a release, without what needs a network, a key or a registry
+	hack/release --dry-run all
 
 clean: ## Remove everything that was built
 	$(CARGO) clean

@@ -101,6 +101,8 @@ cluster version, CRDs). The last line of the log says what and why.";
     version,
     max_term_width = 100,
     after_help = EXAMPLES,
+    // The last one counts: what a chart's `extraArgs` add has to win over what the chart wrote before.
+    args_override_self = true,
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true
 )]

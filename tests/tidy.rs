@@ -161,6 +161,8 @@ fn documents() -> Vec<(PathBuf, String)> {
         "README.md",
         "ARCHITECTURE.md",
         "CONTRIBUTING.md",
+        "SECURITY.md",
+        "CHANGELOG.md",
         "tests/golden/README.md",
     ] {
         let text = fs::read_to_string(root().join(document)).expect("the document");
@@ -201,7 +203,7 @@ fn as_path(word: &str) -> Option<PathBuf> {
     let (first, _) = word.split_once('/')?;
     let base = match first {
         "src" | "tests" | "e2e" | "simapi" | "fuzz" | "benches" | "docs" | "deploy" | "crds"
-        | "charts" | ".ci" => "",
+        | "charts" | "image" | ".ci" => "",
         "api" | "core" | "fence" | "shell" => "src",
         _ => return None,
     };
@@ -385,8 +387,8 @@ fn nothing_is_left_undone_or_tied_to_a_machine() {
     ];
     for (path, text) in ROOMS
         .into_iter()
-        .chain(["e2e", "deploy", "docs"])
-        .flat_map(|folder| texts(folder, &["rs", "txt", "yaml", "md"]))
+        .chain(["e2e", "deploy", "docs", ".github"])
+        .flat_map(|folder| texts(folder, &["rs", "txt", "yaml", "yml", "md"]))
     {
         for mark in &marks {
             assert!(

@@ -17,6 +17,7 @@ pub mod demo;
 pub mod eventually;
 mod fetch;
 pub mod https;
+pub mod image;
 pub mod ipmi;
 pub mod ipmi_peers;
 pub mod judge;

@@ -1,6 +1,6 @@
 //! The programs of the control plane, built from pinned Go modules once and kept under `target/lab`.
 //!
-//! `e2e/control-plane` is a Go module of our own that requires Kubernetes, etcd, the external-attacher, kubectl and helm at
+//! `e2e/control-plane` is a Go module of our own that requires Kubernetes, etcd, the external-attacher, kubectl, both helms and kubeconform at
 //! fixed versions. Each program is kept under the hash of what it is made of, and all of them are linked into one directory
 //! named after all inputs: a change to a small program of ours does not link the large ones again. A build happens in a
 //! temporary directory under a file lock, so that labs which start together build once and nobody sees half a program.
@@ -24,13 +24,18 @@ use sha2::{Digest, Sha256};
 pub const KUBERNETES_VERSION: &str = "v1.36.3";
 
 /// Programs whose package is not a folder of `e2e/control-plane/cmd`.
-const UPSTREAM: [(&str, &str); 3] = [
+const UPSTREAM: [(&str, &str); 5] = [
     (
         "csi-attacher",
         "github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher",
     ),
     ("kubectl", "k8s.io/kubernetes/cmd/kubectl"),
     ("helm", "helm.sh/helm/v4/cmd/helm"),
+    ("helm3", "helm.sh/helm/v3/cmd/helm"),
+    (
+        "kubeconform",
+        "github.com/yannh/kubeconform/cmd/kubeconform",
+    ),
 ];
 
 /// How long a build from nothing takes on two cores, as measured, for those who wait.
@@ -95,7 +100,7 @@ impl Toolchain {
         &self.directory
     }
 
-    /// The path of one program: `control-plane`, `csi-attacher`, `kubectl`, `helm`, or a folder of `e2e/control-plane/cmd`.
+    /// The path of one program: `control-plane`, one of [`UPSTREAM`], or a folder of `e2e/control-plane/cmd`.
     pub fn program(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }

@@ -33,6 +33,22 @@ fn defaults_suit_a_pod() {
     assert_eq!(settings.election, Times::default());
 }
 
+/// A chart's `extraArgs` come after what the chart writes by itself. Lists grow instead.
+#[test]
+fn of_a_flag_that_is_given_twice_the_last_counts() {
+    let cidrs = [
+        "--allow-device-cidr=169.254.1.0/24",
+        "--allow-device-cidr=169.254.2.0/24",
+    ];
+    let twice = ["--log-filter=info", "--log-filter=debug"];
+    let settings = read(&[&twice[..], &cidrs].concat()).expect("good");
+    assert_eq!(settings.log_filter, "debug");
+    for address in ["169.254.1.7", "169.254.2.7"] {
+        let address = address.parse().expect("an address");
+        assert_eq!(settings.addresses.check(address), Ok(()), "{address}");
+    }
+}
+
 /// Two replicas must never work at once because of their times.
 #[test]
 fn the_times_of_the_lease_suit_each_other() {

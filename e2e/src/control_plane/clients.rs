@@ -231,7 +231,8 @@ impl ControlPlane {
         }
     }
 
-    async fn run(&self, program: &str, arguments: &[&str]) -> Result<Output> {
+    /// Runs a program of the toolchain as the administrator.
+    pub async fn run(&self, program: &str, arguments: &[&str]) -> Result<Output> {
         let home = self.files.directory().join("home");
         let mut command = Command::new(self.toolchain.program(program));
         command

@@ -228,11 +228,8 @@ impl Lab {
         self.operator_with(operator::Options::default()).await
     }
 
-    /// Starts the operator with these options; device addresses on loopback are allowed.
-    pub async fn operator_with(&self, mut options: operator::Options) -> Result<Operator> {
-        options
-            .arguments
-            .extend(["--allow-device-cidr".to_owned(), "127.0.0.0/8".to_owned()]);
+    /// Starts the operator with these options.
+    pub async fn operator_with(&self, options: operator::Options) -> Result<Operator> {
         Operator::start(&self.control_plane, options).await
     }
 

@@ -31,6 +31,7 @@ mod failed_writes;
 mod hands_off;
 mod human_word;
 mod hung_kubelet;
+mod image;
 mod interop;
 mod ipmi;
 mod judged;

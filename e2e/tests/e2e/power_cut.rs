@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use e2e::lab::{Kind, LIMIT, Lab, Setup, condition, has_taint};
+use e2e::operator::Operator;
 use e2e::proxy::writes::{CLAIM, OUT_OF_SERVICE, QUARANTINE};
 use e2e::workload::{Template, node_of};
 use jiff::Timestamp;
@@ -18,7 +19,11 @@ async fn power_cut_moves_the_volume(kind: Kind) -> Result<()> {
 
 /// The story, whatever the machines and the BMCs are.
 pub async fn power_cut(lab: &Lab) -> Result<()> {
-    let operator = lab.operator().await?;
+    power_cut_before(lab, &lab.operator().await?).await
+}
+
+/// The same before an operator that runs.
+pub async fn power_cut_before(lab: &Lab, operator: &Operator) -> Result<()> {
     lab.wait_protected().await?;
     lab.policy("ConfirmOnly", json!({})).await?;
     lab.workloads

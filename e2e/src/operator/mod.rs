@@ -4,10 +4,11 @@
 //! The lab knows nothing of the operator but its flags, its environment and its HTTP endpoints. It can be killed, stopped,
 //! frozen and started again at any moment, and can be pointed at a proxy instead of the API server.
 
+mod program;
+
 use std::{
     path::{Path, PathBuf},
-    process::{Command, Stdio},
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -16,13 +17,15 @@ use http::StatusCode;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
+use self::program::Program;
+pub use self::program::binary;
 use crate::{
     clocks::Clocks,
     control_plane::ControlPlane,
+    image::Image,
     plain_http,
     ports::Port,
-    process::{Guard, Process, Signal, Spec},
-    toolchain::workspace,
+    process::{Guard, Process, Signal},
     usage::Usage,
 };
 
@@ -30,8 +33,6 @@ use crate::{
 pub const NAMESPACE: &str = "node-fencing-system";
 /// The service account that it has there.
 pub const SERVICE_ACCOUNT: &str = "node-fencing-operator";
-/// A ready binary, to save the call of cargo: `make test` has just built it.
-const BINARY_VARIABLE: &str = "NODE_FENCING_OPERATOR";
 
 /// How to run the operator.
 #[derive(Debug, Clone)]
@@ -42,10 +43,14 @@ pub struct Options {
     pub server: Option<String>,
     /// The node that it believes to run on, which it never fences.
     pub node_name: String,
+    /// The arguments of its pod, where a pod has them; otherwise the lab's own.
+    pub of_its_pod: Option<Vec<String>>,
     /// Further arguments.
     pub arguments: Vec<String>,
     /// Further environment variables.
     pub environment: Vec<(String, String)>,
+    /// The image whose entry point runs in a container, in place of the binary that cargo builds.
+    pub image: Option<Arc<Image>>,
     /// Whether [`Operator::start`] waits until it is ready. A test that keeps the API server from it cannot wait.
     pub wait_until_ready: bool,
 }
@@ -57,8 +62,10 @@ impl Default for Options {
             server: None,
             // None of the lab's machines: it runs beside them.
             node_name: "lab-operator-host".to_owned(),
+            of_its_pod: None,
             arguments: Vec::new(),
             environment: Vec::new(),
+            image: None,
             wait_until_ready: true,
         }
     }
@@ -68,8 +75,7 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Operator {
     options: Options,
-    program: PathBuf,
-    kubeconfig: PathBuf,
+    program: Program,
     log: PathBuf,
     port: Port,
     guard: Arc<Guard>,
@@ -84,13 +90,15 @@ struct State {
 impl Operator {
     /// Builds the operator if need be, and starts it against a control plane on which `deploy/` has been applied.
     pub async fn start(control_plane: &ControlPlane, options: Options) -> Result<Self> {
-        let program = tokio::task::spawn_blocking(binary).await??;
         let server = options.server.as_deref();
         let kubeconfig =
             control_plane.kubeconfig_for_service_account(NAMESPACE, SERVICE_ACCOUNT, server);
+        let kubeconfig = kubeconfig.await?;
+        let guard = Arc::clone(control_plane.guard());
+        let image = options.image.clone();
+        let program = tokio::task::spawn_blocking(move || Program::new(image, kubeconfig, &guard));
         let this = Self {
-            program,
-            kubeconfig: kubeconfig.await?,
+            program: program.await??,
             log: control_plane.files().log(&options.name),
             port: Port::reserve()?,
             guard: Arc::clone(control_plane.guard()),
@@ -120,20 +128,29 @@ impl Operator {
                 .is_none_or(|process| process.ended().is_some()),
             "the operator is running"
         );
-        let bind = format!("127.0.0.1:{}", self.port.number());
-        let mut spec = Spec::new(&self.options.name, &self.program, &self.log)
-            .args(["--http-bind", &bind, "--namespace", NAMESPACE])
-            .args(["--log-format", "json"])
+        let lab = || {
             // The lab's BMCs are on loopback, where the operator sends no credentials unless it is told to.
-            .args(["--allow-device-cidr", "127.0.0.0/8"])
-            .args(&self.options.arguments)
-            .env("KUBECONFIG", &self.kubeconfig)
-            .env("NODE_NAME", &self.options.node_name)
-            .env("POD_NAME", &self.options.name)
-            .env("POD_NAMESPACE", NAMESPACE);
-        for (key, value) in &self.options.environment {
-            spec = spec.env(key, value);
-        }
+            let devices = ["--allow-device-cidr", "127.0.0.0/8"];
+            let rest = ["--namespace", NAMESPACE, "--log-format", "json"];
+            devices.into_iter().chain(rest).map(str::to_owned).collect()
+        };
+        let bind = format!("127.0.0.1:{}", self.port.number());
+        let mut arguments: Vec<String> = self.options.of_its_pod.clone().unwrap_or_else(lab);
+        arguments.extend_from_slice(&self.options.arguments);
+        // Last, for the last counts: pods have a network of their own each, and the lab has one.
+        arguments.extend(["--http-bind", &bind].map(str::to_owned));
+        let mut environment: Vec<_> = [
+            ("NODE_NAME", self.options.node_name.as_str()),
+            ("POD_NAME", &self.options.name),
+            ("POD_NAMESPACE", NAMESPACE),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into();
+        environment.extend_from_slice(&self.options.environment);
+        let name = &self.options.name;
+        let spec = self
+            .program
+            .spec(name, &self.log, &arguments, &environment)?;
         state.process = Some(spec.spawn(&self.guard)?);
         Ok(())
     }
@@ -288,63 +305,4 @@ impl Operator {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The operator's binary: the one that the environment names, or one that cargo builds now, once a process. Blocks.
-pub fn binary() -> Result<PathBuf> {
-    static BUILT: OnceLock<Mutex<Option<PathBuf>>> = OnceLock::new();
-    if let Some(path) = std::env::var_os(BINARY_VARIABLE) {
-        return Ok(path.into());
-    }
-    // The lock is held while cargo runs: several tests start at once.
-    let mut built = BUILT
-        .get_or_init(Mutex::default)
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
-    if let Some(path) = built.as_ref() {
-        return Ok(path.clone());
-    }
-    let path = build()?;
-    *built = Some(path.clone());
-    Ok(path)
-}
-
-fn build() -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command
-        .args(["build", "--package", "node-fencing-operator", "--bins"])
-        .current_dir(workspace());
-    command
-        .args(["--message-format", "json-render-diagnostics"])
-        .stderr(Stdio::inherit());
-    // What cargo tells the tests about their own package makes it build some crates again (ring, for one) for this call, and
-    // once more for the next one from a prompt.
-    for (name, _) in std::env::vars_os() {
-        let text = name.to_string_lossy();
-        if ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_"]
-            .iter()
-            .any(|start| text.starts_with(start))
-        {
-            command.env_remove(&name);
-        }
-    }
-    // As this program was built, so that the dependencies are there already.
-    if !cfg!(debug_assertions) {
-        command.arg("--release");
-    }
-    let output = command.output().context("failed to run cargo")?;
-    ensure!(
-        output.status.success(),
-        "cargo could not build the operator, see above"
-    );
-    let text = String::from_utf8(output.stdout)?;
-    let messages = text
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let mut executables =
-        messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
-    executables
-        .find(|path| path.ends_with("node-fencing-operator"))
-        .context("cargo names no binary of the operator")
 }

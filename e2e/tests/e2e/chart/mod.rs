@@ -1,0 +1,223 @@
+//! The Helm chart in the hands of Helm 3 and of Helm 4: what it refuses, that every render is what an API server takes, and that it is what
+//! `deploy/` is. [`release`] lives through a release, [`replicas`] runs the operator from what was rendered.
+
+mod conform;
+mod release;
+mod replicas;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Output;
+
+use anyhow::{Context, Result, ensure};
+use e2e::control_plane::{ControlPlane, Options};
+use e2e::operator::{NAMESPACE, SERVICE_ACCOUNT};
+use e2e::toolchain::{Toolchain, workspace};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+const RELEASE: &str = "node-fencing-operator";
+/// Helm 4 and Helm 3, as the toolchain calls them.
+const HELMS: [&str; 2] = ["helm", "helm3"];
+
+fn chart() -> Result<String> {
+    path(workspace().join("charts/node-fencing-operator"))
+}
+
+fn path(path: PathBuf) -> Result<String> {
+    let path = path.into_os_string().into_string();
+    path.ok().context("the path is not UTF-8")
+}
+
+/// One of [`HELMS`] without a cluster.
+async fn run(helm: &str, arguments: &[&str]) -> Result<Output> {
+    let toolchain = tokio::task::spawn_blocking(Toolchain::build).await??;
+    let home = tempfile::tempdir()?;
+    let output = Command::new(toolchain.program(helm))
+        .args(arguments)
+        .env("HOME", home.path())
+        .env_remove("KUBECONFIG")
+        .output();
+    Ok(output.await?)
+}
+
+async fn text(helm: &str, arguments: &[&str]) -> Result<String> {
+    let output = run(helm, arguments).await?;
+    ensure!(
+        output.status.success(),
+        "{helm} {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// A row of `bad-values.yaml`.
+#[derive(Deserialize)]
+struct BadValues {
+    values: Value,
+    says: String,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_bad_value_is_refused_with_the_words_of_the_table() -> Result<()> {
+    let rows = std::fs::read_to_string(workspace().join("tests/data/chart/bad-values.yaml"))?;
+    let rows: Vec<BadValues> = serde_saphyr::from_str(&rows)?;
+    ensure!(rows.len() >= 20, "only {} rows", rows.len());
+    let directory = tempfile::tempdir()?;
+    let mut wrong = Vec::new();
+    for (number, row) in rows.iter().enumerate() {
+        let file = directory.path().join(format!("{number}.json"));
+        std::fs::write(&file, row.values.to_string())?;
+        let file = path(file)?;
+        for helm in HELMS {
+            let output = run(helm, &["template", RELEASE, &chart()?, "-f", &file]).await?;
+            let said = String::from_utf8(output.stderr)?;
+            if output.status.success() || !said.contains(&row.says) {
+                wrong.push(format!("{}: {helm}: {said}", row.values));
+            }
+        }
+    }
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    Ok(())
+}
+
+/// Strictly, and whatever the values: the API server takes each object as it is, with no field that it does not know.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_render_is_what_the_api_server_takes() -> Result<()> {
+    for helm in HELMS {
+        text(helm, &["lint", "--strict", &chart()?]).await?;
+    }
+    let plane = ControlPlane::start(Options::named("chart-renders")).await?;
+    plane.apply_deploy().await?;
+    // Of the user's own, without a Pod Security level that forbids the host's network.
+    plane
+        .kubectl_text(&["create", "namespace", "fencing"])
+        .await?;
+    // A dry run leaves no account behind, and a pod needs one.
+    for account in [SERVICE_ACCOUNT, "fencer"] {
+        let create = ["create", "serviceaccount", account, "-n", "fencing"];
+        plane.kubectl_text(&create).await?;
+    }
+    let schemas = conform::Schemas::of(&plane).await?;
+    for file in ci_values()? {
+        let render = render("fencing", &["-f", &file]).await?;
+        // Nobody here knows the kinds of the Prometheus Operator.
+        let known: Vec<_> = render
+            .into_iter()
+            .filter(|it| it["apiVersion"] != "monitoring.coreos.com/v1")
+            .collect();
+        schemas.hold(&known).await.with_context(|| file.clone())?;
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": known});
+        let manifest = plane.files().directory().join("render.json");
+        std::fs::write(&manifest, list.to_string())?;
+        let apply = [
+            "apply",
+            "--server-side",
+            "--force-conflicts",
+            "--dry-run=server",
+            "--validate=strict",
+            "-f",
+            &path(manifest)?,
+        ];
+        plane.kubectl_text(&apply).await.with_context(|| file)?;
+    }
+    Ok(())
+}
+
+/// The values that the chart is rendered with: charts/node-fencing-operator/ci.
+fn ci_values() -> Result<Vec<String>> {
+    let files = std::fs::read_dir(PathBuf::from(chart()?).join("ci"))?;
+    let mut files = files
+        .map(|entry| path(entry?.path()))
+        .collect::<Result<Vec<_>>>()?;
+    files.sort();
+    ensure!(files.len() >= 8, "{files:?}");
+    Ok(files)
+}
+
+/// The objects that the chart makes of these values, in this namespace: whichever Helm makes them.
+async fn render(namespace: &str, arguments: &[&str]) -> Result<Vec<Value>> {
+    let chart = chart()?;
+    let mut all = vec!["template", RELEASE, &chart, "--namespace", namespace];
+    all.extend(arguments);
+    let [by_helm_4, by_helm_3] = HELMS.map(|helm| text(helm, &all));
+    let objects = documents(&by_helm_4.await?)?;
+    ensure!(
+        by_name(documents(&by_helm_3.await?)?) == by_name(objects.clone()),
+        "Helm 3 and Helm 4 render {arguments:?} differently"
+    );
+    Ok(objects)
+}
+
+fn documents(text: &str) -> Result<Vec<Value>> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text)?;
+    Ok(documents.into_iter().filter(|it| !it.is_null()).collect())
+}
+
+/// Two ways to install, one operator: but for the labels of a release, its hooks, and the namespace, which Helm makes by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_chart_installs_what_deploy_installs() -> Result<()> {
+    let toolchain = tokio::task::spawn_blocking(Toolchain::build).await??;
+    let kustomize = Command::new(toolchain.program("kubectl"))
+        .args(["kustomize", &path(workspace().join("deploy"))?])
+        .output();
+    let deploy = by_name(documents(&String::from_utf8(kustomize.await?.stdout)?)?);
+    let image = "image.repository=node-fencing-operator";
+    let mut chart = by_name(render(NAMESPACE, &["--set", image]).await?);
+    for object in chart.values_mut() {
+        without_release(object);
+    }
+    chart.retain(|_, object| object["metadata"]["annotations"]["helm.sh/hook"].is_null());
+    let mut wrong = Vec::new();
+    for (name, object) in &deploy {
+        if object["kind"] == "Namespace" {
+            continue;
+        }
+        match chart.remove(name) {
+            Some(other) if other == *object => {}
+            Some(other) => wrong.push(format!("{name}: deploy/ has {object}\nthe chart {other}")),
+            None => wrong.push(format!("only in deploy/: {name}")),
+        }
+    }
+    wrong.extend(
+        chart
+            .keys()
+            .map(|name| format!("only in the chart: {name}")),
+    );
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    Ok(())
+}
+
+fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
+    let named = |object: Value| {
+        let meta = &object["metadata"];
+        let name = format!("{} {}/{}", object["kind"], meta["namespace"], meta["name"]);
+        (name, object)
+    };
+    objects.into_iter().map(named).collect()
+}
+
+/// Takes away what a release adds.
+fn without_release(object: &mut Value) {
+    let is_definition = object["kind"] == "CustomResourceDefinition";
+    let Some(labels) = object["metadata"]["labels"].as_object_mut() else {
+        return;
+    };
+    for label in [
+        "app.kubernetes.io/instance",
+        "app.kubernetes.io/version",
+        "app.kubernetes.io/managed-by",
+        "helm.sh/chart",
+    ] {
+        labels.remove(label);
+    }
+    if is_definition {
+        labels.remove("app.kubernetes.io/name");
+    }
+    if labels.is_empty()
+        && let Some(metadata) = object["metadata"].as_object_mut()
+    {
+        metadata.remove("labels");
+    }
+}
