@@ -43,7 +43,9 @@ impl Schemas {
         let list = self.directory.path().join("render.json");
         std::fs::write(&list, Value::from(objects.to_vec()).to_string())?;
         let schemas = path(self.directory.path().to_owned())?;
-        let location = format!("{schemas}/{{{{.Group}}}}/{{{{.ResourceKind}}}}-{{{{.ResourceAPIVersion}}}}.json");
+        let location = format!(
+            "{schemas}/{{{{.Group}}}}/{{{{.ResourceKind}}}}-{{{{.ResourceAPIVersion}}}}.json"
+        );
         let output = Command::new(&self.program)
             .args(["-strict", "-summary", "-output=json"])
             .args(["-schema-location", &location])

@@ -47,20 +47,24 @@ async fn two_pods(lab: &Lab, without: Option<&str>) -> Result<[Value; 2]> {
 async fn replica(lab: &Lab, pod: &Value) -> Result<Operator> {
     let container = &pod["spec"]["containers"][0];
     let fields = container["env"].as_array().context("no env")?;
-    let fields: Vec<_> = fields
-        .iter()
-        .map(|it| (&it["name"], &it["valueFrom"]["fieldRef"]["fieldPath"]))
-        .collect();
     // What the lab sets below, and nothing else.
     let expected = [
         ("NODE_NAME", "spec.nodeName"),
         ("POD_NAME", "metadata.name"),
         ("POD_NAMESPACE", "metadata.namespace"),
     ];
-    ensure!(fields == expected, "{fields:?}");
-    let arguments: Option<Vec<String>> = container["args"]
-        .as_array()
-        .and_then(|all| all.iter().map(|it| it.as_str().map(str::to_owned)).collect());
+    let is_expected = |(field, (name, path)): (&Value, (&str, &str))| {
+        field["name"] == name && field["valueFrom"]["fieldRef"]["fieldPath"] == path
+    };
+    ensure!(
+        fields.len() == expected.len() && fields.iter().zip(expected).all(is_expected),
+        "{fields:?}"
+    );
+    let arguments: Option<Vec<String>> = container["args"].as_array().and_then(|all| {
+        all.iter()
+            .map(|it| it.as_str().map(str::to_owned))
+            .collect()
+    });
     let name = pod["metadata"]["name"].as_str().context("no name")?;
     let options = operator::Options {
         name: name.to_owned(),
