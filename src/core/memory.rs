@@ -60,8 +60,8 @@ pub struct Memory {
     pub quiesce: Quiesce,
     /// The devices have passed the check before the claim, so that only the budget is in the way.
     pub checked: bool,
-    /// The level of a human's word has had its turn.
-    pub word_heeded: bool,
+    /// The level of a human's word has had its turn: after this order.
+    pub word_heeded: Option<u64>,
     /// A device, the Lease or the kubelet has spoken against the word, in these words: it counts for nothing any more (S21).
     pub word_refuted: Option<String>,
     /// Level that is tried now: index into the settings' levels.

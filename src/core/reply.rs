@@ -102,10 +102,15 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
             device(settings, memory, reply, now);
         }
         // Asked under another claim, or for another purpose: nothing is decided by it, and what it says of the power stays true.
-        // Whether a command of ours had brought an off about, nobody knows any more.
-        Reply::Device(_, reply) => {
-            for device in heard(&reply) {
-                memory.said.note(&device, false);
+        // Whether an off came of a command of ours, nobody knows any more: it may have, if one was begun.
+        Reply::Device(order, reply) => {
+            let (heard, commanded) = (heard(&reply), memory.attempts > 0);
+            for device in &heard {
+                memory.said.note(device, commanded);
+            }
+            // What was asked before the word was given says nothing of it.
+            if memory.word_heeded.is_some_and(|last| order > last) {
+                refute(settings, memory, &heard);
             }
         }
     }

@@ -19,7 +19,6 @@ use crate::core::word;
 use crate::fence::manual::Manual;
 use crate::fence::{FenceDriver, OffOutcome};
 use futures::future::join_all;
-use kube::ResourceExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -124,7 +123,7 @@ async fn pods_now(context: &Context, job: &Job) -> Option<Vec<PodView>> {
     pods.present().cloned()
 }
 
-/// The device's version as the cache has it, and its driver for this node.
+/// The device's version, as in the order, and its driver for this node.
 async fn driver(
     context: &Context,
     job: &Job,
@@ -135,18 +134,22 @@ async fn driver(
         let driver = Manual::new(word, Clock::SYSTEM);
         return Ok((device.version.clone(), Arc::new(driver)));
     }
-    let device = context.caches.device(&device.name);
-    let device = device.ok_or_else(|| "it was deleted".to_owned())?;
-    let version = resolve::version(&device);
+    let live = context.caches.device(&device.name);
+    let live = live.ok_or_else(|| "it was deleted".to_owned())?;
+    let version = resolve::version(&live);
+    // What it says would be heard as what it was: an outlet as a machine, or the other way round.
+    if version != device.version {
+        return Err("it was changed meanwhile; it is asked again as it is now".to_owned());
+    }
     let early = job.early.as_ref();
     if let Some(driver) =
-        early.and_then(|early| early.driver(&device.name_any(), &version, clock::since_boot()))
+        early.and_then(|early| early.driver(&device.name, &version, clock::since_boot()))
     {
         return Ok((version, driver));
     }
     let driver = context
         .devices
-        .driver(&device, &job.settings.node)
+        .driver(&live, &job.settings.node)
         .await
         .map_err(|error| error.to_string())?;
     Ok((version, driver))

@@ -23,11 +23,12 @@ pub(super) const ROUND_PAUSE_MAX: Duration = Duration::from_secs(30);
 pub(super) fn heed_word(s: &Settings, m: &mut Memory, now: Duration) {
     // Readings that have just arrived are judged first: they may contradict, or prove it better.
     let is_occupied = m.busy.is_some() || m.readings.is_some();
-    if m.word_heeded || m.word_refuted.is_some() || is_occupied || heard(s, now).is_err() {
+    if m.word_heeded.is_some() || m.word_refuted.is_some() || is_occupied || heard(s, now).is_err()
+    {
         return;
     }
     if let Some(index) = s.levels.iter().position(Level::is_manual) {
-        m.word_heeded = true;
+        m.word_heeded = Some(m.orders);
         m.retry_at = None;
         turn_to(m, index);
         m.sights.clear();

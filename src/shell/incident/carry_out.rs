@@ -320,7 +320,8 @@ impl Round<'_> {
     /// take it that the node had not come back until then.
     async fn write_findings(&mut self) -> Reply {
         let memory = &self.incident.memory;
-        if memory.is_due || memory.claim.is_some() {
+        let is_claimed = memory.claim.as_ref().is_some_and(|claim| claim.seen);
+        if memory.is_due || is_claimed {
             return self.write_status().await;
         }
         let status = self.incident.status.clone();
@@ -358,7 +359,10 @@ impl Round<'_> {
 
 /// Leaves the answer to an order for the next round.
 fn answer(answers: &Mutex<Vec<Answer>>, order: u64, reply: DeviceReply) {
-    let came = clock::since_boot();
     let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
-    answers.push(Answer { order, reply, came });
+    answers.push(Answer {
+        order,
+        reply,
+        put_back: None,
+    });
 }

@@ -78,8 +78,8 @@ struct Answer {
     /// The number of its order.
     order: u64,
     reply: DeviceReply,
-    /// When it came (time since boot): it may have to wait until it is listened to.
-    came: Duration,
+    /// When it was put back, to be listened to later (time since boot): it is no newer than that.
+    put_back: Option<Duration>,
 }
 
 /// The record as the API server has it, as far as this process knows.

@@ -230,6 +230,9 @@ impl Round<'_> {
 
     /// Which devices a level has, the Node's labels tell: what was answered is not listened to before the Node can be read.
     fn put_back(&self, mut answers: Vec<Answer>) {
+        for answer in &mut answers {
+            answer.put_back.get_or_insert_with(clock::since_boot);
+        }
         let mut newer = self
             .incident
             .answers
@@ -247,7 +250,7 @@ impl Round<'_> {
                 &mut self.incident.memory,
                 Asked::Device,
                 Reply::Device(answer.order, answer.reply),
-                answer.came,
+                answer.put_back.unwrap_or_else(clock::since_boot),
             );
             if let Some(attempt) = self.incident.memory.attempt.clone() {
                 record::outcome(&mut self.incident.status, &attempt, clock::wall());

@@ -165,7 +165,7 @@ async fn what_was_read_beside_a_write_is_used_at_once_or_not_at_all() {
             sights: vec![],
             pods,
         },
-        came: clock::since_boot(),
+        put_back: None,
     };
     let late = Duration::from_millis(200);
     let table = [

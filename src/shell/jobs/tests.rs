@@ -50,7 +50,7 @@ impl Lab {
         });
         let device = json!({
             "apiVersion": "nodefencing.io/v1alpha1", "kind": "FenceDevice",
-            "metadata": {"name": "bmc"},
+            "metadata": {"name": "bmc", "uid": "uid-bmc", "generation": 1},
             "spec": {"nodeName": "worker-1", "redfish": redfish, "credentialsRef": {"name": "bmc"}},
         });
         let secret = json!({

@@ -214,7 +214,7 @@ fn what_a_human_s_word_proves_dies_with_the_word() {
             evidence: true,
             evidence_is_new: true,
             proven_by: vec!["bmc".to_owned()],
-            word_heeded: true,
+            word_heeded: Some(0),
             ..Memory::default()
         };
         let observed = Observed {

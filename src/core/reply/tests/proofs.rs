@@ -156,3 +156,54 @@ fn a_late_answer_still_tells_of_the_power() {
         assert_eq!(memory, before);
     }
 }
+
+/// L1: golden 176, but that the claim was lost meanwhile: nobody may hold against a BMC without power what it said before our command.
+#[test]
+fn an_off_that_is_heard_of_late_may_be_our_doing() {
+    for (attempts, is_against) in [(0, true), (1, false)] {
+        let mut memory = memory();
+        memory.attempts = attempts;
+        let pdu = Device {
+            name: "pdu".to_owned(),
+            ..bmc()
+        };
+        let readings = vec![
+            says(&pdu, PowerState::Off, 12),
+            says(&bmc(), PowerState::On, 11),
+        ];
+        let late = Reply::Device(7, confirmed(readings, vec![]));
+        learn(&settings(), &mut memory, Asked::Device, late, NOW);
+        let against = memory.said.contradiction(&["pdu"], 1, Require::All);
+        assert_eq!(against.is_some(), is_against);
+    }
+}
+
+/// S21: an On that was asked for after the word was given refutes it, however late it comes.
+#[test]
+fn a_late_answer_refutes_the_word_that_was_given_before_its_question() {
+    let mut manual = settings();
+    manual.levels[0].devices[0].manual = true;
+    for (heeded_after, is_refuted) in [(None, false), (Some(6), true), (Some(7), false)] {
+        let mut memory = memory();
+        memory.word_heeded = heeded_after;
+        let reply = DeviceReply::Confirmed {
+            readings: vec![],
+            failures: vec![],
+            others: vec![says(&witness(false), PowerState::On, 50)],
+            kubelet_answers: false,
+            pods: vec![],
+        };
+        learn(
+            &manual,
+            &mut memory,
+            Asked::Device,
+            Reply::Device(7, reply),
+            NOW,
+        );
+        assert_eq!(
+            memory.word_refuted.is_some(),
+            is_refuted,
+            "{heeded_after:?}"
+        );
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::core::incident::{Decision, Effect};
-use crate::core::memory::Sight;
+use crate::core::memory::{OwnClaim, Sight};
 use crate::core::proof::{DeviceReadings, Require};
 use crate::core::reading::{PowerState, Reading};
 
@@ -26,42 +26,65 @@ async fn what_was_answered_while_the_node_could_not_be_read_is_heard_later() {
     let (context, fence) = (cluster.context(), fence("7"));
     let incidents = Incidents::default();
     let incident = incidents.begin(fence.clone());
-    let sight = Sight {
-        device: fixtures::bmc(),
-        reading: Ok(says(PowerState::On, 10)),
-    };
-    let answer = Answer {
-        order: 1,
-        reply: DeviceReply::Looked {
+    let answer = |order| {
+        let sight = Sight {
+            device: fixtures::bmc(),
+            reading: Ok(says(PowerState::On, 10)),
+        };
+        let reply = DeviceReply::Looked {
             sights: vec![sight],
             pods: None,
-        },
-        came: clock::since_boot(),
+        };
+        Answer {
+            order,
+            reply,
+            put_back: None,
+        }
     };
     let answers = incident.lock().await.answers.clone();
-    let waiting = || answers.lock().expect("answers").len();
-    answers.lock().expect("answers").push(answer);
+    let waiting = || -> Vec<_> {
+        let answers = answers.lock().expect("answers");
+        answers.iter().map(|it| (it.order, it.put_back)).collect()
+    };
+    answers.lock().expect("answers").push(answer(1));
     run(&context, &incidents, &fence).await;
-    assert_eq!(waiting(), 1);
+    let put_back = waiting()[0].1.expect("the moment");
+    answers.lock().expect("answers").push(answer(2));
+    incident.lock().await.memory.begin(false);
+    run(&context, &incidents, &fence).await;
+    // In their order, and the first one has not become any younger.
+    let second = waiting()[1].1.expect("the moment");
+    assert_eq!(waiting(), [(1, Some(put_back)), (2, Some(second))]);
     assert!(!incident.lock().await.memory.said.knows("bmc"));
     cluster.put(NODE, 200, unclaimed());
     run(&context, &incidents, &fence).await;
-    assert_eq!(waiting(), 0);
-    assert!(incident.lock().await.memory.said.knows("bmc"));
+    assert_eq!(waiting(), []);
+    let memory = &incident.lock().await.memory;
+    assert!(memory.said.knows("bmc"));
+    assert_eq!(memory.looked_at, put_back);
 }
 
 /// S3, S22: a contradiction is written down at once. Whoever goes on from that takes nothing else from it: a record that tells of a stage
 /// would say that the policy's wait is over.
 #[tokio::test]
 async fn before_the_policy_s_wait_is_over_only_what_counts_for_good_is_written() {
-    let table = [(false, false), (true, true)];
-    for (is_due, has_a_stage) in table {
+    let claim = |seen| OwnClaim {
+        seen,
+        ..fixtures::own_claim("fence-n1")
+    };
+    let table = [
+        (false, None, false),
+        (false, Some(claim(false)), false),
+        (false, Some(claim(true)), true),
+        (true, None, true),
+    ];
+    for (is_due, claim, has_a_stage) in table {
         let cluster = cluster(unclaimed()).await;
         let (context, fence) = (cluster.context(), fence("7"));
         let incident = Incidents::default().begin(fence.clone());
         let mut incident = incident.lock().await;
         let memory = &mut incident.memory;
-        memory.is_due = is_due;
+        (memory.is_due, memory.claim) = (is_due, claim);
         let pdu = DeviceReadings {
             device: "pdu".to_owned(),
             ..DeviceReadings::of(&fixtures::bmc(), vec![says(PowerState::Off, 10)])
@@ -89,6 +112,8 @@ async fn before_the_policy_s_wait_is_over_only_what_counts_for_good_is_written()
         round
             .carry_out(&settings, decision, clock::since_boot())
             .await;
+        // What is known of the stage is written later.
+        assert!(!round.incident.status.conditions.is_empty());
         let written = sent(&cluster, PATCH_FENCE).remove(0);
         let told: NodeFenceStatus =
             serde_json::from_value(written["status"].clone()).expect("a status");

@@ -137,3 +137,26 @@ async fn no_order_waits_for_a_connection_of_its_own() {
         }
     }
 }
+
+/// S15: what serves the node now may be something else than what was to be asked: an outlet, whose On says nothing of the machine.
+#[tokio::test]
+async fn a_device_that_was_changed_since_the_order_is_not_asked() {
+    let mut settings = fixtures::settings();
+    for (version, is_asked) in [("uid-bmc/1", true), ("uid-bmc/2", false)] {
+        let lab = Lab::new().await;
+        version.clone_into(&mut settings.levels[0].devices[0].version);
+        let job = Job {
+            early: None,
+            order: DeviceOrder::Look,
+            level: settings.levels[0].clone(),
+            limit: Duration::from_secs(10),
+            settings: settings.clone(),
+            claim: None,
+        };
+        let DeviceReply::Looked { sights, .. } = run(&lab.context, &job).await else {
+            panic!("another answer");
+        };
+        let asked = !lab.requests().is_empty();
+        assert_eq!((sights[0].reading.is_ok(), asked), (is_asked, is_asked));
+    }
+}

@@ -30,7 +30,7 @@ fn outlet_of(unit: u32, address: SocketAddr) -> Value {
     let table = "1.3.6.1.4.1.13742.6.4.1.2.1";
     json!({
         "apiVersion": "nodefencing.io/v1alpha1", "kind": "FenceDevice",
-        "metadata": {"name": format!("unit-{unit}")},
+        "metadata": {"name": format!("unit-{unit}"), "uid": "uid-bmc", "generation": 1},
         "spec": {
             "nodeName": "worker-1", "identityCheck": "Skip", "credentialsRef": {"name": "pdu"},
             "pdu": {
