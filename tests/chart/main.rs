@@ -111,8 +111,10 @@ fn every_value_is_described() {
 fn its_network_policy_always_leads_to_the_kubelets() {
     let template = read(&chart().join("templates/networkpolicy.yaml"));
     let (before, after) = template
-        .split_once("\n  - ports:\n    - {port: 10250, protocol: TCP}\n")
-        .expect("a rule with this port alone");
+        .split_once(
+            "\n  - ports:\n    {{- range .egress.kubeletPorts }}\n    - {port: {{ . }}, protocol: TCP}\n    {{- end }}\n",
+        )
+        .expect("a rule with these ports alone");
     assert!(before.contains("\n  egress:\n"));
     assert!(
         after.starts_with("  - ports:\n"),
