@@ -21,15 +21,52 @@ fn custom_resource_definitions() {
     stale::check("generated", files);
 }
 
+/// What `kubectl apply -k deploy` applies, in one file: for whoever has no kustomize, or reviews what is installed.
+#[test]
+fn deploy_in_one_file() {
+    let files = resources("deploy")
+        .into_iter()
+        .flat_map(|name| match name.strip_prefix("../") {
+            Some(folder) => resources(folder)
+                .into_iter()
+                .map(|name| format!("{folder}/{name}"))
+                .collect(),
+            None => vec![format!("deploy/{name}")],
+        });
+    let text = |name: &String| read(name).replace(HEADER, "");
+    let all: Vec<String> = files.map(|name| text(&name)).collect();
+    let all = all.join("---\n");
+    let file = format!(
+        "# Generated from deploy/*.yaml and crds/ by `UPDATE=1 cargo test --test generated`; do not edit.\n{all}"
+    );
+    stale::check("generated", [("deploy/install.yaml".to_owned(), file)]);
+}
+
+/// What the kustomization of a folder consists of: resources, and nothing that changes them.
+fn resources(folder: &str) -> Vec<String> {
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "every kustomization has them")]
+    struct Kustomization {
+        #[serde(rename = "apiVersion")]
+        api_version: String,
+        kind: String,
+        resources: Vec<String>,
+    }
+    let text = read(&format!("{folder}/kustomization.yaml"));
+    let kustomization: Kustomization = serde_saphyr::from_str(&text).expect("a kustomization");
+    kustomization.resources
+}
+
+fn read(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
 /// One version everywhere, and one name of the account that RBAC and the admission policies are about.
 #[test]
 fn manifests_agree_with_the_crate() {
-    let read = |name: &str| {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("deploy")
-            .join(name);
-        fs::read_to_string(path).expect("a manifest")
-    };
+    let read = |name: &str| read(&format!("deploy/{name}"));
     let image = concat!(
         "image: node-fencing-operator:",
         env!("CARGO_PKG_VERSION"),

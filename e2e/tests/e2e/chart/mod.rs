@@ -30,11 +30,11 @@ fn path(path: PathBuf) -> Result<String> {
     path.ok().context("the path is not UTF-8")
 }
 
-/// One of [`HELMS`] without a cluster.
-async fn run(helm: &str, arguments: &[&str]) -> Result<Output> {
+/// A program of the toolchain, without a cluster.
+async fn run(program: &str, arguments: &[&str]) -> Result<Output> {
     let toolchain = tokio::task::spawn_blocking(Toolchain::build).await??;
     let home = tempfile::tempdir()?;
-    let output = Command::new(toolchain.program(helm))
+    let output = Command::new(toolchain.program(program))
         .args(arguments)
         .env("HOME", home.path())
         .env_remove("KUBECONFIG")
@@ -42,11 +42,11 @@ async fn run(helm: &str, arguments: &[&str]) -> Result<Output> {
     Ok(output.await?)
 }
 
-async fn text(helm: &str, arguments: &[&str]) -> Result<String> {
-    let output = run(helm, arguments).await?;
+async fn text(program: &str, arguments: &[&str]) -> Result<String> {
+    let output = run(program, arguments).await?;
     ensure!(
         output.status.success(),
-        "{helm} {arguments:?}: {}",
+        "{program} {arguments:?}: {}",
         String::from_utf8_lossy(&output.stderr)
     );
     Ok(String::from_utf8(output.stdout)?)
@@ -158,13 +158,14 @@ fn documents(text: &str) -> Result<Vec<Value>> {
 /// Two ways to install, one operator: but for the labels of a release, its hooks, and the namespace, which Helm makes by itself.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_chart_installs_what_deploy_installs() -> Result<()> {
-    let toolchain = tokio::task::spawn_blocking(Toolchain::build).await??;
-    let kustomize = Command::new(toolchain.program("kubectl"))
-        .args(["kustomize", &path(workspace().join("deploy"))?])
-        .output();
-    let deploy = by_name(documents(&String::from_utf8(kustomize.await?.stdout)?)?);
-    let image = "image.repository=node-fencing-operator";
-    let mut chart = by_name(render(NAMESPACE, &["--set", image]).await?);
+    let folder = path(workspace().join("deploy"))?;
+    let deploy = by_name(documents(&text("kubectl", &["kustomize", &folder]).await?)?);
+    let in_one_file = std::fs::read_to_string(workspace().join("deploy/install.yaml"))?;
+    ensure!(
+        by_name(documents(&in_one_file)?) == deploy,
+        "deploy/install.yaml is not what deploy/ is"
+    );
+    let mut chart = by_name(render(NAMESPACE, &[]).await?);
     for object in chart.values_mut() {
         without_release(object);
     }

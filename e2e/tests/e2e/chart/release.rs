@@ -150,7 +150,7 @@ async fn end_fence(plane: &ControlPlane) -> Result<()> {
     .await
 }
 
-/// A fence that waits: of a node that does not exist.
+/// A fence that waits for its approval.
 async fn open_fence(plane: &ControlPlane) -> Result<()> {
     let fence = json!({
         "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "by-hand"},
