@@ -27,7 +27,7 @@ impl Schemas {
         let directory = tempfile::tempdir()?;
         for (name, definition) in &*definitions {
             for kind in kinds(definition) {
-                let folder = directory.path().join(&kind.group);
+                let folder = directory.path().join(kind.folder());
                 std::fs::create_dir_all(&folder)?;
                 let schema = json!({"$ref": format!("#/definitions/{name}"), "definitions": needed(name, definitions)});
                 std::fs::write(folder.join(kind.file()), schema.to_string())?;
@@ -40,8 +40,9 @@ impl Schemas {
 
     /// Fails unless kubeconform finds every object valid and skips none.
     pub async fn hold(&self, objects: &[Value]) -> Result<()> {
-        let list = self.directory.path().join("render.json");
-        std::fs::write(&list, Value::from(objects.to_vec()).to_string())?;
+        let list = self.directory.path().join("render.yaml");
+        let documents: Vec<String> = objects.iter().map(Value::to_string).collect();
+        std::fs::write(&list, documents.join("\n---\n"))?;
         let schemas = path(self.directory.path().to_owned())?;
         let location = format!(
             "{schemas}/{{{{.Group}}}}/{{{{.ResourceKind}}}}-{{{{.ResourceAPIVersion}}}}.json"
@@ -71,6 +72,15 @@ struct Kind {
 }
 
 impl Kind {
+    /// What kubeconform calls the group: of the core's it takes the version.
+    fn folder(&self) -> &str {
+        if self.group.is_empty() {
+            &self.version
+        } else {
+            &self.group
+        }
+    }
+
     fn file(&self) -> String {
         format!("{}-{}.json", self.kind.to_lowercase(), self.version)
     }
