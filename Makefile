@@ -18,6 +18,9 @@ KIND ?= simulated
 # What `image` builds: the Dockerfile's target operator, or agents. And what `image-base` makes: builder, or agents.
 TARGET ?= operator
 BASE ?= builder
+# Which Kubernetes a lab has, such as 1.35: `make e2e KUBERNETES=1.35`. The newest unless it is named.
+KUBERNETES ?=
+export KUBERNETES
 # Further arguments of `lab` and the benchmarks: make lab ARGS="--kind real", make bench-failover ARGS="--runs 3 --verbose",
 # make bench-devices ARGS="--only status".
 ARGS ?=

@@ -1,5 +1,5 @@
 // The lab's control plane, built from the Go module proxy. Everything is pinned here and in go.sum; the version of
-// Kubernetes is also stamped into the programs, by e2e/src/toolchain.rs.
+// Kubernetes is also stamped into the programs, by e2e/src/toolchain/version.rs.
 module nodefencing.io/e2e/controlplane
 
 go 1.26.0

@@ -13,6 +13,7 @@ use serde_json::json;
 
 use crate::lab::{Kind, LIMIT, Lab, Setup, available, condition, stage};
 use crate::timeline::Timeline;
+use crate::toolchain::kubernetes_version;
 use crate::workload::{Template, node_of};
 
 /// Nodes with this label are the policy's.
@@ -45,7 +46,8 @@ pub async fn run() -> Result<()> {
         Kind::Simulated => "simulated kubelets",
     };
     say(&format!(
-        "Kubernetes v1.36.3 is up in {:.1} s: node-1, node-2 and node-3 are {nodes}.",
+        "Kubernetes {} is up in {:.1} s: node-1, node-2 and node-3 are {nodes}.",
+        kubernetes_version(),
         lab.control_plane.startup().as_secs_f64()
     ));
     workloads(&lab).await?;

@@ -14,13 +14,14 @@ use crate::core::attempt::{Attempt, OffResult};
 use crate::core::incident::{Device, DeviceOrder, DeviceReply, Level, Settings};
 use crate::core::memory::{OwnClaim, Sight};
 use crate::core::observed::{NodeView, PodView, Ready, Seen};
+use crate::core::reading::{PowerState, Reading};
 use crate::core::taint;
 use crate::core::word;
 use crate::fence::manual::Manual;
 use crate::fence::{FenceDriver, OffOutcome};
 use futures::future::join_all;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -49,6 +50,41 @@ pub struct Job {
     pub claim: Option<OwnClaim>,
     /// What was made beside the claim.
     pub early: Option<EarlyDrivers>,
+    /// What the devices have said so far, for whoever ends the work before it has an answer.
+    pub heard: Heard,
+}
+
+/// Readings of a job, oldest first.
+#[derive(Debug, Clone, Default)]
+pub struct Heard(Arc<Mutex<Vec<Sight>>>);
+
+impl Heard {
+    /// A device has said this.
+    pub fn note(&self, device: &Device, reading: &Reading) {
+        if reading.state == PowerState::Unknown {
+            return;
+        }
+        let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut earlier = heard.iter_mut().rev();
+        let last = earlier.find(|sight| sight.device == *device);
+        match last.map(|sight| &mut sight.reading) {
+            // Its first Off and its last On say as much as all of them.
+            Some(Ok(last)) if last.state == reading.state => {
+                if reading.state != PowerState::Off {
+                    *last = reading.clone();
+                }
+            }
+            _ => heard.push(Sight {
+                device: device.clone(),
+                reading: Ok(reading.clone()),
+            }),
+        }
+    }
+
+    /// Takes them out.
+    pub fn take(&self) -> Vec<Sight> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// Carries the order out. Dropping the future ends all device work at once.
@@ -166,6 +202,9 @@ async fn look(context: &Context, job: &Job, device: &Device) -> Sight {
         Ok(reading) => reading,
         Err(_) => Err(format!("no answer within {} s", LOOK_TIMEOUT.as_secs())),
     };
+    if let Ok(reading) = &reading {
+        job.heard.note(device, reading);
+    }
     Sight {
         device: device.clone(),
         reading,

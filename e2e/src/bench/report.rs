@@ -9,7 +9,7 @@ use super::cut::{Cut, ms, sorts};
 use super::table::{Table, spread};
 use crate::lab::Kind;
 use crate::operator;
-use crate::toolchain::KUBERNETES_VERSION;
+use crate::toolchain::kubernetes_version;
 
 /// What a fence writes about itself and its node, the quarantine's end included.
 const OF_A_FENCE: [&str; 2] = ["nodes", "nodefences"];
@@ -65,8 +65,9 @@ pub(super) fn render(sections: &[Section], runs: usize, before: &Cores) -> Resul
     let mut text = String::new();
     writeln!(
         text,
-        "{runs} power cuts of each kind of node, two nodes, Kubernetes {KUBERNETES_VERSION}, {profile} build of the operator; {cores} \
+        "{runs} power cuts of each kind of node, two nodes, Kubernetes {}, {profile} build of the operator; {cores} \
          cores for all of it, kept awake;\n{}. Median (minimum to maximum).\n",
+        kubernetes_version(),
         Cores::now().since(before)
     )?;
     writeln!(text, "{}", figures(sections))?;

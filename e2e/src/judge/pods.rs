@@ -28,6 +28,8 @@ pub(super) struct Pod<'a> {
     pub(super) bound: Option<(&'a str, &'a Line<Request>)>,
     /// Every deletion of it that was granted, in order.
     pub(super) deletions: Vec<&'a Line<Request>>,
+    /// The write that made the next pod of its name.
+    next: Option<&'a Line<Request>>,
 }
 
 /// From its creation to its end.
@@ -83,10 +85,12 @@ impl<'a> Pod<'a> {
         })
     }
 
-    /// The write with which it was gone.
+    /// The write with which it was gone, or the first that shows it: a deletion may take effect and be answered with an error, as when
+    /// the power of the machine goes off whose kubelet has asked for it.
     pub(super) fn gone(&self) -> Option<&'a Line<Request>> {
         let mut deletions = self.deletions.iter().copied();
-        deletions.find(|write| is_without_grace(write) && !has_finalizers(write))
+        let gone = deletions.find(|write| is_without_grace(write) && !has_finalizers(write));
+        gone.or(self.next)
     }
 
     /// Was it deleted, and do only its finalizers keep it? When they go nobody can tell from other writes.
@@ -125,13 +129,20 @@ pub(super) fn pods(run: &Run) -> Vec<Pod<'_>> {
         match (write.what.verb.as_str(), of.subresource.as_str()) {
             ("create", "") => {
                 let node = made["spec"]["nodeName"].as_str();
+                let name = text(&made["metadata"]["name"]);
+                let mut latest_first = pods.iter_mut().rev();
+                let is_before = |pod: &&mut Pod| pod.namespace == of.namespace && pod.name == name;
+                if let Some(before) = latest_first.find(is_before) {
+                    before.next = Some(write);
+                }
                 pods.push(Pod {
                     namespace: &of.namespace,
-                    name: text(&made["metadata"]["name"]),
+                    name,
                     uid: text(&made["metadata"]["uid"]),
                     created: write,
                     bound: node.map(|node| (node, write)),
                     deletions: Vec::new(),
+                    next: None,
                 });
             }
             ("create", "binding") => {

@@ -159,6 +159,20 @@ fn what_was_refused_was_not_done() {
     }
 }
 
+/// The API server did it, and the one who had asked was not there any more to be told.
+#[test]
+fn a_pod_whose_name_is_another_one_s_by_now_has_gone() {
+    let mut history = History::recorded();
+    history.step(Step::Evict)["responseStatus"]["code"] = 504.into();
+    history.judged().ensure_good().expect("it is good");
+    let evicted = history.when(Step::Evict);
+    history.audit.retain(|event| {
+        let is_pod = event["objectRef"]["resource"] == "pods";
+        !is_pod || history::time(&event["requestReceivedTimestamp"]) <= evicted
+    });
+    assert!(names(&history.judged()).contains("S14-pods-gone"));
+}
+
 #[test]
 fn a_request_of_nobody_was_refused_and_hinders_nothing() {
     let mut history = History::recorded();

@@ -21,7 +21,7 @@ use crate::lab::{Kind, LIMIT, Lab, Setup, available};
 use crate::machine::Ailment;
 use crate::operator::Operator;
 use crate::timeline::Timeline;
-use crate::toolchain::KUBERNETES_VERSION;
+use crate::toolchain::kubernetes_version;
 use crate::workload::{Template, node_of};
 
 /// The StatefulSet whose pod moves.
@@ -77,7 +77,7 @@ impl Prompt {
         let kind = self.lab.rig(1).machine.kind();
         println!(
             "
-Kubernetes {KUBERNETES_VERSION} with {machines} {kind} nodes, each a machine with a BMC and its FenceDevice. The operator runs with the
+Kubernetes {} with {machines} {kind} nodes, each a machine with a BMC and its FenceDevice. The operator runs with the
 rights of deploy/. Its policy `lab` is in ConfirmOnly: it acts on machines that are off. {WORKLOAD}-0 runs on {} with a
 ReadWriteOnce volume. In another terminal:
 
@@ -92,6 +92,7 @@ The operator's: {}
 What happens is told here, in seconds since the last command:
 {HELP}
 ",
+            kubernetes_version(),
             node_of(&pod),
             plane.kubeconfig_for_admin().display(),
             plane.toolchain().directory().display(),

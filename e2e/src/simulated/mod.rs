@@ -30,6 +30,7 @@ use tokio::task::JoinSet;
 use crate::control_plane::ControlPlane;
 use crate::machine::{Machine, Power};
 use crate::pki::User;
+use crate::toolchain::kubernetes_version;
 use crate::volume::Volumes;
 use machine::SimulatedMachine;
 use view::View;
@@ -69,7 +70,7 @@ impl Default for FleetOptions {
     fn default() -> Self {
         Self {
             csi_driver: crate::csi::DRIVER.to_owned(),
-            kubelet_version: "v1.36.3".to_owned(),
+            kubelet_version: kubernetes_version().to_owned(),
             lease_period: Duration::from_secs(1),
             lease_duration_seconds: 8,
             status_period: Duration::from_secs(10),

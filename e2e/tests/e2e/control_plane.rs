@@ -15,7 +15,7 @@ use e2e::{
     eventually::eventually,
     lab::LIMIT,
     process::{Guard, Spec},
-    toolchain::{KUBERNETES_VERSION, Toolchain},
+    toolchain::{Toolchain, kubernetes_version},
 };
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, api::PostParams};
@@ -27,15 +27,21 @@ async fn comes_up_with_kubectl_and_helm() -> Result<()> {
     eprintln!("up in {:?}", control_plane.startup());
     assert_eq!(
         control_plane.admin().apiserver_version().await?.git_version,
-        KUBERNETES_VERSION
+        kubernetes_version()
     );
 
     let answer = control_plane
         .kubectl_text(&["version", "--output=json"])
         .await?;
     let versions: serde_json::Value = serde_json::from_str(&answer)?;
-    assert_eq!(versions["clientVersion"]["gitVersion"], KUBERNETES_VERSION);
-    assert_eq!(versions["serverVersion"]["gitVersion"], KUBERNETES_VERSION);
+    assert_eq!(
+        versions["clientVersion"]["gitVersion"],
+        kubernetes_version()
+    );
+    assert_eq!(
+        versions["serverVersion"]["gitVersion"],
+        kubernetes_version()
+    );
     let releases = control_plane.helm(&["list", "--all-namespaces"]).await?;
     ensure!(
         releases.status.success(),

@@ -1,6 +1,6 @@
 //! Carries a decision out: one write, or device work handed to a job, and what is learned from it.
 
-use super::{Answer, LOOK_AGAIN_MAX, Next, Round, STAGE_WRITE_AFTER, Stored};
+use super::{Answer, LOOK_AGAIN_MAX, Next, Round, STAGE_WRITE_AFTER, Stored, UnderWay};
 use crate::api::fence_status::NodeFenceStatus;
 use crate::clock;
 use crate::core::attempt::Attempt;
@@ -14,7 +14,7 @@ use crate::core::stage::Stage;
 use crate::core::taint::NodePatch;
 use crate::shell::act;
 use crate::shell::early::{self, EarlyDrivers};
-use crate::shell::jobs::{self, Job};
+use crate::shell::jobs::{self, Heard, Job};
 use crate::shell::merge::status_patch;
 use crate::shell::observe::Reads;
 use futures::FutureExt;
@@ -274,12 +274,14 @@ impl Round<'_> {
             settings: settings.clone(),
             claim: self.incident.memory.claim.clone(),
             early: self.incident.early.take(),
+            heard: Heard::default(),
         };
-        let context = self.context.clone();
-        if let Some(old) = self.incident.job.take() {
-            old.abort();
+        let (context, heard) = (self.context.clone(), job.heard.clone());
+        if let Some(said) = self.incident.job.take().and_then(UnderWay::abort) {
+            let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+            answers.push(said);
         }
-        self.incident.job = Some(tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             let work = AssertUnwindSafe(jobs::run(&context, &job)).catch_unwind();
             let reply = work.await.unwrap_or_else(|_| {
                 tracing::error!(fence = name, "the work with a device has panicked");
@@ -288,7 +290,12 @@ impl Round<'_> {
             answer(&answers, number, reply);
             // Nobody listens any more only while the operator ends.
             let _ = context.wake.send(name);
-        }));
+        });
+        self.incident.job = Some(UnderWay {
+            order: number,
+            task,
+            heard,
+        });
         Next::Wait(LOOK_AGAIN_MAX)
     }
 

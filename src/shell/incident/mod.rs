@@ -10,6 +10,7 @@ mod tell;
 use super::context::Context;
 use super::detect::now;
 use super::early::EarlyDrivers;
+use super::jobs::Heard;
 use super::observe::{self, Reads};
 use super::resolve::Moments;
 use crate::api::fence::NodeFence;
@@ -58,7 +59,7 @@ pub struct Incident {
     /// The record as it should be.
     status: NodeFenceStatus,
     stored: Stored,
-    job: Option<JoinHandle<()>>,
+    job: Option<UnderWay>,
     answers: Arc<Mutex<Vec<Answer>>>,
     /// What was read beside the last write, for the round after it.
     ahead: Option<Reads>,
@@ -71,6 +72,32 @@ pub struct Incident {
     unnamed_claim: Option<(String, Duration)>,
     /// An approval has been heard of.
     is_approved: bool,
+}
+
+/// A job that may not have answered yet.
+struct UnderWay {
+    order: u64,
+    task: JoinHandle<()>,
+    heard: Heard,
+}
+
+impl UnderWay {
+    /// Ends it, and gives what it has heard: what devices have said of the power is true, whatever it was asked for (S4).
+    fn abort(self) -> Option<Answer> {
+        if self.task.is_finished() {
+            return None;
+        }
+        self.task.abort();
+        let reply = DeviceReply::Looked {
+            sights: self.heard.take(),
+            pods: None,
+        };
+        Some(Answer {
+            order: self.order,
+            reply,
+            put_back: None,
+        })
+    }
 }
 
 /// What a job has answered.
@@ -104,7 +131,7 @@ impl From<NodeFence> for Stored {
 impl Drop for Incident {
     fn drop(&mut self) {
         if let Some(job) = &self.job {
-            job.abort();
+            job.task.abort();
         }
     }
 }

@@ -244,6 +244,7 @@ async fn read(
         }
     };
     let watch = |reading: &Reading| {
+        job.heard.note(device, reading);
         if reading.state == PowerState::Off {
             off_seen.each.notify_one();
             off_seen.first.notify_one();

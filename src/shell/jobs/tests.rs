@@ -105,6 +105,7 @@ impl Lab {
             seen: true,
         });
         let job = Job {
+            heard: Heard::default(),
             early: None,
             order,
             level: fixtures::level(),
@@ -117,6 +118,7 @@ impl Lab {
 
     async fn run_early(&self, order: DeviceOrder, early: Option<EarlyDrivers>) -> DeviceReply {
         let job = Job {
+            heard: Heard::default(),
             early,
             order,
             level: fixtures::level(),
@@ -326,6 +328,7 @@ async fn a_human_s_word_is_looked_at_beside_every_device_of_the_node() {
     level.devices[0].name = "manualConfirmation".to_owned();
     level.devices[0].manual = true;
     let job = Job {
+        heard: Heard::default(),
         early: None,
         order: DeviceOrder::Look,
         level: level.clone(),

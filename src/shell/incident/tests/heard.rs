@@ -1,10 +1,11 @@
 //! What devices have said: when it is listened to, and what of it is written down before anything else.
 
 use super::*;
-use crate::core::incident::{Decision, Effect};
+use crate::core::incident::{Decision, DeviceOrder, Effect};
 use crate::core::memory::{OwnClaim, Sight};
 use crate::core::proof::{DeviceReadings, Require};
 use crate::core::reading::{PowerState, Reading};
+use crate::core::reply::{Asked, learn};
 
 fn says(state: PowerState, second: u64) -> Reading {
     let at = Duration::from_secs(second);
@@ -127,5 +128,66 @@ async fn before_the_policy_s_wait_is_over_only_what_counts_for_good_is_written()
             },
             !has_a_stage
         );
+    }
+}
+
+/// S4: a claim is lost, and with it the order that was under way. What a device said until then may be the last that it ever says.
+#[tokio::test]
+async fn what_was_heard_by_work_that_another_order_ends_is_not_lost() {
+    for (is_over, is_heard) in [(false, true), (true, false)] {
+        let cluster = cluster(unclaimed()).await;
+        let (context, fence) = (cluster.context(), fence("7"));
+        let incident = Incidents::default().begin(fence.clone());
+        let mut incident = incident.lock().await;
+        let heard = Heard::default();
+        heard.note(&fixtures::bmc(), &says(PowerState::On, 10));
+        let mut task = tokio::spawn(async move {
+            if !is_over {
+                std::future::pending::<()>().await;
+            }
+        });
+        if is_over {
+            (&mut task).await.expect("it ends");
+        }
+        incident.job = Some(UnderWay {
+            order: 1,
+            task,
+            heard,
+        });
+        let mut round = Round {
+            context: &context,
+            fence: &fence,
+            incident: &mut incident,
+        };
+        let look = Decision {
+            effect: Effect::Device {
+                order: DeviceOrder::Look,
+                level: 0,
+                limit: Duration::from_secs(1),
+                number: 2,
+            },
+            stage: Stage::Checking,
+            words: "asks FenceDevice bmc".to_owned(),
+            escalation: None,
+            wake: None,
+            deadline: None,
+        };
+        let now = clock::since_boot();
+        round.carry_out(&fixtures::settings(), look, now).await;
+        let answers = incident.answers.clone();
+        let answers = answers.lock().expect("answers");
+        let first = answers.iter().find(|answer| answer.order == 1);
+        assert_eq!(first.is_some(), is_heard);
+        if let Some(answer) = first {
+            let reply = Reply::Device(answer.order, answer.reply.clone());
+            learn(
+                &fixtures::settings(),
+                &mut incident.memory,
+                Asked::Device,
+                reply,
+                now,
+            );
+        }
+        assert_eq!(incident.memory.said.knows("bmc"), is_heard);
     }
 }

@@ -50,6 +50,7 @@ impl Read {
 /// Reads the first level; the others' devices are waited for so long once it reads off.
 async fn read(lab: &Lab, settings: Settings, grace: Duration) -> Read {
     let job = Job {
+        heard: Heard::default(),
         early: None,
         order: DeviceOrder::Look,
         level: settings.levels[0].clone(),
@@ -163,6 +164,7 @@ async fn a_look_waits_for_a_device_that_hangs_only_where_all_are_needed() {
     for (require, heard) in [(Require::Any, [true, false]), (Require::All, [true, true])] {
         settings.levels[0].require = require;
         let job = Job {
+            heard: Heard::default(),
             early: None,
             order: DeviceOrder::Look,
             level: settings.levels[0].clone(),
@@ -210,6 +212,7 @@ async fn beside_a_human_s_word_every_device_is_asked_first_and_to_the_end() {
         .put("GET /redfish/v1/Systems/2", 200, system("On", MACHINE));
 
     let job = Job {
+        heard: Heard::default(),
         early: None,
         order: DeviceOrder::Look,
         level: settings.levels[0].clone(),
@@ -223,4 +226,78 @@ async fn beside_a_human_s_word_every_device_is_asked_first_and_to_the_end() {
     let [said, heard] = [0, 1].map(|index| sights[index].reading.clone().expect("a reading"));
     assert_eq!((said.state, heard.state), (PowerState::On, PowerState::Off));
     assert!(said.answered <= heard.asked, "{said:?} {heard:?}");
+}
+
+/// S4: whoever ends the work before its answer is told what was said until then: by the level's devices, and by the others.
+#[tokio::test]
+async fn what_is_said_is_known_before_the_work_ends() {
+    let lab = Lab::new().await;
+    lab.cluster.put(SYSTEM, 200, system("Off", MACHINE));
+    let settings = settings_of(&["bmc", "bmc-2"]);
+    let job = Job {
+        heard: Heard::default(),
+        early: None,
+        order: DeviceOrder::Confirm { window: LONG },
+        level: settings.levels[0].clone(),
+        limit: LONG,
+        settings,
+        claim: None,
+    };
+    let heard = job.heard.clone();
+    let both = async {
+        let mut all = Vec::new();
+        while all.len() < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            all.extend(heard.take());
+        }
+        all
+    };
+    tokio::select! {
+        _ = run(&lab.context, &job) => panic!("it has ended"),
+        all = both => {
+            let said = |name: &str| {
+                let mut of = all.iter().filter(|sight| sight.device.name == name);
+                of.next().map(|sight| sight.reading.as_ref().expect("a reading").state)
+            };
+            assert_eq!(said("bmc"), Some(PowerState::Off));
+            assert_eq!(said("bmc-2"), Some(PowerState::On));
+        }
+    }
+}
+
+/// The first Off and the last On of a run are kept, and a silence is no word.
+#[test]
+fn of_what_is_said_again_and_again_one_is_kept() {
+    let heard = Heard::default();
+    let says = |second: u64, state: PowerState| {
+        let first = fixtures::off_readings().remove(0).readings.remove(0);
+        let reading = Reading {
+            state,
+            asked: Duration::from_secs(second),
+            ..first
+        };
+        heard.note(&fixtures::bmc(), &reading);
+    };
+    for second in 1..4 {
+        says(second, PowerState::Off);
+    }
+    for second in 4..7 {
+        says(second, PowerState::On);
+    }
+    says(7, PowerState::Unknown);
+    says(8, PowerState::Off);
+    let kept = heard.take().into_iter();
+    let kept: Vec<_> = kept
+        .map(|sight| {
+            let reading = sight.reading.expect("a reading");
+            (reading.asked.as_secs(), reading.state)
+        })
+        .collect();
+    let expected = [
+        (1, PowerState::Off),
+        (6, PowerState::On),
+        (8, PowerState::Off),
+    ];
+    assert_eq!(kept, expected);
+    assert_eq!(heard.take(), []);
 }

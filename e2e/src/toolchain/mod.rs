@@ -1,9 +1,11 @@
 //! The programs of the control plane, built from pinned Go modules once and kept under `target/lab`.
 //!
 //! `e2e/control-plane` is a Go module of our own that requires Kubernetes, etcd, the external-attacher, kubectl, both helms and kubeconform at
-//! fixed versions. Each program is kept under the hash of what it is made of, and all of them are linked into one directory
+//! fixed versions; its other module files pin other versions of Kubernetes. Each program is kept under the hash of what it is made of, and all of them are linked into one directory
 //! named after all inputs: a change to a small program of ours does not link the large ones again. A build happens in a
 //! temporary directory under a file lock, so that labs which start together build once and nobody sees half a program.
+
+mod version;
 
 use std::{
     env,
@@ -19,17 +21,15 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest, Sha256};
 
-/// Kubernetes' version, as `e2e/control-plane/go.mod` pins it. Stamped into the programs, because what
-/// parses versions fails on the `v0.0.0-master` of an unstamped build.
-pub const KUBERNETES_VERSION: &str = "v1.36.3";
+pub use version::kubernetes_version;
+use version::{KUBERNETES, kubernetes, ldflags};
 
-/// Programs whose package is not a folder of `e2e/control-plane/cmd`.
-const UPSTREAM: [(&str, &str); 5] = [
+/// Programs that talk to a control plane and are no part of it: of any version of Kubernetes they are those of `go.mod`.
+const TOOLS: [(&str, &str); 4] = [
     (
         "csi-attacher",
         "github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher",
     ),
-    ("kubectl", "k8s.io/kubernetes/cmd/kubectl"),
     ("helm", "helm.sh/helm/v4/cmd/helm"),
     ("helm3", "helm.sh/helm/v3/cmd/helm"),
     (
@@ -37,6 +37,9 @@ const UPSTREAM: [(&str, &str); 5] = [
         "github.com/yannh/kubeconform/cmd/kubeconform",
     ),
 ];
+
+/// Its package is not a folder of `e2e/control-plane/cmd`.
+const KUBECTL: (&str, &str) = ("kubectl", "k8s.io/kubernetes/cmd/kubectl");
 
 /// How long a build from nothing takes on two cores, as measured, for those who wait.
 const COLD_BUILD: &str =
@@ -52,6 +55,8 @@ pub struct Toolchain {
 struct Program {
     name: String,
     package: String,
+    /// What pins its modules.
+    modules: &'static str,
     /// Hash of everything it is made of.
     key: String,
 }
@@ -100,7 +105,7 @@ impl Toolchain {
         &self.directory
     }
 
-    /// The path of one program: `control-plane`, one of [`UPSTREAM`], or a folder of `e2e/control-plane/cmd`.
+    /// The path of one program: `control-plane`, `kubectl`, one of [`TOOLS`], or a folder of `e2e/control-plane/cmd`.
     pub fn program(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
@@ -118,22 +123,26 @@ fn programs(module: &Path) -> Result<(Vec<Program>, String)> {
         "`go version`: {}",
         String::from_utf8_lossy(&version.stderr)
     );
-    let mut base = Sha256::new();
-    for part in [
-        &version.stdout,
-        &fs::read(module.join("go.mod"))?,
-        &fs::read(module.join("go.sum"))?,
-    ] {
-        add(&mut base, part);
-    }
-    add(&mut base, ldflags().as_bytes());
+    let base = |modules: &str| -> Result<Sha256> {
+        let mut base = Sha256::new();
+        add(&mut base, &version.stdout);
+        for file in [modules.to_owned(), modules.replace(".mod", ".sum")] {
+            add(&mut base, &fs::read(module.join(file))?);
+        }
+        add(&mut base, ldflags(modules).as_bytes());
+        Ok(base)
+    };
+    let (ours, _) = kubernetes();
+    let [(usual, _), ..] = KUBERNETES;
 
     let mut programs = Vec::new();
-    for (name, package) in UPSTREAM {
+    let tools = TOOLS.into_iter().map(|tool| (tool, usual));
+    for ((name, package), modules) in tools.chain([(KUBECTL, ours)]) {
         programs.push(Program {
             name: name.to_owned(),
             package: package.to_owned(),
-            key: hex(base.clone()),
+            modules,
+            key: hex(base(modules)?),
         });
     }
     for folder in sorted(&module.join("cmd"))? {
@@ -141,7 +150,7 @@ fn programs(module: &Path) -> Result<(Vec<Program>, String)> {
             .file_name()
             .and_then(|name| name.to_str())
             .context("a folder's name is not UTF-8")?;
-        let mut hash = base.clone();
+        let mut hash = base(ours)?;
         let mut sources = 0;
         for file in sorted(&folder)?
             .iter()
@@ -158,6 +167,7 @@ fn programs(module: &Path) -> Result<(Vec<Program>, String)> {
             programs.push(Program {
                 name: name.to_owned(),
                 package: format!("./cmd/{name}"),
+                modules: ours,
                 key: hex(hash),
             });
         }
@@ -181,13 +191,16 @@ fn build_all(module: &Path, programs: &[Program], directory: &Path) -> Result<()
         .filter(|program| !stored(&store, program).is_file())
         .collect();
     if !missing.is_empty() {
-        eprintln!("lab: building the control plane, Kubernetes {KUBERNETES_VERSION}: {COLD_BUILD}");
+        eprintln!(
+            "lab: building the control plane, Kubernetes {}: {COLD_BUILD}",
+            kubernetes_version()
+        );
     }
     for (index, program) in missing.iter().enumerate() {
         let title = format!("{} ({} of {})", program.name, index + 1, missing.len());
         let temporary = tempfile::tempdir_in(&store)?;
         let output = temporary.path().join(&program.name);
-        go_build(module, &program.package, &output, &title)?;
+        go_build(module, program, &output, &title)?;
         fs::rename(&output, stored(&store, program))?;
     }
     let temporary = tempfile::tempdir_in(lab_directory())?;
@@ -225,16 +238,19 @@ fn remove_old(store: &Path) -> Result<()> {
     Ok(())
 }
 
-fn go_build(module: &Path, package: &str, output: &Path, title: &str) -> Result<()> {
+fn go_build(module: &Path, program: &Program, output: &Path, title: &str) -> Result<()> {
+    let package = &program.package;
+    let modules = format!("-modfile={}", program.modules);
     let log = tempfile::NamedTempFile::new()?;
     let mut build = Command::new("go")
         .args([
             "build",
             "-mod=readonly",
+            &modules,
             "-trimpath",
             "-buildvcs=false",
             "-ldflags",
-            &ldflags(),
+            &ldflags(program.modules),
             "-o",
         ])
         .arg(output)
@@ -314,31 +330,6 @@ impl<'a> Progress<'a> {
         let mut out = std::io::stderr().lock();
         let _ = write!(out, "{start}lab: {text}{end}").and_then(|()| out.flush());
     }
-}
-
-/// No symbol table (half the size), and the version where Kubernetes' two copies of it are.
-fn ldflags() -> String {
-    let mut parts = KUBERNETES_VERSION.trim_start_matches('v').split('.');
-    let (major, minor) = (
-        parts.next().unwrap_or_default(),
-        parts.next().unwrap_or_default(),
-    );
-    let mut flags = "-s -w".to_owned();
-    for package in [
-        "k8s.io/component-base/version",
-        "k8s.io/client-go/pkg/version",
-    ] {
-        let values = [
-            ("gitVersion", KUBERNETES_VERSION),
-            ("gitMajor", major),
-            ("gitMinor", minor),
-            ("gitTreeState", "clean"),
-        ];
-        for (name, value) in values {
-            flags += &format!(" -X {package}.{name}={value}");
-        }
-    }
-    flags
 }
 
 fn stored(store: &Path, program: &Program) -> PathBuf {
