@@ -10,6 +10,7 @@ mod tell;
 use super::context::Context;
 use super::detect::now;
 use super::early::EarlyDrivers;
+use super::metrics::RoundError;
 use super::observe::{self, Reads};
 use super::resolve::Moments;
 use crate::api::fence::NodeFence;
@@ -190,7 +191,10 @@ pub async fn run(
                 incidents.begin(live)
             }
             Seen::Absent => return None,
-            Seen::Failed(_) | Seen::NotRead => return Some(Duration::from_secs(1)),
+            Seen::Failed(_) | Seen::NotRead => {
+                context.metrics.reconcile_error(RoundError::ReadFailed);
+                return Some(Duration::from_secs(1));
+            }
         },
     };
     let mut incident = incident.lock().await;

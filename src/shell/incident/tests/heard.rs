@@ -81,6 +81,7 @@ async fn before_the_policy_s_wait_is_over_only_what_counts_for_good_is_written()
             effect: Effect::Wait,
             stage: Stage::Checking,
             words: "asks FenceDevice bmc".to_owned(),
+            held: None,
             escalation: None,
             wake: None,
             deadline: None,
