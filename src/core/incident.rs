@@ -253,6 +253,9 @@ pub struct Decision {
     pub stage: Stage,
     /// Why, for the NodeFence, the event and the log.
     pub words: String,
+    /// What holds the incident back: metric label, and reason of the condition `Held`. None in stage Held: what did before, nothing new is
+    /// known.
+    pub held: Option<&'static str>,
     /// A human is needed: `(reason, words)`.
     pub escalation: Option<(&'static str, String)>,
     /// Look again at this moment at the latest (time since boot).

@@ -242,3 +242,19 @@ pub struct Observed {
     /// The cluster's state went back in time (an etcd restore, S18): nothing destructive until the operator is restarted.
     pub frozen: Option<String>,
 }
+
+impl Observed {
+    /// Something that was asked for could not be read.
+    #[must_use]
+    pub fn has_failed_read(&self) -> bool {
+        let failed = [
+            matches!(self.node, Seen::Failed(_)),
+            matches!(self.lease, Seen::Failed(_)),
+            matches!(self.pods, Seen::Failed(_)),
+            matches!(self.starting, Seen::Failed(_)),
+            matches!(self.attachments, Seen::Failed(_)),
+            matches!(self.evidence, Seen::Failed(_)),
+        ];
+        failed.contains(&true)
+    }
+}

@@ -3,10 +3,13 @@
 //! The protocol writes three times (intent, evidence, end); a stage in between is only worth a write of its own when it has
 //! lasted a while, so that a clean fence costs few writes and a stuck one is always explained.
 
+mod volumes;
+
+pub use volumes::volumes;
+
 use super::attempt::{Attempt, OffResult};
 use super::incident::{Decision, Evidence, Record};
 use super::memory::Memory;
-use super::observed::AttachmentView;
 use super::reading::PowerState;
 use super::stage::Stage;
 use crate::api::conditions::{
@@ -14,7 +17,7 @@ use crate::api::conditions::{
 };
 use crate::api::fence_status::{
     Attempt as AttemptRecord, AttemptAction, Evidence as EvidenceRecord, EvidenceReading,
-    NodeFenceStatus, VolumeRecord, VolumeState,
+    NodeFenceStatus,
 };
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
@@ -26,8 +29,6 @@ const READINGS_MAX: usize = 32;
 const READINGS_KEPT: usize = 8;
 /// Attempts kept: those that may still land, and the newest.
 const ATTEMPTS_KEPT: usize = 50;
-/// Volumes kept.
-const VOLUMES_KEPT: usize = 128;
 /// Characters of a message inside a list.
 const NOTE_CHARACTERS: usize = 1024;
 
@@ -99,7 +100,7 @@ pub fn stage(
     status.observed_generation = generation;
     note_findings(status, memory);
     let succeeded = match decision.stage {
-        Stage::Recovered => ConditionStatus::True,
+        Stage::Recovered | Stage::ConfirmedDown => ConditionStatus::True,
         ended if ended.is_ended() => ConditionStatus::False,
         _ => ConditionStatus::Unknown,
     };
@@ -126,7 +127,10 @@ pub fn stage(
     match decision.stage {
         Stage::Held => {
             let is = ConditionStatus::True;
-            set(conditions, HELD, is, "Held", &decision.words);
+            let before = find(conditions, HELD).filter(|it| it.status == "True");
+            let reason = before.map_or_else(|| "Held".to_owned(), |it| it.reason.clone());
+            let reason = decision.held.unwrap_or(&reason);
+            set(conditions, HELD, is, reason, &decision.words);
         }
         _ if find(conditions, HELD).is_some() => {
             let is = ConditionStatus::False;
@@ -343,55 +347,6 @@ pub fn evidence(
         generation,
         wall_now,
     );
-}
-
-/// Takes the node's VolumeAttachments into the record; one that is not there any more has detached.
-pub fn volumes(status: &mut NodeFenceStatus, attachments: &[AttachmentView], wall_now: Timestamp) {
-    for attachment in attachments {
-        volume(&mut status.volumes, attachment);
-    }
-    for volume in &mut status.volumes {
-        let gone = !attachments
-            .iter()
-            .any(|attachment| attachment.name == volume.volume_attachment);
-        if gone && volume.state != VolumeState::Detached {
-            volume.state = VolumeState::Detached;
-            volume.detached_time = Some(wall_now);
-            volume.message = None;
-        }
-    }
-    let detached = status
-        .volumes
-        .iter()
-        .filter(|volume| volume.state == VolumeState::Detached)
-        .count();
-    status.volume_count = u32::try_from(status.volumes.len()).ok();
-    status.volumes_detached = u32::try_from(detached).ok();
-}
-
-fn volume(volumes: &mut Vec<VolumeRecord>, attachment: &AttachmentView) {
-    let state = match (&attachment.detach_error, attachment.deleting) {
-        (Some(_), _) => VolumeState::DetachError,
-        (None, true) => VolumeState::Detaching,
-        (None, false) => VolumeState::Attached,
-    };
-    let message = attachment.detach_error.as_deref().map(cut);
-    if let Some(known) = volumes
-        .iter_mut()
-        .find(|volume| volume.volume_attachment == attachment.name)
-    {
-        known.state = state;
-        known.message = message;
-    } else if volumes.len() < VOLUMES_KEPT {
-        volumes.push(VolumeRecord {
-            volume_attachment: attachment.name.clone(),
-            persistent_volume: (!attachment.volume.is_empty()).then(|| attachment.volume.clone()),
-            attacher: Some(attachment.attacher.clone()),
-            state,
-            detached_time: None,
-            message,
-        });
-    }
 }
 
 fn cut(text: &str) -> String {

@@ -29,6 +29,8 @@ pub enum Stage {
     AwaitingRelease,
     /// Ended: pods and volumes are free, the taint is gone again.
     Recovered,
+    /// Ended: the machine is proven down, and `recovery.strategy: None` wants nothing more. No pod and no volume was freed.
+    ConfirmedDown,
     /// Ended: the node came back before it was fenced.
     SelfRecovered,
     /// Ended without a fence, for the reason in the message.
@@ -38,7 +40,10 @@ pub enum Stage {
 impl Stage {
     /// No step follows.
     pub fn is_ended(self) -> bool {
-        matches!(self, Self::Recovered | Self::SelfRecovered | Self::Aborted)
+        matches!(
+            self,
+            Self::Recovered | Self::ConfirmedDown | Self::SelfRecovered | Self::Aborted
+        )
     }
 }
 

@@ -20,7 +20,7 @@ use kube::core::DeserializeGuard;
 use kube::runtime::reflector::{self, Store};
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client, Resource};
+use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -182,6 +182,12 @@ impl Caches {
     /// The name of some Node, if there is one.
     pub fn any_node(&self) -> Option<String> {
         self.nodes.state().first()?.metadata.name.clone()
+    }
+
+    /// The names of all Nodes.
+    pub fn node_names(&self) -> BTreeSet<String> {
+        let nodes = self.nodes.state();
+        nodes.iter().map(|node| node.name_any()).collect()
     }
 
     /// All Nodes, as the core sees them.

@@ -106,7 +106,6 @@ impl Detector {
             self.put_back.remove(name);
             self.frozen.remove(name);
             self.context.delays.over(name);
-            self.context.metrics.node_gone(name);
             return;
         };
         let version = node.metadata.resource_version.as_deref();

@@ -7,7 +7,7 @@
 //! different failures of one kind would show as one. Here only the very same words are a repetition.
 
 use super::client::{AskError, ask_within};
-use super::metrics::Metrics;
+use super::metrics::{EventLoss, Metrics};
 use super::stop::{EFFECTS_END, Stop};
 use crate::{clock, words};
 use jiff::Timestamp;
@@ -131,21 +131,21 @@ impl Events {
         };
         if let Err(error) = self.queue.try_send(handed_in) {
             let (reason, HandedIn { note, .. }) = match error {
-                mpsc::error::TrySendError::Full(lost) => ("QueueFull", lost),
-                mpsc::error::TrySendError::Closed(lost) => ("Stopped", lost),
+                mpsc::error::TrySendError::Full(lost) => (EventLoss::QueueFull, lost),
+                mpsc::error::TrySendError::Closed(lost) => (EventLoss::Stopped, lost),
             };
             dropped(&self.metrics, reason, &note, "");
         }
     }
 }
 
-fn dropped(metrics: &Metrics, reason: &'static str, note: &Note, why: &str) {
+fn dropped(metrics: &Metrics, reason: EventLoss, note: &Note, why: &str) {
     metrics.event_dropped(reason);
     tracing::warn!(
         object = note.regarding.name.as_deref().unwrap_or_default(),
         event = note.reason,
         message_lost = note.message,
-        "an Event was not published: {reason} {why}"
+        "an Event was not published: {reason:?} {why}"
     );
 }
 
@@ -193,19 +193,19 @@ impl Publisher {
     }
 
     /// Sends an Event, several times if need be. The error says why it was not published.
-    async fn deliver(&self, event: &Event) -> Result<(), (&'static str, String)> {
+    async fn deliver(&self, event: &Event) -> Result<(), (EventLoss, String)> {
         let mut tries = 1;
         loop {
             let why = match ask_within(CALL_TIME_MAX, self.send(event)).await {
                 Ok(()) => return Ok(()),
                 // Refused for good: asking again would change nothing.
                 Err(error @ AskError::Refused { .. }) => {
-                    return Err(("Refused", error.to_string()));
+                    return Err((EventLoss::Refused, error.to_string()));
                 }
                 Err(error) => error.to_string(),
             };
             if tries == TRIES_MAX {
-                return Err(("Unreachable", why));
+                return Err((EventLoss::Unreachable, why));
             }
             tries += 1;
             tokio::time::sleep(RETRY_PAUSE).await;

@@ -268,6 +268,7 @@ impl Replica {
             leads,
             frozen: revision.frozen().is_some(),
             watches: caches.ages(),
+            nodes: Some(caches.node_names()),
             ..gauges()
         });
     }

@@ -11,6 +11,7 @@ use node_fencing_operator::api::settings::{FenceMode, RecoveryStrategy};
 use node_fencing_operator::core::incident::{Approval, Decision, DeviceOrder, Effect};
 use node_fencing_operator::core::observed::{CLAIM, NodeView, OUT_OF_SERVICE, Ready};
 use node_fencing_operator::core::proof::{PROOF_LIFE, Require};
+use node_fencing_operator::core::stage::Stage;
 use node_fencing_operator::core::taint::{NodePatch, claim_fence};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -110,6 +111,7 @@ impl Told {
         assert!(!decision.words.is_empty(), "{decision:?}");
         let is_end = matches!(decision.effect, Effect::Close);
         assert_eq!(is_end, decision.stage.is_ended(), "{decision:?}");
+        self.is_explained(decision);
         let name = match &decision.effect {
             Effect::Wait => "wait",
             Effect::Bind { .. } => "bind",
@@ -161,6 +163,18 @@ impl Told {
             Effect::Close => "close",
         };
         *self.effects.entry(name).or_default() += 1;
+    }
+
+    /// L3: what is held back is so for a reason that the metrics have a row for. One that goes on while its Node cannot be read, or its last
+    /// write has failed, was explained before.
+    fn is_explained(&self, decision: &Decision) {
+        let waits = matches!(decision.stage, Stage::Held | Stage::AwaitingApproval);
+        let goes_on = decision.words.contains("cannot be read")
+            || decision.words.contains("it is decided again");
+        assert!(
+            waits == decision.held.is_some() || waits && goes_on,
+            "L3: {decision:?}"
+        );
     }
 
     fn node(&self) -> &NodeView {

@@ -10,6 +10,7 @@ use node_fencing_operator::core::incident::{
     Approval, Decision, Device, DeviceOrder, Effect, Level, Settings,
 };
 use node_fencing_operator::core::proof::{IdentityRule, Require};
+use node_fencing_operator::core::stage::Stage;
 use std::time::Duration;
 
 /// Decisions after one event: more than these is a loop that never waits.
@@ -111,7 +112,13 @@ fn line(world: &World, decision: &Decision) -> String {
         }
         Effect::Close => "close".to_owned(),
     };
-    format!("    -> {does:<22} {}: {}", decision.stage, decision.words)
+    // Held by a brake, its words say so already; held all the same, people find it by this word.
+    let held = decision.held.filter(|_| decision.stage == Stage::Held);
+    let held = held.map_or_else(String::new, |reason| format!("/{reason}"));
+    format!(
+        "    -> {does:<22} {}{held}: {}",
+        decision.stage, decision.words
+    )
 }
 
 /// The value of the claim that a patch writes.

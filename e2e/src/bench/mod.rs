@@ -5,7 +5,7 @@
 //! pods again. The first cut is made before the operator starts, so that the table says what Kubernetes does alone.
 //!
 //! What is measured and how is [`cut`], under what condition [`awake`]; [`trace`] is for whoever wants to make the operator faster;
-//! [`report`] prints a block of Markdown, made to be pasted into the README as it is.
+//! [`report`] prints a block of Markdown, made to be pasted into docs/figures.md as it is.
 
 pub mod awake;
 mod cut;

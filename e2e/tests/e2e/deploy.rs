@@ -280,7 +280,7 @@ async fn applying_again_changes_nothing(plane: &ControlPlane) -> Result<()> {
     Ok(())
 }
 
-/// Installs as the README says, with the Deployment.
+/// Installs as docs/how-to/install.md says, with the Deployment.
 async fn apply(plane: &ControlPlane) -> Result<String> {
     let directory = e2e::toolchain::workspace().join("deploy");
     let path = directory.to_str();

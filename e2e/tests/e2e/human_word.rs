@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::outage::{Outage, POD, name};
 
-/// What the README says to do.
+/// What docs/how-to/manual.md says to do.
 async fn confirm(outage: &Outage, fence: &DynamicObject) -> Result<()> {
     let kubectl = &outage.lab.control_plane;
     let me = [

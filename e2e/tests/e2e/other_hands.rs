@@ -53,6 +53,8 @@ async fn a_human_who_is_faster_than_an_open_incident_holds_it() -> Result<()> {
     let held = outage.lab.wait_stage(&outage.node, "Held").await?;
     let says = condition(&held, "Held").map(|held| held["message"].to_string());
     ensure!(says.is_some_and(|says| says.contains("somebody else")));
+    let reason = condition(&held, "Held").map(|held| held["reason"].to_string());
+    ensure!(reason.is_some_and(|reason| reason.contains("ForeignOutOfService")));
     outage.lab.wait_told(&fence, "Held").await?;
     ensure!(outage.node_writes().await?.is_empty());
 

@@ -7,7 +7,7 @@ use super::super::observed::{CLAIM, NodeView, OUT_OF_SERVICE, Ready};
 use super::super::stage::Stage;
 use super::super::taint;
 use super::level::{CONTRADICTION, busy_stage};
-use super::{Moment, act, wait};
+use super::{FOREIGN_TAINT, Moment, act, held, wait};
 use std::time::Duration;
 
 /// What follows if the claim may not be held any longer.
@@ -149,7 +149,7 @@ pub(super) fn give_way(m: &mut Memory, node: &NodeView, claim: &str) -> Decision
         "`out-of-service` on Node {} was set by somebody else (it is not nodeshutdown:NoExecute with the `timeAdded` of the claim): the claim is given back, and nothing is done until that taint is removed",
         node.name
     );
-    give_back(m, node, claim, Stage::Held, words)
+    give_back(m, node, claim, Stage::Held, words).held(FOREIGN_TAINT)
 }
 
 /// Our claim, the taint that goes with it, and a record that has proven nothing under it: made anew by somebody, or another controller has set the
@@ -160,7 +160,7 @@ pub(super) fn unproven(node: &NodeView, claim: &str, t: &Moment) -> Decision {
         node.name, node.name
     );
     let again = t.now + Duration::from_secs(10);
-    wait(Stage::Held, words.clone())
+    held("OutOfServiceUnproven", words.clone())
         .escalated("OutOfServiceUnproven", words)
         .until(again)
 }

@@ -22,7 +22,7 @@ use super::level::{
 use super::prove::{prove, verification};
 use super::unclaimed::bind;
 use super::usable::note_contradiction;
-use super::{Moment, act, holds, poll, wait};
+use super::{Moment, act, held, holds, poll, wait};
 use crate::api::settings::FenceMode;
 use std::time::Duration;
 
@@ -145,7 +145,7 @@ fn without_a_place(m: &mut Memory, node: &NodeView, claim: &str, o: &Observed) -
         "claim {claim} of Node {} has landed after its place in the budget was given up: it is given back; held ({}): {}",
         node.name, hold.reason, hold.words
     );
-    Some(give_back(m, node, claim, Stage::Held, words))
+    Some(give_back(m, node, claim, Stage::Held, words).held(hold.reason))
 }
 
 /// Under a claim without a date no `out-of-service` could be told from a human's: it goes, and the next one is not written at once.
@@ -180,14 +180,14 @@ fn take_over(
             "claim {claim} of another operator process stands on Node {}: it goes on with the incident",
             node.name
         );
-        return wait(Stage::Held, words).until(until);
+        return held("OtherProcess", words).until(until);
     }
     if let Some(hold) = &o.hold {
         let words = format!(
             "claim {claim} is not taken over ({}): {}",
             hold.reason, hold.words
         );
-        return wait(Stage::Held, words);
+        return held(hold.reason, words);
     }
     // It was written with an approval, of which this process has not heard yet.
     if s.approval == Approval::Awaited {

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Escalation: every level has been tried in vain.
 pub(super) const DEVICE_FAILED: &str = "DeviceFailed";
 /// Escalation: a device took the machine for off, or turned it off, and it lives (S22).
-pub(super) const CONTRADICTION: &str = "FenceContradiction";
+pub const CONTRADICTION: &str = "FenceContradiction";
 /// A device has this long to answer, its turn and a call of 15 s included, however little time its level has left.
 pub(super) const ORDER_MIN: Duration = Duration::from_secs(25);
 /// Longest pause between two rounds over all levels.

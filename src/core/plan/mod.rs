@@ -16,7 +16,7 @@ mod unclaimed;
 mod usable;
 mod watch;
 
-pub use {claimed::rival_until, ending::is_bare};
+pub use {claimed::rival_until, ending::is_bare, level::CONTRADICTION};
 
 use super::incident::{Decision, Effect, Settings};
 use super::memory::Memory;
@@ -33,6 +33,9 @@ const WRITE_FAILURES_MAX: u32 = 8;
 /// Pods that are read one by one; more of them are listed. A quorum GET takes the API server 2 ms, a consistent LIST up to 100 ms, until
 /// its cache has caught up (`k8s.io/apiserver/pkg/storage/cacher`, `progressRequestPeriod`, v1.36).
 const ONE_BY_ONE_MAX: usize = 16;
+
+/// What holds an incident whose Node somebody else has put out of service.
+const FOREIGN_TAINT: &str = "ForeignOutOfService";
 
 /// Polls before the pace slows down.
 const QUICK_POLLS: u32 = 20;
@@ -244,7 +247,7 @@ fn decide(
 ) -> Decision {
     inherit::read_record(settings, memory, moment.now);
     if let Some(frozen) = &observed.frozen {
-        return wait(Stage::Held, format!("nothing is done: {frozen}"))
+        return held("ClusterWentBack", format!("nothing is done: {frozen}"))
             .escalated("ClusterWentBack", frozen.clone());
     }
     let node = match &observed.node {
@@ -334,6 +337,11 @@ fn wait(stage: Stage, words: String) -> Decision {
     act(Effect::Wait, stage, words)
 }
 
+/// Nothing is done, for this reason.
+fn held(reason: &'static str, words: String) -> Decision {
+    wait(Stage::Held, words).held(reason)
+}
+
 fn close(stage: Stage, words: String) -> Decision {
     act(Effect::Close, stage, words)
 }
@@ -343,6 +351,8 @@ fn act(effect: Effect, stage: Stage, words: String) -> Decision {
         effect,
         stage,
         words,
+        // It is the only stage beside Held that waits for somebody's leave, and for one thing only.
+        held: (stage == Stage::AwaitingApproval).then_some("AwaitingApproval"),
         escalation: None,
         wake: None,
         deadline: None,
@@ -350,6 +360,11 @@ fn act(effect: Effect, stage: Stage, words: String) -> Decision {
 }
 
 impl Decision {
+    fn held(mut self, reason: &'static str) -> Self {
+        self.held = Some(reason);
+        self
+    }
+
     fn escalated(mut self, reason: &'static str, words: String) -> Self {
         self.escalation = Some((reason, words));
         self

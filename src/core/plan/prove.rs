@@ -323,7 +323,7 @@ fn use_proof(
     if s.strategy == RecoveryStrategy::None {
         let words =
             "the machine is proven down; `recovery.strategy: None` wants nothing more".to_owned();
-        return abort(m, node, proof.claim(), Stage::Recovered, words);
+        return abort(m, node, proof.claim(), Stage::ConfirmedDown, words);
     }
     let pods = to_evict(s, m);
     if !pods.is_empty() {

@@ -16,7 +16,7 @@ use super::level::{
     not_failed, note_devices, order,
 };
 use super::usable::{Unusable, note_contradiction, refuted, usable};
-use super::{Moment, act, close, wait};
+use super::{FOREIGN_TAINT, Moment, act, close, held, wait};
 use crate::api::settings::{ApprovalTimeout, FenceMode};
 use std::time::Duration;
 
@@ -105,10 +105,10 @@ pub(super) fn foreign_taint(s: &Settings, m: &mut Memory, node: &NodeView, t: &M
         return end;
     }
     let words = format!(
-        "Node {} already carries `out-of-service`, set by somebody else: it is left alone",
+        "Node {} already carries `out-of-service`, set by somebody else: it is left alone until that taint is removed, or this NodeFence released (`spec.desiredState: Released`)",
         node.name
     );
-    wait(Stage::Held, words).until(again)
+    held(FOREIGN_TAINT, words).until(again)
 }
 
 /// Reasons to wait before anything is written.
@@ -121,10 +121,10 @@ fn held_back(
 ) -> Option<Decision> {
     if node.ready() == Ready::Missing || node.boot_id.is_empty() {
         let words = format!(
-            "Node {} has no Ready condition or no boot ID: its kubelet never reported, it is never fenced",
+            "Node {} has no Ready condition or no boot ID: its kubelet never reported, so it is not fenced; wait until it has, or release this NodeFence (`spec.desiredState: Released`)",
             node.name
         );
-        return Some(wait(Stage::Held, words));
+        return Some(held("NeverReported", words));
     }
     if s.mode == FenceMode::Observe {
         let words = format!(
@@ -134,12 +134,13 @@ fn held_back(
         return Some(wait(Stage::Observing, words));
     }
     if let Some(words) = &s.unsupported {
-        return Some(wait(Stage::Held, words.clone()).escalated("Unsupported", words.clone()));
+        let held = held("Unsupported", words.clone());
+        return Some(held.escalated("Unsupported", words.clone()));
     }
     if o.claim_of_other_fence {
         let claim = node.claim().unwrap_or_default();
-        return Some(wait(
-            Stage::Held,
+        return Some(held(
+            "OtherNodeFence",
             format!(
                 "claim {claim} of another NodeFence stands on Node {}; wait until that one has ended, or release it (`spec.desiredState: Released`)",
                 node.name
@@ -191,7 +192,7 @@ fn held_by_budget(m: &mut Memory, hold: &Hold) -> Decision {
     // Nothing is written meanwhile: what was refused before is nobody's concern.
     m.forget_denial();
     let words = format!("held ({}): {}", hold.reason, hold.words);
-    wait(Stage::Held, words)
+    held(hold.reason, words)
 }
 
 /// Asks the level's devices, and claims when their answers and the budget allow it.

@@ -15,6 +15,7 @@ fn show(status: &mut NodeFenceStatus, memory: &Memory, stage: Stage, wall_now: T
         effect: Effect::Wait,
         stage,
         words: String::new(),
+        held: None,
         escalation: None,
         wake: None,
         deadline: None,

@@ -16,6 +16,7 @@ use crate::shell::act;
 use crate::shell::early::{self, EarlyDrivers};
 use crate::shell::jobs::{self, Heard, Job};
 use crate::shell::merge::status_patch;
+use crate::shell::metrics::RoundError;
 use crate::shell::observe::Reads;
 use futures::FutureExt;
 use futures::future::{Either, OptionFuture, join, select};
@@ -65,7 +66,9 @@ impl Round<'_> {
         };
         if let Reply::Refused(_, reason) | Reply::NotSent(reason) | Reply::Unknown(reason) = &reply
         {
-            self.context.metrics.reconcile_error("WriteFailed");
+            self.context
+                .metrics
+                .reconcile_error(RoundError::WriteFailed);
             tracing::warn!(fence = %settings.fence, node = %settings.node, ?asked, reason, "write failed; it is decided again");
         }
         learn(

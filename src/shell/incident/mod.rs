@@ -11,6 +11,7 @@ use super::context::Context;
 use super::detect::now;
 use super::early::EarlyDrivers;
 use super::jobs::Heard;
+use super::metrics::RoundError;
 use super::observe::{self, Reads};
 use super::resolve::Moments;
 use crate::api::fence::NodeFence;
@@ -217,7 +218,10 @@ pub async fn run(
                 incidents.begin(live)
             }
             Seen::Absent => return None,
-            Seen::Failed(_) | Seen::NotRead => return Some(Duration::from_secs(1)),
+            Seen::Failed(_) | Seen::NotRead => {
+                context.metrics.reconcile_error(RoundError::ReadFailed);
+                return Some(Duration::from_secs(1));
+            }
         },
     };
     let mut incident = incident.lock().await;

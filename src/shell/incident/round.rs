@@ -18,6 +18,7 @@ use crate::shell::act;
 use crate::shell::brakes::Applicant;
 use crate::shell::detect::now;
 use crate::shell::merge::status_patch;
+use crate::shell::metrics::RoundError;
 use crate::shell::observe::{self, Reads};
 use crate::shell::resolve;
 use kube::ResourceExt;
@@ -67,6 +68,10 @@ impl Round<'_> {
         }
         let needs = plan::needs(&settings, &self.incident.memory, reads.node());
         let (mut observed, record) = reads.complete(self.context, &settings.fence, needs).await;
+        if observed.has_failed_read() {
+            let metrics = &self.context.metrics;
+            metrics.reconcile_error(RoundError::ReadFailed);
+        }
         if let Some(next) = self.superseded(record) {
             return next;
         }
@@ -118,7 +123,11 @@ impl Round<'_> {
         let live = match observe::fence(self.context, &self.fence.name_any()).await {
             Seen::Present(live) => live,
             Seen::Absent => return Some(Next::Ended),
-            Seen::Failed(_) | Seen::NotRead => return Some(Next::Wait(Duration::from_secs(1))),
+            Seen::Failed(_) | Seen::NotRead => {
+                let metrics = &self.context.metrics;
+                metrics.reconcile_error(RoundError::ReadFailed);
+                return Some(Next::Wait(Duration::from_secs(1)));
+            }
         };
         let claim_of = |status: Option<&NodeFenceStatus>| status.and_then(|it| it.claim.clone());
         let theirs = claim_of(live.status.as_ref());

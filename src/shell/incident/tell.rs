@@ -1,17 +1,20 @@
 //! What people get to know of a round: the record, an event, a log line, the metrics.
 
 use super::Round;
+use crate::api::conditions::{ESCALATED, HELD, find};
 use crate::api::fence::NodeFence;
 use crate::api::fence_status::Attempt;
 use crate::clock;
-use crate::core::incident::{Approval, Decision, Settings};
+use crate::core::incident::{Approval, Decision, Device, Settings};
 use crate::core::observed::Observed;
+use crate::core::plan::CONTRADICTION;
 use crate::core::record;
 use crate::core::stage::Stage;
 use crate::shell::events::{Note, node_reference};
 use crate::shell::metrics::IncidentRow;
 use jiff::Timestamp;
 use kube::Resource;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 impl Round<'_> {
@@ -23,6 +26,7 @@ impl Round<'_> {
         decision: &Decision,
         now: Duration,
     ) {
+        self.count_contradiction(settings, decision);
         let incident = &mut *self.incident;
         let wall = clock::wall();
         record::stage(
@@ -34,10 +38,10 @@ impl Round<'_> {
             wall,
         );
         if incident.memory.tainted || incident.memory.quiesce.since.is_some() {
-            record::volumes(&mut incident.status, &observed.attachments_cached, wall);
+            record::volumes(&mut incident.status, &incident.memory, observed, now, wall);
         }
         let escalation = decision.escalation.as_ref().map(|(reason, _)| *reason);
-        self.show(settings, observed, decision);
+        self.show(settings, decision);
         self.tell_of_approval(settings);
         let incident = &mut *self.incident;
         let told = Some((decision.stage, escalation));
@@ -80,8 +84,12 @@ impl Round<'_> {
     }
 
     /// The incident's row in the metrics.
-    fn show(&self, settings: &Settings, observed: &Observed, decision: &Decision) {
+    fn show(&self, settings: &Settings, decision: &Decision) {
         let status = &self.incident.status;
+        // Nothing new is known while the Node cannot be read: what held the incident before still does.
+        let is_held = decision.stage == Stage::Held;
+        let condition = find(&status.conditions, HELD).filter(|_| is_held);
+        let before = || condition.map(|held| held.reason.clone());
         self.context.board.show(IncidentRow {
             fence: settings.fence.clone(),
             node: settings.node.clone(),
@@ -90,15 +98,30 @@ impl Round<'_> {
             stage: decision.stage.to_string(),
             stage_started_wall: status.stage_start_time.unwrap_or_else(clock::wall),
             deadline_wall: status.stage_deadline_time,
-            held_reason: match (decision.stage, &observed.hold) {
-                (Stage::Held, Some(hold)) => Some(hold.reason.to_owned()),
-                _ => None,
-            },
+            held_reason: decision.held.map(str::to_owned).or_else(before),
             escalated_reason: decision
                 .escalation
                 .as_ref()
                 .map(|(reason, _)| (*reason).to_owned()),
         });
+    }
+
+    /// A contradiction, when the incident begins to call for a human because of it: its end may come with the same breath, and the row of an
+    /// incident goes with it. Whoever goes on from the record counts nothing again.
+    fn count_contradiction(&self, settings: &Settings, decision: &Decision) {
+        let escalation = decision.escalation.as_ref().map(|(reason, _)| *reason);
+        let before = find(&self.incident.status.conditions, ESCALATED);
+        let is_known = before.is_some_and(|it| it.status == "True" && it.reason == CONTRADICTION);
+        if escalation != Some(CONTRADICTION) || is_known {
+            return;
+        }
+        let level = settings.levels.get(self.incident.memory.level);
+        let devices = level.into_iter().flat_map(|level| &level.devices);
+        let driver_of = |device: &Device| self.context.caches.driver_of(&device.name);
+        let drivers: BTreeSet<String> = devices.map(driver_of).collect();
+        for driver in drivers {
+            self.context.metrics.contradiction(&driver);
+        }
     }
 
     /// The incident in the counters and histograms.
@@ -107,11 +130,12 @@ impl Round<'_> {
         let policy = spec.policy_name.as_deref().unwrap_or_default();
         let since = spec.trigger.unhealthy_since_time.or(status.detected_time);
         let metrics = &self.context.metrics;
-        metrics.incident_ended(policy, &spec.node_name, &stage.to_string());
+        metrics.incident_ended(policy, &spec.node_name, stage);
         if let Some(took) = between(since, status.taint_applied_time) {
             metrics.time_to_fence(policy, took);
         }
-        if let (Stage::Recovered, Some(took)) = (stage, between(since, status.completion_time)) {
+        // Under `release.mode` AfterRecovery or Manual the release may be hours later, and the volumes are in use elsewhere by then.
+        if let (Stage::Recovered, Some(took)) = (stage, between(since, status.detached_time)) {
             metrics.time_to_recover(policy, took);
         }
         for volume in &status.volumes {

@@ -12,6 +12,7 @@ use tokio::time::{sleep, timeout};
 
 mod heard;
 mod places;
+mod told;
 mod two_processes;
 
 const NODE: &str = "GET /api/v1/nodes/worker-1";

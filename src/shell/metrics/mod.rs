@@ -3,6 +3,9 @@
 //! Counters and histograms live in a registry of their own; gauges are made anew for each scrape from a [`Snapshot`], so
 //! that no series outlives what it is about. Recording never fails and never waits: a metric is no reason for a fence to be
 //! late.
+//!
+//! A counter that first appears as 1 shows Prometheus no increase, so whatever is known beforehand is exported as 0: what has a fixed list
+//! from the beginning, what belongs to a policy or to a driver with the first scrape that sees one.
 
 pub mod snapshot;
 pub mod table;
@@ -10,10 +13,12 @@ pub mod table;
 pub use snapshot::{DeviceRow, IncidentRow, PolicyRow, Snapshot};
 
 use crate::api::fence_status::{AttemptAction, AttemptResult};
+use crate::core::stage::Stage;
 use prometheus::core::Collector;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder,
 };
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use table::{Definition, Kind};
@@ -23,9 +28,55 @@ use table::{Definition, Kind};
 #[error("metrics: {0}")]
 pub struct Error(#[from] prometheus::Error);
 
-/// How an incident can end. Each is exported as 0 from the beginning, because a counter that first appears as 1 shows
-/// Prometheus no increase.
-const OUTCOMES: [&str; 3] = ["Recovered", "SelfRecovered", "Aborted"];
+/// How an incident can end.
+const OUTCOMES: [Stage; 4] = [
+    Stage::Recovered,
+    Stage::ConfirmedDown,
+    Stage::SelfRecovered,
+    Stage::Aborted,
+];
+
+/// What can become of a power command.
+const RESULTS: [AttemptResult; 3] = [
+    AttemptResult::Succeeded,
+    AttemptResult::Refused,
+    AttemptResult::TimedOut,
+];
+
+/// Why a round of decision failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RoundError {
+    /// The Node, its pods, Lease or VolumeAttachments, or the NodeFence could not be read.
+    ReadFailed,
+    /// A write was refused, or has got no answer.
+    WriteFailed,
+}
+
+impl RoundError {
+    const ALL: [Self; 2] = [Self::ReadFailed, Self::WriteFailed];
+}
+
+/// Why an Event was not published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventLoss {
+    /// Too many were waiting.
+    QueueFull,
+    /// The publisher has ended.
+    Stopped,
+    /// The API server does not want it.
+    Refused,
+    /// The API server did not answer, several times.
+    Unreachable,
+}
+
+impl EventLoss {
+    const ALL: [Self; 4] = [
+        Self::QueueFull,
+        Self::Stopped,
+        Self::Refused,
+        Self::Unreachable,
+    ];
+}
 
 /// Where the gauges come from.
 type Source = Arc<dyn Fn() -> Snapshot + Send + Sync>;
@@ -37,6 +88,7 @@ pub struct Metrics {
     incidents: IntCounterVec,
     node_incidents: IntCounterVec,
     fence_attempts: IntCounterVec,
+    contradictions: IntCounterVec,
     reconcile_errors: IntCounterVec,
     events_dropped: IntCounterVec,
     time_to_fence: HistogramVec,
@@ -54,11 +106,12 @@ impl Metrics {
     /// Only by a mistake in [`table::METRICS`].
     pub fn new() -> Result<Self, Error> {
         let registry = Registry::new();
-        Ok(Self {
+        let metrics = Self {
             source: Mutex::default(),
             incidents: counter(&registry, &table::INCIDENTS)?,
             node_incidents: counter(&registry, &table::NODE_INCIDENTS)?,
             fence_attempts: counter(&registry, &table::FENCE_ATTEMPTS)?,
+            contradictions: counter(&registry, &table::CONTRADICTIONS)?,
             reconcile_errors: counter(&registry, &table::RECONCILE_ERRORS)?,
             events_dropped: counter(&registry, &table::EVENTS_DROPPED)?,
             time_to_fence: histogram(&registry, &table::TIME_TO_FENCE)?,
@@ -69,7 +122,14 @@ impl Metrics {
             reconcile_duration: histogram(&registry, &table::RECONCILE_DURATION)?
                 .get_metric_with_label_values(&[] as &[&str])?,
             registry,
-        })
+        };
+        for reason in RoundError::ALL {
+            add(&metrics.reconcile_errors, &[&format!("{reason:?}")], 0);
+        }
+        for reason in EventLoss::ALL {
+            add(&metrics.events_dropped, &[&format!("{reason:?}")], 0);
+        }
+        Ok(metrics)
     }
 
     /// Says where the gauges come from from now on; asked at each scrape, so it must be quick and must not wait.
@@ -80,23 +140,52 @@ impl Metrics {
 
     /// An incident was opened: its counters exist from now on.
     pub fn incident_opened(&self, policy: &str, node: &str) {
+        // That of a human has no policy.
+        self.begin_policy(policy);
         for outcome in OUTCOMES {
-            add(&self.incidents, &[policy, outcome], 0);
-            add(&self.node_incidents, &[node, outcome], 0);
+            add(&self.node_incidents, &[node, &outcome.to_string()], 0);
         }
     }
 
     /// An incident ended; `outcome` is its last stage.
-    pub fn incident_ended(&self, policy: &str, node: &str, outcome: &str) {
-        add(&self.incidents, &[policy, outcome], 1);
-        add(&self.node_incidents, &[node, outcome], 1);
+    pub fn incident_ended(&self, policy: &str, node: &str, outcome: Stage) {
+        let outcome = outcome.to_string();
+        add(&self.incidents, &[policy, &outcome], 1);
+        add(&self.node_incidents, &[node, &outcome], 1);
     }
 
-    /// The Node object is gone: so are its series.
-    pub fn node_gone(&self, node: &str) {
+    /// The series of a policy exist from now on.
+    fn begin_policy(&self, policy: &str) {
         for outcome in OUTCOMES {
-            // Not found is the usual case: most nodes never have an incident.
-            let _ = self.node_incidents.remove_label_values(&[node, outcome]);
+            add(&self.incidents, &[policy, &outcome.to_string()], 0);
+        }
+        begin(&self.time_to_fence, policy);
+        begin(&self.time_to_recover, policy);
+    }
+
+    /// The series of a driver exist from now on.
+    fn begin_driver(&self, driver: &str) {
+        let action = format!("{:?}", AttemptAction::PowerOff);
+        for result in RESULTS {
+            let result = format!("{result:?}");
+            add(&self.fence_attempts, &[driver, &action, &result], 0);
+        }
+        add(&self.contradictions, &[driver], 0);
+        begin(&self.fence_duration, driver);
+    }
+
+    /// Series of Nodes that are gone go with them. Their incidents may have ended after them.
+    fn forget_nodes_but(&self, existing: &BTreeSet<String>) {
+        let families = self.node_incidents.collect();
+        let series = families.iter().flat_map(|family| family.get_metric());
+        let labels = series.flat_map(|series| series.get_label());
+        let nodes = labels.filter(|label| label.name() == "node");
+        for gone in nodes.filter(|node| !existing.contains(node.value())) {
+            for outcome in OUTCOMES {
+                // Each outcome has a series of its own, so the second time there is nothing to remove.
+                let labels = [gone.value(), &outcome.to_string()];
+                let _ = self.node_incidents.remove_label_values(&labels);
+            }
         }
     }
 
@@ -104,6 +193,12 @@ impl Metrics {
     pub fn fence_attempt(&self, driver: &str, action: AttemptAction, result: AttemptResult) {
         let (action, result) = (format!("{action:?}"), format!("{result:?}"));
         add(&self.fence_attempts, &[driver, &action, &result], 1);
+    }
+
+    /// A device of this driver reads Off, or took an off command, and something of its machine lives (S22): once for each time that an
+    /// incident calls for a human because of it.
+    pub fn contradiction(&self, driver: &str) {
+        add(&self.contradictions, &[driver], 1);
     }
 
     /// From the first unhealthy condition until out of service.
@@ -136,14 +231,14 @@ impl Metrics {
         self.reconcile_duration.observe(took.as_secs_f64());
     }
 
-    /// A round of decision failed, for this reason: a word from a fixed list, never a message.
-    pub fn reconcile_error(&self, reason: &str) {
-        add(&self.reconcile_errors, &[reason], 1);
+    /// A round of decision failed.
+    pub fn reconcile_error(&self, reason: RoundError) {
+        add(&self.reconcile_errors, &[&format!("{reason:?}")], 1);
     }
 
-    /// An Event was not published: `QueueFull`, `Refused`, `Unreachable`.
-    pub fn event_dropped(&self, reason: &str) {
-        add(&self.events_dropped, &[reason], 1);
+    /// An Event was not published.
+    pub fn event_dropped(&self, reason: EventLoss) {
+        add(&self.events_dropped, &[&format!("{reason:?}")], 1);
     }
 
     /// All metrics in Prometheus' text format, the gauges from the source.
@@ -164,6 +259,16 @@ impl Metrics {
     /// # Errors
     /// Only by a mistake in [`table::METRICS`].
     pub fn render_with(&self, snapshot: &Snapshot) -> Result<String, Error> {
+        for row in &snapshot.policies {
+            self.begin_policy(&row.policy);
+        }
+        let drivers: BTreeSet<&str> = snapshot.devices.iter().map(|it| &*it.driver).collect();
+        for driver in drivers {
+            self.begin_driver(driver);
+        }
+        if let Some(nodes) = &snapshot.nodes {
+            self.forget_nodes_but(nodes);
+        }
         let mut families = self.registry.gather();
         families.extend(snapshot.families()?);
         families.retain(|family| !family.get_metric().is_empty());
@@ -195,6 +300,11 @@ fn add(counter: &IntCounterVec, labels: &[&str], count: u64) {
     if let Ok(series) = counter.get_metric_with_label_values(labels) {
         series.inc_by(count);
     }
+}
+
+/// The series exists from now on, with nothing in it.
+fn begin(histogram: &HistogramVec, label: &str) {
+    let _ = histogram.get_metric_with_label_values(&[label]);
 }
 
 fn observe(histogram: &HistogramVec, label: &str, took: Duration) {

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
 use prometheus::{GaugeVec, Opts};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// The operator's world at one moment.
@@ -22,6 +23,8 @@ pub struct Snapshot {
     pub policies: Vec<PolicyRow>,
     /// Nodes that a policy selects, and whether they could be fenced now.
     pub protected: Vec<(String, bool)>,
+    /// Names of the Nodes that exist; none: it is not known.
+    pub nodes: Option<BTreeSet<String>>,
     /// This replica has the Lease.
     pub leads: bool,
     /// The admission policies do not hold the operator to its limits; none: it is not known.
@@ -51,7 +54,7 @@ pub struct IncidentRow {
     pub stage_started_wall: Timestamp,
     /// When the stage is late, by the wall clock.
     pub deadline_wall: Option<Timestamp>,
-    /// What holds it back: `MaxConcurrent`, `Paused`, ...
+    /// What holds it back: `MaxConcurrent`, `ForeignOutOfService`, ...
     pub held_reason: Option<String>,
     /// Why it calls for a human: `FenceContradiction`, `DeviceFailed`, ...
     pub escalated_reason: Option<String>,

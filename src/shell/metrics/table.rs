@@ -71,13 +71,15 @@ metrics! {
     INCIDENT_ESCALATED = "incident_escalated", Gauge, ["node", "policy", "incident", "reason"],
         "1 while the open incident of the node calls for a human, by the reason of its condition Escalated.";
     INCIDENTS_HELD = "incidents_held", Gauge, ["policy", "reason"],
-        "Open incidents that something holds back, by what it is.";
+        "Open incidents that something holds back, by what it is: the reason of their condition Held, or AwaitingApproval.";
     INCIDENTS = "incidents_total", Counter, ["policy", "outcome"],
         "Incidents that have ended, by how.";
     NODE_INCIDENTS = "node_incidents_total", Counter, ["node", "outcome"],
         "Incidents of the node that have ended, by how.";
     FENCE_ATTEMPTS = "fence_attempts_total", Counter, ["driver", "action", "result"],
         "Power commands to fence devices, by what became of them.";
+    CONTRADICTIONS = "contradictions_total", Counter, ["driver"],
+        "Times that an incident called for a human because of a sign of life beside a device that reads Off or took an off command.";
     TIME_TO_FENCE = "time_to_fence_seconds", Histogram(MINUTES), ["policy"],
         "From the first unhealthy condition until the node was out of service, in seconds.";
     TIME_TO_RECOVER = "time_to_recover_seconds", Histogram(MINUTES), ["policy"],

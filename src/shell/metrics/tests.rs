@@ -9,6 +9,10 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).expect("time")
 }
 
+fn named(nodes: &[&str]) -> BTreeSet<String> {
+    nodes.iter().map(|node| (*node).to_owned()).collect()
+}
+
 fn incident(node: &str, held: Option<&str>) -> IncidentRow {
     IncidentRow {
         fence: format!("{node}-x7"),
@@ -47,6 +51,7 @@ fn full() -> Snapshot {
         protected: vec![("w1".to_owned(), true), ("w2".to_owned(), false)],
         guard_missing: Some(true),
         watches: vec![("Node", Duration::from_secs(3))],
+        nodes: Some(named(&["w1", "w2", "w3"])),
         leads: true,
         frozen: true,
         tasks: Some(40),
@@ -57,7 +62,8 @@ fn everything_happened() -> Metrics {
     let metrics = Metrics::new().expect("metrics");
     let took = Duration::from_millis(700);
     metrics.incident_opened("bm", "w1");
-    metrics.incident_ended("bm", "w1", "Recovered");
+    metrics.incident_ended("bm", "w1", Stage::Recovered);
+    metrics.contradiction("redfish");
     metrics.fence_attempt("redfish", AttemptAction::PowerOff, AttemptResult::Succeeded);
     metrics.time_to_fence("bm", took);
     metrics.time_to_recover("bm", took);
@@ -65,8 +71,8 @@ fn everything_happened() -> Metrics {
     metrics.probe_duration("redfish", took);
     metrics.detach_duration("csi.example.org", took);
     metrics.reconcile_duration(took);
-    metrics.reconcile_error("ApiServer");
-    metrics.event_dropped("QueueFull");
+    metrics.reconcile_error(RoundError::ReadFailed);
+    metrics.event_dropped(EventLoss::QueueFull);
     metrics
 }
 
@@ -239,27 +245,97 @@ fn a_closed_incident_leaves_no_series() {
 }
 
 #[test]
-fn a_nodes_counters_begin_at_zero_and_go_with_it() {
+fn a_nodes_counters_begin_at_zero_and_go_with_it_even_if_its_incident_ends_later() {
     let metrics = Metrics::new().expect("metrics");
-    metrics.incident_opened("bm", "w1");
-    let series = r#"node_fencing_node_incidents_total{node="w1",outcome="Recovered"}"#;
-    let value = |metrics: &Metrics| {
-        parse(&metrics.render().expect("text"))
-            .series
-            .get(series)
-            .copied()
+    let told = |existing: Option<&[&str]>| {
+        let snapshot = Snapshot {
+            nodes: existing.map(named),
+            ..Snapshot::default()
+        };
+        parse(&metrics.render_with(&snapshot).expect("text")).series
     };
-    assert_eq!(value(&metrics), Some(0.0));
-    metrics.incident_ended("bm", "w1", "Recovered");
-    assert_eq!(value(&metrics), Some(1.0));
-    metrics.node_gone("w1");
-    metrics.node_gone("never seen");
-    let text = metrics.render().expect("text");
-    assert!(!text.contains("w1"), "{text}");
-    assert!(
-        text.contains(r#"node_fencing_incidents_total{outcome="Recovered",policy="bm"} 1"#),
-        "{text}"
-    );
+    let of = |node: &str, outcome: &str| {
+        format!(r#"node_fencing_node_incidents_total{{node="{node}",outcome="{outcome}"}}"#)
+    };
+    metrics.incident_opened("bm", "w1");
+    metrics.incident_opened("bm", "w2");
+    assert_eq!(told(None).get(&of("w1", "Recovered")), Some(&0.0));
+    let names_w1 = |series: BTreeMap<String, f64>| series.keys().any(|it| it.contains("w1"));
+    assert!(!names_w1(told(Some(&["w2"]))));
+    // A Node that is deleted under its taint is gone before its incident ends.
+    metrics.incident_ended("bm", "w1", Stage::Recovered);
+    metrics.incident_ended("bm", "w2", Stage::Aborted);
+    assert!(!names_w1(told(Some(&["w2", "w3"]))));
+    // Where nobody knows which Nodes exist, nothing is forgotten.
+    let series = told(None);
+    assert_eq!(series.get(&of("w2", "Aborted")), Some(&1.0));
+    assert_eq!(series.get(&of("w2", "Recovered")), Some(&0.0));
+    let ended = r#"node_fencing_incidents_total{outcome="Recovered",policy="bm"}"#;
+    assert_eq!(series.get(ended), Some(&1.0));
+}
+
+/// A counter that first appears as 1 shows no increase, and an alert over it does not fire.
+#[test]
+fn what_is_known_beforehand_begins_at_zero() {
+    let metrics = Metrics::new().expect("metrics");
+    let zero = |series: &BTreeMap<String, f64>, name: &str| {
+        let value = series.get(&format!("node_fencing_{name}")).copied();
+        assert_eq!(value, Some(0.0), "{name} in {:#?}", series.keys());
+    };
+    let first = parse(&metrics.render().expect("text")).series;
+    for reason in ["QueueFull", "Stopped", "Refused", "Unreachable"] {
+        zero(
+            &first,
+            &format!("events_dropped_total{{reason=\"{reason}\"}}"),
+        );
+    }
+    for reason in ["ReadFailed", "WriteFailed"] {
+        zero(
+            &first,
+            &format!("reconcile_errors_total{{reason=\"{reason}\"}}"),
+        );
+    }
+    let of_the_cluster = |it: &&String| {
+        ["policy=", "driver=", "node="]
+            .iter()
+            .any(|label| it.contains(label))
+    };
+    assert_eq!(first.keys().find(of_the_cluster), None);
+    let later = parse(&metrics.render_with(&full()).expect("text")).series;
+    for outcome in ["Recovered", "ConfirmedDown", "SelfRecovered", "Aborted"] {
+        let labels = format!(r#"{{outcome="{outcome}",policy="bm"}}"#);
+        zero(&later, &format!("incidents_total{labels}"));
+    }
+    for histogram in ["time_to_fence", "time_to_recover"] {
+        zero(
+            &later,
+            &format!(r#"{histogram}_seconds_count{{policy="bm"}}"#),
+        );
+    }
+    for result in ["Succeeded", "Refused", "TimedOut"] {
+        let labels = format!(r#"{{action="PowerOff",driver="redfish",result="{result}"}}"#);
+        zero(&later, &format!("fence_attempts_total{labels}"));
+    }
+    zero(&later, r#"contradictions_total{driver="redfish"}"#);
+    zero(&later, r#"fence_duration_seconds_count{driver="redfish"}"#);
+}
+
+/// What begins at zero does not begin again with each scrape.
+#[test]
+fn a_scrape_leaves_what_was_counted() {
+    let text = everything_happened().render_with(&full()).expect("text");
+    let series = parse(&text).series;
+    for counted in [
+        r#"incidents_total{outcome="Recovered",policy="bm"}"#,
+        r#"node_incidents_total{node="w1",outcome="Recovered"}"#,
+        r#"time_to_recover_seconds_count{policy="bm"}"#,
+        r#"fence_attempts_total{action="PowerOff",driver="redfish",result="Succeeded"}"#,
+        r#"contradictions_total{driver="redfish"}"#,
+        r#"reconcile_errors_total{reason="ReadFailed"}"#,
+    ] {
+        let value = series.get(&format!("node_fencing_{counted}")).copied();
+        assert_eq!(value, Some(1.0), "{counted}");
+    }
 }
 
 #[test]

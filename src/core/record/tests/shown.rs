@@ -7,6 +7,7 @@ fn decision(stage: Stage, escalation: Option<(&'static str, String)>) -> Decisio
         effect: Effect::Wait,
         stage,
         words: "words".to_owned(),
+        held: None,
         escalation,
         wake: None,
         deadline: None,
@@ -31,6 +32,7 @@ fn pair(status: &str, reason: &str) -> Option<(String, String)> {
 fn an_incident_has_succeeded_failed_or_is_under_way() {
     for (stage, succeeded) in [
         (Stage::Recovered, "True"),
+        (Stage::ConfirmedDown, "True"),
         (Stage::SelfRecovered, "False"),
         (Stage::Aborted, "False"),
         (Stage::Detaching, "Unknown"),
@@ -52,9 +54,22 @@ fn a_call_for_a_human_and_a_hold_are_shown_once_they_were_there_and_closed_after
     say(&mut status, &decision(Stage::Held, call));
     assert_eq!(shown(&status, ESCALATED), pair("True", "DeviceFailed"));
     assert_eq!(shown(&status, HELD), pair("True", "Held"));
+    let by = |held| Decision {
+        held,
+        ..decision(Stage::Held, None)
+    };
+    say(&mut status, &by(Some("MaxConcurrent")));
+    assert_eq!(shown(&status, HELD), pair("True", "MaxConcurrent"));
+    say(&mut status, &by(Some("ForeignOutOfService")));
+    assert_eq!(shown(&status, HELD), pair("True", "ForeignOutOfService"));
+    // The Node cannot be read: what held it before still does.
+    say(&mut status, &by(None));
+    assert_eq!(shown(&status, HELD), pair("True", "ForeignOutOfService"));
     say(&mut status, &decision(Stage::Claiming, None));
     assert_eq!(shown(&status, ESCALATED), pair("False", "Resolved"));
     assert_eq!(shown(&status, HELD), pair("False", "Admitted"));
+    say(&mut status, &by(None));
+    assert_eq!(shown(&status, HELD), pair("True", "Held"));
 }
 
 /// S23: what has ended is waited for by nobody, and a successor would else take the command for one that may land. An end that is decided

@@ -1,6 +1,19 @@
 //! The node's volumes in the record, as kubectl shows them.
 
 use super::*;
+use crate::api::fence_status::VolumeState;
+use crate::core::fixtures::{drained, pod};
+use crate::core::observed::{AttachmentView, Observed, Seen};
+use crate::core::record::volumes::VOLUMES_KEPT;
+
+fn volumes(status: &mut NodeFenceStatus, attachments: &[AttachmentView], wall_now: Timestamp) {
+    let observed = Observed {
+        attachments_cached: attachments.to_vec(),
+        ..drained()
+    };
+    let memory = Memory::default();
+    super::super::volumes(status, &memory, &observed, Duration::ZERO, wall_now);
+}
 
 fn attachment(name: &str, deleting: bool, detach_error: Option<&str>) -> AttachmentView {
     AttachmentView {
@@ -68,4 +81,67 @@ fn as_many_volumes_are_kept_as_the_list_may_hold() {
     assert_eq!(status.volumes.len(), VOLUMES_KEPT);
     let named = |index: usize| status.volumes[index].persistent_volume.as_deref();
     assert_eq!((named(0), named(1)), (Some("pv-0"), None));
+}
+
+/// Under `release.mode` AfterRecovery or Manual the release comes hours later.
+#[test]
+fn the_last_volume_had_detached_when_it_had_and_not_when_the_taint_goes() {
+    let second = |second| Timestamp::from_second(second).expect("a second");
+    let mut status = NodeFenceStatus {
+        taint_applied_time: Some(second(1)),
+        ..NodeFenceStatus::default()
+    };
+    let mut memory = Memory {
+        tainted: true,
+        ..Memory::default()
+    };
+    let mut told = |drained_at: Option<u64>, observed: &Observed, now: u64| {
+        memory.drained = drained_at.map(Duration::from_secs);
+        let wall_now = second(1000 + i64::try_from(now).expect("seconds"));
+        let now = Duration::from_secs(now);
+        super::super::volumes(&mut status, &memory, observed, now, wall_now);
+        status.detached_time
+    };
+    let attached = Observed {
+        attachments_cached: vec![attachment("a", true, None)],
+        ..drained()
+    };
+    let unread = Observed {
+        pods: Seen::Failed("HTTP 503".to_owned()),
+        ..drained()
+    };
+    let came = Observed {
+        pods: Seen::Present(vec![pod("late")]),
+        ..drained()
+    };
+    assert_eq!(told(None, &attached, 10), None);
+    assert_eq!(told(Some(20), &drained(), 21), Some(second(1020)));
+    assert_eq!(told(Some(20), &drained(), 600), Some(second(1020)));
+    // Its successor, which could not read the pods yet, and then found what the one before it had found.
+    assert_eq!(told(None, &unread, 700), Some(second(1020)));
+    assert_eq!(told(Some(710), &drained(), 710), Some(second(1020)));
+    // A pod that came after all has to go as well.
+    assert_eq!(told(None, &came, 800), None);
+    assert_eq!(told(Some(900), &drained(), 905), Some(second(1900)));
+    show(&mut status, &memory, Stage::Recovered, second(9000));
+    assert_eq!(status.detached_time, Some(second(1900)));
+    assert_eq!(status.taint_removed_time, Some(second(9000)));
+}
+
+/// What has detached before the taint stands was not waited for.
+#[test]
+fn nothing_has_detached_before_our_taint_stands() {
+    let mut status = NodeFenceStatus::default();
+    let memory = Memory {
+        drained: Some(Duration::ZERO),
+        ..Memory::default()
+    };
+    super::super::volumes(
+        &mut status,
+        &memory,
+        &drained(),
+        Duration::ZERO,
+        Timestamp::UNIX_EPOCH,
+    );
+    assert_eq!(status.detached_time, None);
 }

@@ -105,6 +105,7 @@ async fn before_the_policy_s_wait_is_over_only_what_counts_for_good_is_written()
             effect: Effect::Wait,
             stage: Stage::Checking,
             words: "asks FenceDevice bmc".to_owned(),
+            held: None,
             escalation: None,
             wake: None,
             deadline: None,
@@ -169,6 +170,7 @@ async fn what_was_heard_by_work_that_another_order_ends_is_not_lost() {
             stage: Stage::Checking,
             words: "asks FenceDevice bmc".to_owned(),
             escalation: None,
+            held: None,
             wake: None,
             deadline: None,
         };

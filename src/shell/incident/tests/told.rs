@@ -1,0 +1,124 @@
+//! What the metrics know of an incident: what holds it, what failed, and how long it took.
+
+use super::*;
+use crate::api::conditions::{ESCALATED, HELD, find};
+use crate::core::incident::{Decision, Effect};
+use crate::core::plan::CONTRADICTION;
+use jiff::Timestamp;
+
+/// The value of this series; none: there is no such series.
+fn value(context: &Context, series: &str) -> Option<String> {
+    let text = context.metrics.render().expect("metrics");
+    let series = format!("node_fencing_{series} ");
+    let mut lines = text.lines();
+    lines.find_map(|line| Some(line.strip_prefix(&series)?.to_owned()))
+}
+
+/// L3, S8: nobody is called by a stage that has no deadline, so what holds the incident must have a row.
+#[tokio::test]
+async fn a_taint_of_somebody_else_is_shown_as_what_holds_the_incident_also_while_its_node_is_unread()
+ {
+    let mut node = unclaimed();
+    node["spec"] = json!({"taints": [fake::out_of_service()]});
+    let cluster = cluster(node).await;
+    let (context, incidents) = (cluster.context(), Incidents::default());
+    let failed = r#"reconcile_errors_total{reason="ReadFailed"}"#;
+    let held = || {
+        let rows = context.board.rows();
+        rows.first().and_then(|row| row.held_reason.clone())
+    };
+    run(&context, &incidents, &fence("7")).await;
+    assert_eq!(held().as_deref(), Some("ForeignOutOfService"));
+    assert_eq!(value(&context, failed).as_deref(), Some("0"));
+    let incident = incidents.get(&fence("7")).expect("an incident");
+    let conditions = incident.lock().await.status.conditions.clone();
+    let condition = find(&conditions, HELD).expect("the condition");
+    assert_eq!(
+        (&*condition.status, &*condition.reason),
+        ("True", "ForeignOutOfService")
+    );
+
+    let (status, refused) = failure(403, "nodes is forbidden");
+    cluster.put(NODE, status, refused);
+    run(&context, &incidents, &fence("7")).await;
+    assert_eq!(held().as_deref(), Some("ForeignOutOfService"));
+    assert_eq!(value(&context, failed).as_deref(), Some("1"));
+
+    cluster.put(NODE, 200, unclaimed());
+    run(&context, &incidents, &fence("7")).await;
+    assert_eq!(held(), None);
+}
+
+/// S22: the row of an incident goes with it, and one that a contradiction ends would have told nobody.
+#[tokio::test]
+async fn a_contradiction_is_counted_when_it_begins_and_not_again_by_who_goes_on() {
+    let cluster = cluster(unclaimed()).await;
+    let (context, fence) = (cluster.context(), fence("7"));
+    let incident = Incidents::default().begin(fence.clone());
+    let mut incident = incident.lock().await;
+    // No FenceDevice of this name is in the cache.
+    let counted = || value(&context, r#"contradictions_total{driver="none"}"#);
+    let calls = Some(CONTRADICTION);
+    for (escalation, expected) in [
+        (Some("DeviceFailed"), None),
+        (calls, Some("1")),
+        (calls, Some("1")),
+        (None, Some("1")),
+        (calls, Some("2")),
+    ] {
+        let decision = Decision {
+            effect: Effect::Wait,
+            stage: Stage::Verifying,
+            words: "reads the power".to_owned(),
+            held: None,
+            escalation: escalation.map(|reason| (reason, "it lives".to_owned())),
+            wake: None,
+            deadline: None,
+        };
+        let mut round = Round {
+            context: &context,
+            fence: &fence,
+            incident: &mut incident,
+        };
+        let (settings, observed) = (fixtures::settings(), fixtures::drained());
+        round.explain(&settings, &observed, &decision, clock::since_boot());
+        assert_eq!(counted().as_deref(), expected, "{escalation:?}");
+        let condition = find(&incident.status.conditions, ESCALATED).expect("the condition");
+        assert_eq!(condition.status == "True", escalation.is_some());
+    }
+}
+
+/// The release may be hours after the last volume was free, and nothing is free of a machine that was only proven down.
+#[tokio::test]
+async fn a_node_has_recovered_when_its_volumes_were_free() {
+    let second = |second| Timestamp::from_second(second).expect("a second");
+    let table = [
+        (Stage::Recovered, Some("60"), "1"),
+        (Stage::ConfirmedDown, None, "0"),
+        (Stage::Aborted, None, "0"),
+    ];
+    for (stage, took, recovered) in table {
+        let cluster = cluster(unclaimed()).await;
+        let (context, fence) = (cluster.context(), fence("7"));
+        let incident = Incidents::default().begin(fence.clone());
+        let mut incident = incident.lock().await;
+        context.metrics.incident_opened("", "worker-1");
+        incident.status.detected_time = Some(second(1000));
+        incident.status.detached_time = Some(second(1060));
+        incident.status.completion_time = Some(second(19_000));
+        let round = Round {
+            context: &context,
+            fence: &fence,
+            incident: &mut incident,
+        };
+        round.count(stage);
+        let sum = value(&context, r#"time_to_recover_seconds_sum{policy=""}"#);
+        assert_eq!(sum.as_deref(), Some(took.unwrap_or("0")), "{stage}");
+        let ended = |outcome: Stage| {
+            let labels = format!(r#"{{outcome="{outcome}",policy=""}}"#);
+            value(&context, &format!("incidents_total{labels}"))
+        };
+        assert_eq!(ended(stage).as_deref(), Some("1"), "{stage}");
+        assert_eq!(ended(Stage::Recovered).as_deref(), Some(recovered));
+    }
+}
