@@ -23,7 +23,7 @@ use crate::core::incident::Reply;
 use crate::core::observed::{NodeView, Seen};
 use crate::core::select::{Onsets, excluded, fenceable, first_due, governing};
 use crate::core::support::unsupported;
-use cleared::was_cleared;
+use cleared::{was_cleared, was_refused};
 use jiff::{SignedDuration, Unit};
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -203,7 +203,7 @@ impl Detector {
         let known = fences.iter().any(|fence| {
             fence.name_any() == name || (fence.spec.node_name == node.name && !fence.is_ended())
         });
-        if known {
+        if known || was_refused(&fences, node, condition) {
             return None;
         }
         self.note_last_fence(&fences, node);

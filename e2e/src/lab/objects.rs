@@ -49,6 +49,11 @@ impl Lab {
     /// A policy for all nodes with the shortest times the API allows, but for its level's, which a laden machine needs; `changes` are
     /// merged over its spec.
     pub async fn policy(&self, mode: &str, changes: Value) -> Result<()> {
+        self.policy_named("lab", mode, changes).await
+    }
+
+    /// The same under this name, beside the other. Where both select a node the `priority` decides.
+    pub async fn policy_named(&self, name: &str, mode: &str, changes: Value) -> Result<()> {
         let mut spec = json!({
             "nodeSelector": {},
             "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "durationSeconds": 10}],
@@ -61,7 +66,7 @@ impl Lab {
             "exclusions": {"minUptimeSeconds": 0},
         });
         merge(&mut spec, &changes);
-        self.apply("NodeFencingPolicy", "lab", spec).await.map(drop)
+        self.apply("NodeFencingPolicy", name, spec).await.map(drop)
     }
 
     pub(super) async fn credentials(&self) -> Result<()> {

@@ -60,7 +60,7 @@ pub async fn wait(
     .await
 }
 
-async fn change(lab: &Lab, kind: &str, name: &str, spec: Value) -> Result<()> {
+pub async fn change(lab: &Lab, kind: &str, name: &str, spec: Value) -> Result<()> {
     let patch = Patch::Merge(json!({"spec": spec}));
     let changed = lab
         .api(kind)

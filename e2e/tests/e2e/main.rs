@@ -45,6 +45,7 @@ mod other_hands;
 mod outage;
 mod partition;
 mod patience;
+mod policies;
 mod policy_midway;
 mod power_cut;
 mod power_on;

@@ -271,9 +271,17 @@ pub fn name(object: &DynamicObject) -> Result<&str> {
 
 /// Approves a NodeFence, as a human.
 pub async fn approve(lab: &Lab, fence: &str) -> Result<()> {
+    answer(lab, fence, "Approved", "seen dark in the data centre").await
+}
+
+/// Denies a NodeFence for this reason, as a human.
+pub async fn deny(lab: &Lab, fence: &str, reason: &str) -> Result<()> {
+    answer(lab, fence, "Denied", reason).await
+}
+
+async fn answer(lab: &Lab, fence: &str, decision: &str, reason: &str) -> Result<()> {
     let approval = json!({
-        "decision": "Approved", "user": "admin", "reason": "seen dark in the data centre",
-        "time": Timestamp::now().to_string(),
+        "decision": decision, "user": "admin", "reason": reason, "time": Timestamp::now().to_string(),
     });
     edit_fence(lab, fence, json!({"approval": approval})).await
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::core::observed::ConditionView;
+use crate::core::observed::{ConditionView, TaintView};
 use serde_json::json;
 
 fn policy(name: &str, priority: i32, rack: Option<&str>) -> NodeFencingPolicy {
@@ -88,13 +88,29 @@ fn exclusions_leave_a_node_alone() {
     let annotated =
         change(|node| node.annotation_keys = vec!["example.com/maintenance".to_owned()]);
     let named = json!({"annotations": ["example.com/maintenance"]});
+    // Whatever the taint's value and effect.
+    let tainted = change(|node| {
+        node.taints = vec![TaintView {
+            key: "example.com/maintenance".to_owned(),
+            value: Some("disk".to_owned()),
+            effect: "NoSchedule".to_owned(),
+            time_added: None,
+        }];
+    });
+    let by_taint = json!({"taints": ["example.com/other", "example.com/maintenance"]});
     for (given, node, is_excluded) in [
         (json!({}), &node("7"), false),
         (json!({}), &cordoned, true),
         (json!({"cordoned": "Fence"}), &cordoned, false),
         (json!({}), &annotated, false),
         (named.clone(), &annotated, true),
-        (named, &node("7"), false),
+        (named.clone(), &node("7"), false),
+        (json!({}), &tainted, false),
+        (by_taint.clone(), &tainted, true),
+        (by_taint.clone(), &node("7"), false),
+        // Each list is about its own kind.
+        (by_taint, &annotated, false),
+        (named, &tainted, false),
     ] {
         assert_eq!(
             excluded(&exclusions(given.clone()), node),

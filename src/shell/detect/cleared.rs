@@ -1,7 +1,9 @@
-//! Is there anything left to do about a node that is down? Not if it was proven down in this boot, and everything is off it.
+//! Is there anything left to do about a node that is down? Not if it was proven down in this boot, and everything is off it; nor if a human
+//! has said no.
 
-use crate::api::fence::NodeFence;
+use crate::api::fence::{ApprovalDecision, DesiredState, NodeFence};
 use crate::api::fence_status::Evidence;
+use crate::api::policy::UnhealthyCondition;
 use crate::core::observed::NodeView;
 use crate::core::taint::is_quarantined;
 use jiff::Timestamp;
@@ -30,4 +32,31 @@ pub(super) fn was_cleared(fences: &[NodeFence], node: &NodeView) -> bool {
         is_tainted && evidence.is_some_and(|it| it.node_uid == node.uid && is_last(it))
     };
     is_quarantined(node) && fences.iter().any(is_all_that_was_heard)
+}
+
+/// A human has denied or released an incident of this very outage before anything was done. Whatever the policy, or another one, says by
+/// now, which gives the record of a new incident another name: who wants a fence all the same asks for one.
+pub(super) fn was_refused(
+    fences: &[NodeFence],
+    node: &NodeView,
+    condition: &UnhealthyCondition,
+) -> bool {
+    let now = node.condition(&condition.type_);
+    let since: Option<Timestamp> = now.and_then(|it| it.transition.parse().ok());
+    let is_of_outage = |fence: &&NodeFence| {
+        let (spec, trigger) = (&fence.spec, &fence.spec.trigger);
+        spec.node_uid.as_deref() == Some(&node.uid)
+            && spec.boot_id.as_deref() == Some(&node.boot_id)
+            && trigger.condition_type.as_deref() == Some(&condition.type_)
+            && since.is_some()
+            && trigger.unhealthy_since_time == since
+    };
+    let is_refused = |fence: &NodeFence| {
+        let approval = fence.spec.approval.as_ref();
+        let denied = approval.is_some_and(|it| it.decision == ApprovalDecision::Denied);
+        let status = fence.status.as_ref();
+        let is_tainted = status.is_some_and(|it| it.taint_applied_time.is_some());
+        (denied || fence.spec.desired_state == DesiredState::Released) && !is_tainted
+    };
+    fences.iter().filter(is_of_outage).any(is_refused)
 }
