@@ -66,13 +66,21 @@ pub struct Incident {
     ahead: Option<Reads>,
     /// What was made beside the claim.
     early: Option<EarlyDrivers>,
-    told: Option<(Stage, Option<&'static str>)>,
+    told: Option<Told>,
     /// The last claim that this process has sent.
     sent_claim: Option<String>,
     /// A claim that neither this process nor the record knows, and since when it has been seen (time since boot).
     unnamed_claim: Option<(String, Duration)>,
     /// An approval has been heard of.
     is_approved: bool,
+}
+
+/// What people have an Event of: whatever changes here is told anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Told {
+    stage: Stage,
+    held: Option<&'static str>,
+    escalation: Option<&'static str>,
 }
 
 /// A job that may not have answered yet.

@@ -1,6 +1,6 @@
 //! What people get to know of a round: the record, an event, a log line, the metrics.
 
-use super::Round;
+use super::{Round, Told};
 use crate::api::conditions::{ESCALATED, HELD, find};
 use crate::api::fence::NodeFence;
 use crate::api::fence_status::Attempt;
@@ -44,11 +44,16 @@ impl Round<'_> {
         self.show(settings, decision);
         self.tell_of_approval(settings);
         let incident = &mut *self.incident;
-        let told = Some((decision.stage, escalation));
-        if incident.told == told {
+        let before = incident.told.filter(|told| told.stage == decision.stage);
+        let told = Told {
+            stage: decision.stage,
+            // Nothing new is known while the Node cannot be read: what held the incident before still does.
+            held: decision.held.or(before.and_then(|told| told.held)),
+            escalation,
+        };
+        if incident.told.replace(told) == Some(told) {
             return;
         }
-        incident.told = told;
         let words = decision
             .escalation
             .as_ref()
@@ -73,7 +78,7 @@ impl Round<'_> {
         let Approval::Approved(user) = &settings.approval else {
             return;
         };
-        let before = self.incident.told.map(|(stage, _)| stage);
+        let before = self.incident.told.map(|told| told.stage);
         if std::mem::replace(&mut self.incident.is_approved, true) {
             return;
         }

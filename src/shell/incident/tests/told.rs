@@ -122,3 +122,47 @@ async fn a_node_has_recovered_when_its_volumes_were_free() {
         assert_eq!(ended(Stage::Recovered).as_deref(), Some(recovered));
     }
 }
+
+/// L3: whoever has read why an incident waits has to hear that it waits for something else by now, and nothing twice.
+#[tokio::test]
+async fn another_reason_to_hold_is_another_event() {
+    let cluster = cluster(unclaimed()).await;
+    let (context, fence) = (cluster.context(), fence("7"));
+    let incident = Incidents::default().begin(fence.clone());
+    let mut incident = incident.lock().await;
+    let mut told = Vec::new();
+    for held in [
+        Some("FailureDomain"),
+        Some("FailureDomain"),
+        // The Node cannot be read.
+        None,
+        Some("MaxPerHour"),
+        None,
+        Some("MaxPerHour"),
+    ] {
+        let decision = Decision {
+            effect: Effect::Wait,
+            stage: Stage::Held,
+            words: "held".to_owned(),
+            held,
+            escalation: None,
+            wake: None,
+            deadline: None,
+        };
+        let mut round = Round {
+            context: &context,
+            fence: &fence,
+            incident: &mut incident,
+        };
+        let settings = fixtures::settings();
+        let before = round.incident.told;
+        round.explain(
+            &settings,
+            &fixtures::drained(),
+            &decision,
+            clock::since_boot(),
+        );
+        told.push(round.incident.told != before);
+    }
+    assert_eq!(told, [true, false, false, true, false, false]);
+}
