@@ -125,7 +125,7 @@ fn reasons_of_decisions() -> BTreeSet<String> {
 
 /// The reasons that a runbook explains, each in a row.
 fn explained(runbook: &str) -> BTreeSet<String> {
-    let runbook = read(&format!("docs/runbooks/{runbook}.md"));
+    let runbook = read(format!("docs/runbooks/{runbook}.md"));
     let rows = runbook.lines().filter_map(|line| line.strip_prefix("| "));
     let reasons = rows.filter_map(|row| Some(row.split_once(" |")?.0.to_owned()));
     reasons.filter(|it| it != "reason").collect()
