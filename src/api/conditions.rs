@@ -9,14 +9,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// NodeFence: `Unknown` while the incident runs (the reason is its stage), `True` when the node was fenced and let go,
-/// `False` when it ended in any other way.
+/// NodeFence: `Unknown` while the incident runs (the reason is its stage), `True` when the node was fenced and let go, or
+/// proven down for others to free it (`recovery.strategy: None`), `False` when it ended in any other way.
 pub const SUCCEEDED: &str = "Succeeded";
 /// NodeFence: the machine is proven to be off.
 pub const NODE_CONFIRMED_DOWN: &str = "NodeConfirmedDown";
 /// NodeFence: a human is needed; a deadline is past.
 pub const ESCALATED: &str = "Escalated";
-/// NodeFence: a gate (budget, approval, pause, window) holds the incident back for now.
+/// NodeFence: something holds the incident back for now: a brake of the policy, somebody else's taint or claim. Its reason says which.
 pub const HELD: &str = "Held";
 /// FenceDevice and NodeFencingPolicy: would work if it were needed now.
 pub const READY: &str = "Ready";

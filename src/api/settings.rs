@@ -215,7 +215,7 @@ impl Default for RecoverySettings {
 /// How pods and volumes leave a machine that is down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RecoveryStrategy {
-    /// Not at all: the incident ends with the proof.
+    /// Not at all: the incident ends with the proof, and the claim goes. Nothing holds the node then.
     None,
     /// By the taint `node.kubernetes.io/out-of-service`.
     OutOfServiceTaint,

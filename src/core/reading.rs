@@ -112,6 +112,12 @@ impl Reading {
         self.state == PowerState::Off && self.faults.is_empty()
     }
 
+    /// The same state, of the same machine, with the same faults; only the moment may be another.
+    #[must_use]
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        (self.state, &self.identity, &self.faults) == (other.state, &other.identity, &other.faults)
+    }
+
     /// Why a device that says only this proves nothing, with the way out; none: it reads On or Off, or is between the two.
     pub fn unreadable(&self) -> Option<String> {
         if self.state == PowerState::Unknown {

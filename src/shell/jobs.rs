@@ -68,8 +68,8 @@ impl Heard {
         let mut earlier = heard.iter_mut().rev();
         let last = earlier.find(|sight| sight.device == *device);
         match last.map(|sight| &mut sight.reading) {
-            // Its first Off and its last On say as much as all of them.
-            Some(Ok(last)) if last.state == reading.state => {
+            // Of the same words the first Off and the last On say as much as all of them.
+            Some(Ok(last)) if last.says_the_same(reading) => {
                 if reading.state != PowerState::Off {
                     *last = reading.clone();
                 }

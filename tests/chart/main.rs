@@ -1,7 +1,7 @@
 //! The Helm chart without Helm: its schema, its README and its copies are what their sources say, byte for byte.
 //!
 //! `cargo test --test chart` fails when one is stale, and `UPDATE=1 cargo test --test chart` writes it anew. What Helm makes of the chart is
-//! tested in `e2e/tests/e2e/chart.rs`.
+//! tested in `e2e/tests/e2e/chart/`.
 
 #[path = "../stale/mod.rs"]
 mod stale;

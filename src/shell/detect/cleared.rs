@@ -1,15 +1,18 @@
 //! Is there anything left to do about a node that is down? Not if it was proven down in this boot, and everything is off it; nor if a human
 //! has said no.
 
+use crate::api::conditions::{SUCCEEDED, find};
 use crate::api::fence::{ApprovalDecision, DesiredState, NodeFence};
 use crate::api::fence_status::Evidence;
 use crate::api::policy::UnhealthyCondition;
 use crate::core::observed::NodeView;
+use crate::core::stage::Stage;
 use crate::core::taint::is_quarantined;
 use jiff::Timestamp;
 
-/// An incident, a human's perhaps, has put the machine out of service and everything is off it, and its kubelet has reported nothing since: a
-/// second one would find nothing to do, and turn off what somebody repairs. Ready may still change, when node-lifecycle notices that the
+/// An incident, a human's perhaps, has put the machine out of service and everything is off it, or has proven it down for somebody else to
+/// free what is on it (`recovery.strategy: None`), and its kubelet has reported nothing since: a second one would find nothing to do, and turn
+/// off what somebody repairs. Ready may still change, when node-lifecycle notices that the
 /// kubelet is silent. A machine that reports anything in the boot that was fenced never went down (S22), and is fenced again.
 pub(super) fn was_cleared(fences: &[NodeFence], node: &NodeView) -> bool {
     let reported: Option<Timestamp> = node.last_report().parse().ok();
@@ -29,9 +32,13 @@ pub(super) fn was_cleared(fences: &[NodeFence], node: &NodeView) -> bool {
             }
         };
         let is_tainted = status.is_some_and(|it| it.taint_applied_time.is_some());
-        is_tainted && evidence.is_some_and(|it| it.node_uid == node.uid && is_last(it))
+        let succeeded = status.and_then(|status| find(&status.conditions, SUCCEEDED));
+        let is_left_as_it_is =
+            succeeded.is_some_and(|it| it.reason == Stage::ConfirmedDown.to_string());
+        (is_tainted && is_quarantined(node) || is_left_as_it_is)
+            && evidence.is_some_and(|it| it.node_uid == node.uid && is_last(it))
     };
-    is_quarantined(node) && fences.iter().any(is_all_that_was_heard)
+    fences.iter().any(is_all_that_was_heard)
 }
 
 /// A human has denied or released an incident of this very outage before anything was done. Whatever the policy, or another one, says by

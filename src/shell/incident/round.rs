@@ -82,8 +82,9 @@ impl Round<'_> {
             date: clock::wall().strftime("%FT%TZ").to_string(),
         };
         let decision = plan::step(&settings, &mut self.incident.memory, &observed, &moment);
-        let queues = observed.hold.as_ref().is_some_and(Hold::is_a_queue);
-        let waits = decision.stage == Stage::Held && queues;
+        // Nothing but its turn: what holds it may be something else, which the budget knows nothing of.
+        let queues = |hold: &Hold| hold.is_a_queue() && decision.held == Some(hold.reason);
+        let waits = decision.stage == Stage::Held && observed.hold.as_ref().is_some_and(queues);
         self.context.brakes.waits(&settings.fence, waits);
         self.explain(&settings, &observed, &decision, moment.now);
         if matches!(decision.effect, Effect::Claim(_)) {

@@ -5,7 +5,7 @@ use crate::api::conditions::{ESCALATED, HELD, find};
 use crate::api::fence::NodeFence;
 use crate::api::fence_status::Attempt;
 use crate::clock;
-use crate::core::incident::{Approval, Decision, Device, Settings};
+use crate::core::incident::{Approval, Decision, Settings};
 use crate::core::observed::Observed;
 use crate::core::plan::CONTRADICTION;
 use crate::core::record;
@@ -14,7 +14,6 @@ use crate::shell::events::{Note, node_reference};
 use crate::shell::metrics::IncidentRow;
 use jiff::Timestamp;
 use kube::Resource;
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 impl Round<'_> {
@@ -26,7 +25,7 @@ impl Round<'_> {
         decision: &Decision,
         now: Duration,
     ) {
-        self.count_contradiction(settings, decision);
+        self.count_contradiction(decision);
         let incident = &mut *self.incident;
         let wall = clock::wall();
         record::stage(
@@ -113,20 +112,17 @@ impl Round<'_> {
 
     /// A contradiction, when the incident begins to call for a human because of it: its end may come with the same breath, and the row of an
     /// incident goes with it. Whoever goes on from the record counts nothing again.
-    fn count_contradiction(&self, settings: &Settings, decision: &Decision) {
+    fn count_contradiction(&self, decision: &Decision) {
         let escalation = decision.escalation.as_ref().map(|(reason, _)| *reason);
         let before = find(&self.incident.status.conditions, ESCALATED);
         let is_known = before.is_some_and(|it| it.status == "True" && it.reason == CONTRADICTION);
         if escalation != Some(CONTRADICTION) || is_known {
             return;
         }
-        let level = settings.levels.get(self.incident.memory.level);
-        let devices = level.into_iter().flat_map(|level| &level.devices);
-        let driver_of = |device: &Device| self.context.caches.driver_of(&device.name);
-        let drivers: BTreeSet<String> = devices.map(driver_of).collect();
-        for driver in drivers {
-            self.context.metrics.contradiction(&driver);
-        }
+        let policy = self.fence.spec.policy_name.as_deref();
+        self.context
+            .metrics
+            .contradiction(policy.unwrap_or_default());
     }
 
     /// The incident in the counters and histograms.

@@ -159,6 +159,7 @@ impl Metrics {
         for outcome in OUTCOMES {
             add(&self.incidents, &[policy, &outcome.to_string()], 0);
         }
+        add(&self.contradictions, &[policy], 0);
         begin(&self.time_to_fence, policy);
         begin(&self.time_to_recover, policy);
     }
@@ -170,7 +171,6 @@ impl Metrics {
             let result = format!("{result:?}");
             add(&self.fence_attempts, &[driver, &action, &result], 0);
         }
-        add(&self.contradictions, &[driver], 0);
         begin(&self.fence_duration, driver);
     }
 
@@ -195,10 +195,10 @@ impl Metrics {
         add(&self.fence_attempts, &[driver, &action, &result], 1);
     }
 
-    /// A device of this driver reads Off, or took an off command, and something of its machine lives (S22): once for each time that an
-    /// incident calls for a human because of it.
-    pub fn contradiction(&self, driver: &str) {
-        add(&self.contradictions, &[driver], 1);
+    /// A device reads Off, or took an off command, and something of its machine lives (S22): once for each time that an incident calls for a
+    /// human because of it.
+    pub fn contradiction(&self, policy: &str) {
+        add(&self.contradictions, &[policy], 1);
     }
 
     /// From the first unhealthy condition until out of service.

@@ -78,7 +78,7 @@ metrics! {
         "Incidents of the node that have ended, by how.";
     FENCE_ATTEMPTS = "fence_attempts_total", Counter, ["driver", "action", "result"],
         "Power commands to fence devices, by what became of them.";
-    CONTRADICTIONS = "contradictions_total", Counter, ["driver"],
+    CONTRADICTIONS = "contradictions_total", Counter, ["policy"],
         "Times that an incident called for a human because of a sign of life beside a device that reads Off or took an off command.";
     TIME_TO_FENCE = "time_to_fence_seconds", Histogram(MINUTES), ["policy"],
         "From the first unhealthy condition until the node was out of service, in seconds.";

@@ -63,7 +63,7 @@ fn everything_happened() -> Metrics {
     let took = Duration::from_millis(700);
     metrics.incident_opened("bm", "w1");
     metrics.incident_ended("bm", "w1", Stage::Recovered);
-    metrics.contradiction("redfish");
+    metrics.contradiction("bm");
     metrics.fence_attempt("redfish", AttemptAction::PowerOff, AttemptResult::Succeeded);
     metrics.time_to_fence("bm", took);
     metrics.time_to_recover("bm", took);
@@ -316,7 +316,7 @@ fn what_is_known_beforehand_begins_at_zero() {
         let labels = format!(r#"{{action="PowerOff",driver="redfish",result="{result}"}}"#);
         zero(&later, &format!("fence_attempts_total{labels}"));
     }
-    zero(&later, r#"contradictions_total{driver="redfish"}"#);
+    zero(&later, r#"contradictions_total{policy="bm"}"#);
     zero(&later, r#"fence_duration_seconds_count{driver="redfish"}"#);
 }
 
@@ -330,7 +330,7 @@ fn a_scrape_leaves_what_was_counted() {
         r#"node_incidents_total{node="w1",outcome="Recovered"}"#,
         r#"time_to_recover_seconds_count{policy="bm"}"#,
         r#"fence_attempts_total{action="PowerOff",driver="redfish",result="Succeeded"}"#,
-        r#"contradictions_total{driver="redfish"}"#,
+        r#"contradictions_total{policy="bm"}"#,
         r#"reconcile_errors_total{reason="ReadFailed"}"#,
     ] {
         let value = series.get(&format!("node_fencing_{counted}")).copied();

@@ -88,3 +88,28 @@ async fn an_outage_that_a_human_has_said_no_to_is_not_fenced_though_the_policy_c
         assert_eq!(lab.writes().await.0, opened, "{why}");
     }
 }
+
+/// S11: who proves a machine down for others to free (`recovery.strategy: None`) leaves it to them, whatever is edited in the policy.
+#[tokio::test]
+async fn a_node_that_is_proven_down_for_others_is_not_turned_off_again() {
+    let (then, later) = ("2026-01-01T00:00:00Z", "2026-01-01T00:20:00Z");
+    for (reason, reported, opened) in [
+        ("ConfirmedDown", then, 0),
+        // Its kubelet has spoken since, and is silent again.
+        ("ConfirmedDown", later, 1),
+        ("Aborted", then, 1),
+    ] {
+        let mut node = down("boot-1", later, Some(reported));
+        node["spec"]["taints"] = json!([]);
+        let mut fence = proven("uid-1", Some(then));
+        fence["status"]["taintAppliedTime"] = Value::Null;
+        fence["status"]["conditions"][0]["reason"] = json!(reason);
+        let mut lab = Lab::new(node.clone(), Some(policy()), vec![fence]).await;
+        lab.cluster.put(NODE, 200, node);
+        assert_eq!(
+            lab.writes().await.0,
+            opened,
+            "{reason}, reported {reported}"
+        );
+    }
+}

@@ -56,8 +56,8 @@ async fn a_contradiction_is_counted_when_it_begins_and_not_again_by_who_goes_on(
     let (context, fence) = (cluster.context(), fence("7"));
     let incident = Incidents::default().begin(fence.clone());
     let mut incident = incident.lock().await;
-    // No FenceDevice of this name is in the cache.
-    let counted = || value(&context, r#"contradictions_total{driver="none"}"#);
+    // It is of no policy.
+    let counted = || value(&context, r#"contradictions_total{policy=""}"#);
     let calls = Some(CONTRADICTION);
     for (escalation, expected) in [
         (Some("DeviceFailed"), None),

@@ -265,39 +265,29 @@ async fn what_is_said_is_known_before_the_work_ends() {
     }
 }
 
-/// The first Off and the last On of a run are kept, and a silence is no word.
+/// The first Off and the last On of a run are kept, and a silence is no word. A fault, or another machine's name, makes other words.
 #[test]
 fn of_what_is_said_again_and_again_one_is_kept() {
     let heard = Heard::default();
-    let says = |second: u64, state: PowerState| {
-        let first = fixtures::off_readings().remove(0).readings.remove(0);
-        let reading = Reading {
-            state,
-            asked: Duration::from_secs(second),
-            ..first
-        };
+    let says = |second: u64, state: PowerState, fault: Option<&str>, uuid: &str| {
+        let mut reading = fixtures::off_readings().remove(0).readings.remove(0);
+        (reading.state, reading.asked) = (state, Duration::from_secs(second));
+        reading.faults = fault.iter().map(|it| (*it).to_owned()).collect();
+        reading.identity.system_uuid = Some(uuid.to_owned());
         heard.note(&fixtures::bmc(), &reading);
     };
-    for second in 1..4 {
-        says(second, PowerState::Off);
+    says(1, PowerState::Off, Some("interlock"), MACHINE);
+    for second in 2..4 {
+        says(second, PowerState::Off, None, MACHINE);
     }
     for second in 4..7 {
-        says(second, PowerState::On);
+        says(second, PowerState::On, None, MACHINE);
     }
-    says(7, PowerState::Unknown);
-    says(8, PowerState::Off);
+    says(7, PowerState::On, None, OTHER_MACHINE);
+    says(8, PowerState::Unknown, None, MACHINE);
+    says(9, PowerState::Off, None, MACHINE);
     let kept = heard.take().into_iter();
-    let kept: Vec<_> = kept
-        .map(|sight| {
-            let reading = sight.reading.expect("a reading");
-            (reading.asked.as_secs(), reading.state)
-        })
-        .collect();
-    let expected = [
-        (1, PowerState::Off),
-        (6, PowerState::On),
-        (8, PowerState::Off),
-    ];
-    assert_eq!(kept, expected);
+    let kept = kept.map(|sight| sight.reading.expect("a reading").asked.as_secs());
+    assert_eq!(kept.collect::<Vec<_>>(), [1, 2, 6, 7, 9]);
     assert_eq!(heard.take(), []);
 }
