@@ -6,6 +6,8 @@ use crate::shell::fake::{self, Cluster, failure};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+mod kept_off;
+
 const NODE: &str = "GET /api/v1/nodes/worker-1";
 const FENCES: &str = "/apis/nodefencing.io/v1alpha1/nodefences";
 
