@@ -22,6 +22,9 @@ use std::time::Duration;
 /// Namespace of the operator, unless a flag or the pod says otherwise.
 const NAMESPACE: &str = "node-fencing-system";
 
+/// What `--max-concurrent-fences` may be at most.
+const MAX_CONCURRENT_MAX: u32 = 1000;
+
 /// What is to be done.
 #[derive(Debug)]
 pub enum Order {
@@ -48,6 +51,8 @@ pub struct Settings {
     pub node_name: Option<String>,
     /// Pod this process is: names the reporter of events. None outside a cluster.
     pub pod_name: Option<String>,
+    /// How many fences may be under way in the whole cluster; none: as many as the policies allow.
+    pub max_concurrent: Option<u32>,
     /// Addresses to which credentials may go.
     pub addresses: AddressRules,
     /// How the replicas agree who works.
@@ -131,6 +136,10 @@ struct Args {
     #[arg(long, value_name = "NAME", env = "POD_NAME")]
     pod_name: Option<String>,
 
+    /// Fences of all policies and people that may be under way at once; the next ones wait for their turn. 0: no limit but each policy's
+    #[arg(long, value_name = "NUMBER", default_value = "0")]
+    max_concurrent_fences: String,
+
     /// Fence devices may have addresses in this range although a rule denies it (loopback, link-local, ...); repeatable
     #[arg(long, value_name = "CIDR")]
     allow_device_cidr: Vec<String>,
@@ -202,6 +211,7 @@ impl Args {
         )?;
         Ok(Settings {
             election,
+            max_concurrent: max_concurrent(&self.max_concurrent_fences)?,
             namespace: namespace("--namespace (POD_NAMESPACE)", self.namespace)?,
             http_bind: bind(&self.http_bind)?,
             log_format: self
@@ -285,6 +295,17 @@ fn election(lease: &str, renew: &str, retry: &str) -> Result<Times, Error> {
         return Err(invalid(RETRY, retry, &rule));
     }
     Ok(times)
+}
+
+/// None is written 0, so that a chart can always pass the flag.
+fn max_concurrent(text: &str) -> Result<Option<u32>, Error> {
+    let number: Option<u32> = text.parse().ok();
+    let number = number.filter(|it| *it <= MAX_CONCURRENT_MAX);
+    let rule = format!(
+        "must be a number from 0 (no limit but `budget.maxConcurrent` of each policy) to {MAX_CONCURRENT_MAX}; to pause use `pauseRequests`"
+    );
+    let number = number.ok_or_else(|| invalid("--max-concurrent-fences", text, &rule))?;
+    Ok((number > 0).then_some(number))
 }
 
 /// A time in whole seconds.

@@ -18,7 +18,10 @@ use serde_json::json;
 use super::conditions::{ConditionStatus, SUCCEEDED, find};
 use super::crd;
 use super::crd::{frozen, rule_at};
-use super::settings::{FenceSettings, PowerOnSettings, RecoverySettings, ReleaseSettings};
+use super::settings::{
+    FenceSettings, PowerOnSettings, RecoverySettings, ReleaseSettings, power_on_recovered,
+    power_on_released,
+};
 
 pub use super::fence_status::{
     Attempt, AttemptAction, AttemptResult, Evidence, EvidenceReading, NodeFenceStatus,
@@ -121,6 +124,8 @@ pub use super::fence_status::{
         "`trigger.reason` and `trigger.requestedBy` must be set when `trigger.type` is 'Manual'",
         ".trigger",
     ),
+    power_on_released(),
+    power_on_recovered(),
 ]))]
 pub struct NodeFenceSpec {
     /// The Node to fence.

@@ -21,6 +21,7 @@ pub mod policy;
 pub mod policy_status;
 pub mod selector;
 pub mod settings;
+pub mod window;
 
 /// API group of every custom resource of this operator.
 pub const GROUP: &str = "nodefencing.io";

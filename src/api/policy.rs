@@ -12,8 +12,9 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::crd::{rule, rule_at};
+use super::crd::rule;
 use super::selector::LabelSelector;
+use super::settings::{power_on_recovered, power_on_released};
 
 pub use super::conditions::ConditionStatus;
 pub use super::min_healthy::MinHealthy;
@@ -23,6 +24,7 @@ pub use super::settings::{
     LevelRequirement, PodDeletion, PowerOnPolicy, PowerOnSettings, RecoverySettings,
     RecoveryStrategy, ReleaseMode, ReleaseSettings, Verification,
 };
+pub use super::window::{PauseRequest, Weekday, Window};
 
 /// Which nodes are fenced, when, and how far the operator may go.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -85,6 +87,7 @@ pub use super::settings::{
     )
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [power_on_released(), power_on_recovered()]))]
 pub struct NodeFencingPolicySpec {
     /// Nodes the policy is for. An empty selector is every node.
     pub node_selector: LabelSelector,
@@ -132,8 +135,8 @@ pub struct NodeFencingPolicySpec {
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub windows: Vec<Window>,
 
-    /// While at least one entry stands, the policy starts no new fence. A fence that runs goes on: its release is never
-    /// stopped.
+    /// While at least one entry stands that has not expired, the policy starts no new fence, and an incident that waits is held.
+    /// A fence that has claimed its node goes on: its release is never stopped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub pause_requests: Vec<PauseRequest>,
@@ -249,12 +252,17 @@ fn one() -> u32 {
     1
 }
 
-/// Nodes that are left alone although they are selected.
+/// Nodes that are left alone although they are selected. They are asked again before the node is claimed; a fence that has claimed its
+/// node goes on, and a NodeFence made by a human does not ask.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Exclusions {
     /// Whether cordoned nodes are left alone.
     pub cordoned: CordonedNodes,
+
+    /// Whether nodes under maintenance are left alone. These say so: condition `MaintenanceInProgress` (KEP-5683), annotation
+    /// `weave.works/kured-reboot-in-progress`, and label `remediation.medik8s.io/exclude-from-remediation` with value `true`.
+    pub maintenance: MaintenanceNodes,
 
     /// A node with an annotation of one of these keys is left alone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -277,6 +285,7 @@ impl Default for Exclusions {
     fn default() -> Self {
         Self {
             cordoned: CordonedNodes::Skip,
+            maintenance: MaintenanceNodes::Skip,
             annotations: vec![],
             taints: vec![],
             min_uptime_seconds: 300,
@@ -293,82 +302,13 @@ pub enum CordonedNodes {
     Fence,
 }
 
-/// Times of the week with another approval or mode.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [
-    rule("has(self.approvalMode) || has(self.mode)", "must set at least one of `approvalMode`, `mode`"),
-    rule_at("self.start != self.end", "`end` must not equal `start`: for whole days use '00:00' and '23:59'", ".end"),
-]))]
-pub struct Window {
-    /// Names the window in messages.
-    #[schemars(length(min = 1, max = 63))]
-    pub name: String,
-
-    /// Days on which the window opens.
-    #[schemars(length(min = 1, max = 7), extend("x-kubernetes-list-type" = "set"))]
-    pub days: Vec<Weekday>,
-
-    /// Local time at which the window opens, as `HH:MM`.
-    #[schemars(length(max = 5), regex(pattern = "^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
-    pub start: String,
-
-    /// Local time at which the window closes, as `HH:MM`. Before `start` means on the next day.
-    #[schemars(length(max = 5), regex(pattern = "^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
-    pub end: String,
-
-    /// IANA time zone of `start` and `end`, for instance `Europe/Berlin`.
-    #[serde(default = "utc")]
-    #[schemars(
-        length(max = 64),
-        regex(pattern = "^[A-Za-z]+(/[A-Za-z0-9_+-]+)*$"),
-        extend("x-kubernetes-validations" = [
-            rule(
-                "self != 'Local' && timestamp('2026-01-01T00:00:00Z').getHours(self) >= 0",
-                "must be an IANA time zone, for instance 'Europe/Berlin'",
-            ),
-        ])
-    )]
-    pub time_zone: String,
-
-    /// Approval while the window is open.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approval_mode: Option<ApprovalMode>,
-
-    /// Mode while the window is open.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mode: Option<FenceMode>,
-}
-
-fn utc() -> String {
-    "Etc/UTC".to_owned()
-}
-
-/// A day of the week.
+/// What is done about a node under maintenance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[allow(missing_docs, reason = "the names say it all")]
-pub enum Weekday {
-    Mon,
-    Tue,
-    Wed,
-    Thu,
-    Fri,
-    Sat,
-    Sun,
-}
-
-/// Somebody's wish that no new fence starts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PauseRequest {
-    /// Who or what asks for the pause; several may, and each takes back its own.
-    #[schemars(length(min = 1, max = 253))]
-    pub name: String,
-
-    /// Why, for those who find the policy paused.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 1024))]
-    pub reason: Option<String>,
+pub enum MaintenanceNodes {
+    /// Leave it alone: somebody works on it.
+    Skip,
+    /// Fence it like any other.
+    Fence,
 }
 
 /// How long ended incidents are kept. A record stays longer while something hangs on it: as long as the outage lasts that it is

@@ -5,6 +5,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::crd::rule_at;
 use super::selector::LabelSelector;
@@ -263,6 +264,24 @@ pub enum ReleaseMode {
     AfterRecovery,
     /// When a human says so.
     Manual,
+}
+
+/// No machine is turned on while its node is out of service (S11), and where it stays so until the next boot there would never be one.
+pub(super) fn power_on_released() -> Value {
+    rule_at(
+        "self.powerOn.policy != 'AfterRecovery' || self.release.mode == 'AfterDetach'",
+        "`powerOn.policy` 'AfterRecovery' needs `release.mode` 'AfterDetach': no machine is turned on while its node is out of service",
+        ".powerOn.policy",
+    )
+}
+
+/// What turns the machine on is the release from the out-of-service taint: without the one there is never the other.
+pub(super) fn power_on_recovered() -> Value {
+    rule_at(
+        "self.powerOn.policy != 'AfterRecovery' || self.recovery.strategy == 'OutOfServiceTaint'",
+        "`powerOn.policy` 'AfterRecovery' needs `recovery.strategy` 'OutOfServiceTaint': a machine is turned on after the release of the taint",
+        ".powerOn.policy",
+    )
 }
 
 /// Whether the machine is turned on again after the release.

@@ -29,6 +29,7 @@ fn defaults_suit_a_pod() {
     assert_eq!(settings.http_bind.to_string(), "0.0.0.0:8080");
     assert_eq!(settings.log_filter, "info");
     assert_eq!(settings.node_name, None);
+    assert_eq!(settings.max_concurrent, None);
     assert_eq!(settings.kubeconfig, None);
     assert_eq!(settings.election, Times::default());
 }
@@ -47,6 +48,18 @@ fn of_a_flag_that_is_given_twice_the_last_counts() {
         let address = address.parse().expect("an address");
         let judged = settings.addresses.judge("bmc", address);
         assert!(judged.is_ok(), "{judged:?}");
+    }
+}
+
+#[test]
+fn a_cap_of_0_is_none_and_one_that_is_no_number_is_refused() {
+    for (value, cap) in [("0", None), ("1", Some(1)), ("1000", Some(1000))] {
+        let flag = format!("--max-concurrent-fences={value}");
+        assert_eq!(read(&[&flag]).expect("good").max_concurrent, cap);
+    }
+    for bad in ["-1", "1001", "two", ""] {
+        let complaint = complaint(&[&format!("--max-concurrent-fences={bad}")]);
+        assert!(complaint.contains("`pauseRequests`"), "{complaint}");
     }
 }
 

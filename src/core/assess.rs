@@ -50,7 +50,7 @@ pub struct World<'a> {
     pub fences: &'a [NodeFence],
     /// CSI drivers that have a volume attached anywhere.
     pub attachers: &'a BTreeSet<String>,
-    /// Unhealthy nodes that have to wait.
+    /// Unhealthy nodes that have to wait or are left alone.
     pub delays: &'a [Delayed],
     /// Why every destructive step is frozen, if it is (S18).
     pub frozen: Option<&'a str>,

@@ -4,6 +4,7 @@
 //! A brake holds, it never refuses: a held incident goes on when the share drops, when another one ends, or when a human
 //! approves it. An approval lifts every brake but the two that protect the operator itself and the control plane.
 
+use super::keep_off::{EXCLUDED, MAINTENANCE, PAUSED};
 use super::observed::{NodeView, Ready};
 use crate::api::policy::{Budget, ControlPlaneBudget, FenceMode, MinHealthy};
 use std::collections::BTreeMap;
@@ -14,6 +15,9 @@ pub const CONTROL_PLANE_LABEL: &str = "node-role.kubernetes.io/control-plane";
 
 /// Why the node that the operator runs on is held.
 pub const OWN_NODE: &str = "OwnNode";
+
+/// Why an incident is held that its policy would let through.
+pub const CLUSTER_CAP: &str = "ClusterCap";
 
 /// What `budget.maxPerHour` counts over.
 pub const HOUR: Duration = Duration::from_secs(3600);
@@ -29,8 +33,8 @@ pub struct Open {
     pub policy: String,
     /// It has been admitted and may act.
     pub admitted: bool,
-    /// Nothing but its turn keeps it from acting ([`Hold::is_a_queue`]).
-    pub waits: bool,
+    /// The brake whose turn alone keeps it from acting ([`Hold::is_a_queue`]), if it is one.
+    pub waits: Option<&'static str>,
     /// Creation, as a sortable text: who came first.
     pub created: String,
 }
@@ -48,12 +52,15 @@ pub struct Cluster<'a> {
     pub admissions: &'a [Duration],
     /// The node that this operator runs on, if it knows.
     pub own_node: Option<&'a str>,
+    /// How many fences may be under way in the whole cluster (`--max-concurrent-fences`).
+    pub cap: Option<u32>,
 }
 
 /// Why an incident is held.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Hold {
-    /// `OwnNode`, `Quorum`, `MaxConcurrent`, `Storm`, `MaxPerHour`, `FailureDomain`: metric label and condition reason.
+    /// `OwnNode`, `Quorum`, `MaxConcurrent`, `Storm`, `MaxPerHour`, `FailureDomain`, `ClusterCap`, or why the policy keeps its hands off
+    /// the node ([`super::keep_off`]): metric label and condition reason.
     pub reason: &'static str,
     /// What holds it, with the numbers, and the way out.
     pub words: String,
@@ -64,7 +71,13 @@ impl Hold {
     /// long while others could go on, and keeps no place free (L5).
     #[must_use]
     pub fn is_a_queue(&self) -> bool {
-        ["MaxConcurrent", "Storm"].contains(&self.reason)
+        ["MaxConcurrent", "Storm", CLUSTER_CAP].contains(&self.reason)
+    }
+
+    /// Does it hold before the devices are asked? Whoever works on a machine may have taken its BMC away, and nobody is called for that.
+    #[must_use]
+    pub fn comes_first(&self) -> bool {
+        [PAUSED, MAINTENANCE, EXCLUDED].contains(&self.reason)
     }
 }
 
@@ -93,7 +106,8 @@ pub fn admit(
     if mode == FenceMode::PowerOff {
         healthy(budget, cluster)?;
     }
-    hourly(budget, cluster, now)
+    hourly(budget, cluster, now)?;
+    cluster_wide(mine, cluster)
 }
 
 /// The operator itself runs there: what it would do last is to cut its own power, half-way through.
@@ -150,7 +164,7 @@ fn concurrent(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result<(),
         return hold("MaxConcurrent", words);
     }
     let ahead: Vec<_> = same_policy()
-        .filter(|other| !other.admitted && other.waits)
+        .filter(|other| !other.admitted && other.waits.is_some())
         .map(|other| (&other.created, &other.fence))
         .filter(|other| *other < (&mine.created, &mine.fence))
         .collect();
@@ -238,6 +252,38 @@ fn hourly(budget: &Budget, cluster: &Cluster<'_>, now: Duration) -> Result<(), H
         budget.max_per_hour
     );
     hold("MaxPerHour", words)
+}
+
+/// The last to be asked: of all policies only those queue here that their own would let through, or one policy's queue would keep the
+/// others from a place that it cannot take itself (L5).
+fn cluster_wide(mine: &Open, cluster: &Cluster<'_>) -> Result<(), Hold> {
+    let Some(cap) = cluster.cap else {
+        return Ok(());
+    };
+    let limit = usize::try_from(cap).unwrap_or(usize::MAX);
+    let others = || cluster.open.iter().filter(|it| it.fence != mine.fence);
+    let running: Vec<_> = others().filter(|other| other.admitted).collect();
+    let is_ahead = |other: &&Open| {
+        let is_older = (&other.created, &other.fence) < (&mine.created, &mine.fence);
+        !other.admitted && other.waits == Some(CLUSTER_CAP) && is_older
+    };
+    let ahead = others().filter(is_ahead);
+    let ahead: Vec<_> = ahead.map(|other| (&other.created, other)).collect();
+    if running.len() + ahead.len() < limit {
+        return Ok(());
+    }
+    let oldest = ahead
+        .iter()
+        .min_by_key(|(created, other)| (*created, &other.fence));
+    let first = running.first().copied().or(oldest.map(|(_, other)| *other));
+    let words = format!(
+        "{} fences are under way in the cluster and {} older incident(s) go before it, at most {limit} may be (`--max-concurrent-fences`), \
+         {} first; this one waits for its turn, or approve it (`spec.approval`)",
+        running.len(),
+        ahead.len(),
+        first.map_or("", |other| other.fence.as_str())
+    );
+    hold(CLUSTER_CAP, words)
 }
 
 #[cfg(test)]

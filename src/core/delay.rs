@@ -190,17 +190,26 @@ pub struct Delay {
     pub words: String,
 }
 
-/// An unhealthy node that has to wait.
+/// An unhealthy node that has to wait, or is left alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delayed {
     /// Node name.
     pub node: String,
     /// The policy that makes it wait.
     pub policy: String,
-    /// Over at this moment (time since boot).
-    pub until: Duration,
+    /// Why it has no incident.
+    pub why: Why,
     /// Which node, until when, and why.
     pub words: String,
+}
+
+/// Why an unhealthy node has no incident.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// A wait, over at this moment (time since boot).
+    Wait(Duration),
+    /// The policy keeps its hands off it, for this reason ([`super::keep_off`]).
+    KeptOff(&'static str),
 }
 
 /// Until when the policy leaves the node alone, and why: the longer of the two waits.

@@ -27,6 +27,7 @@ pub mod fixtures;
 pub mod history;
 pub mod identity;
 pub mod incident;
+pub mod keep_off;
 pub mod memory;
 pub mod observed;
 pub mod plan;

@@ -4,7 +4,7 @@
 //! no decision compares the clocks of two machines (F14).
 
 use super::observed::{NodeView, Ready};
-use crate::api::policy::{CordonedNodes, Exclusions, NodeFencingPolicy, UnhealthyCondition};
+use crate::api::policy::{NodeFencingPolicy, UnhealthyCondition};
 use crate::api::selector::{LabelSelector, SelectorOperator};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -148,19 +148,6 @@ pub fn fenceable(node: &NodeView) -> Result<(), &'static str> {
         return Err("it is Ready");
     }
     Ok(())
-}
-
-/// Is the node left alone by the policy's exclusions, for as long as it is as it is now?
-pub fn excluded(exclusions: &Exclusions, node: &NodeView) -> bool {
-    (exclusions.cordoned == CordonedNodes::Skip && node.unschedulable)
-        || exclusions
-            .annotations
-            .iter()
-            .any(|key| node.annotation_keys.contains(key))
-        || exclusions
-            .taints
-            .iter()
-            .any(|key| node.taint(key).is_some())
 }
 
 #[cfg(test)]

@@ -27,8 +27,8 @@ pub struct Brakes(Mutex<Admissions>);
 struct Admissions {
     /// NodeFences that may act.
     admitted: BTreeSet<String>,
-    /// NodeFences that nothing but the budget keeps from acting.
-    waiting: BTreeSet<String>,
+    /// NodeFences that nothing but their turn keeps from acting, and the brake that makes them wait for it.
+    waiting: BTreeMap<String, &'static str>,
     /// NodeFences of which nothing is on their Nodes, whatever their records say.
     unclaimed: BTreeMap<String, Grace>,
     /// Policy and first admission of each NodeFence of the last hour, by name.
@@ -87,14 +87,13 @@ impl Brakes {
         Ok(())
     }
 
-    /// Whether its turn is all that the incident waits for.
-    pub fn waits(&self, fence: &str, waits: bool) {
+    /// The brake whose turn is all that the incident waits for, if it is.
+    pub fn waits(&self, fence: &str, queue: Option<&'static str>) {
         let mut admissions = self.admissions();
-        if waits {
-            admissions.waiting.insert(fence.to_owned());
-        } else {
-            admissions.waiting.remove(fence);
-        }
+        match queue {
+            Some(queue) => admissions.waiting.insert(fence.to_owned(), queue),
+            None => admissions.waiting.remove(fence),
+        };
     }
 
     /// The claim of an incident is on its Node: it was admitted by the process before us if the record has that claim, unless this one has
@@ -177,6 +176,7 @@ impl Admissions {
             open: &open,
             admissions: &times,
             own_node: context.own_node.as_deref(),
+            cap: context.max_concurrent,
         };
         let budget = policy.map(|policy| policy.spec.budget.clone());
         let mode = policy.map_or(FenceMode::PowerOff, |policy| policy.spec.fence.mode);
@@ -230,7 +230,7 @@ impl Admissions {
         let is_outdated = self.unclaimed.get(&name) == Some(&Grace::Over);
         Open {
             admitted: self.admitted.contains(&name) || (was_admitted(fence) && !is_outdated),
-            waits: self.waiting.contains(&name),
+            waits: self.waiting.get(&name).copied(),
             node: fence.spec.node_name.clone(),
             policy: fence.spec.policy_name.clone().unwrap_or_default(),
             created: created.map(|time| time.0.to_string()).unwrap_or_default(),

@@ -9,7 +9,7 @@ use super::lease::TermEnd;
 use super::metrics::{IncidentRow, Metrics};
 use super::outside::Outside;
 use super::revision::Revision;
-use crate::core::delay::Delayed;
+use crate::core::delay::{Delayed, Why};
 use kube::Client;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,10 +33,12 @@ pub struct Context {
     pub metrics: Arc<Metrics>,
     /// Open incidents, as the metrics show them.
     pub board: Board,
-    /// Unhealthy nodes that have to wait, as the statuses of the policies show them.
+    /// Unhealthy nodes that have to wait or are left alone, as the statuses of the policies show them.
     pub delays: Delays,
     /// The node that we run on.
     pub own_node: Option<String>,
+    /// How many fences may be under way in the whole cluster; none: as many as the policies allow.
+    pub max_concurrent: Option<u32>,
     /// Wakes the loop of a NodeFence, by name.
     pub wake: mpsc::UnboundedSender<String>,
     /// Who may act.
@@ -81,17 +83,19 @@ impl Board {
     }
 }
 
-/// Unhealthy nodes that have to wait, by name, as the statuses of the policies show them.
+/// Unhealthy nodes that have to wait or are left alone, by name, as the statuses of the policies show them.
 #[derive(Clone, Default)]
 pub struct Delays(Arc<Mutex<BTreeMap<String, Delayed>>>);
 
 impl Delays {
-    /// Shows a wait, and says whether it is news. The words of one that is known stay.
+    /// Shows a wait, and says whether it is news. The words of a wait that is known stay, what keeps off a node may say others.
     pub fn show(&self, delayed: Delayed) -> bool {
         let mut delays = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = delays.get(&delayed.node);
-        let is_news = known
-            .is_none_or(|known| (&known.policy, known.until) != (&delayed.policy, delayed.until));
+        let is_news = known.is_none_or(|known| {
+            let is_same = (&known.policy, known.why) == (&delayed.policy, delayed.why);
+            !is_same || (matches!(delayed.why, Why::KeptOff(_)) && known.words != delayed.words)
+        });
         if is_news {
             delays.insert(delayed.node.clone(), delayed);
         }
@@ -104,6 +108,15 @@ impl Delays {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .remove(node);
+    }
+
+    /// The policy of each node that is left alone, and why.
+    pub fn kept_off(&self) -> Vec<(String, &'static str)> {
+        let kept_off = self.all().into_iter().filter_map(|it| match it.why {
+            Why::KeptOff(reason) => Some((it.policy, reason)),
+            Why::Wait(_) => None,
+        });
+        kept_off.collect()
     }
 
     /// All waits.

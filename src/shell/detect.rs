@@ -3,10 +3,11 @@
 //! One task for all nodes. A change of a node costs a look at that node; the next deadline is a timer. The decision to
 //! open an incident is confirmed by a quorum read, and taken a little before the policy's wait is over: the record is written and
 //! the devices are asked by then, and nothing else is done before. A node that joined, booted or was fenced a moment ago has
-//! to wait, and it is said where people look: on the Node and on the policy.
+//! to wait, and one that the policy keeps its hands off is left alone; it is said where people look: on the Node and on the policy.
 
 mod cleared;
 mod tidy;
+mod waits;
 
 use super::act;
 use super::context::Context;
@@ -18,13 +19,14 @@ use crate::api::fence::NodeFence;
 use crate::api::policy::{NodeFencingPolicy, UnhealthyCondition};
 use crate::api::settings::FenceMode;
 use crate::clock;
-use crate::core::delay::{self, AHEAD, Delay, Delayed, LastFence, Now, Since, Start};
+use crate::core::delay::{self, AHEAD, Delay, LastFence, Now, Since, Start};
 use crate::core::incident::Reply;
+use crate::core::keep_off::{KeepOff, keep_off};
 use crate::core::observed::{NodeView, Seen};
-use crate::core::select::{Onsets, excluded, fenceable, first_due, governing};
+use crate::core::select::{Onsets, fenceable, first_due, governing};
 use crate::core::support::unsupported;
 use cleared::{was_cleared, was_refused};
-use jiff::{SignedDuration, Unit};
+use jiff::SignedDuration;
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,6 +35,8 @@ use std::time::Duration;
 /// A node that registers has its taints rewritten by node-lifecycle in the same moment; a patch that names an element by its place
 /// then fails more often than not.
 const LIFT_PAUSE: Duration = Duration::from_secs(1);
+/// A pause that expires is looked at this often: somebody may set the wall clock.
+const PAUSE_LOOK: Duration = Duration::from_secs(60);
 /// Pause after an incident could not be opened.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -61,6 +65,8 @@ struct Wanted {
     at: Duration,
     /// Why not as soon as the condition has held for its duration.
     delay: Option<Delay>,
+    /// Why it is not to be opened all the same.
+    kept_off: Option<KeepOff>,
 }
 
 impl Wanted {
@@ -69,6 +75,18 @@ impl Wanted {
         match self.policy.spec.fence.mode {
             FenceMode::Observe => self.at,
             FenceMode::ConfirmOnly | FenceMode::PowerOff => self.at.saturating_sub(AHEAD),
+        }
+    }
+
+    /// When it is looked at next (time since boot). What the Node says may end at any time, and its change tells of it.
+    fn due(&self, now: Now) -> Option<Duration> {
+        match &self.kept_off {
+            Some(kept_off) if self.opens() <= now.boot => {
+                let ahead = kept_off.until?.duration_since(now.wall);
+                let ahead = Duration::try_from(ahead).unwrap_or_default();
+                Some(now.boot + ahead.min(PAUSE_LOOK))
+            }
+            _ => Some(self.opens()),
         }
     }
 }
@@ -169,13 +187,16 @@ impl Detector {
 
     /// Works out when this node's incident is due, if it is to have one.
     fn schedule(&mut self, node: &NodeView) {
-        let wanted = self.wanted(node);
-        match &wanted {
-            Some(wanted) => self.due.insert(node.name.clone(), wanted.opens()),
+        let (wanted, now) = (self.wanted(node), now());
+        match wanted.as_ref().and_then(|wanted| wanted.due(now)) {
+            Some(due) => self.due.insert(node.name.clone(), due),
             None => self.due.remove(&node.name),
         };
         match wanted {
-            Some(wanted) if wanted.delay.is_some() && wanted.at > clock::since_boot() => {
+            Some(wanted) if wanted.kept_off.is_some() && wanted.opens() <= now.boot => {
+                self.tell_of_keeping_off(node, &wanted);
+            }
+            Some(wanted) if wanted.delay.is_some() && wanted.at > now.boot => {
                 self.tell_of_delay(node, &wanted);
             }
             _ => self.context.delays.over(&node.name),
@@ -191,8 +212,7 @@ impl Detector {
         }
         let policies = self.context.caches.policies();
         let policy = governing(&policies, node).ok()??;
-        let acts = policy.spec.pause_requests.is_empty() && unsupported(&policy.spec).is_none();
-        if !acts || excluded(&policy.spec.exclusions, node) {
+        if unsupported(&policy.spec).is_some() {
             return None;
         }
         let (condition, held) = first_due(
@@ -219,6 +239,7 @@ impl Detector {
             condition: condition.clone(),
             at,
             delay,
+            kept_off: keep_off(policy, node, clock::wall()),
         })
     }
 
@@ -234,36 +255,6 @@ impl Detector {
             self.last_fences
                 .insert(node.name.clone(), LastFence { name, since });
         }
-    }
-
-    /// An unhealthy node that has to wait: said once, on the Node and, as long as it lasts, on the policy.
-    fn tell_of_delay(&self, node: &NodeView, wanted: &Wanted) {
-        let Some(delay) = &wanted.delay else { return };
-        let ahead = wanted.at.saturating_sub(clock::since_boot());
-        let until = SignedDuration::try_from(ahead)
-            .ok()
-            .and_then(|ahead| clock::wall().checked_add(ahead).ok())
-            .and_then(|until| until.round(Unit::Second).ok());
-        let until = until.map_or_else(String::new, |until| format!(" before {until}"));
-        let words = format!(
-            "Node {} is {}={} and is not fenced{until}: {}",
-            node.name,
-            wanted.condition.type_,
-            wanted.condition.status.as_str(),
-            delay.words
-        );
-        let policy = wanted.policy.name_any();
-        let delayed = Delayed {
-            node: node.name.clone(),
-            policy: policy.clone(),
-            until: delay.until,
-            words: words.clone(),
-        };
-        if !self.context.delays.show(delayed) {
-            return;
-        }
-        tracing::info!(node = node.name, policy, "{words}");
-        self.tell(&node.name, "FenceDelayed", words);
     }
 
     /// Opens the incident, after a quorum read has confirmed the cache. `false`: to be tried again.
@@ -305,8 +296,9 @@ impl Detector {
             policy,
             condition,
             at,
+            kept_off,
             ..
-        } = wanted;
+        } = &wanted;
         let holds = node
             .condition(&condition.type_)
             .is_some_and(|now| now.status == condition.status.as_str());
@@ -317,14 +309,19 @@ impl Detector {
             self.tell_of_foreign_taint(&node);
             return true;
         }
+        if kept_off.is_some() {
+            self.tell_of_keeping_off(&node, &wanted);
+            if let Some(due) = wanted.due(now) {
+                self.due.insert(name.to_owned(), due);
+            }
+            return true;
+        }
         let ahead = SignedDuration::try_from(at.saturating_sub(now.boot)).unwrap_or_default();
         let due = now.wall.saturating_add(ahead).unwrap_or(now.wall);
-        let fence = new_fence(&node, &policy, &condition, due);
-        let is_written = self.write_incident(&fence).await;
-        if is_written {
-            self.context.delays.over(name);
-        }
-        is_written
+        let fence = new_fence(&node, policy, condition, due);
+        // Whatever is not written now is tried again, and no wait is the reason.
+        self.context.delays.over(name);
+        self.write_incident(&fence).await
     }
 
     /// Writes the record of a new incident. `false`: to be tried again.

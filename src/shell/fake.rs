@@ -174,6 +174,7 @@ impl Cluster {
             metrics,
             board: Board::default(),
             own_node: None,
+            max_concurrent: None,
             wake: mpsc::unbounded_channel().0,
             brakes: Brakes::default(),
             delays: Delays::default(),

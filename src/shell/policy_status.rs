@@ -19,6 +19,7 @@ use crate::api::device::FenceDevice;
 use crate::api::policy::{NodeFencingPolicy, NodeFencingPolicyStatus};
 use crate::clock::Clock;
 use crate::core::assess::{Assessment, World, assess};
+use crate::core::keep_off::next_expiry;
 use kube::api::Patch;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, ResourceExt};
@@ -36,7 +37,7 @@ const GATHER: Duration = Duration::from_secs(1);
 const WRITE_PERIOD: Duration = Duration::from_secs(15);
 /// Pause after a write that failed.
 const FAILURE_PAUSE: Duration = Duration::from_secs(10);
-/// `budgetRemaining` grows by the mere passing of time.
+/// `budgetRemaining` grows by the mere passing of time. A pause that expires is looked at when it does.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// Assesses the policies, and writes what it finds.
@@ -167,7 +168,10 @@ impl PolicyStatuses {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) =
             (rows.collect(), protected.into_iter().collect());
         written.retain(|_, at| at.elapsed() < WRITE_PERIOD);
-        let mut pause = LOOK_AGAIN;
+        let now = self.clock.wall();
+        let expiry = next_expiry(&policies, now).map(|time| time.duration_since(now));
+        let expiry = expiry.and_then(|ahead| Duration::try_from(ahead).ok());
+        let mut pause = expiry.map_or(LOOK_AGAIN, |ahead| ahead.min(LOOK_AGAIN));
         for policy in &policies {
             let name = policy.name_any();
             let Some(patch) = statuses

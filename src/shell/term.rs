@@ -47,6 +47,7 @@ pub struct Replica {
     revision: Revision,
     events: Events,
     own_node: Option<String>,
+    max_concurrent: Option<u32>,
     /// To say again what is in the caches.
     changes: mpsc::UnboundedSender<Change>,
     watches: JoinSet<()>,
@@ -76,6 +77,7 @@ impl Replica {
             devices: Arc::new(devices),
             revision,
             own_node: settings.node_name.clone(),
+            max_concurrent: settings.max_concurrent,
             equipment,
             events,
             changes,
@@ -217,6 +219,7 @@ impl Replica {
             board: Board::default(),
             delays: Delays::default(),
             own_node: self.own_node.clone(),
+            max_concurrent: self.max_concurrent,
             wake,
             brakes: Brakes::default(),
             revision: self.revision.clone(),
@@ -245,13 +248,14 @@ impl Replica {
 
     /// The gauges show what the caches and the incidents are at the moment of a scrape.
     fn shows_term(&self, context: &Context, prober: &Arc<Prober>, policies: &Arc<PolicyStatuses>) {
-        let board = context.board.clone();
+        let (board, delays) = (context.board.clone(), context.delays.clone());
         let (prober, policies) = (Arc::clone(prober), Arc::clone(policies));
         self.shows(true, move || {
             let guard_missing = policies.guard_missing();
             let (policies, protected) = policies.snapshot();
             Snapshot {
                 incidents: board.rows(),
+                kept_off: delays.kept_off(),
                 devices: prober.snapshot(),
                 policies,
                 protected,

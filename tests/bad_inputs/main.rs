@@ -321,6 +321,7 @@ fn command_line(rows: &mut Rows) {
             "--leader-elect-renew-deadline-seconds=10",
         ],
         &["--leader-elect-retry-period-seconds=4"],
+        &["--max-concurrent-fences=-1"],
         &["fence"],
         &["--kubeconfig"],
     ] {

@@ -91,6 +91,14 @@ pub fn policies(rows: &mut Rows) {
         "paused",
         json!({"pauseRequests": [{"name": "upgrade", "reason": "of the switches"}]}),
     );
+    one(
+        "paused until a time that is past",
+        json!({"pauseRequests": [{"name": "upgrade", "expireTime": "1970-01-01T00:00:00Z"}]}),
+    );
+    one(
+        "paused until a time that is to come",
+        json!({"pauseRequests": [{"name": "upgrade", "reason": "of the switches", "expireTime": "2099-01-01T00:00:00Z"}]}),
+    );
     let both = assessed(&[("all", spec(json!({}))), ("prod", spec(json!({})))]);
     assert_eq!(both["all"], both["prod"]);
     rows.row(

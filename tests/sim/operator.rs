@@ -176,6 +176,7 @@ fn settings(pod: &str) -> Settings {
         log_format: LogFormat::Text,
         log_filter: String::new(),
         node_name: None,
+        max_concurrent: None,
         pod_name: Some(pod.to_owned()),
         election: Times::default(),
         addresses: AddressRules::new(Vec::new(), Vec::new()),

@@ -35,6 +35,7 @@ mod image;
 mod interop;
 mod ipmi;
 mod judged;
+mod keep_off;
 mod levels;
 mod lying_bmc;
 mod minority;

@@ -12,7 +12,7 @@ use crate::outage::{Outage, name};
 const AN_HOUR: u32 = 3600;
 
 /// Waits until the policy's condition `Ready` says these words.
-async fn policy_says(lab: &Lab, words: &str) -> Result<()> {
+pub async fn policy_says(lab: &Lab, words: &str) -> Result<()> {
     let begin = Instant::now();
     loop {
         let policy = lab.api("NodeFencingPolicy").get("lab").await?;

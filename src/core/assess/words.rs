@@ -1,10 +1,12 @@
 //! Would the policy act as it says? The condition `Ready` of a policy: its status, its reason, its words.
 
 use super::super::delay::Delayed;
+use super::super::keep_off;
 use super::super::support::unsupported;
 use super::{Tally, World};
 use crate::api::conditions::ConditionStatus::{self, False, True};
 use crate::api::policy::{FenceMode, NodeFencingPolicy, ReleaseMode};
+use jiff::Timestamp;
 use std::collections::BTreeSet;
 
 /// Kubernetes says `Ready=Unknown` only after this long, so a shorter wait on top of it is short (`--node-monitor-grace-period`,
@@ -25,13 +27,13 @@ pub(super) fn ready(
             "ClusterWentBack",
             format!("nothing is fenced: {why}"),
         ),
-        None => verdict(policy, tally),
+        None => verdict(policy, tally, world.now),
     };
     for waits in waits(policy, world.delays) {
         words.push_str("; ");
         words.push_str(&waits);
     }
-    let warnings = warnings(policy, world.attachers);
+    let warnings = warnings(policy, world.attachers, world.now);
     if warnings.is_empty() {
         return (status, reason, words);
     }
@@ -45,6 +47,7 @@ pub(super) fn ready(
 fn verdict(
     policy: &NodeFencingPolicy,
     tally: &Tally<'_>,
+    now: Timestamp,
 ) -> (ConditionStatus, &'static str, String) {
     let mode = policy.spec.fence.mode;
     if let Some(words) = unsupported(&policy.spec) {
@@ -57,8 +60,8 @@ fn verdict(
         };
         return (False, "Conflict", format!("{first}{more}"));
     }
-    if !policy.spec.pause_requests.is_empty() {
-        return (False, "Paused", paused(policy));
+    if let Some(words) = paused(policy, now) {
+        return (False, keep_off::PAUSED, words);
     }
     let selected = tally.nodes.len();
     if selected == 0 {
@@ -152,16 +155,12 @@ fn named(nodes: &[String]) -> String {
     text
 }
 
-fn paused(policy: &NodeFencingPolicy) -> String {
-    let requests = policy.spec.pause_requests.iter();
-    let requests = requests.map(|request| match &request.reason {
-        Some(reason) => format!("{} ({reason})", request.name),
-        None => request.name.clone(),
-    });
-    format!(
-        "starts no new fence while `pauseRequests` has entries: {}",
-        requests.collect::<Vec<_>>().join(", ")
-    )
+fn paused(policy: &NodeFencingPolicy, now: Timestamp) -> Option<String> {
+    let standing = keep_off::standing(policy, now);
+    let named = (!standing.is_empty()).then(|| keep_off::named(&standing))?;
+    Some(format!(
+        "starts no new fence while `pauseRequests` has entries: {named}"
+    ))
 }
 
 fn levels_without_device(policy: &NodeFencingPolicy, tally: &Tally<'_>) -> Vec<String> {
@@ -172,8 +171,20 @@ fn levels_without_device(policy: &NodeFencingPolicy, tally: &Tally<'_>) -> Vec<S
         .collect()
 }
 
-fn warnings(policy: &NodeFencingPolicy, attachers: &BTreeSet<String>) -> Vec<String> {
-    let mut warnings = Vec::new();
+fn warnings(
+    policy: &NodeFencingPolicy,
+    attachers: &BTreeSet<String>,
+    now: Timestamp,
+) -> Vec<String> {
+    let requests = policy.spec.pause_requests.iter();
+    let expired = requests.filter_map(|request| {
+        let expired = request.expire_time.filter(|expires| *expires <= now)?;
+        Some(format!(
+            "entry {} of `pauseRequests` expired at {expired} and does not count any more; remove it",
+            request.name
+        ))
+    });
+    let mut warnings: Vec<String> = expired.collect();
     let mut watched = policy.spec.unhealthy_conditions.iter();
     let hasty = watched.find(|condition| {
         condition.type_ == "Ready" && condition.duration_seconds < GRACE_PERIOD_SECONDS

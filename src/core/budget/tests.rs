@@ -2,6 +2,8 @@ use super::super::observed::ConditionView;
 use super::*;
 use crate::api::policy::FailureDomainBudget;
 
+mod cap;
+
 fn node(name: &str, ready: &str, labels: &[(&str, &str)]) -> NodeView {
     NodeView {
         name: name.to_owned(),
@@ -31,7 +33,7 @@ fn open(fence: &str, node: &str, admitted: bool) -> Open {
         node: node.to_owned(),
         policy: "p".to_owned(),
         admitted,
-        waits: true,
+        waits: Some("MaxConcurrent"),
         created: fence.to_owned(),
     }
 }
@@ -58,6 +60,7 @@ fn judge(
         open: &all,
         admissions: &[],
         own_node: None,
+        cap: None,
     };
     change(&mut budget, &mut cluster);
     let now = Duration::from_secs(10_000);
@@ -170,7 +173,7 @@ fn only_so_many_at_once_the_older_ones_first() {
 #[test]
 fn an_older_incident_that_waits_for_something_else_keeps_no_place_free() {
     let nodes = [node("a", "Unknown", &[]), node("b", "Unknown", &[])];
-    for (waits, outcome) in [(true, "MaxConcurrent"), (false, "admitted")] {
+    for (waits, outcome) in [(Some("Storm"), "MaxConcurrent"), (None, "admitted")] {
         let older = Open {
             created: "e".to_owned(),
             waits,
@@ -292,6 +295,7 @@ fn let_through(ready: usize, approved: bool, admitted: &[&str]) -> Vec<String> {
         open: &all,
         admissions: &[],
         own_node: None,
+        cap: None,
     };
     let budget = Budget {
         max_concurrent: 2,
@@ -381,10 +385,11 @@ fn only_what_goes_on_in_its_turn_is_waited_for() {
         let words = String::new();
         Hold { reason, words }.is_a_queue()
     };
-    for reason in ["MaxConcurrent", "Storm"] {
+    for reason in ["MaxConcurrent", "Storm", CLUSTER_CAP] {
         assert!(queues(reason), "{reason}");
     }
-    for reason in [OWN_NODE, "Quorum", "FailureDomain", "MaxPerHour"] {
+    let no_queue = [OWN_NODE, "Quorum", "FailureDomain", "MaxPerHour"];
+    for reason in no_queue.into_iter().chain([PAUSED, MAINTENANCE, EXCLUDED]) {
         assert!(!queues(reason), "{reason}");
     }
 }

@@ -187,7 +187,8 @@ fn awaiting_approval(s: &Settings, m: &mut Memory, t: &Moment) -> Decision {
     }
 }
 
-/// The budget is asked last: an incident whose device does not answer waits for nobody's turn and takes nobody's (L5).
+/// The budget is asked last: an incident whose device does not answer waits for nobody's turn and takes nobody's (L5). Whether the policy
+/// keeps its hands off the node is asked first.
 fn held_by_budget(m: &mut Memory, hold: &Hold) -> Decision {
     // Nothing is written meanwhile: what was refused before is nobody's concern.
     m.forget_denial();
@@ -197,7 +198,9 @@ fn held_by_budget(m: &mut Memory, hold: &Hold) -> Decision {
 
 /// Asks the level's devices, and claims when their answers and the budget allow it.
 fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment) -> Decision {
-    if let (Some(hold), true) = (&o.hold, m.checked) {
+    let hold = o.hold.as_ref();
+    if let Some(hold) = hold.filter(|hold| m.checked || hold.comes_first()) {
+        m.level_since = None;
         return held_by_budget(m, hold);
     }
     heed_word(s, m, t.now);

@@ -76,50 +76,6 @@ fn a_policy_that_is_being_deleted_governs_nothing() {
     );
 }
 
-#[test]
-fn exclusions_leave_a_node_alone() {
-    let exclusions = |extra| serde_json::from_value::<Exclusions>(extra).expect("exclusions");
-    let change = |change: fn(&mut NodeView)| {
-        let mut node = node("7");
-        change(&mut node);
-        node
-    };
-    let cordoned = change(|node| node.unschedulable = true);
-    let annotated =
-        change(|node| node.annotation_keys = vec!["example.com/maintenance".to_owned()]);
-    let named = json!({"annotations": ["example.com/maintenance"]});
-    // Whatever the taint's value and effect.
-    let tainted = change(|node| {
-        node.taints = vec![TaintView {
-            key: "example.com/maintenance".to_owned(),
-            value: Some("disk".to_owned()),
-            effect: "NoSchedule".to_owned(),
-            time_added: None,
-        }];
-    });
-    let by_taint = json!({"taints": ["example.com/other", "example.com/maintenance"]});
-    for (given, node, is_excluded) in [
-        (json!({}), &node("7"), false),
-        (json!({}), &cordoned, true),
-        (json!({"cordoned": "Fence"}), &cordoned, false),
-        (json!({}), &annotated, false),
-        (named.clone(), &annotated, true),
-        (named.clone(), &node("7"), false),
-        (json!({}), &tainted, false),
-        (by_taint.clone(), &tainted, true),
-        (by_taint.clone(), &node("7"), false),
-        // Each list is about its own kind.
-        (by_taint, &annotated, false),
-        (named, &tainted, false),
-    ] {
-        assert_eq!(
-            excluded(&exclusions(given.clone()), node),
-            is_excluded,
-            "{given}"
-        );
-    }
-}
-
 /// Conditions of a node: type, status, transition.
 type Shown = [(&'static str, &'static str, &'static str)];
 

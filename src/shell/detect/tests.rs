@@ -6,6 +6,7 @@ use crate::shell::fake::{self, Cluster, failure};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+mod kept_off;
 mod refused;
 
 const NODE: &str = "GET /api/v1/nodes/worker-1";

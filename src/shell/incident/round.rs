@@ -6,8 +6,9 @@ use crate::api::fence_status::NodeFenceStatus;
 use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::FenceMode;
 use crate::clock;
-use crate::core::budget::{self, Hold};
+use crate::core::budget;
 use crate::core::incident::{Approval, Effect, Reply, Settings};
+use crate::core::keep_off::keep_off;
 use crate::core::observed::{NodeView, Observed, Seen};
 use crate::core::plan::{self, Moment};
 use crate::core::record;
@@ -75,17 +76,19 @@ impl Round<'_> {
         if let Some(next) = self.superseded(record) {
             return next;
         }
-        self.admit(&settings, &mut observed, policy.as_ref());
+        let expires = self.admit(&settings, &mut observed, policy.as_ref());
         let moment = Moment {
             now: clock::since_boot(),
             nonce,
             date: clock::wall().strftime("%FT%TZ").to_string(),
         };
         let decision = plan::step(&settings, &mut self.incident.memory, &observed, &moment);
+        let is_held = decision.stage == Stage::Held;
         // Nothing but its turn: what holds it may be something else, which the budget knows nothing of.
-        let queues = |hold: &Hold| hold.is_a_queue() && decision.held == Some(hold.reason);
-        let waits = decision.stage == Stage::Held && observed.hold.as_ref().is_some_and(queues);
-        self.context.brakes.waits(&settings.fence, waits);
+        let queues = |hold: &&Hold| hold.is_a_queue() && decision.held == Some(hold.reason);
+        let queue = observed.hold.as_ref().filter(queues);
+        let queue = queue.filter(|_| is_held).map(|hold| hold.reason);
+        self.context.brakes.waits(&settings.fence, queue);
         self.explain(&settings, &observed, &decision, moment.now);
         if matches!(decision.effect, Effect::Claim(_)) {
             let applicant = self.applicant(&settings, policy.as_ref());
@@ -99,7 +102,11 @@ impl Round<'_> {
             let admitted = &mut self.incident.status.approved_time;
             admitted.get_or_insert(clock::wall());
         }
-        self.carry_out(&settings, decision, moment.now).await
+        let next = self.carry_out(&settings, decision, moment.now).await;
+        match (next, expires) {
+            (Next::Wait(pause), Some(expires)) => Next::Wait(pause.min(expires)),
+            (next, _) => next,
+        }
     }
 
     /// Reads the Node, and what else the next decision is known to need. Borrows nothing of the round, so that a write may go on
@@ -268,13 +275,14 @@ impl Round<'_> {
         }
     }
 
-    /// Asks who else claims the Node, and the budget.
-    fn admit(
+    /// Asks who else claims the Node, whether the policy keeps its hands off it, and the budget. Says when a pause that holds the incident
+    /// is over.
+    pub(super) fn admit(
         &mut self,
         settings: &Settings,
         observed: &mut Observed,
         policy: Option<&NodeFencingPolicy>,
-    ) {
+    ) -> Option<Duration> {
         let node = observed.node.present();
         let owner = node.and_then(NodeView::claim).and_then(taint::claim_fence);
         let applicant = self.applicant(settings, policy);
@@ -289,7 +297,7 @@ impl Round<'_> {
             observed.claim_of_other_process =
                 hold.is_some() && claim.is_some_and(|it| self.is_of_another(it));
             observed.hold = hold;
-            return;
+            return None;
         }
         if node.is_some_and(|node| plan::is_bare(settings, &self.incident.memory, node)) {
             let brakes = &self.context.brakes;
@@ -299,9 +307,18 @@ impl Round<'_> {
             owner.is_some_and(|owner| self.context.caches.has_open_fence(owner));
         // Neither takes a place in a budget: the one does nothing, the other nothing yet.
         if settings.mode == FenceMode::Observe || settings.approval == Approval::Awaited {
-            return;
+            return None;
         }
-        observed.hold = self.context.brakes.look(self.context, &applicant).err();
+        let policy = policy.filter(|_| !settings.human);
+        let wall_now = clock::wall();
+        let kept_off = node.and_then(|node| keep_off(policy?, node, wall_now));
+        let Some(kept_off) = kept_off else {
+            observed.hold = self.context.brakes.look(self.context, &applicant).err();
+            return None;
+        };
+        let ahead = kept_off.until.map(|until| until.duration_since(wall_now));
+        observed.hold = Some(kept_off.into_hold());
+        Duration::try_from(ahead?).ok()
     }
 
     /// May another process be going on with this claim of the NodeFence? The record names it, or it was not seen for a minute yet: whoever

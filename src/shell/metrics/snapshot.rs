@@ -17,6 +17,8 @@ use std::time::Duration;
 pub struct Snapshot {
     /// Open incidents.
     pub incidents: Vec<IncidentRow>,
+    /// Unhealthy nodes that have no incident, because their policy keeps its hands off them: policy and reason.
+    pub kept_off: Vec<(String, &'static str)>,
     /// Devices, a row for each node they serve.
     pub devices: Vec<DeviceRow>,
     /// Policies.
@@ -121,11 +123,15 @@ impl Snapshot {
             };
             gauge.set([&it.node, &it.policy, &it.fence, reason], 1.0)
         })?;
-        gauges.add(&table::INCIDENTS_HELD, rows, |it, gauge| {
-            let Some(reason) = &it.held_reason else {
-                return Ok(());
-            };
-            gauge.count([&it.policy, reason])
+        let held = rows.iter().filter_map(|it| {
+            let reason = it.held_reason.as_deref()?;
+            Some((it.policy.as_str(), reason))
+        });
+        let kept_off = self.kept_off.iter();
+        let kept_off = kept_off.map(|(policy, reason)| (policy.as_str(), *reason));
+        let rows: Vec<_> = held.chain(kept_off).collect();
+        gauges.add(&table::INCIDENTS_HELD, &rows, |(policy, reason), gauge| {
+            gauge.count([*policy, *reason])
         })
     }
 

@@ -33,6 +33,11 @@ fn full() -> Snapshot {
             incident("w1", None),
             incident("w2", Some("MaxConcurrent")),
             incident("w3", Some("MaxConcurrent")),
+            incident("w4", Some("Paused")),
+        ],
+        kept_off: vec![
+            ("bm".to_owned(), "Paused"),
+            ("bm".to_owned(), "Maintenance"),
         ],
         devices: vec![DeviceRow {
             device: "bmc-w1".to_owned(),
@@ -213,6 +218,15 @@ fn values_are_those_of_the_snapshot() {
         value(r#"incidents_held{policy="bm",reason="MaxConcurrent"}"#),
         Some(2.0)
     );
+    // One incident that is open, and a node that has none.
+    assert_eq!(
+        value(r#"incidents_held{policy="bm",reason="Paused"}"#),
+        Some(2.0)
+    );
+    assert_eq!(
+        value(r#"incidents_held{policy="bm",reason="Maintenance"}"#),
+        Some(1.0)
+    );
     assert_eq!(
         value(r#"device_identity_verified{device="bmc-w1",driver="redfish",node="w1"}"#),
         Some(0.0)
@@ -236,6 +250,7 @@ fn a_closed_incident_leaves_no_series() {
     assert!(metrics.render_with(&full()).expect("text").contains("w1"));
     let mut later = full();
     later.incidents.clear();
+    later.kept_off.clear();
     later.devices.clear();
     later.protected.clear();
     let text = metrics.render_with(&later).expect("text");

@@ -5,6 +5,7 @@ use crate::objects::{
     CLAIM, ELECTION, NAMESPACE, OUT_OF_SERVICE, SECRET, is_ended, taint, taints, text,
 };
 use crate::stage::Stage;
+use node_fencing_operator::clock::Clock;
 use serde_json::{Value, json};
 use simapi::kinds::{FENCE, LEASE, NODE, POD, POLICY, SECRET as SECRETS};
 use std::time::Duration;
@@ -43,8 +44,14 @@ pub(super) async fn edit_policy(stage: &Stage, time: Duration) {
         api.delete("human", &POLICY, ("", "all"), &Value::Null)
     } else {
         api.change("human", &POLICY, ("", "all"), |policy| {
-            policy["spec"]["fence"]["mode"] = json!("Observe");
-            policy["spec"]["pauseRequests"] = json!([{"name": "human"}]);
+            let mut pause = json!({"name": "human"});
+            // Without another throw of the dice, so that the seeds stay what they were.
+            if time.as_secs().is_multiple_of(2) {
+                pause["expireTime"] = json!((Clock::SYSTEM.wall() + time / 2).to_string());
+            } else {
+                policy["spec"]["fence"]["mode"] = json!("Observe");
+            }
+            policy["spec"]["pauseRequests"] = json!([pause]);
         })
     };
     stage.world.hit_if(done == Ok(true), Fault::PolicyEdit);

@@ -1,13 +1,14 @@
 //! Unhealthy nodes that have to wait, as the policy's condition tells of them.
 
 use super::*;
+use crate::core::delay::Why;
 
 #[test]
 fn unhealthy_nodes_that_wait_are_told_of_and_a_crowd_is_counted() {
     let waits = |policy: &str, node: &str| Delayed {
         node: node.to_owned(),
         policy: policy.to_owned(),
-        until: std::time::Duration::ZERO,
+        why: Why::Wait(std::time::Duration::ZERO),
         words: format!("Node {node} waits"),
     };
     let mut cluster = Cluster::healthy(vec![
@@ -28,4 +29,24 @@ fn unhealthy_nodes_that_wait_are_told_of_and_a_crowd_is_counted() {
         words.ends_with("; Node n4 waits; 2 more of its nodes wait too"),
         "{words}"
     );
+}
+
+/// The clock of these tests stands at [`NOW`].
+#[test]
+fn an_entry_that_has_expired_pauses_nothing_and_is_told_of() {
+    let entry = |expires: &str| json!({"name": "ops", "expireTime": expires});
+    let says = |entries: Value| {
+        let paused = policy("p", json!({"pauseRequests": entries}));
+        ready(&Cluster::healthy(vec![paused]).status("p"))
+    };
+    let (shown, words) = says(json!([entry("2099-01-01T00:00:00Z")]));
+    assert_eq!(shown, "False/Paused");
+    assert!(
+        words.contains("ops (until 2099-01-01T00:00:00Z)"),
+        "{words}"
+    );
+    let (shown, words) = says(json!([entry("1970-01-01T00:00:00Z")]));
+    assert_eq!(shown, "True/Active");
+    let expired = "warning: entry ops of `pauseRequests` expired at 1970-01-01T00:00:00Z and does not count any more; remove it";
+    assert!(words.contains(expired), "{words}");
 }

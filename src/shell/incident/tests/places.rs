@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::api::policy::NodeFencingPolicy;
+use crate::core::incident::Approval;
+use crate::core::observed::{NodeView, Observed, Seen};
 use crate::core::taint::NodePatch;
 use crate::shell::brakes::Applicant;
 use tokio::task::JoinSet;
@@ -184,4 +186,70 @@ async fn who_waits_for_the_quorum_keeps_no_place_free() {
     let held = judged(&lab.mine).map_err(|hold| hold.reason);
     assert_eq!(held, Err("Quorum"));
     assert_eq!(judged(&lab.other), Ok(()));
+}
+
+/// The policy with this entry of `pauseRequests`.
+fn paused(expires: &str) -> Value {
+    let mut policy = policy();
+    policy["spec"]["pauseRequests"] = json!([{"name": "ops", "expireTime": expires}]);
+    policy
+}
+
+/// S13: what was opened before somebody paused the policy, or began to work on the node.
+#[tokio::test]
+async fn an_open_incident_is_held_while_its_policy_keeps_its_hands_off_the_node() {
+    let (future, past) = ("2099-01-01T00:00:00Z", "2001-01-01T00:00:00Z");
+    let usual = fixtures::settings;
+    let by_human = || Settings {
+        human: true,
+        ..usual()
+    };
+    let approved = || Settings {
+        approval: Approval::Approved("alice".to_owned()),
+        ..usual()
+    };
+    let cordoned = || NodeView {
+        unschedulable: true,
+        ..fixtures::node()
+    };
+    let lab = Lab::new(unclaimed(), json!({}), json!({})).await;
+    let incident = Incidents::default().begin(lab.mine.clone());
+    let mut incident = incident.lock().await;
+    let mut round = Round {
+        context: &lab.context,
+        fence: &lab.mine,
+        incident: &mut incident,
+    };
+    for (policy, node, settings, held_for, ends) in [
+        (policy(), fixtures::node(), usual(), None, false),
+        (
+            paused(future),
+            fixtures::node(),
+            usual(),
+            Some("Paused"),
+            true,
+        ),
+        (paused(past), fixtures::node(), usual(), None, false),
+        (policy(), cordoned(), usual(), Some("Excluded"), false),
+        // An approval says that the machine may be fenced, and not when.
+        (policy(), cordoned(), approved(), Some("Excluded"), false),
+        (policy(), cordoned(), by_human(), None, false),
+        // Its claim stands: the fence goes on.
+        (
+            paused(future),
+            fixtures::claimed("fence-n1"),
+            usual(),
+            None,
+            false,
+        ),
+    ] {
+        let mut observed = Observed {
+            node: Seen::Present(node),
+            ..fixtures::drained()
+        };
+        let decoded = serde_json::from_value(policy.clone()).expect("a policy");
+        let until = round.admit(&settings, &mut observed, Some(&decoded));
+        let reason = observed.hold.map(|hold| hold.reason);
+        assert_eq!((reason, until.is_some()), (held_for, ends), "{policy}");
+    }
 }

@@ -1,0 +1,57 @@
+//! What is said of an unhealthy node that has no incident yet: once on the Node and, as long as it lasts, on the policy.
+
+use super::{Detector, Wanted};
+use crate::api::settings::FenceMode;
+use crate::clock;
+use crate::core::delay::{Delayed, Why};
+use crate::core::observed::NodeView;
+use jiff::{SignedDuration, Unit};
+use kube::ResourceExt;
+
+impl Detector {
+    /// It has to wait.
+    pub(super) fn tell_of_delay(&self, node: &NodeView, wanted: &Wanted) {
+        let Some(delay) = &wanted.delay else { return };
+        let ahead = wanted.at.saturating_sub(clock::since_boot());
+        let until = SignedDuration::try_from(ahead)
+            .ok()
+            .and_then(|ahead| clock::wall().checked_add(ahead).ok())
+            .and_then(|until| until.round(Unit::Second).ok());
+        let until = until.map_or_else(String::new, |until| format!(" before {until}"));
+        let words = format!("is not fenced{until}: {}", delay.words);
+        self.show("FenceDelayed", Why::Wait(delay.until), node, wanted, &words);
+    }
+
+    /// The policy keeps its hands off it, and nothing else keeps it from being fenced. In mode Observe it would not be fenced anyway.
+    pub(super) fn tell_of_keeping_off(&self, node: &NodeView, wanted: &Wanted) {
+        let acts = wanted.policy.spec.fence.mode != FenceMode::Observe;
+        let Some(kept_off) = wanted.kept_off.as_ref().filter(|_| acts) else {
+            self.context.delays.over(&node.name);
+            return;
+        };
+        let words = format!("is not fenced ({}): {}", kept_off.reason, kept_off.words);
+        let why = Why::KeptOff(kept_off.reason);
+        self.show("FenceWithheld", why, node, wanted, &words);
+    }
+
+    fn show(&self, event: &str, why: Why, node: &NodeView, wanted: &Wanted, words: &str) {
+        let words = format!(
+            "Node {} is {}={} and {words}",
+            node.name,
+            wanted.condition.type_,
+            wanted.condition.status.as_str(),
+        );
+        let policy = wanted.policy.name_any();
+        let delayed = Delayed {
+            node: node.name.clone(),
+            policy: policy.clone(),
+            why,
+            words: words.clone(),
+        };
+        if !self.context.delays.show(delayed) {
+            return;
+        }
+        tracing::info!(node = node.name, policy, "{words}");
+        self.tell(&node.name, event, words);
+    }
+}
