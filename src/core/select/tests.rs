@@ -1,5 +1,5 @@
 use super::*;
-use crate::core::observed::{ConditionView, TaintView};
+use crate::core::observed::ConditionView;
 use serde_json::json;
 
 fn policy(name: &str, priority: i32, rack: Option<&str>) -> NodeFencingPolicy {

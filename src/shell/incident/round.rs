@@ -85,7 +85,7 @@ impl Round<'_> {
         let decision = plan::step(&settings, &mut self.incident.memory, &observed, &moment);
         let is_held = decision.stage == Stage::Held;
         // Nothing but its turn: what holds it may be something else, which the budget knows nothing of.
-        let queues = |hold: &&Hold| hold.is_a_queue() && decision.held == Some(hold.reason);
+        let queues = |hold: &&budget::Hold| hold.is_a_queue() && decision.held == Some(hold.reason);
         let queue = observed.hold.as_ref().filter(queues);
         let queue = queue.filter(|_| is_held).map(|hold| hold.reason);
         self.context.brakes.waits(&settings.fence, queue);
