@@ -49,8 +49,19 @@ impl Lab {
     /// A policy for all nodes with the shortest times the API allows, but for its level's, which a laden machine needs; `changes` are
     /// merged over its spec.
     pub async fn policy(&self, mode: &str, changes: Value) -> Result<()> {
+        self.policy_called("lab", json!({}), mode, changes).await
+    }
+
+    /// The same under this name, for the nodes that this selects.
+    pub async fn policy_called(
+        &self,
+        name: &str,
+        selector: Value,
+        mode: &str,
+        changes: Value,
+    ) -> Result<()> {
         let mut spec = json!({
-            "nodeSelector": {},
+            "nodeSelector": selector,
             "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "durationSeconds": 10}],
             "fence": {
                 "mode": mode,
@@ -61,7 +72,7 @@ impl Lab {
             "exclusions": {"minUptimeSeconds": 0},
         });
         merge(&mut spec, &changes);
-        self.apply("NodeFencingPolicy", "lab", spec).await.map(drop)
+        self.apply("NodeFencingPolicy", name, spec).await.map(drop)
     }
 
     pub(super) async fn credentials(&self) -> Result<()> {

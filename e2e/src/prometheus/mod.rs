@@ -1,6 +1,6 @@
 //! A real Prometheus, out of Debian's package: it scrapes what it is told to, loads rules, and is asked what it has seen.
 //!
-//! It scrapes and evaluates each second, where a cluster takes half a minute: a test need not wait. Everything has the label `cluster`, as
+//! It scrapes every other second and evaluates every second, where a cluster takes half a minute: a test need not wait. Everything has the label `cluster`, as
 //! of somebody who has more than one.
 
 mod exporter;
@@ -249,7 +249,7 @@ fn configuration(jobs: &[Job<'_>]) -> Value {
         })
     };
     json!({
-        "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+        "global": {"scrape_interval": "2s", "scrape_timeout": "2s", "evaluation_interval": "1s"},
         "rule_files": ["rules.json"],
         "scrape_configs": jobs.iter().map(job).collect::<Vec<_>>(),
     })

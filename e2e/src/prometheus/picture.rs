@@ -15,10 +15,14 @@ const PLOT: f64 = 130.0;
 const ROW: f64 = 22.0;
 /// Points further apart (seconds) than this have nothing between them.
 const APART: f64 = 5.0;
-/// Of the first series, or the first state, and so on.
-const COLOURS: [&str; 12] = [
+/// Of the first state, and so on.
+const STATES: [&str; 11] = [
     "#9aa0a6", "#f2c94c", "#f2994a", "#7fb2e5", "#3d7fc1", "#8e7cc3", "#d64550", "#b5487a",
-    "#7a2e2e", "#2f9e8f", "#6fbf73", "#444444",
+    "#7a2e2e", "#2f9e8f", "#6fbf73",
+];
+/// Of the first line, and so on.
+const LINES: [&str; 6] = [
+    "#3d7fc1", "#f2994a", "#2f9e8f", "#d64550", "#8e7cc3", "#6fbf73",
 ];
 
 /// What a panel shows.
@@ -35,6 +39,8 @@ pub struct Panel {
     pub title: String,
     /// How its series are drawn.
     pub kind: Kind,
+    /// What stands after a value.
+    pub unit: &'static str,
     /// Names, and points: seconds since the epoch, and values.
     pub series: Vec<(String, Vec<(f64, f64)>)>,
 }
@@ -123,15 +129,15 @@ impl Panel {
         let names: Vec<_> = match &self.kind {
             Kind::Lines => {
                 self.lines(body, place);
-                let names = self.series.iter().enumerate();
-                names
-                    .map(|(index, (name, _))| (index + 3, name.as_str()))
-                    .collect()
+                let names = self.series.iter().map(|(name, _)| name.as_str());
+                LINES.into_iter().cycle().zip(names).collect()
             }
             Kind::States(states) => {
                 self.states(body, place);
-                let shown = states.iter().map(String::as_str).enumerate();
-                shown.filter(|(index, _)| self.shows(index + 1)).collect()
+                let names = states.iter().map(String::as_str);
+                let all = STATES.into_iter().cycle().zip(names).enumerate();
+                let shown = all.filter(|(index, _)| self.shows(index + 1));
+                shown.map(|(_, state)| state).collect()
             }
         };
         legend(body, place, y + height - 12.0, &names);
@@ -156,10 +162,10 @@ impl Panel {
                 r##"<line x1="{x:.1}" y1="{y:.1}" x2="{:.1}" y2="{y:.1}" stroke="#e3e5e8"/>"##,
                 place.at(place.to)
             );
-            let label = format!("{}", (value * 100.0).round() / 100.0);
+            let label = format!("{}{}", (value * 10.0).round() / 10.0, self.unit);
             text(body, x - 8.0, y + 4.0, 11.0, "end", "#5f6368", &label);
         }
-        for (index, (_, points)) in self.series.iter().enumerate() {
+        for (colour, (_, points)) in LINES.into_iter().cycle().zip(&self.series) {
             let mut path = String::new();
             let mut last: Option<(f64, f64)> = None;
             for (time, value) in points.iter().copied() {
@@ -171,7 +177,6 @@ impl Panel {
                 };
                 last = Some((time, value));
             }
-            let colour = colour(index + 3);
             let _ = writeln!(
                 body,
                 r##"<path d="{path}" fill="none" stroke="{colour}" stroke-width="1.8"/>"##
@@ -199,7 +204,7 @@ impl Panel {
                     y + 2.0,
                     (end - x).max(1.0),
                     ROW - 4.0,
-                    colour(state.saturating_sub(1))
+                    STATES[state.saturating_sub(1) % STATES.len()]
                 );
             }
             y += ROW;
@@ -235,29 +240,25 @@ fn number(value: f64) -> usize {
     value.round().max(0.0) as usize
 }
 
-fn colour(index: usize) -> &'static str {
-    COLOURS[index % COLOURS.len()]
-}
-
-/// Minutes and seconds since the beginning.
+/// Minutes since the beginning.
 fn times(body: &mut String, place: Place, y: f64) {
-    let length = place.to - place.from;
-    for part in [0.0, 0.25, 0.5, 0.75, 1.0] {
-        let seconds = (length * part).round();
-        let label = format!("{}:{:02}", (seconds / 60.0).floor(), seconds % 60.0);
-        let x = place.at(place.from + length * part);
+    let mut minutes = 0.0;
+    while place.from + 60.0 * minutes <= place.to {
+        let x = place.at(place.from + 60.0 * minutes);
+        let label = format!("{minutes:.0} min");
         text(body, x, y + 14.0, 10.0, "middle", "#5f6368", &label);
+        minutes += 1.0;
     }
 }
 
-fn legend(body: &mut String, place: Place, y: f64, names: &[(usize, &str)]) {
+/// Colours and names, but for what needs none.
+fn legend(body: &mut String, place: Place, y: f64, names: &[(&str, &str)]) {
     let mut x = place.x + SIDE;
-    for (index, name) in names {
+    for (colour, name) in names.iter().filter(|(_, name)| !name.is_empty()) {
         let _ = writeln!(
             body,
-            r##"<rect x="{x:.1}" y="{:.1}" width="10" height="10" fill="{}"/>"##,
+            r##"<rect x="{x:.1}" y="{:.1}" width="10" height="10" fill="{colour}"/>"##,
             y - 9.0,
-            colour(*index)
         );
         text(body, x + 14.0, y, 11.0, "start", "#3c4043", name);
         #[expect(clippy::cast_precision_loss, reason = "a name is short")]
@@ -291,11 +292,13 @@ mod tests {
             Panel {
                 title: "Stages".to_owned(),
                 kind: Kind::States(vec!["Held".to_owned(), "Fencing".to_owned()]),
+                unit: "",
                 series: vec![("a<b&c".to_owned(), vec![(0.0, 2.0), (4.0, 2.0)])],
             },
             Panel {
                 title: "Leaders".to_owned(),
                 kind: Kind::Lines,
+                unit: " s",
                 series: vec![("one".to_owned(), vec![(0.0, 0.0), (2.0, 1.0)])],
             },
         ];
@@ -304,5 +307,6 @@ mod tests {
         assert!(picture.contains("a&lt;b&amp;c") && picture.contains(">Fencing<"));
         assert!(!picture.contains(">Held<"), "nothing was ever held");
         assert_eq!(picture.matches("<path").count(), 1);
+        assert!(picture.contains(">1 s<") && picture.contains(">1 min<"));
     }
 }
