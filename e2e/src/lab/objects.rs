@@ -49,19 +49,13 @@ impl Lab {
     /// A policy for all nodes with the shortest times the API allows, but for its level's, which a laden machine needs; `changes` are
     /// merged over its spec.
     pub async fn policy(&self, mode: &str, changes: Value) -> Result<()> {
-        self.policy_called("lab", json!({}), mode, changes).await
+        self.policy_named("lab", mode, changes).await
     }
 
-    /// The same under this name, for the nodes that this selects.
-    pub async fn policy_called(
-        &self,
-        name: &str,
-        selector: Value,
-        mode: &str,
-        changes: Value,
-    ) -> Result<()> {
+    /// The same under this name, beside the other. Where both select a node the `priority` decides.
+    pub async fn policy_named(&self, name: &str, mode: &str, changes: Value) -> Result<()> {
         let mut spec = json!({
-            "nodeSelector": selector,
+            "nodeSelector": {},
             "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "durationSeconds": 10}],
             "fence": {
                 "mode": mode,

@@ -323,7 +323,7 @@ impl Scene {
 /// So many writes are lost when etcd is put back.
 const VERSIONS: u32 = 500;
 /// Alerts over an `increase`, and of what.
-const LOOK_BACK: [(&str, &str); 3] = [
+const LOOK_BACK: [(&str, &str); 4] = [
     (
         "NodeFencingReconcileErrors",
         "node_fencing_reconcile_errors_total",
@@ -333,4 +333,8 @@ const LOOK_BACK: [(&str, &str); 3] = [
         "node_fencing_events_dropped_total",
     ),
     ("NodeFencingFlapping", "node_fencing_node_incidents_total"),
+    (
+        "NodeFencingContradiction",
+        "node_fencing_contradictions_total",
+    ),
 ];

@@ -115,10 +115,9 @@ impl Scene {
         };
         this.lab.wait_protected().await?;
         for case in CASES {
-            let (mode, changes) = policy(case);
-            this.lab
-                .policy_called(case, json!({"matchLabels": {CASE: case}}), mode, changes)
-                .await?;
+            let (mode, mut changes) = policy(case);
+            changes["nodeSelector"] = json!({"matchLabels": {CASE: case}});
+            this.lab.policy_named(case, mode, changes).await?;
         }
         this.volume = this.database("detach").await?;
         this.database("flapping").await?;
