@@ -10,6 +10,8 @@ const GAP: f64 = 16.0;
 const HEAD: f64 = 28.0;
 const FOOT: f64 = 44.0;
 const SIDE: f64 = 64.0;
+/// What a last name of the legend takes, at most.
+const LEGEND_END: f64 = 190.0;
 /// Height of the plot of lines, and of one node's states.
 const PLOT: f64 = 130.0;
 const ROW: f64 = 22.0;
@@ -251,10 +253,18 @@ fn times(body: &mut String, place: Place, y: f64) {
     }
 }
 
-/// Colours and names, but for what needs none.
+/// Colours and names, but for what needs none, as far as there is room.
 fn legend(body: &mut String, place: Place, y: f64, names: &[(&str, &str)]) {
     let mut x = place.x + SIDE;
-    for (colour, name) in names.iter().filter(|(_, name)| !name.is_empty()) {
+    for (index, (colour, name)) in names.iter().enumerate() {
+        if name.is_empty() {
+            continue;
+        }
+        if x > place.x + place.width - LEGEND_END {
+            let rest = format!("and {} more", names.len() - index);
+            text(body, x, y, 11.0, "start", "#3c4043", &rest);
+            break;
+        }
         let _ = writeln!(
             body,
             r##"<rect x="{x:.1}" y="{:.1}" width="10" height="10" fill="{colour}"/>"##,
