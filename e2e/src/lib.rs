@@ -32,6 +32,7 @@ pub mod point;
 pub mod ports;
 mod power_socket;
 pub mod process;
+pub mod prometheus;
 pub mod prompt;
 pub mod proxy;
 mod pypi;

@@ -1,5 +1,5 @@
 //! HTTP without TLS, to processes of the lab: over a unix socket to etcd and to the storage array, over loopback to
-//! the operator's /readyz and /metrics.
+//! the operator's /readyz and /metrics, and to Prometheus.
 //!
 //! A socket in the lab's own directory needs no free port, is out of reach of other labs, and works across network
 //! namespaces.
@@ -51,15 +51,20 @@ pub async fn call(socket: &Path, method: Method, path: &str, body: &Value) -> Re
 
 /// Gets a path from a port of 127.0.0.1.
 pub async fn get(port: u16, path: &str) -> Result<(StatusCode, String)> {
+    send_to(port, Method::GET, path).await
+}
+
+/// Sends a request without a body to a port of 127.0.0.1.
+pub async fn send_to(port: u16, method: Method, path: &str) -> Result<(StatusCode, String)> {
+    let what = format!("{method} {path}");
     let answer = timeout(LIMIT, async {
         let stream = TcpStream::connect((std::net::Ipv4Addr::LOCALHOST, port)).await?;
-        send(stream, Method::GET, path, Bytes::new()).await
+        send(stream, method, path, Bytes::new()).await
     });
     let answer = answer
         .await
         .with_context(|| format!("port {port} does not answer"))?;
-    let (status, bytes) =
-        answer.with_context(|| format!("failed to get {path} from port {port}"))?;
+    let (status, bytes) = answer.with_context(|| format!("port {port}: {what}"))?;
     Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
 }
 

@@ -238,6 +238,11 @@ impl Operator {
             .is_some_and(|process| process.ended().is_none())
     }
 
+    /// The port of 127.0.0.1 on which its HTTP server listens.
+    pub fn port(&self) -> u16 {
+        self.port.number()
+    }
+
     /// Gets a path of its HTTP server, such as `/metrics`.
     pub async fn get(&self, path: &str) -> Result<(StatusCode, String)> {
         plain_http::get(self.port.number(), path).await

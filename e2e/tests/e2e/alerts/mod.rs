@@ -1,4 +1,7 @@
 //! The rules of the chart in Prometheus' own hands: promtool takes the file, and each alert fires, stays silent and resolves as its test says.
+//! [`prometheus`] has them fire over a run of the lab.
+
+mod prometheus;
 
 use std::collections::BTreeSet;
 use std::process::Command;
