@@ -7,13 +7,12 @@ use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::FenceMode;
 use crate::clock;
 use crate::core::budget;
-use crate::core::incident::{Approval, Effect, Reply, Settings};
+use crate::core::incident::{Approval, Decision, Effect, Reply, Settings};
 use crate::core::keep_off::keep_off;
 use crate::core::observed::{NodeView, Observed, Seen};
 use crate::core::plan::{self, Moment};
 use crate::core::record;
 use crate::core::reply::{Asked, learn};
-use crate::core::stage::Stage;
 use crate::core::taint;
 use crate::shell::act;
 use crate::shell::brakes::Applicant;
@@ -83,11 +82,7 @@ impl Round<'_> {
             date: clock::wall().strftime("%FT%TZ").to_string(),
         };
         let decision = plan::step(&settings, &mut self.incident.memory, &observed, &moment);
-        let is_held = decision.stage == Stage::Held;
-        // Nothing but its turn: what holds it may be something else, which the budget knows nothing of.
-        let queues = |hold: &&budget::Hold| hold.is_a_queue() && decision.held == Some(hold.reason);
-        let queue = observed.hold.as_ref().filter(queues);
-        let queue = queue.filter(|_| is_held).map(|hold| hold.reason);
+        let queue = queue(&decision, &observed);
         self.context.brakes.waits(&settings.fence, queue);
         self.explain(&settings, &observed, &decision, moment.now);
         if matches!(decision.effect, Effect::Claim(_)) {
@@ -361,4 +356,10 @@ fn nonce() -> Option<String> {
     let mut bytes = [0_u8; 4];
     getrandom::fill(&mut bytes).ok()?;
     Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// What an incident waits for that waits for nothing but its turn: what holds it may be something else, which the budget knows nothing of.
+fn queue(decision: &Decision, observed: &Observed) -> Option<&'static str> {
+    let hold = observed.hold.as_ref()?;
+    (hold.is_a_queue() && decision.held == Some(hold.reason)).then_some(hold.reason)
 }
