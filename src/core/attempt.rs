@@ -25,6 +25,11 @@ pub enum OffResult {
 }
 
 impl OffResult {
+    /// Has the device taken the command, or may have, so that an off after it may be its effect?
+    pub fn may_turn_off(&self) -> bool {
+        !matches!(self, Self::NotSent(_) | Self::AlreadyOff)
+    }
+
     /// What the answer counts as in metrics and log. The record waits for the effect (`record::outcome`).
     pub fn word(&self) -> AttemptResult {
         match self {

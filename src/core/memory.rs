@@ -89,6 +89,8 @@ pub struct Memory {
     pub attempt: Option<Attempt>,
     /// Off commands under any claim of this process.
     pub attempts: u32,
+    /// A command of an earlier try has turned the machine off, or may have.
+    pub has_commanded: bool,
     /// Answers of the confirm engine.
     pub readings: Option<Vec<DeviceReadings>>,
     /// The node's pods, listed before the power was read last.
@@ -193,8 +195,7 @@ impl Memory {
         let results = self.attempt.iter().flat_map(|it| &it.results);
         let mut results = results.filter(|(name, _)| !is_outlet || *name == device);
         let own = self.attempt.iter().find_map(|it| it.results.get(device));
-        own != Some(&OffResult::AlreadyOff)
-            && results.any(|(_, it)| !matches!(it, OffResult::NotSent(_) | OffResult::AlreadyOff))
+        own != Some(&OffResult::AlreadyOff) && results.any(|(_, it)| it.may_turn_off())
     }
 
     /// An off may still land until then (time since boot), or until a later moment that is known already.
@@ -210,6 +211,9 @@ impl Memory {
         if self.commanding() || is_unseen {
             self.may_land(late);
         }
+        let results = self.attempt.iter().flat_map(|it| it.results.values());
+        let mut taken = results.map(OffResult::may_turn_off);
+        self.has_commanded |= self.commanding() || taken.any(|it| it);
         self.attempt = None;
     }
 

@@ -104,8 +104,10 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
         // Asked under another claim, or for another purpose: nothing is decided by it, and what it says of the power stays true.
         // Whether an off came of a command of ours, nobody knows any more: it may have, if one was begun.
         Reply::Device(order, reply) => {
-            let (heard, commanded) = (heard(&reply), memory.attempts > 0);
+            let heard = heard(&reply);
             for device in &heard {
+                let commanded = memory.has_commanded
+                    || memory.may_have_turned_off(&device.device, device.outlets);
                 memory.said.note(device, commanded);
             }
             // What was asked before the word was given says nothing of it.

@@ -127,11 +127,11 @@ impl Onsets {
 
 /// The condition of the policy that falls due first on this node, and when (time since boot).
 pub fn first_due<'a>(
-    conditions: &'a [UnhealthyCondition],
+    conditions: impl IntoIterator<Item = &'a UnhealthyCondition>,
     onsets: &Onsets,
 ) -> Option<(&'a UnhealthyCondition, Duration)> {
     conditions
-        .iter()
+        .into_iter()
         .filter_map(|condition| onsets.due(condition).map(|due| (condition, due)))
         .min_by_key(|(_, due)| *due)
 }

@@ -215,15 +215,14 @@ impl Detector {
         if unsupported(&policy.spec).is_some() {
             return None;
         }
-        let (condition, held) = first_due(
-            &policy.spec.unhealthy_conditions,
-            self.onsets.get(&node.name)?,
-        )?;
+        let conditions = policy.spec.unhealthy_conditions.iter();
+        let open = conditions.filter(|condition| !was_refused(&fences, node, condition));
+        let (condition, held) = first_due(open, self.onsets.get(&node.name)?)?;
         let name = fence_name(node, policy, condition);
         let known = fences.iter().any(|fence| {
             fence.name_any() == name || (fence.spec.node_name == node.name && !fence.is_ended())
         });
-        if known || was_refused(&fences, node, condition) {
+        if known {
             return None;
         }
         self.note_last_fence(&fences, node);

@@ -111,6 +111,7 @@ fn without_words(m: &mut Memory) {
     m.accused = None;
     // A level with one device, and no other level: nobody speaks against it but itself.
     m.said = Default::default();
+    m.has_commanded = false;
     for words in &mut m.contradictions {
         "words".clone_into(words);
     }

@@ -30,16 +30,11 @@ pub(super) fn usable(s: &Settings, m: &Memory, level: &Level) -> Result<(), Unus
     }
     let still_on = |device: &Device, reading: &Reading| {
         let words = format!(
-            "FenceDevice {} reads {} ({}): mode ConfirmOnly never turns a machine off: cut its power by hand; or {}",
+            "FenceDevice {} reads {} ({}): mode ConfirmOnly never turns a machine off: cut its power by hand; or release this NodeFence \
+             (`spec.desiredState: Released`), which keeps its mode, and create another in mode PowerOff",
             device.name,
             state_word(reading.state),
             reading.raw,
-            match s.human {
-                true =>
-                    "release this NodeFence (`spec.desiredState: Released`), which keeps its mode, and create another in mode PowerOff",
-                false =>
-                    "set `fence.mode: PowerOff` in the policy and release this NodeFence (`spec.desiredState: Released`), which keeps the mode that it began with",
-            }
         );
         let failure = Failure {
             reason: STILL_ON,

@@ -33,16 +33,18 @@ pub(super) fn was_cleared(fences: &[NodeFence], node: &NodeView) -> bool {
         };
         let is_tainted = status.is_some_and(|it| it.taint_applied_time.is_some());
         let succeeded = status.and_then(|status| find(&status.conditions, SUCCEEDED));
-        let is_left_as_it_is =
-            succeeded.is_some_and(|it| it.reason == Stage::ConfirmedDown.to_string());
+        // What a human has only asked for leaves the policy's own fence to come.
+        let is_left_as_it_is = fence.spec.policy_name.is_some()
+            && succeeded.is_some_and(|it| it.reason == Stage::ConfirmedDown.to_string());
         (is_tainted && is_quarantined(node) || is_left_as_it_is)
             && evidence.is_some_and(|it| it.node_uid == node.uid && is_last(it))
     };
     fences.iter().any(is_all_that_was_heard)
 }
 
-/// A human has denied or released an incident of this very outage before anything was done. Whatever the policy, or another one, says by
-/// now, which gives the record of a new incident another name: who wants a fence all the same asks for one.
+/// A human has denied or released an incident before anything was done, and this condition was there by then: it is the outage of which the
+/// human has spoken. Whatever the policy, or another one, says by now, which gives the record of a new incident another name: who wants a
+/// fence all the same asks for one.
 pub(super) fn was_refused(
     fences: &[NodeFence],
     node: &NodeView,
@@ -50,20 +52,17 @@ pub(super) fn was_refused(
 ) -> bool {
     let now = node.condition(&condition.type_);
     let since: Option<Timestamp> = now.and_then(|it| it.transition.parse().ok());
-    let is_of_outage = |fence: &&NodeFence| {
-        let (spec, trigger) = (&fence.spec, &fence.spec.trigger);
-        spec.node_uid.as_deref() == Some(&node.uid)
-            && spec.boot_id.as_deref() == Some(&node.boot_id)
-            && trigger.condition_type.as_deref() == Some(&condition.type_)
-            && since.is_some()
-            && trigger.unhealthy_since_time == since
-    };
     let is_refused = |fence: &NodeFence| {
-        let approval = fence.spec.approval.as_ref();
+        let (spec, status) = (&fence.spec, fence.status.as_ref());
+        let approval = spec.approval.as_ref();
         let denied = approval.is_some_and(|it| it.decision == ApprovalDecision::Denied);
-        let status = fence.status.as_ref();
+        let ended = status.and_then(|status| status.completion_time);
         let is_tainted = status.is_some_and(|it| it.taint_applied_time.is_some());
-        (denied || fence.spec.desired_state == DesiredState::Released) && !is_tainted
+        (denied || spec.desired_state == DesiredState::Released)
+            && !is_tainted
+            && spec.node_uid.as_deref() == Some(&node.uid)
+            && spec.boot_id.as_deref() == Some(&node.boot_id)
+            && since.is_some_and(|since| Some(since) <= ended)
     };
-    fences.iter().filter(is_of_outage).any(is_refused)
+    fences.iter().any(is_refused)
 }

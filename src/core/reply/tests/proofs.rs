@@ -160,9 +160,17 @@ fn a_late_answer_still_tells_of_the_power() {
 /// L1: golden 176, but that the claim was lost meanwhile: nobody may hold against a BMC without power what it said before our command.
 #[test]
 fn an_off_that_is_heard_of_late_may_be_our_doing() {
-    for (attempts, is_against) in [(0, true), (1, false)] {
+    let words = || "words".to_owned();
+    for (result, is_against) in [
+        (OffResult::NotSent(words()), true),
+        (OffResult::AlreadyOff, true),
+        (OffResult::Accepted, false),
+        (OffResult::Unknown(words()), false),
+    ] {
         let mut memory = memory();
-        memory.attempts = attempts;
+        let attempt = memory.attempt.as_mut().expect("an attempt");
+        attempt.results.insert("pdu".to_owned(), result);
+        memory.forget_claim(NOW + LATE_EFFECT);
         let pdu = Device {
             name: "pdu".to_owned(),
             ..bmc()

@@ -17,10 +17,19 @@ fn answered(answer: Value, tainted: bool) -> Value {
             fence["spec"][field] = value.clone();
         }
     }
+    fence["status"]["completionTime"] = json!("2026-01-01T00:10:00Z");
     if tainted {
         fence["status"]["taintAppliedTime"] = json!("2026-01-01T00:09:11Z");
     }
     fence
+}
+
+/// A node that is down in this boot, and whose Ready has changed at that time.
+fn outage(boot: &str, changed: &str) -> Value {
+    let mut node = down(boot, changed, Some("2026-01-01T00:00:00Z"));
+    node["spec"]["taints"] = json!([]);
+    node["status"]["nodeInfo"]["bootID"] = json!(boot);
+    node
 }
 
 /// Whoever repairs a machine has said so once. What is edited in the policy meanwhile does not take the word back.
@@ -33,12 +42,6 @@ async fn an_outage_that_a_human_has_said_no_to_is_not_fenced_though_the_policy_c
         json!({"approval": approval})
     };
     let released = || json!({"desiredState": "Released"});
-    let outage = |boot: &str, changed: &str| {
-        let mut node = down(boot, changed, Some(then));
-        node["spec"]["taints"] = json!([]);
-        node["status"]["nodeInfo"]["bootID"] = json!(boot);
-        node
-    };
     for (why, node, fence, opened) in [
         (
             "denied",
@@ -89,19 +92,41 @@ async fn an_outage_that_a_human_has_said_no_to_is_not_fenced_though_the_policy_c
     }
 }
 
+/// A no is of one Node, and of what was there when it was said.
+#[tokio::test]
+async fn a_no_does_not_reach_another_node_or_what_nobody_knows_the_time_of() {
+    let then = "2026-01-01T00:00:00Z";
+    let released = |uid: &str| answered(json!({"desiredState": "Released", "nodeUID": uid}), false);
+    for (why, changed, fence, opened) in [
+        ("this one", then, released("uid-1"), 0),
+        ("a Node of the same name", then, released("uid-0"), 1),
+        ("nobody knows since when", "", released("uid-1"), 1),
+    ] {
+        let node = outage("boot-1", changed);
+        let mut lab = Lab::new(node.clone(), Some(policy()), vec![fence]).await;
+        lab.cluster.put(NODE, 200, node);
+        assert_eq!(lab.writes().await.0, opened, "{why}");
+    }
+}
+
 /// S11: who proves a machine down for others to free (`recovery.strategy: None`) leaves it to them, whatever is edited in the policy.
 #[tokio::test]
 async fn a_node_that_is_proven_down_for_others_is_not_turned_off_again() {
     let (then, later) = ("2026-01-01T00:00:00Z", "2026-01-01T00:20:00Z");
-    for (reason, reported, opened) in [
-        ("ConfirmedDown", then, 0),
+    for (reason, reported, by_hand, opened) in [
+        ("ConfirmedDown", then, false, 0),
         // Its kubelet has spoken since, and is silent again.
-        ("ConfirmedDown", later, 1),
-        ("Aborted", then, 1),
+        ("ConfirmedDown", later, false, 1),
+        // A human has only asked: the policy's own fence is still to come.
+        ("ConfirmedDown", then, true, 1),
+        ("Aborted", then, false, 1),
     ] {
         let mut node = down("boot-1", later, Some(reported));
         node["spec"]["taints"] = json!([]);
         let mut fence = proven("uid-1", Some(then));
+        if !by_hand {
+            fence["spec"]["policyName"] = json!("prod");
+        }
         fence["status"]["taintAppliedTime"] = Value::Null;
         fence["status"]["conditions"][0]["reason"] = json!(reason);
         let mut lab = Lab::new(node.clone(), Some(policy()), vec![fence]).await;
@@ -111,5 +136,30 @@ async fn a_node_that_is_proven_down_for_others_is_not_turned_off_again() {
             opened,
             "{reason}, reported {reported}"
         );
+    }
+}
+
+/// What a human has spoken of lasts, and something else befalls the node: that is another outage.
+#[tokio::test]
+async fn a_condition_that_was_refused_hides_no_other() {
+    let (then, later) = ("2026-01-01T00:00:00Z", "2026-01-01T00:20:00Z");
+    for (ready_changed, opened) in [(then, 0), (later, 1)] {
+        let mut policy = policy();
+        policy["spec"]["unhealthyConditions"] = json!([
+            {"type": "KernelDeadlock", "status": "True", "durationSeconds": 0},
+            {"type": "Ready", "status": "Unknown", "durationSeconds": 0},
+        ]);
+        let mut node = down("boot-1", ready_changed, Some(then));
+        node["spec"]["taints"] = json!([]);
+        node["status"]["nodeInfo"]["bootID"] = json!("boot-1");
+        let conditions = node["status"]["conditions"].as_array_mut();
+        let deadlock =
+            json!({"type": "KernelDeadlock", "status": "True", "lastTransitionTime": then});
+        conditions.expect("conditions").push(deadlock);
+        let mut refused = answered(json!({"desiredState": "Released"}), false);
+        refused["spec"]["trigger"]["conditionType"] = json!("KernelDeadlock");
+        let mut lab = Lab::new(node.clone(), Some(policy), vec![refused]).await;
+        lab.cluster.put(NODE, 200, node);
+        assert_eq!(lab.writes().await.0, opened, "Ready since {ready_changed}");
     }
 }
