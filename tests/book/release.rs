@@ -53,6 +53,7 @@ fn a_release_runs_dry() {
     let output = Command::new(root().join("hack/release"))
         .args(["--dry-run", "all"])
         .env("OUT", out.path())
+        .env("PLATFORMS", "linux/amd64,linux/arm64")
         .env_remove("RELEASE_TAG")
         .output()
         .expect("bash");
@@ -62,10 +63,20 @@ fn a_release_runs_dry() {
         "{said}{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    assert!(
-        said.contains("would: cosign sign --yes IMAGE_REPOSITORY@"),
-        "{said}"
-    );
+    for step in [
+        "would: skopeo copy",
+        "would: cosign sign --yes IMAGE_REPOSITORY@",
+        "would: cosign attest --yes --type slsaprovenance1",
+        // One for each platform, and the list of them.
+        concat!("docker://IMAGE_REPOSITORY:", env!("CARGO_PKG_VERSION"), "-arm64"),
+        "would: buildah manifest push --all",
+    ] {
+        assert!(said.contains(step), "{step}: {said}");
+    }
+    let provenance = std::fs::read_to_string(out.path().join("provenance.json")).expect("a file");
+    let provenance: Value = serde_json::from_str(&provenance).expect("JSON");
+    let commit = &provenance["buildDefinition"]["resolvedDependencies"][0]["digest"]["gitCommit"];
+    assert_eq!(commit.as_str().map(str::len), Some(40), "{provenance}");
     let notes = std::fs::read_to_string(out.path().join("notes.md")).expect("the notes");
     assert!(notes.contains("### "), "{notes}");
 }

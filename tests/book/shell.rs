@@ -1,7 +1,8 @@
 //! Commands in the documents. What needs nothing is run; of the rest it is known what it needs, and what it names exists: programs, targets of
 //! the Makefile, flags, kinds, fields, and what a patch writes.
 //!
-//! A block says after its language what it needs: `run` nothing but this checkout, `lab` what `make lab` needs, `cluster` one with the operator in it,
+//! A block says after its language what it needs: `run` nothing but this checkout, `lab` what `make lab` needs, `cluster` one with the operator in it
+//! (those are run by e2e/tests/e2e/book.rs),
 //! `machine` a device, `tool` a program that is not ours. In a runbook it is a cluster.
 
 use crate::fields;

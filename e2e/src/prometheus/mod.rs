@@ -216,6 +216,11 @@ impl Prometheus {
         Ok(())
     }
 
+    /// Its port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port.number()
+    }
+
     /// A command that runs promtool, which comes with it.
     pub fn promtool(&self) -> Command {
         self.packages.command("promtool")

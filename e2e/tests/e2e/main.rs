@@ -15,6 +15,7 @@ mod audit;
 mod back_in_time;
 mod bad_answers;
 mod blind;
+mod book;
 mod budget;
 mod chaos;
 mod chart;
