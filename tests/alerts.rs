@@ -198,11 +198,7 @@ fn every_metric_that_is_named_exists() {
             let word = word.trim_matches(':');
             let is_ours = word.starts_with("node_fencing_") && word != "node_fencing_";
             let is_record = word.contains(":node_fencing_");
-            assert!(
-                !is_ours || exists(word),
-                "{}: {word}",
-                file.display()
-            );
+            assert!(!is_ours || exists(word), "{}: {word}", file.display());
             assert!(
                 !is_record || recorded.contains(word),
                 "{}: {word}",

@@ -68,7 +68,11 @@ fn a_release_runs_dry() {
         "would: cosign sign --yes IMAGE_REPOSITORY@",
         "would: cosign attest --yes --type slsaprovenance1",
         // One for each platform, and the list of them.
-        concat!("docker://IMAGE_REPOSITORY:", env!("CARGO_PKG_VERSION"), "-arm64"),
+        concat!(
+            "docker://IMAGE_REPOSITORY:",
+            env!("CARGO_PKG_VERSION"),
+            "-arm64"
+        ),
         "would: buildah manifest push --all",
     ] {
         assert!(said.contains(step), "{step}: {said}");
