@@ -3,6 +3,7 @@
 //! `cargo test --test chart` fails when one is stale, and `UPDATE=1 cargo test --test chart` writes it anew. What Helm makes of the chart is
 //! tested in `e2e/tests/e2e/chart/`.
 
+mod kubernetes;
 #[path = "../stale/mod.rs"]
 mod stale;
 mod values;
