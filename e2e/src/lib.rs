@@ -33,6 +33,7 @@ pub mod ports;
 mod power_socket;
 pub mod process;
 pub mod prometheus;
+pub mod prometheus_operator;
 pub mod prompt;
 pub mod proxy;
 mod pypi;

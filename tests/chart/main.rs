@@ -3,6 +3,7 @@
 //! `cargo test --test chart` fails when one is stale, and `UPDATE=1 cargo test --test chart` writes it anew. What Helm makes of the chart is
 //! tested in `e2e/tests/e2e/chart/`.
 
+mod kubernetes;
 #[path = "../stale/mod.rs"]
 mod stale;
 mod values;
@@ -123,6 +124,78 @@ fn its_network_policy_always_leads_to_the_kubelets() {
     let begun = |word: &str| before.matches(&format!("{{{{- {word} ")).count();
     let is_under = begun("with") + begun("if") + begun("range") - begun("end");
     assert_eq!(is_under, 2, "`networkPolicy` and `enabled`, and no other");
+}
+
+/// A render is the same each time and without a cluster, where `lookup` finds nothing: Argo CD renders so.
+#[test]
+fn no_template_asks_the_cluster() {
+    let mut templates = 0;
+    for entry in fs::read_dir(chart().join("templates")).expect("the folder") {
+        let path = entry.expect("an entry").path();
+        assert!(path.is_file(), "{}: is looked into", path.display());
+        let text = read(&path);
+        // Within an action, as a word: a comment or a note may say it.
+        let actions = text.split("{{").skip(1);
+        for action in actions.filter_map(|it| it.split("}}").next()) {
+            let is_comment = action.trim_start_matches('-').trim().starts_with("/*");
+            let mut words = action.split(|sign: char| !sign.is_alphanumeric());
+            assert!(
+                is_comment || !words.any(|word| word == "lookup"),
+                "{}: {action}",
+                path.display()
+            );
+        }
+        templates += 1;
+    }
+    assert!(templates >= 13, "only {templates}");
+}
+
+/// What comes with Kubernetes' own roles is to read, and to write policies and devices: a human's word, and with it the verbs that the
+/// admission policies ask for, is bound by name.
+#[test]
+fn no_aggregated_role_has_a_human_s_word() {
+    let mut aggregated = Vec::new();
+    let mut left = vec![root().join("deploy"), chart().join("files")];
+    while let Some(path) = left.pop() {
+        if path.is_dir() {
+            let entries = fs::read_dir(&path).expect("a folder");
+            left.extend(entries.map(|entry| entry.expect("an entry").path()));
+            continue;
+        }
+        let text = read(&path);
+        for document in text.split("\n---\n").filter(|it| is_aggregated(it)) {
+            let role: Value = serde_saphyr::from_str(document).expect("YAML");
+            let name = role["metadata"]["name"].as_str().expect("a name");
+            for rule in role["rules"].as_array().expect("its rules") {
+                assert_eq!(rule["apiGroups"], json!(["nodefencing.io"]), "{name}");
+                for verb in rule["verbs"].as_array().expect("its verbs") {
+                    let is_plain = [
+                        "get", "list", "watch", "create", "update", "patch", "delete",
+                    ];
+                    let verb = verb.as_str().expect("a verb");
+                    assert!(is_plain.contains(&verb), "{name} has {verb}");
+                    let is_record = rule["resources"].to_string().contains("nodefences");
+                    assert!(
+                        !is_record || is_plain[..3].contains(&verb),
+                        "{name}: {verb}"
+                    );
+                }
+            }
+            aggregated.push(name.to_owned());
+        }
+    }
+    aggregated.sort();
+    aggregated.dedup();
+    assert_eq!(aggregated, ["node-fencing-editor", "node-fencing-viewer"]);
+    // No template makes another one.
+    for entry in fs::read_dir(chart().join("templates")).expect("the folder") {
+        let path = entry.expect("an entry").path();
+        assert!(!is_aggregated(&read(&path)), "{}", path.display());
+    }
+}
+
+fn is_aggregated(text: &str) -> bool {
+    text.contains("rbac.authorization.k8s.io/aggregate-to-")
 }
 
 /// What Artifact Hub shows to whoever looks for a first policy.

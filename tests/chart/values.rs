@@ -2,8 +2,9 @@
 //!
 //! A comment above a key is its description; a line `# @schema {...}` in it narrows what the value may be. Everything else is told by the value:
 //! its type, its default, and that a mapping has no other keys than those that are written down, unless it is empty or its `@schema` says
-//! what others may be.
+//! what others may be. `{"kubernetes": TYPE}` in a schema stands for that type of Kubernetes, see [`crate::kubernetes`].
 
+use crate::kubernetes::expand;
 use serde_json::{Map, Value, json};
 
 /// A key of the values.
@@ -97,9 +98,9 @@ fn comment(text: &str, path: &[String]) -> (String, Map<String, Value>) {
     for line in comment {
         match line.strip_prefix("@schema ") {
             Some(schema) => {
-                let schema: Map<String, Value> = serde_json::from_str(schema)
+                let schema = serde_json::from_str(schema)
                     .unwrap_or_else(|error| panic!("@schema of {}: {error}", path.join(".")));
-                narrowed.extend(schema);
+                narrowed.extend(expand(schema).as_object().cloned().unwrap_or_default());
             }
             None => words.push(line),
         }

@@ -30,6 +30,21 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ .Values.serviceAccount.name }}
 {{- end -}}
 {{- end }}
 
+{{/* The Secrets that the FenceDevices of the values name, with a comma between two. */}}
+{{- define "nfo.deviceSecrets" -}}
+{{- $names := list }}
+{{- range .Values.devices }}
+{{- range $field, $it := .spec }}
+{{- if kindIs "map" $it }}
+{{- if and (eq $field "credentialsRef") (kindIs "string" $it.name) }}{{ $names = append $names $it.name }}{{ end }}
+{{- $ca := dig "tls" "caRef" dict $it }}
+{{- if and (eq (toString $ca.kind) "Secret") (kindIs "string" $ca.name) }}{{ $names = append $names $ca.name }}{{ end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- $names | uniq | sortAlpha | join "," }}
+{{- end }}
+
 {{/* A file of deploy/ or crds/ that holds for every release but for its labels. */}}
 {{- define "nfo.relabelled" -}}
 {{- $labels := include "nfo.labels" .root | nindent 4 | trimPrefix "\n    " -}}

@@ -38,6 +38,18 @@ impl Schemas {
         Ok(Self { directory, program })
     }
 
+    /// Does the API server publish what such an object may be?
+    pub fn has(&self, group: &str, version: &str, kind: &str) -> bool {
+        let [group, version, kind] = [group, version, kind].map(str::to_owned);
+        let kind = Kind {
+            group,
+            version,
+            kind,
+        };
+        let folder = self.directory.path().join(kind.folder());
+        folder.join(kind.file()).exists()
+    }
+
     /// Fails unless kubeconform finds every object valid and skips none.
     pub async fn hold(&self, objects: &[Value]) -> Result<()> {
         let list = self.directory.path().join("render.yaml");

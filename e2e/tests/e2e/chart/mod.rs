@@ -1,19 +1,22 @@
-//! The Helm chart in the hands of Helm 3 and of Helm 4: what it refuses, that every render is what an API server takes, and that it is what
-//! `deploy/` is. [`release`] lives through a release, [`replicas`] runs the operator from what was rendered.
+//! The Helm chart in the hands of Helm 3 and of Helm 4: that every render is what an API server takes, and that it is what `deploy/` is.
+//! [`values`] has what it makes of which values, [`release`] lives through a release, [`replicas`] runs the operator from what was rendered.
 
 mod conform;
 mod release;
 mod replicas;
+mod values;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Output;
 
 use anyhow::{Context, Result, ensure};
 use e2e::control_plane::{ControlPlane, Options};
+use e2e::eventually::eventually;
+use e2e::lab::LIMIT;
 use e2e::operator::{NAMESPACE, SERVICE_ACCOUNT};
+use e2e::prometheus_operator;
 use e2e::toolchain::{Toolchain, workspace};
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -54,44 +57,21 @@ async fn text(program: &str, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// A row of `bad-values.yaml`.
-#[derive(Deserialize)]
-struct BadValues {
-    values: Value,
-    says: String,
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn every_bad_value_is_refused_with_the_words_of_the_table() -> Result<()> {
-    let rows = std::fs::read_to_string(workspace().join("tests/data/chart/bad-values.yaml"))?;
-    let rows: Vec<BadValues> = serde_saphyr::from_str(&rows)?;
-    ensure!(rows.len() >= 20, "only {} rows", rows.len());
-    let directory = tempfile::tempdir()?;
-    let mut wrong = Vec::new();
-    for (number, row) in rows.iter().enumerate() {
-        let file = directory.path().join(format!("{number}.json"));
-        std::fs::write(&file, row.values.to_string())?;
-        let file = path(file)?;
-        for helm in HELMS {
-            let chart = chart()?;
-            let template = ["template", RELEASE, &chart, KUBE_VERSION, "-f", &file];
-            let output = run(helm, &template).await?;
-            let said = String::from_utf8(output.stderr)?;
-            if output.status.success() || !said.contains(&row.says) {
-                wrong.push(format!("{}: {helm}: {said}", row.values));
-            }
-        }
+/// Tells the cluster the kinds of the Prometheus Operator that the chart knows, and gives their names.
+async fn monitoring(plane: &ControlPlane) -> Result<[&'static str; 3]> {
+    let definitions = tokio::task::spawn_blocking(prometheus_operator::definitions);
+    let definitions = definitions.await??;
+    for (_, file) in &definitions {
+        let create = ["create", "-f", &path(file.clone())?];
+        plane.kubectl_text(&create).await?;
     }
-    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
-    Ok(())
+    plane.wait_for_definitions().await?;
+    Ok(definitions.map(|(kind, _)| kind))
 }
 
 /// Strictly, and whatever the values: the API server takes each object as it is, with no field that it does not know.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_render_is_what_the_api_server_takes() -> Result<()> {
-    for helm in HELMS {
-        text(helm, &["lint", "--strict", &chart()?]).await?;
-    }
     let plane = ControlPlane::start(Options::named("chart-renders")).await?;
     plane.apply_deploy().await?;
     // Of the user's own, without a Pod Security level that forbids the host's network.
@@ -103,18 +83,15 @@ async fn every_render_is_what_the_api_server_takes() -> Result<()> {
         let create = ["create", "serviceaccount", account, "-n", "fencing"];
         plane.kubectl_text(&create).await?;
     }
-    let schemas = conform::Schemas::of(&plane).await?;
-    let unknown = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}, "spec": {"colour": "red"}});
-    ensure!(schemas.hold(&[unknown]).await.is_err(), "it takes anything");
+    let monitors = monitoring(&plane).await?;
+    let schemas = schemas(&plane, &monitors).await?;
+    let mut rendered = BTreeSet::new();
     for file in ci_values()? {
         let render = render("fencing", &["-f", &file]).await?;
-        // Nobody here knows the kinds of the Prometheus Operator.
-        let known: Vec<_> = render
-            .into_iter()
-            .filter(|it| it["apiVersion"] != "monitoring.coreos.com/v1")
-            .collect();
-        schemas.hold(&known).await.with_context(|| file.clone())?;
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": known});
+        let kinds = render.iter().filter_map(|it| it["kind"].as_str());
+        rendered.extend(kinds.map(str::to_owned));
+        schemas.hold(&render).await.with_context(|| file.clone())?;
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": render});
         let manifest = plane.files().directory().join("render.json");
         std::fs::write(&manifest, list.to_string())?;
         let apply = [
@@ -128,6 +105,74 @@ async fn every_render_is_what_the_api_server_takes() -> Result<()> {
         ];
         plane.kubectl_text(&apply).await.with_context(|| file)?;
     }
+    for kind in monitors {
+        ensure!(rendered.contains(kind), "no values make a {kind}");
+    }
+    Ok(())
+}
+
+/// The schemas of the API server, once it publishes these kinds as well. Fails if they take whatever they get.
+async fn schemas(plane: &ControlPlane, kinds: &[&str]) -> Result<conform::Schemas> {
+    let schemas = eventually("every kind is published", LIMIT, async || {
+        let schemas = conform::Schemas::of(plane).await?;
+        for kind in kinds {
+            let has = schemas.has("monitoring.coreos.com", "v1", kind);
+            ensure!(has, "not {kind}");
+        }
+        Ok(schemas)
+    })
+    .await?;
+    let meta = json!({"name": "a"});
+    for unknown in [
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"colour": "red"}}),
+        json!({"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor", "metadata": meta, "spec": {"selector": {}, "endpoints": [{"prot": "http"}]}}),
+        json!({"apiVersion": "monitoring.coreos.com/v1", "kind": "PrometheusRule", "metadata": meta, "spec": {"groups": [{"name": "a", "rules": [{"alert": "a"}]}]}}),
+    ] {
+        let taken = schemas.hold(std::slice::from_ref(&unknown)).await.is_ok();
+        ensure!(!taken, "it takes {unknown}");
+    }
+    Ok(schemas)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn helm_finds_no_fault_with_any_of_the_ci_values() -> Result<()> {
+    let chart = chart()?;
+    for helm in HELMS {
+        text(helm, &["lint", "--strict", &chart]).await?;
+        for file in ci_values()? {
+            let lint = ["lint", "--strict", &chart, KUBE_VERSION, "-f", &file];
+            text(helm, &lint).await?;
+        }
+    }
+    Ok(())
+}
+
+/// What `deploy/` and the chart give to whoever has one of Kubernetes' own roles is never a human's word, nor all verbs.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_aggregated_role_of_any_render_has_a_human_s_word() -> Result<()> {
+    let mut aggregated = 0;
+    for file in ci_values()? {
+        for role in render(NAMESPACE, &["-f", &file]).await? {
+            let labels = role["metadata"]["labels"].as_object();
+            let is_aggregated = labels
+                .into_iter()
+                .flatten()
+                .any(|(name, _)| name.starts_with("rbac.authorization.k8s.io/aggregate-to-"));
+            if !is_aggregated {
+                continue;
+            }
+            aggregated += 1;
+            let rules = role["rules"].as_array().into_iter().flatten();
+            for verb in rules.flat_map(|rule| rule["verbs"].as_array().into_iter().flatten()) {
+                let verb = verb.as_str().unwrap_or("?");
+                let is_plain = [
+                    "get", "list", "watch", "create", "update", "patch", "delete",
+                ];
+                ensure!(is_plain.contains(&verb), "{file}: {verb} in {role}");
+            }
+        }
+    }
+    ensure!(aggregated >= 2, "only {aggregated} roles are aggregated");
     Ok(())
 }
 
@@ -144,17 +189,22 @@ fn ci_values() -> Result<Vec<String>> {
 
 /// The objects that the chart makes of these values, in this namespace: whichever Helm makes them.
 async fn render(namespace: &str, arguments: &[&str]) -> Result<Vec<Value>> {
+    let [by_helm_4, by_helm_3] = HELMS.map(|helm| render_by(helm, namespace, arguments));
+    let (by_helm_4, by_helm_3) = tokio::try_join!(by_helm_4, by_helm_3)?;
+    ensure!(
+        by_name(by_helm_3) == by_name(by_helm_4.clone()),
+        "Helm 3 and Helm 4 render {arguments:?} differently"
+    );
+    Ok(by_helm_4)
+}
+
+/// The same by this one.
+async fn render_by(helm: &str, namespace: &str, arguments: &[&str]) -> Result<Vec<Value>> {
     let chart = chart()?;
     let mut all = vec!["template", RELEASE, &chart, KUBE_VERSION];
     all.extend(["--namespace", namespace]);
     all.extend(arguments);
-    let [by_helm_4, by_helm_3] = HELMS.map(|helm| text(helm, &all));
-    let objects = documents(&by_helm_4.await?)?;
-    ensure!(
-        by_name(documents(&by_helm_3.await?)?) == by_name(objects.clone()),
-        "Helm 3 and Helm 4 render {arguments:?} differently"
-    );
-    Ok(objects)
+    documents(&text(helm, &all).await?)
 }
 
 fn documents(text: &str) -> Result<Vec<Value>> {

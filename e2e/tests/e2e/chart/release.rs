@@ -1,4 +1,4 @@
-//! A release from its first installation to its last, by either Helm.
+//! A release from its first installation, of an older chart, to its last, by either Helm.
 
 use std::process::Stdio;
 
@@ -7,14 +7,22 @@ use e2e::control_plane::{ControlPlane, Options};
 use e2e::eventually::eventually;
 use e2e::lab::LIMIT;
 use e2e::operator::{self, NAMESPACE, Operator, SERVICE_ACCOUNT};
+use e2e::toolchain::workspace;
 use http::Method;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::{RELEASE, chart};
-use crate::verdict::{Body, must};
+use super::{RELEASE, chart, path};
+use crate::verdict::{Body, call, must};
 
 const PODS: &str = "/api/v1/namespaces/node-fencing-system/pods";
+const POLICIES: &str = "/apis/nodefencing.io/v1alpha1/nodefencingpolicies";
+const DEVICES: &str = "/apis/nodefencing.io/v1alpha1/fencedevices";
+const FENCES: &str = "/apis/nodefencing.io/v1alpha1/nodefences";
+/// What it is, and how it was made: tests/data/chart/README.md.
+const OLDER: &str = "tests/data/chart/node-fencing-operator-0.0.9.tgz";
+/// By the present chart, with something to see it by.
+const THREE_REPLICAS: &str = "--set=replicaCount=3";
 
 /// A release and who has it in hand.
 struct Release<'a> {
@@ -33,9 +41,14 @@ impl Release<'_> {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    async fn install(&self) -> Result<String> {
-        self.helm(&["install", RELEASE, &self.chart, "--create-namespace"])
+    async fn install(&self, chart: &str) -> Result<String> {
+        self.helm(&["install", RELEASE, chart, "--create-namespace"])
             .await
+    }
+
+    async fn upgrade(&self, flags: &[&str]) -> Result<String> {
+        let upgrade = ["upgrade", RELEASE, &self.chart];
+        self.helm(&[&upgrade, flags].concat()).await
     }
 
     /// How it ended, and what the pod of the hook said.
@@ -65,8 +78,8 @@ async fn a_release_of_helm_3_from_its_first_installation_to_its_last() -> Result
     life("helm3").await
 }
 
-/// Installed, asked, upgraded, rolled back, not removed while a node is being fenced, upgraded all the same, removed, and installed again over
-/// what stayed.
+/// Installed from an older chart, upgraded to this one and back; asked; not removed while a node is being fenced, upgraded all the same; removed
+/// by force, and installed again by who ends what was left open; removed, and installed again over what stayed.
 async fn life(helm: &'static str) -> Result<()> {
     let plane = ControlPlane::start(Options::named(&format!("chart-{helm}"))).await?;
     let release = Release {
@@ -74,15 +87,7 @@ async fn life(helm: &'static str) -> Result<()> {
         helm,
         chart: chart()?,
     };
-    let notes = release.install().await?;
-    ensure!(
-        notes.contains("nothing is watched until you write one"),
-        "{notes}"
-    );
-    plane.wait_for_definitions().await?;
-    plane
-        .wait_for_service_account(NAMESPACE, SERVICE_ACCOUNT)
-        .await?;
+    from_an_older_chart(&release).await?;
 
     let operator = Operator::start(&plane, operator::Options::default()).await?;
     let test = ["test", RELEASE, "--timeout=100s"];
@@ -96,14 +101,96 @@ async fn life(helm: &'static str) -> Result<()> {
         log.lines().all(|line| line.starts_with("ok   ")) && log.lines().count() == 4,
         "{log}"
     );
-
-    let upgrade = ["upgrade", RELEASE, &release.chart, "--set=replicaCount=3"];
-    release.helm(&upgrade).await?;
+    release.upgrade(&[THREE_REPLICAS]).await?; // 5
     ensure!(release.replicas().await? == 3);
-    release.helm(&["rollback", RELEASE, "1"]).await?;
+    release.helm(&["rollback", RELEASE, "4"]).await?; // 6
     ensure!(release.replicas().await? == 2);
 
     open_fence(&plane).await?;
+    refused(&release, "6").await?;
+    let operator = left_open(&release, operator).await?;
+
+    // As its pods are by the time that its roles go: what it asks for then is denied, and counts as a right that it lacks.
+    operator.stop(LIMIT).await?;
+    let (gone, log) = release.uninstall().await?;
+    gone.context(log)?;
+    // The records outlive the release, and the next one takes their CRDs over.
+    plane.kubectl_text(&["get", "nf", "by-hand"]).await?;
+    release.install(&release.chart).await?;
+    plane.kubectl_text(&["get", "nf", "by-hand"]).await?;
+    Ok(())
+}
+
+/// Four revisions: the older chart, this one, the older one again, this one again. Objects stay what they are, a new field is there with its
+/// CRD, and one that nobody has written since comes back with it.
+async fn from_an_older_chart(release: &Release<'_>) -> Result<()> {
+    let (plane, admin) = (release.plane, release.plane.admin());
+    let older = path(workspace().join(OLDER))?;
+    let notes = release.install(&older).await?;
+    ensure!(
+        notes.contains("nothing is watched until you write one"),
+        "{notes}"
+    );
+    plane.wait_for_definitions().await?;
+    plane
+        .wait_for_service_account(NAMESPACE, SERVICE_ACCOUNT)
+        .await?;
+
+    let object = |kind: &str, spec: Value| json!({"apiVersion": "nodefencing.io/v1alpha1", "kind": kind, "metadata": {"name": "kept"}, "spec": spec});
+    let too_new = json!({"nodeSelector": {}, "exclusions": {"maintenance": "Fence"}});
+    let too_new = object("NodeFencingPolicy", too_new);
+    let strict = format!("{POLICIES}?fieldValidation=Strict");
+    let refused = call(
+        &admin,
+        Method::POST,
+        &strict,
+        Some((Body::Object, &too_new)),
+    )
+    .await?;
+    let status = refused.err().context("the older chart knows the field")?;
+    let words = "unknown field \"spec.exclusions.maintenance\"";
+    ensure!(status.message.contains(words), "{}", status.message);
+    let policy = object("NodeFencingPolicy", json!({"nodeSelector": {}}));
+    let device = object("FenceDevice", json!({"nodeName": "worker-9", "manual": {}}));
+    let mut written = Vec::new();
+    for (path, body) in [(POLICIES, &policy), (DEVICES, &device)] {
+        let object = must(&admin, Method::POST, path, Some((Body::Object, body))).await?;
+        written.push((format!("{path}/kept"), object["metadata"]["uid"].clone()));
+    }
+    let kept = async || {
+        for (path, uid) in &written {
+            let object = must(&admin, Method::GET, path, None).await?;
+            ensure!(object["metadata"]["uid"] == *uid, "{path} is another");
+        }
+        anyhow::Ok(())
+    };
+
+    let kept_policy = format!("{POLICIES}/kept");
+    let maintenance = async |expected: Value, write: Option<&Value>| {
+        eventually("the field is as its CRD has it", LIMIT, async || {
+            let body = write.map(|patch| (Body::Merge, patch));
+            let method = body.map_or(Method::GET, |_| Method::PATCH);
+            let policy = must(&admin, method, &kept_policy, body).await?;
+            let found = &policy["spec"]["exclusions"]["maintenance"];
+            ensure!(*found == expected, "{found}");
+            Ok(())
+        })
+        .await
+    };
+    release.upgrade(&[]).await?;
+    kept().await?;
+    let fence = json!({"spec": {"exclusions": {"maintenance": "Fence"}}});
+    maintenance(json!("Fence"), Some(&fence)).await?;
+    release.helm(&["rollback", RELEASE, "1"]).await?;
+    maintenance(Value::Null, None).await?;
+    kept().await?;
+    release.upgrade(&[]).await?;
+    maintenance(json!("Fence"), None).await?;
+    kept().await
+}
+
+/// While a fence is open, `helm uninstall` leaves everything where it is, and the release can be put back to this revision.
+async fn refused(release: &Release<'_>, revision: &str) -> Result<()> {
     let (refused, log) = release.uninstall().await?;
     ensure!(refused.is_err(), "it went: {log}");
     ensure!(
@@ -111,43 +198,68 @@ async fn life(helm: &'static str) -> Result<()> {
         "{log}"
     );
     ensure!(release.replicas().await? == 2, "the Deployment is gone");
-    // Helm calls the release `uninstalling` from now on and upgrades nothing until it is told where it stood.
-    ensure!(release.helm(&upgrade).await.is_err());
-    release.helm(&["rollback", RELEASE, "3"]).await?;
-    release.helm(&upgrade).await?;
+    // Helm calls the release `uninstalling` from now on, and upgrades nothing until it is told where it stood: not by `--install` either.
+    let status = release.helm(&["status", RELEASE]).await?;
+    ensure!(status.contains("STATUS: uninstalling"), "{status}");
+    for flags in [&[THREE_REPLICAS][..], &[THREE_REPLICAS, "--install"]] {
+        let said = release.upgrade(flags).await.err();
+        let said = format!("{:#}", said.context("it was upgraded")?);
+        ensure!(said.contains("has no deployed releases"), "{said}");
+    }
+    release.helm(&["rollback", RELEASE, revision]).await?;
+    release.upgrade(&[THREE_REPLICAS]).await?;
     ensure!(release.replicas().await? == 3);
-
-    end_fence(&plane).await?;
-    // As its pods are by the time that its roles go: what it asks for then is denied, and counts as a right that it lacks.
-    operator.stop(LIMIT).await?;
-    let (gone, log) = release.uninstall().await?;
-    gone.context(log)?;
-    // The records outlive the release, and the next one takes their CRDs over.
-    plane.kubectl_text(&["get", "nf", "by-hand"]).await?;
-    release.install().await?;
-    plane.kubectl_text(&["get", "nf", "by-hand"]).await?;
     Ok(())
 }
 
-async fn end_fence(plane: &ControlPlane) -> Result<()> {
-    let released = r#"{"spec":{"desiredState":"Released"}}"#;
-    plane
-        .kubectl_text(&["patch", "nf", "by-hand", "--type=merge", "-p", released])
+/// Removed all the same: the open NodeFence stays as it is, and a human's word about it waits for the next installation, which ends it.
+async fn left_open(release: &Release<'_>, operator: Operator) -> Result<Operator> {
+    let plane = release.plane;
+    operator.stop(LIMIT).await?;
+    let fence = format!("{FENCES}/by-hand");
+    let before = must(&plane.admin(), Method::GET, &fence, None).await?;
+    ensure!(succeeded(&before) == Some("Unknown"), "it is not open");
+    release
+        .helm(&["uninstall", RELEASE, "--no-hooks", "--timeout=100s"])
         .await?;
+    ensure!(release.replicas().await.is_err(), "it is still there");
+    let released = json!({"spec": {"desiredState": "Released"}});
+    let after = Some((Body::Merge, &released));
+    let after = must(&plane.admin(), Method::PATCH, &fence, after).await?;
+    ensure!(
+        (&after["metadata"]["uid"], &after["status"])
+            == (&before["metadata"]["uid"], &before["status"]),
+        "it has changed from {before} to {after}"
+    );
+
+    release.install(&release.chart).await?;
+    plane
+        .wait_for_service_account(NAMESPACE, SERVICE_ACCOUNT)
+        .await?;
+    let operator = Operator::start(plane, operator::Options::default()).await?;
+    has_ended(plane).await?;
+    Ok(operator)
+}
+
+async fn has_ended(plane: &ControlPlane) -> Result<()> {
     eventually("it has ended", LIMIT, async || {
         let fence = plane
             .kubectl_text(&["get", "nf", "by-hand", "-o", "json"])
             .await?;
         let fence: Value = serde_json::from_str(&fence)?;
-        let conditions = fence["status"]["conditions"]
-            .as_array()
-            .cloned()
-            .unwrap_or_default();
-        let ended = |it: &Value| it["type"] == "Succeeded" && it["status"] != "Unknown";
-        ensure!(conditions.iter().any(ended), "{conditions:?}");
+        let succeeded = succeeded(&fence);
+        let has_ended = succeeded.is_some_and(|it| it != "Unknown");
+        ensure!(has_ended, "{}", fence["status"]);
         Ok(())
     })
     .await
+}
+
+/// Its condition Succeeded, which is Unknown until it has ended.
+fn succeeded(fence: &Value) -> Option<&str> {
+    let conditions = fence["status"]["conditions"].as_array()?;
+    let condition = conditions.iter().find(|it| it["type"] == "Succeeded")?;
+    condition["status"].as_str()
 }
 
 /// A fence that waits for its approval.
@@ -168,11 +280,10 @@ async fn open_fence(plane: &ControlPlane) -> Result<()> {
         Some((Body::Object, &node)),
     )
     .await?;
-    let path = "/apis/nodefencing.io/v1alpha1/nodefences";
     must(
         &plane.admin(),
         Method::POST,
-        path,
+        FENCES,
         Some((Body::Object, &fence)),
     )
     .await?;

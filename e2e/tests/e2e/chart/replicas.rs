@@ -1,12 +1,13 @@
 //! The two replicas of the chart's Deployment, where the scheduler puts them, each with what its pod gives it. The machine of the leader loses
-//! its power, and with it the leader: the other replica fences it.
+//! its power, and with it the leader: the other replica fences it. Helm 4 installs them; Helm 3 would render the same, as `render` of the module
+//! above holds for every values file, and both live through a release in [`super::release`].
 
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab, Setup};
-use e2e::operator::{self, NAMESPACE, Operator};
+use e2e::operator::{self, NAMESPACE, Operator, SERVICE_ACCOUNT};
 use e2e::workload::Template;
 use serde_json::{Value, json};
 
@@ -45,6 +46,9 @@ async fn two_pods(lab: &Lab, without: Option<&str>) -> Result<[Value; 2]> {
 
 /// The operator as this pod's kubelet starts it.
 async fn replica(lab: &Lab, pod: &Value) -> Result<Operator> {
+    // The lab starts it as this account, with a token of this account.
+    let account = &pod["spec"]["serviceAccountName"];
+    ensure!(account == SERVICE_ACCOUNT, "it runs as {account}");
     let container = &pod["spec"]["containers"][0];
     let fields = container["env"].as_array().context("no env")?;
     // What the lab sets below, and nothing else.
