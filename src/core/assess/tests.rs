@@ -1,6 +1,8 @@
 use super::*;
+use crate::api::conditions::{HELD, SUCCEEDED};
 use crate::api::fence::NodeFenceStatus;
 use crate::core::observed::ConditionView;
+use crate::core::stage::Stage;
 use serde_json::{Value, json};
 mod edges;
 mod found;
@@ -29,6 +31,7 @@ fn node(name: &str, ready: &str) -> NodeView {
         }],
         boot_id: "b1".to_owned(),
         system_uuid: String::new(),
+        provider_id: String::new(),
         volumes_attached: 0,
     }
 }
@@ -92,7 +95,8 @@ struct Cluster {
     nodes: Vec<NodeView>,
     devices: Vec<FenceDevice>,
     fences: Vec<NodeFence>,
-    attachers: BTreeSet<String>,
+    attached: Attached,
+    served: Served,
     delays: Vec<Delayed>,
     frozen: Option<&'static str>,
 }
@@ -116,7 +120,8 @@ impl Cluster {
             nodes: &self.nodes,
             devices: &devices,
             fences: &self.fences,
-            attachers: &self.attachers,
+            attached: &self.attached,
+            served: &self.served,
             delays: &self.delays,
             frozen: self.frozen,
             found: &|_, _| None,
@@ -320,9 +325,14 @@ fn warnings_stand_in_the_message() {
         "{words}"
     );
     let mut ceph = Cluster::healthy(vec![policy("p", json!({}))]);
-    ceph.attachers
-        .insert("rook-ceph.rbd.csi.ceph.com".to_owned());
+    let holders = |node: &str| {
+        let driver = "rook-ceph.rbd.csi.ceph.com".to_owned();
+        Attached::from([(driver, BTreeSet::from([node.to_owned()]))])
+    };
+    ceph.attached = holders("w2");
     assert!(ready(&ceph.status("p")).1.contains("AfterRecovery"));
+    ceph.attached = holders("a node of another policy");
+    assert!(!ready(&ceph.status("p")).1.contains("AfterRecovery"));
 }
 
 #[test]
