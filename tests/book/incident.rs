@@ -22,7 +22,9 @@ fn as_told(page: &str) -> String {
     let mut parts = page.split(MARK);
     let mut told = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let (mark, rest) = part.split_once(" -->\n```text\n").expect("a block after the mark");
+        let (mark, rest) = part
+            .split_once(" -->\n```text\n")
+            .expect("a block after the mark");
         let (story, title) = mark.split_once(": ").expect("a story and a title");
         let (_, after) = rest.split_once("```\n").expect("the end of the block");
         let body = section(story, title);

@@ -1,10 +1,16 @@
 //! What differs from run to run, taken out of a text: times, ages, UIDs, the hash in a name, nonces, ports. Tables are laid out anew, for
 //! their columns are as wide as what stood in them.
 
+use std::net::SocketAddr;
+
 use jiff::Timestamp;
 
 /// In place of the hash of an outage.
 const HASH: &str = "5c0ffee5";
+/// Of a UID as it is written.
+const UID_LENGTH: usize = 36;
+/// Indentation of the key under which a description has the readings of the proof.
+const READINGS_DEPTH: usize = 4;
 
 /// Names of this run, and what stands for them.
 pub struct Names(Vec<(String, &'static str)>);
@@ -45,20 +51,79 @@ fn stand_in(word: &str) -> String {
     };
     let shown = if core.parse::<Timestamp>().is_ok() {
         "<time>".to_owned()
-    } else if uuid::Uuid::try_parse(core).is_ok() {
-        "<uid>".to_owned()
+    } else if let Some((uid, rest)) = core.split_at_checked(UID_LENGTH)
+        && uuid::Uuid::try_parse(uid).is_ok()
+    {
+        format!("<uid>{rest}")
+    } else if let Some((id, number)) = core.split_once('-')
+        && is_hex(id, 8)
+        && number.bytes().all(|sign| sign.is_ascii_digit())
+    {
+        format!("<id>-{number}")
+    } else if core
+        .strip_prefix("csi-")
+        .is_some_and(|hash| is_hex(hash, 64))
+    {
+        "csi-<hash>".to_owned()
     } else if let Some((fence, nonce)) = core.split_once(&format!("{HASH}-"))
         && !nonce.is_empty()
     {
         format!("{fence}{HASH}-<nonce>")
-    } else if let Some((_, port)) = core.split_once("127.0.0.1:")
-        && port.bytes().all(|sign| sign.is_ascii_digit())
-    {
-        "127.0.0.1:<port>".to_owned()
+    } else if core.starts_with("127.") && core.parse::<SocketAddr>().is_ok() {
+        "<address>".to_owned()
     } else {
         core.to_owned()
     };
     shown + tail
+}
+
+/// Events, a line each. At the moment when everything has detached a read of the power may be under way, and then the words are about it.
+pub fn told(lines: &str) -> String {
+    let line = |line: &str| match line.contains(" AwaitingRelease ") {
+        true => line.replace(
+            "reads the power from FenceDevice worker-1-bmc",
+            "everything has detached; the machine's power is read once more before the release",
+        ),
+        false => line.to_owned(),
+    };
+    let lines: Vec<_> = lines.lines().map(line).collect();
+    lines.join("\n")
+}
+
+fn is_hex(text: &str, length: usize) -> bool {
+    text.len() == length && text.bytes().all(|sign| sign.is_ascii_hexdigit())
+}
+
+/// A description without the numbers that differ, and with one of the readings that follow one another: how many it took differs, too.
+pub fn described(lines: &[String]) -> String {
+    let mut told: Vec<String> = Vec::new();
+    let (mut is_reading, mut readings) = (false, 0);
+    for line in lines {
+        let (key, value) = line.split_once(':').unwrap_or((line, ""));
+        let key_alone = key.trim_start();
+        let depth = key.len() - key_alone.len();
+        if is_reading && depth <= READINGS_DEPTH {
+            (is_reading, readings) = (false, 0);
+        }
+        if key_alone == "Readings" {
+            is_reading = true;
+        } else if is_reading && key_alone == "Device" {
+            readings += 1;
+            if readings == 2 {
+                told.push(format!("{}...", " ".repeat(depth)));
+            }
+        }
+        if readings > 1 {
+            continue;
+        }
+        let blanks = value.len() - value.trim_start().len();
+        let padded = format!("{key}:{}", " ".repeat(blanks));
+        told.push(match key_alone {
+            "Resource Version" | "Round Trip Millis" => format!("{padded}<n>"),
+            _ => line.trim_end().to_owned(),
+        });
+    }
+    told.join("\n")
 }
 
 /// A table of kubectl's, laid out anew; the cells of the columns named `ages` are taken out.
