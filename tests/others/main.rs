@@ -144,11 +144,13 @@ impl Rows {
     }
 }
 
-#[test]
-fn who_else_is_seen_is_told_in_the_words_of_the_file() {
-    let all = json!({});
-    let new = || Scene::new(&all);
-    let mut rows = Rows::default();
+/// A cluster with a policy that asks for nothing besides.
+fn new() -> Scene {
+    Scene::new(&json!({}))
+}
+
+/// Who fences, or deletes the Machine.
+fn remediators(rows: &mut Rows) {
     rows.one("nobody", new());
     rows.one(
         "out-of-service by somebody",
@@ -193,6 +195,10 @@ fn who_else_is_seen_is_told_in_the_words_of_the_file() {
         "Cluster API, managed from another cluster",
         new().annotated(&["w1"], "cluster.x-k8s.io/machine"),
     );
+}
+
+/// Whose machines, whose restarts, whose volumes.
+fn neighbours(rows: &mut Rows) {
     let metal3 = new()
         .serves(&["metal3.io"])
         .provided(&["w1"], "metal3://a/b/c");
@@ -235,6 +241,13 @@ fn who_else_is_seen_is_told_in_the_words_of_the_file() {
     let mut silent = new().annotated(&["w1"], "cluster.x-k8s.io/machine");
     silent.served = Served::Unknown;
     rows.one("an API server that does not say what it serves", silent);
+}
+
+#[test]
+fn who_else_is_seen_is_told_in_the_words_of_the_file() {
+    let mut rows = Rows::default();
+    remediators(&mut rows);
+    neighbours(&mut rows);
     stale::check("others", [("tests/data/other-fencers.txt", rows.0)]);
 }
 
