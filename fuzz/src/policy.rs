@@ -3,6 +3,7 @@
 use node_fencing_operator::api::device::FenceDevice;
 use node_fencing_operator::api::fence::NodeFence;
 use node_fencing_operator::api::policy::NodeFencingPolicy;
+use node_fencing_operator::core::assess::others::Served;
 use node_fencing_operator::core::assess::{World, assess};
 use node_fencing_operator::core::identity::{judge, pinned, rule};
 use node_fencing_operator::core::observed::{ConditionView, NodeView};
@@ -11,7 +12,7 @@ use node_fencing_operator::core::record;
 use node_fencing_operator::core::select::{Onsets, first_due, governing};
 use node_fencing_operator::core::support::{unsupported, unsupported_fence};
 use serde_json::{from_slice, from_value, to_value};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 const MACHINE: &str = "11111111-2222-4333-8444-555555555555";
@@ -44,6 +45,7 @@ fn node(ready: &str) -> NodeView {
         }],
         boot_id: "boot-1".to_owned(),
         system_uuid: MACHINE.to_owned(),
+        provider_id: String::new(),
         volumes_attached: 0,
     }
 }
@@ -69,7 +71,8 @@ fn judge_policy(policy: NodeFencingPolicy) {
         nodes: &nodes,
         devices: &[],
         fences: &[],
-        attachers: &BTreeSet::new(),
+        attached: &BTreeMap::new(),
+        served: &Served::NotAsked,
         delays: &[],
         frozen: None,
         found: &|_, _| None,

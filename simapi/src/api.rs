@@ -32,6 +32,8 @@ pub(crate) struct Inner {
     pub(crate) lists: BTreeMap<String, Vec<crate::store::Stored>>,
     pub(crate) page_max: usize,
     denied: BTreeSet<(String, String)>,
+    /// API groups of others, of which nothing is known but that they are served.
+    foreign: BTreeSet<&'static str>,
     pub(crate) admission: Option<Admission>,
 }
 
@@ -49,6 +51,7 @@ impl Api {
             lists: BTreeMap::new(),
             page_max: usize::MAX,
             denied: BTreeSet::new(),
+            foreign: BTreeSet::new(),
             admission: None,
         })))
     }
@@ -106,6 +109,7 @@ impl Api {
                     "buildDate": "", "goVersion": "", "compiler": "", "platform": "",
                 }),
             )),
+            "/apis" => Some(Answer::object(200, &self.inner().groups())),
             "/apis/nodefencing.io/v1alpha1" => Some(Answer::object(200, &resources())),
             "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews" => {
                 let mut review: Value = serde_json::from_slice(&request.body).ok()?;
@@ -123,6 +127,11 @@ impl Api {
     pub fn deny(&self, verb: &str, resource: &str) {
         let right = (verb.to_owned(), resource.to_owned());
         self.inner().denied.insert(right);
+    }
+
+    /// Somebody else has installed their API.
+    pub fn serve_group(&self, group: &'static str) {
+        self.inner().foreign.insert(group);
     }
 
     /// Gives all rights back.
@@ -166,6 +175,7 @@ impl Api {
             lists: BTreeMap::new(),
             page_max: usize::MAX,
             denied: BTreeSet::new(),
+            foreign: BTreeSet::new(),
             admission: None,
         })))
     }
@@ -279,6 +289,20 @@ impl Api {
 }
 
 impl Inner {
+    /// The discovery document of all groups, but for the core: those of the kinds that are known, and those of others.
+    fn groups(&self) -> Value {
+        let known = kinds::KINDS.iter().filter(|kind| !kind.group.is_empty());
+        let known = known.map(|kind| (kind.group, kind.version));
+        let foreign = self.foreign.iter().map(|group| (*group, "v1"));
+        let groups: BTreeMap<_, _> = known.chain(foreign).collect();
+        let group = |(name, version): (&str, &str)| {
+            let version = json!({"groupVersion": format!("{name}/{version}"), "version": version});
+            json!({"name": name, "versions": [version], "preferredVersion": version})
+        };
+        let groups: Vec<Value> = groups.into_iter().map(group).collect();
+        json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+    }
+
     fn authorize(&self, request: &Request, place: &Place) -> Result<(), Refusal> {
         let verb = match (&request.method, &place.name) {
             (&Method::GET, Some(_)) => "get",

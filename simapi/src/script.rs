@@ -27,7 +27,7 @@ pub struct Step {
     /// The answer is kept under this name.
     #[serde(default)]
     pub keep: Option<String>,
-    /// JSON pointers to what counts of it; of a refusal its code and reason do.
+    /// JSON pointers to what counts of it (`name=a` in one is the object of an array with that name); of a refusal its code and reason do.
     #[serde(default)]
     pub show: Vec<String>,
 }
@@ -142,10 +142,18 @@ fn shown(answer: &Value, show: &[String]) -> Value {
         return json!({"status": answer["status"], "reason": answer["reason"]});
     }
     let parts = show.iter().map(|pointer| {
-        let part = answer.pointer(pointer).cloned().unwrap_or_default();
+        let part = pointed(answer, pointer).cloned().unwrap_or_default();
         (pointer.clone(), part)
     });
     parts.collect()
+}
+
+fn pointed<'a>(answer: &'a Value, pointer: &str) -> Option<&'a Value> {
+    let mut steps = pointer.split('/').skip(1);
+    steps.try_fold(answer, |value, step| match step.split_once('=') {
+        Some((key, wanted)) => value.as_array()?.iter().find(|one| one[key] == wanted),
+        None => value.pointer(&format!("/{step}")),
+    })
 }
 
 /// The lines of a watch, but for bookmarks, which come when the server likes.

@@ -22,6 +22,8 @@ pub const HELD: &str = "Held";
 pub const READY: &str = "Ready";
 /// NodeFencingPolicy: the API server lets the operator do what `deploy/admission.yaml` forbids.
 pub const ADMISSION_GUARD_MISSING: &str = "AdmissionGuardMissing";
+/// NodeFencingPolicy: others fence its nodes, taint them, restart or delete them, or want something of whoever does.
+pub const OTHER_FENCERS: &str = "OtherFencers";
 /// FenceDevice: the last probe got an answer.
 pub const REACHABLE: &str = "Reachable";
 /// FenceDevice: the device accepted the credentials and their privilege is enough.

@@ -16,7 +16,8 @@ pub struct NodeFencingPolicyStatus {
     pub observed_generation: Option<i64>,
 
     /// `Ready`: the policy is valid and would act as it says. `AdmissionGuardMissing`: the API server lets the operator do what
-    /// `deploy/admission.yaml` forbids.
+    /// `deploy/admission.yaml` forbids. `OtherFencers`: others fence its nodes, taint them, restart or delete them, or want something
+    /// of whoever does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions::schema")]
     pub conditions: Vec<Condition>,

@@ -4,22 +4,24 @@
 //! policy has what it needs: all of its devices ready, or one of them where one is enough. A policy is `Ready` when it would act
 //! as it says; its message also carries warnings, so that one line of `kubectl` tells what to look at.
 
+mod incidents;
+pub mod others;
 mod words;
 
-use super::budget::healthy_min;
 use super::delay::Delayed;
 use super::identity::{one_and_the_same, same_device_words};
-use super::observed::{NodeView, Ready};
+use super::observed::NodeView;
 use super::select::{Conflict, governing, matches};
-use super::stage::Stage;
-use crate::api::conditions::{self, HELD, READY, SUCCEEDED, set_condition};
+use crate::api::conditions::{self, READY, set_condition};
 use crate::api::device::FenceDevice;
 use crate::api::fence::NodeFence;
 use crate::api::policy::{
     FenceLevel, FenceMode, LevelRequirement, NodeFencingPolicy, NodeFencingPolicyStatus,
     PolicyNodes,
 };
-use jiff::{SignedDuration, Timestamp};
+use incidents::{began, is_held, remaining};
+use jiff::Timestamp;
+use others::{Attached, Other, Served};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reason of a device that works but offers no hard power-off: enough for mode ConfirmOnly, not for PowerOff.
@@ -48,8 +50,10 @@ pub struct World<'a> {
     pub devices: &'a [&'a FenceDevice],
     /// All NodeFences, ended ones included.
     pub fences: &'a [NodeFence],
-    /// CSI drivers that have a volume attached anywhere.
-    pub attachers: &'a BTreeSet<String>,
+    /// Where CSI drivers have volumes attached.
+    pub attached: &'a Attached,
+    /// Which API groups of others are served.
+    pub served: &'a Served,
     /// Unhealthy nodes that have to wait or are left alone.
     pub delays: &'a [Delayed],
     /// Why every destructive step is frozen, if it is (S18).
@@ -69,6 +73,8 @@ pub struct Assessment {
     pub statuses: BTreeMap<String, NodeFencingPolicyStatus>,
     /// Of each node that a policy governs: is it protected?
     pub protected: BTreeMap<String, bool>,
+    /// Who else is seen for each policy, one word each.
+    pub others: BTreeMap<String, Vec<&'static str>>,
 }
 
 /// One policy's nodes, and what was noticed about them.
@@ -112,7 +118,10 @@ pub fn assess(world: &World<'_>) -> Assessment {
     }
     for policy in world.policies {
         let tally = tallies.remove(name(policy)).unwrap_or_default();
-        let status = status(policy, &tally, world);
+        let others = others::others(policy, &tally.nodes, world.served, world.attached);
+        let status = status(policy, &tally, &others, world);
+        let seen = others.iter().map(|other| other.system).collect();
+        assessment.others.insert(name(policy).to_owned(), seen);
         assessment.statuses.insert(name(policy).to_owned(), status);
     }
     assessment
@@ -293,6 +302,7 @@ pub fn stored_readiness(device: &FenceDevice, node: &str) -> Readiness {
 fn status(
     policy: &NodeFencingPolicy,
     tally: &Tally<'_>,
+    others: &[Other],
     world: &World<'_>,
 ) -> NodeFencingPolicyStatus {
     let own = |fence: &&NodeFence| fence.spec.policy_name.as_deref() == Some(name(policy));
@@ -325,77 +335,12 @@ fn status(
     set_condition(
         conditions, READY, ready, reason, &words, generation, world.now,
     );
+    others::tell(others, world.served, conditions, (generation, world.now));
     status
 }
 
 fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
-}
-
-fn began(fence: &NodeFence) -> Option<Timestamp> {
-    let detected = fence
-        .status
-        .as_ref()
-        .and_then(|status| status.detected_time);
-    let created = fence
-        .metadata
-        .creation_timestamp
-        .as_ref()
-        .map(|created| created.0);
-    detected.or(created)
-}
-
-/// The reason of condition `Succeeded`; none before the operator has looked at the incident.
-fn stage(fence: &NodeFence) -> Option<&str> {
-    let conditions = &fence.status.as_ref()?.conditions;
-    Some(conditions::find(conditions, SUCCEEDED)?.reason.as_str())
-}
-
-fn is_held(fence: &NodeFence) -> bool {
-    let conditions = fence.status.iter().flat_map(|status| &status.conditions);
-    let held = conditions
-        .filter(|condition| condition.type_ == HELD)
-        .any(|held| held.status == "True");
-    let waits = |stage: Stage| self::stage(fence) == Some(stage.to_string().as_str());
-    held || waits(Stage::Held) || waits(Stage::AwaitingApproval)
-}
-
-/// Takes a place in the budget.
-fn is_running(fence: &NodeFence) -> bool {
-    let observing = stage(fence) == Some(Stage::Observing.to_string().as_str());
-    stage(fence).is_some() && !is_held(fence) && !observing
-}
-
-/// How many more fences the budget would admit now. By the wall clock, for people: what is admitted is decided elsewhere.
-fn remaining(
-    policy: &NodeFencingPolicy,
-    tally: &Tally<'_>,
-    fences: &[&NodeFence],
-    open: &[&NodeFence],
-    now: Timestamp,
-) -> u32 {
-    let budget = &policy.spec.budget;
-    let healthy = tally
-        .nodes
-        .iter()
-        .filter(|node| node.ready() == Ready::True)
-        .count();
-    let is_storm = healthy < healthy_min(budget, tally.nodes.len());
-    if policy.spec.fence.mode == FenceMode::PowerOff && is_storm {
-        return 0;
-    }
-    let running = open.iter().filter(|fence| is_running(fence)).count();
-    let hour = SignedDuration::from_hours(1);
-    let is_recent = |fence: &&&NodeFence| {
-        let acted = fence
-            .status
-            .as_ref()
-            .and_then(|status| status.approved_time);
-        acted.is_some_and(|acted| now.duration_since(acted) < hour)
-    };
-    let recent = fences.iter().filter(is_recent).count();
-    let places = budget.max_concurrent.saturating_sub(number(running));
-    places.min(budget.max_per_hour.saturating_sub(number(recent)))
 }
 
 #[cfg(test)]

@@ -111,6 +111,7 @@ pub fn node() -> NodeView {
         }],
         boot_id: "boot-1".to_owned(),
         system_uuid: MACHINE.to_owned(),
+        provider_id: String::new(),
         volumes_attached: 0,
     }
 }

@@ -20,7 +20,7 @@ pub const EXCLUDED: &str = "Excluded";
 /// Set by whoever works on the node (KEP-5683; alpha in 1.37, and a plain condition before).
 const MAINTENANCE_CONDITION: &str = "MaintenanceInProgress";
 /// kured's, if it runs with `--annotate-nodes`, from before the reboot until the node is uncordoned.
-const KURED_ANNOTATION: &str = "weave.works/kured-reboot-in-progress";
+pub const KURED_ANNOTATION: &str = "weave.works/kured-reboot-in-progress";
 /// Of the Node Maintenance Operator, with value `true`.
 const MEDIK8S_LABEL: &str = "remediation.medik8s.io/exclude-from-remediation";
 

@@ -74,6 +74,8 @@ pub struct NodeView {
     pub boot_id: String,
     /// `status.nodeInfo.systemUUID`; empty if the kubelet never reported one.
     pub system_uuid: String,
+    /// `spec.providerID`; empty if nobody has set one.
+    pub provider_id: String,
     /// Number of `status.volumesAttached`.
     pub volumes_attached: usize,
 }

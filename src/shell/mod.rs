@@ -20,6 +20,7 @@
 //! | [`devices`], [`early`], [`lockout`] | from a FenceDevice to a driver, one talk at a time; drivers made and connected beside a claim; no account is locked by our guesses |
 //! | [`probe`] | looks at devices in peace time, and the status of FenceDevices |
 //! | [`policy_status`] | the status of NodeFencingPolicies |
+//! | [`others`] | whose APIs the cluster serves besides ours: who else may fence |
 //! | [`events`], [`metrics`] | what people get to know |
 //! | [`merge`], [`marks`] | small helpers: status patches, "has it changed?" |
 
@@ -48,6 +49,7 @@ pub mod marks;
 pub mod merge;
 pub mod metrics;
 pub mod observe;
+pub mod others;
 pub mod outside;
 pub mod policy_status;
 pub mod preflight;

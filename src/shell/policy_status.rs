@@ -18,6 +18,7 @@ use super::undecodable::Undecodable;
 use crate::api::device::FenceDevice;
 use crate::api::policy::{NodeFencingPolicy, NodeFencingPolicyStatus};
 use crate::clock::Clock;
+use crate::core::assess::others::{Attached, Served, signs};
 use crate::core::assess::{Assessment, World, assess};
 use crate::core::keep_off::next_expiry;
 use kube::api::Patch;
@@ -46,6 +47,7 @@ pub struct PolicyStatuses {
     prober: Arc<Prober>,
     clock: Clock,
     guard: watch::Receiver<Guard>,
+    served: watch::Receiver<Served>,
     latest: Mutex<Gauges>,
 }
 
@@ -53,18 +55,19 @@ pub struct PolicyStatuses {
 pub type Gauges = (Vec<PolicyRow>, Vec<(String, bool)>);
 
 impl PolicyStatuses {
-    /// What they say follows from the caches, from what `prober` has found, and from `guard`.
+    /// What they say follows from the caches, from what `prober` has found, from `guard`, and from which APIs are `served`.
     pub fn new(
         context: Arc<Context>,
         prober: Arc<Prober>,
         clock: Clock,
-        guard: watch::Receiver<Guard>,
+        (guard, served): (watch::Receiver<Guard>, watch::Receiver<Served>),
     ) -> Self {
         Self {
             context,
             prober,
             clock,
             guard,
+            served,
             latest: Mutex::default(),
         }
     }
@@ -96,7 +99,7 @@ impl PolicyStatuses {
         let mut tampered = Tampered::new(self.context.events.clone());
         let mut written = HashMap::new();
         let mut due = Instant::now();
-        let mut guard = self.guard.clone();
+        let (mut guard, mut served) = (self.guard.clone(), self.served.clone());
         loop {
             tokio::select! {
                 // First the moment that has come: changes may come without end.
@@ -123,6 +126,7 @@ impl PolicyStatuses {
                     None => return,
                 },
                 Ok(()) = guard.changed() => due = Instant::now(),
+                Ok(()) = served.changed() => due = Instant::now(),
             }
         }
     }
@@ -134,7 +138,7 @@ impl PolicyStatuses {
                 let conditions: Vec<_> = conditions
                     .map(|condition| (&condition.type_, &condition.status))
                     .collect();
-                mark((&node.metadata.labels, conditions))
+                mark((&node.metadata.labels, conditions, signs(&node.view())))
             }),
             Change::Device(name) => self.context.caches.device(name).map(|device| {
                 let status = device.status.as_ref();
@@ -160,10 +164,12 @@ impl PolicyStatuses {
         let Assessment {
             statuses,
             protected,
+            others,
         } = self.assess(&policies);
         let rows = policies.iter().filter_map(|policy| {
             let status = statuses.get(&policy.name_any())?;
-            Some(row(policy, status))
+            let others = others.get(&policy.name_any()).cloned();
+            Some(row(policy, status, others.unwrap_or_default()))
         });
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) =
             (rows.collect(), protected.into_iter().collect());
@@ -197,19 +203,14 @@ impl PolicyStatuses {
             .filter_map(|guard| guard.0.as_ref().ok())
             .collect();
         let nodes = self.context.caches.node_views();
-        let attachments = self.context.caches.attachments.state();
-        let attachers: BTreeSet<&String> = attachments
-            .iter()
-            .map(|attachment| &attachment.spec.attacher)
-            .collect();
         let now = self.clock.wall();
-        let attachers: BTreeSet<String> = attachers.into_iter().cloned().collect();
         let mut assessment = assess(&World {
             policies,
             nodes: &nodes,
             devices: &devices,
             fences: &self.context.caches.fences(),
-            attachers: &attachers,
+            attached: &self.attached(),
+            served: &self.served.borrow().clone(),
             delays: &self.context.delays.all(),
             frozen: self.context.revision.frozen().as_deref(),
             found: &|device, node| self.prober.readiness(device, node),
@@ -223,6 +224,16 @@ impl PolicyStatuses {
             }
         }
         assessment
+    }
+
+    fn attached(&self) -> Attached {
+        let mut attached = Attached::new();
+        for attachment in self.context.caches.attachments.state() {
+            let spec = &attachment.spec;
+            let nodes: &mut BTreeSet<String> = attached.entry(spec.attacher.clone()).or_default();
+            nodes.insert(spec.node_name.clone());
+        }
+        attached
     }
 
     /// `false` when the write has failed.
@@ -266,7 +277,11 @@ fn is_answered(policy: &NodeFencingPolicy) -> bool {
     status.is_some_and(|status| status.observed_generation == policy.metadata.generation)
 }
 
-fn row(policy: &NodeFencingPolicy, status: &NodeFencingPolicyStatus) -> PolicyRow {
+fn row(
+    policy: &NodeFencingPolicy,
+    status: &NodeFencingPolicyStatus,
+    others: Vec<&'static str>,
+) -> PolicyRow {
     let nodes = status.nodes.clone().unwrap_or_default();
     PolicyRow {
         policy: policy.name_any(),
@@ -279,5 +294,6 @@ fn row(policy: &NodeFencingPolicy, status: &NodeFencingPolicyStatus) -> PolicyRo
             ("unprotected", nodes.unprotected),
         ],
         budget_remaining: status.budget_remaining,
+        others,
     }
 }

@@ -35,6 +35,9 @@ pub struct SlimNodeSpec {
     pub taints: Option<Vec<SlimTaint>>,
     /// Cordoned.
     pub unschedulable: Option<bool>,
+    /// Whose machine it is, for a cloud controller manager.
+    #[serde(rename = "providerID")]
+    pub provider_id: Option<String>,
 }
 
 /// A taint, with its time as text: it is tested for equality, never read.
@@ -152,6 +155,7 @@ impl SlimNode {
                 .collect(),
             boot_id: self.status.node_info.boot_id.clone(),
             system_uuid: self.status.node_info.system_uuid.clone(),
+            provider_id: self.spec.provider_id.clone().unwrap_or_default(),
             volumes_attached: self.status.volumes_attached.as_ref().map_or(0, Vec::len),
         }
     }

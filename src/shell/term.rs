@@ -16,6 +16,7 @@ use super::health::Gate;
 use super::history;
 use super::lease::{Elector, TermEnd};
 use super::metrics::Snapshot;
+use super::others;
 use super::policy_status::PolicyStatuses;
 use super::probe::Prober;
 use super::revision::Revision;
@@ -23,6 +24,7 @@ use super::run::Equipment;
 use super::stop::Stop;
 use crate::args::Settings;
 use crate::clock::Clock;
+use crate::core::assess::others::Served;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube::ResourceExt;
@@ -206,6 +208,8 @@ impl Replica {
         ));
         let (found, guard) = watch::channel(Guard::default());
         let guarding = guard::run(writes.clone(), caches.clone(), found);
+        let (found, served) = watch::channel(Served::default());
+        let looking_around = others::run(reads.clone(), found);
         let (to_prober, of_devices) = mpsc::unbounded_channel();
         let (to_policies, of_policies) = mpsc::unbounded_channel();
         let context = Arc::new(Context {
@@ -230,13 +234,14 @@ impl Replica {
             Arc::clone(&context),
             Arc::clone(&prober),
             Clock::SYSTEM,
-            guard,
+            (guard, served),
         ));
         self.shows_term(&context, &prober, &policies);
         let peace = [
             prober.run(of_devices).boxed(),
             policies.run(of_policies).boxed(),
             guarding.boxed(),
+            looking_around.boxed(),
         ];
         let ways = Ways {
             changed,
@@ -286,7 +291,7 @@ struct Ways<'a> {
 }
 
 /// The loops of the incidents and the detector, and beside them `peace`: what is no hurry.
-async fn loops(context: Arc<Context>, ways: Ways<'_>, peace: [BoxFuture<'static, ()>; 3]) {
+async fn loops(context: Arc<Context>, ways: Ways<'_>, peace: [BoxFuture<'static, ()>; 4]) {
     let names = futures::stream::unfold(ways.woken, |mut woken| async {
         Some((woken.recv().await?, woken))
     });
@@ -299,7 +304,7 @@ async fn loops(context: Arc<Context>, ways: Ways<'_>, peace: [BoxFuture<'static,
         biased;
         _ = futures::future::join(incidents, detector) => {}
         Some(ended) = peace.join_next() => {
-            tracing::error!(?ended, "the probes, the statuses of the policies, or the looks at the guard have ended");
+            tracing::error!(?ended, "the probes, the statuses of the policies, or the looks at the guard or around have ended");
         }
     }
 }

@@ -70,6 +70,7 @@ fn node(ready: Option<&str>, uuid: &str) -> NodeView {
         conditions: ready.map(condition).into_iter().collect(),
         boot_id: "boot-1".to_owned(),
         system_uuid: uuid.to_owned(),
+        provider_id: String::new(),
         volumes_attached: 0,
     }
 }

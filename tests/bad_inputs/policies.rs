@@ -3,6 +3,7 @@
 use crate::{Rows, node};
 use node_fencing_operator::api::device::FenceDevice;
 use node_fencing_operator::api::policy::{NodeFencingPolicy, NodeFencingPolicyStatus};
+use node_fencing_operator::core::assess::others::Served;
 use node_fencing_operator::core::assess::{World, assess};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +27,11 @@ fn assessed(specs: &[(&str, Value)]) -> BTreeMap<String, String> {
         nodes: &[node(Some("True"), "")],
         devices: &[&device],
         fences: &[],
-        attachers: &BTreeSet::from(["rook-ceph.rbd.csi.ceph.com".to_owned()]),
+        attached: &BTreeMap::from([(
+            "rook-ceph.rbd.csi.ceph.com".to_owned(),
+            BTreeSet::from(["worker-1".to_owned()]),
+        )]),
+        served: &Served::NotAsked,
         delays: &[],
         frozen: None,
         found: &|_, _| None,

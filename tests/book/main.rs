@@ -5,6 +5,7 @@
 //! what the code says, byte for byte. `UPDATE=1 cargo test --test book` writes the reference anew.
 
 mod fields;
+mod incident;
 mod objects;
 mod pages;
 mod reasons;

@@ -1,6 +1,8 @@
 use super::*;
+use crate::api::conditions::{HELD, SUCCEEDED};
 use crate::api::fence::NodeFenceStatus;
 use crate::core::observed::ConditionView;
+use crate::core::stage::Stage;
 use serde_json::{Value, json};
 mod edges;
 mod found;
@@ -29,6 +31,7 @@ fn node(name: &str, ready: &str) -> NodeView {
         }],
         boot_id: "b1".to_owned(),
         system_uuid: String::new(),
+        provider_id: String::new(),
         volumes_attached: 0,
     }
 }
@@ -92,7 +95,8 @@ struct Cluster {
     nodes: Vec<NodeView>,
     devices: Vec<FenceDevice>,
     fences: Vec<NodeFence>,
-    attachers: BTreeSet<String>,
+    attached: Attached,
+    served: Served,
     delays: Vec<Delayed>,
     frozen: Option<&'static str>,
 }
@@ -116,7 +120,8 @@ impl Cluster {
             nodes: &self.nodes,
             devices: &devices,
             fences: &self.fences,
-            attachers: &self.attachers,
+            attached: &self.attached,
+            served: &self.served,
             delays: &self.delays,
             frozen: self.frozen,
             found: &|_, _| None,
@@ -320,9 +325,14 @@ fn warnings_stand_in_the_message() {
         "{words}"
     );
     let mut ceph = Cluster::healthy(vec![policy("p", json!({}))]);
-    ceph.attachers
-        .insert("rook-ceph.rbd.csi.ceph.com".to_owned());
+    let holders = |node: &str| {
+        let driver = "rook-ceph.rbd.csi.ceph.com".to_owned();
+        Attached::from([(driver, BTreeSet::from([node.to_owned()]))])
+    };
+    ceph.attached = holders("w2");
     assert!(ready(&ceph.status("p")).1.contains("AfterRecovery"));
+    ceph.attached = holders("a node of another policy");
+    assert!(!ready(&ceph.status("p")).1.contains("AfterRecovery"));
 }
 
 #[test]
@@ -358,38 +368,4 @@ fn the_budget_is_spent_by_the_hour_and_by_a_storm() {
     let status = storm.status("p");
     assert_eq!(status.budget_remaining, Some(0));
     assert_eq!(numbers(&status), [3, 1, 2, 3, 0]);
-}
-
-#[test]
-fn a_fleet_is_ready_for_the_nodes_it_does_not_name() {
-    let fleet = |total: u32, ready: u32, named: &[&str]| -> FenceDevice {
-        let status = if total == ready && total > 0 {
-            "True"
-        } else {
-            "False"
-        };
-        serde_json::from_value(json!({
-            "apiVersion": "nodefencing.io/v1alpha1",
-            "kind": "FenceDevice",
-            "metadata": {"name": "fleet", "generation": 1},
-            "spec": {"nodeSelector": {}},
-            "status": {
-                "observedGeneration": 1, "conditions": [condition(READY, status, "Timeout")],
-                "nodes": {"total": total, "ready": ready}, "notReadyNodes": named,
-            },
-        }))
-        .expect("a device")
-    };
-    let table = [
-        (fleet(3, 3, &[]), "w1", Readiness::Ready),
-        (fleet(3, 2, &["w1"]), "w1", Readiness::NotReady),
-        (fleet(3, 2, &["w1"]), "w2", Readiness::Ready),
-        // Not all are named, so nothing is known of the others.
-        (fleet(90, 30, &["w1"]), "w2", Readiness::NotReady),
-        // As far as it knows it serves nobody yet.
-        (fleet(0, 0, &[]), "w1", Readiness::NotReady),
-    ];
-    for (device, node, expected) in table {
-        assert_eq!(stored_readiness(&device, node), expected);
-    }
 }

@@ -3,11 +3,11 @@
 use super::super::delay::Delayed;
 use super::super::keep_off;
 use super::super::support::unsupported;
+use super::others::wants_recovery;
 use super::{Tally, World};
 use crate::api::conditions::ConditionStatus::{self, False, True};
 use crate::api::policy::{FenceMode, NodeFencingPolicy, ReleaseMode};
 use jiff::Timestamp;
-use std::collections::BTreeSet;
 
 /// Kubernetes says `Ready=Unknown` only after this long, so a shorter wait on top of it is short (`--node-monitor-grace-period`,
 /// 40 s, and 50 s from 1.32).
@@ -33,7 +33,7 @@ pub(super) fn ready(
         words.push_str("; ");
         words.push_str(&waits);
     }
-    let warnings = warnings(policy, world.attachers, world.now);
+    let warnings = warnings(policy, tally, world);
     if warnings.is_empty() {
         return (status, reason, words);
     }
@@ -171,11 +171,8 @@ fn levels_without_device(policy: &NodeFencingPolicy, tally: &Tally<'_>) -> Vec<S
         .collect()
 }
 
-fn warnings(
-    policy: &NodeFencingPolicy,
-    attachers: &BTreeSet<String>,
-    now: Timestamp,
-) -> Vec<String> {
+fn warnings(policy: &NodeFencingPolicy, tally: &Tally<'_>, world: &World<'_>) -> Vec<String> {
+    let now = world.now;
     let requests = policy.spec.pause_requests.iter();
     let expired = requests.filter_map(|request| {
         let expired = request.expire_time.filter(|expires| *expires <= now)?;
@@ -197,12 +194,11 @@ fn warnings(
             hasty.status.as_str()
         ));
     }
-    let wants_recovery = |attacher: &&String| attacher.ends_with(".csi.ceph.com");
     if policy.spec.release.mode == ReleaseMode::AfterDetach
-        && let Some(attacher) = attachers.iter().find(wants_recovery)
+        && let Some(driver) = wants_recovery(world.attached, &tally.nodes)
     {
         warnings.push(format!(
-            "volumes of {attacher} are attached, and Rook and ceph-csi want `release.mode: AfterRecovery`"
+            "volumes of {driver} are attached, and Rook and ceph-csi want `release.mode: AfterRecovery`"
         ));
     }
     warnings

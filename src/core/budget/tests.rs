@@ -23,6 +23,7 @@ fn node(name: &str, ready: &str, labels: &[(&str, &str)]) -> NodeView {
         }],
         boot_id: "boot".to_owned(),
         system_uuid: String::new(),
+        provider_id: String::new(),
         volumes_attached: 0,
     }
 }

@@ -31,6 +31,7 @@ fn node(uid: &str, boot_id: &str) -> NodeView {
         }],
         boot_id: boot_id.to_owned(),
         system_uuid: String::new(),
+        provider_id: String::new(),
         volumes_attached: 0,
     }
 }

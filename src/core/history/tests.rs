@@ -61,6 +61,7 @@ fn node(boot_id: &str, ready: &str, claim: Option<&str>) -> NodeView {
         }],
         boot_id: boot_id.to_owned(),
         system_uuid: String::new(),
+        provider_id: String::new(),
         volumes_attached: 0,
     }
 }

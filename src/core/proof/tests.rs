@@ -76,6 +76,7 @@ fn good() -> Good {
             conditions: vec![ready],
             boot_id: "boot-1".to_owned(),
             system_uuid: MACHINE.to_owned(),
+            provider_id: String::new(),
             volumes_attached: 0,
         },
         lease_now: LeaseView {

@@ -174,6 +174,7 @@ fn the_last_check_does_not_believe_the_cache() {
 fn volumes_attached_has_to_be_empty_but_for_those_of_tolerating_pods() {
     let hindered = |attached: usize, tolerated: usize| {
         let node = NodeView {
+            provider_id: String::new(),
             volumes_attached: attached,
             ..node("boot-1", "Unknown")
         };

@@ -21,6 +21,7 @@ fn node(rack: &str) -> NodeView {
         conditions: Vec::new(),
         boot_id: String::new(),
         system_uuid: String::new(),
+        provider_id: String::new(),
         volumes_attached: 0,
     }
 }

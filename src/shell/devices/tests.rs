@@ -104,6 +104,7 @@ fn node(name: &str) -> NodeView {
         conditions: Vec::new(),
         boot_id: String::new(),
         system_uuid: SYSTEM.to_owned(),
+        provider_id: String::new(),
         volumes_attached: 0,
     }
 }

@@ -90,6 +90,8 @@ pub struct PolicyRow {
     pub nodes: Vec<(&'static str, u32)>,
     /// Fences that the budget would admit now.
     pub budget_remaining: Option<u32>,
+    /// Who else is seen at its nodes.
+    pub others: Vec<&'static str>,
 }
 
 impl Snapshot {
@@ -168,6 +170,10 @@ impl Snapshot {
         })?;
         gauges.add(&table::BUDGET_REMAINING, rows, |it, gauge| {
             gauge.set_if([&it.policy], it.budget_remaining.map(f64::from))
+        })?;
+        gauges.add(&table::OTHER_FENCERS, rows, |it, gauge| {
+            let mut others = it.others.iter();
+            others.try_for_each(|system| gauge.set([it.policy.as_str(), system], 1.0))
         })
     }
 

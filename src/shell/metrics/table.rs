@@ -104,6 +104,8 @@ metrics! {
         "1 for the mode that the policy is in.";
     BUDGET_REMAINING = "budget_remaining", Gauge, ["policy"],
         "How many more fences the policy's budget would admit now.";
+    OTHER_FENCERS = "other_fencers", Gauge, ["policy", "system"],
+        "1 for each other who may fence, taint, restart or delete the policy's nodes, or wants something of whoever does; its condition OtherFencers says more.";
     LEADER = "leader", Gauge, [],
         "1 if this replica has the Lease and fences, 0 if it stands by.";
     ADMISSION_GUARD_MISSING = "admission_guard_missing", Gauge, [],

@@ -52,6 +52,7 @@ fn full() -> Snapshot {
             mode: "PowerOff".to_owned(),
             nodes: vec![("selected", 3), ("unprotected", 2)],
             budget_remaining: Some(0),
+            others: vec!["kured"],
         }],
         protected: vec![("w1".to_owned(), true), ("w2".to_owned(), false)],
         guard_missing: Some(true),

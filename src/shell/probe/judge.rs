@@ -45,6 +45,7 @@ pub fn essence(mut node: NodeView) -> NodeView {
         labels: Default::default(),
         annotation_keys: Vec::new(),
         taints: Vec::new(),
+        provider_id: String::new(),
         ..node
     }
 }

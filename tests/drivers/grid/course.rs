@@ -207,6 +207,7 @@ fn node() -> NodeView {
         conditions: vec![ready],
         boot_id: "boot-1".to_owned(),
         system_uuid: crate::ipmi::UUID.to_owned(),
+        provider_id: String::new(),
         volumes_attached: 0,
     }
 }

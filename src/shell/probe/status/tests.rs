@@ -37,6 +37,7 @@ fn node(name: &str, system_uuid: &str, ready: &str) -> NodeView {
         }],
         boot_id: "b1".to_owned(),
         system_uuid: system_uuid.to_owned(),
+        provider_id: String::new(),
         volumes_attached: 0,
     }
 }
