@@ -261,7 +261,8 @@ pub struct Exclusions {
     pub cordoned: CordonedNodes,
 
     /// Whether nodes under maintenance are left alone. These say so: condition `MaintenanceInProgress` (KEP-5683), annotation
-    /// `weave.works/kured-reboot-in-progress`, and label `remediation.medik8s.io/exclude-from-remediation` with value `true`.
+    /// `weave.works/kured-reboot-in-progress` or `kured.dev/kured-reboot-in-progress`, and label
+    /// `remediation.medik8s.io/exclude-from-remediation` with value `true`.
     pub maintenance: MaintenanceNodes,
 
     /// A node with an annotation of one of these keys is left alone.

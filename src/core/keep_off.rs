@@ -19,8 +19,12 @@ pub const EXCLUDED: &str = "Excluded";
 
 /// Set by whoever works on the node (KEP-5683; alpha in 1.37, and a plain condition before).
 const MAINTENANCE_CONDITION: &str = "MaintenanceInProgress";
-/// kured's, if it runs with `--annotate-nodes`, from before the reboot until the node is uncordoned.
-pub const KURED_ANNOTATION: &str = "weave.works/kured-reboot-in-progress";
+/// kured's, if it runs with `--annotate-nodes`, from before the reboot until the node is uncordoned. The second one is that of its main branch
+/// (kubereboot/kured, read in November 2026).
+pub const KURED_ANNOTATIONS: [&str; 2] = [
+    "weave.works/kured-reboot-in-progress",
+    "kured.dev/kured-reboot-in-progress",
+];
 /// Of the Node Maintenance Operator, with value `true`.
 const MEDIK8S_LABEL: &str = "remediation.medik8s.io/exclude-from-remediation";
 
@@ -112,19 +116,17 @@ fn maintained(policy: &NodeFencingPolicy, node: &NodeView) -> Option<KeepOff> {
         return None;
     }
     let condition = node.condition(MAINTENANCE_CONDITION);
-    let is_rebooted = || {
-        node.annotation_keys
-            .iter()
-            .any(|key| key == KURED_ANNOTATION)
-    };
+    let rebooted = KURED_ANNOTATIONS
+        .iter()
+        .find(|kured| node.annotation_keys.iter().any(|key| key == *kured));
     let is_excluded = || {
         let value = node.labels.get(MEDIK8S_LABEL);
         value.is_some_and(|value| value == "true")
     };
     let sign = if condition.is_some_and(|it| it.status == "True") {
         format!("condition {MAINTENANCE_CONDITION}=True")
-    } else if is_rebooted() {
-        format!("annotation {KURED_ANNOTATION}")
+    } else if let Some(annotation) = rebooted {
+        format!("annotation {annotation}")
     } else if is_excluded() {
         format!("label {MEDIK8S_LABEL}=true")
     } else {

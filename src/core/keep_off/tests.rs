@@ -56,6 +56,10 @@ fn each_sign_of_maintenance_counts_and_only_with_its_value() {
             "annotation weave.works/kured-reboot-in-progress",
         ),
         (
+            node(|node| node.annotation_keys = vec!["kured.dev/kured-reboot-in-progress".into()]),
+            "annotation kured.dev/kured-reboot-in-progress",
+        ),
+        (
             node(|node| drop(node.labels.insert(label.into(), "true".into()))),
             "label remediation.medik8s.io/exclude-from-remediation=true",
         ),

@@ -4,7 +4,7 @@
 //! self-node-remediation, fence-agents-remediation and machine-deletion-remediation of Medik8s, the MachineHealthChecks of OpenShift's
 //! Machine API and of Cluster API, the cloud-node-lifecycle controller of `k8s.io/cloud-provider`, kured, Rook's node watcher.
 
-use super::super::super::keep_off::KURED_ANNOTATION;
+use super::super::super::keep_off::KURED_ANNOTATIONS;
 use super::super::super::observed::{NodeView, OUT_OF_SERVICE};
 use super::super::super::taint;
 use crate::api::policy::{FenceMode, MaintenanceNodes, NodeFencingPolicy, ReleaseMode};
@@ -37,7 +37,10 @@ const UNINITIALIZED_TAINT: &str = "node.cloudprovider.kubernetes.io/uninitialize
 const OPENSHIFT_MACHINE: &str = "machine.openshift.io/machine";
 const CLUSTER_API_MACHINE: &str = "cluster.x-k8s.io/machine";
 /// kured's, if it runs with `--annotate-nodes`; stays after a reboot.
-const KURED_NEEDED_ANNOTATION: &str = "weave.works/kured-most-recent-reboot-needed";
+const KURED_NEEDED_ANNOTATIONS: [&str; 2] = [
+    "weave.works/kured-most-recent-reboot-needed",
+    "kured.dev/kured-most-recent-reboot-needed",
+];
 /// Schemes of `spec.providerID` behind which no cloud deletes a Node: hosts of Metal3, and distributions that name a node themselves.
 const METAL3_SCHEMES: [&str; 2] = ["metal3", "baremetalhost"];
 const NO_CLOUD_SCHEMES: [&str; 3] = ["kind", "k3s", "rke2"];
@@ -165,9 +168,8 @@ pub(super) const SYSTEMS: [System; 12] = [
         name: "kured",
         group: None,
         signs: |node| {
-            let mut signs = annotation_sign(node, KURED_ANNOTATION);
-            signs.extend(annotation_sign(node, KURED_NEEDED_ANNOTATION));
-            signs
+            let all = KURED_ANNOTATIONS.iter().chain(&KURED_NEEDED_ANNOTATIONS);
+            all.flat_map(|key| annotation_sign(node, key)).collect()
         },
         drivers: none,
         does: "drains and restarts one node after the other",
@@ -278,13 +280,14 @@ fn metal3(policy: &NodeFencingPolicy) -> String {
 }
 
 fn kured(policy: &NodeFencingPolicy) -> String {
+    let [annotation, _] = KURED_ANNOTATIONS;
     let restarts = match policy.spec.exclusions.maintenance {
         MaintenanceNodes::Skip => {
-            format!("the operator leaves a node with {KURED_ANNOTATION} alone")
+            format!("the operator leaves a node with {annotation} alone")
         }
         MaintenanceNodes::Fence => format!(
             "the operator fences a node in the middle of a restart, too (`exclusions.maintenance` is Fence; with Skip it leaves one \
-             with {KURED_ANNOTATION} alone)"
+             with {annotation} alone)"
         ),
     };
     format!(
