@@ -5,7 +5,7 @@
 
 use crate::brain::Brain;
 use crate::event::{Event, Step};
-use crate::judge::Broken;
+use crate::judge::{self, Broken};
 use crate::memory::Change;
 use crate::mutation::Mutation;
 use crate::record;
@@ -84,6 +84,7 @@ fn round(world: &World, brain: &mut Brain, s: &State, x: usize) -> Option<(State
 pub fn remember(brain: &Brain, s: &mut State, x: usize, memory: u32, awaits_more: bool) {
     let (before, after) = (brain.meaning(s.operators[x].memory), brain.meaning(memory));
     s.operators[x].memory = memory;
+    s.ghost.renewed[x] &= after.claim != 0;
     if awaits_more {
         let commands = s.commands.iter_mut().filter(|command| command.is_there);
         commands.for_each(|command| command.covered[x] = true);
@@ -145,10 +146,11 @@ fn act(brain: &mut Brain, s: &mut State, x: usize, act: Act, before: &State) -> 
         Act::Wait => return None,
         Act::Send(request) => {
             s.operators[x].sent = request;
-            if brain.request(request).kind == Kind::Evict {
+            let kind = brain.request(request).kind;
+            if kind == Kind::Evict {
                 s.operators[x].ahead = brain.keep(look(before));
             }
-            return None;
+            return judge::sent(before, x, kind);
         }
         Act::Look => {
             put_down(s, x);
@@ -163,6 +165,7 @@ fn act(brain: &mut Brain, s: &mut State, x: usize, act: Act, before: &State) -> 
                 progress: Confirm::Begun,
                 pods: [0; 2],
             };
+            s.ghost.renewed[x] = false;
             return None;
         }
         Act::Off => {
@@ -209,12 +212,13 @@ fn device(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
         hear(brain, &mut next, x, heard);
         steps.push(Step::new(event, next, None));
     };
+    let reads_off = s.reads_off();
     match s.operators[x].job {
         Job::None => {}
         Job::Look { since_drained } => {
             let has_claim = brain.meaning(s.operators[x].memory).claim != 0;
             let heard = Heard::Looked {
-                is_on: s.on && brain.mutation != Some(Mutation::LookBelieved),
+                is_on: !reads_off && brain.mutation != Some(Mutation::LookBelieved),
                 since_drained: since_drained || !brain.meaning(s.operators[x].memory).drained,
                 pods: (!has_claim).then(|| listed(&s.pods)),
             };
@@ -225,14 +229,14 @@ fn device(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
             progress,
             pods,
         } => {
-            if s.on && brain.mutation == Some(Mutation::TaintWithoutProof) {
+            if !reads_off && brain.mutation == Some(Mutation::TaintWithoutProof) {
                 let heard = Heard::Confirmed {
                     is_off: true,
                     long,
                     pods: Some(listed(&s.pods)),
                 };
                 answered(brain, Event::OffAgain(x), heard);
-            } else if s.on && progress == Confirm::Begun {
+            } else if !reads_off && progress == Confirm::Begun {
                 let heard = Heard::Confirmed {
                     is_off: false,
                     long,
@@ -240,7 +244,7 @@ fn device(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
                 };
                 answered(brain, Event::NotOffInTime(x), heard);
             }
-            if !s.on && progress != Confirm::Begun {
+            if reads_off && progress != Confirm::Begun {
                 let in_time = progress == Confirm::Listed;
                 let heard = Heard::Confirmed {
                     is_off: true,
@@ -290,10 +294,10 @@ fn reading(s: &State, x: usize, steps: &mut Vec<Step>) {
     let Job::Confirm { long, progress, .. } = s.operators[x].job else {
         return;
     };
-    let (event, progress, pods) = match (progress, s.on) {
-        (Confirm::Begun, false) => (Event::OffOnce(x), Confirm::OffOnce, [0; 2]),
-        (Confirm::OffOnce, false) => (Event::Listed(x), Confirm::Listed, listed(&s.pods)),
-        (Confirm::OffOnce | Confirm::Listed, true) => (Event::OnAgain(x), Confirm::Begun, [0; 2]),
+    let (event, progress, pods) = match (progress, s.reads_off()) {
+        (Confirm::Begun, true) => (Event::OffOnce(x), Confirm::OffOnce, [0; 2]),
+        (Confirm::OffOnce, true) => (Event::Listed(x), Confirm::Listed, listed(&s.pods)),
+        (Confirm::OffOnce | Confirm::Listed, false) => (Event::OnAgain(x), Confirm::Begun, [0; 2]),
         _ => return,
     };
     let mut next = *s;
