@@ -8,6 +8,7 @@ use crate::event::{Event, Step};
 use crate::judge::{self, Broken};
 use crate::memory::Change;
 use crate::mutation::Mutation;
+use crate::nonces;
 use crate::record;
 use crate::requests;
 use crate::state::{Command, Confirm, Entry, Job, Operator, State};
@@ -68,7 +69,7 @@ fn round(world: &World, brain: &mut Brain, s: &State, x: usize) -> Option<(State
     if reads_record && !record::is_known(brain, &mut next, x) {
         return Some((next, None));
     }
-    let free = free_nonce(brain, &next);
+    let free = nonces::free(brain, &next);
     let round = brain.round(&next.operators[x], look, free);
     remember(brain, &mut next, x, round.memory, round.awaits_more);
     let broken = act(brain, &mut next, x, round.act, s);
@@ -117,28 +118,6 @@ pub fn put_down(s: &mut State, x: usize) {
     s.commands
         .iter_mut()
         .for_each(|command| command.awaited[x] = false);
-}
-
-/// The first nonce that occurs nowhere: as good as one that nobody has ever used.
-fn free_nonce(brain: &Brain, s: &State) -> u8 {
-    let mut used: u16 = 1 | 1 << s.record.claim | 1 << s.record.evidence;
-    used |= 1 << s.node.claim().unwrap_or_default();
-    let mut sent = |request: u16| {
-        if request != 0 {
-            let request = brain.request(request);
-            used |= 1 << request.claim | 1 << request.sets;
-        }
-    };
-    s.wire.into_iter().for_each(&mut sent);
-    s.operators.iter().for_each(|operator| sent(operator.sent));
-    for operator in &s.operators {
-        used |= 1 << brain.meaning(operator.memory).claim | 1 << operator.known_claim;
-        used |= 1 << operator.evidence;
-        if operator.ahead != 0 {
-            used |= 1 << brain.look(operator.ahead).node.claim().unwrap_or_default();
-        }
-    }
-    u8::try_from(used.trailing_ones()).expect("16 at most")
 }
 
 fn act(brain: &mut Brain, s: &mut State, x: usize, act: Act, before: &State) -> Option<Broken> {
@@ -206,13 +185,13 @@ pub fn hear(brain: &mut Brain, s: &mut State, x: usize, heard: Heard) {
 
 /// What the device answers to the work that is under way.
 fn device(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
+    let reads_off = s.reads_off();
     let mut answered = |brain: &mut Brain, event: Event, heard: Heard| {
         let mut next = *s;
         next.operators[x].ahead = 0;
         hear(brain, &mut next, x, heard);
         steps.push(Step::new(event, next, None));
     };
-    let reads_off = s.reads_off();
     match s.operators[x].job {
         Job::None => {}
         Job::Look { since_drained } => {
