@@ -1,6 +1,6 @@
 # Everything that a developer or CI does. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help build test unit e2e faults judge chaos demo lab bench-failover bench-devices mutants cargo-mutants soak fuzz generate clean \
+.PHONY: help build test unit e2e faults sim judge chaos demo lab bench-failover bench-devices mutants cargo-mutants soak fuzz generate clean \
 	image image-base image-twice image-test book release-dry
 
 CARGO ?= cargo
@@ -55,6 +55,9 @@ e2e: ## The tests on a real control plane (LAB_REQUIRE_REAL=1: fail where real n
 faults: ## The grid of docs/faults.md, and its lists: every write, everything that is watched
 	@$(CARGO) test --quiet --package node-fencing-operator --test faults -- --nocapture
 	@$(CARGO) test --quiet --package node-fencing-operator --test sim -- --nocapture matrix::
+
+sim: ## The story of one seed of the simulation: make sim SEED=7 (DETAIL=1: requests too; RUST_LOG=info: the operator's log)
+	@SEED=$(or $(SEED),$(error say which: make sim SEED=7)) $(CARGO) test --quiet --package node-fencing-operator --test sim -- --nocapture timeline
 
 judge: ## Judge the records of an e2e test: make judge RUN=target/lab/run/NAME-PID-N
 	@$(CARGO) run --quiet --package e2e --bin judge -- $(or $(RUN),$(error say which: make judge RUN=target/lab/run/NAME-PID-N))

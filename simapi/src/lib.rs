@@ -2,7 +2,7 @@
 //!
 //! It knows a dozen kinds ([`kinds`]), lists with pages and field selectors, watches with bookmarks and 410, the four ways to write with
 //! their preconditions, the status as a resource of its own, and what the CustomResourceDefinitions prune, default and refuse
-//! ([`schema`], [`rules`]). It has no threads and no clock of its own. How exact it is, is for [`script`] to say: scripts of requests whose
+//! ([`schema`], [`cel`]). It has no threads and no clock of its own. How exact it is, is for [`script`] to say: scripts of requests whose
 //! answers must be the same here and from a real API server. Server-side apply is not served, because the operator uses none: a fake that is
 //! not asked cannot be wrong.
 //!
@@ -11,6 +11,7 @@
 
 pub mod answer;
 pub mod api;
+pub mod cel;
 mod deletes;
 pub mod kinds;
 mod lists;

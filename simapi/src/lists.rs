@@ -39,12 +39,10 @@ impl Inner {
         let limit = request
             .parameter("limit")
             .and_then(|limit| limit.parse().ok());
-        let limit = limit.unwrap_or(usize::MAX);
-        // Whoever names no limit gets everything.
-        let page = if limit == usize::MAX {
-            limit
-        } else {
-            limit.min(self.page_max)
+        // Whoever names no limit gets everything, and so does whoever takes what the cache has, however old.
+        let page = match limit {
+            Some(limit) if !request.takes_any_version() => self.page_max.min(limit),
+            _ => usize::MAX,
         };
         let mut token = String::new();
         let mut left = 0;
@@ -61,7 +59,7 @@ impl Inner {
     }
 
     fn matching(&self, request: &Request, place: &Place) -> Result<Vec<Stored>, Refusal> {
-        let selector = selector(request)?;
+        let selector = selector(request, place.kind)?;
         let all = self.store.all(place.kind);
         let wanted = all.filter(|((namespace, _), stored)| {
             place.namespace.as_ref().is_none_or(|it| it == namespace)
@@ -73,11 +71,18 @@ impl Inner {
 
 impl Api {
     pub(crate) fn watch(&self, request: &Request, place: &Place) -> Result<Answer, Refusal> {
-        let selector = selector(request)?;
+        let selector = selector(request, place.kind)?;
         let (sender, lines) = mpsc::unbounded();
         let from = request
             .parameter("resourceVersion")
+            .filter(|_| !request.takes_any_version())
             .and_then(|it| it.parse().ok());
+        // Without a version a watch begins with what is there.
+        if from.is_none() {
+            for stored in self.inner().matching(request, place)? {
+                let _ = sender.unbounded_send(line("ADDED", &stored.json));
+            }
+        }
         let from = from.unwrap_or_else(|| self.version());
         let begun = {
             let what = (place.kind, place.namespace.clone());
@@ -129,10 +134,10 @@ fn with_end(
     (lines.chain(finish), ended)
 }
 
-fn selector(request: &Request) -> Result<Selector, Refusal> {
-    let text = request.parameter("fieldSelector").unwrap_or_default();
-    Selector::parse(text)
-        .map_err(|term| Refusal::new(400, "BadRequest", format!("invalid selector: {term}")))
+fn selector(request: &Request, kind: &Kind) -> Result<Selector, Refusal> {
+    let text = |name| request.parameter(name).unwrap_or_default();
+    let selector = Selector::parse(kind, text("fieldSelector"), text("labelSelector"));
+    selector.map_err(|words| Refusal::new(400, "BadRequest", words))
 }
 
 fn expired() -> Refusal {

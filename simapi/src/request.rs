@@ -69,6 +69,12 @@ impl Request {
         matches!(self.parameter("watch"), Some("true" | "1"))
     }
 
+    /// Is what a cache has new enough for it?
+    #[must_use]
+    pub fn takes_any_version(&self) -> bool {
+        self.parameter("resourceVersion") == Some("0")
+    }
+
     /// Is nothing to come of it?
     #[must_use]
     pub fn is_dry(&self) -> bool {

@@ -1,12 +1,19 @@
 //! What a CustomResourceDefinition's schema does to an object: unknown fields are pruned, defaults filled in, and what is left is checked.
 //!
-//! As far as the schemas of this repository go; `pattern` is not looked at. Rules in CEL are in [`crate::rules`].
+//! As far as the schemas of this repository go, in the API server's own words. Rules in CEL are in [`crate::cel`].
 
-use serde_json::{Map, Value};
+use crate::answer::{Cause, NOWHERE};
+use crate::cel::Rules;
+use regex::Regex;
+use serde_json::{Map, Value, json};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 
-/// A structural schema.
-#[derive(Debug, Clone)]
-pub struct Schema(Value);
+/// A structural schema, and its rules.
+pub struct Schema {
+    schema: Value,
+    rules: Rules,
+}
 
 impl Schema {
     /// The schema of the first version in this CustomResourceDefinition, as YAML.
@@ -16,7 +23,9 @@ impl Schema {
     #[must_use]
     pub fn of_crd(yaml: &str) -> Self {
         let crd: Value = serde_saphyr::from_str(yaml).expect("a CustomResourceDefinition");
-        Self(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone())
+        let schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone();
+        let rules = Rules::of(&schema);
+        Self { schema, rules }
     }
 
     /// Prunes and defaults.
@@ -24,7 +33,7 @@ impl Schema {
         let Some(fields) = object.as_object_mut() else {
             return;
         };
-        let properties = &self.0["properties"];
+        let properties = &self.schema["properties"];
         fields.retain(|name, _| is_meta(name) || properties.get(name).is_some());
         for (name, value) in fields.iter_mut().filter(|(name, _)| !is_meta(name)) {
             prune(value, &properties[name.as_str()]);
@@ -37,21 +46,26 @@ impl Schema {
         }
     }
 
-    /// What is wrong with the object, with the path of the field.
+    /// What is wrong with the object, or with its change.
     #[must_use]
-    pub fn problems(&self, object: &Value) -> Vec<String> {
-        let mut problems = Vec::new();
+    pub fn causes(&self, old: Option<&Value>, new: &Value) -> Vec<Cause> {
+        let mut causes = Vec::new();
         for name in ["spec", "status"] {
-            let schema = &self.0["properties"][name];
-            match object.get(name) {
-                Some(value) => check(value, schema, name, &mut problems),
-                None if is_required(&self.0, name) => {
-                    problems.push(format!("{name}: Required value"));
-                }
+            let schema = &self.schema["properties"][name];
+            match new.get(name) {
+                Some(value) => check(value, schema, name, &mut causes),
+                None if is_required(&self.schema, name) => causes.push(Cause::required(name)),
                 None => {}
             }
         }
-        problems
+        if causes.iter().any(Cause::ends_it) {
+            let words = "null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+            causes.push(Cause::wrong(NOWHERE, words));
+        // No rule speaks of a status, and what is stored keeps them all.
+        } else if old.is_none_or(|old| old["spec"] != new["spec"]) {
+            causes.extend(self.rules.causes(old, new));
+        }
+        causes
     }
 }
 
@@ -121,72 +135,137 @@ fn default(value: &mut Value, schema: &Value) {
     }
 }
 
-fn check(value: &Value, schema: &Value, path: &str, problems: &mut Vec<String>) {
-    if let Some(wrong) = wrong_type(value, schema) {
-        problems.push(format!("{path}: Invalid value: {wrong}"));
+fn check(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+    if let Some(wrong) = wrong_type(value, schema, path) {
+        causes.push(wrong);
         return;
     }
-    if let Some(values) = schema["enum"].as_array()
-        && !values.contains(value)
+    if let Some(words) = schema["enum"].as_array()
+        && !words.contains(value)
     {
-        problems.push(format!("{path}: Unsupported value: {value}"));
+        causes.push(Cause::unsupported(path, value, words));
     }
-    let mut outside = |problem: &str| problems.push(format!("{path}: {problem}"));
-    let within = |size: Option<u64>, least: &str, most: &str| {
-        let least = schema[least].as_u64().zip(size);
-        let most = schema[most].as_u64().zip(size);
-        least.is_none_or(|(least, size)| least <= size)
-            && most.is_none_or(|(most, size)| size <= most)
-    };
-    let count = |value: usize| u64::try_from(value).ok();
     match value {
-        Value::String(text) => {
-            if !within(count(text.chars().count()), "minLength", "maxLength") {
-                outside("Invalid value: it is too short or too long");
-            }
-            if schema["format"] == "date-time" && text.parse::<jiff::Timestamp>().is_err() {
-                outside("Invalid value: it must be a date-time");
-            }
-        }
+        Value::String(text) => check_text(text, schema, path, causes),
         Value::Number(number) => {
+            let beyond = |what: &str, bound: &Value| {
+                let why = format!("should be {what} than or equal to {bound}");
+                Cause::in_body(path, value, why)
+            };
+            let whole = number.as_i64().and_then(|it| i32::try_from(it).ok());
             let number = number.as_f64().unwrap_or_default();
-            let least = schema["minimum"].as_f64();
-            let most = schema["maximum"].as_f64();
-            if least.is_some_and(|least| number < least) || most.is_some_and(|most| number > most) {
-                outside("Invalid value: it is too small or too large");
-            }
-        }
-        Value::Array(items) => {
-            if !within(count(items.len()), "minItems", "maxItems") {
-                outside("Invalid value: it has too few or too many items");
-            }
-            if let Some(twice) = repeated(items, schema) {
-                outside(&format!("Duplicate value: {twice}"));
-            }
-            for (index, item) in items.iter().enumerate() {
-                check(
-                    item,
-                    &schema["items"],
-                    &format!("{path}[{index}]"),
-                    problems,
+            if schema["format"] == "int32" && whole.is_none() {
+                let why = format!(
+                    "\"\": Checked value must be of type integer with format int32 in {path}"
                 );
+                causes.push(Cause::wrong(NOWHERE, why));
+            }
+            let (least, most) = (&schema["minimum"], &schema["maximum"]);
+            if least.as_f64().is_some_and(|least| number < least) {
+                causes.push(beyond("greater", least));
+            }
+            if most.as_f64().is_some_and(|most| number > most) {
+                causes.push(beyond("less", most));
             }
         }
-        Value::Object(fields) => check_fields(fields, schema, path, problems),
+        Value::Array(items) => check_items(items, schema, path, causes),
+        Value::Object(fields) => check_fields(fields, schema, path, causes),
         _ => {}
     }
 }
 
-fn check_fields(
-    fields: &Map<String, Value>,
-    schema: &Value,
-    path: &str,
-    problems: &mut Vec<String>,
-) {
+fn check_text(text: &str, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let length = u64::try_from(text.chars().count()).unwrap_or(u64::MAX);
+    if let Some(most) = schema["maxLength"].as_u64().filter(|most| length > *most) {
+        let message = format!("Too long: may not be more than {most} bytes");
+        causes.push(Cause::new(path, "FieldValueTooLong", message));
+    }
+    let mut wrong = |why: String| causes.push(Cause::in_body(path, &json!(text), why));
+    if let Some(least) = schema["minLength"].as_u64().filter(|least| length < *least) {
+        wrong(format!("should be at least {least} chars long"));
+    }
+    if let Some(pattern) = schema["pattern"].as_str()
+        && !is_match(pattern, text)
+    {
+        wrong(format!("should match '{pattern}'"));
+    }
+    if schema["format"] == "date-time" && text.parse::<jiff::Timestamp>().is_err() {
+        causes.push(Cause::of_type(path, &json!(text), "date-time", text));
+    }
+}
+
+thread_local! {
+    static PATTERNS: RefCell<BTreeMap<String, Regex>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// Does the text match this pattern? Patterns are few, and compiled once.
+fn is_match(pattern: &str, text: &str) -> bool {
+    PATTERNS.with_borrow_mut(|known| {
+        let compiled = known
+            .entry(pattern.to_owned())
+            .or_insert_with(|| regex_of_go(pattern).expect("a pattern of a schema"));
+        compiled.is_match(text)
+    })
+}
+
+/// A regular expression as Go reads it: in a class `[` is a letter like any other, unless the name of a class of letters begins there.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn regex_of_go(pattern: &str) -> Result<Regex, regex::Error> {
+    let mut text = String::new();
+    let (mut is_in_class, mut begun) = (false, false);
+    let mut letters = pattern.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let is_first = std::mem::take(&mut begun);
+        match letter {
+            '\\' => {
+                text.push(letter);
+                text.extend(letters.next());
+                continue;
+            }
+            '[' if !is_in_class => (is_in_class, begun) = (true, true),
+            '[' if letters.peek() != Some(&':') => text.push('\\'),
+            '[' => {
+                // `[:space:]`, to its end.
+                text.push(letter);
+                text.extend(letters.by_ref().take_while(|letter| *letter != ']'));
+                text.push(']');
+                continue;
+            }
+            '^' if is_first => begun = true,
+            ']' if is_in_class && is_first => text.push('\\'),
+            ']' => is_in_class = false,
+            _ => {}
+        }
+        text.push(letter);
+    }
+    Regex::new(&text)
+}
+
+fn check_items(items: &[Value], schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let count = u64::try_from(items.len()).unwrap_or(u64::MAX);
+    if let Some(most) = schema["maxItems"].as_u64().filter(|most| count > *most) {
+        let message = format!("Too many: {count}: must have at most {most} items");
+        causes.push(Cause::new(path, "FieldValueTooMany", message));
+    }
+    if let Some(least) = schema["minItems"].as_u64().filter(|least| count < *least) {
+        let why = format!("should have at least {least} items");
+        causes.push(Cause::in_body(path, &json!(count), why));
+    }
+    if let Some((at, twice)) = repeated(items, schema) {
+        causes.push(Cause::duplicate(&format!("{path}[{at}]"), &twice));
+    }
+    for (index, item) in items.iter().enumerate() {
+        check(item, &schema["items"], &format!("{path}[{index}]"), causes);
+    }
+}
+
+fn check_fields(fields: &Map<String, Value>, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     for name in schema["required"].as_array().into_iter().flatten() {
         let name = name.as_str().unwrap_or_default();
         if !fields.contains_key(name) {
-            problems.push(format!("{path}.{name}: Required value"));
+            causes.push(Cause::required(&format!("{path}.{name}")));
         }
     }
     for (name, value) in fields {
@@ -194,15 +273,17 @@ fn check_fields(
             Some(properties) => &properties[name],
             None => &schema["additionalProperties"],
         };
-        check(value, schema, &format!("{path}.{name}"), problems);
+        check(value, schema, &format!("{path}.{name}"), causes);
     }
 }
 
-fn wrong_type(value: &Value, schema: &Value) -> Option<String> {
+fn wrong_type(value: &Value, schema: &Value, path: &str) -> Option<Cause> {
     if schema["x-kubernetes-int-or-string"] == true {
-        return (!value.is_i64() && !value.is_string()).then(|| value.to_string());
+        let is_wrong = !value.is_i64() && !value.is_string();
+        return is_wrong.then(|| Cause::of_json_type(path, value, "integer,string"));
     }
-    let right = match schema["type"].as_str()? {
+    let wanted = schema["type"].as_str()?;
+    let is_right = match wanted {
         "object" => value.is_object(),
         "array" => value.is_array(),
         "string" => value.is_string(),
@@ -211,26 +292,27 @@ fn wrong_type(value: &Value, schema: &Value) -> Option<String> {
         "boolean" => value.is_boolean(),
         _ => true,
     };
-    let right = right || (value.is_null() && schema["nullable"] == true);
-    (!right).then(|| format!("{value}: must be of type {}", schema["type"]))
+    let is_null = value.is_null() && schema["nullable"] == true;
+    (!is_right && !is_null).then(|| Cause::of_json_type(path, value, wanted))
 }
 
-/// What a list has twice that may have it only once.
-fn repeated(items: &[Value], schema: &Value) -> Option<Value> {
+/// What a list has twice that may have it only once, and where it is the second time.
+fn repeated(items: &[Value], schema: &Value) -> Option<(usize, Value)> {
     let key = |item: &Value| -> Option<Value> {
         match schema["x-kubernetes-list-type"].as_str()? {
             "set" => Some(item.clone()),
             "map" => {
                 let keys = schema["x-kubernetes-list-map-keys"].as_array()?;
-                let values = keys
-                    .iter()
-                    .filter_map(|key| item.get(key.as_str()?).cloned());
-                Some(values.collect())
+                let named = |key: &Value| {
+                    let key = key.as_str()?;
+                    Some((key.to_owned(), item.get(key)?.clone()))
+                };
+                Some(Value::Object(keys.iter().filter_map(named).collect()))
             }
             _ => None,
         }
     };
     let keys: Vec<Value> = items.iter().filter_map(key).collect();
-    let twice = |(at, one): (usize, &Value)| keys[..at].contains(one).then(|| one.clone());
+    let twice = |(at, one): (usize, &Value)| keys[..at].contains(one).then(|| (at, one.clone()));
     keys.iter().enumerate().find_map(twice)
 }

@@ -1,14 +1,18 @@
 //! Scripts of requests, played against any API server: what two of them answer must be the same.
 //!
-//! A script is data (`simapi/scripts/*.yaml`): steps with a request, and which parts of the answer count. What an API server makes up by
-//! itself (uids, versions, times) is not compared but may be used in later steps: `${name:/metadata/uid}`.
+//! A script is data (`simapi/scripts/*.yaml`): steps with a request, and which parts of the answer count; of a refusal its code, its reason
+//! and which fields it names count always. What an API server makes up by itself (uids, versions, times) is not compared but may be used in
+//! later steps: `${name:/metadata/uid}`.
 
 use bytes::Bytes;
 use http::Method;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+
+/// All scripts.
+pub const ALL: [&str; 5] = ["nodes", "custom", "rules", "others", "lists"];
 
 /// One request.
 #[derive(Debug, Clone, Deserialize)]
@@ -20,6 +24,7 @@ pub struct Step {
     #[serde(rename = "do")]
     pub method: Verb,
     /// Path and query.
+    #[serde(default)]
     pub at: String,
     /// Body.
     #[serde(default)]
@@ -27,7 +32,7 @@ pub struct Step {
     /// The answer is kept under this name.
     #[serde(default)]
     pub keep: Option<String>,
-    /// JSON pointers to what counts of it (`name=a` in one is the object of an array with that name); of a refusal its code and reason do.
+    /// JSON pointers to what counts of it (`name=a` in one is the object of an array with that name).
     #[serde(default)]
     pub show: Vec<String>,
 }
@@ -40,6 +45,10 @@ pub enum Verb {
     Get,
     /// A watch of a second.
     Watch,
+    /// A watch that lasts as long as its path says, which is long enough for a bookmark.
+    LongWatch,
+    /// No request: the server's store forgets its past.
+    Compact,
     /// POST.
     Create,
     /// PATCH, JSON Patch.
@@ -62,20 +71,27 @@ pub fn read(yaml: &str) -> Result<Vec<Step>, String> {
     serde_saphyr::from_str(yaml).map_err(|error| error.to_string())
 }
 
-/// Plays a script: `send` gives status and body of the answer to a request. What comes back is one line a step.
+/// Plays a script: `send` gives status and body of the answer to a request, `compact` makes the store forget its past. What comes back is
+/// one line a step.
 ///
 /// # Errors
-/// Those of `send`.
+/// Those of `send` and `compact`.
 pub async fn play<E>(
     script: &[Step],
     send: impl AsyncFn(http::Request<Vec<u8>>) -> Result<(u16, Bytes), E>,
+    compact: impl AsyncFn() -> Result<(), E>,
 ) -> Result<String, E> {
     let mut kept = BTreeMap::new();
     let mut transcript = String::new();
     for step in script {
+        if step.method == Verb::Compact {
+            compact().await?;
+            let _ = writeln!(transcript, "{}", step.step);
+            continue;
+        }
         let (code, body) = send(request(step, &kept)).await?;
         let shown = match step.method {
-            Verb::Watch => events(&body, &step.show),
+            Verb::Watch | Verb::LongWatch => events(&body, step),
             _ => {
                 let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
                 let shown = shown(&answer, &step.show);
@@ -92,7 +108,7 @@ pub async fn play<E>(
 
 fn request(step: &Step, kept: &BTreeMap<String, Value>) -> http::Request<Vec<u8>> {
     let (method, content) = match step.method {
-        Verb::Get | Verb::Watch => (Method::GET, ""),
+        Verb::Get | Verb::Watch | Verb::LongWatch | Verb::Compact => (Method::GET, ""),
         Verb::Create => (Method::POST, "application/json"),
         Verb::JsonPatch => (Method::PATCH, "application/json-patch+json"),
         Verb::MergePatch | Verb::MergeMetadata => (Method::PATCH, "application/merge-patch+json"),
@@ -104,12 +120,12 @@ fn request(step: &Step, kept: &BTreeMap<String, Value>) -> http::Request<Vec<u8>
         body => filled(&body.to_string(), kept).into_bytes(),
     };
     let mut at = filled(&step.at, kept);
-    if step.method == Verb::Watch {
+    if matches!(step.method, Verb::Watch | Verb::LongWatch) {
         let sign = if at.contains('?') { '&' } else { '?' };
-        let _ = write!(
-            at,
-            "{sign}watch=true&timeoutSeconds=1&allowWatchBookmarks=true"
-        );
+        let _ = write!(at, "{sign}watch=true&allowWatchBookmarks=true");
+    }
+    if step.method == Verb::Watch {
+        at += "&timeoutSeconds=1";
     }
     let mut request = http::Request::builder().method(method).uri(at);
     if !content.is_empty() {
@@ -138,14 +154,27 @@ fn filled(text: &str, kept: &BTreeMap<String, Value>) -> String {
 }
 
 fn shown(answer: &Value, show: &[String]) -> Value {
-    if answer["kind"] == "Status" {
-        return json!({"status": answer["status"], "reason": answer["reason"]});
-    }
     let parts = show.iter().map(|pointer| {
         let part = pointed(answer, pointer).cloned().unwrap_or_default();
         (pointer.clone(), part)
     });
-    parts.collect()
+    let mut shown: Map<String, Value> = parts.collect();
+    if answer["kind"] == "Status" {
+        for part in ["status", "reason"] {
+            shown.insert(part.to_owned(), answer[part].clone());
+        }
+        if let Some(causes) = answer["details"]["causes"].as_array() {
+            let words =
+                |cause: &Value, part: &str| cause[part].as_str().unwrap_or_default().to_owned();
+            let causes = causes.iter();
+            let causes = causes.map(|it| format!("{} {}", words(it, "field"), words(it, "reason")));
+            // Of some kinds the real one says everything twice.
+            let mut causes: Vec<String> = causes.collect();
+            causes.dedup();
+            shown.insert("causes".to_owned(), json!(causes));
+        }
+    }
+    Value::Object(shown)
 }
 
 fn pointed<'a>(answer: &'a Value, pointer: &str) -> Option<&'a Value> {
@@ -156,19 +185,36 @@ fn pointed<'a>(answer: &'a Value, pointer: &str) -> Option<&'a Value> {
     })
 }
 
-/// The lines of a watch, but for bookmarks, which come when the server likes.
-fn events(body: &[u8], show: &[String]) -> Value {
+/// The lines of a watch. Bookmarks come when the server likes: where one has to come it counts that there is one, what it is about, and that
+/// it is as new as what was told before.
+fn events(body: &[u8], step: &Step) -> Value {
+>>>>>>> i5sim
     let lines = body
         .split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty());
-    let events = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
-    let told = events.filter(|event| event["type"] != "BOOKMARK");
-    told.map(|event| {
+    let version = |event: &Value| -> Option<u64> {
+        let version = &event["object"]["metadata"]["resourceVersion"];
+        version.as_str()?.parse().ok()
+    };
+    let (mut told, mut newest, mut bookmark) = (Vec::new(), None, None);
+    for event in lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok()) {
+        let object = &event["object"];
+        if event["type"] == "BOOKMARK" {
+            let is_new = version(&event) >= newest.max(Some(1));
+            bookmark = Some(
+                json!({"kind": object["kind"], "apiVersion": object["apiVersion"], "is new": is_new}),
+            );
+            continue;
+        }
+        newest = version(&event).max(newest);
         let object = match event["type"] == "ERROR" {
-            true => json!({"code": event["object"]["code"], "reason": event["object"]["reason"]}),
-            false => shown(&event["object"], show),
+            true => json!({"code": object["code"], "reason": object["reason"]}),
+            false => shown(object, &step.show),
         };
-        json!({"type": event["type"], "object": object})
-    })
-    .collect()
+        told.push(json!({"type": event["type"], "object": object}));
+    }
+    if step.method == Verb::LongWatch {
+        told.push(json!({"type": "BOOKMARK", "object": bookmark}));
+    }
+    Value::Array(told)
 }

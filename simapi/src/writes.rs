@@ -1,6 +1,6 @@
 //! Writes: create, patch, replace, each with its preconditions, on the object as it is at that moment.
 
-use crate::answer::{Answer, Refusal};
+use crate::answer::{Answer, Cause, Refusal};
 use crate::api::{Inner, key};
 use crate::kinds::{ATTACHMENT, Kind, LEASE, NODE, POD, Place};
 use crate::request::Request;
@@ -45,8 +45,9 @@ impl Inner {
             .unwrap_or_default()
             .to_owned();
         if name.is_empty() {
-            let cause = "metadata.name: Required value: name or generateName is required";
-            return Err(Refusal::invalid(kind, "", &[cause.to_owned()]));
+            let message = "Required value: name or generateName is required";
+            let cause = Cause::new("metadata.name", "FieldValueRequired", message);
+            return Err(Refusal::invalid(kind, "", vec![cause]));
         }
         let key = key(namespace, &name);
         if self.store.get(kind, &key).is_some() {
@@ -139,8 +140,11 @@ impl Inner {
             .as_str()
             .is_none_or(str::is_empty)
         {
-            let cause = "metadata.resourceVersion: Invalid value: must be specified for an update";
-            return Err(Refusal::invalid(place.kind, name, &[cause.to_owned()]));
+            let cause = Cause::wrong(
+                "metadata.resourceVersion",
+                "must be specified for an update",
+            );
+            return Err(Refusal::invalid(place.kind, name, vec![cause]));
         }
         new["kind"] = json!(place.kind.kind);
         new["apiVersion"] = json!(place.kind.api_version());
@@ -192,8 +196,8 @@ impl Inner {
             !wanted.is_empty() && before[field] != wanted
         };
         if differs("uid") {
-            let cause = "metadata.uid: Invalid value: field is immutable".to_owned();
-            return Err(Refusal::invalid(kind, name, &[cause]));
+            let cause = Cause::invalid("metadata.uid", &meta["uid"], "field is immutable");
+            return Err(Refusal::invalid(kind, name, vec![cause]));
         }
         if differs("resourceVersion") {
             let why = "the object has been modified; please apply your changes to the latest version and try again";
@@ -226,17 +230,16 @@ impl Inner {
         new: &mut Value,
     ) -> Result<(), Refusal> {
         shape(kind, new);
-        let mut problems = Vec::new();
+        let mut causes = Vec::new();
         if let Some(schema) = self.schemas.get(kind.plural) {
             schema.complete(new);
-            problems = schema.problems(new);
-        }
-        if problems.is_empty() {
-            problems = rules::problems(kind, old, new);
+            causes = schema.causes(old, new);
+        } else if *kind == NODE {
+            causes = rules::of_node(new);
         }
         let name = new["metadata"]["name"].as_str().unwrap_or_default();
-        if !problems.is_empty() {
-            return Err(Refusal::invalid(kind, name, &problems));
+        if !causes.is_empty() {
+            return Err(Refusal::invalid(kind, name, causes));
         }
         match &self.admission {
             Some(admission) => admission(actor, kind, old, new),

@@ -2,7 +2,7 @@
 //! of the lab compares with the real one, and writes with `UPDATE=1`).
 
 use futures::StreamExt;
-use simapi::script::{play, read};
+use simapi::script::{ALL, play, read};
 use simapi::{Answer, Api, Request};
 use std::convert::Infallible;
 use std::fs;
@@ -29,7 +29,7 @@ fn api() -> Api {
 async fn transcript(name: &str) -> String {
     let script = read(&text(&format!("scripts/{name}.yaml"))).expect("a script");
     let api = api();
-    let transcript = play(&script, async |request| {
+    let send = async |request: http::Request<Vec<u8>>| {
         let (parts, body) = request.into_parts();
         let request =
             http::Request::from_parts(parts, http_body_util::Full::new(bytes::Bytes::from(body)));
@@ -41,13 +41,17 @@ async fn transcript(name: &str) -> String {
             Answer::Watch(lines) => lines.collect::<Vec<_>>().await.concat().into(),
         };
         Ok::<_, Infallible>((code, body))
-    });
-    transcript.await.expect("answers")
+    };
+    let compact = async || {
+        api.compact();
+        Ok(())
+    };
+    play(&script, send, compact).await.expect("answers")
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_real_api_server_has_answered_the_same() {
-    for name in ["nodes", "custom", "others"] {
+    for name in ALL {
         let (recorded, answered) = (
             text(&format!("scripts/{name}.answers.txt")),
             transcript(name).await,

@@ -47,6 +47,14 @@ fn late_requests(world: &mut World) {
     world.budget.messages = 1;
 }
 
+fn deletion(world: &mut World) {
+    world.budget.deletions = 1;
+}
+
+fn a_lie(world: &mut World) {
+    world.budget.lies = 1;
+}
+
 fn reuse(world: &mut World) {
     world.budget.bindings = 1;
 }
@@ -84,6 +92,11 @@ fn of_two() -> Vec<World> {
     let off = power_ons(0);
     vec![
         with(
+            confirm_only(),
+            "two operators, power-on",
+            &[&power_ons(1), &forgets],
+        ),
+        with(
             power_off(),
             "PowerOff, two operators",
             &[&off, &late_offs(0), &forgets],
@@ -95,6 +108,16 @@ fn of_two() -> Vec<World> {
         ),
         with(confirm_only(), "two operators, a crash", &[&off, &crash]),
         with(confirm_only(), "two operators, stages", &[&off, &stages]),
+        with(
+            confirm_only(),
+            "two operators, late request",
+            &[&off, &late_requests, &forgets],
+        ),
+        with(
+            confirm_only(),
+            "two operators, Node deleted",
+            &[&off, &deletion, &forgets],
+        ),
     ]
 }
 
@@ -120,18 +143,14 @@ fn of_one() -> Vec<World> {
             "two crashes, replacement",
             &[&reuse, &|world| world.budget.crashes = 2],
         ),
-        world(
-            "two power-ons, Node deleted",
-            &[&power_ons(2), &|world| {
-                world.budget.deletions = 1;
-            }],
-        ),
+        world("two power-ons, Node deleted", &[&power_ons(2), &deletion]),
         world(
             "old readings, reads ahead",
             &[&stages, &|world| {
                 (world.proofs_die, world.reads_ahead) = (true, true);
             }],
         ),
+        world("the device lies", &[&a_lie]),
         world(
             "a second pod tolerates",
             &[&|world| {
@@ -181,7 +200,17 @@ pub fn of_the_soak() -> Vec<World> {
         with(power_off(), "PowerOff, two late offs", &[&late_offs(2)]),
         with(power_off(), "PowerOff, two, no power-on", &[]),
         with(confirm_only(), "two operators, power-on", &[&on]),
-        with(power_off(), "PowerOff, two operators", &[&on]),
+        with(power_off(), "PowerOff, two, power-on", &[&on, &forgets]),
+        with(
+            power_off(),
+            "PowerOff, two, Node deleted",
+            &[&late_offs(0), &deletion, &forgets],
+        ),
+        with(
+            confirm_only(),
+            "two, Node deleted, power-on",
+            &[&on, &deletion, &forgets],
+        ),
         with(
             confirm_only(),
             "two operators, late request",

@@ -13,6 +13,10 @@ pub enum Event {
     PowerLoss,
     /// Somebody powers it on.
     PowerOn,
+    /// The device begins to read Off although the machine is on.
+    Lies,
+    /// It reads On again.
+    TellsTheTruth,
     /// Somebody deletes the Node.
     NodeDeleted,
     /// Somebody deletes the Node, and restores it from a copy.
@@ -221,6 +225,8 @@ impl Event {
         let words = match *self {
             Self::PowerLoss => "the machine loses its power",
             Self::PowerOn => "somebody powers the machine on",
+            Self::Lies => "the device lies from now on: it reads Off, and the machine is on",
+            Self::TellsTheTruth => "the device reads On again",
             Self::NodeDeleted => "somebody deletes the Node",
             Self::NodeCopied => {
                 "somebody deletes the Node, and restores it from a copy: another uid, the same taints"
@@ -264,7 +270,7 @@ impl Event {
 }
 
 fn power(s: &State) -> &'static str {
-    if s.on { "on" } else { "off" }
+    if s.reads_off() { "off" } else { "on" }
 }
 
 fn asks(kind: Kind) -> &'static str {

@@ -1,7 +1,8 @@
 //! What must hold in every state, and at every write: the invariants of docs/protocol.md that this little cluster can show.
 //!
-//! S1 is judged in each state. The others are judged when a write arrives, because they are about what may be written when. What they
-//! need to know of the past is in the state's `ghost`, which no decision reads.
+//! S1 is judged in each state. The others are judged when a write arrives (S22: when it is sent), because they are about what may be
+//! written when. What they need to know of the past is in the state's `ghost`, which no decision reads. Down is what the device says: of
+//! one that lies only S22 can be held against the operator (R2).
 
 use crate::state::{Container, Ghost, Node, Object, PODS, Pod, State, Taint, Volume};
 use crate::talk::{Kind, Request};
@@ -28,6 +29,8 @@ pub enum Broken {
     S14,
     /// `out-of-service` without evidence for its claim.
     S17,
+    /// `out-of-service` beside a sign of life.
+    S22,
     /// A release while an off may still land.
     S23,
     /// No end can be reached any more.
@@ -51,8 +54,13 @@ impl Broken {
             Self::S11 => {
                 "an off command leaves without a claim that stands, or without being written down"
             }
-            Self::S14 => "`out-of-service` goes before its time, or is left without its claim",
+            Self::S14 => {
+                "`out-of-service` goes before its time, or without the right quarantine, or is left without its claim"
+            }
             Self::S17 => "`out-of-service` is set, and the evidence under its claim is not stored",
+            Self::S22 => {
+                "`out-of-service` is sent, and the kubelet has renewed its Lease since the power was read"
+            }
             Self::S23 => "the node is released while an off command may still land",
             Self::L3 => "from here no end of the incident can be reached",
         }
@@ -107,7 +115,15 @@ impl Landing<'_> {
 
     fn release(&self) -> Option<Broken> {
         let before = self.before;
-        if !before.ghost.released_well {
+        // A machine that has not booted anew is kept free of pods until it has. Of one that has, the boot that was fenced is over: its
+        // quarantine would be lifted by the next look at the Node.
+        let (fenced, boot) = (before.ghost.claimed_boot, before.node.boot);
+        let wanted = match boot == fenced {
+            true => Some(fenced),
+            false => before.node.quarantined(),
+        };
+        let is_quarantined = self.after.node.quarantined() == wanted;
+        if !before.ghost.released_well || !is_quarantined {
             return Some(Broken::S14);
         }
         let may_land = before.commands.iter().any(|command| command.is_there);
@@ -115,12 +131,19 @@ impl Landing<'_> {
     }
 }
 
-/// A pod was deleted by force: nothing of it may run or start.
-pub fn evicted(pod: &Pod) -> Option<Broken> {
-    (pod.container != Container::None).then_some(Broken::S2)
+/// A request leaves. Between what its round has read and its arrival a sign of life can come that nobody is told of, so this one is judged
+/// here.
+pub fn sent(s: &State, x: usize, kind: Kind) -> Option<Broken> {
+    (kind == Kind::Taint && s.ghost.renewed[x]).then_some(Broken::S22)
 }
 
-/// Two writers?
+/// A pod was deleted by force: nothing of it may run or start.
+pub fn evicted(s: &State, pod: &Pod) -> Option<Broken> {
+    let is_alive = pod.container != Container::None;
+    (is_alive && !s.deceived).then_some(Broken::S2)
+}
+
+/// Two writers? Not if a lie of the device has led there: nobody could see it (R2).
 pub fn two_writers(world: &World, s: &State) -> bool {
     let shares = |index: usize| index == 0 || world.second_shares_volume();
     let mut pods = (0..PODS)
@@ -129,6 +152,7 @@ pub fn two_writers(world: &World, s: &State) -> bool {
     let is_copied = s.node.is_copied_out_of_service();
     s.volume == Volume::Elsewhere
         && !is_copied
+        && !s.deceived
         && pods.any(|pod| pod.container == Container::Running)
 }
 
@@ -139,18 +163,18 @@ pub fn note(world: &World, before: &State, s: &mut State) {
     if is_new || claim.is_none() {
         s.ghost = Ghost {
             claimed_boot: claim.map_or(0, |_| s.node.boot),
-            released_well: s.ghost.released_well,
             dark: false,
+            ..s.ghost
         };
     }
     let may_start = |(index, pod): (usize, &Pod)| {
         pod.object == Object::Bound && !(index == 1 && world.tolerates())
     };
     let is_quiet = !s.pods.iter().enumerate().any(may_start);
-    s.ghost.dark |= claim.is_some() && is_quiet && !s.on;
+    s.ghost.dark |= claim.is_some() && is_quiet && s.reads_off();
     // Once is enough: who comes after the release was decided comes to a machine that is off or has booted anew.
     let has_detached = !world.hinders(s) && s.volume != Volume::Here;
-    let is_down = !s.on || s.node.boot != 1;
+    let is_down = s.reads_off() || s.node.boot != 1;
     s.ghost.released_well |= has_detached && is_down;
     s.ghost.released_well &= s.node.out_of_service();
 }

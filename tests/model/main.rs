@@ -43,15 +43,16 @@ use std::thread;
 use std::time::Instant;
 use world::World;
 
-/// States of one configuration in the soak, if `SOAK_STATES` says nothing else: enough for five of them to be explored to their end, and
-/// more than a hundred million together.
+/// States of one configuration in the soak, if `SOAK_STATES` says nothing else: enough for most of them to be explored to their end.
 const SOAK_STATES: usize = 54_000_000;
+/// All of them together have more than that, unless `SOAK_STATES` lowers it.
+const SOAKED_MIN: usize = 100_000_000;
 
 /// One line of the table, and the story if there is one.
 fn row(world: &World, found: &Found, seconds: f64) -> String {
     let budget = &world.budget;
     let mut row = format!(
-        "{:29} {:?} {}op on{} late{} crash{} del{} copy{} taint{} bind{} offs{}{} | {:>10} states {:>11} steps depth {:>3} | {} violations {} stuck {:>6.1} s{}\n",
+        "{:29} {:?} {}op on{} late{} crash{} del{} copy{} taint{} bind{} lie{} offs{}{} | {:>10} states {:>11} steps depth {:>3} | {} violations {} stuck {:>6.1} s{}\n",
         world.name,
         world.incident.mode,
         1 + usize::from(world.two),
@@ -62,6 +63,7 @@ fn row(world: &World, found: &Found, seconds: f64) -> String {
         budget.copies,
         budget.foreign_taints,
         budget.bindings,
+        budget.lies,
         budget
             .commands
             .map_or("-".to_owned(), |left| left.to_string()),
@@ -151,7 +153,12 @@ fn nothing_breaks_the_protocol_in_a_hundred_million_states() {
         })
     });
     let found = explore_all(&of_the_soak(), states_max);
-    println!("{} states", states(&found));
+    let states = states(&found);
+    println!("{states} states");
     let is_good = |found: &Found| found.broken.is_none() && found.stuck == 0;
     assert!(found.iter().all(is_good), "see the rows above");
+    assert!(
+        states >= SOAKED_MIN || states_max < SOAK_STATES,
+        "{states} states are fewer than {SOAKED_MIN}"
+    );
 }

@@ -41,6 +41,28 @@ pub fn rename(brain: &mut Brain, s: &mut State) {
     }
 }
 
+/// The first nonce that occurs nowhere: as good as one that nobody has ever used.
+pub fn free(brain: &Brain, s: &State) -> u8 {
+    let mut used: u16 = 1 | 1 << s.record.claim | 1 << s.record.evidence;
+    used |= 1 << s.node.claim().unwrap_or_default();
+    let mut sent = |request: u16| {
+        if request != 0 {
+            let request = brain.request(request);
+            used |= 1 << request.claim | 1 << request.sets;
+        }
+    };
+    s.wire.into_iter().for_each(&mut sent);
+    s.operators.iter().for_each(|operator| sent(operator.sent));
+    for operator in &s.operators {
+        used |= 1 << brain.meaning(operator.memory).claim | 1 << operator.known_claim;
+        used |= 1 << operator.evidence;
+        if operator.ahead != 0 {
+            used |= 1 << brain.look(operator.ahead).node.claim().unwrap_or_default();
+        }
+    }
+    u8::try_from(used.trailing_ones()).expect("16 at most")
+}
+
 /// What is left of an operator if nobody knows how its claims are called.
 pub fn hide(brain: &mut Brain, operator: &mut Operator) {
     let mut names = Names {

@@ -5,9 +5,10 @@
 
 use crate::brain::Brain;
 use crate::event::{Event, Step};
-use crate::judge::Broken;
+use crate::judge::{self, Broken};
 use crate::memory::Change;
 use crate::mutation::Mutation;
+use crate::nonces;
 use crate::record;
 use crate::requests;
 use crate::state::{Command, Confirm, Entry, Job, Operator, State};
@@ -68,7 +69,7 @@ fn round(world: &World, brain: &mut Brain, s: &State, x: usize) -> Option<(State
     if reads_record && !record::is_known(brain, &mut next, x) {
         return Some((next, None));
     }
-    let free = free_nonce(brain, &next);
+    let free = nonces::free(brain, &next);
     let round = brain.round(&next.operators[x], look, free);
     remember(brain, &mut next, x, round.memory, round.awaits_more);
     let broken = act(brain, &mut next, x, round.act, s);
@@ -84,6 +85,7 @@ fn round(world: &World, brain: &mut Brain, s: &State, x: usize) -> Option<(State
 pub fn remember(brain: &Brain, s: &mut State, x: usize, memory: u32, awaits_more: bool) {
     let (before, after) = (brain.meaning(s.operators[x].memory), brain.meaning(memory));
     s.operators[x].memory = memory;
+    s.ghost.renewed[x] &= after.claim != 0;
     if awaits_more {
         let commands = s.commands.iter_mut().filter(|command| command.is_there);
         commands.for_each(|command| command.covered[x] = true);
@@ -118,37 +120,16 @@ pub fn put_down(s: &mut State, x: usize) {
         .for_each(|command| command.awaited[x] = false);
 }
 
-/// The first nonce that occurs nowhere: as good as one that nobody has ever used.
-fn free_nonce(brain: &Brain, s: &State) -> u8 {
-    let mut used: u16 = 1 | 1 << s.record.claim | 1 << s.record.evidence;
-    used |= 1 << s.node.claim().unwrap_or_default();
-    let mut sent = |request: u16| {
-        if request != 0 {
-            let request = brain.request(request);
-            used |= 1 << request.claim | 1 << request.sets;
-        }
-    };
-    s.wire.into_iter().for_each(&mut sent);
-    s.operators.iter().for_each(|operator| sent(operator.sent));
-    for operator in &s.operators {
-        used |= 1 << brain.meaning(operator.memory).claim | 1 << operator.known_claim;
-        used |= 1 << operator.evidence;
-        if operator.ahead != 0 {
-            used |= 1 << brain.look(operator.ahead).node.claim().unwrap_or_default();
-        }
-    }
-    u8::try_from(used.trailing_ones()).expect("16 at most")
-}
-
 fn act(brain: &mut Brain, s: &mut State, x: usize, act: Act, before: &State) -> Option<Broken> {
     let heard = match act {
         Act::Wait => return None,
         Act::Send(request) => {
             s.operators[x].sent = request;
-            if brain.request(request).kind == Kind::Evict {
+            let kind = brain.request(request).kind;
+            if kind == Kind::Evict {
                 s.operators[x].ahead = brain.keep(look(before));
             }
-            return None;
+            return judge::sent(before, x, kind);
         }
         Act::Look => {
             put_down(s, x);
@@ -163,6 +144,7 @@ fn act(brain: &mut Brain, s: &mut State, x: usize, act: Act, before: &State) -> 
                 progress: Confirm::Begun,
                 pods: [0; 2],
             };
+            s.ghost.renewed[x] = false;
             return None;
         }
         Act::Off => {
@@ -203,6 +185,7 @@ pub fn hear(brain: &mut Brain, s: &mut State, x: usize, heard: Heard) {
 
 /// What the device answers to the work that is under way.
 fn device(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
+    let reads_off = s.reads_off();
     let mut answered = |brain: &mut Brain, event: Event, heard: Heard| {
         let mut next = *s;
         next.operators[x].ahead = 0;
@@ -214,7 +197,7 @@ fn device(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
         Job::Look { since_drained } => {
             let has_claim = brain.meaning(s.operators[x].memory).claim != 0;
             let heard = Heard::Looked {
-                is_on: s.on && brain.mutation != Some(Mutation::LookBelieved),
+                is_on: !reads_off && brain.mutation != Some(Mutation::LookBelieved),
                 since_drained: since_drained || !brain.meaning(s.operators[x].memory).drained,
                 pods: (!has_claim).then(|| listed(&s.pods)),
             };
@@ -225,14 +208,14 @@ fn device(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
             progress,
             pods,
         } => {
-            if s.on && brain.mutation == Some(Mutation::TaintWithoutProof) {
+            if !reads_off && brain.mutation == Some(Mutation::TaintWithoutProof) {
                 let heard = Heard::Confirmed {
                     is_off: true,
                     long,
                     pods: Some(listed(&s.pods)),
                 };
                 answered(brain, Event::OffAgain(x), heard);
-            } else if s.on && progress == Confirm::Begun {
+            } else if !reads_off && progress == Confirm::Begun {
                 let heard = Heard::Confirmed {
                     is_off: false,
                     long,
@@ -240,7 +223,7 @@ fn device(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
                 };
                 answered(brain, Event::NotOffInTime(x), heard);
             }
-            if !s.on && progress != Confirm::Begun {
+            if reads_off && progress != Confirm::Begun {
                 let in_time = progress == Confirm::Listed;
                 let heard = Heard::Confirmed {
                     is_off: true,
@@ -290,10 +273,10 @@ fn reading(s: &State, x: usize, steps: &mut Vec<Step>) {
     let Job::Confirm { long, progress, .. } = s.operators[x].job else {
         return;
     };
-    let (event, progress, pods) = match (progress, s.on) {
-        (Confirm::Begun, false) => (Event::OffOnce(x), Confirm::OffOnce, [0; 2]),
-        (Confirm::OffOnce, false) => (Event::Listed(x), Confirm::Listed, listed(&s.pods)),
-        (Confirm::OffOnce | Confirm::Listed, true) => (Event::OnAgain(x), Confirm::Begun, [0; 2]),
+    let (event, progress, pods) = match (progress, s.reads_off()) {
+        (Confirm::Begun, true) => (Event::OffOnce(x), Confirm::OffOnce, [0; 2]),
+        (Confirm::OffOnce, true) => (Event::Listed(x), Confirm::Listed, listed(&s.pods)),
+        (Confirm::OffOnce | Confirm::Listed, false) => (Event::OnAgain(x), Confirm::Begun, [0; 2]),
         _ => return,
     };
     let mut next = *s;

@@ -43,7 +43,7 @@ impl State {
         };
         let p = &mut packer;
         p.put(self.node.bits(), Node::BITS);
-        p.flags(&[self.on]);
+        p.flags(&[self.on, self.lies, self.deceived]);
         p.put(u64::from(self.boot), 3);
         for pod in &self.pods {
             p.put(pod.object as u64, 2);
@@ -53,6 +53,7 @@ impl State {
         p.put(self.volume as u64, 2);
         let ghost = &self.ghost;
         p.flags(&[ghost.dark, ghost.released_well]);
+        p.flags(&ghost.renewed);
         p.put(u64::from(ghost.claimed_boot), 3);
         self.pack_record(p);
         for operator in &self.operators {
@@ -75,6 +76,7 @@ impl State {
             left.foreign_taints,
             left.bindings,
             left.messages,
+            left.lies,
         ] {
             p.put(u64::from(number), 2);
         }
@@ -100,8 +102,9 @@ impl State {
     /// exchanged?
     pub fn settle(&mut self, brain: &mut Brain) -> bool {
         self.leave_out();
-        let keys = self.operators.map(|operator| operator.key(brain));
-        let is_swapped = match keys[0].cmp(&keys[1]) {
+        let [one, other] = self.operators;
+        let order = one.at_a_glance().cmp(&other.at_a_glance());
+        let is_swapped = match order.then_with(|| one.key(brain).cmp(&other.key(brain))) {
             Ordering::Less => true,
             Ordering::Greater => false,
             // What tells them apart is what others note about them.
@@ -165,6 +168,7 @@ impl State {
     /// A becomes B, and B becomes A.
     fn exchange(&mut self) {
         self.operators.swap(0, 1);
+        self.ghost.renewed.swap(0, 1);
         for command in &mut self.commands {
             command.awaited.swap(0, 1);
             command.covered.swap(0, 1);
@@ -186,6 +190,28 @@ impl State {
 }
 
 impl Operator {
+    /// A smaller number that is cheap and tells most of them apart.
+    fn at_a_glance(&self) -> u16 {
+        let flags = [
+            self.begun,
+            self.finished,
+            self.current,
+            self.behind,
+            self.sent == 0,
+        ];
+        let kind = match self.job {
+            Job::None => 0,
+            Job::Look { .. } => 1,
+            Job::Confirm { progress, .. } => 2 + progress as u16,
+            Job::OffPrepared => 5,
+            Job::OffSent => 6,
+        };
+        let bits = kind << 8 | u16::from(self.facts);
+        flags
+            .iter()
+            .fold(bits, |bits, flag| bits << 1 | u16::from(*flag))
+    }
+
     /// A number that tells two processes apart, if anything does but how their claims are called, and what others note about them.
     fn key(mut self, brain: &mut Brain) -> [u64; 6] {
         nonces::hide(brain, &mut self);

@@ -107,7 +107,8 @@ fn evict(brain: &Brain, s: &mut State, request: u16) -> (bool, Option<Broken>) {
             continue;
         }
         pod.object = Object::Gone;
-        broken = broken.or(crate::judge::evicted(pod));
+        let pod = *pod;
+        broken = broken.or(crate::judge::evicted(s, &pod));
     }
     (is_done, broken)
 }

@@ -303,6 +303,8 @@ pub struct Ghost {
     pub claimed_boot: u8,
     /// Since everything has detached the machine was off, or the Node has shown another boot.
     pub released_well: bool,
+    /// Whose readings the kubelet has renewed its Lease beside: since this operator began to read the power.
+    pub renewed: [bool; 2],
 }
 
 /// How often things may still happen that would otherwise happen for ever.
@@ -325,6 +327,8 @@ pub struct Budget {
     /// An off command goes out of which nobody knows when it takes effect, or whether: so many in all; none: any number. Once they are
     /// spent, the device answers each at once and for certain: the machine is off already, or it has not taken the command.
     pub commands: Option<u8>,
+    /// The device begins to read Off although the machine is on.
+    pub lies: u8,
 }
 
 /// One state.
@@ -334,6 +338,10 @@ pub struct State {
     pub on: bool,
     /// How often it has booted.
     pub boot: u8,
+    /// Its device reads Off although it is on.
+    pub lies: bool,
+    /// Its device has done so before.
+    pub deceived: bool,
     /// The Node object.
     pub node: Node,
     /// Its pods.
@@ -352,4 +360,11 @@ pub struct State {
     pub budget: Budget,
     /// For the invariants.
     pub ghost: Ghost,
+}
+
+impl State {
+    /// Does the device read Off? It is the only one to say so.
+    pub fn reads_off(&self) -> bool {
+        !self.on || self.lies
+    }
 }

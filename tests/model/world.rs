@@ -117,6 +117,9 @@ impl World {
         if s.on && s.node.uid != 0 {
             let mut next = *s;
             renew_lease(brain, &mut next);
+            if self.budget.lies > 0 {
+                next.ghost.renewed = next.operators.map(|it| brain.meaning(it.memory).claim != 0);
+            }
             if next != *s {
                 steps.push(Step::new(Event::RenewsLease, next, None));
             }
@@ -320,7 +323,7 @@ impl World {
     }
 }
 
-/// Power comes and goes; with it goes everything that ran.
+/// Power comes and goes, and with it everything that ran; and what the device says of it need not be so.
 fn power(s: &State, can: &mut impl FnMut(Event, bool, &dyn Fn(&mut State))) {
     can(Event::PowerLoss, s.on, &|n| {
         turned_off(n);
@@ -331,6 +334,11 @@ fn power(s: &State, can: &mut impl FnMut(Event, bool, &dyn Fn(&mut State))) {
         n.on = true;
         n.boot += 1;
     });
+    can(Event::Lies, s.on && !s.lies && s.budget.lies > 0, &|n| {
+        n.budget.lies -= 1;
+        (n.lies, n.deceived) = (true, true);
+    });
+    can(Event::TellsTheTruth, s.lies, &|n| n.lies = false);
     for place in 0..s.commands.len() {
         if !s.commands[place].is_there {
             continue;
@@ -359,6 +367,7 @@ pub fn spend_accepted(s: &mut State) {
 
 fn turned_off(s: &mut State) {
     s.on = false;
+    s.lies = false;
     s.pods
         .iter_mut()
         .for_each(|pod| pod.container = Container::None);

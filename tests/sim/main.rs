@@ -12,7 +12,7 @@
 //!
 //! | to | run |
 //! |---|---|
-//! | read what happens in a seed | `SEED=7 cargo test --test sim timeline -- --nocapture` |
+//! | read what happens in a seed | `make sim SEED=7` |
 //! | see requests too, and the operator's own log | the same with `DETAIL=1`, and with `RUST_LOG=info` |
 //! | play other seeds | `SEEDS=300..600 cargo test --test sim seeds -- --nocapture` |
 //! | play 50,000 | `make soak` |

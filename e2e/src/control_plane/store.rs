@@ -64,6 +64,17 @@ async fn wait_until_healthy(etcd: &Process, socket: &Path) -> Result<()> {
     }
 }
 
+/// Makes the store forget everything but what it holds now. The API server may still remember some of it.
+pub async fn compact(socket: &Path) -> Result<()> {
+    let range = json!({"key": BASE64_STANDARD.encode(TOKEN_KEY), "count_only": true});
+    let answer = plain_http::call(socket, Method::POST, "/v3/kv/range", &range).await?;
+    let revision = answer["header"]["revision"].as_str();
+    let compaction =
+        json!({"revision": revision.context("etcd names no revision")?, "physical": true});
+    plain_http::call(socket, Method::POST, "/v3/kv/compaction", &compaction).await?;
+    Ok(())
+}
+
 async fn get(socket: &Path, key: &str) -> Result<Option<String>> {
     let range = json!({"key": BASE64_STANDARD.encode(key)});
     let answer = plain_http::call(socket, Method::POST, "/v3/kv/range", &range).await?;

@@ -9,9 +9,8 @@ use anyhow::{Context, Result, ensure};
 use e2e::control_plane::{ControlPlane, Options};
 use e2e::toolchain::workspace;
 use http_body_util::BodyExt;
-use kube::Client;
 use kube::client::Body;
-use simapi::script::{play, read};
+use simapi::script::{ALL, play, read};
 
 /// The controller-manager looks at nodes so seldom: the scripts' Nodes are not for it.
 const NEVER: Duration = Duration::from_secs(3600);
@@ -25,8 +24,8 @@ async fn scripts_are_answered_as_the_simulation_answers_them() -> Result<()> {
     };
     let plane = ControlPlane::start(options).await?;
     plane.apply_deploy().await?;
-    for name in ["nodes", "custom", "others"] {
-        let answered = transcript(&plane.admin(), name).await?;
+    for name in ALL {
+        let answered = transcript(&plane, name).await?;
         let path = workspace().join(format!("simapi/scripts/{name}.answers.txt"));
         if std::env::var_os("UPDATE").is_some() {
             fs::write(&path, &answered)?;
@@ -43,14 +42,15 @@ async fn scripts_are_answered_as_the_simulation_answers_them() -> Result<()> {
     plane.check()
 }
 
-async fn transcript(client: &Client, name: &str) -> Result<String> {
+async fn transcript(plane: &ControlPlane, name: &str) -> Result<String> {
+    let client = plane.admin();
     let path = workspace().join(format!("simapi/scripts/{name}.yaml"));
     let script = read(&fs::read_to_string(path)?).map_err(anyhow::Error::msg)?;
-    play(&script, async |request| {
+    let send = async |request: http::Request<Vec<u8>>| {
         let response = client.send(request.map(Body::from)).await?;
         let code = response.status().as_u16();
         let body = response.into_body().collect().await?.to_bytes();
         anyhow::Ok((code, body))
-    })
-    .await
+    };
+    play(&script, send, async || plane.compact().await).await
 }
