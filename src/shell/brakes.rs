@@ -239,10 +239,13 @@ impl Admissions {
     }
 }
 
-/// Admitted by a process before us: it has claimed the node, or more.
+/// Admitted by a process before us: it has claimed the node, or more, and has not released it.
 fn was_admitted(fence: &NodeFence) -> bool {
     let status = fence.status.as_ref();
-    status.is_some_and(|status| status.claim.is_some() || status.taint_applied_time.is_some())
+    status.is_some_and(|status| {
+        let is_out = status.taint_applied_time.is_some() && status.taint_removed_time.is_none();
+        status.claim.is_some() || is_out
+    })
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! read in between, and what was read must not grow old while somebody else acts (F12).
 
 use crate::core::reading::{Identity, Reading};
-use crate::fence::{DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, Probe};
+use crate::fence::{DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome, Probe};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -97,6 +97,24 @@ impl FenceSession for SerializedSession {
         async {
             let _turn = self.turn().await;
             self.session.force_off().await
+        }
+        .boxed()
+    }
+
+    fn prepare_on(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+        async {
+            let kept = self.turn().await;
+            let reading = self.session.prepare_on().await?;
+            self.prepared = Some(kept);
+            Ok(reading)
+        }
+        .boxed()
+    }
+
+    fn power_on(&mut self) -> BoxFuture<'_, Result<OnOutcome, DeviceError>> {
+        async {
+            let _turn = self.turn().await;
+            self.session.power_on().await
         }
         .boxed()
     }

@@ -75,8 +75,29 @@ impl FenceSession for Counting {
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
         self.refuse()
     }
+    fn prepare_on(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+        match self.says {
+            Says::YesToAPreparation => async { Ok(reading()) }.boxed(),
+            Says::No | Says::Nothing => self.refuse(),
+        }
+    }
+    fn power_on(&mut self) -> BoxFuture<'_, Result<OnOutcome, DeviceError>> {
+        self.refuse()
+    }
     fn probe(&mut self, _: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
         self.refuse()
+    }
+}
+
+fn reading() -> Reading {
+    Reading {
+        state: crate::core::reading::PowerState::Off,
+        raw: "Off".to_owned(),
+        identity: Identity::default(),
+        faults: Vec::new(),
+        asked: Duration::ZERO,
+        answered: Duration::ZERO,
+        wall: jiff::Timestamp::UNIX_EPOCH,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-const SETTINGS: [&str; 19] = [
+const SETTINGS: [&str; 21] = [
     "unsupported `powerOn`",
     "mode Observe",
     "mode ConfirmOnly",
@@ -10,6 +10,8 @@ const SETTINGS: [&str; 19] = [
     "mode PowerOff",
     "mode PowerOff",
     "release AfterRecovery",
+    "power-on 2s, 60s",
+    "power-on 2s, 60s",
     "release Manual",
     "pods PodGC",
     "recovery None",
@@ -25,7 +27,7 @@ const SETTINGS: [&str; 19] = [
 ];
 
 /// What else happens than that devices answer, in the language of the stories.
-const EVENTS: [&str; 48] = [
+const EVENTS: [&str; 51] = [
     "node is NotReady",
     "node reports Ready=False",
     "node is Ready",
@@ -74,6 +76,9 @@ const EVENTS: [&str; 48] = [
     "confirmed by alice",
     "released",
     "policy was deleted",
+    "power-on held: the node is cordoned",
+    "power-on goes on",
+    "power-on stopped: the policy asks for it no longer",
 ];
 
 #[derive(Debug, Clone)]
@@ -122,6 +127,6 @@ pub fn any_story() -> impl Strategy<Value = Story> {
     let event = prop_oneof![6 => answer, 2 => other, 1 => Just(Event::Other("pod db-0 is deleted")), 1 => Just(Event::Other("volume pv-1 is detached"))];
     let pause = prop_oneof![4 => 0_u64..300, 3 => 300_u64..4_000, 1 => 4_000_u64..100_000];
     let settings = prop::collection::vec(prop::sample::select(SETTINGS.to_vec()), 0..4);
-    let events = prop::collection::vec((pause, event), 4..28);
+    let events = prop::collection::vec((pause, event), 4..32);
     (settings, events).prop_map(|(settings, events)| Story { settings, events })
 }
