@@ -333,6 +333,21 @@ async fn a_command_has_the_place_of_its_preparation() {
 }
 
 #[tokio::test]
+async fn a_power_on_has_the_place_of_its_preparation_too() {
+    let site = Site::default();
+    let mut session = site.open(site.login(BMC, "s", "p"), Says::YesToAPreparation);
+    session.prepare_on().await.expect("accepted");
+    assert_eq!(site.look(BMC, "s", "p").await.1, 1);
+    let mut others = [0; 2].map(|_| site.refusing(BMC, "s", "p"));
+    let [mut one, mut late] = others.each_mut().map(|session| session.observe());
+    assert!(poll!(&mut one).is_pending() && poll!(&mut late).is_pending());
+    assert_eq!(site.sent(), 2);
+    let mut command = session.power_on();
+    assert!(poll!(&mut command).is_pending());
+    assert_eq!(site.sent(), 3);
+}
+
+#[tokio::test]
 async fn a_secret_that_is_rewritten_again_and_again_has_six_tries() {
     let site = Site::default();
     for password in 0..6 {

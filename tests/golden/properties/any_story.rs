@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 const SETTINGS: [&str; 21] = [
-    "unsupported `powerOn`",
+    "unsupported `windows`",
     "mode Observe",
     "mode ConfirmOnly",
     "mode PowerOff",
