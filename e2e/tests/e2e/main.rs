@@ -62,6 +62,7 @@ mod secrecy;
 mod simulated;
 mod stolen_token;
 mod tolerations;
+mod turned_on;
 mod verdict;
 mod words;
 mod wrong_machine;
