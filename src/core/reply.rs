@@ -75,8 +75,8 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
                     }
                 }
                 Asked::RecordOn => {
-                    if let Some(attempt) = &mut memory.power_on.attempt {
-                        attempt.recorded = true;
+                    if let Some(on) = &mut memory.power_on.attempt {
+                        on.recorded = true;
                     }
                 }
                 Asked::StoreEvidence => {
@@ -352,12 +352,8 @@ fn commanded(
 /// What was sent counts, whatever came of it (S11).
 fn turned_on(memory: &mut Memory, results: std::collections::BTreeMap<String, OnResult>) {
     for (device, _) in results.iter().filter(|(_, result)| result.is_sent()) {
-        memory
-            .power_on
-            .tries
-            .entry(device.clone())
-            .or_default()
-            .sent += 1;
+        let tries = memory.power_on.tries.entry(device.clone());
+        tries.or_default().sent += 1;
     }
     if let Some(attempt) = &mut memory.power_on.attempt {
         attempt.results = results;

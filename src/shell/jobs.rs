@@ -117,8 +117,9 @@ pub async fn run(context: &Context, job: &Job) -> DeviceReply {
             DeviceReply::Commanded(join_all(commands).await.into_iter().collect())
         }
         DeviceOrder::On(attempt) => {
-            let is_written = |device: &&Device| attempt.devices.contains(&device.name);
-            let devices = job.level.devices.iter().filter(is_written);
+            let names = &attempt.devices;
+            let devices = job.level.devices.iter();
+            let devices = devices.filter(|device| names.contains(&device.name));
             let commands = devices.map(|device| power_on::on(context, job, device, attempt));
             DeviceReply::TurnedOn(join_all(commands).await.into_iter().collect())
         }

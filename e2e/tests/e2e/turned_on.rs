@@ -40,7 +40,9 @@ async fn comes_back(outage: &Outage, boot: &str) -> Result<DynamicObject> {
     let fence = lab.wait_stage(node, "Recovered").await?;
     wait_node_ready(lab.control_plane.admin(), node, "True", LIMIT).await?;
     ensure!(outage.rig()?.machine.boot_id() != boot, "it has not booted");
-    let is_free = |node: &_| [CLAIM, OUT_OF_SERVICE, QUARANTINE].map(|key| has_taint(node, key)) == [false; 3];
+    let is_free = |node: &_| {
+        [CLAIM, OUT_OF_SERVICE, QUARANTINE].map(|key| has_taint(node, key)) == [false; 3]
+    };
     lab.wait_node(node, "nothing of ours", is_free).await?;
     let says = condition(&fence, "Succeeded").and_then(|it| it["message"].as_str());
     ensure!(

@@ -39,7 +39,8 @@ fn is_released(s: &Settings, m: &Memory, node: &NodeView) -> bool {
     let has_booted = || boot.is_some_and(|boot| booted_anew(node, Some(boot)));
     m.releasing
         || power_on::is_begun(s, m)
-        || s.record.tainted && (has_booted() || is_quarantined(node))
+        || (s.record.tainted && has_booted())
+        || (s.record.tainted && is_quarantined(node))
 }
 
 /// Reasons to end before anything was written.
