@@ -188,7 +188,6 @@ fn pointed<'a>(answer: &'a Value, pointer: &str) -> Option<&'a Value> {
 /// The lines of a watch. Bookmarks come when the server likes: where one has to come it counts that there is one, what it is about, and that
 /// it is as new as what was told before.
 fn events(body: &[u8], step: &Step) -> Value {
->>>>>>> i5sim
     let lines = body
         .split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty());

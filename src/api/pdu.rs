@@ -79,6 +79,11 @@ pub enum PduModel {
         "`statusOffValue` and `statusOnValue` must differ",
         ".statusOffValue",
     ),
+    rule_at(
+        "!has(self.controlOnValue) || self.controlOnValue != self.controlOffValue",
+        "`controlOnValue` and `controlOffValue` must differ",
+        ".controlOnValue",
+    ),
 ]))]
 pub struct OutletTable {
     /// The INTEGER that is set to switch an outlet off, like `1.3.6.1.4.1.13742.6.4.1.2.1.2.1.${outlet}`.
@@ -89,6 +94,11 @@ pub struct OutletTable {
     /// What is written there to switch it off at once. Never a value that reboots, or that waits.
     #[schemars(range(min = -2_147_483_648_i64, max = 2_147_483_647_i64))]
     pub control_off_value: i32,
+
+    /// What is written there to switch it on at once. Without it nothing is switched on (`powerOn.policy` of a policy).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = -2_147_483_648_i64, max = 2_147_483_647_i64))]
+    pub control_on_value: Option<i32>,
 
     /// The INTEGER that says whether an outlet has power, like `1.3.6.1.4.1.13742.6.4.1.2.1.3.1.${outlet}`. Where the PDU keeps what was
     /// commanded and what is so apart, take what is so.

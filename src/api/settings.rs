@@ -284,18 +284,28 @@ pub(super) fn power_on_recovered() -> Value {
     )
 }
 
+/// In mode ConfirmOnly no power command is ever sent, and what somebody else has turned off is theirs to turn on.
+pub(super) fn power_on_commanded() -> Value {
+    rule_at(
+        "self.powerOn.policy != 'AfterRecovery' || self.fence.mode == 'PowerOff'",
+        "`powerOn.policy` 'AfterRecovery' needs `fence.mode` 'PowerOff': only a machine that the operator has turned off is turned on",
+        ".powerOn.policy",
+    )
+}
+
 /// Whether the machine is turned on again after the release.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PowerOnSettings {
-    /// `Never` leaves the machine off. `AfterRecovery` turns it on once the pods and volumes have left it.
+    /// `Never` leaves the machine off. `AfterRecovery` turns it on once the pods and volumes have left it: by the devices that an off
+    /// command of the same NodeFence has gone to, twice at most, and not while somebody works on the node.
     pub policy: PowerOnPolicy,
 
     /// Pause between the release and the command, in seconds.
     #[schemars(range(min = 0, max = 86_400))]
     pub delay_seconds: u32,
 
-    /// How long the node may take to be Ready before the incident escalates, in seconds.
+    /// How long the node may take to be Ready after that before the incident escalates, in seconds.
     #[schemars(range(min = 60, max = 7_200))]
     pub timeout_seconds: u32,
 }

@@ -1,7 +1,7 @@
-//! An off command: who was commanded, and what became of it (S11, S23).
+//! A power command: who was commanded, and what became of it (S11, S23).
 //!
 //! It is written down before it goes out. What a device answers is not yet what happened: a command that was accepted may land late, and
-//! so may one that was never answered. Only a reading of Off from that machine, taken after it, settles it.
+//! so may one that was never answered. Only a reading of Off from that machine, taken after it, settles an off, and a reading of On an on.
 
 use crate::api::fence_status::AttemptResult;
 use std::collections::BTreeMap;
@@ -83,4 +83,74 @@ pub struct Attempt {
     pub contested: bool,
     /// Per device; empty until the commands have ended.
     pub results: BTreeMap<String, OffResult>,
+}
+
+/// Outcome of an on command, per device.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum OnResult {
+    /// The device took it; whether the machine went on is for the looks to say.
+    Accepted,
+    /// The device says that the machine already is on; as above.
+    AlreadyOn,
+    /// The device took it, or may have, and has read On since.
+    ReadsOn,
+    /// The device refused, or something forbade it, before the command went out: nothing was commanded.
+    NotSent(String),
+    /// The command went out and no answer came.
+    Unknown(String),
+    /// It went out, and the device still read Off a while later.
+    Late(String),
+}
+
+impl OnResult {
+    /// Was a command sent, or may one have been?
+    pub fn is_sent(&self) -> bool {
+        !matches!(self, Self::NotSent(_))
+    }
+
+    /// What the answer counts as in metrics and log. The record waits for the effect.
+    pub fn word(&self) -> AttemptResult {
+        match self {
+            Self::Accepted | Self::AlreadyOn | Self::ReadsOn => AttemptResult::Succeeded,
+            Self::NotSent(_) => AttemptResult::Refused,
+            Self::Unknown(_) | Self::Late(_) => AttemptResult::TimedOut,
+        }
+    }
+
+    /// What happened, for people.
+    pub fn words(&self) -> &str {
+        match self {
+            Self::Accepted => "the device accepted the command",
+            Self::AlreadyOn => "the device says that the machine already is on",
+            Self::ReadsOn => "the device has read On since",
+            Self::NotSent(reason) | Self::Unknown(reason) | Self::Late(reason) => reason,
+        }
+    }
+
+    /// What the record says of it: nothing before the device has read On, or has not in time.
+    pub fn recorded(&self) -> Option<AttemptResult> {
+        (!matches!(self, Self::Accepted | Self::AlreadyOn)).then(|| self.word())
+    }
+
+    /// Nothing of it is still to come.
+    pub fn is_settled(&self) -> bool {
+        matches!(self, Self::ReadsOn | Self::NotSent(_))
+    }
+}
+
+/// An on command that has been written down before it is sent (S11).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct OnAttempt {
+    /// `<nonce>-<number>`.
+    pub id: String,
+    /// Level name.
+    pub level: String,
+    /// FenceDevice names.
+    pub devices: Vec<String>,
+    /// How long it may take.
+    pub limit: Duration,
+    /// The intent is in the NodeFence.
+    pub recorded: bool,
+    /// Per device; empty until the commands have ended.
+    pub results: BTreeMap<String, OnResult>,
 }

@@ -47,6 +47,7 @@ pub fn settings() -> Settings {
         strategy: RecoveryStrategy::OutOfServiceTaint,
         pod_deletion: PodDeletion::Expedited,
         release: ReleaseMode::AfterDetach,
+        power_on: None,
         detach_timeout: Duration::from_secs(60),
         release_timeout: Duration::from_secs(60),
         verification: verification(),

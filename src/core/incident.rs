@@ -1,10 +1,11 @@
 //! One incident: its frozen settings, what can be done next, and what became of it. What a process remembers of it is in
 //! [`memory`](super::memory).
 
-use super::attempt::{Attempt, OffResult};
+use super::attempt::{Attempt, OffResult, OnAttempt, OnResult};
 use super::delay::HeldCondition;
 use super::memory::Sight;
 use super::observed::PodView;
+use super::power_on::{PowerOn, Tries};
 use super::proof::{DeviceReadings, IdentityRule, Require, Verification};
 use super::stage::Stage;
 use super::taint::NodePatch;
@@ -12,7 +13,7 @@ use super::word::Word;
 use crate::api::settings::{
     ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// A device of a level, resolved for this node.
@@ -91,6 +92,14 @@ pub struct Record {
     pub contradictions: Vec<String>,
     /// FenceDevices that said On when others had read Off: nothing is proven before they read Off.
     pub contradicting: Vec<String>,
+    /// FenceDevices that an off command has gone to, or may have.
+    pub turned_off: BTreeSet<String>,
+    /// What was done to turn the machine on again, by FenceDevice.
+    pub turned_on: BTreeMap<String, Tries>,
+    /// `out-of-service` of ours was taken away again.
+    pub released: bool,
+    /// How long ago that was.
+    pub released_for: Duration,
 }
 
 /// The frozen settings of an incident, and the few inputs that may still stop or narrow it (S15).
@@ -120,6 +129,8 @@ pub struct Settings {
     pub pod_deletion: PodDeletion,
     /// When the taint goes.
     pub release: ReleaseMode,
+    /// The machine is turned on again after the release; none: never.
+    pub power_on: Option<PowerOn>,
     /// Until the detach counts as stuck.
     pub detach_timeout: Duration,
     /// Until the release counts as stuck.
@@ -196,6 +207,8 @@ pub enum DeviceOrder {
     Look,
     /// Off, by this attempt; the claim is read again right before each command goes out (F12).
     Off(Attempt),
+    /// On, by this attempt; the Node and the NodeFence are read again right before each command goes out.
+    On(OnAttempt),
     /// Readings in a session of its own until they could prove it, over this window at least, or time is up.
     Confirm {
         /// First answer to last question.
@@ -221,6 +234,8 @@ pub enum Effect {
     DropClaim(NodePatch),
     /// Write the attempt down before its commands go out.
     RecordIntent(Attempt),
+    /// The same of an on command.
+    RecordOn(OnAttempt),
     /// Device work with the devices of this level, under this number.
     Device {
         /// Question or command.
@@ -300,6 +315,8 @@ pub enum DeviceReply {
     },
     /// To [`DeviceOrder::Off`], per device.
     Commanded(BTreeMap<String, OffResult>),
+    /// To [`DeviceOrder::On`], per device.
+    TurnedOn(BTreeMap<String, OnResult>),
     /// To [`DeviceOrder::Confirm`].
     Confirmed {
         /// What the devices said.

@@ -58,6 +58,31 @@ pub fn keep_off(policy: &NodeFencingPolicy, node: &NodeView, now: Timestamp) -> 
         .or_else(|| excluded(policy, node))
 }
 
+/// Is the machine of a node that was released left off at `now`? Whoever works on it must not have it turned on under their hands: a sign of
+/// that counts whatever the policy says of nodes that are to be fenced, and of a human's NodeFence, which asks no policy, too.
+#[must_use]
+pub fn leave_off(
+    policy: Option<&NodeFencingPolicy>,
+    node: &NodeView,
+    now: Timestamp,
+) -> Option<KeepOff> {
+    if let Some(kept_off) = policy.and_then(|policy| keep_off(policy, node, now)) {
+        return Some(kept_off);
+    }
+    let left = |reason, sign: &str, way_out: &str| KeepOff {
+        reason,
+        words: format!("Node {} {sign}; {way_out}", node.name),
+        until: None,
+    };
+    if let Some(sign) = maintenance_sign(node) {
+        let sign = format!("has {sign}");
+        return Some(left(MAINTENANCE, &sign, "end the maintenance"));
+    }
+    let way_out = format!("uncordon it (kubectl uncordon {})", node.name);
+    node.unschedulable
+        .then(|| left(EXCLUDED, "is cordoned", &way_out))
+}
+
 /// The policy's entries of `pauseRequests` that have not expired.
 pub fn standing(policy: &NodeFencingPolicy, now: Timestamp) -> Vec<&PauseRequest> {
     let requests = policy.spec.pause_requests.iter();
@@ -115,23 +140,7 @@ fn maintained(policy: &NodeFencingPolicy, node: &NodeView) -> Option<KeepOff> {
     if policy.spec.exclusions.maintenance == MaintenanceNodes::Fence {
         return None;
     }
-    let condition = node.condition(MAINTENANCE_CONDITION);
-    let rebooted = KURED_ANNOTATIONS
-        .iter()
-        .find(|kured| node.annotation_keys.iter().any(|key| key == *kured));
-    let is_excluded = || {
-        let value = node.labels.get(MEDIK8S_LABEL);
-        value.is_some_and(|value| value == "true")
-    };
-    let sign = if condition.is_some_and(|it| it.status == "True") {
-        format!("condition {MAINTENANCE_CONDITION}=True")
-    } else if let Some(annotation) = rebooted {
-        format!("annotation {annotation}")
-    } else if is_excluded() {
-        format!("label {MEDIK8S_LABEL}=true")
-    } else {
-        return None;
-    };
+    let sign = maintenance_sign(node)?;
     let words = format!(
         "Node {} has {sign}, and policy {} leaves nodes under maintenance alone (`exclusions.maintenance` is Skip); end the \
          maintenance, or create a NodeFence of your own",
@@ -143,6 +152,27 @@ fn maintained(policy: &NodeFencingPolicy, node: &NodeView) -> Option<KeepOff> {
         words,
         until: None,
     })
+}
+
+/// What says that somebody works on the node.
+fn maintenance_sign(node: &NodeView) -> Option<String> {
+    let condition = node.condition(MAINTENANCE_CONDITION);
+    let rebooted = KURED_ANNOTATIONS
+        .iter()
+        .find(|kured| node.annotation_keys.iter().any(|key| key == *kured));
+    let is_excluded = || {
+        let value = node.labels.get(MEDIK8S_LABEL);
+        value.is_some_and(|value| value == "true")
+    };
+    if condition.is_some_and(|it| it.status == "True") {
+        Some(format!("condition {MAINTENANCE_CONDITION}=True"))
+    } else if let Some(annotation) = rebooted {
+        Some(format!("annotation {annotation}"))
+    } else if is_excluded() {
+        Some(format!("label {MEDIK8S_LABEL}=true"))
+    } else {
+        None
+    }
 }
 
 fn excluded(policy: &NodeFencingPolicy, node: &NodeView) -> Option<KeepOff> {

@@ -6,6 +6,7 @@
 use super::attempt::{Attempt, OffResult};
 use super::incident::Device;
 use super::observed::{LeaseView, PodView};
+use super::power_on::TurningOn;
 use super::proof::DeviceReadings;
 use super::quiesce::Quiesce;
 use super::reading::Reading;
@@ -143,6 +144,8 @@ pub struct Memory {
     pub drained: Option<Duration>,
     /// The next round makes the last check by quorum LIST.
     pub last_check: bool,
+    /// The machine is turned on again after the release.
+    pub power_on: TurningOn,
     /// Rounds of waiting, for the pace of polling.
     pub polls: u32,
     /// Why a write was refused, for the condition (F23, F24).

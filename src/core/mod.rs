@@ -31,6 +31,7 @@ pub mod keep_off;
 pub mod memory;
 pub mod observed;
 pub mod plan;
+pub mod power_on;
 pub mod proof;
 pub mod quiesce;
 pub mod reading;

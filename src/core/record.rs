@@ -3,8 +3,10 @@
 //! The protocol writes three times (intent, evidence, end); a stage in between is only worth a write of its own when it has
 //! lasted a while, so that a clean fence costs few writes and a stuck one is always explained.
 
+mod power_on;
 mod volumes;
 
+pub use power_on::on_intent;
 pub use volumes::volumes;
 
 use super::attempt::{Attempt, OffResult};
@@ -50,6 +52,7 @@ pub fn read(status: &NodeFenceStatus, wall_now: Timestamp) -> Record {
         word_refuted: status.confirmation_refused.clone(),
         contradictions: status.contradictions.clone(),
         contradicting: status.contradicting_devices.clone(),
+        ..power_on::read(status, wall_now)
     }
 }
 
@@ -99,6 +102,7 @@ pub fn stage(
 ) {
     status.observed_generation = generation;
     note_findings(status, memory);
+    power_on::on_outcome(status, memory, wall_now);
     let succeeded = match decision.stage {
         Stage::Recovered | Stage::ConfirmedDown => ConditionStatus::True,
         ended if ended.is_ended() => ConditionStatus::False,
@@ -151,7 +155,8 @@ pub fn stage(
     if memory.tainted {
         status.taint_applied_time.get_or_insert(wall_now);
     }
-    if decision.stage == Stage::Recovered && status.taint_applied_time.is_some() {
+    let is_released = matches!(decision.stage, Stage::PoweringOn | Stage::Recovered);
+    if is_released && status.taint_applied_time.is_some() {
         status.detached_time.get_or_insert(wall_now);
         status.taint_removed_time.get_or_insert(wall_now);
     }
@@ -204,17 +209,30 @@ pub fn has_new_findings(status: &NodeFenceStatus, than: &NodeFenceStatus) -> boo
 
 /// Writes an off command down before it is sent.
 pub fn intent(status: &mut NodeFenceStatus, attempt: &Attempt, wall_now: Timestamp) {
-    status.current_level = Some(attempt.level.clone());
+    let id = (attempt.id.as_str(), attempt.level.as_str());
+    let devices = (attempt.devices.as_slice(), attempt.limit);
+    intended(status, AttemptAction::PowerOff, id, devices, wall_now);
+}
+
+/// An attempt of this id by this level, with these devices and for so long.
+fn intended(
+    status: &mut NodeFenceStatus,
+    action: AttemptAction,
+    (id, level): (&str, &str),
+    (devices, limit): (&[String], Duration),
+    wall_now: Timestamp,
+) {
+    status.current_level = Some(level.to_owned());
     status.attempt_count = Some(status.attempt_count.unwrap_or_default() + 1);
-    let deadline = SignedDuration::try_from(attempt.limit)
+    let deadline = SignedDuration::try_from(limit)
         .ok()
         .and_then(|limit| wall_now.checked_add(limit).ok());
-    for device in &attempt.devices {
+    for device in devices {
         status.attempts.push(AttemptRecord {
-            id: Some(attempt.id.clone()),
+            id: Some(id.to_owned()),
             device: device.clone(),
-            level: Some(attempt.level.clone()),
-            action: AttemptAction::PowerOff,
+            level: Some(level.to_owned()),
+            action,
             start_time: wall_now,
             deadline_time: deadline,
             completion_time: None,

@@ -2,7 +2,7 @@
 //!
 //! A reply never decides anything: it updates the memory, and the next round looks before the next step.
 
-use super::attempt::OffResult;
+use super::attempt::{OffResult, OnResult};
 use super::incident::{DeviceReply, Effect, Level, PodList, Reply, Settings};
 use super::memory::{Memory, Sight};
 use super::observed::PodView;
@@ -18,6 +18,8 @@ pub enum Asked {
     Claim,
     /// [`Effect::RecordIntent`].
     RecordIntent,
+    /// [`Effect::RecordOn`].
+    RecordOn,
     /// [`Effect::StoreEvidence`].
     StoreEvidence,
     /// [`Effect::Evict`].
@@ -40,6 +42,7 @@ impl From<&Effect> for Asked {
             Effect::Wait => Self::Nothing,
             Effect::Claim(_) => Self::Claim,
             Effect::RecordIntent(_) => Self::RecordIntent,
+            Effect::RecordOn(_) => Self::RecordOn,
             Effect::StoreEvidence(_) => Self::StoreEvidence,
             Effect::Evict(_) => Self::Evict,
             Effect::Taint(_) => Self::Taint,
@@ -69,6 +72,11 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
                 Asked::RecordIntent => {
                     if let Some(attempt) = &mut memory.attempt {
                         attempt.recorded = true;
+                    }
+                }
+                Asked::RecordOn => {
+                    if let Some(on) = &mut memory.power_on.attempt {
+                        on.recorded = true;
                     }
                 }
                 Asked::StoreEvidence => {
@@ -158,6 +166,7 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
             memory.quiesce.listed_before = pods;
         }
         DeviceReply::Commanded(results) => commanded(settings, memory, results, now),
+        DeviceReply::TurnedOn(results) => turned_on(memory, results),
         DeviceReply::Confirmed {
             readings,
             failures,
@@ -197,7 +206,7 @@ fn heard(reply: &DeviceReply) -> Vec<DeviceReadings> {
         DeviceReply::Confirmed {
             readings, others, ..
         } => readings.iter().chain(others).cloned().collect(),
-        DeviceReply::Commanded(_) => Vec::new(),
+        DeviceReply::Commanded(_) | DeviceReply::TurnedOn(_) => Vec::new(),
     }
 }
 
@@ -315,6 +324,13 @@ fn commanded(
     results: std::collections::BTreeMap<String, OffResult>,
     now: Duration,
 ) {
+    if settings.power_on.is_some() {
+        let sent = results
+            .iter()
+            .filter(|(_, result)| !matches!(result, OffResult::NotSent(_)));
+        let devices = sent.map(|(device, _)| device.clone());
+        memory.power_on.turned_off.extend(devices);
+    }
     if results.values().any(OffResult::is_unresolved) {
         memory.may_land(now + settings.late_effect);
     }
@@ -329,6 +345,17 @@ fn commanded(
         memory.last_failure = Some(failures.join("; "));
     }
     if let Some(attempt) = &mut memory.attempt {
+        attempt.results = results;
+    }
+}
+
+/// What was sent counts, whatever came of it (S11).
+fn turned_on(memory: &mut Memory, results: std::collections::BTreeMap<String, OnResult>) {
+    for (device, _) in results.iter().filter(|(_, result)| result.is_sent()) {
+        let tries = memory.power_on.tries.entry(device.clone());
+        tries.or_default().sent += 1;
+    }
+    if let Some(attempt) = &mut memory.power_on.attempt {
         attempt.results = results;
     }
 }

@@ -27,6 +27,8 @@ pub enum Stage {
     Detaching,
     /// Everything has detached; the release rule wants more (a new boot, a human's word, a power reading).
     AwaitingRelease,
+    /// Pods and volumes are free and the taint is gone again; the machine is turned on, as the policy wants (`powerOn.policy`).
+    PoweringOn,
     /// Ended: pods and volumes are free, the taint is gone again.
     Recovered,
     /// Ended: the machine is proven down, and `recovery.strategy: None` wants nothing more. No pod and no volume was freed.

@@ -6,46 +6,30 @@
 
 use crate::api::fence::NodeFenceSpec;
 use crate::api::policy::NodeFencingPolicySpec;
-use crate::api::settings::{PowerOnPolicy, PowerOnSettings, RecoverySettings, RecoveryStrategy};
+use crate::api::settings::{RecoverySettings, RecoveryStrategy};
 
 /// What of this policy is not supported yet; none: it can act.
 pub fn unsupported(spec: &NodeFencingPolicySpec) -> Option<String> {
     let windows = (!spec.windows.is_empty()).then_some(
         "`windows` (remove them, and use `pauseRequests` or `fence.approval.mode: Manual`)",
     );
-    let fields = windows
-        .into_iter()
-        .chain(settings(&spec.power_on, &spec.recovery));
+    let fields = windows.into_iter().chain(settings(&spec.recovery));
     named(fields.collect(), "so the policy does nothing")
 }
 
 /// What of this NodeFence is not supported yet; none: it can be acted upon.
 pub fn unsupported_fence(spec: &NodeFenceSpec) -> Option<String> {
-    let fields = settings(&spec.power_on, &spec.recovery);
+    let fields = settings(&spec.recovery);
     named(
-        fields.collect(),
+        fields.into_iter().collect(),
         "so nothing is done; create another NodeFence without it",
     )
 }
 
 /// Of the settings that policies and NodeFences share.
-fn settings(
-    power_on: &PowerOnSettings,
-    recovery: &RecoverySettings,
-) -> impl Iterator<Item = &'static str> {
-    let fields = [
-        (
-            power_on.policy != PowerOnPolicy::Never,
-            "`powerOn.policy: AfterRecovery` (set it to Never, and turn the machine on by hand)",
-        ),
-        (
-            recovery.strategy == RecoveryStrategy::DeleteNode,
-            "`recovery.strategy: DeleteNode` (set it to OutOfServiceTaint)",
-        ),
-    ];
-    fields
-        .into_iter()
-        .filter_map(|(is_set, name)| is_set.then_some(name))
+fn settings(recovery: &RecoverySettings) -> Option<&'static str> {
+    (recovery.strategy == RecoveryStrategy::DeleteNode)
+        .then_some("`recovery.strategy: DeleteNode` (set it to OutOfServiceTaint)")
 }
 
 fn named(fields: Vec<&str>, so: &str) -> Option<String> {
@@ -79,11 +63,6 @@ mod tests {
         let table = [
             (json!({"windows": [window]}), "`windows`", "`pauseRequests`"),
             (
-                json!({"powerOn": {"policy": "AfterRecovery"}}),
-                "`powerOn.policy",
-                "Never",
-            ),
-            (
                 json!({"recovery": {"strategy": "DeleteNode"}}),
                 "`recovery.strategy",
                 "OutOfServiceTaint",
@@ -97,11 +76,11 @@ mod tests {
 
     #[test]
     fn several_fields_are_named_at_once() {
-        let both =
-            json!({"powerOn": {"policy": "AfterRecovery"}, "recovery": {"strategy": "DeleteNode"}});
+        let window = json!({"name": "night", "days": ["Mon"], "start": "22:00", "end": "06:00", "mode": "Observe"});
+        let both = json!({"windows": [window], "recovery": {"strategy": "DeleteNode"}});
         let words = unsupported(&spec(both)).expect("unsupported");
         assert!(
-            words.contains("powerOn") && words.contains("recovery"),
+            words.contains("windows") && words.contains("recovery"),
             "{words}"
         );
     }
@@ -117,21 +96,11 @@ mod tests {
     #[test]
     fn a_humans_fence_is_judged_by_the_same_fields() {
         assert_eq!(unsupported_fence(&fence(json!({}))), None);
-        for (extra, field) in [
-            (
-                json!({"powerOn": {"policy": "AfterRecovery"}}),
-                "`powerOn.policy",
-            ),
-            (
-                json!({"recovery": {"strategy": "DeleteNode"}}),
-                "`recovery.strategy",
-            ),
-        ] {
-            let words = unsupported_fence(&fence(extra)).expect("unsupported");
-            assert!(
-                words.contains(field) && words.contains("another NodeFence"),
-                "{words}"
-            );
-        }
+        let delete = json!({"recovery": {"strategy": "DeleteNode"}});
+        let words = unsupported_fence(&fence(delete)).expect("unsupported");
+        assert!(
+            words.contains("`recovery.strategy") && words.contains("another NodeFence"),
+            "{words}"
+        );
     }
 }

@@ -4,6 +4,7 @@
 //! Each error says what to do about it ([`Advice`]) and has a stable [`DeviceError::reason`] for conditions and metrics.
 //! None of them ever means that a machine is down: a BMC that does not answer shares its power with its host.
 
+use super::Command;
 use super::address::AddressError;
 use super::credentials::CredentialsError;
 use std::time::Duration;
@@ -44,13 +45,15 @@ pub enum DeviceError {
         /// What a human can look at.
         way_out: String,
     },
-    /// No complete answer to the power-off within the time that it has, which no setting changes (F12).
+    /// No complete answer to a power command within the time that it has, which no setting changes (F12).
     #[error(
-        "{endpoint} gave no complete answer to the power-off within {waited:?}, which is fixed; whether it was carried out is read from the power"
+        "{endpoint} gave no complete answer to the {command} within {waited:?}, which is fixed; whether it was carried out is read from the power"
     )]
-    OffUnanswered {
+    CommandUnanswered {
         /// Host and port.
         endpoint: String,
+        /// Which command.
+        command: &'static str,
         /// The time allowed.
         waited: Duration,
     },
@@ -175,13 +178,15 @@ pub enum DeviceError {
         /// What it said.
         problem: String,
     },
-    /// Some outlets were switched off, and one may not have been.
+    /// Some outlets took a command, and one may not have.
     #[error(
-        "{endpoint}: {taken} took the command to switch off, and {failed} may not have: {error}"
+        "{endpoint}: {taken} took the command to switch {word}, and {failed} may not have: {error}"
     )]
-    PartlyOff {
+    PartlySwitched {
         /// Host and port.
         endpoint: String,
+        /// `off` or `on`.
+        word: &'static str,
         /// The outlets that took the command.
         taken: String,
         /// The outlet that ended it.
@@ -250,11 +255,11 @@ impl DeviceError {
     #[must_use]
     pub fn advice(&self) -> Advice {
         match self {
-            Self::PartlyOff { error, .. } => error.advice(),
+            Self::PartlySwitched { error, .. } => error.advice(),
             Self::Unreachable { .. }
             | Self::Timeout { .. }
             | Self::NoAnswer { .. }
-            | Self::OffUnanswered { .. }
+            | Self::CommandUnanswered { .. }
             | Self::CredentialsRenewed { .. }
             | Self::LoginUnanswered { .. }
             | Self::Protocol { .. } => Advice::Retry,
@@ -278,14 +283,19 @@ impl DeviceError {
         }
     }
 
-    /// The same of a power-off that may have been sent: nobody can give it more time.
+    /// The same of a power command that may have been sent: nobody can give it more time.
     #[must_use]
-    pub fn of_power_off(self) -> Self {
+    pub(super) fn of_command(self, command: Command) -> Self {
+        let command = command.word();
         match self {
             Self::Timeout { endpoint, waited }
             | Self::NoAnswer {
                 endpoint, waited, ..
-            } => Self::OffUnanswered { endpoint, waited },
+            } => Self::CommandUnanswered {
+                endpoint,
+                command,
+                waited,
+            },
             error => error,
         }
     }
@@ -301,7 +311,9 @@ impl DeviceError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Unreachable { .. } => "Unreachable",
-            Self::Timeout { .. } | Self::NoAnswer { .. } | Self::OffUnanswered { .. } => "Timeout",
+            Self::Timeout { .. } | Self::NoAnswer { .. } | Self::CommandUnanswered { .. } => {
+                "Timeout"
+            }
             Self::AuthFailed { .. } => "AuthFailed",
             Self::UnknownUser { .. } => "UnknownUser",
             Self::CredentialsRenewed { .. } => "CredentialsRenewed",
@@ -315,7 +327,8 @@ impl DeviceError {
             Self::TlsIdentity { .. } => "TlsIdentity",
             Self::AddressNotAllowed(error) => error.reason(),
             Self::Refused { .. } => "Refused",
-            Self::PartlyOff { .. } => "PartlyOff",
+            Self::PartlySwitched { word: "on", .. } => "PartlyOn",
+            Self::PartlySwitched { .. } => "PartlyOff",
             Self::AmbiguousSystem { .. } => "AmbiguousSystem",
             Self::Credentials(_) => "CredentialsInvalid",
             Self::Unsupported { .. } => "Unsupported",

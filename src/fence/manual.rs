@@ -3,7 +3,7 @@
 //! There is nothing to connect to and nothing to command. What makes a word count is the core's matter ([`crate::core::word`]);
 //! this only gives it the shape of a device's answers, so that a level of it is judged like every other.
 
-use super::{DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, Probe};
+use super::{DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome, Probe};
 use crate::clock::Clock;
 use crate::core::reading::{Identity, PowerState, Reading};
 use crate::core::word::{Heard, WORD_LIFE};
@@ -93,12 +93,28 @@ impl FenceSession for Manual {
         ready(outcome).boxed()
     }
 
+    fn prepare_on(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+        ready(Err(nobody_turns_on())).boxed()
+    }
+
+    fn power_on(&mut self) -> BoxFuture<'_, Result<OnOutcome, DeviceError>> {
+        ready(Err(nobody_turns_on())).boxed()
+    }
+
     fn probe(&mut self, _: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
         let words = "there is nothing to probe: in an outage a human looks at the machine and confirms by `spec.manualConfirmation` of the NodeFence";
         let error = DeviceError::HumanNeeded {
             words: words.to_owned(),
         };
         ready(Err(error)).boxed()
+    }
+}
+
+/// A word turns nothing on.
+fn nobody_turns_on() -> DeviceError {
+    let words = "a human's word turns no machine on: turn it on by hand";
+    DeviceError::HumanNeeded {
+        words: words.to_owned(),
     }
 }
 
@@ -162,6 +178,18 @@ mod tests {
         ] {
             let error = answer.expect_err("expired").to_string();
             assert_eq!(error, words);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_word_turns_no_machine_on() {
+        let mut counts = given(Duration::MAX);
+        for answer in [
+            counts.prepare_on().await.map(drop),
+            counts.power_on().await.map(drop),
+        ] {
+            let error = answer.expect_err("nobody can").to_string();
+            assert!(error.contains("by hand"), "{error}");
         }
     }
 }

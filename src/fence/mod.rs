@@ -94,6 +94,20 @@ pub trait FenceSession: fmt::Debug + Send {
     /// [`OffOutcome::Unknown`].
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>>;
 
+    /// Does all that a power-on needs but the command itself: login, the power as it is, whether it can be turned on, a connection. The
+    /// caller judges who answered and what was read, looks at the Node once more, and calls [`FenceSession::power_on`].
+    ///
+    /// # Errors
+    /// [`DeviceError::Refused`] when the device offers no power-on.
+    fn prepare_on(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>>;
+
+    /// Sends one power-on to the machine that this session prepared; never a reboot or a cycle, never twice.
+    ///
+    /// # Errors
+    /// An error says that the command was certainly not carried out. Where that is not certain, the outcome is
+    /// [`OnOutcome::Unknown`].
+    fn power_on(&mut self) -> BoxFuture<'_, Result<OnOutcome, DeviceError>>;
+
     /// Where a call may have to wait for those of others, at the same device, chassis or account: takes the turn for the next call if it
     /// is free now, so that a look in peace time stands in nobody's way, and waits for nobody within its own time.
     fn take_turn_now(&mut self) -> bool {
@@ -120,6 +134,50 @@ pub enum OffOutcome {
     },
     /// The command may have been delivered and no definite answer arrived: it may take effect late (S23).
     Unknown(DeviceError),
+}
+
+/// What became of a power-on command. What the machine does only a reading tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OnOutcome {
+    /// The device took the command.
+    Accepted,
+    /// The device says that it cannot switch on, which devices do when the machine is on already.
+    AlreadyOn {
+        /// What the device said, for the record.
+        said: String,
+    },
+    /// The command may have been delivered and no definite answer arrived: it may take effect late.
+    Unknown(DeviceError),
+}
+
+/// A driver sends both commands in the same way, and devices answer both in the same words.
+impl From<OffOutcome> for OnOutcome {
+    fn from(outcome: OffOutcome) -> Self {
+        match outcome {
+            OffOutcome::Accepted => Self::Accepted,
+            OffOutcome::AlreadyOff { said } => Self::AlreadyOn { said },
+            OffOutcome::Unknown(error) => Self::Unknown(error),
+        }
+    }
+}
+
+/// A command to a device. There is no other: nothing is rebooted, cycled or shut down softly (S11).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Command {
+    /// Off, hard.
+    Off,
+    /// On.
+    On,
+}
+
+impl Command {
+    /// In words.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Off => "power-off",
+            Self::On => "power-on",
+        }
+    }
 }
 
 /// How much a probe looks at.

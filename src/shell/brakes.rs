@@ -239,10 +239,13 @@ impl Admissions {
     }
 }
 
-/// Admitted by a process before us: it has claimed the node, or more.
+/// Admitted by a process before us: it has claimed the node, or more, and has not released it.
 fn was_admitted(fence: &NodeFence) -> bool {
     let status = fence.status.as_ref();
-    status.is_some_and(|status| status.claim.is_some() || status.taint_applied_time.is_some())
+    status.is_some_and(|status| {
+        let is_out = status.taint_applied_time.is_some() && status.taint_removed_time.is_none();
+        status.claim.is_some() || is_out
+    })
 }
 
 #[cfg(test)]
@@ -455,5 +458,22 @@ mod tests {
         assert_eq!(lab.asked("b", Brakes::admit), None);
         assert_eq!(lab.asked("a", unrecorded), Some("MaxConcurrent"));
         assert_eq!(lab.asked("a", recorded), None);
+    }
+
+    /// The node is recovered: while its machine is turned on again others are fenced.
+    #[tokio::test]
+    async fn what_was_released_takes_no_place() {
+        let applied = json!({"taintAppliedTime": "2026-01-01T00:00:00Z"});
+        let mut released = applied.clone();
+        released["taintRemovedTime"] = json!("2026-01-01T00:01:00Z");
+        for (status, held) in [(applied, Some("MaxConcurrent")), (released, None)] {
+            let lab = Lab::new(&[fence("a", status), fence("b", json!({}))]).await;
+            assert_eq!(lab.asked("b", Brakes::look), held);
+        }
+        // By this process, and seen by it.
+        let lab = Lab::new(&[fence("a", json!({})), fence("b", json!({}))]).await;
+        assert_eq!(lab.asked("a", Brakes::admit), None);
+        lab.context.brakes.give_back("a");
+        assert_eq!(lab.asked("b", Brakes::admit), None);
     }
 }

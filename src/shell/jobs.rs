@@ -1,8 +1,10 @@
 //! Device work, outside of any reconcile slot: a slow or hung BMC delays nobody but its own incident (L5).
 //!
 //! A job carries out one order of the core with all devices of a level, side by side, and reports what they said. It decides
-//! nothing but one thing: right before an off command leaves, the claim is read once more, and without it nothing is sent.
+//! nothing but one thing: right before an off command leaves, the claim is read once more, and without it nothing is sent; before an on
+//! command leaves, that there is none.
 
+mod power_on;
 mod readings;
 
 use super::context::Context;
@@ -114,6 +116,13 @@ pub async fn run(context: &Context, job: &Job) -> DeviceReply {
             let commands = devices.map(|device| off(context, job, device, attempt));
             DeviceReply::Commanded(join_all(commands).await.into_iter().collect())
         }
+        DeviceOrder::On(attempt) => {
+            let names = &attempt.devices;
+            let devices = job.level.devices.iter();
+            let devices = devices.filter(|device| names.contains(&device.name));
+            let commands = devices.map(|device| power_on::on(context, job, device, attempt));
+            DeviceReply::TurnedOn(join_all(commands).await.into_iter().collect())
+        }
         DeviceOrder::Confirm { window } => {
             readings::of_level(context, job, *window, readings::OTHERS_GRACE).await
         }
@@ -138,6 +147,9 @@ pub fn unanswered(order: &DeviceOrder, devices: &[Device], why: &str) -> DeviceR
             };
             let names = attempt.devices.iter().cloned();
             DeviceReply::Commanded(names.map(|name| (name, result.clone())).collect())
+        }
+        DeviceOrder::On(attempt) => {
+            DeviceReply::TurnedOn(power_on::unanswered(attempt, devices.is_empty(), why))
         }
         DeviceOrder::Confirm { .. } => DeviceReply::Confirmed {
             readings: Vec::new(),

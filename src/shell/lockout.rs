@@ -17,7 +17,7 @@ pub use tries::Login;
 
 use crate::clock::Clock;
 use crate::core::reading::{Identity, Reading};
-use crate::fence::{DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, Probe};
+use crate::fence::{DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome, Probe};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -239,6 +239,29 @@ impl FenceSession for GuardedSession {
             let answer = attempt.sent(self.session.force_off()).await;
             // Where the outcome is unknown, nothing was said about the login either.
             if !matches!(answer, Ok(OffOutcome::Unknown(_))) {
+                attempt.note(&answer);
+            }
+            answer
+        }
+        .boxed()
+    }
+
+    fn prepare_on(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+        async {
+            let mut kept = self.attempt().await?;
+            let reading = kept.of(self.session.prepare_on()).await?;
+            self.ahead = Some(kept);
+            Ok(reading)
+        }
+        .boxed()
+    }
+
+    fn power_on(&mut self) -> BoxFuture<'_, Result<OnOutcome, DeviceError>> {
+        async {
+            let mut attempt = self.attempt().await?;
+            let answer = attempt.sent(self.session.power_on()).await;
+            // As of a power-off.
+            if !matches!(answer, Ok(OnOutcome::Unknown(_))) {
                 attempt.note(&answer);
             }
             answer

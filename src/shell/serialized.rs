@@ -6,7 +6,7 @@
 //! read in between, and what was read must not grow old while somebody else acts (F12).
 
 use crate::core::reading::{Identity, Reading};
-use crate::fence::{DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, Probe};
+use crate::fence::{DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome, Probe};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -101,6 +101,24 @@ impl FenceSession for SerializedSession {
         .boxed()
     }
 
+    fn prepare_on(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+        async {
+            let kept = self.turn().await;
+            let reading = self.session.prepare_on().await?;
+            self.prepared = Some(kept);
+            Ok(reading)
+        }
+        .boxed()
+    }
+
+    fn power_on(&mut self) -> BoxFuture<'_, Result<OnOutcome, DeviceError>> {
+        async {
+            let _turn = self.turn().await;
+            self.session.power_on().await
+        }
+        .boxed()
+    }
+
     fn take_turn_now(&mut self) -> bool {
         if self.prepared.is_none() {
             self.prepared = Arc::clone(&self.group).try_lock_owned().ok();
@@ -154,6 +172,69 @@ mod tests {
         one.prepare_off().await.expect("prepared");
         // Given up: without its claim nothing is commanded.
         drop(one);
+        other.observe().await.expect("its turn");
+    }
+
+    /// A device of this group that is off, and takes each command.
+    fn switched(group: &Arc<Mutex<()>>) -> Box<dyn FenceSession> {
+        Serialized::new(Arc::new(Switched), Arc::clone(group)).open()
+    }
+
+    #[derive(Debug, Clone)]
+    struct Switched;
+
+    impl FenceDriver for Switched {
+        fn name(&self) -> &'static str {
+            "switched"
+        }
+        fn target(&self) -> String {
+            "bmc".to_owned()
+        }
+        fn open(&self) -> Box<dyn FenceSession> {
+            Box::new(self.clone())
+        }
+    }
+
+    impl FenceSession for Switched {
+        fn connect(&mut self) -> BoxFuture<'_, Result<(), DeviceError>> {
+            async { Ok(()) }.boxed()
+        }
+        fn observe(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+            self.prepare_on()
+        }
+        fn prepare_off(&mut self) -> BoxFuture<'_, Result<Identity, DeviceError>> {
+            async { Ok(Identity::default()) }.boxed()
+        }
+        fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
+            async { Ok(OffOutcome::Accepted) }.boxed()
+        }
+        fn prepare_on(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+            let reading = Reading {
+                state: crate::core::reading::PowerState::Off,
+                raw: "Off".to_owned(),
+                identity: Identity::default(),
+                faults: Vec::new(),
+                asked: Duration::ZERO,
+                answered: Duration::ZERO,
+                wall: jiff::Timestamp::UNIX_EPOCH,
+            };
+            async { Ok(reading) }.boxed()
+        }
+        fn power_on(&mut self) -> BoxFuture<'_, Result<OnOutcome, DeviceError>> {
+            async { Ok(OnOutcome::Accepted) }.boxed()
+        }
+        fn probe(&mut self, _: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
+            async { Err(DeviceError::Unsupported { driver: "switched" }) }.boxed()
+        }
+    }
+
+    #[tokio::test]
+    async fn nobody_acts_between_a_preparation_and_its_power_on() {
+        let group = Arc::default();
+        let (mut one, mut other) = (switched(&group), switched(&group));
+        one.prepare_on().await.expect("prepared");
+        assert!(poll!(&mut other.observe()).is_pending());
+        assert_eq!(one.power_on().await, Ok(OnOutcome::Accepted));
         other.observe().await.expect("its turn");
     }
 }

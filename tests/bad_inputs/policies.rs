@@ -89,8 +89,8 @@ pub fn policies(rows: &mut Rows) {
         json!({"windows": [{"name": "night", "days": ["Mon"], "start": "22:00", "end": "06:00", "mode": "Observe"}]}),
     );
     one(
-        "power on after recovery, which this version does not do",
-        json!({"powerOn": {"policy": "AfterRecovery"}}),
+        "a Node that is to be deleted, which this version does not do",
+        json!({"recovery": {"strategy": "DeleteNode"}}),
     );
     one(
         "paused",

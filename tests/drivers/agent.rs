@@ -213,6 +213,15 @@ impl Agent {
             .collect()
     }
 
+    /// Of each command that arrived, whether it is `immediateOn (1)`.
+    pub fn ons(&self) -> Vec<bool> {
+        let questions = self.questions();
+        let commands = questions.iter().filter(|question| question.is_set);
+        commands
+            .map(|command| command.datagram.ends_with(&int(1)))
+            .collect()
+    }
+
     /// The outlets of the commands that arrived.
     pub fn commands(&self) -> Vec<u8> {
         let questions = self.questions();

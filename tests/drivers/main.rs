@@ -22,6 +22,7 @@ mod pdu_forged;
 mod pdu_network;
 mod pdu_snmpd;
 mod power_off;
+mod power_on;
 mod reads;
 mod redfish;
 mod repeats;

@@ -103,7 +103,7 @@ impl Fence {
         match order {
             DeviceOrder::Look if is_off => (LOOK_TIME, "Off"),
             DeviceOrder::Look => (LOOK_TIME, "On"),
-            DeviceOrder::Off(_) => (OFF_TIME, "accepts"),
+            DeviceOrder::Off(_) | DeviceOrder::On(_) => (OFF_TIME, "accepts"),
             DeviceOrder::Confirm { .. } => (CONFIRM_TIME, "Off, Off"),
         }
     }

@@ -7,9 +7,11 @@ mod any_story;
 use super::cluster::World;
 use super::story::{happen, set};
 use any_story::{Event, Story, any_story};
+use node_fencing_operator::api::fence_status::{Attempt, AttemptAction};
 use node_fencing_operator::api::settings::{FenceMode, RecoveryStrategy};
 use node_fencing_operator::core::incident::{Approval, Decision, DeviceOrder, Effect};
 use node_fencing_operator::core::observed::{CLAIM, NodeView, OUT_OF_SERVICE, Ready};
+use node_fencing_operator::core::power_on::TRIES_MAX;
 use node_fencing_operator::core::proof::{PROOF_LIFE, Require};
 use node_fencing_operator::core::stage::Stage;
 use node_fencing_operator::core::taint::{NodePatch, claim_fence};
@@ -62,11 +64,8 @@ impl Told {
         };
         let is_proof =
             matches!(order, DeviceOrder::Confirm { .. }) && readings.starts_with("Off, Off");
-        let words = if matches!(order, DeviceOrder::Off(_)) {
-            off
-        } else {
-            readings
-        };
+        let commands = matches!(order, DeviceOrder::Off(_) | DeviceOrder::On(_));
+        let words = if commands { off } else { readings };
         let (names, require): (Vec<_>, _) = (
             level
                 .devices
@@ -76,7 +75,7 @@ impl Told {
             level.require,
         );
         // Three readings lie 2.2 s apart, and nobody can have answered before he was asked.
-        if !matches!(order, DeviceOrder::Off(_)) {
+        if !commands {
             self.world.now += Duration::from_millis(2_500);
         }
         if is_proof && (require == Require::All || !names.is_empty()) {
@@ -128,6 +127,10 @@ impl Told {
                 self.may_command();
                 "intent"
             }
+            Effect::RecordOn(_) => {
+                self.may_turn_on();
+                "on intent"
+            }
             Effect::Device { order, .. } => match order {
                 DeviceOrder::Look => "look",
                 DeviceOrder::Confirm { .. } => "confirm",
@@ -139,6 +142,15 @@ impl Told {
                         "S11: no intent"
                     );
                     "off"
+                }
+                DeviceOrder::On(attempt) => {
+                    self.may_turn_on();
+                    let mut recorded = self.world.status().attempts.iter();
+                    assert!(
+                        recorded.any(|it| it.id.as_ref() == Some(&attempt.id)),
+                        "S11: no intent"
+                    );
+                    "on"
                 }
             },
             Effect::StoreEvidence(_) => {
@@ -185,6 +197,24 @@ impl Told {
 
     fn is_claimed(&self) -> bool {
         self.node().claim().and_then(claim_fence) == Some("fence")
+    }
+
+    /// S11, S15: only a machine that was released is turned on, and only as long as nobody has said no.
+    fn may_turn_on(&self) {
+        let (node, settings) = (self.node(), &self.world.settings);
+        let wanted = settings.power_on.as_ref().expect("it is turned on");
+        assert!(node.claim().is_none() && !node.out_of_service(), "S11");
+        assert_ne!(node.ready(), Ready::True, "S11");
+        assert_eq!(settings.mode, FenceMode::PowerOff, "S11");
+        assert!(!settings.released && wanted.stop.is_none(), "S15");
+        assert!(wanted.hold.is_none() && self.world.frozen.is_none());
+        let (uid, boot) = (settings.node_uid.as_ref(), settings.boot_id.as_ref());
+        assert_eq!((uid, boot), (Some(&node.uid), Some(&node.boot_id)), "S10");
+        let status = self.world.status();
+        let is_on = |it: &&Attempt| it.action == AttemptAction::PowerOn;
+        let ons = status.attempts.iter().filter(is_on).count();
+        let devices = settings.levels.iter().flat_map(|level| &level.devices);
+        assert!(ons <= TRIES_MAX as usize * devices.count(), "S11: too many");
     }
 
     fn may_begin(&self) {
@@ -299,6 +329,8 @@ fn the_stories_that_are_tried_do_all_that_can_be_done() {
         "intent",
         "look",
         "off",
+        "on",
+        "on intent",
         "release",
         "taint",
         "wait",

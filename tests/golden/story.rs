@@ -9,6 +9,7 @@ use node_fencing_operator::core::delay::HeldCondition;
 use node_fencing_operator::core::incident::{
     Approval, Decision, Device, DeviceOrder, Effect, Level, Settings,
 };
+use node_fencing_operator::core::power_on::PowerOn;
 use node_fencing_operator::core::proof::{IdentityRule, Require};
 use node_fencing_operator::core::stage::Stage;
 use std::time::Duration;
@@ -83,13 +84,18 @@ fn line(world: &World, decision: &Decision) -> String {
         Effect::Claim(patch) => format!("claim{}", under(&patch.operations)),
         Effect::DropClaim(_) => "drop the claim".to_owned(),
         Effect::RecordIntent(attempt) => format!("record intent {}", attempt.id),
+        Effect::RecordOn(attempt) => format!("record on {}", attempt.id),
         Effect::Device { order, level, .. } => {
             let what = match order {
                 DeviceOrder::Look => "look at",
                 DeviceOrder::Off(_) => "turn off by",
+                DeviceOrder::On(_) => "turn on by",
                 DeviceOrder::Confirm { .. } => "confirm by",
             };
-            let names = world.device_names(*level).join(", ");
+            let names = match order {
+                DeviceOrder::On(attempt) => attempt.devices.join(", "),
+                _ => world.device_names(*level).join(", "),
+            };
             match order {
                 DeviceOrder::Confirm { window } if *window > world.settings.verification.window => {
                     format!("{what} {names} over {}s", window.as_secs())
@@ -157,6 +163,15 @@ pub fn set(settings: &mut Settings, line: &str) -> Result<(), String> {
         ("mode", "Observe") => settings.mode = FenceMode::Observe,
         ("mode", "ConfirmOnly") => settings.mode = FenceMode::ConfirmOnly,
         ("mode", "PowerOff") => settings.mode = FenceMode::PowerOff,
+        ("power-on", text) => {
+            let (delay, timeout) = text.split_once(", ").ok_or("no `, `")?;
+            settings.power_on = Some(PowerOn {
+                delay: seconds(delay)?,
+                timeout: seconds(timeout)?,
+                stop: None,
+                hold: None,
+            });
+        }
         ("release", "AfterDetach") => settings.release = ReleaseMode::AfterDetach,
         ("release", "AfterRecovery") => settings.release = ReleaseMode::AfterRecovery,
         ("release", "Manual") => settings.release = ReleaseMode::Manual,
@@ -296,6 +311,14 @@ pub fn happen(world: &mut World, event: &str) -> Result<(), String> {
         }
         "released" => world.settings.released = true,
         "policy" => world.settings.stop = Some(format!("NodeFencingPolicy prod {rest}")),
+        "power-on" => {
+            let wanted = world.settings.power_on.as_mut().ok_or("it is never turned on")?;
+            match rest.split_once(": ") {
+                Some(("stopped", why)) => wanted.stop = Some(why.to_owned()),
+                Some(("held", why)) => wanted.hold = Some(why.to_owned()),
+                _ => wanted.hold = None,
+            }
+        }
         "devices" => {
             let level = world.settings.levels.first_mut().ok_or("no level")?;
             level.devices = rest.split(", ").map(World::device).collect();

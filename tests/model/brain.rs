@@ -8,7 +8,7 @@ use crate::mutation::Mutation;
 use crate::state::{Node, Operator};
 use crate::talk::{Act, Heard, Kind, Off, Request, Round, Write};
 use crate::views::{self, DATE, Incident, Look, NOW, nonce};
-use node_fencing_operator::core::attempt::OffResult;
+use node_fencing_operator::core::attempt::{OffResult, OnResult};
 use node_fencing_operator::core::incident::{DeviceOrder, DeviceReply, Effect, Reply, Settings};
 use node_fencing_operator::core::memory::Memory;
 use node_fencing_operator::core::plan::{Moment, Needs, evicts_next, needs, step};
@@ -244,6 +244,7 @@ impl Brain {
             Effect::Wait => return Act::Wait,
             Effect::Bind { .. } => unreachable!("the incident is bound"),
             Effect::RecordIntent(_) => return Act::Intent,
+            Effect::RecordOn(_) => return Act::OnIntent,
             Effect::StoreEvidence(_) => return Act::Evidence,
             Effect::Close => return Act::Close,
             Effect::Device {
@@ -258,6 +259,7 @@ impl Brain {
                 return match order {
                     DeviceOrder::Look => Act::Look,
                     DeviceOrder::Off(_) => Act::Off,
+                    DeviceOrder::On(_) => Act::On,
                     DeviceOrder::Confirm { window } => Act::Confirm {
                         long: window == views::LONG_WINDOW,
                     },
@@ -341,6 +343,13 @@ impl Brain {
                 };
                 DeviceReply::Commanded([(views::DEVICE.to_owned(), result)].into())
             }
+            Heard::TurnedOn(is_sent) => {
+                let result = match is_sent {
+                    true => OnResult::Accepted,
+                    false => OnResult::NotSent(String::new()),
+                };
+                DeviceReply::TurnedOn([(views::DEVICE.to_owned(), result)].into())
+            }
             Heard::Done(_) | Heard::Refused(_) | Heard::Unknown(_) => unreachable!("no device"),
         }
     }
@@ -389,6 +398,7 @@ fn asked(write: Write) -> Asked {
         Write::Request(Kind::Taint | Kind::Release) => Asked::Write,
         Write::Request(Kind::Evict) => Asked::Evict,
         Write::Intent => Asked::RecordIntent,
+        Write::OnIntent => Asked::RecordOn,
         Write::Evidence => Asked::StoreEvidence,
     }
 }

@@ -14,6 +14,7 @@ pub fn confirm_only() -> World {
             tolerates: false,
             release: ReleaseMode::AfterDetach,
             expedited: true,
+            turns_on: false,
         },
         second: Second::None,
         starts_despite_claim: true,
@@ -31,6 +32,15 @@ pub fn power_off() -> World {
     let mut world = confirm_only();
     world.name = "PowerOff";
     world.incident.mode = FenceMode::PowerOff;
+    world
+}
+
+/// One operator, and it turns the machine on again after the release. Nobody else does.
+pub fn turned_on() -> World {
+    let mut world = power_off();
+    world.name = "PowerOff, turned on again";
+    world.two = false;
+    world.incident.turns_on = true;
     world
 }
 
@@ -175,6 +185,7 @@ fn of_one_that_turns_off() -> Vec<World> {
         world("PowerOff", &power_ons(1)),
         world("PowerOff, late request", &late_requests),
         world("PowerOff, a crash", &crash),
+        turned_on(),
     ]
 }
 

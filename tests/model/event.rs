@@ -81,6 +81,10 @@ pub enum Event {
     OffLeaves(usize),
     /// It is not sent.
     OffNotSent(usize),
+    /// The Node is read before the on command, and it leaves and takes effect.
+    OnLeaves(usize),
+    /// It is not sent.
+    OnNotSent(usize),
     /// It is sent, and the device does not take it.
     Refuses(usize),
     /// The device says that it has taken it.
@@ -186,6 +190,14 @@ impl Event {
                 "{} reads the claim once more and sends no off command",
                 name(x)
             ),
+            Self::OnLeaves(x) => format!(
+                "{} reads the Node once more and turns the machine on",
+                name(x)
+            ),
+            Self::OnNotSent(x) => format!(
+                "{} reads power and Node once more and sends no on command",
+                name(x)
+            ),
             Self::Accepted(x) => format!(
                 "the device tells {} that it has taken the off command",
                 name(x)
@@ -287,6 +299,7 @@ fn passing(change: Change) -> &'static str {
     match change {
         Change::LateEffect => "no off command can land late any more",
         Change::Look => "its last look at the power is an old one",
+        Change::PowerOnOver => "the machine has not come back in time",
         Change::Proof => "its readings are too old to prove anything",
         Change::Lease(_) | Change::RecordUnread | Change::Superseded => "",
     }
@@ -312,6 +325,7 @@ fn round(brain: &Brain, before: &State, after: &State, x: usize) -> String {
             crate::state::Job::None => "waits no longer for its device".to_owned(),
             crate::state::Job::Look { .. } => "asks the device".to_owned(),
             crate::state::Job::Confirm { .. } => "begins to read the power for a proof".to_owned(),
+            crate::state::Job::OnPrepared => "begins to turn the machine on".to_owned(),
             _ => "begins to turn the machine off".to_owned(),
         },
         0 => {

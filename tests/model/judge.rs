@@ -23,7 +23,7 @@ pub enum Broken {
     S9,
     /// What was meant for one Node is done to another of its name.
     S10,
-    /// A command without a claim or an intent.
+    /// An off without a claim or an intent, or an on with a claim, or with an off that may land.
     S11,
     /// `out-of-service` goes before it may, or without its claim.
     S14,
@@ -52,7 +52,7 @@ impl Broken {
             Self::S9 => "a write that was decided under another claim is done",
             Self::S10 => "what was meant for one Node is done to another one of its name",
             Self::S11 => {
-                "an off command leaves without a claim that stands, or without being written down"
+                "an off command leaves without a claim that stands, or without being written down; or an on under one, or while an off may land"
             }
             Self::S14 => {
                 "`out-of-service` goes before its time, or without the right quarantine, or is left without its claim"

@@ -7,7 +7,7 @@
 use crate::views::{
     BEFORE_DRAINED, DRAINED, JUST_NOW, LONG_AGO, LONG_BEFORE, MAY_LAND, NOW, lease, nonce_of,
 };
-use node_fencing_operator::core::attempt::OffResult;
+use node_fencing_operator::core::attempt::{OffResult, OnResult};
 use node_fencing_operator::core::memory::Memory;
 use node_fencing_operator::core::quiesce::Quiesce;
 use std::time::Duration;
@@ -47,6 +47,8 @@ pub struct Meaning {
     pub is_unsent: bool,
     /// Once the evidence is stored pods are deleted by force.
     pub evicts_next: bool,
+    /// It waits for the machine that it turns on again.
+    pub turns_on: bool,
 }
 
 /// A memory that was given new words or moments by a round, or by what it heard, in a form that comes again.
@@ -109,6 +111,18 @@ fn without_words(m: &mut Memory) {
         words.clear();
     }
     m.accused = None;
+    m.power_on.failure = None;
+    if let Some(attempt) = &mut m.power_on.attempt {
+        "attempt".clone_into(&mut attempt.id);
+        attempt.limit = Duration::ZERO;
+        for result in attempt.results.values_mut() {
+            if let OnResult::NotSent(words) | OnResult::Unknown(words) | OnResult::Late(words) =
+                result
+            {
+                words.clear();
+            }
+        }
+    }
     // A level with one device, and no other level: nobody speaks against it but itself.
     m.said = Default::default();
     m.has_commanded = false;
@@ -149,6 +163,10 @@ fn without_pauses(m: &mut Memory) {
     m.retry_at = None;
     m.write_retry_at = None;
     m.rival_until = None;
+    m.power_on.retry_at = None;
+    if m.power_on.begun.is_some() {
+        m.power_on.begun = Some(LONG_BEFORE);
+    }
     // None would mean that its command's answer has not been taken in.
     if m.reoff_settles_at.is_some() {
         m.reoff_settles_at = Some(LONG_BEFORE);
@@ -189,6 +207,8 @@ pub enum Change {
     Look,
     /// The readings prove nothing any more.
     Proof,
+    /// The time in which the machine had to come back is over, and nobody came.
+    PowerOnOver,
     /// Its claim is gone for good, and with it what was learned under it (`forget`).
     Superseded,
 }
@@ -198,6 +218,7 @@ pub fn changed(mut m: Memory, change: Change) -> Memory {
     match change {
         Change::Lease(renewal) => m.lease_before = m.lease_before.map(|_| lease(renewal)),
         Change::RecordUnread => m.record_read = false,
+        Change::PowerOnOver => m.power_on.due = Some(Duration::ZERO),
         Change::LateEffect => m.unresolved_until = Some(LONG_BEFORE),
         Change::Look => {
             m.looked_at = LONG_AGO;
@@ -253,5 +274,6 @@ pub fn meaning(m: &Memory) -> Meaning {
         }),
         is_unsent: attempt.is_some_and(|it| it.results.is_empty()),
         evicts_next: false,
+        turns_on: m.power_on.due.is_some_and(|due| due > Duration::ZERO),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! If a guard could go and nothing were noticed, either nobody needs it or the model is blind.
 
-use crate::configurations::{confirm_only, power_off};
+use crate::configurations::{confirm_only, power_off, turned_on};
 use crate::explore::{Explorer, Found};
 use crate::judge::Broken;
 use crate::mutation::Mutation;
@@ -138,6 +138,16 @@ fn a_release_before_the_late_off_has_landed_is_hit_by_it() {
     let mut world = power_off();
     world.two = false;
     breaks(Mutation::ReleaseBeforeLateOff, Broken::S23, &world);
+}
+
+#[test]
+fn a_power_on_before_the_release_meets_the_taint() {
+    breaks(Mutation::OnBeforeRelease, Broken::S11, &turned_on());
+}
+
+#[test]
+fn a_power_on_before_the_late_off_has_landed_is_cut_by_it() {
+    breaks(Mutation::ReleaseBeforeLateOff, Broken::S11, &turned_on());
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use crate::talk::{Kind, Request};
 use node_fencing_operator::core::memory::Memory;
-use node_fencing_operator::core::observed::{Observed, Seen};
+use node_fencing_operator::core::observed::{CLAIM, OUT_OF_SERVICE, Observed, QUARANTINE, Seen};
 use serde_json::Value;
 
 /// A guard that is missing.
@@ -41,6 +41,8 @@ pub enum Mutation {
     LookBelieved,
     /// RELEASE does not wait for off commands that may land late.
     ReleaseBeforeLateOff,
+    /// POWERON does not look at the taints, neither when it is decided on nor before it leaves.
+    OnBeforeRelease,
     /// RELEASE does not test the claim and the taint.
     ReleaseUntested,
     /// ABORT tests the claim alone, and not that no `out-of-service` has come meanwhile.
@@ -99,6 +101,19 @@ impl Mutation {
                 }
                 if let Seen::Present(node) = &mut observed.node {
                     node.volumes_attached = 0;
+                }
+            }
+            Self::OnBeforeRelease if memory.tainted => {
+                if let Seen::Present(node) = &mut observed.node
+                    && node.out_of_service()
+                {
+                    let ours = node.taints.iter_mut().filter(|it| it.key == CLAIM);
+                    for taint in ours {
+                        QUARANTINE.clone_into(&mut taint.key);
+                        taint.value = Some(node.boot_id.clone());
+                    }
+                    node.taints.retain(|it| it.key != OUT_OF_SERVICE);
+                    memory.releasing = true;
                 }
             }
             Self::ProveWithoutLease => {

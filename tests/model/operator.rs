@@ -152,6 +152,13 @@ fn act(brain: &mut Brain, s: &mut State, x: usize, act: Act, before: &State) -> 
             s.operators[x].job = Job::OffPrepared;
             return None;
         }
+        Act::On => {
+            put_down(s, x);
+            s.operators[x].job = Job::OnPrepared;
+            return None;
+        }
+        // The one process that does this knows what it has written.
+        Act::OnIntent => Heard::Done(Write::OnIntent),
         Act::Intent => match brain.mutation {
             Some(Mutation::OffBeforeIntent) => Heard::Done(Write::Intent),
             _ => record::intent(brain, s, x),
@@ -235,6 +242,7 @@ fn device(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
             reading(s, x, steps);
         }
         Job::OffPrepared => leave(brain, s, x, steps),
+        Job::OnPrepared => turn_on(brain, s, x, steps),
         Job::OffSent => {
             answered(brain, Event::NoAnswer(x), Heard::Commanded(Off::Unknown));
             accepted(brain, s, x, steps);
@@ -335,6 +343,28 @@ fn leave(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
     steps.push(Step::new(Event::OffLeaves(x), next, broken));
 }
 
+/// Right before an on command leaves, the power and the Node are read once more. It takes effect at once: one that is late is a machine that
+/// somebody powers on, which may happen at any time.
+fn turn_on(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
+    let node = &s.node;
+    let is_free = node.claim().is_none() && !node.out_of_service();
+    let is_as_it_was = node.uid == 1 && node.boot == 1 && !node.ready;
+    let is_released = is_free && is_as_it_was && node.quarantined() == Some(1);
+    let is_checked = brain.mutation != Some(Mutation::OnBeforeRelease);
+    let mut next = *s;
+    if s.on || !is_released && is_checked {
+        hear(brain, &mut next, x, Heard::TurnedOn(false));
+        steps.push(Step::new(Event::OnNotSent(x), next, None));
+        return;
+    }
+    let may_land = s.commands.iter().any(|command| command.is_there);
+    let broken = (!is_free || may_land).then_some(Broken::S11);
+    next.on = true;
+    next.boot += 1;
+    hear(brain, &mut next, x, Heard::TurnedOn(true));
+    steps.push(Step::new(Event::OnLeaves(x), next, broken));
+}
+
 /// Time passes for an operator, or it dies.
 fn passing(world: &World, brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
     let operator = &s.operators[x];
@@ -351,6 +381,7 @@ fn passing(world: &World, brain: &mut Brain, s: &State, x: usize, steps: &mut Ve
         (over, Change::LateEffect),
         (meaning.looked_just_now, Change::Look),
         (world.proofs_die && meaning.proven_just_now, Change::Proof),
+        (meaning.turns_on, Change::PowerOnOver),
     ] {
         if passes {
             let mut next = *s;

@@ -246,6 +246,7 @@ impl Operator {
             }
             Job::OffPrepared => (3, 0),
             Job::OffSent => (4, 0),
+            Job::OnPrepared => (5, 0),
         };
         p.put(kind, 3);
         p.put(more, 11);

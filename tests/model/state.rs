@@ -238,6 +238,8 @@ pub enum Job {
     OffPrepared,
     /// It has left, and no answer has come.
     OffSent,
+    /// An on command is prepared; the Node is read again before it leaves.
+    OnPrepared,
 }
 
 /// How far the readings are.

@@ -55,6 +55,10 @@ pub enum Act {
     },
     /// Turn it off.
     Off,
+    /// Write an on command down.
+    OnIntent,
+    /// Turn it on.
+    On,
     /// End the incident.
     Close,
 }
@@ -99,6 +103,8 @@ pub enum Heard {
     },
     /// What became of an off command.
     Commanded(Off),
+    /// What became of an on command: was it sent?
+    TurnedOn(bool),
 }
 
 /// What was written.
@@ -108,6 +114,8 @@ pub enum Write {
     Request(Kind),
     /// An off command, before it is sent.
     Intent,
+    /// An on command, before it is sent.
+    OnIntent,
     /// The evidence.
     Evidence,
 }

@@ -17,6 +17,7 @@ use node_fencing_operator::core::observed::{
     QUARANTINE, Seen, TaintView,
 };
 use node_fencing_operator::core::plan::Needs;
+use node_fencing_operator::core::power_on::PowerOn;
 use node_fencing_operator::core::proof::{DeviceReadings, IdentityRule, Require, Verification};
 use node_fencing_operator::core::reading::{Identity, PowerState, Reading};
 use std::collections::BTreeMap;
@@ -60,6 +61,8 @@ pub struct Incident {
     pub release: ReleaseMode,
     /// Are stuck pods deleted by force before the taint?
     pub expedited: bool,
+    /// Is the machine turned on again after the release?
+    pub turns_on: bool,
 }
 
 /// The settings, with what the record said when it was read: evidence, tainted, unresolved (bits 0 to 2), and how many contradictions
@@ -82,6 +85,7 @@ pub fn settings(incident: &Incident, facts: u8) -> Settings {
             false => PodDeletion::PodGC,
         },
         release: incident.release,
+        power_on: incident.turns_on.then(power_on),
         detach_timeout: Duration::from_secs(600),
         release_timeout: Duration::from_secs(900),
         verification: Verification {
@@ -116,7 +120,18 @@ pub fn settings(incident: &Incident, facts: u8) -> Settings {
             word_refuted: None,
             contradictions: vec!["words".to_owned(); usize::from(facts >> 3)],
             contradicting: Vec::new(),
+            ..Record::default()
         },
+    }
+}
+
+/// At once: every pause may take as long as it likes anyway, and the node as well.
+fn power_on() -> PowerOn {
+    PowerOn {
+        delay: Duration::ZERO,
+        timeout: Duration::from_secs(900),
+        stop: None,
+        hold: None,
     }
 }
 

@@ -135,6 +135,10 @@ fn clean(world: &World, course: &Course, plan: &Plan) -> Option<String> {
     if !is_quick || plan.release != "AfterDetach" || course.commanded() > 1 {
         return None;
     }
+    // What is written after the release is no part of a clean fence.
+    if plan.power_on.is_some() {
+        return None;
+    }
     world.judged("L7");
     (course.writes > WRITES_MAX).then(|| format!("L7: {} writes", course.writes))
 }

@@ -13,7 +13,7 @@ use node_fencing_operator::core::reading::{Identity, PowerState, Reading};
 use node_fencing_operator::fence::credentials::Credentials;
 use node_fencing_operator::fence::redfish::{self, RedfishSettings};
 use node_fencing_operator::fence::{
-    DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, Probe,
+    DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome, Probe,
 };
 use node_fencing_operator::shell::outside::Outside;
 use std::fmt;
@@ -248,6 +248,36 @@ impl Driver {
 }
 
 impl Driver {
+    /// What is wrong with how it takes an off is wrong with an on: it ignores it, or its answer is lost.
+    async fn on(&self, reached: &str) -> Result<OnOutcome, DeviceError> {
+        self.alive().await;
+        self.judge.turned_on(&self.operator, reached);
+        let was_on = self.call(reached).await?.on;
+        self.alive().await;
+        let bmc = self.bmc();
+        self.world
+            .log
+            .tell(&self.operator, format!("commands ON at {reached}"));
+        if !was_on && !bmc.ignores_off {
+            self.world
+                .power_on(reached, &format!("commanded by {}", self.operator));
+        }
+        if bmc.loses_reply {
+            sleep(self.command_timeout).await;
+            let (endpoint, waited) = (self.target.clone(), self.command_timeout);
+            return Ok(OnOutcome::Unknown(DeviceError::Timeout {
+                endpoint,
+                waited,
+            }));
+        }
+        Ok(match was_on {
+            false => OnOutcome::Accepted,
+            true => OnOutcome::AlreadyOn {
+                said: "already on".to_owned(),
+            },
+        })
+    }
+
     /// The machine goes down, in a moment or late.
     fn take_effect(&self, machine: &str, late: Duration) {
         self.world.hit_if(!late.is_zero(), Fault::OffLate);
@@ -303,6 +333,14 @@ impl FenceSession for Session {
 
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
         self.driver.off(&self.reached).boxed()
+    }
+
+    fn prepare_on(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+        self.driver.read(&self.reached).boxed()
+    }
+
+    fn power_on(&mut self) -> BoxFuture<'_, Result<OnOutcome, DeviceError>> {
+        self.driver.on(&self.reached).boxed()
     }
 
     fn probe(&mut self, _: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {

@@ -49,7 +49,7 @@ use std::ops::Range;
 const SEEDS: Range<u64> = 0..300;
 
 /// All of them are judged.
-const BOUNDS: [&str; 9] = [
+const BOUNDS: [&str; 10] = [
     "L1",
     "L2",
     "L3",
@@ -59,6 +59,7 @@ const BOUNDS: [&str; 9] = [
     "L6",
     "L7",
     "L8",
+    "S11 power-on",
 ];
 
 /// The one seed that somebody wants to read.

@@ -91,6 +91,7 @@ fn plan(replicas: usize) -> Plan {
         wait: 10,
         pod_deletion: "Expedited",
         release: "AfterDetach",
+        power_on: None,
         concurrent: 1,
         faults: Vec::new(),
         repeats: 1,

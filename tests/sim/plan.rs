@@ -31,6 +31,8 @@ pub struct Plan {
     pub pod_deletion: &'static str,
     /// `release.mode`.
     pub release: &'static str,
+    /// `powerOn.delaySeconds`; none: `powerOn.policy` is Never.
+    pub power_on: Option<u64>,
     /// `budget.maxConcurrent`.
     pub concurrent: u64,
     /// Faults that may happen.
@@ -59,6 +61,18 @@ impl Plan {
                 some.collect()
             }
         };
+        let mode = if dice.chance(65) {
+            "PowerOff"
+        } else {
+            "ConfirmOnly"
+        };
+        let release = if dice.chance(75) {
+            "AfterDetach"
+        } else {
+            "AfterRecovery"
+        };
+        // Where it may be asked for at all.
+        let turns_on = mode == "PowerOff" && release == "AfterDetach" && dice.chance(40);
         Self {
             machines: dice.between(2, 5),
             replicas: if dice.chance(60) { 2 } else { 1 },
@@ -67,11 +81,7 @@ impl Plan {
                 databases: dice.between(1, 3),
                 webs: dice.between(0, 2),
             },
-            mode: if dice.chance(65) {
-                "PowerOff"
-            } else {
-                "ConfirmOnly"
-            },
+            mode,
             read_period: dice.between(1, 3),
             late_effect: *dice.pick(&[5, 15, 30, 60]),
             wait: dice.between(10, 20),
@@ -80,11 +90,8 @@ impl Plan {
             } else {
                 "PodGC"
             },
-            release: if dice.chance(75) {
-                "AfterDetach"
-            } else {
-                "AfterRecovery"
-            },
+            release,
+            power_on: turns_on.then(|| dice.between(0, 40)),
             concurrent: dice.between(1, 3),
             faults,
             repeats: dice.between(1, 3),
@@ -117,6 +124,10 @@ impl Plan {
                 },
                 "recovery": {"podDeletion": self.pod_deletion, "detachTimeoutSeconds": 120},
                 "release": {"mode": self.release, "timeoutSeconds": 120},
+                "powerOn": {
+                    "policy": if self.power_on.is_some() { "AfterRecovery" } else { "Never" },
+                    "delaySeconds": self.power_on.unwrap_or(60), "timeoutSeconds": 60,
+                },
                 "budget": {"maxConcurrent": self.concurrent, "minHealthy": 0, "maxPerHour": 1000, "cooldownSeconds": 0},
                 "exclusions": {"minUptimeSeconds": 0},
             },

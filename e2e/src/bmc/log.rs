@@ -89,6 +89,7 @@ pub(super) fn exchanges(entries: Vec<Entry>) -> Vec<Exchange> {
         let what = match (entry.reset_type, entry.told) {
             (Some(name), _) => What::Command {
                 is_hard_off: name == "ForceOff",
+                is_on: name == "On",
                 name,
             },
             (None, Some(told)) => What::Reading { told },

@@ -176,6 +176,7 @@ pub(super) fn exchanges(entries: Vec<Entry>) -> Vec<Exchange> {
         let what = match (entry.power_command(), entry.told_on) {
             (Some(control), _) => What::Command {
                 is_hard_off: control == 0,
+                is_on: control == 1,
                 name: format!("Chassis Control {control}"),
             },
             (None, Some(on)) => What::Reading {

@@ -1,11 +1,13 @@
-//! What the operator sent to fence devices (S11), as the devices have it.
+//! What the operator sent to fence devices (S11), as the devices have it: off under a claim, on when nothing of a fence is on the Node any more.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::devices::{Entry, Exchange, What};
-use super::replay::{Replay, State, fence_of, told_by_device};
-use super::rules::{COMMAND_CLAIMED, HARD_OFF, INTENT};
+use super::replay::{Replay, State, fence_of, text, told_by_device};
+use super::rules::{
+    COMMAND_CLAIMED, HARD_OFF, INTENT, ON_AFTER_OFF, ON_INTENT, ON_POLICY, ON_RELEASED,
+};
 use super::run::Line;
 use super::{Judgement, ON_ITS_WAY, Rule};
 
@@ -19,7 +21,10 @@ pub(super) fn check(replay: &Replay, judgement: &mut Judgement) {
         else {
             continue;
         };
-        let What::Command { is_hard_off, .. } = &exchange.what else {
+        let What::Command {
+            is_hard_off, is_on, ..
+        } = &exchange.what
+        else {
             continue;
         };
         // What must have come before a later one may not be recorded.
@@ -32,6 +37,10 @@ pub(super) fn check(replay: &Replay, judgement: &mut Judgement) {
             node,
             exchange,
         };
+        if *is_on {
+            command.check_on(replay, judgement);
+            continue;
+        }
         if !is_hard_off {
             command.broken(judgement, &HARD_OFF, "it is no hard off".to_owned());
         }
@@ -69,7 +78,7 @@ impl Command<'_> {
         }
         let is_intended = |claim: &&str| {
             let history = replay.fences.get(fence_of(claim));
-            history.is_some_and(|history| self.is_intended(history, at))
+            history.is_some_and(|history| self.is_intended(history, "PowerOff", at))
         };
         if !claims.iter().any(is_intended) {
             let fence = fence_of(claims[0]);
@@ -80,16 +89,57 @@ impl Command<'_> {
         }
     }
 
-    /// Was an attempt with this device stored by then, and may a command of it still have been on its way?
-    fn is_intended(&self, history: &[State], at: Timestamp) -> bool {
-        let attempts = |state: &State| -> Vec<Value> {
-            let attempts = state.object()["status"]["attempts"].as_array();
-            let of_this_device = |attempt: &&Value| {
-                attempt["action"] == "PowerOff" && attempt["device"] == self.device
-            };
-            let attempts = attempts.into_iter().flatten().filter(of_this_device);
-            attempts.cloned().collect()
+    /// An on: the Node is free, and the NodeFence that has written it down asks for it.
+    fn check_on(&self, replay: &Replay, judgement: &mut Judgement) {
+        let at = self.exchange.asked.wall;
+        let histories = replay
+            .nodes
+            .iter()
+            .filter(|((name, _), _)| *name == self.node);
+        let mut histories = histories.map(|(_, history)| history);
+        if let Some(stands) = histories.find_map(|history| taken_all_the_while(history, at)) {
+            self.broken(judgement, &ON_RELEASED, stands);
+        }
+        let of_node = |history: &&Vec<State>| {
+            let mut states = history.iter();
+            states.any(|state| state.object()["spec"]["nodeName"] == self.node)
         };
+        let fences = replay.fences.values().filter(of_node);
+        let intended = fences.filter(|history| self.is_intended(history, "PowerOn", at));
+        let intended: Vec<_> = intended.collect();
+        let Some(last) = intended.first().and_then(|history| history.last()) else {
+            let none = format!("no NodeFence of {} has written it down", self.node);
+            return self.broken(judgement, &ON_INTENT, none);
+        };
+        let asks = |history: &&&Vec<State>| {
+            let mut states = history.iter();
+            states.any(|it| text(&it.object()["spec"]["powerOn"]["policy"]) == "AfterRecovery")
+        };
+        if !intended.iter().any(|history| asks(&history)) {
+            self.broken(judgement, &ON_POLICY, last.name());
+        }
+        let has_turned_off = |history: &&&Vec<State>| {
+            let before = history.iter().filter(|state| state.since() < at);
+            let mut offs = before.flat_map(|state| self.attempts(state, "PowerOff"));
+            offs.any(|attempt| attempt["result"] != "Refused")
+        };
+        if !intended.iter().any(|history| has_turned_off(&history)) {
+            self.broken(judgement, &ON_AFTER_OFF, last.name());
+        }
+    }
+
+    /// The attempts with this device that a state of the NodeFence names.
+    fn attempts(&self, state: &State, action: &str) -> Vec<Value> {
+        let attempts = state.object()["status"]["attempts"].as_array();
+        let of_this_device =
+            |attempt: &&Value| attempt["action"] == action && attempt["device"] == self.device;
+        let attempts = attempts.into_iter().flatten().filter(of_this_device);
+        attempts.cloned().collect()
+    }
+
+    /// Was an attempt with this device stored by then, and may a command of it still have been on its way?
+    fn is_intended(&self, history: &[State], action: &str, at: Timestamp) -> bool {
+        let attempts = |state: &State| self.attempts(state, action);
         let stored = history.iter().filter(|state| state.since() < at);
         stored.flat_map(attempts).any(|attempt| {
             let is_closed = |state: &&State| {
@@ -122,4 +172,18 @@ fn standing<'a>(history: &[State<'a>], at: Timestamp) -> Vec<&'a str> {
     }
     claims.dedup();
     claims
+}
+
+/// What stood on the Node at this time, if a claim or `out-of-service` did, and had for longer than what was looked at before a command may be old.
+fn taken_all_the_while(history: &[State], at: Timestamp) -> Option<String> {
+    let is_taken = |state: &&State| state.claim().is_some() || state.is_out_of_service();
+    let stored = |at: Timestamp| history.iter().rposition(move |state| state.since() < at);
+    let last = stored(at)?;
+    let first = stored(at - ON_ITS_WAY - ON_ITS_WAY)?;
+    let between = history.get(first..=last)?;
+    let state = between.last().filter(is_taken)?;
+    between
+        .iter()
+        .all(|state| is_taken(&state))
+        .then(|| state.name())
 }

@@ -34,6 +34,9 @@ pub enum What {
         name: String,
         /// Is it the hard off?
         is_hard_off: bool,
+        /// Is it the on?
+        #[serde(default)]
+        is_on: bool,
     },
 }
 

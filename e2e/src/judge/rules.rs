@@ -90,7 +90,7 @@ rules! {
         "A pod is deleted by its uid.",
         "Safety, S10; The steps: evict";
     HARD_OFF: "S11-hard-off",
-        "The only power command is the hard off.",
+        "The only power commands are the hard off and the on.",
         "Safety, S11";
     COMMAND_CLAIMED: "S11-claimed-command",
         "A power command reaches a device only while the claim stands on the Node of its machine, or stood until a moment ago.",
@@ -98,6 +98,18 @@ rules! {
     INTENT: "S11-intent",
         "Before a power command arrives its attempt is stored in the NodeFence that the claim names, and is not closed there.",
         "The steps: intent";
+    ON_RELEASED: "S11-on-released",
+        "A machine is turned on only when neither a claim nor out-of-service stands on its Node, nor until a moment ago.",
+        "After the release";
+    ON_INTENT: "S11-on-intent",
+        "Before an on arrives its attempt is stored in a NodeFence of this very Node, and is not closed there.",
+        "After the release";
+    ON_POLICY: "S11-on-policy",
+        "The NodeFence with that attempt asks for it: its `powerOn.policy` is AfterRecovery.",
+        "After the release";
+    ON_AFTER_OFF: "S11-on-after-off",
+        "That NodeFence has sent the device an off before.",
+        "After the release";
     DETACHED: "S14-detached",
         "When out-of-service goes, no VolumeAttachment of the node is left, and its `volumesAttached` is empty.",
         "The release gate, 2";

@@ -322,12 +322,12 @@ async fn a_policy_says_who_is_protected_and_why_it_does_not_act() -> Result<()> 
         &lab,
         "NodeFencingPolicy",
         "lab",
-        json!({"powerOn": {"policy": "AfterRecovery"}}),
+        json!({"recovery": {"strategy": "DeleteNode"}}),
     )
     .await?;
     let words = message(&is("lab", "False/Unsupported").await?, "Ready");
     ensure!(
-        words.contains("`powerOn.policy: AfterRecovery`") && words.contains("Never"),
+        words.contains("`recovery.strategy: DeleteNode`") && words.contains("OutOfServiceTaint"),
         "{words}"
     );
     // A policy that is not supported opens no incident, while another one does, of an outage that came later.

@@ -16,7 +16,7 @@ use super::power_cut::power_cut;
 use super::rack_power::{impatient, waits_for_the_bmc};
 use super::wrong_machine::{STRANGER, is_refused};
 
-/// The number of a power-off (IPMI 2.0, table 28-4), the only power command that is ever sent.
+/// The number of a power-off (IPMI 2.0, table 28-4), the only power command that is ever sent but for an on (`turned_on`).
 pub const POWER_DOWN: u8 = 0;
 
 /// An IPMI BMC before each machine, and nothing else.

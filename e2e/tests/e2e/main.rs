@@ -65,6 +65,7 @@ mod simulated;
 mod stolen_token;
 mod story;
 mod tolerations;
+mod turned_on;
 mod verdict;
 mod words;
 mod wrong_machine;

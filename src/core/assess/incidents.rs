@@ -39,8 +39,9 @@ pub(super) fn is_held(fence: &NodeFence) -> bool {
 
 /// Takes a place in the budget.
 fn is_running(fence: &NodeFence) -> bool {
-    let observing = stage(fence) == Some(Stage::Observing.to_string().as_str());
-    stage(fence).is_some() && !is_held(fence) && !observing
+    let is = |of: Stage| stage(fence) == Some(of.to_string().as_str());
+    let takes_none = is(Stage::Observing) || is(Stage::PoweringOn);
+    stage(fence).is_some() && !is_held(fence) && !takes_none
 }
 
 /// How many more fences the budget would admit now. By the wall clock, for people: what is admitted is decided elsewhere.

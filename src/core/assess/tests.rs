@@ -293,9 +293,9 @@ fn a_higher_priority_takes_its_nodes() {
 fn what_is_not_supported_or_paused_is_not_ready() {
     let table = [
         (
-            json!({"powerOn": {"policy": "AfterRecovery"}}),
+            json!({"recovery": {"strategy": "DeleteNode"}}),
             "False/Unsupported",
-            "`powerOn.policy",
+            "`recovery.strategy",
         ),
         (
             json!({"pauseRequests": [{"name": "ops", "reason": "move"}]}),

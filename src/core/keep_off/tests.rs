@@ -209,3 +209,29 @@ fn the_next_expiry_is_that_of_the_first_entry_of_any_policy() {
     assert_eq!(next(&policies[2..]), None);
     assert_eq!(next(&[]), None);
 }
+
+/// Whoever works on a machine must not have it turned on under their hands, whatever the policy says of nodes that are to be fenced.
+#[test]
+fn a_machine_that_somebody_works_on_is_left_off() {
+    let left = |policy: Option<&NodeFencingPolicy>, node: &NodeView| {
+        let left = leave_off(policy, node, time(NOON))?;
+        Some((left.reason, left.words))
+    };
+    let fences_all = json!({"exclusions": {"maintenance": "Fence", "cordoned": "Fence"}});
+    let fences_all = policy(fences_all);
+    for policy in [None, Some(&fences_all)] {
+        assert_eq!(left(policy, &node(|_| {})), None);
+        let cordoned = node(|node| node.unschedulable = true);
+        let (reason, words) = left(policy, &cordoned).expect("left off");
+        assert_eq!(reason, EXCLUDED);
+        assert!(words.contains("kubectl uncordon worker-1"), "{words}");
+        let maintained = node(|node| condition(node, "MaintenanceInProgress", "True"));
+        let (reason, words) = left(policy, &maintained).expect("left off");
+        assert_eq!(reason, MAINTENANCE);
+        assert!(words.contains("end the maintenance"), "{words}");
+    }
+    let paused = policy(json!({"pauseRequests": [{"name": "ops"}]}));
+    let (reason, _) = left(Some(&paused), &node(|_| {})).expect("left off");
+    assert_eq!(reason, PAUSED);
+    assert_eq!(left(None, &node(|_| {})), None, "a human asks no policy");
+}

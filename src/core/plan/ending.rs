@@ -10,10 +10,19 @@ use super::super::release::booted_anew;
 use super::super::stage::Stage;
 use super::super::taint::is_quarantined;
 use super::abort::{accuse, still_accused, taken_back, with_accused};
-use super::{Moment, Standing, close, is_proven, standing};
+use super::{Moment, Standing, close, is_proven, power_on, standing};
 
-/// The end of the incident, if nothing is left to do.
+/// What an incident that has done all that it was for has come to.
+pub(super) const RELEASED: &str = "the machine was proven down, its pods and volumes are free, the operator's `out-of-service` is gone again";
+
+/// The end of the incident, if nothing is left to do, or what is left to do after the release.
 pub(super) fn ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Option<Decision> {
+    if m.ending.is_none()
+        && is_released(s, m, node)
+        && let Some(decision) = power_on::step(s, m, node, t)
+    {
+        return Some(decision);
+    }
     let (stage, words) = why_ended(s, m, node, t)?;
     // What was said when the claim went is what counts.
     let is_new = m.ending.is_none() && stage != Stage::Recovered;
@@ -22,6 +31,16 @@ pub(super) fn ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -
     }
     let words = with_accused(m, words);
     Some(still_accused(m, close(stage, words)))
+}
+
+/// Has `out-of-service` of this incident been taken away by it?
+fn is_released(s: &Settings, m: &Memory, node: &NodeView) -> bool {
+    let boot = s.boot_id.as_deref();
+    let has_booted = || boot.is_some_and(|boot| booted_anew(node, Some(boot)));
+    m.releasing
+        || power_on::is_begun(s, m)
+        || (s.record.tainted && has_booted())
+        || (s.record.tainted && is_quarantined(node))
 }
 
 /// Reasons to end before anything was written.
@@ -33,12 +52,8 @@ fn why_ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Optio
     if let Some(ending) = &m.ending {
         return Some(ending.clone());
     }
-    if m.releasing
-        || (s.record.tainted && boot_changed)
-        || (s.record.tainted && is_quarantined(node))
-    {
-        let words = "the machine was proven down, its pods and volumes are free, the operator's `out-of-service` is gone again".to_owned();
-        return Some((Stage::Recovered, words));
+    if is_released(s, m, node) {
+        return Some((Stage::Recovered, RELEASED.to_owned()));
     }
     let removed = m.claim.as_ref().is_some_and(|claim| claim.seen) && !m.dropping;
     if m.tainted || removed || s.record.tainted {

@@ -10,6 +10,7 @@ mod deadline;
 mod ending;
 mod inherit;
 mod level;
+mod power_on;
 mod prove;
 mod tainted;
 mod unclaimed;
@@ -71,6 +72,9 @@ pub struct Needs {
 /// What the next [`step`] will need besides the Node, as far as it is known before the Node is read: what the API server has
 /// shown to be on the Node is taken to be there still. Read side by side with the Node it costs no time.
 pub fn foresee(memory: &Memory) -> Needs {
+    if memory.power_on.begun.is_some() {
+        return Needs::default();
+    }
     let claimed = memory.claim.as_ref().is_some_and(|claim| claim.seen);
     match (memory.tainted, claimed) {
         (true, _) => under_taint(memory),
@@ -252,6 +256,14 @@ fn decide(
     }
     let node = match &observed.node {
         Seen::Present(node) => node,
+        Seen::Absent if power_on::is_begun(settings, memory) => {
+            let words = format!(
+                "{}; then Node {} was deleted",
+                ending::RELEASED,
+                settings.node
+            );
+            return close(Stage::Recovered, words);
+        }
         Seen::Absent if memory.tainted || settings.record.evidence => {
             return tainted::node_gone(settings, memory, observed, moment);
         }
@@ -273,7 +285,13 @@ fn decide(
             "Node {} was deleted and created anew: its UID is {}",
             settings.node, node.uid
         );
-        return close(Stage::Aborted, words);
+        return match power_on::is_begun(settings, memory) {
+            true => close(
+                Stage::Recovered,
+                format!("{}; then {words}", ending::RELEASED),
+            ),
+            false => close(Stage::Aborted, words),
+        };
     }
     if memory.write_retry_at.is_some_and(|at| moment.now < at) {
         let stage = going_on(memory);

@@ -10,13 +10,13 @@ use super::super::observed::{NodeView, OUT_OF_SERVICE, Observed, Ready, TaintVie
 use super::super::proof::Require;
 use super::super::stage::Stage;
 use super::super::taint;
-use super::ending::{ended, may_have_tainted};
+use super::ending::{RELEASED, ended, may_have_tainted};
 use super::level::{
     DEVICE_FAILED, Failure, ROUND_PAUSE_MAX, current_level, fail, heed_word, in_trouble, names,
     not_failed, note_devices, order,
 };
 use super::usable::{Unusable, note_contradiction, refuted, usable};
-use super::{FOREIGN_TAINT, Moment, act, close, held, wait};
+use super::{FOREIGN_TAINT, Moment, act, close, held, power_on, wait};
 use crate::api::settings::{ApprovalTimeout, FenceMode};
 use std::time::Duration;
 
@@ -67,6 +67,10 @@ pub(super) fn bind(s: &Settings, node: &NodeView) -> Option<Decision> {
 /// `out-of-service` without our claim. If we set it, our claim was taken away since, or the taint replaced; either way it is not ours to
 /// remove, and nobody knows any more which it was.
 pub(super) fn foreign_taint(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Decision {
+    if power_on::is_begun(s, m) {
+        let released = || close(Stage::Recovered, RELEASED.to_owned());
+        return power_on::step(s, m, node, t).unwrap_or_else(released);
+    }
     let again = t.now + Duration::from_secs(10);
     // What was refused before it was seen was refused for its sake, and is nowhere.
     m.forget_denial();

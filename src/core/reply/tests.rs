@@ -64,9 +64,10 @@ fn commanded(result: OffResult) -> DeviceReply {
     DeviceReply::Commanded(BTreeMap::from([("bmc".to_owned(), result)]))
 }
 
-const EVERYTHING: [Asked; 8] = [
+const EVERYTHING: [Asked; 9] = [
     Asked::Claim,
     Asked::RecordIntent,
+    Asked::RecordOn,
     Asked::StoreEvidence,
     Asked::Evict,
     Asked::DropClaim,

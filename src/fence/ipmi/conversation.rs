@@ -1,7 +1,7 @@
 //! A conversation with a BMC: one call at a time, each within its own time.
 //!
 //! Round trips: 4 for the first reading (Open Session, RAKP 1 and 3, Get Chassis Status), 1 for each further one; 5 until a power-off is
-//! taken (the same three, Set Session Privilege Level, Chassis Control). A session begins with the privilege User, which is enough to
+//! taken (the same three, Set Session Privilege Level, Chassis Control), and a reading more for a power-on. A session begins with the privilege User, which is enough to
 //! read.
 
 mod probe;
@@ -16,7 +16,9 @@ use super::{Ipmi, words};
 use crate::core::reading::{Identity, PowerState, Reading};
 use crate::fence::limit::Limit;
 use crate::fence::resolve::unreachable;
-use crate::fence::{DeviceError, Extent, FenceSession, OffOutcome, Probe, clock_within};
+use crate::fence::{
+    Command, DeviceError, Extent, FenceSession, OffOutcome, OnOutcome, Probe, clock_within,
+};
 use futures::future::{BoxFuture, FutureExt};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -33,8 +35,8 @@ pub struct Conversation {
     link: Option<Link>,
     /// Where the first link has led: a name is resolved once in the life of a conversation.
     address: Option<SocketAddr>,
-    /// The session has the privilege that a power-off needs.
-    prepared: bool,
+    /// The command that the session has the privilege for.
+    prepared: Option<Command>,
 }
 
 impl FenceSession for Conversation {
@@ -58,33 +60,35 @@ impl FenceSession for Conversation {
         async move {
             let limit = self.limit(self.driver.call_timeout);
             let outcome = limit.on(self.prepare()).await;
-            self.conclude(outcome)
+            let identity = self.conclude(outcome)?;
+            self.prepared = Some(Command::Off);
+            Ok(identity)
         }
         .boxed()
     }
 
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
+        self.switch(Command::Off).boxed()
+    }
+
+    fn prepare_on(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
         async move {
-            if !std::mem::take(&mut self.prepared) {
-                let error = self.refused("nothing was prepared in this session".to_owned());
-                return self.conclude(Err(error));
-            }
-            let limit = self.limit(self.driver.command_timeout);
-            let outcome = limit.on(self.power_down()).await;
-            let session = self.link.as_ref().and_then(Link::session);
-            let is_open_question = session.is_some_and(|session| session.may_be_delivered());
-            match self.conclude(outcome) {
-                Err(error) if is_open_question => Ok(OffOutcome::Unknown(error.of_power_off())),
-                Ok(OffOutcome::AlreadyOff { said }) if is_open_question => {
-                    let problem = format!(
-                        "the power-off was sent more than once, and one of them ended with {said}"
-                    );
-                    Ok(OffOutcome::Unknown(self.protocol(problem)))
-                }
-                outcome => outcome,
-            }
+            let limit = self.limit(self.driver.call_timeout);
+            let outcome = limit
+                .on(async {
+                    self.prepare().await?;
+                    self.read().await
+                })
+                .await;
+            let (reading, _) = self.conclude(outcome)?;
+            self.prepared = Some(Command::On);
+            Ok(reading)
         }
         .boxed()
+    }
+
+    fn power_on(&mut self) -> BoxFuture<'_, Result<OnOutcome, DeviceError>> {
+        async move { Ok(self.switch(Command::On).await?.into()) }.boxed()
     }
 
     fn probe(&mut self, extent: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
@@ -110,7 +114,7 @@ impl Conversation {
             driver,
             link: None,
             address: None,
-            prepared: false,
+            prepared: None,
         }
     }
 
@@ -211,12 +215,34 @@ impl Conversation {
     }
 
     async fn prepare(&mut self) -> Result<Identity, DeviceError> {
-        self.prepared = false;
+        self.prepared = None;
         let privilege = self.driver.privilege;
         let identity = self.log_in(privilege).await?;
         self.raise(privilege).await?;
-        self.prepared = true;
         Ok(identity)
+    }
+
+    /// Sends the command that was prepared.
+    async fn switch(&mut self, command: Command) -> Result<OffOutcome, DeviceError> {
+        if self.prepared.take() != Some(command) {
+            let error = self.refused("nothing was prepared in this session".to_owned());
+            return self.conclude(Err(error));
+        }
+        let limit = self.limit(self.driver.command_timeout);
+        let outcome = limit.on(self.control(command)).await;
+        let session = self.link.as_ref().and_then(Link::session);
+        let is_open_question = session.is_some_and(|session| session.may_be_delivered());
+        match self.conclude(outcome) {
+            Err(error) if is_open_question => Ok(OffOutcome::Unknown(error.of_command(command))),
+            Ok(OffOutcome::AlreadyOff { said }) if is_open_question => {
+                let problem = format!(
+                    "the {} was sent more than once, and one of them ended with {said}",
+                    command.word()
+                );
+                Ok(OffOutcome::Unknown(self.protocol(problem)))
+            }
+            outcome => outcome,
+        }
     }
 
     /// Set Session Privilege Level.
@@ -246,21 +272,24 @@ impl Conversation {
         }
     }
 
-    async fn power_down(&mut self) -> Result<OffOutcome, DeviceError> {
-        let (completion, _) = self
-            .command(command::power_down(), COMMAND_PATIENCE)
-            .await?;
+    /// Chassis Control. Of a machine that is on already, devices say what they say of one that is off.
+    async fn control(&mut self, switch: Command) -> Result<OffOutcome, DeviceError> {
+        let request = match switch {
+            Command::Off => command::power_down(),
+            Command::On => command::power_up(),
+        };
+        let (completion, _) = self.command(request, COMMAND_PATIENCE).await?;
         let said = completion.to_string();
         match completion {
             Completion::DONE => Ok(OffOutcome::Accepted),
             Completion::NOT_IN_THIS_STATE => Ok(OffOutcome::AlreadyOff { said }),
             completion if completion.leaves_open() => {
-                let problem = format!("the power-off ended with {completion}");
+                let problem = format!("the {} ended with {completion}", switch.word());
                 Ok(OffOutcome::Unknown(self.protocol(problem)))
             }
             Completion::NO_PRIVILEGE => Err(words::not_done(
                 self.endpoint(),
-                "the power-off",
+                &format!("the {}", switch.word()),
                 completion,
             )),
             _ => Err(self.refused(said)),
@@ -273,7 +302,7 @@ impl Conversation {
             Ok(done) => return Ok(done),
             Err(error) => error,
         };
-        self.prepared = false;
+        self.prepared = None;
         let session = self.link.as_ref().and_then(Link::session);
         let standing = session.map_or(Standing::Unsent, |session| session.standing());
         self.link = None;

@@ -1,4 +1,4 @@
-//! The PDU driver: switches off every outlet that feeds a machine, and reads each of them again, over SNMP.
+//! The PDU driver: switches every outlet that feeds a machine off or on, and reads each of them again, over SNMP.
 //!
 //! A PDU does not know which machine hangs on an outlet, so nothing here can notice a plug in the wrong socket: `identityCheck`
 //! is `Skip`, and whoever enters the outlets has tried them. In return it works when the machine and its BMC are both dark.

@@ -23,6 +23,8 @@ const WORD_CHARACTERS_MAX: usize = 16;
 /// What the tables of APC are told to switch an outlet off now: `immediateOff (2)`, in the oldest one `outletOff (2)`. The numbers of
 /// delayed commands and of reboots differ from table to table, and none of them is ever sent.
 const APC_OFF_COMMAND: i32 = 2;
+/// And to switch it on now: `immediateOn (1)`, in the oldest one `outletOn (1)`.
+const APC_ON_COMMAND: i32 = 1;
 /// What their columns of pending commands hold when there is one, and when there is none: `commandPending (1)`,
 /// `noCommandPending (2)`. Two of the tables have `commandPendingUnknown (3)`, too, of which the MIB says that everything should be shut
 /// down and the PDU power-cycled: that is not off.
@@ -84,6 +86,8 @@ pub struct Outlet {
 pub struct Outlets {
     list: Vec<Outlet>,
     off_command: i32,
+    /// None: the table of the settings does not say.
+    on_command: Option<i32>,
     off: i32,
     on: i32,
 }
@@ -126,6 +130,7 @@ impl Outlets {
         Ok(Self {
             list: numbers.iter().map(outlet).collect::<Result<_, _>>()?,
             off_command: APC_OFF_COMMAND,
+            on_command: Some(APC_ON_COMMAND),
             off: table.off,
             on: table.on,
         })
@@ -157,6 +162,7 @@ impl Outlets {
         Ok(Self {
             list: numbers.iter().map(outlet).collect::<Result<_, _>>()?,
             off_command: table.control_off_value,
+            on_command: table.control_on_value,
             off: table.status_off_value,
             on: table.status_on_value,
         })
@@ -208,6 +214,14 @@ impl Outlets {
             name: outlet.control.clone(),
             value: Value::Integer(self.off_command),
         }]
+    }
+
+    /// What switches an outlet on; none: nobody has said how.
+    pub fn on(&self, outlet: &Outlet) -> Option<Vec<Binding>> {
+        Some(vec![Binding {
+            name: outlet.control.clone(),
+            value: Value::Integer(self.on_command?),
+        }])
     }
 
     /// Numbers of the outlets that the agent does not have.

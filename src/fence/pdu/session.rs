@@ -6,7 +6,7 @@ use super::outlets::Outlet;
 use super::snmp::{Binding, Kind, Oid, Unit, Value, message};
 use crate::core::reading::{Identity, Reading};
 use crate::fence::error::printable;
-use crate::fence::{DeviceError, Extent, FenceSession, OffOutcome, Probe};
+use crate::fence::{Command, DeviceError, Extent, FenceSession, OffOutcome, OnOutcome, Probe};
 use futures::future::{BoxFuture, FutureExt};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -21,8 +21,8 @@ const DESCRIPTION_CHARACTERS_MAX: usize = 127;
 pub struct Session {
     driver: Pdu,
     link: Option<Link>,
-    /// Were all outlets read, and may they be switched?
-    prepared: bool,
+    /// How all outlets may be switched, once they were read.
+    prepared: Option<Command>,
     /// Outlets that took the command.
     taken: Vec<u32>,
     /// The outlet that the command went to last.
@@ -50,33 +50,19 @@ impl FenceSession for Session {
     }
 
     fn prepare_off(&mut self) -> BoxFuture<'_, Result<Identity, DeviceError>> {
-        let time = self.driver.call_timeout;
-        async move {
-            self.prepared = false;
-            let outcome = timeout(time, self.read(Vec::new())).await;
-            let (reading, answer) = outcome.unwrap_or_else(|_| Err(self.late(time)))?;
-            self.has_all(&answer)?;
-            self.prepared = true;
-            Ok(reading.identity)
-        }
-        .boxed()
+        async move { Ok(self.prepare(Command::Off).await?.identity) }.boxed()
     }
 
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
-        let time = self.driver.command_timeout;
-        async move {
-            self.taken.clear();
-            self.at = None;
-            let outcome = timeout(time, self.command()).await;
-            match outcome.unwrap_or_else(|_| Err(self.late(time))) {
-                Err(error) if self.may_have_switched(&error) => {
-                    Ok(OffOutcome::Unknown(self.partly(error)))
-                }
-                Err(error) => Err(error),
-                Ok(()) => Ok(OffOutcome::Accepted),
-            }
-        }
-        .boxed()
+        self.switch(Command::Off).boxed()
+    }
+
+    fn prepare_on(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+        self.prepare(Command::On).boxed()
+    }
+
+    fn power_on(&mut self) -> BoxFuture<'_, Result<OnOutcome, DeviceError>> {
+        async move { Ok(self.switch(Command::On).await?.into()) }.boxed()
     }
 
     fn probe(&mut self, _: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
@@ -95,9 +81,34 @@ impl Session {
         Self {
             driver,
             link: None,
-            prepared: false,
+            prepared: None,
             taken: Vec::new(),
             at: None,
+        }
+    }
+
+    /// All outlets as they are, if the PDU has each of them.
+    async fn prepare(&mut self, command: Command) -> Result<Reading, DeviceError> {
+        let time = self.driver.call_timeout;
+        self.prepared = None;
+        let outcome = timeout(time, self.read(Vec::new())).await;
+        let (reading, answer) = outcome.unwrap_or_else(|_| Err(self.late(time)))?;
+        self.has_all(&answer)?;
+        self.prepared = Some(command);
+        Ok(reading)
+    }
+
+    async fn switch(&mut self, command: Command) -> Result<OffOutcome, DeviceError> {
+        let time = self.driver.command_timeout;
+        self.taken.clear();
+        self.at = None;
+        let outcome = timeout(time, self.command(command)).await;
+        match outcome.unwrap_or_else(|_| Err(self.late(time))) {
+            Err(error) if self.may_have_switched(&error) => {
+                Ok(OffOutcome::Unknown(self.partly(error, command)))
+            }
+            Err(error) => Err(error),
+            Ok(()) => Ok(OffOutcome::Accepted),
         }
     }
 
@@ -179,18 +190,25 @@ impl Session {
         })
     }
 
-    /// Switches every outlet off, one after the other, so that a refusal is about one outlet. The same command is sent again
-    /// only while it is unanswered: whether it arrives once or twice, the outlet is off. Nobody looks at the claim between two outlets
+    /// Switches every outlet, one after the other, so that a refusal is about one outlet. The same command is sent again
+    /// only while it is unanswered: whether it arrives once or twice, the outlet is off, or on. Nobody looks at the claim between two outlets
     /// (F12): half a machine that is off is no better than a whole one.
-    async fn command(&mut self) -> Result<(), DeviceError> {
-        if !std::mem::take(&mut self.prepared) {
+    async fn command(&mut self, command: Command) -> Result<(), DeviceError> {
+        if self.prepared.take() != Some(command) {
             return Err(self.refused("nothing was prepared in this session".to_owned()));
         }
         let outlets = self.driver.outlets.clone();
         for outlet in outlets.list() {
+            let bindings = match command {
+                Command::Off => outlets.off(outlet),
+                Command::On => outlets.on(outlet).ok_or_else(|| DeviceError::Settings {
+                    field: "pdu.generic.controlOnValue",
+                    problem: "it is not set, so no outlet is switched on".to_owned(),
+                })?,
+            };
             self.at = Some(outlet.number);
             let link = self.link().await?;
-            let answer = link.ask(Kind::Set, outlets.off(outlet)).await?;
+            let answer = link.ask(Kind::Set, bindings).await?;
             self.switched(outlet, &answer)?;
             self.taken.push(outlet.number);
         }
@@ -237,10 +255,14 @@ impl Session {
     }
 
     /// The error, with the outlets that took the command before.
-    fn partly(&self, error: DeviceError) -> DeviceError {
+    fn partly(&self, error: DeviceError, command: Command) -> DeviceError {
         match (self.at, self.taken.is_empty()) {
-            (Some(at), false) => DeviceError::PartlyOff {
+            (Some(at), false) => DeviceError::PartlySwitched {
                 endpoint: self.driver.address.to_string(),
+                word: match command {
+                    Command::Off => "off",
+                    Command::On => "on",
+                },
                 taken: named(&self.taken),
                 failed: named(&[at]),
                 error: Box::new(error),

@@ -1,4 +1,4 @@
-//! The Redfish driver (DMTF DSP0266): reads `ComputerSystem.PowerState`, and sends `Reset` with `ForceOff`.
+//! The Redfish driver (DMTF DSP0266): reads `ComputerSystem.PowerState`, and sends `Reset` with `ForceOff` or `On`.
 //!
 //! Basic authentication and no Redfish session, because sessions leak when a client dies and BMCs have few. No `If-Match` on
 //! the action, which some BMCs answer with 412. Only the state read afterwards says what a command has done: its answer,

@@ -12,8 +12,10 @@ use serde_json::{Map, Value};
 use std::cell::Cell;
 use std::fmt;
 
-/// The reset type that cuts the power. No other is ever sent.
+/// The reset type that cuts the power. But for it and [`ON`] none is ever sent.
 pub const FORCE_OFF: &str = "ForceOff";
+/// The reset type that turns on a machine that is off, and does nothing to one that is on.
+pub const ON: &str = "On";
 /// Everything of a service lies below it.
 pub const ROOT: &str = "/redfish/v1/";
 /// Longest path in bytes that is asked for.

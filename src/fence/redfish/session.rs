@@ -1,6 +1,6 @@
 //! A conversation with a Redfish service: one call at a time, each within its own time.
 
-use super::parse::{self, Allowable, FORCE_OFF, Reset, System};
+use super::parse::{self, Allowable, FORCE_OFF, ON, Reset, System};
 use super::said::said as said_in;
 use super::status;
 use super::task::{self, TaskState};
@@ -11,7 +11,8 @@ use crate::fence::http::{Client, Reply};
 use crate::fence::limit::Limit;
 use crate::fence::resolve::unreachable;
 use crate::fence::{
-    DeviceClock, DeviceError, Extent, FenceSession, OffOutcome, Probe, clock_within,
+    Command, DeviceClock, DeviceError, Extent, FenceSession, OffOutcome, OnOutcome, Probe,
+    clock_within,
 };
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
@@ -32,8 +33,8 @@ pub struct Session {
     http: Client,
     /// Path of the system, once known.
     system: Option<String>,
-    /// Path that takes the power-off, once it is known to take it.
-    off_target: Option<String>,
+    /// Path that takes a command, and which, once it is known to take it.
+    prepared: Option<(String, Command)>,
     /// Path of the Task that the command became.
     task: Option<String>,
 }
@@ -58,39 +59,19 @@ impl FenceSession for Session {
     }
 
     fn prepare_off(&mut self) -> BoxFuture<'_, Result<Identity, DeviceError>> {
-        async move {
-            self.off_target = None;
-            let limit = self.driver.call_timeout;
-            let found = self.limit(limit).on(self.prepare()).await;
-            let (identity, off_target) = self.concluded(found)?;
-            // BMCs reset a second request on a connection, or close it after an answer, some only a moment later. Nothing is to be
-            // opened between the look at the claim and the command (F12). With time of its own: who is slow and ready takes commands.
-            let opened = self.limit(limit).on(self.http.open()).await;
-            self.concluded(opened)?;
-            self.off_target = Some(off_target);
-            Ok(identity)
-        }
-        .boxed()
+        async move { Ok(self.prepare(Command::Off).await?.identity) }.boxed()
     }
 
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
-        let limit = self.limit(self.driver.command_timeout);
-        async move {
-            match limit.on(self.command()).await {
-                Err(late @ DeviceError::Timeout { .. }) if self.http.sent() => {
-                    Ok(OffOutcome::Unknown(late.of_power_off()))
-                }
-                Err(DeviceError::Timeout { waited, .. }) => {
-                    let problem = format!(
-                        "no connection for the power-off came about within {waited:?}; it was not sent, and is tried again"
-                    );
-                    Err(unreachable(&self.driver.target.address, problem))
-                }
-                Ok(OffOutcome::Accepted) => Ok(self.follow().await),
-                outcome => outcome,
-            }
-        }
-        .boxed()
+        self.switch(Command::Off).boxed()
+    }
+
+    fn prepare_on(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+        self.prepare(Command::On).boxed()
+    }
+
+    fn power_on(&mut self) -> BoxFuture<'_, Result<OnOutcome, DeviceError>> {
+        async move { Ok(self.switch(Command::On).await?.into()) }.boxed()
     }
 
     fn probe(&mut self, extent: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
@@ -115,7 +96,7 @@ impl Session {
         Self {
             http: Client::new(Arc::clone(&driver.target), driver.clock),
             system: driver.system.clone(),
-            off_target: None,
+            prepared: None,
             task: None,
             driver,
         }
@@ -142,18 +123,52 @@ impl Session {
         Ok((reading, system))
     }
 
-    /// The system that a command would turn off, and the path that takes it.
-    async fn prepare(&mut self) -> Result<(Identity, String), DeviceError> {
-        let (reading, system) = self.read().await?;
-        let off_target = self.off_path(system.reset).await?;
-        Ok((reading.identity, off_target))
+    /// All that comes before the command, and the system as it is.
+    async fn prepare(&mut self, command: Command) -> Result<Reading, DeviceError> {
+        self.prepared = None;
+        let limit = self.driver.call_timeout;
+        let found = self.limit(limit).on(self.find(command)).await;
+        let (reading, path) = self.concluded(found)?;
+        // BMCs reset a second request on a connection, or close it after an answer, some only a moment later. Nothing is to be
+        // opened between the look at the claim and the command (F12). With time of its own: who is slow and ready takes commands.
+        let opened = self.limit(limit).on(self.http.open()).await;
+        self.concluded(opened)?;
+        self.prepared = Some((path, command));
+        Ok(reading)
     }
 
-    async fn command(&mut self) -> Result<OffOutcome, DeviceError> {
-        let prepared = self.off_target.take();
-        let path = prepared
+    /// The system that a command would turn off or on, and the path that takes it.
+    async fn find(&mut self, command: Command) -> Result<(Reading, String), DeviceError> {
+        let (reading, system) = self.read().await?;
+        let path = self.reset_path(system.reset, reset_type(command)).await?;
+        Ok((reading, path))
+    }
+
+    /// Sends the command that was prepared, and follows what it becomes.
+    async fn switch(&mut self, command: Command) -> Result<OffOutcome, DeviceError> {
+        let limit = self.limit(self.driver.command_timeout);
+        match limit.on(self.command(command)).await {
+            Err(late @ DeviceError::Timeout { .. }) if self.http.sent() => {
+                Ok(OffOutcome::Unknown(late.of_command(command)))
+            }
+            Err(DeviceError::Timeout { waited, .. }) => {
+                let problem = format!(
+                    "no connection for the {} came about within {waited:?}; it was not sent, and is tried again",
+                    command.word()
+                );
+                Err(unreachable(&self.driver.target.address, problem))
+            }
+            Ok(OffOutcome::Accepted) => Ok(self.follow().await),
+            outcome => outcome,
+        }
+    }
+
+    async fn command(&mut self, command: Command) -> Result<OffOutcome, DeviceError> {
+        let prepared = self.prepared.take();
+        let (path, _) = prepared
+            .filter(|(_, prepared)| *prepared == command)
             .ok_or_else(|| self.refused("nothing was prepared in this session".to_owned()))?;
-        let body = Bytes::from(format!(r#"{{"ResetType":"{FORCE_OFF}"}}"#));
+        let body = Bytes::from(format!(r#"{{"ResetType":"{}"}}"#, reset_type(command)));
         match self.http.post(&path, body).await {
             Ok(reply) => {
                 self.task = self.task_of(&reply);
@@ -218,7 +233,7 @@ impl Session {
             | StatusCode::CREATED
             | StatusCode::ACCEPTED
             | StatusCode::NO_CONTENT => Ok(OffOutcome::Accepted),
-            // How devices say that the machine is off already; some say the same of a malformed request.
+            // How devices say that the machine is off already, or on; some say the same of a malformed request.
             status @ (StatusCode::BAD_REQUEST | StatusCode::CONFLICT) => {
                 Ok(OffOutcome::AlreadyOff {
                     said: format!("{}: {}", status.as_u16(), said()),
@@ -250,7 +265,7 @@ impl Session {
     /// What a fence would need, and the path of the Manager.
     async fn look(&mut self) -> Result<(Probe, Option<String>), DeviceError> {
         let (reading, system) = self.read().await?;
-        let off_denied = match self.off_path(system.reset).await {
+        let off_denied = match self.reset_path(system.reset, FORCE_OFF).await {
             Ok(_) => None,
             Err(denial @ DeviceError::Refused { .. }) => Some(denial),
             Err(error) => return Err(error),
@@ -296,8 +311,12 @@ impl Session {
         })
     }
 
-    /// Path that takes `ForceOff`, if the device lists it.
-    async fn off_path(&mut self, reset: Result<Reset, String>) -> Result<String, DeviceError> {
+    /// Path that takes this reset type, if the device lists it.
+    async fn reset_path(
+        &mut self,
+        reset: Result<Reset, String>,
+        wanted: &str,
+    ) -> Result<String, DeviceError> {
         let Reset { target, allowable } = reset.map_err(|problem| self.refused(problem))?;
         let listed = match allowable {
             Allowable::Listed(listed) => listed,
@@ -306,12 +325,12 @@ impl Session {
                 parse::action_info(&document).map_err(|problem| self.refused(problem))?
             }
         };
-        if listed.iter().any(|listed| listed == FORCE_OFF) {
+        if listed.iter().any(|listed| listed == wanted) {
             return Ok(target);
         }
         let listed = printable(&listed.join(", "), 120);
         Err(self.refused(format!(
-            "{FORCE_OFF} is not among the reset types it takes ({listed})"
+            "{wanted} is not among the reset types it takes ({listed})"
         )))
     }
 
@@ -378,5 +397,13 @@ impl Session {
 
     fn endpoint(&self) -> String {
         self.driver.target.address.to_string()
+    }
+}
+
+/// What the command is called here.
+fn reset_type(command: Command) -> &'static str {
+    match command {
+        Command::Off => FORCE_OFF,
+        Command::On => ON,
     }
 }

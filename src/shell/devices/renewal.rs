@@ -3,7 +3,7 @@
 //! Whoever rotates a password writes it to the device and to the Secret, at a moment that suits neither a fence nor a probe, be it
 //! between two readings of a proof. Nobody has to be called for that: a session whose credentials are refused looks whether the Secret has
 //! been written since they were read, and asks once more with what it says now. A Secret that says the same is not tried again, however often
-//! it was written, since each refusal brings the account nearer to being locked ([`super::super::lockout`]). The power-off itself is
+//! it was written, since each refusal brings the account nearer to being locked ([`super::super::lockout`]). A power command itself is
 //! never sent a second time. Readings of off that a proof counts together belong to one session: after the first of them the
 //! question is not repeated here, but fails in words that begin the readings anew, in a session with the new credentials.
 
@@ -12,7 +12,7 @@ use super::recent::Freshness;
 use crate::api::device::FenceDevice;
 use crate::core::reading::{Identity, Reading};
 use crate::fence::credentials::Digest;
-use crate::fence::{DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, Probe};
+use crate::fence::{DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome, Probe};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::fmt;
@@ -183,6 +183,20 @@ impl FenceSession for RenewingSession {
 
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
         self.session.force_off()
+    }
+
+    fn prepare_on(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+        async {
+            match self.session.prepare_on().await {
+                Err(refused) if self.renew(&refused).await => self.session.prepare_on().await,
+                answer => answer,
+            }
+        }
+        .boxed()
+    }
+
+    fn power_on(&mut self) -> BoxFuture<'_, Result<OnOutcome, DeviceError>> {
+        self.session.power_on()
     }
 
     fn take_turn_now(&mut self) -> bool {

@@ -3,7 +3,7 @@
 use super::{Answer, LOOK_AGAIN_MAX, Next, Round, STAGE_WRITE_AFTER, Stored, UnderWay};
 use crate::api::fence_status::NodeFenceStatus;
 use crate::clock;
-use crate::core::attempt::Attempt;
+use crate::core::attempt::{Attempt, OnAttempt};
 use crate::core::incident::{
     Decision, DeviceOrder, DeviceReply, Effect, Eviction, Evidence, Reply, Settings,
 };
@@ -61,6 +61,7 @@ impl Round<'_> {
                 self.write(bound).await
             }
             Effect::RecordIntent(attempt) => self.record_intent(&attempt).await,
+            Effect::RecordOn(attempt) => self.record_on(&attempt).await,
             Effect::StoreEvidence(evidence) => self.store_evidence(settings, &evidence, now).await,
             Effect::Close => return self.close(settings, decision.stage).await,
         };
@@ -153,6 +154,12 @@ impl Round<'_> {
     async fn record_intent(&mut self, attempt: &Attempt) -> Reply {
         let mut intended = self.incident.status.clone();
         record::intent(&mut intended, attempt, clock::wall());
+        self.write(intended).await
+    }
+
+    async fn record_on(&mut self, attempt: &OnAttempt) -> Reply {
+        let mut intended = self.incident.status.clone();
+        record::on_intent(&mut intended, attempt, clock::wall());
         self.write(intended).await
     }
 

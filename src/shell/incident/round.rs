@@ -13,6 +13,7 @@ use crate::core::observed::{NodeView, Observed, Seen};
 use crate::core::plan::{self, Moment};
 use crate::core::record;
 use crate::core::reply::{Asked, learn};
+use crate::core::stage::Stage;
 use crate::core::taint;
 use crate::shell::act;
 use crate::shell::brakes::Applicant;
@@ -84,6 +85,10 @@ impl Round<'_> {
         let decision = plan::step(&settings, &mut self.incident.memory, &observed, &moment);
         let queue = queue(&decision, &observed);
         self.context.brakes.waits(&settings.fence, queue);
+        if decision.stage == Stage::PoweringOn {
+            // The node is recovered, and others need no longer wait for it.
+            self.context.brakes.give_back(&settings.fence);
+        }
         self.explain(&settings, &observed, &decision, moment.now);
         if matches!(decision.effect, Effect::Claim(_)) {
             let applicant = self.applicant(&settings, policy.as_ref());
@@ -177,11 +182,14 @@ impl Round<'_> {
     /// Does the record name a command or a proof that this process knows nothing of, or refuse a human's word or a device that it would
     /// believe?
     fn is_news(&self, live: &NodeFenceStatus) -> bool {
-        let own = self.incident.memory.attempt.as_ref().map(|it| &it.id);
+        let memory = &self.incident.memory;
+        let own = memory.attempt.as_ref().map(|it| &it.id);
+        let own_on = memory.power_on.attempt.as_ref().map(|it| &it.id);
         let known = &self.incident.status;
         let mut attempts = live.attempts.iter();
         let is_sent = attempts.any(|attempt| {
-            attempt.id.as_ref() != own && !known.attempts.iter().any(|it| it.id == attempt.id)
+            let is_own = [own, own_on].contains(&attempt.id.as_ref());
+            !is_own && !known.attempts.iter().any(|it| it.id == attempt.id)
         });
         is_sent || self.is_proven_by_another(live) || record::has_new_findings(live, known)
     }

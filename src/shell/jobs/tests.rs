@@ -4,6 +4,7 @@ mod beside;
 mod early;
 mod late;
 mod linked;
+mod on;
 
 use super::*;
 use crate::api::settings::FenceMode;

@@ -75,8 +75,29 @@ impl FenceSession for Counting {
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
         self.refuse()
     }
+    fn prepare_on(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+        match self.says {
+            Says::YesToAPreparation => async { Ok(reading()) }.boxed(),
+            Says::No | Says::Nothing => self.refuse(),
+        }
+    }
+    fn power_on(&mut self) -> BoxFuture<'_, Result<OnOutcome, DeviceError>> {
+        self.refuse()
+    }
     fn probe(&mut self, _: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
         self.refuse()
+    }
+}
+
+fn reading() -> Reading {
+    Reading {
+        state: crate::core::reading::PowerState::Off,
+        raw: "Off".to_owned(),
+        identity: Identity::default(),
+        faults: Vec::new(),
+        asked: Duration::ZERO,
+        answered: Duration::ZERO,
+        wall: jiff::Timestamp::UNIX_EPOCH,
     }
 }
 
@@ -307,6 +328,21 @@ async fn a_command_has_the_place_of_its_preparation() {
     assert!(poll!(&mut one).is_pending() && poll!(&mut late).is_pending());
     assert_eq!(site.sent(), 2);
     let mut command = session.force_off();
+    assert!(poll!(&mut command).is_pending());
+    assert_eq!(site.sent(), 3);
+}
+
+#[tokio::test]
+async fn a_power_on_has_the_place_of_its_preparation_too() {
+    let site = Site::default();
+    let mut session = site.open(site.login(BMC, "s", "p"), Says::YesToAPreparation);
+    session.prepare_on().await.expect("accepted");
+    assert_eq!(site.look(BMC, "s", "p").await.1, 1);
+    let mut others = [0; 2].map(|_| site.refusing(BMC, "s", "p"));
+    let [mut one, mut late] = others.each_mut().map(|session| session.observe());
+    assert!(poll!(&mut one).is_pending() && poll!(&mut late).is_pending());
+    assert_eq!(site.sent(), 2);
+    let mut command = session.power_on();
     assert!(poll!(&mut command).is_pending());
     assert_eq!(site.sent(), 3);
 }

@@ -154,7 +154,7 @@ fn reachable(outcome: &Result<Probe, DeviceError>) -> Part {
         DeviceError::Unreachable { .. }
         | DeviceError::Timeout { .. }
         | DeviceError::NoAnswer { .. }
-        | DeviceError::OffUnanswered { .. }
+        | DeviceError::CommandUnanswered { .. }
         | DeviceError::TlsIdentity { .. }
         | DeviceError::AddressNotAllowed(_) => part(False, error.reason(), error.to_string()),
         DeviceError::Credentials(_)
@@ -173,7 +173,7 @@ fn reachable(outcome: &Result<Probe, DeviceError>) -> Part {
         | DeviceError::Busy { .. }
         | DeviceError::Protocol { .. }
         | DeviceError::Refused { .. }
-        | DeviceError::PartlyOff { .. }
+        | DeviceError::PartlySwitched { .. }
         | DeviceError::AmbiguousSystem { .. } => part(True, "Answered", "the device answers"),
     }
 }

@@ -214,3 +214,67 @@ async fn two_devices_that_are_one_are_not_both_believed_by_a_level_that_needs_bo
     assert!(refused("All", ["1", "2"]).is_empty());
     assert!(refused("Any", ["1", "1"]).is_empty());
 }
+
+/// A NodeFence, changed like this, that asks for a power-on.
+fn turning_on(changes: serde_json::Value) -> NodeFence {
+    let mut fence = serde_json::to_value(fence("PowerOff", 3)).expect("an object");
+    fence["spec"]["powerOn"] = json!({"policy": "AfterRecovery", "delaySeconds": 7});
+    json_patch::merge(&mut fence["spec"], &changes);
+    serde_json::from_value(fence).expect("a NodeFence")
+}
+
+fn asking_policy(power_on: &str) -> NodeFencingPolicy {
+    let mut policy = policy("PowerOff");
+    let settings = json!({"policy": power_on});
+    policy.spec.power_on = serde_json::from_value(settings).expect("settings");
+    policy
+}
+
+/// S15: an edit, a deletion or a human's no stops it, and nothing that comes later asks for it.
+#[test]
+fn whatever_speaks_against_a_power_on_stops_it() {
+    let asks = asking_policy("AfterRecovery");
+    let wanted = |fence: &NodeFence, rack: &str, policy: Option<&NodeFencingPolicy>| {
+        power_on(fence, Some(&node(rack)), policy, clock::wall())
+    };
+    let plain = wanted(&turning_on(json!({})), "7", Some(&asks)).expect("wanted");
+    assert_eq!((plain.delay, &plain.stop), (Duration::from_secs(7), &None));
+    assert_eq!(
+        wanted(&fence("PowerOff", 3), "7", Some(&asks)),
+        None,
+        "Never"
+    );
+    let denied = json!({"approval": {
+        "decision": "Denied", "user": "alice", "reason": "mine", "time": "2026-01-01T00:00:00Z",
+    }});
+    let narrowed = policy("ConfirmOnly");
+    let never = asking_policy("Never");
+    for (changes, rack, live, word) in [
+        (
+            json!({"desiredState": "Released"}),
+            "7",
+            Some(&asks),
+            "Released",
+        ),
+        (denied, "7", Some(&asks), "alice"),
+        (json!({}), "7", None, "deleted"),
+        (json!({}), "8", Some(&asks), "no longer selects"),
+        (json!({}), "7", Some(&narrowed), "narrowed"),
+        (json!({}), "7", Some(&never), "`powerOn.policy` is Never"),
+    ] {
+        let fence = turning_on(changes);
+        let stop = wanted(&fence, rack, live).expect("wanted").stop;
+        let words = stop.unwrap_or_else(|| panic!("it goes on: {word}"));
+        assert!(words.contains(word), "{words}");
+    }
+    // A human's NodeFence asks no policy, and is heard all the same.
+    let human = json!({"trigger": {"type": "Manual", "requestedBy": "alice", "reason": "dark"}});
+    let human = turning_on(human);
+    assert_eq!(wanted(&human, "7", None).expect("wanted").stop, None);
+    let cordoned = NodeView {
+        unschedulable: true,
+        ..node("7")
+    };
+    let held = power_on(&human, Some(&cordoned), None, clock::wall());
+    assert!(held.expect("wanted").hold.is_some());
+}

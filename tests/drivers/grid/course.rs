@@ -10,7 +10,7 @@ use node_fencing_operator::core::proof::{
 use node_fencing_operator::core::reading::{PowerState, Reading};
 use node_fencing_operator::core::said::Said;
 use node_fencing_operator::fence::confirm::{ConfirmPlan, Ended, Together, confirm};
-use node_fencing_operator::fence::{DeviceError, OffOutcome};
+use node_fencing_operator::fence::{DeviceError, OffOutcome, OnOutcome};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -98,6 +98,17 @@ impl<'a> Course<'a> {
             Ok(outcome) => Off::Sent(outcome),
             Err(error) => Off::Failed(error),
         }
+    }
+
+    /// Prepares, judges who answers, and turns the machine on; none: another machine answers, or it does not read Off.
+    pub async fn on(&mut self) -> Result<Option<OnOutcome>, DeviceError> {
+        let mut session = self.bench.driver.open();
+        let reading = session.prepare_on().await?;
+        let is_ours = self.rule.check("device", &reading.identity).is_ok();
+        if !is_ours || reading.state != PowerState::Off {
+            return Ok(None);
+        }
+        session.power_on().await.map(Some)
     }
 
     /// Reads until there is a run of off, or time is up, or so often. After the second reading of off something may befall the device, until a reading

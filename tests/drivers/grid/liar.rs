@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use node_fencing_operator::clock;
 use node_fencing_operator::core::reading::{Identity, PowerState, Reading};
 use node_fencing_operator::fence::{
-    DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, Probe,
+    DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome, Probe,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,6 +24,19 @@ fn identity() -> Identity {
     Identity {
         system_uuid: Some(UUID.to_owned()),
         serial_number: None,
+    }
+}
+
+fn off() -> Reading {
+    let now = clock::since_boot();
+    Reading {
+        state: PowerState::Off,
+        raw: "Off".to_owned(),
+        identity: identity(),
+        faults: Vec::new(),
+        asked: now,
+        answered: now,
+        wall: Timestamp::UNIX_EPOCH,
     }
 }
 
@@ -47,17 +60,15 @@ impl FenceSession for Liar {
     }
 
     fn observe(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
-        let now = clock::since_boot();
-        let reading = Reading {
-            state: PowerState::Off,
-            raw: "Off".to_owned(),
-            identity: identity(),
-            faults: Vec::new(),
-            asked: now,
-            answered: now,
-            wall: Timestamp::UNIX_EPOCH,
-        };
-        ready(Ok(reading)).boxed()
+        ready(Ok(off())).boxed()
+    }
+
+    fn prepare_on(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+        ready(Ok(off())).boxed()
+    }
+
+    fn power_on(&mut self) -> BoxFuture<'_, Result<OnOutcome, DeviceError>> {
+        ready(Ok(OnOutcome::Accepted)).boxed()
     }
 
     fn prepare_off(&mut self) -> BoxFuture<'_, Result<Identity, DeviceError>> {

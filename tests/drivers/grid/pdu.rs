@@ -101,10 +101,10 @@ fn states(machine: &Plug) -> [u8; 2] {
     [if machine.is_on() { ON } else { OFF }; 2]
 }
 
-/// Outlets that switch: the machine is dark with the last of them.
+/// Outlets that switch: the machine is dark with the last of them, and has power again with it.
 fn switches(question: &Question, machine: &Plug) -> Answers {
     if question.is_set && question.outlet() == 7 {
-        machine.set_power(false);
+        machine.set_power(question.datagram.ends_with(&int(1)));
     }
     now(question.states(&states(machine)))
 }

@@ -14,8 +14,8 @@ use e2e::machine::Power;
 use node_fencing_operator::core::identity::{Wire, duplicates};
 use node_fencing_operator::core::proof::{IdentityRule, NotProven};
 use node_fencing_operator::core::reading::PowerState;
-use node_fencing_operator::fence::OffOutcome;
 use node_fencing_operator::fence::confirm::Ended;
+use node_fencing_operator::fence::{OffOutcome, OnOutcome};
 use std::time::Instant;
 
 /// How often a cell is tried where this machine, with no time for the device meanwhile, explains what was seen. A driver that never does
@@ -117,6 +117,9 @@ impl Verdict {
             commands.iter().all(|is_hard_off| *is_hard_off),
             "another command than a hard off was sent"
         );
+        if matches!(self, Succeeds) {
+            comes_on(&mut course).await?;
+        }
         Ok(shown)
     }
 }
@@ -145,6 +148,8 @@ async fn fails(course: &mut Course<'_>, reasons: &[&str]) -> Shown {
         matches!(off, Off::Failed(_)),
         "the command ends with {off:?}"
     );
+    let on = course.on().await;
+    must!(on.is_err(), "the on command ends with {on:?}");
     let sent = (course.bench.commands)();
     must!(sent.is_empty(), "{} commands were sent", sent.len());
     let ended = course.confirm(SHORT, usize::MAX).await;
@@ -177,6 +182,20 @@ async fn taken(course: &mut Course<'_>) -> Result<(), String> {
         matches!(off, Off::Sent(OffOutcome::Accepted)),
         "the command ends with {off:?}"
     );
+    Ok(())
+}
+
+/// It is off, and what keeps no off from arriving keeps no on from it.
+async fn comes_on(course: &mut Course<'_>) -> Result<(), String> {
+    let on = course.on().await;
+    must!(
+        matches!(on, Ok(Some(OnOutcome::Accepted))),
+        "the on command ends with {on:?}"
+    );
+    must!(course.bench.machine.is_on(), "it was not turned on");
+    // And what runs is not told again.
+    let again = course.on().await;
+    must!(matches!(again, Ok(None)), "again: {again:?}");
     Ok(())
 }
 

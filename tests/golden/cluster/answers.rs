@@ -2,7 +2,7 @@
 
 use super::{MACHINE, WALL, World};
 use node_fencing_operator::api::settings::FenceMode;
-use node_fencing_operator::core::attempt::OffResult;
+use node_fencing_operator::core::attempt::{OffResult, OnResult};
 use node_fencing_operator::core::incident::{
     Device, DeviceOrder, DeviceReply, Level, PodList, Reply,
 };
@@ -28,19 +28,19 @@ pub enum Answer {
     Readings(Vec<(String, Option<Duration>)>),
     /// An error.
     Fails(String),
-    /// What became of an off command.
+    /// What became of a command.
     Off(OffResult),
 }
 
 impl Answer {
-    /// `Off, Off@3.2s`, `fails: why`, `accepts`, `already off`, `goes silent`.
+    /// `Off, Off@3.2s`, `fails: why`, `accepts`, `is off already`, `is on already`, `goes silent`.
     pub fn parse(text: &str) -> Result<Self, String> {
         if let Some(why) = text.strip_prefix("fails: ") {
             return Ok(Self::Fails(why.to_owned()));
         }
         match text {
             "accepts" => return Ok(Self::Off(OffResult::Accepted)),
-            "is off already" => return Ok(Self::Off(OffResult::AlreadyOff)),
+            "is off already" | "is on already" => return Ok(Self::Off(OffResult::AlreadyOff)),
             "goes silent" => {
                 let why = "no answer within 120 s".to_owned();
                 return Ok(Self::Off(OffResult::Unknown(why)));
@@ -122,8 +122,12 @@ impl World {
     pub fn answer(&mut self, device: &str, answer: Answer) -> Result<(), String> {
         let pending = self.pending.as_mut().ok_or("nobody asked the device")?;
         pending.answers.insert(device.to_owned(), answer);
+        let is_asked = |device: &&Device| match &pending.order {
+            DeviceOrder::On(attempt) => attempt.devices.contains(&device.name),
+            _ => true,
+        };
         let all = |device: &Device| pending.answers.contains_key(&device.name);
-        if !pending.level.devices.iter().all(all) {
+        if !pending.level.devices.iter().filter(is_asked).all(all) {
             return Ok(());
         }
         let Some(pending) = self.pending.take() else {
@@ -197,6 +201,20 @@ impl World {
                 };
                 let results = answered.map(result).collect::<Result<_, String>>()?;
                 DeviceReply::Commanded(results)
+            }
+            DeviceOrder::On(_) => {
+                let result = |(device, answer): (&Device, &Answer)| {
+                    let result = match answer {
+                        Answer::Off(OffResult::Accepted) => OnResult::Accepted,
+                        Answer::Off(OffResult::Unknown(why)) => OnResult::Unknown(why.clone()),
+                        Answer::Off(_) => OnResult::AlreadyOn,
+                        Answer::Fails(why) => OnResult::NotSent(why.clone()),
+                        Answer::Readings(_) => return Err("it was commanded, not asked".to_owned()),
+                    };
+                    Ok((device.name.clone(), result))
+                };
+                let results = answered.map(result).collect::<Result<_, String>>()?;
+                DeviceReply::TurnedOn(results)
             }
             DeviceOrder::Confirm { .. } => {
                 let readings = answered.map(|(device, answer)| self.read(device, answer));

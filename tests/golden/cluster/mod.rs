@@ -87,6 +87,7 @@ impl World {
             strategy: RecoveryStrategy::OutOfServiceTaint,
             pod_deletion: PodDeletion::Expedited,
             release: ReleaseMode::AfterDetach,
+            power_on: None,
             detach_timeout: Duration::from_secs(600),
             release_timeout: Duration::from_secs(900),
             verification: Verification {
@@ -246,8 +247,22 @@ impl World {
             date: (WALL + self.now).to_string(),
         };
         let decision = step(&self.settings, &mut self.memory, &observed, &moment);
-        let attempt = self.memory.attempt.as_ref();
-        let used = attempt.is_some_and(|attempt| attempt.id.starts_with(&nonce));
+        if decision.stage == Stage::PoweringOn {
+            // The record knows the release by then, and what has become of the commands.
+            record::stage(
+                &mut self.status,
+                &self.memory,
+                &decision,
+                None,
+                self.now,
+                WALL + self.now,
+            );
+        }
+        let ids = [
+            self.memory.attempt.as_ref().map(|it| &it.id),
+            self.memory.power_on.attempt.as_ref().map(|it| &it.id),
+        ];
+        let used = ids.iter().flatten().any(|id| id.starts_with(&nonce));
         if used || matches!(decision.effect, Effect::Claim(_)) {
             self.nonces += 1;
         }
@@ -289,7 +304,7 @@ impl World {
         self.memory = Memory::default();
         self.pending = None;
         let before = self.settings.record.approval_waited;
-        self.settings.record = record::read(&self.status, WALL);
+        self.settings.record = record::read(&self.status, WALL + self.now);
         self.settings.record.approval_waited = before + waited;
     }
 }

@@ -106,6 +106,9 @@ impl World {
             Effect::RecordIntent(attempt) => {
                 record::intent(&mut self.status, &attempt, WALL);
             }
+            Effect::RecordOn(attempt) => {
+                record::on_intent(&mut self.status, &attempt, WALL);
+            }
             Effect::StoreEvidence(evidence) => {
                 record::evidence(&mut self.status, &evidence, &self.memory, self.now, WALL);
             }

@@ -2,14 +2,16 @@
 
 use proptest::prelude::*;
 
-const SETTINGS: [&str; 19] = [
-    "unsupported `powerOn`",
+const SETTINGS: [&str; 21] = [
+    "unsupported `windows`",
     "mode Observe",
     "mode ConfirmOnly",
     "mode PowerOff",
     "mode PowerOff",
     "mode PowerOff",
     "release AfterRecovery",
+    "power-on 2s, 60s",
+    "power-on 2s, 60s",
     "release Manual",
     "pods PodGC",
     "recovery None",
@@ -25,7 +27,7 @@ const SETTINGS: [&str; 19] = [
 ];
 
 /// What else happens than that devices answer, in the language of the stories.
-const EVENTS: [&str; 48] = [
+const EVENTS: [&str; 51] = [
     "node is NotReady",
     "node reports Ready=False",
     "node is Ready",
@@ -74,6 +76,9 @@ const EVENTS: [&str; 48] = [
     "confirmed by alice",
     "released",
     "policy was deleted",
+    "power-on held: the node is cordoned",
+    "power-on goes on",
+    "power-on stopped: the policy asks for it no longer",
 ];
 
 #[derive(Debug, Clone)]
@@ -123,5 +128,23 @@ pub fn any_story() -> impl Strategy<Value = Story> {
     let pause = prop_oneof![4 => 0_u64..300, 3 => 300_u64..4_000, 1 => 4_000_u64..100_000];
     let settings = prop::collection::vec(prop::sample::select(SETTINGS.to_vec()), 0..4);
     let events = prop::collection::vec((pause, event), 4..28);
-    (settings, events).prop_map(|(settings, events)| Story { settings, events })
+    // One in eight is about what comes after the release, which few others come to.
+    let is_released = prop_oneof![7 => Just(false), 1 => Just(true)];
+    (settings, events, is_released).prop_map(|(settings, events, is_released)| match is_released {
+        false => Story { settings, events },
+        true => Story {
+            settings: vec!["mode PowerOff", "power-on 2s, 60s"],
+            events: to_the_release().chain(events).collect(),
+        },
+    })
+}
+
+/// Nothing happens but what a fence waits for.
+fn to_the_release() -> impl Iterator<Item = (u64, Event)> {
+    let answer = Event::Answer {
+        readings: "Off, Off, Off",
+        off: "accepts",
+    };
+    let answers = std::iter::repeat_n((200, answer), 7);
+    std::iter::once((0, Event::Other("node is NotReady"))).chain(answers)
 }

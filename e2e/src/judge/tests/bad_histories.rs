@@ -168,6 +168,45 @@ pub const BAD_HISTORIES: &[BadHistory] = &[
         let asked = super::history::time(&history.command()["asked"]["wall"]);
         shift(history.command(), after.duration_since(asked));
     }),
+    ("an on under the taint", &ON_RELEASED, |history| {
+        // So long under the claim that no look at the Node can be so old.
+        let early = history.when(Step::Claim) - SECOND * 11;
+        history.move_to(Step::Claim, early);
+        let under = history.when(Step::Taint) + MOMENT;
+        history.on_intended(under, "AfterRecovery");
+        history.on(under + MOMENT);
+    }),
+    (
+        "an on that nobody has written down",
+        &ON_INTENT,
+        |history| {
+            let after = history.when(Step::Release) + SECOND;
+            history.on(after);
+        },
+    ),
+    ("an on that no policy asks for", &ON_POLICY, |history| {
+        let after = history.when(Step::Release) + SECOND;
+        history.on_intended(after, "Never");
+        history.on(after + MOMENT);
+    }),
+    (
+        "an on of what was not turned off",
+        &ON_AFTER_OFF,
+        |history| {
+            let after = history.when(Step::Release) + SECOND;
+            history.on_intended(after, "AfterRecovery");
+            let refused = |event: &mut Value| {
+                let attempts = event["responseObject"]["status"]["attempts"].as_array_mut();
+                for attempt in attempts.into_iter().flatten() {
+                    if attempt["action"] == "PowerOff" {
+                        attempt["result"] = json!("Refused");
+                    }
+                }
+            };
+            history.audit.iter_mut().for_each(refused);
+            history.on(after + MOMENT);
+        },
+    ),
     ("a VolumeAttachment is left", &DETACHED, |history| {
         let after = history.when(Step::Release) + MOMENT;
         history.move_to(Step::Detach, after);

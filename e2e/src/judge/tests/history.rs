@@ -190,6 +190,40 @@ impl History {
             .expect("the command")
     }
 
+    /// The machine is told to turn on.
+    pub fn on(&mut self, at: Timestamp) {
+        let mut on = self.command().clone();
+        let later = at.duration_since(time(&on["asked"]["wall"]));
+        shift(&mut on, later);
+        (on["name"], on["is_hard_off"], on["is_on"]) = (json!("On"), json!(false), json!(true));
+        self.devices.push(on);
+    }
+
+    /// The operator writes it down, in a NodeFence with this policy.
+    pub fn on_intended(&mut self, at: Timestamp, policy: &str) {
+        let later = at.duration_since(self.when(Step::Evidence));
+        let last = self.audit.iter().filter_map(|event| {
+            let version = event["responseObject"]["metadata"]["resourceVersion"].as_str()?;
+            version.parse::<u64>().ok()
+        });
+        let version = last.max().expect("a version") + 1;
+        self.copy(Step::Evidence, later, |event| {
+            // The record of what was there before, and one attempt more.
+            event["requestObject"]["status"] = json!({});
+            let fence = &mut event["responseObject"];
+            fence["metadata"]["resourceVersion"] = json!(version.to_string());
+            fence["spec"]["powerOn"] = json!({"policy": policy});
+            let attempts = fence["status"]["attempts"].as_array_mut();
+            let attempts = attempts.expect("the off");
+            let mut on = attempts[0].clone();
+            (on["action"], on["id"]) = (json!("PowerOn"), json!("on-1"));
+            for field in ["result", "completionTime", "message"] {
+                on.as_object_mut().expect("an attempt").remove(field);
+            }
+            attempts.push(on);
+        });
+    }
+
     /// Nobody can read the log of the node's device.
     pub fn without_the_log(&mut self) {
         self.devices = vec![json!({"unreadable": "node-1-bmc"})];

@@ -39,6 +39,12 @@ pub fn power_down() -> Request {
     request(CHASSIS, 0x02, vec![0x00])
 }
 
+/// Chassis Control, power up (§28.3). It does nothing to a machine that is on.
+#[must_use]
+pub fn power_up() -> Request {
+    request(CHASSIS, 0x02, vec![0x01])
+}
+
 /// Set Session Privilege Level (§22.18). A session begins as User.
 #[must_use]
 pub fn set_session_privilege(privilege: Privilege) -> Request {

@@ -140,6 +140,7 @@ fn generic(name: &str, node: &str, [control, status]: [&str; 2]) -> FenceDevice 
     pdu.generic = Some(OutletTable {
         control_oid: control.to_owned(),
         control_off_value: 0,
+        control_on_value: None,
         status_oid: status.to_owned(),
         status_off_value: 8,
         status_on_value: 7,

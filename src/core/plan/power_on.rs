@@ -1,0 +1,305 @@
+//! The Node is released, and the policy wants its machine on again: after a pause, by those devices that have turned it off, outlets first.
+//!
+//! Nothing is commanded as long as an off may still land, which would make a power cycle of it (S23), nor while anybody's claim or
+//! `out-of-service` stands on the Node (S11). A machine that reads On is left to boot, and one that somebody works on is left alone.
+
+mod devices;
+
+use super::super::attempt::OnAttempt;
+use super::super::incident::{Decision, Device, DeviceOrder, Effect, Level, Settings};
+use super::super::memory::Memory;
+use super::super::observed::{NodeView, QUARANTINE, Ready};
+use super::super::power_on::{PowerOn, forbidden};
+use super::super::reading::PowerState;
+use super::super::release::{booted_anew, never_went_down};
+use super::super::stage::Stage;
+use super::abort::taken_back;
+use super::ending::RELEASED;
+use super::level::{CONTRADICTION, order_max};
+use super::watch::WATCH_PERIOD;
+use super::{Moment, act, close, wait};
+use crate::api::settings::FenceMode;
+use devices::{exhausted, named, next_group, somebody_else, state, take_in, targets, told};
+use std::time::Duration;
+
+/// Escalation: the machine could not be turned on, or its node does not come back.
+const POWER_ON_FAILED: &str = "PowerOnFailed";
+/// Pause between two commands: a machine takes a moment to read On.
+const PAUSE: Duration = Duration::from_secs(30);
+/// The incident ends this long after its deadline, come what may.
+const CALLED_FOR: Duration = Duration::from_secs(15 * 60);
+/// What a human can do.
+const WAY_OUT: &str = "turn the machine on by hand, or see why it does not come up; the NodeFence ends by itself, or with `spec.desiredState: Released`";
+
+/// Has the release been seen, by this process or one before it, and is the machine to be turned on?
+pub(super) fn is_begun(s: &Settings, m: &Memory) -> bool {
+    let is_released = m.power_on.begun.is_some() || s.record.released;
+    is_released && s.power_on.is_some()
+}
+
+/// The next step after the release; none: nothing is to be turned on, or it is on already.
+pub(super) fn step(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Option<Decision> {
+    let wanted = s.power_on.as_ref()?;
+    if s.mode != FenceMode::PowerOff {
+        return None;
+    }
+    begin(s, m, wanted, t);
+    let new_boot = booted_anew(node, s.boot_id.as_deref());
+    if new_boot && !m.power_on.has_sent() {
+        return None;
+    }
+    if let Some(end) = over(s, m, wanted, node) {
+        return Some(end);
+    }
+    let until = deadline(m, wanted);
+    if new_boot {
+        let words = format!("Node {} has booted anew and is not Ready yet", node.name);
+        return Some(waits(m, wanted, words, t.now + PAUSE, t));
+    }
+    let why_not = forbidden(node, s.node_uid.as_deref(), s.boot_id.as_deref());
+    if let Some(why) = why_not.or_else(|| wanted.hold.clone()) {
+        let words = format!("its machine is not turned on: {why}");
+        // Whoever keeps it off knows why, and is not called for it.
+        if t.now >= until && !m.power_on.has_sent() {
+            return Some(close(Stage::Recovered, format!("{RELEASED}; {words}")));
+        }
+        return Some(waits(m, wanted, words, t.now + WATCH_PERIOD, t));
+    }
+    if let Some(due) = m.power_on.due.filter(|due| t.now < *due) {
+        let words = format!(
+            "its machine is turned on {} s after the release (`powerOn.delaySeconds`)",
+            wanted.delay.as_secs()
+        );
+        return Some(waits(m, wanted, words, due, t));
+    }
+    if let Some(until) = m.unresolved_until.filter(|until| t.now < *until) {
+        let words = "an off command may still land late: its machine is turned on when its time is over, or it could be power-cycled";
+        return Some(waits(m, wanted, words.to_owned(), until, t));
+    }
+    Some(turn_on(s, m, wanted, node, t))
+}
+
+/// What was done before is known; and once, the pause begins.
+fn begin(s: &Settings, m: &mut Memory, wanted: &PowerOn, t: &Moment) {
+    if m.power_on.recall(&s.record.turned_on) {
+        // Another process has sent it, or is about to: its effect is waited for, and what this one was about to send is not sent.
+        m.power_on.retry_at = Some(t.now + PAUSE);
+        let is_written = |attempt: &OnAttempt| attempt.recorded;
+        m.power_on.attempt = m.power_on.attempt.take().filter(is_written);
+    }
+    if m.power_on.begun.is_some() {
+        return;
+    }
+    m.power_on.begun = Some(t.now);
+    // What a process before this one has waited counts.
+    let pause = wanted.delay.saturating_sub(s.record.released_for);
+    m.power_on.due = Some(t.now + pause);
+    // They are gone from the Node, and what was read under them says nothing of what somebody has done since.
+    m.claim = None;
+    m.sights.clear();
+}
+
+/// Until when the node has to be Ready (time since boot).
+fn deadline(m: &Memory, wanted: &PowerOn) -> Duration {
+    m.power_on.due.max(m.unresolved_until).unwrap_or_default() + wanted.timeout
+}
+
+/// The end, if the node is back, or if nothing may be done any more.
+fn over(s: &Settings, m: &Memory, wanted: &PowerOn, node: &NodeView) -> Option<Decision> {
+    let boot_id = s.boot_id.as_deref();
+    if booted_anew(node, boot_id) {
+        let words = format!(
+            "{RELEASED}; its machine was turned on again: Node {} has booted anew and is Ready",
+            node.name
+        );
+        return (node.ready() == Ready::True).then(|| close(Stage::Recovered, words));
+    }
+    if never_went_down(node, boot_id) {
+        let words = format!(
+            "{RELEASED}; but Node {} is Ready with the boot ID it was fenced with ({}): it never went down, its device lies or is wired to another machine: check the volumes' data, correct the FenceDevice, then reboot the node",
+            node.name, node.boot_id
+        );
+        return Some(close(Stage::Recovered, words.clone()).escalated(CONTRADICTION, words));
+    }
+    let why = taken_back(s)
+        .map(|(_, words)| words)
+        .or_else(|| wanted.stop.clone())
+        .or_else(|| {
+            let is_gone = node.taint(QUARANTINE).is_none();
+            is_gone.then(|| "somebody has taken its quarantine away".to_owned())
+        })
+        .or_else(|| {
+            let words = "no FenceDevice that this NodeFence has turned it off with serves the node";
+            targets(s, m).is_empty().then(|| words.to_owned())
+        })?;
+    let what = match m.power_on.has_sent() {
+        true => "nothing more is done to turn its machine on",
+        false => "its machine is not turned on",
+    };
+    Some(close(
+        Stage::Recovered,
+        format!("{RELEASED}; {what}: {why}"),
+    ))
+}
+
+/// Waits, says so, and calls somebody when time is up; ends when nobody came.
+fn waits(m: &Memory, wanted: &PowerOn, words: String, wake: Duration, t: &Moment) -> Decision {
+    within(m, wanted, wait(Stage::PoweringOn, words).until(wake), t)
+}
+
+/// The decision under the deadline of the stage.
+fn within(m: &Memory, wanted: &PowerOn, decision: Decision, t: &Moment) -> Decision {
+    let until = deadline(m, wanted);
+    let end = until + CALLED_FOR;
+    let failed = |why: &str| format!("{}; {why}: {WAY_OUT}", decision.words);
+    let escalation = match &m.power_on.failure {
+        Some(failure) => failed(failure),
+        None if t.now >= until => failed(&format!(
+            "this takes longer than `powerOn.timeoutSeconds` ({} s)",
+            wanted.timeout.as_secs()
+        )),
+        None => {
+            let wake = decision.wake.map(|wake| wake.min(until));
+            return Decision {
+                deadline: Some(until),
+                wake,
+                ..decision
+            };
+        }
+    };
+    if t.now >= end {
+        let words = format!(
+            "{RELEASED}; its machine was not seen to come back: {}; turn it on by hand",
+            decision.words
+        );
+        return close(Stage::Recovered, words.clone()).escalated(POWER_ON_FAILED, words);
+    }
+    let next = if t.now < until { until } else { end };
+    Decision {
+        deadline: Some(until),
+        wake: decision.wake.map(|wake| wake.min(next)),
+        ..decision
+    }
+    .escalated(POWER_ON_FAILED, escalation)
+}
+
+/// Intent, command, and looks in between, until the machine reads On.
+fn turn_on(
+    s: &Settings,
+    m: &mut Memory,
+    wanted: &PowerOn,
+    node: &NodeView,
+    t: &Moment,
+) -> Decision {
+    if m.busy.is_some() {
+        let words = "waits for the FenceDevices that have turned its machine off";
+        return waits(m, wanted, words.to_owned(), t.now + PAUSE, t);
+    }
+    if let Some(decision) = carry_out(s, m, wanted, t) {
+        return decision;
+    }
+    take_in(s, m, t);
+    let group = next_group(s, m);
+    if let Some(who) = somebody_else(s, m, group.as_ref()) {
+        let words = format!(
+            "{RELEASED}; FenceDevice {who} reads On: somebody has turned its machine on, and nothing is done"
+        );
+        return close(Stage::Recovered, words);
+    }
+    let Some(group) = group else {
+        m.power_on.failure = None;
+        let words = format!(
+            "its machine has power again: Node {} has to boot anew and to be Ready",
+            node.name
+        );
+        return waits(m, wanted, words, t.now + PAUSE, t);
+    };
+    let Some(level) = s.levels.get(group.level) else {
+        return waits(
+            m,
+            wanted,
+            "no level serves the node".to_owned(),
+            t.now + PAUSE,
+            t,
+        );
+    };
+    let is_seen = |device: &Device| m.sights.iter().any(|it| it.device.name == device.name);
+    let is_old = t.now.saturating_sub(m.looked_at) >= WATCH_PERIOD;
+    if is_old || !group.devices.iter().all(is_seen) {
+        // What was seen last stays the explanation.
+        let words = match group.devices.iter().all(is_seen) {
+            true => told(m, &group),
+            false => format!("asks FenceDevice {} for its power", named(&group.devices)),
+        };
+        let look = order(m, group.level, level, DeviceOrder::Look);
+        return within(m, wanted, act(look, Stage::PoweringOn, words), t);
+    }
+    let words = told(m, &group);
+    m.power_on.failure = exhausted(m, &group, t);
+    let may_try = m.power_on.retry_at.is_none_or(|at| t.now >= at) && t.now < deadline(m, wanted);
+    let off = group.devices.iter().filter(|device| {
+        let tries = m.power_on.of(&device.name);
+        tries.may_go_on() && state(m, device) == Some(PowerState::Off)
+    });
+    let off: Vec<String> = off.map(|device| device.name.clone()).collect();
+    if off.is_empty() || !may_try {
+        let next = m.looked_at + WATCH_PERIOD;
+        return waits(m, wanted, words, next, t);
+    }
+    new_attempt(s, m, level, off, t);
+    carry_out(s, m, wanted, t).unwrap_or_else(|| waits(m, wanted, words, t.now + PAUSE, t))
+}
+
+/// A command that was decided on: it is written down, and then sent.
+fn carry_out(s: &Settings, m: &mut Memory, wanted: &PowerOn, t: &Moment) -> Option<Decision> {
+    let attempt = m.power_on.attempt.clone();
+    let attempt = attempt.filter(|attempt| attempt.results.is_empty())?;
+    let names = attempt.devices.join(", ");
+    let decision = match attempt.recorded {
+        false => {
+            let words = format!(
+                "on command {} to FenceDevice {names} is written down before it is sent",
+                attempt.id
+            );
+            act(Effect::RecordOn(attempt), Stage::PoweringOn, words)
+        }
+        true => {
+            let is_its = |level: &&Level| level.name == attempt.level;
+            let (index, level) = (0..).zip(&s.levels).find(|(_, level)| is_its(level))?;
+            let words = format!("turns the machine on by FenceDevice {names}");
+            m.sights.clear();
+            let on = order(m, index, level, DeviceOrder::On(attempt));
+            act(on, Stage::PoweringOn, words)
+        }
+    };
+    Some(within(m, wanted, decision, t))
+}
+
+fn new_attempt(s: &Settings, m: &mut Memory, level: &Level, devices: Vec<String>, t: &Moment) {
+    m.attempts += 1;
+    for device in &devices {
+        m.power_on.tries.entry(device.clone()).or_default().intended += 1;
+    }
+    m.power_on.attempt = Some(OnAttempt {
+        id: format!("{}-{}", t.nonce, s.record.attempts + m.attempts),
+        level: level.name.clone(),
+        devices,
+        limit: order_max(level),
+        recorded: false,
+        results: Default::default(),
+    });
+    m.power_on.retry_at = Some(t.now + PAUSE);
+}
+
+fn order(m: &mut Memory, index: usize, level: &Level, order: DeviceOrder) -> Effect {
+    m.begin(false);
+    Effect::Device {
+        order,
+        level: index,
+        limit: order_max(level),
+        number: m.orders,
+    }
+}
+
+#[cfg(test)]
+mod tests;
