@@ -19,8 +19,8 @@ use super::conditions::{ConditionStatus, SUCCEEDED, find};
 use super::crd;
 use super::crd::{frozen, rule_at};
 use super::settings::{
-    FenceSettings, PowerOnSettings, RecoverySettings, ReleaseSettings, power_on_recovered,
-    power_on_released,
+    FenceSettings, PowerOnSettings, RecoverySettings, ReleaseSettings, deleted_is_released,
+    power_on_recovered, power_on_released,
 };
 
 pub use super::fence_status::{
@@ -126,6 +126,7 @@ pub use super::fence_status::{
     ),
     power_on_released(),
     power_on_recovered(),
+    deleted_is_released(),
 ]))]
 pub struct NodeFenceSpec {
     /// The Node to fence.

@@ -54,6 +54,8 @@ pub struct World<'a> {
     pub delays: &'a [Delayed],
     /// Why every destructive step is frozen, if it is (S18).
     pub frozen: Option<&'a str>,
+    /// What the operator may not do that deleting a Node takes.
+    pub lacks: Option<&'a str>,
     /// What this process has found of a device (its name) and a node; the status of the device counts otherwise.
     pub found: &'a dyn Fn(&str, &str) -> Option<Readiness>,
     /// What a device controls for the node of this name, as far as its settings say.

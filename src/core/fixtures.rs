@@ -112,6 +112,7 @@ pub fn node() -> NodeView {
         boot_id: "boot-1".to_owned(),
         system_uuid: MACHINE.to_owned(),
         volumes_attached: 0,
+        resource_version: String::new(),
     }
 }
 
@@ -180,6 +181,7 @@ pub fn pod(name: &str) -> PodView {
         mirror: false,
         tolerates_out_of_service: false,
         claims: Vec::new(),
+        attachable: false,
     }
 }
 

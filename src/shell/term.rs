@@ -9,6 +9,7 @@ use super::cache::{Caches, Change};
 use super::client::Clients;
 use super::context::{Board, Context, Delays};
 use super::control;
+use super::deletion::Deletion;
 use super::devices::Devices;
 use super::events::Events;
 use super::guard::{self, Guard};
@@ -45,6 +46,7 @@ pub struct Replica {
     caches: Caches,
     devices: Arc<Devices>,
     revision: Revision,
+    deletion: Deletion,
     events: Events,
     own_node: Option<String>,
     max_concurrent: Option<u32>,
@@ -76,6 +78,7 @@ impl Replica {
             // The book of refused logins is among them: no new term has new tries.
             devices: Arc::new(devices),
             revision,
+            deletion: Deletion::default(),
             own_node: settings.node_name.clone(),
             max_concurrent: settings.max_concurrent,
             equipment,
@@ -186,6 +189,9 @@ impl Replica {
     /// Runs the control loops. They end only by a mistake.
     async fn lead(&self, changed: &mut mpsc::UnboundedReceiver<Change>, term_end: TermEnd) {
         self.devices.forget_survey();
+        // Before anything is begun or given up for want of it.
+        let client = &self.equipment.clients.reads;
+        let _ = self.deletion.look(client, &self.caches).await;
         let Equipment {
             clients,
             outside,
@@ -206,6 +212,8 @@ impl Replica {
         ));
         let (found, guard) = watch::channel(Guard::default());
         let guarding = guard::run(writes.clone(), caches.clone(), found);
+        let deletion = self.deletion.clone();
+        let deleting = deletion.run(reads.clone(), caches.clone(), self.changes.clone());
         let (to_prober, of_devices) = mpsc::unbounded_channel();
         let (to_policies, of_policies) = mpsc::unbounded_channel();
         let context = Arc::new(Context {
@@ -222,6 +230,7 @@ impl Replica {
             max_concurrent: self.max_concurrent,
             wake,
             brakes: Brakes::default(),
+            deletion: self.deletion.clone(),
             revision: self.revision.clone(),
             term_end,
             health,
@@ -237,6 +246,7 @@ impl Replica {
             prober.run(of_devices).boxed(),
             policies.run(of_policies).boxed(),
             guarding.boxed(),
+            deleting.boxed(),
         ];
         let ways = Ways {
             changed,
@@ -286,7 +296,7 @@ struct Ways<'a> {
 }
 
 /// The loops of the incidents and the detector, and beside them `peace`: what is no hurry.
-async fn loops(context: Arc<Context>, ways: Ways<'_>, peace: [BoxFuture<'static, ()>; 3]) {
+async fn loops(context: Arc<Context>, ways: Ways<'_>, peace: [BoxFuture<'static, ()>; 4]) {
     let names = futures::stream::unfold(ways.woken, |mut woken| async {
         Some((woken.recv().await?, woken))
     });
@@ -299,7 +309,7 @@ async fn loops(context: Arc<Context>, ways: Ways<'_>, peace: [BoxFuture<'static,
         biased;
         _ = futures::future::join(incidents, detector) => {}
         Some(ended) = peace.join_next() => {
-            tracing::error!(?ended, "the probes, the statuses of the policies, or the looks at the guard have ended");
+            tracing::error!(?ended, "the probes, the statuses of the policies, or the looks at the guard and at our rights have ended");
         }
     }
 }

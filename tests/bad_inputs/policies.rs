@@ -29,6 +29,7 @@ fn assessed(specs: &[(&str, Value)]) -> BTreeMap<String, String> {
         attachers: &BTreeSet::from(["rook-ceph.rbd.csi.ceph.com".to_owned()]),
         delays: &[],
         frozen: None,
+        lacks: None,
         found: &|_, _| None,
         targets: &|_, _| Vec::new(),
         now: jiff::Timestamp::UNIX_EPOCH,

@@ -267,6 +267,8 @@ impl Brain {
             Effect::DropClaim(it) => patch(Kind::DropClaim, it),
             Effect::Taint(it) => patch(Kind::Taint, it),
             Effect::Release(it) => patch(Kind::Release, it),
+            Effect::Detach(_) => (Kind::Detach, Value::Null, Vec::new()),
+            Effect::DeleteNode(_) => (Kind::DeleteNode, Value::Null, Vec::new()),
             Effect::Evict(eviction) => {
                 let pods = eviction.pods.iter().map(views::pod_of).collect();
                 (Kind::Evict, Value::Null, pods)
@@ -276,6 +278,14 @@ impl Brain {
             kind,
             operations,
             pods,
+            attachment: match kind {
+                Kind::Detach => look.attachment.0,
+                _ => 0,
+            },
+            as_read: match kind {
+                Kind::DeleteNode => look.node.without_claim(),
+                _ => Node::default(),
+            },
             uid: look.node.uid,
             claim: look.node.claim().unwrap_or_default(),
             sets: if kind == Kind::Claim { free } else { 0 },
@@ -386,7 +396,9 @@ fn asked(write: Write) -> Asked {
     match write {
         Write::Request(Kind::Claim) => Asked::Claim,
         Write::Request(Kind::DropClaim) => Asked::DropClaim,
-        Write::Request(Kind::Taint | Kind::Release) => Asked::Write,
+        Write::Request(Kind::Taint | Kind::Release | Kind::Detach | Kind::DeleteNode) => {
+            Asked::Write
+        }
         Write::Request(Kind::Evict) => Asked::Evict,
         Write::Intent => Asked::RecordIntent,
         Write::Evidence => Asked::StoreEvidence,

@@ -13,8 +13,8 @@ use node_fencing_operator::core::incident::{
 };
 use node_fencing_operator::core::memory::Sight;
 use node_fencing_operator::core::observed::{
-    AttachmentView, CLAIM, ConditionView, LeaseView, NodeView, OUT_OF_SERVICE, Observed, PodView,
-    QUARANTINE, Seen, TaintView,
+    AttachmentView, CLAIM, ConditionView, DETACHING, LeaseView, NodeView, OUT_OF_SERVICE, Observed,
+    PodView, QUARANTINE, Seen, TaintView,
 };
 use node_fencing_operator::core::plan::Needs;
 use node_fencing_operator::core::proof::{DeviceReadings, IdentityRule, Require, Verification};
@@ -60,6 +60,10 @@ pub struct Incident {
     pub release: ReleaseMode,
     /// Are stuck pods deleted by force before the taint?
     pub expedited: bool,
+    /// `recovery.strategy: DeleteNode`.
+    pub deletes: bool,
+    /// The second pod uses the volume.
+    pub shares: bool,
 }
 
 /// The settings, with what the record said when it was read: evidence, tainted, unresolved (bits 0 to 2), and how many contradictions
@@ -76,7 +80,10 @@ pub fn settings(incident: &Incident, facts: u8) -> Settings {
         not_before: Duration::ZERO,
         condition: None,
         mode: incident.mode,
-        strategy: RecoveryStrategy::OutOfServiceTaint,
+        strategy: match incident.deletes {
+            true => RecoveryStrategy::DeleteNode,
+            false => RecoveryStrategy::OutOfServiceTaint,
+        },
         pod_deletion: match incident.expedited {
             true => PodDeletion::Expedited,
             false => PodDeletion::PodGC,
@@ -163,13 +170,14 @@ fn taint_view(taint: Taint) -> TaintView {
         _ if taint == Taint::OUT_OF_SERVICE => {
             (OUT_OF_SERVICE, "nodeshutdown".to_owned(), "NoExecute")
         }
+        _ if taint == Taint::DETACHING => (DETACHING, boot(1), "NoExecute"),
         _ => ("example.com/foreign", String::new(), "NoSchedule"),
     };
     TaintView {
         key: key.to_owned(),
         value: Some(value),
         effect: effect.to_owned(),
-        time_added: matches!(key, CLAIM | OUT_OF_SERVICE).then(|| DATE.to_owned()),
+        time_added: matches!(key, CLAIM | OUT_OF_SERVICE | DETACHING).then(|| DATE.to_owned()),
     }
 }
 
@@ -180,6 +188,7 @@ pub fn taint_of(key: &str, value: &str) -> Taint {
         CLAIM => Taint::claim(number(value).expect("a claim's nonce")),
         QUARANTINE => Taint::quarantine(number(value).expect("a boot")),
         OUT_OF_SERVICE => Taint::OUT_OF_SERVICE,
+        DETACHING => Taint::DETACHING,
         _ => Taint::FOREIGN,
     }
 }
@@ -203,6 +212,7 @@ pub fn node_view(node: &Node, is_attached: bool) -> NodeView {
         boot_id: boot(node.boot),
         system_uuid: MACHINE.to_owned(),
         volumes_attached: usize::from(is_attached),
+        resource_version: "as read".to_owned(),
     }
 }
 
@@ -218,6 +228,7 @@ pub fn pod_views(incident: &Incident, listed: [u8; 2]) -> Vec<PodView> {
         mirror: false,
         tolerates_out_of_service: index == 1 && incident.tolerates,
         claims: Vec::new(),
+        attachable: index == 0 || incident.shares,
     };
     let pods = listed.into_iter().enumerate();
     pods.filter(|(_, pod)| *pod != 0).map(view).collect()
@@ -243,6 +254,8 @@ pub struct Look {
     pub pods: [u8; 2],
     /// Its volume is attached.
     pub attached: bool,
+    /// Which VolumeAttachment that is, and whether it has a deletionTimestamp.
+    pub attachment: (u8, bool),
     /// The NodeFence has evidence for the claim on the Node.
     pub evidence: bool,
     /// Which renewal of the Lease: 0 is the newest.
@@ -254,7 +267,9 @@ impl Look {
     pub fn bits(&self) -> u64 {
         let [one, other] = self.pods.map(u64::from);
         let flags = u64::from(self.attached) | u64::from(self.evidence) << 1;
-        let rest = one | other << 4 | flags << 8 | u64::from(self.lease) << 10;
+        let (number, leaving) = self.attachment;
+        let attachment = u64::from(number) << 1 | u64::from(leaving);
+        let rest = one | other << 4 | flags << 8 | attachment << 10 | u64::from(self.lease) << 13;
         self.node.bits() | rest << Node::BITS
     }
 
@@ -265,6 +280,7 @@ impl Look {
         }
         if !needs.pods && !needs.attachments {
             self.attached = false;
+            self.attachment = (0, false);
         }
         if !needs.lease {
             self.lease = 0;
@@ -281,9 +297,10 @@ impl Look {
         let attachments = match self.attached {
             true => vec![AttachmentView {
                 name: "attachment".to_owned(),
+                uid: format!("{}", self.attachment.0),
                 attacher: "csi.example.com".to_owned(),
                 volume: "volume".to_owned(),
-                deleting: false,
+                deleting: self.attachment.1,
                 detach_error: None,
             }],
             false => Vec::new(),

@@ -32,6 +32,8 @@ fn the_recorded_history_is_good_and_all_of_it_was_judged() {
         taints: 1,
         deletions: 1,
         releases: 1,
+        attachments_deleted: 0,
+        nodes_deleted: 0,
         commands: 1,
         readings: 10,
         readings_compared: 4, // two, for the deletion and for the taint
@@ -42,6 +44,16 @@ fn the_recorded_history_is_good_and_all_of_it_was_judged() {
         volume_lines: 36,
     };
     assert_eq!(judgement.counts, counts);
+}
+
+/// The same, but that its Node is deleted at the end (`recovery.strategy: DeleteNode`).
+#[test]
+fn a_history_in_which_the_node_is_deleted_is_good() {
+    let mut history = History::recorded();
+    history.delete_node(|_| ());
+    let judgement = history.judged();
+    judgement.ensure_good().expect("it is good");
+    assert_eq!(judgement.counts.nodes_deleted, 1);
 }
 
 #[test]

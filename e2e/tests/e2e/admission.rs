@@ -21,6 +21,7 @@ use crate::verdict::{Body, Expect, Tally, Verdict, call, must};
 use crate::{node_fields, stolen_token, words};
 
 const CLAIM: &str = "nodefencing.io/claim";
+const DETACHING: &str = "nodefencing.io/detaching";
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 /// A row of `admission.yaml`.
@@ -42,6 +43,8 @@ struct Row {
     subresource: Option<String>,
     #[serde(default)]
     delete: bool,
+    #[serde(default, rename = "asRead")]
+    as_read: bool,
     #[serde(default)]
     create: bool,
     #[serde(default)]
@@ -161,14 +164,18 @@ impl Guarded {
             Some((Body::Object, &node)),
         )
         .await?;
-        self.report(name, "Unknown", boot).await?;
+        self.report(name, "Unknown", marked_boot(taints).unwrap_or(boot))
+            .await?;
         let claimed = taints.iter().any(|taint| taint["key"] == CLAIM);
-        let own =
-            |taint: &&Value| taint["key"] == CLAIM || claimed && taint["key"] == OUT_OF_SERVICE;
+        let own = |taint: &&Value| {
+            let is_effect =
+                [OUT_OF_SERVICE, DETACHING].contains(&taint["key"].as_str().unwrap_or_default());
+            taint["key"] == CLAIM || claimed && is_effect
+        };
         let mut now: Vec<Value> = taints.iter().filter(|taint| !own(taint)).cloned().collect();
         // The API server gives every new Node a taint; this replaces it.
         self.set_taints(&self.admin, name, &now).await?;
-        for key in [CLAIM, OUT_OF_SERVICE] {
+        for key in [CLAIM, OUT_OF_SERVICE, DETACHING] {
             for taint in taints
                 .iter()
                 .filter(own)
@@ -214,6 +221,12 @@ impl Guarded {
     }
 }
 
+/// The boot for which the node is detaching: the one that it reports while that is written.
+fn marked_boot(taints: &[Value]) -> Option<&str> {
+    let mark = taints.iter().find(|taint| taint["key"] == DETACHING)?;
+    mark["value"].as_str()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_api_server_guards_nodes_and_pods() -> Result<()> {
     let guarded = Guarded::start("admission").await?;
@@ -229,6 +242,7 @@ async fn the_api_server_guards_nodes_and_pods() -> Result<()> {
         tally.judge(&row.name, row.expect, row.message.as_deref(), &verdict);
     }
     pods(&guarded, &mut tally).await?;
+    attachments(&guarded, &mut tally).await?;
     words::try_all(&guarded, &mut tally).await?;
     node_fields::a_write_to_a_node_leaves_its_status(&guarded).await?;
     node_fields::the_policy_names_every_one(&guarded).await?;
@@ -258,7 +272,14 @@ async fn attempt(guarded: &Guarded, name: &str, row: &Row) -> Result<Verdict> {
         return call(client, Method::GET, &format!("{path}/proxy/pods"), None).await;
     }
     if row.delete {
-        return call(client, Method::DELETE, &path, None).await;
+        let node = must(&guarded.admin, Method::GET, &path, None).await?;
+        let (uid, version) = (
+            &node["metadata"]["uid"],
+            &node["metadata"]["resourceVersion"],
+        );
+        let as_read = json!({"preconditions": {"uid": uid, "resourceVersion": version}});
+        let options = row.as_read.then_some((Body::Object, &as_read));
+        return call(client, Method::DELETE, &path, options).await;
     }
     if let Some(subresource) = &row.subresource {
         path = format!("{path}/{subresource}");
@@ -360,6 +381,67 @@ async fn pods(guarded: &Guarded, tally: &mut Tally) -> Result<()> {
     );
     let gone = call(&guarded.admin, Method::GET, &path, None).await?;
     ensure!(gone.is_err(), "the pod is still there");
+    Ok(())
+}
+
+/// The operator deletes a VolumeAttachment only by its uid, and does nothing else to one.
+async fn attachments(guarded: &Guarded, tally: &mut Tally) -> Result<()> {
+    let collection = "/apis/storage.k8s.io/v1/volumeattachments";
+    let object = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": "csi-1"},
+        "spec": {"attacher": "lab.csi", "nodeName": "node-0", "source": {"persistentVolumeName": "pv-1"}},
+    });
+    let body = Some((Body::Object, &object));
+    let created = must(&guarded.admin, Method::POST, collection, body).await?;
+    let path = format!("{collection}/csi-1");
+    let by_uid = json!({"preconditions": {"uid": created["metadata"]["uid"]}});
+    let only = Some("the operator may only delete VolumeAttachments");
+    let label = json!({"metadata": {"labels": {"a": "b"}}});
+    for (name, method, body) in [
+        (
+            "label a VolumeAttachment",
+            Method::PATCH,
+            (Body::Merge, &label),
+        ),
+        (
+            "create a VolumeAttachment",
+            Method::POST,
+            (Body::Object, &object),
+        ),
+    ] {
+        let path = if method == Method::POST {
+            collection
+        } else {
+            &path
+        };
+        let verdict = call(&guarded.operator, method, path, Some(body)).await?;
+        tally.judge(name, Expect::Deny, only, &verdict);
+    }
+    let message = Some("S10: the operator may delete a VolumeAttachment only by its uid");
+    let other = json!({"preconditions": {"uid": "other"}});
+    for (name, expect, message, options) in [
+        (
+            "delete a VolumeAttachment by name",
+            Expect::Deny,
+            message,
+            None,
+        ),
+        (
+            "delete another VolumeAttachment",
+            Expect::Deny,
+            None,
+            Some((Body::Object, &other)),
+        ),
+        (
+            "delete a VolumeAttachment by its uid",
+            Expect::Allow,
+            None,
+            Some((Body::Object, &by_uid)),
+        ),
+    ] {
+        let verdict = call(&guarded.operator, Method::DELETE, &path, options).await?;
+        tally.judge(name, expect, message, &verdict);
+    }
     Ok(())
 }
 

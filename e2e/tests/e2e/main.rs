@@ -23,6 +23,7 @@ mod control_plane;
 mod crash;
 mod credentials;
 mod csi;
+mod delete_node;
 mod denied;
 mod deploy;
 mod detach_stuck;

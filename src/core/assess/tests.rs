@@ -30,6 +30,7 @@ fn node(name: &str, ready: &str) -> NodeView {
         boot_id: "b1".to_owned(),
         system_uuid: String::new(),
         volumes_attached: 0,
+        resource_version: String::new(),
     }
 }
 
@@ -119,6 +120,7 @@ impl Cluster {
             attachers: &self.attachers,
             delays: &self.delays,
             frozen: self.frozen,
+            lacks: None,
             found: &|_, _| None,
             targets: &same::target,
             now: wall(NOW),

@@ -24,6 +24,7 @@ fn node(name: &str, ready: &str, labels: &[(&str, &str)]) -> NodeView {
         boot_id: "boot".to_owned(),
         system_uuid: String::new(),
         volumes_attached: 0,
+        resource_version: String::new(),
     }
 }
 

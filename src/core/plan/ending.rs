@@ -37,7 +37,10 @@ fn why_ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Optio
         || (s.record.tainted && boot_changed)
         || (s.record.tainted && is_quarantined(node))
     {
-        let words = "the machine was proven down, its pods and volumes are free, the operator's `out-of-service` is gone again".to_owned();
+        let words = format!(
+            "the machine was proven down, its pods and volumes are free, the operator's `{}` is gone again",
+            s.effect()
+        );
         return Some((Stage::Recovered, words));
     }
     let removed = m.claim.as_ref().is_some_and(|claim| claim.seen) && !m.dropping;

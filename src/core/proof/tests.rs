@@ -77,6 +77,7 @@ fn good() -> Good {
             boot_id: "boot-1".to_owned(),
             system_uuid: MACHINE.to_owned(),
             volumes_attached: 0,
+            resource_version: String::new(),
         },
         lease_now: LeaseView {
             renew_time: "renewal-1".to_owned(),

@@ -22,6 +22,7 @@ fn node(rack: &str) -> NodeView {
         boot_id: String::new(),
         system_uuid: String::new(),
         volumes_attached: 0,
+        resource_version: String::new(),
     }
 }
 

@@ -105,6 +105,7 @@ fn node(name: &str) -> NodeView {
         boot_id: String::new(),
         system_uuid: SYSTEM.to_owned(),
         volumes_attached: 0,
+        resource_version: String::new(),
     }
 }
 

@@ -208,5 +208,6 @@ fn node() -> NodeView {
         boot_id: "boot-1".to_owned(),
         system_uuid: crate::ipmi::UUID.to_owned(),
         volumes_attached: 0,
+        resource_version: String::new(),
     }
 }

@@ -38,6 +38,7 @@ fn node(name: &str, system_uuid: &str, ready: &str) -> NodeView {
         boot_id: "b1".to_owned(),
         system_uuid: system_uuid.to_owned(),
         volumes_attached: 0,
+        resource_version: String::new(),
     }
 }
 
