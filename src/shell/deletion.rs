@@ -102,3 +102,64 @@ fn is_wanted(caches: &Caches) -> bool {
     policies.iter().any(|it| deletes_nodes(&it.spec.recovery))
         || fences.any(|it| deletes_nodes(&it.spec.recovery))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::fake::{self, Cluster};
+    use serde_json::{Value, json};
+
+    const REVIEWS: &str = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+
+    fn policy(strategy: &str) -> Value {
+        json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFencingPolicy",
+            "metadata": {"name": "all", "uid": "uid-policy"},
+            "spec": {"nodeSelector": {}, "recovery": {"strategy": strategy}},
+        })
+    }
+
+    /// What is known after a look at a cluster with this policy, and how many rights were asked for. None: the API server fails.
+    async fn looked(strategy: &str, allowed: Option<bool>) -> (Option<String>, usize) {
+        let cluster = Cluster::new().await;
+        let policies = "/apis/nodefencing.io/v1alpha1/nodefencingpolicies";
+        let list = fake::list("NodeFencingPolicy", "7", &[policy(strategy)]);
+        cluster.put(&format!("GET {policies}"), 200, list);
+        let (status, body) = match allowed {
+            Some(allowed) => (
+                201,
+                json!({
+                    "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "metadata": {},
+                    "spec": {}, "status": {"allowed": allowed},
+                }),
+            ),
+            None => fake::failure(500, "etcd is away"),
+        };
+        cluster.put(REVIEWS, status, body);
+        let (context, _watches) = cluster.watching();
+        let caches = &context.caches;
+        caches.policies.wait_until_ready().await.expect("policies");
+        let deletion = Deletion::default();
+        deletion.look(&context.writes, caches).await;
+        let seen = cluster.server.seen();
+        let asked = seen.iter().filter(|it| it.line.starts_with(REVIEWS));
+        (deletion.lacks(), asked.count())
+    }
+
+    #[tokio::test]
+    async fn the_rights_are_asked_for_where_somebody_wants_them_and_lack_until_they_are_known() {
+        let (lacks, asked) = looked("OutOfServiceTaint", Some(true)).await;
+        assert!(lacks.is_some());
+        assert_eq!(asked, 0);
+        assert_eq!(looked("DeleteNode", Some(true)).await, (None, 2));
+        let (lacks, _) = looked("DeleteNode", Some(false)).await;
+        assert_eq!(
+            lacks.as_deref(),
+            Some(
+                "RBAC does not grant the operator: delete nodes, delete volumeattachments.storage.k8s.io"
+            )
+        );
+        let (lacks, _) = looked("DeleteNode", None).await;
+        assert!(lacks.is_some(), "nobody has said yes");
+    }
+}

@@ -173,6 +173,7 @@ impl Told {
                 let (node, settings) = (self.node(), &self.world.settings);
                 assert_eq!(Some(&deletion.uid), settings.node_uid.as_ref(), "S10");
                 assert_eq!(deletion.resource_version, node.resource_version, "S9");
+                assert_eq!(Some(&node.boot_id), settings.boot_id.as_ref(), "S2");
                 assert!(!settings.released && !node.out_of_service(), "S8");
                 assert!(!self.world.has_volumes(), "S14: something is attached");
                 "delete node"
@@ -252,11 +253,6 @@ impl Told {
             "S9"
         );
         assert!(matches!(node.ready(), Ready::False | Ready::Unknown), "S6");
-        assert_eq!(
-            Some(&node.boot_id),
-            self.world.settings.boot_id.as_ref(),
-            "S2"
-        );
         assert!(!self.world.has_pod_with_volume(), "S1: a pod may write");
         assert!((now..=now + PROOF_LIFE).contains(&valid_until), "S4");
     }

@@ -124,12 +124,18 @@ impl Mutation {
                 }
             }
             Self::TolerantWithVolume => {
-                let stays = |pod: &mut PodView| pod.attachable &= !pod.tolerates_out_of_service;
+                let stays = |pod: &mut PodView| {
+                    if pod.name == "pod-1" {
+                        (pod.attachable, pod.tolerates_out_of_service) = (false, true);
+                    }
+                };
                 for pods in [&mut observed.pods, &mut observed.starting] {
                     if let Seen::Present(pods) = pods {
                         pods.iter_mut().for_each(stays);
                     }
                 }
+                let heard = [&mut memory.quiesce.listed_before, &mut memory.pods];
+                heard.into_iter().flatten().flatten().for_each(stays);
             }
             Self::LetGoWhileDetaching if memory.tainted => {
                 let is_back = observed

@@ -67,6 +67,11 @@ impl<'a> Deletion<'a, '_> {
                 format!("it names another version: {}", node.name()),
             );
         }
+        let mark = node.taint(DETACHING);
+        if mark.is_some_and(|mark| mark["value"] != node.boot()) {
+            let words = format!("it has booted since: {}", node.name());
+            self.broken(judgement, &MARKED, words);
+        }
         self.rests_on(node, judgement);
         for attachment in self.replay.attachments.iter().filter(|it| it.node == name) {
             let is_gone = attachment
@@ -115,10 +120,9 @@ impl<'a> Deletion<'a, '_> {
     /// The Node as it stood, and what was proven under the claim on it.
     fn rests_on(&self, node: &State<'a>, judgement: &mut Judgement) {
         let mark = node.taint(DETACHING);
-        let is_of_boot = mark.is_some_and(|mark| mark["value"] == node.boot());
         let date = |taint: Option<&Value>| taint.map(|taint| taint["timeAdded"].clone());
-        let is_of_claim = date(mark) == date(node.taint(CLAIM));
-        let Some(claim) = node.claim().filter(|_| is_of_boot && is_of_claim) else {
+        let is_marked = mark.is_some() && date(mark) == date(node.taint(CLAIM));
+        let Some(claim) = node.claim().filter(|_| is_marked) else {
             return self.broken(judgement, &MARKED, node.name());
         };
         if node.is_ready() {

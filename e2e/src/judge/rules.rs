@@ -116,7 +116,7 @@ rules! {
         "The release gate";
     MARKED: "S9-deleted-marked",
         "A Node is deleted as it was read (its uid, its version), and a VolumeAttachment by its uid, only while the Node is not Ready and bears \
-         the operator's claim and its taint detaching for the boot that the Node shows.",
+         the operator's claim and its taint detaching, a Node for the boot that it shows.",
         "Without the taint";
     DELETED_PROVEN: "S17-deleted-proven",
         "Before that the evidence of this claim, with two readings of Off, is stored in the NodeFence that the claim names.",

@@ -5,17 +5,18 @@
 //! bound to that, and the same deletion would take the volume from under them (docs/protocol.md, "Without the taint"). Beside that it is the
 //! way of `out-of-service` ([`tainted`](super::tainted)): the same watch over the power, the same gate at the end.
 
-use super::super::incident::{Decision, Effect, Level, Settings};
-use super::super::memory::Memory;
+use super::super::incident::{Decision, DeviceOrder, Effect, Level, Settings};
+use super::super::memory::{Memory, Sight};
 use super::super::observed::{AttachmentView, NodeView, Observed, PodView, Ready};
 use super::super::proof::PROOF_LIFE;
 use super::super::quiesce::hindering;
-use super::super::release::Hindrance;
+use super::super::release::{Hindrance, booted_anew};
 use super::super::stage::Stage;
 use super::super::taint::{self, Detachment};
 use super::claimed::failed;
-use super::level::CONTRADICTION;
+use super::level::{CONTRADICTION, names, order};
 use super::tainted::{READ_ONCE_MORE, off_now};
+use super::watch::WATCH_PERIOD;
 use super::{Moment, act, close, poll, wait};
 use std::time::Duration;
 
@@ -44,6 +45,37 @@ pub(super) fn note_vacated(m: &mut Memory, hindrance: Option<&Hindrance>, now: D
     }
 }
 
+/// The machine has booted anew and is dark again before attach/detach has taken the volumes from it: nothing starts there in any boot, so they
+/// are taken like those of the first one. Of a machine that runs they leave by themselves, and its power is not read.
+pub(super) fn look(
+    m: &mut Memory,
+    node: &NodeView,
+    level: &Level,
+    hindrance: Option<&Hindrance>,
+    t: &Moment,
+) -> Option<Decision> {
+    let Some(Hindrance::Attachments(known)) = hindrance else {
+        return None;
+    };
+    let is_begun = known.iter().all(|it| it.deleting);
+    if is_begun || m.busy.is_some() || node.ready() == Ready::True {
+        return None;
+    }
+    let asked = |sight: &Sight| sight.reading.as_ref().ok().map(|reading| reading.asked);
+    let due = match m.sights.iter().filter_map(asked).min() {
+        None if m.sights.is_empty() => t.now,
+        None => m.looked_at + WATCH_PERIOD,
+        Some(last) if m.vacated.is_some_and(|since| last < since) => t.now,
+        Some(_) => m.looked_at + WATCH_PERIOD / 2,
+    };
+    if t.now < due {
+        return None;
+    }
+    let words = format!("reads the power from {}", names(level));
+    let look = order(m, level, DeviceOrder::Look, t.now);
+    Some(act(look, Stage::Detaching, words))
+}
+
 /// The one next step while something hinders: delete those VolumeAttachments that nobody has deleted yet, by what a quorum LIST says of them
 /// and while the power was read just now; or wait.
 pub(super) fn detach(
@@ -62,7 +94,8 @@ pub(super) fn detach(
         Hindrance::Attachments(known) => !known.iter().any(|it| is_left(&it)),
         _ => true,
     };
-    if is_begun {
+    let is_back = booted_anew(node, s.boot_id.as_deref()) && node.ready() == Ready::True;
+    if is_begun || is_back {
         let wake = poll(m, t.now, Duration::from_secs(2));
         return wait(Stage::Detaching, hindrance.words()).until(wake);
     }

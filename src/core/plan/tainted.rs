@@ -66,6 +66,7 @@ pub(super) fn step(
     let level = current_level(s, m);
     let watched = match &level {
         Some(level) if !new_boot => watch_power(s, m, node, level, t),
+        Some(level) if s.deletes_node() => detaching::look(m, node, level, hindrance.as_ref(), t),
         _ => None,
     };
     let decision = match (watched, hindrance) {
@@ -75,7 +76,7 @@ pub(super) fn step(
             ..watched
         },
         (Some(watched), None) => watched,
-        (None, Some(hindrance)) if s.deletes_node() && !new_boot => {
+        (None, Some(hindrance)) if s.deletes_node() => {
             detaching::detach(s, m, node, level.as_ref(), o, &hindrance, t)
         }
         (None, Some(hindrance)) => {

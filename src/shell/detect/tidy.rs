@@ -189,6 +189,39 @@ fn put_back_words(node: &str, claim: &str, owner: &str) -> String {
 mod tests {
     use super::*;
 
+    /// S22: the boot that was fenced is back under a Node that the operator has not fenced.
+    #[test]
+    fn a_node_in_the_boot_of_one_that_was_deleted_is_known() {
+        let fence = |strategy: &str, ended: bool| {
+            let status = if ended { "True" } else { "Unknown" };
+            let fence = serde_json::json!({
+                "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "fence"},
+                "spec": {"nodeName": "worker-1", "trigger": {"type": "Manual"}, "recovery": {"strategy": strategy}},
+                "status": {
+                    "taintAppliedTime": "2026-01-01T00:00:00Z",
+                    "conditions": [{"type": "Succeeded", "status": status, "reason": "Recovered", "message": "",
+                        "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+                    "evidence": {"claim": "fence-n1", "nodeUID": "uid-1", "nodeBootID": "boot-1",
+                        "quiescedTime": "2026-01-01T00:00:00Z", "provenTime": "2026-01-01T00:00:00Z", "readings": []},
+                },
+            });
+            serde_json::from_value::<NodeFence>(fence).expect("a NodeFence")
+        };
+        let node = |uid: &str, boot: &str| NodeView {
+            uid: uid.to_owned(),
+            boot_id: boot.to_owned(),
+            ..crate::core::fixtures::node()
+        };
+        let deleted = fence("DeleteNode", true);
+        assert!(has_deleted_in_boot(&deleted, &node("uid-2", "boot-1")));
+        assert!(!has_deleted_in_boot(&deleted, &node("uid-2", "boot-2")));
+        assert!(!has_deleted_in_boot(&deleted, &node("uid-1", "boot-1")));
+        let open = fence("DeleteNode", false);
+        assert!(!has_deleted_in_boot(&open, &node("uid-2", "boot-1")));
+        let tainted = fence("OutOfServiceTaint", true);
+        assert!(!has_deleted_in_boot(&tainted, &node("uid-2", "boot-1")));
+    }
+
     #[test]
     fn who_is_told_of_taints_that_were_put_back_is_told_how_to_remove_them() {
         assert_eq!(

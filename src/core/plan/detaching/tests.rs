@@ -98,7 +98,7 @@ fn a_volume_is_taken_by_uid_until_the_reading_is_too_old() {
 #[test]
 fn no_volume_is_taken_while_anything_speaks_against_it() {
     type Change = fn(&mut Memory, &mut Observed);
-    let changes: [(&str, Change); 9] = [
+    let changes: [(&str, Change); 8] = [
         ("a pod is left", |_, o| {
             o.pods = Seen::Present(vec![PodView {
                 attachable: true,
@@ -126,12 +126,6 @@ fn no_volume_is_taken_while_anything_speaks_against_it() {
             node.conditions.clear();
             o.node = Seen::Present(node);
         }),
-        ("another boot", |_, o| {
-            o.node = Seen::Present(NodeView {
-                boot_id: "boot-2".to_owned(),
-                ..marked()
-            });
-        }),
         ("the device reads On", |m, _| {
             if let Ok(reading) = &mut m.sights[0].reading {
                 reading.state = PowerState::On;
@@ -148,6 +142,41 @@ fn no_volume_is_taken_while_anything_speaks_against_it() {
         let decision = decide(&of_deletion(), &mut m, &o);
         assert!(!matches!(decision.effect, Effect::Detach(_)), "{what}");
     }
+}
+
+/// L3: what booted anew and is dark again before its volumes have left it starts nothing in that boot either.
+#[test]
+fn a_machine_that_is_dark_again_is_read_and_its_volumes_are_taken() {
+    let anew = || NodeView {
+        boot_id: "boot-2".to_owned(),
+        ..marked()
+    };
+    let decision = decide(&of_deletion(), &mut memory(), &observed(anew()));
+    assert!(matches!(decision.effect, Effect::Detach(_)), "{decision:?}");
+    let looks = |m: &mut Memory, node: NodeView| {
+        let decision = decide(&of_deletion(), m, &observed(node));
+        matches!(decision.effect, Effect::Device { .. })
+    };
+    let unread = || Memory {
+        sights: Vec::new(),
+        ..memory()
+    };
+    assert!(looks(&mut unread(), anew()));
+    // One that runs is not asked, and nothing is taken from it.
+    let mut runs = anew();
+    "True".clone_into(&mut runs.conditions[0].status);
+    assert!(!looks(&mut unread(), runs.clone()));
+    let decision = decide(&of_deletion(), &mut memory(), &observed(runs));
+    assert_eq!(decision.effect, Effect::Wait);
+    // A reading from before the last pod had gone is made anew, one that failed not at once.
+    let old = || Memory {
+        vacated: Some(seconds(14)),
+        ..memory()
+    };
+    assert!(looks(&mut old(), anew()));
+    let mut failed = memory();
+    failed.sights[0].reading = Err("no route".to_owned());
+    assert!(!looks(&mut failed, anew()));
 }
 
 /// A pod without a volume waits for pod GC, and what somebody has deleted already is not deleted again.
