@@ -1,8 +1,7 @@
 //! What each policy would do now: which nodes it governs, which of them could be fenced, and what keeps it from acting.
 //!
-//! Pure, and for people: nothing that is done follows from it. A node is *protected* when at least one fence level of its
-//! policy has what it needs: all of its devices ready, or one of them where one is enough. A policy is `Ready` when it would act
-//! as it says; its message also carries warnings, so that one line of `kubectl` tells what to look at.
+//! Pure, and for people: nothing that is done follows from it. A node is *protected* when at least one fence level of its policy has what it needs:
+//! all of its devices ready, or one of them where one is enough. A policy is `Ready` when it would act as it says; its message also has warnings.
 
 mod words;
 
@@ -22,7 +21,7 @@ use crate::api::policy::{
 use jiff::{SignedDuration, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Reason of a device that works but offers no hard power-off: enough for mode ConfirmOnly, not for PowerOff.
+/// Reason of a device that works but offers no hard power-off: enough for mode ConfirmOnly.
 pub const POWER_OFF_DENIED: &str = "PowerOffDenied";
 /// Unprotected nodes that are named (`maxItems` of the schema).
 const UNPROTECTED_NODES_MAX: usize = 50;

@@ -109,13 +109,8 @@ pub async fn detach(context: &Context, detachment: Detachment) -> Reply {
         .unwrap_or(Reply::Done)
 }
 
-async fn delete_attachment(
-    context: &Context,
-    name: &str,
-    uid: &str,
-    valid_until: Duration,
-) -> Reply {
-    if let Some(reply) = barred(context, Some(valid_until)) {
+async fn delete_attachment(context: &Context, name: &str, uid: &str, until: Duration) -> Reply {
+    if let Some(reply) = barred(context, Some(until)) {
         return reply;
     }
     let api = Api::<VolumeAttachment>::all(context.writes.clone());

@@ -6,12 +6,13 @@
 
 use super::cache::{Caches, Change};
 use super::preflight::{self, DELETION_RIGHTS};
+use crate::clock::since_boot;
 use crate::core::support::deletes_nodes;
 use kube::Client;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 /// Pause between two looks whether anybody wants it.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -79,11 +80,11 @@ impl Deletion {
 
     /// Looks again and again; whoever has waited for the answer is told of everything anew.
     pub async fn run(self, client: Client, caches: Caches, changes: mpsc::UnboundedSender<Change>) {
-        let mut due = Instant::now();
+        let mut due = since_boot();
         loop {
-            if Instant::now() >= due {
+            if since_boot() >= due {
                 let (is_news, pause) = self.look(&client, &caches).await;
-                due = Instant::now() + pause;
+                due = since_boot() + pause;
                 if is_news {
                     caches.tell_all(&changes);
                 }

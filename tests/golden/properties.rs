@@ -315,7 +315,7 @@ proptest! {
 fn the_stories_that_are_tried_do_all_that_can_be_done() {
     let mut runner = TestRunner::deterministic();
     let mut done: BTreeMap<&str, u32> = BTreeMap::new();
-    for _ in 0..3_000 {
+    for _ in 0..9_000 {
         let story = any_story()
             .new_tree(&mut runner)
             .expect("a story")

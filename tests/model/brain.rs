@@ -278,14 +278,8 @@ impl Brain {
             kind,
             operations,
             pods,
-            attachment: match kind {
-                Kind::Detach => look.attachment.0,
-                _ => 0,
-            },
-            as_read: match kind {
-                Kind::DeleteNode => look.node.without_claim(),
-                _ => Node::default(),
-            },
+            attachment: look.attachment.0 * u8::from(kind == Kind::Detach),
+            as_read: look.node.as_read(kind == Kind::DeleteNode),
             uid: look.node.uid,
             claim: look.node.claim().unwrap_or_default(),
             sets: if kind == Kind::Claim { free } else { 0 },
@@ -396,10 +390,8 @@ fn asked(write: Write) -> Asked {
     match write {
         Write::Request(Kind::Claim) => Asked::Claim,
         Write::Request(Kind::DropClaim) => Asked::DropClaim,
-        Write::Request(Kind::Taint | Kind::Release | Kind::Detach | Kind::DeleteNode) => {
-            Asked::Write
-        }
         Write::Request(Kind::Evict) => Asked::Evict,
+        Write::Request(_) => Asked::Write,
         Write::Intent => Asked::RecordIntent,
         Write::Evidence => Asked::StoreEvidence,
     }

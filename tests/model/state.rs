@@ -112,6 +112,14 @@ impl Node {
         self.taints[..left.len()].copy_from_slice(&left);
     }
 
+    /// The Node but for its claim, or nothing of it.
+    pub fn as_read(self, is_wanted: bool) -> Self {
+        match is_wanted {
+            true => self.without_claim(),
+            false => Self::default(),
+        }
+    }
+
     /// The Node but for its claim.
     pub fn without_claim(mut self) -> Self {
         if let Some(claim) = self.claim() {

@@ -3,11 +3,10 @@
 //! Time stands still at [`NOW`]. What lies before it does so by one of the few distances below, so that two situations that are
 //! the same to the core are the same here.
 
+pub use crate::incident::Incident;
 use crate::state::{Node, Pod, Taint};
 use jiff::Timestamp;
-use node_fencing_operator::api::settings::{
-    ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
-};
+use node_fencing_operator::api::settings::{ApprovalTimeout, PodDeletion};
 use node_fencing_operator::core::incident::{
     Approval, Device, DeviceReply, Level, PodList, Record, Settings,
 };
@@ -49,23 +48,6 @@ const MACHINE: &str = "11111111-2222-4333-8444-555555555555";
 /// The fence's name, without a hyphen.
 pub const FENCE: &str = "fence";
 
-/// Which incident it is, and what its node carries.
-#[derive(Debug, Clone, Copy)]
-pub struct Incident {
-    /// How far to go.
-    pub mode: FenceMode,
-    /// The second pod tolerates `out-of-service`.
-    pub tolerates: bool,
-    /// When the taint goes.
-    pub release: ReleaseMode,
-    /// Are stuck pods deleted by force before the taint?
-    pub expedited: bool,
-    /// `recovery.strategy: DeleteNode`.
-    pub deletes: bool,
-    /// The second pod uses the volume.
-    pub shares: bool,
-}
-
 /// The settings, with what the record said when it was read: evidence, tainted, unresolved (bits 0 to 2), and how many contradictions
 /// there are.
 pub fn settings(incident: &Incident, facts: u8) -> Settings {
@@ -80,10 +62,7 @@ pub fn settings(incident: &Incident, facts: u8) -> Settings {
         not_before: Duration::ZERO,
         condition: None,
         mode: incident.mode,
-        strategy: match incident.deletes {
-            true => RecoveryStrategy::DeleteNode,
-            false => RecoveryStrategy::OutOfServiceTaint,
-        },
+        strategy: incident.strategy(),
         pod_deletion: match incident.expedited {
             true => PodDeletion::Expedited,
             false => PodDeletion::PodGC,

@@ -155,7 +155,8 @@ impl Round<'_> {
     /// Like the release: a record that somebody else wrote since is read first (S23), and one that could not say so far that the mark was there
     /// says it before the Node, which says it too, is gone.
     async fn delete_node(&mut self, deletion: NodeDeletion) -> Reply {
-        if self.incident.stored.status.taint_applied_time.is_none() {
+        let is_told = self.incident.stored.status.taint_applied_time.is_some();
+        if !is_told {
             let reply = self.write_status().await;
             if reply != Reply::Done {
                 return reply;

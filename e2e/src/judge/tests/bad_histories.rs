@@ -6,67 +6,16 @@ use serde_json::{Value, json};
 use super::history::{History, Step, shift, shifted};
 use crate::judge::replay::text;
 use crate::judge::rules::*;
-use crate::proxy::writes::{CLAIM, DETACHING, QUARANTINE};
+use crate::proxy::writes::{CLAIM, QUARANTINE};
 
 /// What is wrong, the rule that finds it out, and how the good history comes to it.
 pub type BadHistory = (&'static str, &'static Rule, fn(&mut History));
 
-const MOMENT: SignedDuration = SignedDuration::from_millis(10);
-const SECOND: SignedDuration = SignedDuration::from_secs(1);
+pub const MOMENT: SignedDuration = SignedDuration::from_millis(10);
+pub const SECOND: SignedDuration = SignedDuration::from_secs(1);
 
 pub const BAD_HISTORIES: &[BadHistory] = &[
     ("two writers of a volume", &ONE_WRITER, two_writers),
-    ("a Node is deleted that is not marked", &MARKED, |history| {
-        history.delete_node(|taints| taints.retain(|it| it["key"] != DETACHING));
-    }),
-    ("a Node is deleted for another boot", &MARKED, |history| {
-        history.delete_node(|taints| {
-            let mark = taints.iter_mut().find(|it| it["key"] == DETACHING);
-            mark.expect("the mark")["value"] = json!("boot-x");
-        });
-    }),
-    (
-        "another version of the Node is deleted",
-        &MARKED,
-        |history| {
-            history.delete_node(|_| ());
-            history.deletion()["requestObject"]["preconditions"]["resourceVersion"] = json!("1");
-        },
-    ),
-    ("a Ready Node is deleted", &MARKED, |history| {
-        history.delete_node(|_| ());
-        ready(history.marked());
-    }),
-    (
-        "a Node is deleted without evidence of its claim",
-        &DELETED_PROVEN,
-        |history| {
-            history.delete_node(|taints| {
-                let claim = taints.iter_mut().find(|it| it["key"] == CLAIM);
-                let claim = &mut claim.expect("the claim")["value"];
-                let fence = crate::judge::replay::fence_of(text(claim)).to_owned();
-                *claim = json!(format!("{fence}-00000000"));
-            });
-        },
-    ),
-    (
-        "a Node is deleted when nobody has looked",
-        &DELETED_OFF,
-        |history| {
-            history.delete_node(|_| ());
-            let late = SECOND * 600;
-            history.delay_deletion(late);
-        },
-    ),
-    (
-        "a Node is deleted with a volume",
-        &DELETED_EMPTY,
-        |history| {
-            history.delete_node(|_| ());
-            let after = history.when_deleted() + MOMENT;
-            history.move_to(Step::Detach, after);
-        },
-    ),
     ("a writer whose volume is elsewhere", &ATTACHED, |history| {
         let given = history.happened("Attached", "node-2");
         let given = history.journal[given]["at"].clone();
@@ -395,7 +344,7 @@ fn without(event: &mut Value, key: &str) {
     taints.expect("taints").retain(|taint| taint["key"] != key);
 }
 
-fn ready(node: &mut Value) {
+pub fn ready(node: &mut Value) {
     let conditions = node["status"]["conditions"].as_array_mut();
     let mut conditions = conditions.expect("conditions").iter_mut();
     let ready = conditions.find(|one| text(&one["type"]) == "Ready");
