@@ -47,6 +47,7 @@ fn node(ready: &str) -> NodeView {
         system_uuid: MACHINE.to_owned(),
         provider_id: String::new(),
         volumes_attached: 0,
+        resource_version: String::new(),
     }
 }
 
@@ -54,7 +55,7 @@ fn judge_policy(policy: NodeFencingPolicy) {
     let stored = to_value(&policy).expect("it was JSON");
     let again: NodeFencingPolicy = from_value(stored.clone()).expect("what was written");
     assert_eq!(to_value(again).ok(), Some(stored), "written and read again");
-    let _ = unsupported(&policy.spec);
+    let _ = unsupported(&policy.spec, Some("words"));
     let mut onsets = Onsets::default();
     onsets.note(&node("Unknown"), Duration::from_secs(1));
     let _ = first_due(&policy.spec.unhealthy_conditions, &onsets);
@@ -75,6 +76,7 @@ fn judge_policy(policy: NodeFencingPolicy) {
         served: &Served::NotAsked,
         delays: &[],
         frozen: None,
+        lacks: Some("words"),
         found: &|_, _| None,
         targets: &|_, _| Vec::new(),
         now: jiff::Timestamp::UNIX_EPOCH,
@@ -96,7 +98,7 @@ fn judge_device(device: &FenceDevice) {
 }
 
 fn judge_fence(fence: &NodeFence) {
-    let _ = unsupported_fence(&fence.spec);
+    let _ = unsupported_fence(&fence.spec, Some("words"));
     if let Some(status) = &fence.status {
         for second in [0, 1_800_000_000] {
             let now = jiff::Timestamp::from_second(second).expect("a second");

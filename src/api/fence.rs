@@ -19,7 +19,8 @@ use super::conditions::{ConditionStatus, SUCCEEDED, find};
 use super::crd;
 use super::crd::{frozen, rule_at};
 use super::settings::{
-    FenceSettings, PowerOnSettings, RecoverySettings, ReleaseSettings, power_on_commanded,
+    FenceSettings, PowerOnSettings, RecoverySettings, ReleaseSettings, deleted_is_released,
+    power_on_commanded,
     power_on_recovered, power_on_released,
 };
 
@@ -127,6 +128,7 @@ pub use super::fence_status::{
     power_on_released(),
     power_on_recovered(),
     power_on_commanded(),
+    deleted_is_released(),
 ]))]
 pub struct NodeFenceSpec {
     /// The Node to fence.

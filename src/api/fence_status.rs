@@ -87,7 +87,7 @@ pub struct NodeFenceStatus {
     #[schemars(schema_with = "crd::time")]
     pub confirmed_down_time: Option<Timestamp>,
 
-    /// When the out-of-service taint was set.
+    /// When the out-of-service taint was set; with `recovery.strategy: DeleteNode` the taint `nodefencing.io/detaching`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub taint_applied_time: Option<Timestamp>,
@@ -97,7 +97,7 @@ pub struct NodeFenceStatus {
     #[schemars(schema_with = "crd::time")]
     pub detached_time: Option<Timestamp>,
 
-    /// When the out-of-service taint was removed.
+    /// When that taint was removed, or its Node deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub taint_removed_time: Option<Timestamp>,

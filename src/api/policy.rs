@@ -14,7 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use super::crd::rule;
 use super::selector::LabelSelector;
-use super::settings::{power_on_commanded, power_on_recovered, power_on_released};
+use super::settings::{
+    deleted_is_released, power_on_commanded, power_on_recovered, power_on_released,
+};
 
 pub use super::conditions::ConditionStatus;
 pub use super::min_healthy::MinHealthy;
@@ -87,7 +89,7 @@ pub use super::window::{PauseRequest, Weekday, Window};
     )
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [power_on_released(), power_on_recovered(), power_on_commanded()]))]
+#[schemars(extend("x-kubernetes-validations" = [power_on_released(), power_on_recovered(), power_on_commanded(), deleted_is_released()]))]
 pub struct NodeFencingPolicySpec {
     /// Nodes the policy is for. An empty selector is every node.
     pub node_selector: LabelSelector,

@@ -189,9 +189,18 @@ pub enum ApprovalTimeout {
 /// What is done with the node's pods and volumes once the machine is proven to be down.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = [
+    // Its pods go before its volumes, and its volumes before the Node without which pod GC would take them.
+    rule_at(
+        "self.strategy != 'DeleteNode' || self.podDeletion == 'Expedited'",
+        "`strategy` 'DeleteNode' needs `podDeletion` 'Expedited': pod GC takes no pod from a Node that is still there",
+        ".podDeletion",
+    ),
+]))]
 pub struct RecoverySettings {
-    /// `OutOfServiceTaint` lets Kubernetes move pods and volumes. `DeleteNode` deletes the Node and its VolumeAttachments, as
-    /// before Kubernetes 1.26. `None` ends with the proof.
+    /// `OutOfServiceTaint` lets Kubernetes move pods and volumes. `DeleteNode` deletes the node's pods, VolumeAttachments and at last the
+    /// Node, as was done before Kubernetes 1.26; it needs rights that the operator has only by `rbac.deleteNode` of the chart. `None` ends
+    /// with the proof.
     pub strategy: RecoveryStrategy,
 
     /// `Expedited` deletes the stuck pods by uid just before the taint. `PodGC` leaves them to the pod garbage collector, 0 to
@@ -220,7 +229,7 @@ pub enum RecoveryStrategy {
     None,
     /// By the taint `node.kubernetes.io/out-of-service`.
     OutOfServiceTaint,
-    /// By deleting the Node object and its VolumeAttachments.
+    /// By deleting the VolumeAttachments, and then the Node object.
     DeleteNode,
 }
 
@@ -290,6 +299,15 @@ pub(super) fn power_on_commanded() -> Value {
         "self.powerOn.policy != 'AfterRecovery' || self.fence.mode == 'PowerOff'",
         "`powerOn.policy` 'AfterRecovery' needs `fence.mode` 'PowerOff': only a machine that the operator has turned off is turned on",
         ".powerOn.policy",
+    )
+}
+
+/// Of a Node that is deleted nothing is left that a release could wait for.
+pub(super) fn deleted_is_released() -> Value {
+    rule_at(
+        "self.recovery.strategy != 'DeleteNode' || self.release.mode == 'AfterDetach'",
+        "`recovery.strategy` 'DeleteNode' needs `release.mode` 'AfterDetach': a Node that is deleted has no taint that could stay",
+        ".release.mode",
     )
 }
 

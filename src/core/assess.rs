@@ -1,8 +1,7 @@
 //! What each policy would do now: which nodes it governs, which of them could be fenced, and what keeps it from acting.
 //!
-//! Pure, and for people: nothing that is done follows from it. A node is *protected* when at least one fence level of its
-//! policy has what it needs: all of its devices ready, or one of them where one is enough. A policy is `Ready` when it would act
-//! as it says; its message also carries warnings, so that one line of `kubectl` tells what to look at.
+//! Pure, and for people: nothing that is done follows from it. A node is *protected* when at least one fence level of its policy has what it needs:
+//! all of its devices ready, or one of them where one is enough. A policy is `Ready` when it would act as it says; its message also has warnings.
 
 mod incidents;
 pub mod others;
@@ -24,7 +23,7 @@ use jiff::Timestamp;
 use others::{Attached, Other, Served};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Reason of a device that works but offers no hard power-off: enough for mode ConfirmOnly, not for PowerOff.
+/// Reason of a device that works but offers no hard power-off: enough for mode ConfirmOnly.
 pub const POWER_OFF_DENIED: &str = "PowerOffDenied";
 /// Unprotected nodes that are named (`maxItems` of the schema).
 const UNPROTECTED_NODES_MAX: usize = 50;
@@ -58,6 +57,8 @@ pub struct World<'a> {
     pub delays: &'a [Delayed],
     /// Why every destructive step is frozen, if it is (S18).
     pub frozen: Option<&'a str>,
+    /// What the operator may not do that deleting a Node takes.
+    pub lacks: Option<&'a str>,
     /// What this process has found of a device (its name) and a node; the status of the device counts otherwise.
     pub found: &'a dyn Fn(&str, &str) -> Option<Readiness>,
     /// What a device controls for the node of this name, as far as its settings say.

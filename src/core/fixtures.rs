@@ -114,6 +114,7 @@ pub fn node() -> NodeView {
         system_uuid: MACHINE.to_owned(),
         provider_id: String::new(),
         volumes_attached: 0,
+        resource_version: String::new(),
     }
 }
 
@@ -182,6 +183,7 @@ pub fn pod(name: &str) -> PodView {
         mirror: false,
         tolerates_out_of_service: false,
         claims: Vec::new(),
+        attachable: false,
     }
 }
 

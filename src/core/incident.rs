@@ -4,17 +4,20 @@
 use super::attempt::{Attempt, OffResult, OnAttempt, OnResult};
 use super::delay::HeldCondition;
 use super::memory::Sight;
-use super::observed::PodView;
+use super::observed::{DETACHING, PodView};
 use super::power_on::{PowerOn, Tries};
 use super::proof::{DeviceReadings, IdentityRule, Require, Verification};
 use super::stage::Stage;
-use super::taint::NodePatch;
+use super::taint::{Detachment, NodeDeletion, NodePatch};
 use super::word::Word;
 use crate::api::settings::{
     ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+
+/// What people call the taint.
+const OUT_OF_SERVICE_SHORT: &str = "out-of-service";
 
 /// A device of a level, resolved for this node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -162,6 +165,19 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Are the volumes detached by the operator, and the Node deleted then?
+    pub fn deletes_node(&self) -> bool {
+        self.strategy == RecoveryStrategy::DeleteNode
+    }
+
+    /// The taint under which its volumes are detached.
+    pub fn effect(&self) -> &'static str {
+        match self.deletes_node() {
+            true => DETACHING,
+            false => OUT_OF_SERVICE_SHORT,
+        }
+    }
+
     /// The node's devices that are not of this level: where they answer, they may not speak against it.
     pub fn witnesses<'a>(&'a self, level: &'a Level) -> impl Iterator<Item = &'a Device> {
         let is_own = |device: &&Device| level.devices.iter().any(|own| own.name == device.name);
@@ -251,8 +267,12 @@ pub enum Effect {
     StoreEvidence(Box<Evidence>),
     /// Delete the stuck pods.
     Evict(Eviction),
-    /// Set `out-of-service`.
+    /// Set `out-of-service`, or the taint under which volumes are detached ([`super::taint::detaching`]).
     Taint(NodePatch),
+    /// Delete VolumeAttachments.
+    Detach(Detachment),
+    /// Delete the Node.
+    DeleteNode(NodeDeletion),
     /// Take `out-of-service` and the claim away.
     Release(NodePatch),
     /// End the incident in the decision's stage.

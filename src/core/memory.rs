@@ -140,6 +140,10 @@ pub struct Memory {
     /// After a command under the taint: the machine is given until then to go down before it is looked at (time since boot). None: none was
     /// sent yet, or its answer has not been taken in.
     pub reoff_settles_at: Option<Duration>,
+    /// Since when no pod with a volume is left, where the operator deletes VolumeAttachments itself.
+    pub vacated: Option<Duration>,
+    /// The next round lists the VolumeAttachments by quorum, to delete them.
+    pub lists_attachments: bool,
     /// Since when nothing is attached any more.
     pub drained: Option<Duration>,
     /// The next round makes the last check by quorum LIST.

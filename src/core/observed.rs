@@ -13,6 +13,9 @@ pub const CLAIM: &str = "nodefencing.io/claim";
 /// Keeps new pods off a fenced node until its kubelet reports another boot; its value is the fenced boot ID, its effect
 /// NoSchedule.
 pub const QUARANTINE: &str = "nodefencing.io/quarantine";
+/// Stands on a fenced Node while the operator itself detaches its volumes and until it deletes it (`recovery.strategy: DeleteNode`); its value is
+/// the fenced boot ID, its effect NoExecute.
+pub const DETACHING: &str = "nodefencing.io/detaching";
 
 /// One element of `spec.taints`, with all that is needed to test for exactly this element.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -78,6 +81,8 @@ pub struct NodeView {
     pub provider_id: String,
     /// Number of `status.volumesAttached`.
     pub volumes_attached: usize,
+    /// `metadata.resourceVersion`: the precondition of its deletion. Compared for equality only, by the API server.
+    pub resource_version: String,
 }
 
 impl NodeView {
@@ -159,6 +164,8 @@ pub struct PodView {
     pub tolerates_out_of_service: bool,
     /// Names of the PersistentVolumeClaims it uses.
     pub claims: Vec<String>,
+    /// Uses a volume that is attached to its node, or may be: anything but what a kubelet makes up for itself.
+    pub attachable: bool,
 }
 
 impl PodView {
@@ -173,6 +180,8 @@ impl PodView {
 pub struct AttachmentView {
     /// Name of the VolumeAttachment.
     pub name: String,
+    /// `metadata.uid`: the precondition of its deletion.
+    pub uid: String,
     /// CSI driver.
     pub attacher: String,
     /// PersistentVolume, or empty for an inline volume.

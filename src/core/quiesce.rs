@@ -105,6 +105,14 @@ impl Toleration {
     }
 }
 
+/// The pods as a fence sees them whose Node is to be deleted: no pod stays there that uses a volume which would be detached, whatever it
+/// tolerates. Without a deletionTimestamp a kubelet that boots may start it at any time, and pod GC takes it as soon as its Node is gone.
+pub fn none_stays_with_its_volume(pods: &mut [PodView]) {
+    for pod in pods {
+        pod.tolerates_out_of_service &= !pod.attachable;
+    }
+}
+
 /// Pods that could still be started by this node's kubelet: quiesced means there are none.
 pub fn startable(pods: &[PodView]) -> impl Iterator<Item = &PodView> {
     pods.iter()

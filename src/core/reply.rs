@@ -7,6 +7,7 @@ use super::incident::{DeviceReply, Effect, Level, PodList, Reply, Settings};
 use super::memory::{Memory, Sight};
 use super::observed::PodView;
 use super::proof::{DeviceReadings, Require, reads_off};
+use super::quiesce::none_stays_with_its_volume;
 use super::reading::{PowerState, Reading};
 use super::word;
 use std::time::Duration;
@@ -48,7 +49,11 @@ impl From<&Effect> for Asked {
             Effect::Taint(_) => Self::Taint,
             Effect::Device { .. } => Self::Device,
             Effect::DropClaim(_) => Self::DropClaim,
-            Effect::Bind { .. } | Effect::Release(_) | Effect::Close => Self::Write,
+            Effect::Bind { .. }
+            | Effect::Release(_)
+            | Effect::Detach(_)
+            | Effect::DeleteNode(_)
+            | Effect::Close => Self::Write,
         }
     }
 }
@@ -154,7 +159,8 @@ fn back_off(memory: &mut Memory, message: &str, now: Duration) {
 fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Duration) {
     let heard = heard(&reply);
     match reply {
-        DeviceReply::Looked { sights, pods } => {
+        DeviceReply::Looked { sights, mut pods } => {
+            as_seen(settings, pods.iter_mut());
             let last = |device: &str| {
                 let sight = sights.iter().find(|sight| sight.device.name == device)?;
                 sight.reading.as_ref().ok()
@@ -172,8 +178,9 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
             failures,
             others,
             kubelet_answers,
-            pods,
+            mut pods,
         } => {
+            as_seen(settings, pods.iter_mut().map(|list| &mut list.pods));
             let last = |device: &str| {
                 let read = readings.iter().find(|read| read.device == device)?;
                 read.readings.last()
@@ -192,6 +199,13 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
                 memory.last_failure = Some(failures.join("; "));
             }
         }
+    }
+}
+
+/// Where the Node is to be deleted, no pod with a volume stays on it.
+fn as_seen<'a>(settings: &Settings, lists: impl Iterator<Item = &'a mut Vec<PodView>>) {
+    if settings.deletes_node() {
+        lists.for_each(|pods| none_stays_with_its_volume(pods));
     }
 }
 

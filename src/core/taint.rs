@@ -1,10 +1,12 @@
-//! The writes to a Node: five JSON Patches, each of which tests what it relies on.
+//! The writes to a Node: six JSON Patches, each of which tests what it relies on, and its deletion, which names the version that was read.
 //!
 //! `spec.taints` is an atomic list, so it is never merged and never applied (S7). A JSON Patch `test` is evaluated by
 //! the API server against the stored object on each of its own retries, which makes the Node the lock and the claim's
 //! value the fencing token (docs/protocol.md). A test that fails is HTTP 422.
 
-use super::observed::{CLAIM, NodeView, OUT_OF_SERVICE, QUARANTINE, TaintView};
+use super::observed::{
+    AttachmentView, CLAIM, DETACHING, NodeView, OUT_OF_SERVICE, QUARANTINE, Ready, TaintView,
+};
 use super::proof::Proof;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -25,6 +27,28 @@ pub struct NodePatch {
     pub valid_until: Option<Duration>,
 }
 
+/// VolumeAttachments to delete, by name and uid, while the power was read just now.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Detachment {
+    /// The VolumeAttachments.
+    pub attachments: Vec<AttachmentView>,
+    /// Not to be sent after this moment (time since boot).
+    pub valid_until: Duration,
+}
+
+/// The deletion of a Node, exactly as it was read.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct NodeDeletion {
+    /// Node name.
+    pub node: String,
+    /// Its UID.
+    pub uid: String,
+    /// Its version: whatever is written to it since, by a kubelet that boots or by a process that takes the claim over, keeps it.
+    pub resource_version: String,
+    /// Not to be sent after this moment (time since boot).
+    pub valid_until: Duration,
+}
+
 /// `<fence>-<nonce>`: the value of a claim.
 pub fn claim_value(fence: &str, nonce: &str) -> String {
     format!("{fence}-{nonce}")
@@ -41,6 +65,18 @@ pub fn out_of_service_of_claim(node: &NodeView) -> Option<(usize, &TaintView)> {
     let ours = out_of_service_dated(claim_date(node)?);
     let mut taints = node.taints.iter().enumerate();
     taints.find(|(_, taint)| **taint == ours)
+}
+
+/// The taint under which the operator itself detaches the node's volumes, set by whoever holds the claim, and its place.
+pub fn detaching_of_claim(node: &NodeView) -> Option<(usize, &TaintView)> {
+    let date = claim_date(node)?;
+    let mut taints = node.taints.iter().enumerate();
+    taints.find(|(_, taint)| taint.key == DETACHING && taint.time_added.as_deref() == Some(date))
+}
+
+/// Whichever of the two was set under the claim: from then on the volumes may be detached.
+pub fn effect_of_claim(node: &NodeView) -> Option<(usize, &TaintView)> {
+    out_of_service_of_claim(node).or_else(|| detaching_of_claim(node))
 }
 
 /// `timeAdded` of the claim that stands on the node.
@@ -80,13 +116,43 @@ pub fn claim(node: &NodeView, value: &str, date: &str, valid_from: Duration) -> 
 
 /// Sets `out-of-service` under our claim. Consumes the proof: one proof, one taint, and not after it has died.
 pub fn out_of_service(node: &NodeView, proof: Proof) -> Option<NodePatch> {
+    let taint = out_of_service_dated(claim_date(node)?);
+    under_claim(node, proof, &taint)
+}
+
+/// Sets the taint under which the operator detaches the volumes by itself, before it deletes the Node. Consumes the proof like
+/// [`out_of_service`]: from here on volumes are taken from the machine.
+pub fn detaching(node: &NodeView, proof: Proof) -> Option<NodePatch> {
+    let taint = TaintView {
+        key: DETACHING.to_owned(),
+        value: Some(node.boot_id.clone()),
+        effect: "NoExecute".to_owned(),
+        time_added: Some(claim_date(node)?.to_owned()),
+    };
+    under_claim(node, proof, &taint)
+}
+
+fn under_claim(node: &NodeView, proof: Proof, taint: &TaintView) -> Option<NodePatch> {
     let (index, claim) = own(node, proof.claim())?;
-    let out_of_service = element(&out_of_service_dated(claim_date(node)?));
     // The kubelet of another boot may have reported by the time that this arrives.
     let boot = json!({"op": "test", "path": "/status/nodeInfo/bootID", "value": node.boot_id});
     let mut operations = vec![test_uid(node), boot, test_element(index, claim)];
-    operations.extend(append(node, out_of_service));
+    operations.extend(append(node, element(taint)));
     Some(patch(node, operations, Some(proof.valid_until())))
+}
+
+/// Deletes the Node under our claim, once everything has detached under it. A kubelet that has said a word since has made another version
+/// of it, and so has whoever took the claim over.
+pub fn delete_node(node: &NodeView, claim: &str, valid_until: Duration) -> Option<NodeDeletion> {
+    own(node, claim)?;
+    detaching_of_claim(node)?;
+    let is_down = node.ready() != Ready::True && !node.resource_version.is_empty();
+    is_down.then(|| NodeDeletion {
+        node: node.name.clone(),
+        uid: node.uid.clone(),
+        resource_version: node.resource_version.clone(),
+        valid_until,
+    })
 }
 
 /// Takes our claim away and touches nothing else. The whole list is tested: an `out-of-service` of ours whose answer was lost
@@ -97,15 +163,15 @@ pub fn drop_claim(node: &NodeView, claim: &str) -> Option<NodePatch> {
     Some(patch(node, operations, None))
 }
 
-/// Takes `out-of-service` and our claim away in one write. With `quarantine` (the fenced boot ID) the node still has that
+/// Takes the effect (`out-of-service`, or the taint of [`detaching`]) and our claim away in one write. With `quarantine` (the fenced boot ID) the node still has that
 /// boot ID, which is tested too, and is kept free of new pods until it reports another.
 pub fn release(node: &NodeView, claim: &str, quarantine: Option<&str>) -> Option<NodePatch> {
     let (claim_index, claim_element) = own(node, claim)?;
-    let (oos_index, oos_element) = out_of_service_of_claim(node)?;
+    let (effect_index, effect_element) = effect_of_claim(node)?;
     let mut operations = vec![
         test_uid(node),
         test_element(claim_index, claim_element),
-        test_element(oos_index, oos_element),
+        test_element(effect_index, effect_element),
     ];
     if let Some(boot_id) = quarantine {
         operations.push(json!({"op": "test", "path": "/status/nodeInfo/bootID", "value": boot_id}));
@@ -120,8 +186,8 @@ pub fn release(node: &NodeView, claim: &str, quarantine: Option<&str>) -> Option
         );
     }
     // The higher index first: a removal moves what stands behind it.
-    operations.push(remove(claim_index.max(oos_index)));
-    operations.push(remove(claim_index.min(oos_index)));
+    operations.push(remove(claim_index.max(effect_index)));
+    operations.push(remove(claim_index.min(effect_index)));
     if let (Some(element), None) = (quarantine, node.taint(QUARANTINE)) {
         operations.push(json!({"op": "add", "path": "/spec/taints/-", "value": element}));
     }
@@ -136,10 +202,12 @@ pub fn is_quarantined(node: &NodeView) -> bool {
     !node.boot_id.is_empty() && fenced == Some(node.boot_id.as_str())
 }
 
-/// Takes the quarantine away from a node that has reported another boot than the one it was fenced with.
+/// Takes the quarantine away from a node that has reported another boot than the one it was fenced with, and so the taint of [`detaching`] when
+/// somebody has taken its claim away.
 pub fn lift_quarantine(node: &NodeView) -> Option<NodePatch> {
-    let (index, element) = node.taint(QUARANTINE)?;
-    if node.boot_id.is_empty() || is_quarantined(node) {
+    let left_behind = || node.taint(DETACHING).filter(|_| node.claim().is_none());
+    let (index, element) = node.taint(QUARANTINE).or_else(left_behind)?;
+    if node.boot_id.is_empty() || element.value.as_deref() == Some(node.boot_id.as_str()) {
         return None;
     }
     let boot = json!({"op": "test", "path": "/status/nodeInfo/bootID", "value": node.boot_id});

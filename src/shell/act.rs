@@ -10,9 +10,10 @@ use crate::api::fence::NodeFence;
 use crate::clock;
 use crate::core::incident::{Eviction, Reply};
 use crate::core::observed::PodView;
-use crate::core::taint::NodePatch;
+use crate::core::taint::{Detachment, NodeDeletion, NodePatch};
 use futures::future::join_all;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PostParams, Preconditions};
 use serde_json::Value;
@@ -92,6 +93,55 @@ async fn delete_pod(context: &Context, pod: &PodView, valid_until: Duration) -> 
         Reply::Refused(404, _) => Reply::Done,
         reply => reply,
     }
+}
+
+/// Deletes VolumeAttachments, each only if it still is the one that was seen.
+pub async fn detach(context: &Context, detachment: Detachment) -> Reply {
+    let deletions = detachment
+        .attachments
+        .iter()
+        .map(|it| delete_attachment(context, &it.name, &it.uid, detachment.valid_until));
+    let replies = join_all(deletions).await;
+    // One that failed is looked at again in the next round, with all that are left.
+    replies
+        .into_iter()
+        .find(|reply| *reply != Reply::Done)
+        .unwrap_or(Reply::Done)
+}
+
+async fn delete_attachment(context: &Context, name: &str, uid: &str, until: Duration) -> Reply {
+    if let Some(reply) = barred(context, Some(until)) {
+        return reply;
+    }
+    let api = Api::<VolumeAttachment>::all(context.writes.clone());
+    let params = DeleteParams {
+        preconditions: Some(Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: None,
+        }),
+        ..DeleteParams::default()
+    };
+    match reply(ask(api.delete(name, &params)).await) {
+        // Gone. One of another uid is another attachment, and stays.
+        Reply::Refused(404, _) => Reply::Done,
+        reply => reply,
+    }
+}
+
+/// Deletes a Node, only if it still is exactly the one that was read.
+pub async fn delete_node(context: &Context, deletion: NodeDeletion) -> Reply {
+    if let Some(reply) = barred(context, Some(deletion.valid_until)) {
+        return reply;
+    }
+    let api = Api::<Node>::all(context.writes.clone());
+    let params = DeleteParams {
+        preconditions: Some(Preconditions {
+            uid: Some(deletion.uid),
+            resource_version: Some(deletion.resource_version),
+        }),
+        ..DeleteParams::default()
+    };
+    reply(ask(api.delete(&deletion.node, &params)).await)
 }
 
 /// Deletes the record of an ended incident, only if it still is exactly the one that was seen.

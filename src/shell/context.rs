@@ -2,6 +2,7 @@
 
 use super::brakes::Brakes;
 use super::cache::Caches;
+use super::deletion::Deletion;
 use super::devices::Devices;
 use super::events::Events;
 use super::health::Health;
@@ -43,6 +44,8 @@ pub struct Context {
     pub wake: mpsc::UnboundedSender<String>,
     /// Who may act.
     pub brakes: Brakes,
+    /// May the operator delete Nodes?
+    pub deletion: Deletion,
     /// Has the cluster gone back in time?
     pub revision: Revision,
     /// When this replica leads no more.

@@ -212,7 +212,8 @@ impl Detector {
         }
         let policies = self.context.caches.policies();
         let policy = governing(&policies, node).ok()??;
-        if unsupported(&policy.spec).is_some() {
+        let lacks = self.context.deletion.lacks();
+        if unsupported(&policy.spec, lacks.as_deref()).is_some() {
             return None;
         }
         let conditions = policy.spec.unhealthy_conditions.iter();

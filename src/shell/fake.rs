@@ -5,6 +5,7 @@ use super::brakes::Brakes;
 use super::cache::Caches;
 use super::client::Clients;
 use super::context::{Board, Context, Delays};
+use super::deletion::Deletion;
 use super::devices::Devices;
 use super::events::Events;
 use super::health::Health;
@@ -179,6 +180,7 @@ impl Cluster {
             brakes: Brakes::default(),
             delays: Delays::default(),
             term_end: TermEnd::never(),
+            deletion: Deletion::default(),
             revision,
             health: Health::default(),
             reads,

@@ -322,7 +322,7 @@ async fn still_claimed(context: &Context, job: &Job) -> Result<(), String> {
             node.name, node.boot_id, held.boot_id
         ));
     }
-    let is_tainted = taint::out_of_service_of_claim(&node).is_some();
+    let is_tainted = taint::effect_of_claim(&node).is_some();
     if node.out_of_service() && !is_tainted {
         return Err("somebody else has put the Node out of service".to_owned());
     }

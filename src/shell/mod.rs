@@ -31,6 +31,7 @@ pub mod check;
 pub mod client;
 pub mod context;
 pub mod control;
+pub mod deletion;
 pub mod detect;
 pub mod devices;
 pub mod draft;

@@ -213,6 +213,7 @@ impl PolicyStatuses {
             served: &self.served.borrow().clone(),
             delays: &self.context.delays.all(),
             frozen: self.context.revision.frozen().as_deref(),
+            lacks: self.context.deletion.lacks().as_deref(),
             found: &|device, node| self.prober.readiness(device, node),
             targets: &targets,
             now,

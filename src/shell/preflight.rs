@@ -223,6 +223,17 @@ pub const RIGHTS: &[Right] = &[
     right("", "configmaps", &["get"], Scope::Own),
 ];
 
+/// What `recovery.strategy: DeleteNode` takes besides, and `deploy/delete-node` grants.
+pub const DELETION_RIGHTS: &[Right] = &[
+    right("", "nodes", &["delete"], Scope::Cluster),
+    right(
+        "storage.k8s.io",
+        "volumeattachments",
+        &["delete"],
+        Scope::Cluster,
+    ),
+];
+
 const fn right(
     group: &'static str,
     resource: &'static str,
@@ -261,18 +272,31 @@ impl fmt::Display for Missing {
 /// # Errors
 /// [`Error::Ask`].
 pub async fn missing_rights(clients: &Clients, own_namespace: &str) -> Result<Vec<Missing>, Error> {
+    missing_of(&clients.reads, own_namespace, RIGHTS)
+        .await
+        .map_err(|error| unanswered(clients, RIGHTS_ASKED, error))
+}
+
+/// Which of these rights are missing, in their order.
+///
+/// # Errors
+/// [`AskError`].
+pub async fn missing_of(
+    client: &Client,
+    own_namespace: &str,
+    rights: &[Right],
+) -> Result<Vec<Missing>, AskError> {
     let mut questions = vec![];
     // Whether Secrets may be read cannot be asked where the role names them one by one. One that may not is told of by its device.
-    for right in RIGHTS.iter().filter(|it| it.resource != "secrets") {
+    for right in rights.iter().filter(|it| it.resource != "secrets") {
         for verb in right.verbs {
-            questions.push(missing(&clients.reads, own_namespace, right, verb));
+            questions.push(missing(client, own_namespace, right, verb));
         }
     }
     let answers: Vec<_> = stream::iter(questions)
         .buffered(REVIEWS_AT_ONCE)
         .try_collect()
-        .await
-        .map_err(|error| unanswered(clients, RIGHTS_ASKED, error.into()))?;
+        .await?;
     Ok(answers.into_iter().flatten().collect())
 }
 

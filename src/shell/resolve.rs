@@ -109,7 +109,7 @@ pub fn settings(
         approval: approval(fence),
         approval_timeout: Duration::from_secs(frozen.approval.timeout_seconds.into()),
         approval_on_timeout: frozen.approval.on_timeout,
-        unsupported: support::unsupported_fence(spec),
+        unsupported: support::unsupported_fence(spec, None),
         word,
         released: spec.desired_state == DesiredState::Released,
         stop: if human || spec.trigger.type_ == TriggerType::External {
@@ -118,6 +118,14 @@ pub fn settings(
             stop(fence, node, policy)
         },
         record: record.clone(),
+    }
+}
+
+/// The same by what the operator may do: `lacks` says which right is missing that deleting a Node takes.
+pub fn by_rights(settings: Settings, fence: &NodeFence, lacks: Option<&str>) -> Settings {
+    Settings {
+        unsupported: support::unsupported_fence(&fence.spec, lacks),
+        ..settings
     }
 }
 

@@ -8,7 +8,7 @@ use crate::core::observed::{
 };
 use crate::core::quiesce::{Toleration, stays};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, Pod, Volume};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::Resource;
 use kube::api::ObjectMeta;
@@ -157,6 +157,7 @@ impl SlimNode {
             system_uuid: self.status.node_info.system_uuid.clone(),
             provider_id: self.spec.provider_id.clone().unwrap_or_default(),
             volumes_attached: self.status.volumes_attached.as_ref().map_or(0, Vec::len),
+            resource_version: self.metadata.resource_version.clone().unwrap_or_default(),
         }
     }
 
@@ -289,6 +290,7 @@ impl SlimAttachment {
         let detach_error = self.status.detach_error.as_ref();
         AttachmentView {
             name: self.metadata.name.clone().unwrap_or_default(),
+            uid: self.metadata.uid.clone().unwrap_or_default(),
             attacher: self.spec.attacher.clone(),
             volume: self
                 .spec
@@ -341,7 +343,37 @@ pub fn pod_view(pod: &Pod) -> PodView {
             .flatten()
             .filter_map(|volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.clone()))
             .collect(),
+        attachable: spec
+            .and_then(|spec| spec.volumes.as_ref())
+            .into_iter()
+            .flatten()
+            .any(|volume| !is_of_kubelet(volume)),
     }
+}
+
+/// Does the kubelet make the volume up for itself, or take it from its host, so that nothing is ever attached for it? Listed is what is known
+/// not to be; whatever else there is, or comes later, counts as attached (`csi` here is an inline volume of the pod's own life, for which
+/// upstream's attach/detach does nothing: `pkg/volume/csi/csi_plugin.go`, `CanAttach`, v1.36).
+fn is_of_kubelet(volume: &Volume) -> bool {
+    let Volume {
+        config_map,
+        csi,
+        downward_api,
+        empty_dir,
+        host_path,
+        image,
+        projected,
+        secret,
+        ..
+    } = volume;
+    config_map.is_some()
+        || csi.is_some()
+        || downward_api.is_some()
+        || empty_dir.is_some()
+        || host_path.is_some()
+        || image.is_some()
+        || projected.is_some()
+        || secret.is_some()
 }
 
 fn toleration(stored: &k8s_openapi::api::core::v1::Toleration) -> Toleration {

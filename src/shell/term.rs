@@ -9,6 +9,7 @@ use super::cache::{Caches, Change};
 use super::client::Clients;
 use super::context::{Board, Context, Delays};
 use super::control;
+use super::deletion::Deletion;
 use super::devices::Devices;
 use super::events::Events;
 use super::guard::{self, Guard};
@@ -47,6 +48,7 @@ pub struct Replica {
     caches: Caches,
     devices: Arc<Devices>,
     revision: Revision,
+    deletion: Deletion,
     events: Events,
     own_node: Option<String>,
     max_concurrent: Option<u32>,
@@ -78,6 +80,7 @@ impl Replica {
             // The book of refused logins is among them: no new term has new tries.
             devices: Arc::new(devices),
             revision,
+            deletion: Deletion::default(),
             own_node: settings.node_name.clone(),
             max_concurrent: settings.max_concurrent,
             equipment,
@@ -188,6 +191,9 @@ impl Replica {
     /// Runs the control loops. They end only by a mistake.
     async fn lead(&self, changed: &mut mpsc::UnboundedReceiver<Change>, term_end: TermEnd) {
         self.devices.forget_survey();
+        // Before anything is begun or given up for want of it.
+        let client = &self.equipment.clients.reads;
+        let _ = self.deletion.look(client, &self.caches).await;
         let Equipment {
             clients,
             outside,
@@ -210,6 +216,8 @@ impl Replica {
         let guarding = guard::run(writes.clone(), caches.clone(), found);
         let (found, served) = watch::channel(Served::default());
         let looking_around = others::run(reads.clone(), found);
+        let deletion = self.deletion.clone();
+        let deleting = deletion.run(reads.clone(), caches.clone(), self.changes.clone());
         let (to_prober, of_devices) = mpsc::unbounded_channel();
         let (to_policies, of_policies) = mpsc::unbounded_channel();
         let context = Arc::new(Context {
@@ -226,6 +234,7 @@ impl Replica {
             max_concurrent: self.max_concurrent,
             wake,
             brakes: Brakes::default(),
+            deletion: self.deletion.clone(),
             revision: self.revision.clone(),
             term_end,
             health,
@@ -242,6 +251,7 @@ impl Replica {
             policies.run(of_policies).boxed(),
             guarding.boxed(),
             looking_around.boxed(),
+            deleting.boxed(),
         ];
         let ways = Ways {
             changed,
@@ -304,7 +314,7 @@ async fn loops(context: Arc<Context>, ways: Ways<'_>, peace: [BoxFuture<'static,
         biased;
         _ = futures::future::join(incidents, detector) => {}
         Some(ended) = peace.join_next() => {
-            tracing::error!(?ended, "the probes, the statuses of the policies, or the looks at the guard or around have ended");
+            tracing::error!(?ended, "the probes, the statuses of the policies, or the looks at the guard, at our rights or around have ended");
         }
     }
 }

@@ -72,6 +72,7 @@ fn node(ready: Option<&str>, uuid: &str) -> NodeView {
         system_uuid: uuid.to_owned(),
         provider_id: String::new(),
         volumes_attached: 0,
+        resource_version: String::new(),
     }
 }
 

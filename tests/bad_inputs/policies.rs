@@ -34,6 +34,7 @@ fn assessed(specs: &[(&str, Value)]) -> BTreeMap<String, String> {
         served: &Served::NotAsked,
         delays: &[],
         frozen: None,
+        lacks: None,
         found: &|_, _| None,
         targets: &|_, _| Vec::new(),
         now: jiff::Timestamp::UNIX_EPOCH,

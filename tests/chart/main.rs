@@ -71,6 +71,7 @@ fn its_copies_are_those_of_crds_and_deploy() {
         ("files/admission.yaml", "deploy/admission.yaml"),
         ("files/people.yaml", "deploy/people.yaml"),
         ("files/aggregated.yaml", "deploy/aggregated.yaml"),
+        ("files/delete-node.yaml", "deploy/delete-node/rbac.yaml"),
     ] {
         check(copy, read(&root().join(source)));
     }

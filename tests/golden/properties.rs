@@ -10,11 +10,11 @@ use any_story::{Event, Story, any_story};
 use node_fencing_operator::api::fence_status::{Attempt, AttemptAction};
 use node_fencing_operator::api::settings::{FenceMode, RecoveryStrategy};
 use node_fencing_operator::core::incident::{Approval, Decision, DeviceOrder, Effect};
-use node_fencing_operator::core::observed::{CLAIM, NodeView, OUT_OF_SERVICE, Ready};
+use node_fencing_operator::core::observed::{CLAIM, DETACHING, NodeView, OUT_OF_SERVICE, Ready};
 use node_fencing_operator::core::power_on::TRIES_MAX;
 use node_fencing_operator::core::proof::{PROOF_LIFE, Require};
 use node_fencing_operator::core::stage::Stage;
-use node_fencing_operator::core::taint::{NodePatch, claim_fence};
+use node_fencing_operator::core::taint::{NodePatch, claim_fence, detaching_of_claim};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -164,11 +164,36 @@ impl Told {
             Effect::Taint(patch) => {
                 self.may_destroy(patch.valid_until.expect("it dies with its proof"));
                 assert!(!self.node().out_of_service(), "S8");
-                only_ours(patch, &[OUT_OF_SERVICE]);
+                let is_deleted = self.world.settings.deletes_node();
+                only_ours(
+                    patch,
+                    &[if is_deleted {
+                        DETACHING
+                    } else {
+                        OUT_OF_SERVICE
+                    }],
+                );
                 "taint"
             }
+            Effect::Detach(detachment) => {
+                self.may_take(detachment.valid_until);
+                assert!(!detachment.attachments.is_empty());
+                "detach"
+            }
+            Effect::DeleteNode(deletion) => {
+                self.may_take(deletion.valid_until);
+                let (node, settings) = (self.node(), &self.world.settings);
+                assert_eq!(Some(&deletion.uid), settings.node_uid.as_ref(), "S10");
+                assert_eq!(deletion.resource_version, node.resource_version, "S9");
+                assert_eq!(Some(&node.boot_id), settings.boot_id.as_ref(), "S2");
+                assert!(!settings.released && !node.out_of_service(), "S8");
+                assert!(!self.world.has_volumes(), "S14: something is attached");
+                "delete node"
+            }
             Effect::Release(patch) => {
-                assert!(self.is_claimed() && self.node().out_of_service(), "S8");
+                let node = self.node();
+                let is_marked = node.out_of_service() || node.taint(DETACHING).is_some();
+                assert!(self.is_claimed() && is_marked, "S8");
                 only_ours(patch, &["nodefencing.io/quarantine"]);
                 "release"
             }
@@ -247,13 +272,25 @@ impl Told {
         );
     }
 
+    /// A volume is taken from the machine, or its Node: under the claim and the mark that a proof has set, no pod with a volume is left, the Node
+    /// says that it is down, and its devices have read Off just now.
+    fn may_take(&self, valid_until: Duration) {
+        let (node, now) = (self.node(), self.world.now);
+        assert!(self.world.settings.deletes_node());
+        assert!(self.world.frozen.is_none(), "S18");
+        assert!(
+            self.is_claimed() && detaching_of_claim(node).is_some(),
+            "S9"
+        );
+        assert!(matches!(node.ready(), Ready::False | Ready::Unknown), "S6");
+        assert!(!self.world.has_pod_with_volume(), "S1: a pod may write");
+        assert!((now..=now + PROOF_LIFE).contains(&valid_until), "S4");
+    }
+
     /// A pod is deleted, or the taint set: with the evidence in the record, under the same claim, while the proof lives.
     fn may_destroy(&self, valid_until: Duration) {
         self.is_proven();
-        assert_eq!(
-            self.world.settings.strategy,
-            RecoveryStrategy::OutOfServiceTaint
-        );
+        assert_ne!(self.world.settings.strategy, RecoveryStrategy::None);
         let evidence = self
             .world
             .status()
@@ -308,7 +345,7 @@ proptest! {
 fn the_stories_that_are_tried_do_all_that_can_be_done() {
     let mut runner = TestRunner::deterministic();
     let mut done: BTreeMap<&str, u32> = BTreeMap::new();
-    for _ in 0..3_000 {
+    for _ in 0..9_000 {
         let story = any_story()
             .new_tree(&mut runner)
             .expect("a story")
@@ -323,6 +360,8 @@ fn the_stories_that_are_tried_do_all_that_can_be_done() {
         "claim",
         "close",
         "confirm",
+        "delete node",
+        "detach",
         "drop claim",
         "evict",
         "evidence",

@@ -105,7 +105,10 @@ fn line(world: &World, decision: &Decision) -> String {
         }
         Effect::StoreEvidence(_) => "store evidence".to_owned(),
         Effect::Evict(eviction) => format!("delete {} pod(s)", eviction.pods.len()),
+        Effect::Taint(_) if world.settings.deletes_node() => "taint detaching".to_owned(),
         Effect::Taint(_) => "taint out-of-service".to_owned(),
+        Effect::Detach(it) => format!("detach {} volume(s)", it.attachments.len()),
+        Effect::DeleteNode(_) => "delete the Node".to_owned(),
         Effect::Release(patch) => {
             match patch
                 .operations
@@ -177,6 +180,7 @@ pub fn set(settings: &mut Settings, line: &str) -> Result<(), String> {
         ("release", "Manual") => settings.release = ReleaseMode::Manual,
         ("pods", "PodGC") => settings.pod_deletion = PodDeletion::PodGC,
         ("recovery", "None") => settings.strategy = RecoveryStrategy::None,
+        ("recovery", "DeleteNode") => settings.strategy = RecoveryStrategy::DeleteNode,
         ("approval", "Manual") => settings.approval = Approval::Awaited,
         ("approval", "Manual, onTimeout Abort") => {
             settings.approval = Approval::Awaited;

@@ -269,6 +269,8 @@ impl Brain {
             Effect::DropClaim(it) => patch(Kind::DropClaim, it),
             Effect::Taint(it) => patch(Kind::Taint, it),
             Effect::Release(it) => patch(Kind::Release, it),
+            Effect::Detach(_) => (Kind::Detach, Value::Null, Vec::new()),
+            Effect::DeleteNode(_) => (Kind::DeleteNode, Value::Null, Vec::new()),
             Effect::Evict(eviction) => {
                 let pods = eviction.pods.iter().map(views::pod_of).collect();
                 (Kind::Evict, Value::Null, pods)
@@ -278,6 +280,8 @@ impl Brain {
             kind,
             operations,
             pods,
+            attachment: look.attachment.0 * u8::from(kind == Kind::Detach),
+            as_read: look.node.as_read(kind == Kind::DeleteNode),
             uid: look.node.uid,
             claim: look.node.claim().unwrap_or_default(),
             sets: if kind == Kind::Claim { free } else { 0 },
@@ -395,8 +399,8 @@ fn asked(write: Write) -> Asked {
     match write {
         Write::Request(Kind::Claim) => Asked::Claim,
         Write::Request(Kind::DropClaim) => Asked::DropClaim,
-        Write::Request(Kind::Taint | Kind::Release) => Asked::Write,
         Write::Request(Kind::Evict) => Asked::Evict,
+        Write::Request(_) => Asked::Write,
         Write::Intent => Asked::RecordIntent,
         Write::OnIntent => Asked::RecordOn,
         Write::Evidence => Asked::StoreEvidence,

@@ -15,6 +15,8 @@ pub fn confirm_only() -> World {
             release: ReleaseMode::AfterDetach,
             expedited: true,
             turns_on: false,
+            deletes: false,
+            shares: false,
         },
         second: Second::None,
         starts_despite_claim: true,
@@ -94,7 +96,7 @@ fn with(mut world: World, name: &'static str, changes: &[&dyn Fn(&mut World)]) -
 
 /// What `make test` explores, each to its end; the largest is begun first.
 pub fn of_every_test() -> Vec<World> {
-    [of_two(), of_one(), of_one_that_turns_off()].concat()
+    [of_two(), of_one(), of_one_that_turns_off(), of_deletion()].concat()
 }
 
 /// Two operators.
@@ -186,6 +188,46 @@ fn of_one_that_turns_off() -> Vec<World> {
         world("PowerOff, late request", &late_requests),
         world("PowerOff, a crash", &crash),
         turned_on(),
+    ]
+}
+
+/// `recovery.strategy: DeleteNode`.
+pub fn deletes(world: &mut World) {
+    world.incident.deletes = true;
+}
+
+/// One operator that deletes the Node, or two, and a kubelet that makes it anew.
+fn of_deletion() -> Vec<World> {
+    let (on, off) = (power_ons(1), power_ons(0));
+    let world = |name, more: &[&dyn Fn(&mut World)]| {
+        let mut changes: Vec<&dyn Fn(&mut World)> = vec![&alone, &deletes, &on];
+        changes.extend(more);
+        with(confirm_only(), name, &changes)
+    };
+    vec![
+        world("DeleteNode, late request, reuse", &[&late_requests, &reuse]),
+        world("DeleteNode, a crash, reuse", &[&crash, &reuse]),
+        world(
+            "DeleteNode, two power-ons",
+            &[&power_ons(2), &|world| world.budget.deletions = 1],
+        ),
+        world(
+            "DeleteNode, a pod that stays",
+            &[&|world| {
+                world.second = Second::Stays;
+                (world.incident.tolerates, world.incident.shares) = (true, true);
+            }],
+        ),
+        with(
+            power_off(),
+            "DeleteNode, PowerOff",
+            &[&alone, &deletes, &on, &late_offs(1)],
+        ),
+        with(
+            confirm_only(),
+            "DeleteNode, two operators",
+            &[&deletes, &off],
+        ),
     ]
 }
 

@@ -45,6 +45,8 @@ pub enum Event {
     PodGc(usize),
     /// attach/detach detaches, after the unmount or by force.
     Detaches(bool),
+    /// The CSI driver detaches what somebody has deleted the VolumeAttachment of.
+    Leaves,
     /// attach/detach attaches.
     Attaches(Volume),
     /// The replacement is scheduled to the other node.
@@ -248,6 +250,7 @@ impl Event {
             Self::RenewsLease => "the kubelet renews its Lease, and writes nothing else",
             Self::NotReady => "node-lifecycle has not heard of the kubelet: Ready=Unknown",
             Self::Detaches(false) => "the kubelet has unmounted the volume: it is detached",
+            Self::Leaves => "the CSI driver detaches the volume whose VolumeAttachment was deleted",
             Self::Detaches(true) => {
                 "under `out-of-service` the volume is detached without waiting for an unmount"
             }
@@ -292,6 +295,8 @@ fn asks(kind: Kind) -> &'static str {
         Kind::Taint => "`out-of-service`",
         Kind::Release => "the release",
         Kind::Evict => "the forced deletion of pods",
+        Kind::Detach => "the deletion of the VolumeAttachment",
+        Kind::DeleteNode => "the deletion of the Node",
     }
 }
 

@@ -299,7 +299,7 @@ fn successors(world: &World, brain: &mut Brain, s: &State, steps: &mut Vec<Step>
             forget::forget(brain, &mut step.next);
         }
         step.is_swapped = step.next.settle(brain);
-        if judge::two_writers(world, &step.next) {
+        if judge::two_writers(world, &step.next) || judge::is_torn(world, s, &step.next) {
             step.broken = Some(Broken::S1);
         }
     }

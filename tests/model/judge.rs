@@ -85,20 +85,21 @@ impl Landing<'_> {
         let foreign = |node: &Node| node.taints().filter(|it| *it == Taint::FOREIGN).count();
         let adds = |is: fn(&Node) -> bool| is(new) && !is(old);
         let is_ours = |node: &Node| node.claim().is_some();
-        let is_added = adds(is_ours) || adds(Node::out_of_service);
+        let is_deleted = request.kind == Kind::DeleteNode;
+        let is_added = adds(is_ours) || adds(Node::is_marked) || is_deleted;
         let kept = old.claim().unwrap_or_default() == request.claim;
         let checks = [
             (Broken::S10, old.uid == request.uid),
             (Broken::S9, kept),
-            (Broken::S7, foreign(old) == foreign(new)),
+            (Broken::S7, foreign(old) == foreign(new) || is_deleted),
             (Broken::S6, !(is_added && old.ready)),
         ];
         let first = checks.into_iter().find(|(_, holds)| !holds);
         first.map(|(broken, _)| broken).or(match request.kind {
             Kind::Taint => self.taint(),
-            Kind::Release => self.release(),
-            Kind::Claim | Kind::DropClaim | Kind::Evict => {
-                (new.out_of_service() && !is_ours(new)).then_some(Broken::S14)
+            Kind::Release | Kind::DeleteNode => self.release(),
+            Kind::Claim | Kind::DropClaim | Kind::Evict | Kind::Detach => {
+                (new.is_marked() && !is_ours(new)).then_some(Broken::S14)
             }
         })
     }
@@ -156,6 +157,15 @@ pub fn two_writers(world: &World, s: &State) -> bool {
         && pods.any(|pod| pod.container == Container::Running)
 }
 
+/// Where the operator detaches: was a volume taken from under what runs, or is being started, on the node? Of whatever boot, and though no
+/// other node has it yet.
+pub fn is_torn(world: &World, before: &State, s: &State) -> bool {
+    let shares = |index: usize| index == 0 || world.second_shares_volume();
+    let writes = |(index, pod): (usize, &Pod)| shares(index) && pod.container != Container::None;
+    let is_taken = before.leaving && before.volume == Volume::Here && s.volume == Volume::Nowhere;
+    is_taken && s.pods.iter().enumerate().any(writes)
+}
+
 /// What the invariants need to know of the past, after this step.
 pub fn note(world: &World, before: &State, s: &mut State) {
     let claim = s.node.claim();
@@ -176,13 +186,13 @@ pub fn note(world: &World, before: &State, s: &mut State) {
     let has_detached = !world.hinders(s) && s.volume != Volume::Here;
     let is_down = s.reads_off() || s.node.boot != 1;
     s.ghost.released_well |= has_detached && is_down;
-    s.ghost.released_well &= s.node.out_of_service();
+    s.ghost.released_well &= s.node.is_marked();
 }
 
 /// Has the incident ended well? A claim that an operator wrote after the end stays until the node is Ready, or until the next incident
 /// takes it over (`src/shell/detect.rs`).
 pub fn has_ended(s: &State) -> bool {
     let is_left = s.node.claim().is_some() && s.node.ready;
-    let is_out = s.node.out_of_service() && !s.node.is_copied_out_of_service();
+    let is_out = s.node.is_marked() && !s.node.is_copied_out_of_service();
     s.record.ended && !is_out && !is_left
 }

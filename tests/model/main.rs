@@ -19,6 +19,7 @@ mod configurations;
 mod event;
 mod explore;
 mod forget;
+mod incident;
 mod judge;
 mod memory;
 mod mutants;

@@ -61,7 +61,12 @@ pub fn settle(mut m: Memory) -> Memory {
     if m.quiesce.since.is_some() {
         m.quiesce.since = Some(LONG_BEFORE);
     }
-    if m.drained == Some(NOW) {
+    // Where the operator detaches, what is read has to be read since the last pod has gone.
+    let since = match m.vacated.is_some() {
+        true => &mut m.vacated,
+        false => &mut m.drained,
+    };
+    if *since == Some(NOW) {
         for sight in m
             .sights
             .iter_mut()
@@ -71,9 +76,11 @@ pub fn settle(mut m: Memory) -> Memory {
                 (sight.asked, sight.answered) = (BEFORE_DRAINED, BEFORE_DRAINED);
             }
         }
-        m.drained = Some(DRAINED);
+        *since = Some(DRAINED);
     }
-    if m.drained.is_none() {
+    let is_since = since.is_some();
+    m.drained = m.drained.map(|_| DRAINED);
+    if !is_since {
         for sight in m
             .sights
             .iter_mut()
@@ -261,7 +268,7 @@ pub fn meaning(m: &Memory) -> Meaning {
         boot: m.claim.as_ref().map_or(0, |held| nonce_of(&held.boot_id)),
         tainted: m.tainted,
         contradictions: u8::try_from(m.contradictions.len()).expect("two at most"),
-        drained: m.drained.is_some(),
+        drained: m.vacated.or(m.drained).is_some(),
         last_check: m.last_check,
         busy: m.busy.is_some(),
         proven_just_now: last.is_some_and(|last| last.asked > LONG_AGO),

@@ -2,7 +2,7 @@
 //!
 //! If a guard could go and nothing were noticed, either nobody needs it or the model is blind.
 
-use crate::configurations::{confirm_only, power_off, turned_on};
+use crate::configurations::{confirm_only, deletes, power_off, turned_on};
 use crate::explore::{Explorer, Found};
 use crate::judge::Broken;
 use crate::mutation::Mutation;
@@ -206,6 +206,43 @@ fn evidence_that_is_not_read_is_written_over() {
 #[test]
 fn without_the_admission_policy_a_late_claim_lands_on_a_ready_node() {
     breaks(Mutation::NoAdmissionPolicy, Broken::S6, &late());
+}
+
+/// One operator that deletes the Node; its request may be late, and the pod is bound again.
+fn deleting() -> World {
+    let mut world = late();
+    deletes(&mut world);
+    world.budget.bindings = 1;
+    world
+}
+
+#[test]
+fn a_deletion_that_names_no_version_hits_a_node_that_was_released() {
+    breaks(Mutation::DeleteWithoutVersion, Broken::S9, &deleting());
+}
+
+#[test]
+fn a_node_is_not_deleted_by_a_look_that_nobody_took() {
+    breaks(Mutation::LookBelieved, Broken::S14, &deleting());
+}
+
+#[test]
+fn a_node_is_not_deleted_before_its_volume_has_left_it() {
+    breaks(Mutation::ReleaseBeforeDetach, Broken::S14, &deleting());
+}
+
+#[test]
+fn a_machine_that_is_let_go_too_early_loses_the_volume_of_its_next_pod() {
+    breaks(Mutation::LetGoWhileDetaching, Broken::S1, &deleting());
+}
+
+#[test]
+fn a_pod_that_tolerates_everything_loses_its_volume_while_it_writes() {
+    let mut world = one();
+    deletes(&mut world);
+    world.second = Second::Stays;
+    (world.incident.tolerates, world.incident.shares) = (true, true);
+    breaks(Mutation::TolerantWithVolume, Broken::S1, &world);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use crate::talk::{Kind, Request};
 use node_fencing_operator::core::memory::Memory;
-use node_fencing_operator::core::observed::{CLAIM, OUT_OF_SERVICE, Observed, QUARANTINE, Seen};
+use node_fencing_operator::core::observed::{CLAIM, OUT_OF_SERVICE, Observed, PodView, QUARANTINE, Seen};
 use serde_json::Value;
 
 /// A guard that is missing.
@@ -67,6 +67,14 @@ pub enum Mutation {
     ProveWithoutNode,
     /// RELEASE does not test the boot that it quarantines.
     ReleaseWithoutBoot,
+    /// DELETE of the Node names no resourceVersion.
+    DeleteWithoutVersion,
+    /// DELETE of a VolumeAttachment names no uid.
+    DetachWithoutUid,
+    /// A pod that tolerates everything counts as one that stays, though it uses a volume that will be detached.
+    TolerantWithVolume,
+    /// A machine that has booted anew is let go though the deletion of a VolumeAttachment may be on its way.
+    LetGoWhileDetaching,
 }
 
 impl Mutation {
@@ -128,6 +136,35 @@ impl Mutation {
                     node.boot_id.clone_from(&claim.boot_id);
                     let conditions = node.conditions.iter_mut();
                     conditions.for_each(|it| "Unknown".clone_into(&mut it.status));
+                }
+            }
+            Self::TolerantWithVolume => {
+                let stays = |pod: &mut PodView| {
+                    if pod.name == "pod-1" {
+                        (pod.attachable, pod.tolerates_out_of_service) = (false, true);
+                    }
+                };
+                for pods in [&mut observed.pods, &mut observed.starting] {
+                    if let Seen::Present(pods) = pods {
+                        pods.iter_mut().for_each(stays);
+                    }
+                }
+                let heard = [&mut memory.quiesce.listed_before, &mut memory.pods];
+                heard.into_iter().flatten().flatten().for_each(stays);
+            }
+            Self::LetGoWhileDetaching if memory.tainted => {
+                let is_back = observed
+                    .node
+                    .present()
+                    .is_some_and(|it| it.boot_id != "boot-1");
+                if is_back {
+                    observed.attachments_cached.clear();
+                    if let Seen::Present(node) = &mut observed.node {
+                        node.volumes_attached = 0;
+                    }
+                    if let Seen::Present(attachments) = &mut observed.attachments {
+                        attachments.clear();
+                    }
                 }
             }
             _ => {}

@@ -22,6 +22,7 @@ pub fn look(s: &State) -> Look {
         node: s.node,
         pods: listed(&s.pods),
         attached: s.volume == crate::state::Volume::Here,
+        attachment: (s.attachment, s.leaving),
         evidence: s.node.claim() == Some(s.record.evidence),
         lease: 0,
     }
@@ -303,7 +304,7 @@ fn leave(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
     let is_claimed = node.uid == 1
         && node.claim() == Some(held.claim)
         && node.boot == held.boot
-        && (!node.ready || node.out_of_service());
+        && (!node.ready || node.is_marked());
     let is_checked = brain.mutation != Some(Mutation::OffWithoutClaim);
     let mut next = *s;
     if !is_claimed && is_checked {

@@ -51,6 +51,8 @@ impl State {
             p.put(u64::from(pod.generation), 2);
         }
         p.put(self.volume as u64, 2);
+        p.put(u64::from(self.attachment), 2);
+        p.flags(&[self.leaving]);
         let ghost = &self.ghost;
         p.flags(&[ghost.dark, ghost.released_well]);
         p.flags(&ghost.renewed);

@@ -7,7 +7,7 @@ use crate::event::{Event, Step};
 use crate::judge::{Broken, Landing};
 use crate::mutation::Mutation;
 use crate::operator::hear;
-use crate::state::{Object, State};
+use crate::state::{Node, Object, State, Volume};
 use crate::talk::{Heard, Kind, Write};
 
 /// What becomes of the request whose answer an operator waits for.
@@ -70,15 +70,18 @@ pub fn late(brain: &mut Brain, s: &State, steps: &mut Vec<Step>) {
 
 /// The request meets the objects as they are.
 fn land(brain: &mut Brain, s: &mut State, request: u16) -> (bool, Option<Broken>) {
-    if brain.request(request).kind == Kind::Evict {
-        return evict(brain, s, request);
+    match brain.request(request).kind {
+        Kind::Evict => return evict(brain, s, request),
+        Kind::Detach => return detach(brain, s, request),
+        Kind::DeleteNode => return delete_node(brain, s, request),
+        Kind::Claim | Kind::DropClaim | Kind::Taint | Kind::Release => {}
     }
     let before = *s;
     let Some(patched) = brain.patched(request, s.node) else {
         return (false, None);
     };
     let adds = |is: fn(&crate::state::Node) -> bool| is(&patched) && !is(&s.node);
-    let puts_away = adds(|node| node.claim().is_some()) || adds(|node| node.out_of_service());
+    let puts_away = adds(|node| node.claim().is_some()) || adds(|node| node.is_marked());
     // The shipped ValidatingAdmissionPolicy (deploy/admission.yaml).
     if s.node.ready && puts_away && brain.mutation != Some(Mutation::NoAdmissionPolicy) {
         return (false, None);
@@ -86,6 +89,36 @@ fn land(brain: &mut Brain, s: &mut State, request: u16) -> (bool, Option<Broken>
     s.node = patched;
     let landing = Landing {
         request: brain.request(request),
+        before: &before,
+        after: s,
+    };
+    (true, landing.broken())
+}
+
+/// The VolumeAttachment is deleted if it still is the one that it was. One that is gone is what was wanted.
+fn detach(brain: &Brain, s: &mut State, request: u16) -> (bool, Option<Broken>) {
+    if s.volume != Volume::Here {
+        return (true, None);
+    }
+    let is_it = s.attachment == brain.request(request).attachment
+        || brain.mutation == Some(Mutation::DetachWithoutUid);
+    s.leaving |= is_it;
+    (is_it, None)
+}
+
+/// The Node is deleted if nothing was written to it since it was read. A kubelet's Lease is another object.
+fn delete_node(brain: &Brain, s: &mut State, request: u16) -> (bool, Option<Broken>) {
+    let request = brain.request(request);
+    let is_as_read = s.node.without_claim() == request.as_read
+        && s.node.claim().unwrap_or_default() == request.claim;
+    let is_tested = brain.mutation != Some(Mutation::DeleteWithoutVersion);
+    if s.node.uid != request.uid || (is_tested && !is_as_read) {
+        return (false, None);
+    }
+    let before = *s;
+    s.node = Node::default();
+    let landing = Landing {
+        request,
         before: &before,
         after: s,
     };

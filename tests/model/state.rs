@@ -24,6 +24,9 @@ impl Taint {
     /// One that somebody else has set, and that only keeps new pods away.
     pub const FOREIGN: Self = Self(2);
 
+    /// `nodefencing.io/detaching`, for the first boot.
+    pub const DETACHING: Self = Self(3);
+
     /// The claim with this nonce.
     pub const fn claim(nonce: u8) -> Self {
         Self(16 + nonce)
@@ -84,6 +87,11 @@ impl Node {
         self.has(Taint::OUT_OF_SERVICE)
     }
 
+    /// Does it carry what the operator sets when the machine is proven down?
+    pub fn is_marked(&self) -> bool {
+        self.out_of_service() || self.has(Taint::DETACHING)
+    }
+
     /// Has somebody restored another Node from a copy of this one, `out-of-service` included? We set it on none but the first (S10), and
     /// what people set is theirs (R5).
     pub fn is_copied_out_of_service(&self) -> bool {
@@ -102,6 +110,22 @@ impl Node {
         let left: Vec<Taint> = self.taints().filter(|it| *it != taint).collect();
         self.taints = [Taint::default(); TAINTS];
         self.taints[..left.len()].copy_from_slice(&left);
+    }
+
+    /// The Node but for its claim, or nothing of it.
+    pub fn as_read(self, is_wanted: bool) -> Self {
+        match is_wanted {
+            true => self.without_claim(),
+            false => Self::default(),
+        }
+    }
+
+    /// The Node but for its claim.
+    pub fn without_claim(mut self) -> Self {
+        if let Some(claim) = self.claim() {
+            self.remove(Taint::claim(claim));
+        }
+        self
     }
 
     /// How many bits [`Node::bits`] needs.
@@ -350,6 +374,10 @@ pub struct State {
     pub pods: [Pod; PODS],
     /// Where the volume is.
     pub volume: Volume,
+    /// Which VolumeAttachment of the node it is, where the operator deletes them.
+    pub attachment: u8,
+    /// It has a deletionTimestamp, and goes at any moment.
+    pub leaving: bool,
     /// The NodeFence.
     pub record: Record,
     /// Both processes.

@@ -1,6 +1,6 @@
 //! What passes between an operator and the rest: what its rounds want to be done, and what it hears of it.
 
-use crate::state::PODS;
+use crate::state::{Node, PODS};
 use serde_json::Value;
 
 /// What a request asks of the API server.
@@ -16,6 +16,10 @@ pub enum Kind {
     Release,
     /// Delete pods by force.
     Evict,
+    /// Delete the VolumeAttachment.
+    Detach,
+    /// Delete the Node.
+    DeleteNode,
 }
 
 /// A request that was sent, with the situation that it was decided in.
@@ -27,6 +31,10 @@ pub struct Request {
     pub operations: Value,
     /// The pods to delete: which, and which of that name.
     pub pods: Vec<(usize, u8)>,
+    /// The VolumeAttachment to delete: which one of the node.
+    pub attachment: u8,
+    /// The Node as it was read, without its claim, where that is the precondition (`resourceVersion`).
+    pub as_read: Node,
     /// UID of the Node that it is about.
     pub uid: u8,
     /// Nonce of the claim that stood there; 0: none.

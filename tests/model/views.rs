@@ -3,18 +3,17 @@
 //! Time stands still at [`NOW`]. What lies before it does so by one of the few distances below, so that two situations that are
 //! the same to the core are the same here.
 
+pub use crate::incident::Incident;
 use crate::state::{Node, Pod, Taint};
 use jiff::Timestamp;
-use node_fencing_operator::api::settings::{
-    ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
-};
+use node_fencing_operator::api::settings::{ApprovalTimeout, PodDeletion};
 use node_fencing_operator::core::incident::{
     Approval, Device, DeviceReply, Level, PodList, Record, Settings,
 };
 use node_fencing_operator::core::memory::Sight;
 use node_fencing_operator::core::observed::{
-    AttachmentView, CLAIM, ConditionView, LeaseView, NodeView, OUT_OF_SERVICE, Observed, PodView,
-    QUARANTINE, Seen, TaintView,
+    AttachmentView, CLAIM, ConditionView, DETACHING, LeaseView, NodeView, OUT_OF_SERVICE, Observed,
+    PodView, QUARANTINE, Seen, TaintView,
 };
 use node_fencing_operator::core::plan::Needs;
 use node_fencing_operator::core::power_on::PowerOn;
@@ -50,21 +49,6 @@ const MACHINE: &str = "11111111-2222-4333-8444-555555555555";
 /// The fence's name, without a hyphen.
 pub const FENCE: &str = "fence";
 
-/// Which incident it is, and what its node carries.
-#[derive(Debug, Clone, Copy)]
-pub struct Incident {
-    /// How far to go.
-    pub mode: FenceMode,
-    /// The second pod tolerates `out-of-service`.
-    pub tolerates: bool,
-    /// When the taint goes.
-    pub release: ReleaseMode,
-    /// Are stuck pods deleted by force before the taint?
-    pub expedited: bool,
-    /// Is the machine turned on again after the release?
-    pub turns_on: bool,
-}
-
 /// The settings, with what the record said when it was read: evidence, tainted, unresolved (bits 0 to 2), and how many contradictions
 /// there are.
 pub fn settings(incident: &Incident, facts: u8) -> Settings {
@@ -79,7 +63,7 @@ pub fn settings(incident: &Incident, facts: u8) -> Settings {
         not_before: Duration::ZERO,
         condition: None,
         mode: incident.mode,
-        strategy: RecoveryStrategy::OutOfServiceTaint,
+        strategy: incident.strategy(),
         pod_deletion: match incident.expedited {
             true => PodDeletion::Expedited,
             false => PodDeletion::PodGC,
@@ -178,13 +162,14 @@ fn taint_view(taint: Taint) -> TaintView {
         _ if taint == Taint::OUT_OF_SERVICE => {
             (OUT_OF_SERVICE, "nodeshutdown".to_owned(), "NoExecute")
         }
+        _ if taint == Taint::DETACHING => (DETACHING, boot(1), "NoExecute"),
         _ => ("example.com/foreign", String::new(), "NoSchedule"),
     };
     TaintView {
         key: key.to_owned(),
         value: Some(value),
         effect: effect.to_owned(),
-        time_added: matches!(key, CLAIM | OUT_OF_SERVICE).then(|| DATE.to_owned()),
+        time_added: matches!(key, CLAIM | OUT_OF_SERVICE | DETACHING).then(|| DATE.to_owned()),
     }
 }
 
@@ -195,6 +180,7 @@ pub fn taint_of(key: &str, value: &str) -> Taint {
         CLAIM => Taint::claim(number(value).expect("a claim's nonce")),
         QUARANTINE => Taint::quarantine(number(value).expect("a boot")),
         OUT_OF_SERVICE => Taint::OUT_OF_SERVICE,
+        DETACHING => Taint::DETACHING,
         _ => Taint::FOREIGN,
     }
 }
@@ -219,6 +205,7 @@ pub fn node_view(node: &Node, is_attached: bool) -> NodeView {
         system_uuid: MACHINE.to_owned(),
         provider_id: String::new(),
         volumes_attached: usize::from(is_attached),
+        resource_version: "as read".to_owned(),
     }
 }
 
@@ -234,6 +221,7 @@ pub fn pod_views(incident: &Incident, listed: [u8; 2]) -> Vec<PodView> {
         mirror: false,
         tolerates_out_of_service: index == 1 && incident.tolerates,
         claims: Vec::new(),
+        attachable: index == 0 || incident.shares,
     };
     let pods = listed.into_iter().enumerate();
     pods.filter(|(_, pod)| *pod != 0).map(view).collect()
@@ -259,6 +247,8 @@ pub struct Look {
     pub pods: [u8; 2],
     /// Its volume is attached.
     pub attached: bool,
+    /// Which VolumeAttachment that is, and whether it has a deletionTimestamp.
+    pub attachment: (u8, bool),
     /// The NodeFence has evidence for the claim on the Node.
     pub evidence: bool,
     /// Which renewal of the Lease: 0 is the newest.
@@ -270,7 +260,9 @@ impl Look {
     pub fn bits(&self) -> u64 {
         let [one, other] = self.pods.map(u64::from);
         let flags = u64::from(self.attached) | u64::from(self.evidence) << 1;
-        let rest = one | other << 4 | flags << 8 | u64::from(self.lease) << 10;
+        let (number, leaving) = self.attachment;
+        let attachment = u64::from(number) << 1 | u64::from(leaving);
+        let rest = one | other << 4 | flags << 8 | attachment << 10 | u64::from(self.lease) << 13;
         self.node.bits() | rest << Node::BITS
     }
 
@@ -281,6 +273,7 @@ impl Look {
         }
         if !needs.pods && !needs.attachments {
             self.attached = false;
+            self.attachment = (0, false);
         }
         if !needs.lease {
             self.lease = 0;
@@ -297,9 +290,10 @@ impl Look {
         let attachments = match self.attached {
             true => vec![AttachmentView {
                 name: "attachment".to_owned(),
+                uid: format!("{}", self.attachment.0),
                 attacher: "csi.example.com".to_owned(),
                 volume: "volume".to_owned(),
-                deleting: false,
+                deleting: self.attachment.1,
                 detach_error: None,
             }],
             false => Vec::new(),

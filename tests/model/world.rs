@@ -25,6 +25,8 @@ pub enum Second {
     Tolerates,
     /// It is bound to the node late, past the scheduler, and uses the volume too.
     ComesLate,
+    /// It tolerates every taint, uses the volume too, and somebody may delete it.
+    Stays,
 }
 
 /// One configuration of the model.
@@ -55,12 +57,12 @@ pub struct World {
 impl World {
     /// Does the second pod tolerate `out-of-service`?
     pub fn tolerates(&self) -> bool {
-        self.second == Second::Tolerates
+        matches!(self.second, Second::Tolerates | Second::Stays)
     }
 
     /// Does the second pod write to the volume?
     pub fn second_shares_volume(&self) -> bool {
-        self.second == Second::ComesLate
+        matches!(self.second, Second::ComesLate | Second::Stays)
     }
 
     /// The node has just been found NotReady, and everything on it still runs.
@@ -179,8 +181,8 @@ impl World {
         let pod = &s.pods[index];
         let is_new = pod.object == Object::Bound && pod.container == Container::None;
         let tolerates = index == 1 && self.tolerates();
-        let has_volume = tolerates || s.volume == Volume::Here;
-        let refuses = s.node.claim().is_some() || s.node.out_of_service();
+        let has_volume = !(index == 0 || self.second_shares_volume()) || s.volume == Volume::Here;
+        let refuses = s.node.claim().is_some() || s.node.is_marked();
         let is_known = self.starts_despite_claim && (index == 0 || pod.generation == EARLY);
         let goes_in = tolerates || is_known || !refuses;
         is_new && has_volume && goes_in
@@ -197,7 +199,7 @@ impl World {
         can(Event::NotReady, node.uid != 0 && node.ready, &|n| {
             n.node.ready = false
         });
-        let evicts = (claim_evicts && node.claim().is_some()) || node.out_of_service();
+        let evicts = (claim_evicts && node.claim().is_some()) || node.is_marked();
         for index in 0..s.pods.len() {
             let pod = &s.pods[index];
             let tolerates = index == 1 && self.tolerates();
@@ -230,7 +232,7 @@ impl World {
                 n.pods[0].generation += 1;
             },
         );
-        let is_orphaned = s.record.ended && node.claim().is_some() && !node.out_of_service();
+        let is_orphaned = s.record.ended && node.claim().is_some() && !node.is_marked();
         can(Event::TidiesClaim, is_orphaned && node.ready, &|n| {
             let claim = n.node.claim().unwrap_or_default();
             n.node.remove(Taint::claim(claim));
@@ -263,6 +265,10 @@ impl World {
         can(Event::Detaches(true), is_forced, &|n| {
             n.volume = Volume::Nowhere
         });
+        // It does so whatever runs: a deletionTimestamp is never taken back.
+        can(Event::Leaves, s.leaving && s.volume == Volume::Here, &|n| {
+            n.volume = Volume::Nowhere;
+        });
         let is_free = s.volume == Volume::Nowhere;
         let moves = s.pods[0].object == Object::Elsewhere;
         can(Event::Attaches(Volume::Elsewhere), is_free && moves, &|n| {
@@ -273,6 +279,10 @@ impl World {
             is_free && is_wanted && s.node.uid != 0,
             &|n| {
                 n.volume = Volume::Here;
+                if self.incident.deletes {
+                    n.attachment = (n.attachment + 1).min(3);
+                }
+                n.leaving = false;
             },
         );
     }

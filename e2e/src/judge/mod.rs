@@ -9,6 +9,7 @@
 //! kernel's monotonic clock. Devices against the API server by the wall clock, which is the same machine's.
 
 mod commands;
+mod deletions;
 pub mod devices;
 mod keep;
 mod nodes;
@@ -91,6 +92,8 @@ counts! {
     taints: "out-of-service taints set",
     deletions: "pods deleted by force",
     releases: "releases",
+    attachments_deleted: "VolumeAttachments deleted",
+    nodes_deleted: "Nodes deleted",
     commands: "power commands",
     readings: "readings told by devices",
     readings_compared: "readings in evidence found with their devices",
@@ -154,6 +157,7 @@ pub fn judge_run(run: &Run) -> Judgement {
     proofs::check(&replay, &mut judgement);
     commands::check(&replay, &mut judgement);
     releases::check(&replay, &mut judgement);
+    deletions::check(&replay, &mut judgement);
     volumes::check(run, &mut judgement);
     judgement
         .violations

@@ -9,15 +9,17 @@ use super::rules::{
 use super::run::Line;
 use super::{Judgement, Rule};
 use crate::audit::{OPERATOR, Request};
-use crate::proxy::writes::{CLAIM, OUT_OF_SERVICE, QUARANTINE};
+use crate::proxy::writes::{CLAIM, DETACHING, OUT_OF_SERVICE, QUARANTINE};
 
-const OWN: [&str; 3] = [CLAIM, OUT_OF_SERVICE, QUARANTINE];
+const OWN: [&str; 4] = [CLAIM, DETACHING, OUT_OF_SERVICE, QUARANTINE];
 
 pub(super) fn check(replay: &Replay, judgement: &mut Judgement) {
     let ours = |write: &&Line<Request>| write.what.user.username == OPERATOR;
     for write in replay.run.writes.iter().filter(ours) {
         let of = &write.what.object_ref;
         match of.resource.as_str() {
+            // The deletion of a Node has rules of its own.
+            "nodes" if write.what.verb == "delete" => {}
             "nodes" => is_a_json_patch(write, judgement),
             "nodefences" if of.subresource == "status" => is_versioned(write, judgement),
             _ => {}
@@ -114,8 +116,9 @@ impl Change<'_, '_> {
     }
 
     fn dated(&self, judgement: &mut Judgement) {
-        let added = |key| self.after.taint(key).map(|taint| &taint["timeAdded"]);
-        let (claim, taint) = (added(CLAIM), added(OUT_OF_SERVICE));
+        let added = |taint: Option<&'_ Value>| taint.map(|taint| taint["timeAdded"].clone());
+        let claim = added(self.after.taint(CLAIM));
+        let taint = added(self.after.effect());
         if claim.is_some() && claim != taint {
             self.broken(judgement, &DATED, format!("{taint:?} under {claim:?}"));
         }

@@ -10,7 +10,7 @@ use super::pods::{Attachment, Pod};
 use super::run::{AUDIT, DEVICES, Line, Run};
 use super::{Counts, pods};
 use crate::audit::{OPERATOR, Request};
-use crate::proxy::writes::{CLAIM, OUT_OF_SERVICE};
+use crate::proxy::writes::{CLAIM, DETACHING, OUT_OF_SERVICE};
 use crate::volume::journal::Happening;
 
 /// What a write left of an object.
@@ -79,9 +79,14 @@ impl<'a> State<'a> {
         self.taint(CLAIM)?["value"].as_str()
     }
 
-    /// Does `out-of-service` stand?
+    /// The taint under which volumes are detached: `out-of-service`, or the operator's own.
+    pub(super) fn effect(&self) -> Option<&'a Value> {
+        self.taint(OUT_OF_SERVICE).or(self.taint(DETACHING))
+    }
+
+    /// Does it stand?
     pub(super) fn is_out_of_service(&self) -> bool {
-        self.taint(OUT_OF_SERVICE).is_some()
+        self.effect().is_some()
     }
 
     /// The boot ID that a Node shows.

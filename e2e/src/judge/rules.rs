@@ -126,6 +126,19 @@ rules! {
     QUARANTINED: "S14-quarantine",
         "A node that is released in the boot that was fenced is put under quarantine, which goes when it has reported another boot.",
         "The release gate";
+    MARKED: "S9-deleted-marked",
+        "A Node is deleted as it was read (its uid, its version), and a VolumeAttachment by its uid, only while the Node is not Ready and bears \
+         the operator's claim and its taint detaching, a Node for the boot that it shows.",
+        "Without the taint";
+    DELETED_PROVEN: "S17-deleted-proven",
+        "Before that the evidence of this claim, with two readings of Off, is stored in the NodeFence that the claim names.",
+        "Without the taint";
+    DELETED_OFF: "S1-deleted-off",
+        "Of the devices that the proof was made with none has told anything but Off last, and one has told Off within 15 s before.",
+        "Without the taint";
+    DELETED_EMPTY: "S1-deleted-empty",
+        "A VolumeAttachment is deleted when no pod with a claim is left on its node, and a Node when no VolumeAttachment of it is left.",
+        "Without the taint";
     EVIDENCE: "S17-evidence-first",
         "Before out-of-service is set or a pod deleted by force, the evidence is stored in the NodeFence that the claim names.",
         "The steps: evidence";

@@ -1,5 +1,6 @@
 //! The good history is good, and each of the bad ones is bad by the one rule that it was broken by.
 
+mod bad_deletions;
 mod bad_histories;
 mod history;
 
@@ -7,6 +8,7 @@ use std::collections::BTreeSet;
 
 use jiff::SignedDuration;
 
+use self::bad_deletions::BAD_DELETIONS;
 use self::bad_histories::BAD_HISTORIES;
 use self::history::{History, Step};
 use super::rules::ALL;
@@ -32,6 +34,8 @@ fn the_recorded_history_is_good_and_all_of_it_was_judged() {
         taints: 1,
         deletions: 1,
         releases: 1,
+        attachments_deleted: 0,
+        nodes_deleted: 0,
         commands: 1,
         readings: 10,
         readings_compared: 4, // two, for the deletion and for the taint
@@ -44,10 +48,20 @@ fn the_recorded_history_is_good_and_all_of_it_was_judged() {
     assert_eq!(judgement.counts, counts);
 }
 
+/// The same, but that its Node is deleted at the end (`recovery.strategy: DeleteNode`).
+#[test]
+fn a_history_in_which_the_node_is_deleted_is_good() {
+    let mut history = History::recorded();
+    history.delete_node(|_| ());
+    let judgement = history.judged();
+    judgement.ensure_good().expect("it is good");
+    assert_eq!(judgement.counts.nodes_deleted, 1);
+}
+
 #[test]
 fn each_bad_history_is_found_out_by_the_rule_that_it_breaks_and_by_no_other() {
     let mut wrong = Vec::new();
-    for (words, rule, break_it) in BAD_HISTORIES {
+    for (words, rule, break_it) in BAD_HISTORIES.iter().chain(BAD_DELETIONS) {
         let mut history = History::recorded();
         break_it(&mut history);
         let judgement = history.judged();
@@ -61,12 +75,14 @@ fn each_bad_history_is_found_out_by_the_rule_that_it_breaks_and_by_no_other() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
-    println!("{} bad histories, each found out", BAD_HISTORIES.len());
+    let count = BAD_HISTORIES.len() + BAD_DELETIONS.len();
+    println!("{count} bad histories, each found out");
 }
 
 #[test]
 fn each_rule_has_a_history_that_breaks_it() {
-    let broken: BTreeSet<_> = BAD_HISTORIES.iter().map(|(_, rule, _)| rule.name).collect();
+    let histories = BAD_HISTORIES.iter().chain(BAD_DELETIONS);
+    let broken: BTreeSet<_> = histories.map(|(_, rule, _)| rule.name).collect();
     let all: BTreeSet<_> = ALL.iter().map(|rule| rule.name).collect();
     assert_eq!(broken, all);
 }
@@ -142,7 +158,7 @@ fn the_order_of_the_lines_says_nothing() {
 
 #[test]
 fn what_was_refused_was_not_done() {
-    for (words, rule, break_it) in BAD_HISTORIES {
+    for (words, rule, break_it) in BAD_HISTORIES.iter().chain(BAD_DELETIONS) {
         let mut history = History::recorded();
         let recorded = history.audit.clone();
         break_it(&mut history);

@@ -14,6 +14,8 @@ use super::matcher::{Matcher, Seen};
 pub const CLAIM: &str = "nodefencing.io/claim";
 /// Key of the quarantine taint.
 pub const QUARANTINE: &str = "nodefencing.io/quarantine";
+/// Key of the taint under which the operator detaches volumes itself.
+pub const DETACHING: &str = "nodefencing.io/detaching";
 /// Key of the out-of-service taint.
 pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 

@@ -18,9 +18,10 @@ use tokio::time::sleep;
 
 use crate::api::data;
 use crate::verdict::{Body, Expect, Tally, Verdict, call, must};
-use crate::{node_fields, stolen_token, words};
+use crate::{deletions, node_fields, stolen_token, words};
 
 const CLAIM: &str = "nodefencing.io/claim";
+const DETACHING: &str = "nodefencing.io/detaching";
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 /// A row of `admission.yaml`.
@@ -42,6 +43,8 @@ struct Row {
     subresource: Option<String>,
     #[serde(default)]
     delete: bool,
+    #[serde(default, rename = "asRead")]
+    as_read: bool,
     #[serde(default)]
     create: bool,
     #[serde(default)]
@@ -161,14 +164,18 @@ impl Guarded {
             Some((Body::Object, &node)),
         )
         .await?;
-        self.report(name, "Unknown", boot).await?;
+        self.report(name, "Unknown", marked_boot(taints).unwrap_or(boot))
+            .await?;
         let claimed = taints.iter().any(|taint| taint["key"] == CLAIM);
-        let own =
-            |taint: &&Value| taint["key"] == CLAIM || claimed && taint["key"] == OUT_OF_SERVICE;
+        let own = |taint: &&Value| {
+            let is_effect =
+                [OUT_OF_SERVICE, DETACHING].contains(&taint["key"].as_str().unwrap_or_default());
+            taint["key"] == CLAIM || claimed && is_effect
+        };
         let mut now: Vec<Value> = taints.iter().filter(|taint| !own(taint)).cloned().collect();
         // The API server gives every new Node a taint; this replaces it.
         self.set_taints(&self.admin, name, &now).await?;
-        for key in [CLAIM, OUT_OF_SERVICE] {
+        for key in [CLAIM, OUT_OF_SERVICE, DETACHING] {
             for taint in taints
                 .iter()
                 .filter(own)
@@ -214,6 +221,12 @@ impl Guarded {
     }
 }
 
+/// The boot for which the node is detaching: the one that it reports while that is written.
+fn marked_boot(taints: &[Value]) -> Option<&str> {
+    let mark = taints.iter().find(|taint| taint["key"] == DETACHING)?;
+    mark["value"].as_str()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_api_server_guards_nodes_and_pods() -> Result<()> {
     let guarded = Guarded::start("admission").await?;
@@ -228,7 +241,8 @@ async fn the_api_server_guards_nodes_and_pods() -> Result<()> {
             .with_context(|| row.name.clone())?;
         tally.judge(&row.name, row.expect, row.message.as_deref(), &verdict);
     }
-    pods(&guarded, &mut tally).await?;
+    deletions::pods(&guarded, &mut tally).await?;
+    deletions::attachments(&guarded, &mut tally).await?;
     words::try_all(&guarded, &mut tally).await?;
     node_fields::a_write_to_a_node_leaves_its_status(&guarded).await?;
     node_fields::the_policy_names_every_one(&guarded).await?;
@@ -258,7 +272,14 @@ async fn attempt(guarded: &Guarded, name: &str, row: &Row) -> Result<Verdict> {
         return call(client, Method::GET, &format!("{path}/proxy/pods"), None).await;
     }
     if row.delete {
-        return call(client, Method::DELETE, &path, None).await;
+        let node = must(&guarded.admin, Method::GET, &path, None).await?;
+        let (uid, version) = (
+            &node["metadata"]["uid"],
+            &node["metadata"]["resourceVersion"],
+        );
+        let as_read = json!({"preconditions": {"uid": uid, "resourceVersion": version}});
+        let options = row.as_read.then_some((Body::Object, &as_read));
+        return call(client, Method::DELETE, &path, options).await;
     }
     if let Some(subresource) = &row.subresource {
         path = format!("{path}/{subresource}");
@@ -276,91 +297,6 @@ async fn attempt(guarded: &Guarded, name: &str, row: &Row) -> Result<Verdict> {
         ensure!(before == after, "denied, and yet the Node changed");
     }
     Ok(verdict)
-}
-
-/// The operator deletes only pods that Kubernetes deletes already, and each by its uid.
-async fn pods(guarded: &Guarded, tally: &mut Tally) -> Result<()> {
-    let collection = "/api/v1/namespaces/default/pods";
-    let pod = json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stuck"},
-        "spec": {"nodeName": "node-0", "containers": [{"name": "c", "image": "i"}]},
-    });
-    let path = format!("{collection}/stuck");
-    let created = must(
-        &guarded.admin,
-        Method::POST,
-        collection,
-        Some((Body::Object, &pod)),
-    )
-    .await?;
-    let by_uid =
-        json!({"gracePeriodSeconds": 0, "preconditions": {"uid": created["metadata"]["uid"]}});
-    let by_name = json!({"gracePeriodSeconds": 0});
-    let delete = async |options| {
-        call(
-            &guarded.operator,
-            Method::DELETE,
-            &path,
-            Some((Body::Object, options)),
-        )
-        .await
-    };
-
-    let message = Some("S2: the operator may only delete a pod that is being deleted already");
-    tally.judge(
-        "delete a running pod",
-        Expect::Deny,
-        message,
-        &delete(&by_uid).await?,
-    );
-    must(&guarded.admin, Method::DELETE, &path, None).await?;
-    let message = Some("S10: the operator may delete a pod only by its uid");
-    tally.judge(
-        "delete by name",
-        Expect::Deny,
-        message,
-        &delete(&by_name).await?,
-    );
-    let other = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": "other"}});
-    tally.judge(
-        "delete by another uid",
-        Expect::Deny,
-        None,
-        &delete(&other).await?,
-    );
-    let message = Some("the operator may only delete pods");
-    for (name, action) in [
-        ("run a command in a pod", "exec?command=sh"),
-        ("evict a pod", "eviction"),
-    ] {
-        let eviction =
-            json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "stuck"}});
-        let body = (action == "eviction").then_some((Body::Object, &eviction));
-        let path = format!("{path}/{action}");
-        let verdict = call(&guarded.operator, Method::POST, &path, body).await?;
-        tally.judge(name, Expect::Deny, message, &verdict);
-    }
-    let body = Some((Body::Object, &by_name));
-    let all = call(&guarded.operator, Method::DELETE, collection, body).await?;
-    let by_uid_only = Some("S10: the operator may delete a pod only by its uid");
-    tally.judge("delete all pods", Expect::Deny, by_uid_only, &all);
-    let label = json!({"metadata": {"labels": {"a": "b"}}});
-    let verdict = call(
-        &guarded.operator,
-        Method::PATCH,
-        &path,
-        Some((Body::Merge, &label)),
-    );
-    tally.judge("label a pod", Expect::Deny, message, &verdict.await?);
-    tally.judge(
-        "delete a stuck pod by its uid",
-        Expect::Allow,
-        None,
-        &delete(&by_uid).await?,
-    );
-    let gone = call(&guarded.admin, Method::GET, &path, None).await?;
-    ensure!(gone.is_err(), "the pod is still there");
-    Ok(())
 }
 
 /// What the API server warns of when this is tried as a dry run.

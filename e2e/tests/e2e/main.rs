@@ -24,6 +24,8 @@ mod control_plane;
 mod crash;
 mod credentials;
 mod csi;
+mod delete_node;
+mod deletions;
 mod denied;
 mod deploy;
 mod detach_stuck;

@@ -33,6 +33,7 @@ fn node(name: &str, ready: &str) -> NodeView {
         system_uuid: String::new(),
         provider_id: String::new(),
         volumes_attached: 0,
+        resource_version: String::new(),
     }
 }
 
@@ -124,6 +125,7 @@ impl Cluster {
             served: &self.served,
             delays: &self.delays,
             frozen: self.frozen,
+            lacks: None,
             found: &|_, _| None,
             targets: &same::target,
             now: wall(NOW),

@@ -27,7 +27,7 @@ pub(super) fn ready(
             "ClusterWentBack",
             format!("nothing is fenced: {why}"),
         ),
-        None => verdict(policy, tally, world.now),
+        None => verdict(policy, tally, world),
     };
     for waits in waits(policy, world.delays) {
         words.push_str("; ");
@@ -47,10 +47,10 @@ pub(super) fn ready(
 fn verdict(
     policy: &NodeFencingPolicy,
     tally: &Tally<'_>,
-    now: Timestamp,
+    world: &World<'_>,
 ) -> (ConditionStatus, &'static str, String) {
     let mode = policy.spec.fence.mode;
-    if let Some(words) = unsupported(&policy.spec) {
+    if let Some(words) = unsupported(&policy.spec, world.lacks) {
         return (False, "Unsupported", words);
     }
     if let Some(first) = tally.conflicts.first() {
@@ -60,7 +60,7 @@ fn verdict(
         };
         return (False, "Conflict", format!("{first}{more}"));
     }
-    if let Some(words) = paused(policy, now) {
+    if let Some(words) = paused(policy, world.now) {
         return (False, keep_off::PAUSED, words);
     }
     let selected = tally.nodes.len();

@@ -33,6 +33,7 @@ fn node(uid: &str, boot_id: &str) -> NodeView {
         system_uuid: String::new(),
         provider_id: String::new(),
         volumes_attached: 0,
+        resource_version: String::new(),
     }
 }
 

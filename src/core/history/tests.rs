@@ -63,6 +63,7 @@ fn node(boot_id: &str, ready: &str, claim: Option<&str>) -> NodeView {
         system_uuid: String::new(),
         provider_id: String::new(),
         volumes_attached: 0,
+        resource_version: String::new(),
     }
 }
 

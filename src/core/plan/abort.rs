@@ -33,7 +33,8 @@ fn why_abort(s: &Settings, m: &Memory, node: &NodeView) -> Option<(Stage, String
     // Whoever set it may have been a process before this one.
     if m.tainted || s.record.tainted {
         let words = format!(
-            "somebody else removed `out-of-service` from Node {}: it is not set again",
+            "somebody else removed `{}` from Node {}: it is not set again",
+            s.effect(),
             node.name
         );
         return Some((Stage::Aborted, words));

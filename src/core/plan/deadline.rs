@@ -49,7 +49,8 @@ pub(super) fn overdue(
                 match observed.node {
                     Seen::Absent => String::new(),
                     _ => format!(
-                        "; `out-of-service` stays on Node {node} until they are free, do not remove it by hand"
+                        "; `{}` stays on Node {node} until they are free, do not remove it by hand",
+                        settings.effect()
                     ),
                 }
             ),
@@ -58,7 +59,8 @@ pub(super) fn overdue(
             "ReleaseStuck",
             "`release.timeoutSeconds`",
             format!(
-                "`out-of-service` stays on Node {node} until {}; do not remove it by hand",
+                "`{}` stays on Node {node} until {}; do not remove it by hand",
+                settings.effect(),
                 match has_booted {
                     true => "what is named above is over",
                     false => what_releases(settings),
@@ -68,7 +70,14 @@ pub(super) fn overdue(
         Stage::Quiescing => (
             "QuiesceStuck",
             "the longest `fence.levels[].timeoutSeconds`",
-            format!("see which pods of Node {node} are not being deleted, and why"),
+            format!(
+                "see which pods of Node {node} are not being deleted, and why{}",
+                match settings.deletes_node() {
+                    true =>
+                        "; one that tolerates every taint and uses a volume has to be deleted by hand, because nothing holds its volume once the Node is deleted (`recovery.strategy: DeleteNode`)",
+                    false => "",
+                }
+            ),
         ),
         _ => (
             "FenceStuck",

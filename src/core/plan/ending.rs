@@ -15,6 +15,11 @@ use super::{Moment, Standing, close, is_proven, power_on, standing};
 /// What an incident that has done all that it was for has come to.
 pub(super) const RELEASED: &str = "the machine was proven down, its pods and volumes are free, the operator's `out-of-service` is gone again";
 
+/// The same, by the name of the taint that the incident had.
+fn released(s: &Settings) -> String {
+    RELEASED.replace("out-of-service", s.effect())
+}
+
 /// The end of the incident, if nothing is left to do, or what is left to do after the release.
 pub(super) fn ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Option<Decision> {
     if m.ending.is_none()
@@ -53,7 +58,7 @@ fn why_ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Optio
         return Some(ending.clone());
     }
     if is_released(s, m, node) {
-        return Some((Stage::Recovered, RELEASED.to_owned()));
+        return Some((Stage::Recovered, released(s)));
     }
     let removed = m.claim.as_ref().is_some_and(|claim| claim.seen) && !m.dropping;
     if m.tainted || removed || s.record.tainted {

@@ -7,6 +7,7 @@
 mod abort;
 mod claimed;
 mod deadline;
+mod detaching;
 mod ending;
 mod inherit;
 mod level;
@@ -22,10 +23,12 @@ pub use {claimed::rival_until, ending::is_bare, level::CONTRADICTION};
 use super::incident::{Decision, Effect, Settings};
 use super::memory::Memory;
 use super::observed::{NodeView, Observed, PodView, Seen};
+use super::quiesce::none_stays_with_its_volume;
 use super::stage::Stage;
 use super::taint;
 use super::word::heard;
 use deadline::{overdue, time_limit};
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// Writes that fail in a row before a human is called.
@@ -142,7 +145,7 @@ fn under_claim(memory: &Memory) -> Needs {
 fn under_taint(memory: &Memory) -> Needs {
     Needs {
         pods: true,
-        attachments: memory.last_check,
+        attachments: memory.last_check || memory.lists_attachments,
         ..Needs::default()
     }
 }
@@ -153,7 +156,7 @@ enum Standing<'a> {
     Unclaimed,
     /// A claim of this incident, of whatever process.
     Claimed(&'a str),
-    /// A claim of this incident, and the `out-of-service` that goes with it.
+    /// A claim of this incident, and what goes with it: `out-of-service`, or the taint under which the operator detaches by itself.
     Tainted(&'a str),
     /// A claim of this incident, and somebody else's `out-of-service`: not ours to touch (S8).
     Overruled(&'a str),
@@ -166,10 +169,8 @@ fn standing<'a>(settings: &Settings, node: &'a NodeView) -> Standing<'a> {
         .claim()
         .filter(|value| taint::claim_fence(value) == Some(settings.fence.as_str()));
     match (own, node.out_of_service()) {
+        (Some(claim), _) if taint::effect_of_claim(node).is_some() => Standing::Tainted(claim),
         (Some(claim), false) => Standing::Claimed(claim),
-        (Some(claim), true) if taint::out_of_service_of_claim(node).is_some() => {
-            Standing::Tainted(claim)
-        }
         (Some(claim), true) => Standing::Overruled(claim),
         (None, false) => Standing::Unclaimed,
         (None, true) => Standing::ForeignTaint,
@@ -200,6 +201,8 @@ pub fn step(
     observed: &Observed,
     moment: &Moment,
 ) -> Decision {
+    let observed = as_seen(settings, observed);
+    let observed = observed.as_ref();
     let mut decision = decide(settings, memory, observed, moment);
     let since = match memory.stage {
         Some((stage, since)) if stage == decision.stage => since,
@@ -230,6 +233,20 @@ pub fn step(
         decision.escalation = Some(("AdmissionDenied", words));
     }
     decision
+}
+
+/// What was observed, as it is to a fence with these settings.
+fn as_seen<'a>(settings: &Settings, observed: &'a Observed) -> Cow<'a, Observed> {
+    let mut seen = Cow::Borrowed(observed);
+    if settings.deletes_node() {
+        let seen = seen.to_mut();
+        for pods in [&mut seen.pods, &mut seen.starting] {
+            if let Seen::Present(pods) = pods {
+                none_stays_with_its_volume(pods);
+            }
+        }
+    }
+    seen
 }
 
 /// Why a human's word that was given counts for nothing, while one is of use.
@@ -281,16 +298,17 @@ fn decide(
         .as_ref()
         .is_some_and(|uid| *uid != node.uid)
     {
-        let words = format!(
-            "Node {} was deleted and created anew: its UID is {}",
-            settings.node, node.uid
-        );
         return match power_on::is_begun(settings, memory) {
-            true => close(
-                Stage::Recovered,
-                format!("{}; then {words}", ending::RELEASED),
-            ),
-            false => close(Stage::Aborted, words),
+            true => {
+                let words = format!(
+                    "{}; then Node {} was deleted and created anew: its UID is {}",
+                    ending::RELEASED,
+                    settings.node,
+                    node.uid
+                );
+                close(Stage::Recovered, words)
+            }
+            false => detaching::created_anew(settings, memory, node),
         };
     }
     if memory.write_retry_at.is_some_and(|at| moment.now < at) {

@@ -338,21 +338,30 @@ fn use_proof(
         };
         return act(Effect::Evict(eviction), Stage::Tainting, words);
     }
-    match taint::out_of_service(node, proof) {
-        Some(patch) => act(
-            Effect::Taint(patch),
-            Stage::Tainting,
+    let (patch, words) = match s.deletes_node() {
+        true => (
+            taint::detaching(node, proof),
+            format!(
+                "Node {} is marked: its volumes are detached, and then it is deleted",
+                node.name
+            ),
+        ),
+        false => (
+            taint::out_of_service(node, proof),
             format!("Node {} is put out of service", node.name),
         ),
+    };
+    match patch {
+        Some(patch) => act(Effect::Taint(patch), Stage::Tainting, words),
         None => wait(Stage::Tainting, "the claim was lost".to_owned()).until(t.now),
     }
 }
 
 /// The pods that are still to be deleted by force before the taint.
 pub(super) fn to_evict(s: &Settings, m: &Memory) -> Vec<PodView> {
-    let is_wanted = s.strategy != RecoveryStrategy::None
-        && s.pod_deletion == PodDeletion::Expedited
-        && !m.evicted;
+    // Pod GC leaves a pod where it is while its Node stands, and no volume goes before its pod.
+    let is_expedited = s.pod_deletion == PodDeletion::Expedited || s.deletes_node();
+    let is_wanted = s.strategy != RecoveryStrategy::None && is_expedited && !m.evicted;
     let listed = m.pods.as_deref().filter(|_| is_wanted);
     stuck(listed.unwrap_or_default()).cloned().collect()
 }

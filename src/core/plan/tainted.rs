@@ -12,14 +12,14 @@ use super::super::taint;
 use super::claimed::failed;
 use super::level::{CONTRADICTION, answer, current_level, judge_level, lost_device, names};
 use super::watch::{NOW_LIFE, WATCH_PERIOD, has_power, reads, regressed, watch_power, would_know};
-use super::{Moment, act, close, poll, wait};
+use super::{Moment, act, close, detaching, poll, wait};
 use crate::api::settings::ReleaseMode;
 use std::time::Duration;
 
 /// A reading of now counts if its device was asked this long ago at most: a look may take 20 s.
 const ASKED_LIFE: Duration = Duration::from_secs(25);
 /// What the release still waits for.
-const READ_ONCE_MORE: &str = "the machine's power is read once more before the release";
+pub(super) const READ_ONCE_MORE: &str = "the machine's power is read once more before the release";
 
 pub(super) fn step(
     s: &Settings,
@@ -48,7 +48,15 @@ pub(super) fn step(
     if new_boot && !m.commanding() {
         m.drop_attempt(t.now + s.late_effect);
     }
-    let hindrance = hindrance(Some(node), o);
+    // A Node that goes on is let go like any other.
+    let is_deleted = s.deletes_node() && !new_boot && !s.released;
+    let hindrance = match is_deleted {
+        true => detaching::hindrance(o),
+        false => hindrance(Some(node), o),
+    };
+    if s.deletes_node() {
+        detaching::note_vacated(m, hindrance.as_ref(), t.now);
+    }
     match &hindrance {
         None => m.drained = m.drained.or(Some(t.now)),
         // A list that could not be read takes back nothing that was seen before.
@@ -58,6 +66,7 @@ pub(super) fn step(
     let level = current_level(s, m);
     let watched = match &level {
         Some(level) if !new_boot => watch_power(s, m, node, level, t),
+        Some(level) if s.deletes_node() => detaching::look(m, node, level, hindrance.as_ref(), t),
         _ => None,
     };
     let decision = match (watched, hindrance) {
@@ -67,6 +76,9 @@ pub(super) fn step(
             ..watched
         },
         (Some(watched), None) => watched,
+        (None, Some(hindrance)) if s.deletes_node() => {
+            detaching::detach(s, m, node, level.as_ref(), o, &hindrance, t)
+        }
         (None, Some(hindrance)) => {
             m.last_check = false;
             wait(Stage::Detaching, hindrance.words()).until(poll(m, t.now, Duration::from_secs(2)))
@@ -91,10 +103,17 @@ pub(super) fn step(
 /// volumes are free, which pod GC and attach/detach now see to without the taint (F43).
 pub(super) fn node_gone(s: &Settings, m: &mut Memory, o: &Observed, t: &Moment) -> Decision {
     m.tainted = true;
-    let gone = format!("Node {} was deleted under its taint", s.node);
+    let gone = match s.deletes_node() {
+        true => format!("Node {} is deleted", s.node),
+        false => format!("Node {} was deleted under its taint", s.node),
+    };
     if let Some(hindrance) = hindrance(None, o) {
         m.last_check = false;
-        let words = format!("{gone}; {}", hindrance.words());
+        let words = format!(
+            "{gone}; {}{}",
+            hindrance.words(),
+            without_lock(s, &hindrance)
+        );
         return wait(Stage::Detaching, words).until(poll(m, t.now, Duration::from_secs(2)));
     }
     m.last_check = !m.last_check;
@@ -105,9 +124,19 @@ pub(super) fn node_gone(s: &Settings, m: &mut Memory, o: &Observed, t: &Moment) 
             close(Stage::Recovered, words)
         }
         Err(left) => {
-            let words = format!("{gone}; {}", left.words());
+            let words = format!("{gone}; {}{}", left.words(), without_lock(s, &left));
             wait(Stage::Detaching, words).until(poll(m, t.now, Duration::from_secs(2)))
         }
+    }
+}
+
+/// Somebody else has deleted the Node before its volumes were free: without the claim on it nothing says that nobody uses them.
+fn without_lock(s: &Settings, left: &Hindrance) -> &'static str {
+    match left {
+        Hindrance::Attachments(_) if s.deletes_node() => {
+            ", which Kubernetes detaches by itself some minutes later: without the Node and its claim the operator deletes none"
+        }
+        _ => "",
     }
 }
 
@@ -172,6 +201,10 @@ fn release(
     if let Some(decision) = unheard(m, o, t) {
         return decision;
     }
+    // Whoever has put the node out of service since is at work there, and a human who has released it wants to keep it.
+    if s.deletes_node() && !new_boot && !s.released && !node.out_of_service() {
+        return detaching::delete(s, m, node, claim, level, t);
+    }
     m.releasing = true;
     let quarantine = (!new_boot).then_some(node.boot_id.as_str());
     let words = match quarantine {
@@ -215,8 +248,13 @@ fn may_land(m: &Memory, t: &Moment) -> Option<Decision> {
     Some(wait(Stage::AwaitingRelease, words.to_owned()).until(until.min(again)))
 }
 
-/// Off, read by the right machine's device, after everything had detached and just now.
-fn off_now(s: &Settings, m: &Memory, level: Option<&Level>, t: &Moment) -> Result<(), String> {
+/// Off, read by the right machine's device, after everything had detached (or where the operator detaches: since no pod is left) and just now.
+pub(super) fn off_now(
+    s: &Settings,
+    m: &Memory,
+    level: Option<&Level>,
+    t: &Moment,
+) -> Result<(), String> {
     let level = level
         .ok_or("no FenceDevice serves the node any more: whether it is still off cannot be read")?;
     if let Some(words) = lost_device(m, level) {
@@ -225,7 +263,7 @@ fn off_now(s: &Settings, m: &Memory, level: Option<&Level>, t: &Moment) -> Resul
     if let Some((device, reading)) = has_power(s, m) {
         return Err(format!("FenceDevice {} {}", device.name, reads(reading)));
     }
-    let since = m.drained.unwrap_or(t.now);
+    let since = m.vacated.or(m.drained).unwrap_or(t.now);
     judge_level(level, |device| {
         if !m
             .sights

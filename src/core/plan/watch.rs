@@ -75,10 +75,11 @@ pub(super) fn watch_power(
     };
     let last = m.sights.iter().map(asked).min();
     let failed = m.sights.iter().all(|sight| sight.reading.is_err()) || is_mute(s, m, level);
-    let due = match (last, m.drained) {
+    // What is next asks for a reading of its own: the release, or the deletion of VolumeAttachments.
+    let due = match (last, m.vacated.or(m.drained)) {
         (None, _) => m.reoff_settles_at.unwrap_or(t.now),
-        // Only the release is left: a reading that was asked for before does not count.
-        (Some(last), Some(drained)) if last < drained => t.now,
+        // A reading that was asked for before does not count.
+        (Some(last), Some(since)) if last < since => t.now,
         (Some(_), Some(_)) if t.now.saturating_sub(m.looked_at) > NOW_LIFE => {
             t.now.max(m.looked_at + WATCH_PERIOD / 2)
         }
@@ -177,9 +178,10 @@ pub(super) fn regressed(s: &Settings, m: &Memory) -> Option<String> {
         false => stays.to_owned(),
     };
     Some(format!(
-        "FenceDevice {} reads {} while `out-of-service` stands ({} off command(s) since): {what_now}",
+        "FenceDevice {} reads {} while `{}` stands ({} off command(s) since): {what_now}",
         device.name,
         state_word(reading.state),
+        s.effect(),
         m.reoffs
     ))
 }

@@ -78,6 +78,7 @@ fn good() -> Good {
             system_uuid: MACHINE.to_owned(),
             provider_id: String::new(),
             volumes_attached: 0,
+            resource_version: String::new(),
         },
         lease_now: LeaseView {
             renew_time: "renewal-1".to_owned(),

@@ -20,6 +20,7 @@ fn node(boot_id: &str, ready: &str) -> NodeView {
 fn attachment(volume: &str) -> AttachmentView {
     AttachmentView {
         name: format!("csi-{volume}"),
+        uid: String::new(),
         attacher: "lab.csi".to_owned(),
         volume: volume.to_owned(),
         deleting: true,

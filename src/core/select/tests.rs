@@ -23,6 +23,7 @@ fn node(rack: &str) -> NodeView {
         system_uuid: String::new(),
         provider_id: String::new(),
         volumes_attached: 0,
+        resource_version: String::new(),
     }
 }
 

@@ -229,3 +229,66 @@ fn what_others_write_meanwhile_refuses_us_nothing() {
         assert!(left.contains("came-meanwhile"), "{left}");
     }
 }
+
+/// What bears another date than the claim is not of its process, and without a version there is nothing to hold a deletion to.
+#[test]
+fn a_node_is_deleted_under_the_claim_and_its_mark_alone() {
+    let marked = |date: &str, status: &str, version: &str| {
+        let mut node = NodeView {
+            taints: vec![
+                fixtures::dated(fixtures::taint(CLAIM, "fence-n1", "NoExecute")),
+                TaintView {
+                    time_added: Some(date.to_owned()),
+                    ..fixtures::taint(DETACHING, "boot-1", "NoExecute")
+                },
+            ],
+            resource_version: version.to_owned(),
+            ..fixtures::node()
+        };
+        status.clone_into(&mut node.conditions[0].status);
+        node
+    };
+    let until = Duration::from_secs(20);
+    let good = marked(fixtures::DATE, "Unknown", "7");
+    let deletion = delete_node(&good, "fence-n1", until).expect("a deletion");
+    assert_eq!(
+        (deletion.uid.as_str(), deletion.valid_until),
+        ("uid-1", until)
+    );
+    assert_eq!(delete_node(&good, "fence-n2", until), None);
+    for (date, status, version) in [
+        ("2026-01-03T00:00:00Z", "Unknown", "7"),
+        (fixtures::DATE, "True", "7"),
+        (fixtures::DATE, "Unknown", ""),
+    ] {
+        let node = marked(date, status, version);
+        assert_eq!(delete_node(&node, "fence-n1", until), None, "{node:?}");
+    }
+    // The mark alone, when somebody has taken its claim away: it goes when the node has booted anew.
+    let mut left = good;
+    left.taints.remove(0);
+    assert_eq!(lift_quarantine(&left), None);
+    "boot-2".clone_into(&mut left.boot_id);
+    assert!(lift_quarantine(&left).is_some());
+}
+
+/// The mark consumes the proof like `out-of-service`: it dies with it, and tests the boot, the UID and the claim.
+#[test]
+fn the_mark_is_set_like_out_of_service() {
+    let node = fixtures::claimed("fence-n1");
+    let mark = detaching(&node, fixtures::proof("fence-n1")).expect("a patch");
+    let taint = out_of_service(&node, fixtures::proof("fence-n1")).expect("a patch");
+    let tests = |patch: &NodePatch| -> Vec<Value> {
+        let all = patch.operations.as_array().into_iter().flatten();
+        all.filter(|it| it["op"] == "test").cloned().collect()
+    };
+    assert_eq!(tests(&mark), tests(&taint));
+    assert_eq!(mark.valid_until, taint.valid_until);
+    let added = mark.operations.as_array().and_then(|all| all.last());
+    let value = added.map(|it| it["value"].clone()).expect("an operation");
+    assert_eq!(value["key"], DETACHING);
+    assert_eq!(
+        (&value["value"], &value["timeAdded"]),
+        (&json!("boot-1"), &json!(fixtures::DATE))
+    );
+}

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::core::fixtures;
+use crate::core::observed::AttachmentView;
 use crate::shell::fake::{self, Cluster, failure};
 use serde_json::json;
 
@@ -58,6 +59,12 @@ async fn nothing_that_destroys_is_sent_in_a_cluster_that_went_back() {
     assert!(matches!(taint, Reply::NotSent(_)), "{taint:?}");
     let deletion = evict(&context, eviction(future)).await;
     assert!(matches!(deletion, Reply::NotSent(_)), "{deletion:?}");
+    for reply in [
+        detach(&context, detachment(future)).await,
+        delete_node(&context, self::deletion(future)).await,
+    ] {
+        assert!(matches!(reply, Reply::NotSent(_)), "{reply:?}");
+    }
     assert_eq!(cluster.server.seen().len(), 0);
 }
 
@@ -136,6 +143,67 @@ async fn a_pod_is_deleted_only_if_it_still_is_the_one_that_was_seen() {
     cluster.put(DELETE, status, conflict);
     let reply = evict(&context, eviction(future)).await;
     assert!(matches!(reply, Reply::Refused(409, _)), "{reply:?}");
+}
+
+fn detachment(valid_until: Duration) -> Detachment {
+    Detachment {
+        attachments: vec![AttachmentView {
+            name: "csi-1".to_owned(),
+            uid: "uid-va".to_owned(),
+            attacher: "driver".to_owned(),
+            volume: "pv-1".to_owned(),
+            deleting: false,
+            detach_error: None,
+        }],
+        valid_until,
+    }
+}
+
+fn deletion(valid_until: Duration) -> NodeDeletion {
+    NodeDeletion {
+        node: "worker-1".to_owned(),
+        uid: "uid-1".to_owned(),
+        resource_version: "7".to_owned(),
+        valid_until,
+    }
+}
+
+/// S10: of another uid it is another attachment, perhaps of a pod that runs.
+#[tokio::test]
+async fn a_volume_attachment_is_deleted_only_if_it_still_is_the_one_that_was_seen() {
+    const ATTACHMENT: &str = "DELETE /apis/storage.k8s.io/v1/volumeattachments/csi-1";
+    let [past, future] = past_and_future();
+    let cluster = Cluster::new().await;
+    let context = cluster.context();
+    let late = detach(&context, detachment(past)).await;
+    assert!(matches!(late, Reply::NotSent(_)), "{late:?}");
+    // It is gone already.
+    assert_eq!(detach(&context, detachment(future)).await, Reply::Done);
+    let seen = cluster.server.seen();
+    assert_eq!(seen.len(), 1);
+    assert!(seen[0].line.starts_with(ATTACHMENT), "{}", seen[0].line);
+    assert_eq!(seen[0].body["preconditions"], json!({"uid": "uid-va"}));
+    let (status, conflict) = failure(409, "the UID does not match");
+    cluster.put(ATTACHMENT, status, conflict);
+    let reply = detach(&context, detachment(future)).await;
+    assert!(matches!(reply, Reply::Refused(409, _)), "{reply:?}");
+}
+
+/// S9: whatever is written to it meanwhile keeps it.
+#[tokio::test]
+async fn a_node_is_deleted_only_as_it_was_read_and_while_the_reading_is_fresh() {
+    let [past, future] = past_and_future();
+    let cluster = Cluster::new().await;
+    let context = cluster.context();
+    let late = delete_node(&context, deletion(past)).await;
+    assert!(matches!(late, Reply::NotSent(_)), "{late:?}");
+    delete_node(&context, deletion(future)).await;
+    let seen = cluster.server.seen();
+    assert_eq!(seen.len(), 1);
+    let line = "DELETE /api/v1/nodes/worker-1";
+    assert!(seen[0].line.starts_with(line), "{}", seen[0].line);
+    let read = json!({"uid": "uid-1", "resourceVersion": "7"});
+    assert_eq!(seen[0].body["preconditions"], read);
 }
 
 /// S9: the record that was judged, at the version that was judged, and no other.

@@ -3,9 +3,11 @@
 //! What is ours and can go goes by itself. What only people can judge is told to them, once.
 
 use super::{Detector, LIFT_PAUSE};
+use crate::api::fence::NodeFence;
+use crate::api::settings::RecoveryStrategy;
 use crate::clock;
 use crate::core::incident::Reply;
-use crate::core::observed::{CLAIM, NodeView, OUT_OF_SERVICE, QUARANTINE, Ready, Seen};
+use crate::core::observed::{CLAIM, DETACHING, NodeView, OUT_OF_SERVICE, QUARANTINE, Ready, Seen};
 use crate::core::release::never_went_down;
 use crate::core::taint;
 use crate::shell::draft::adopting_fence;
@@ -23,7 +25,11 @@ impl Detector {
         let is_orphaned = owner
             .as_deref()
             .is_some_and(|owner| !caches.has_open_fence(owner));
-        if cached.taint(QUARANTINE).is_none() && !is_orphaned {
+        self.look_for_the_same_boot(cached);
+        let is_marked = [QUARANTINE, DETACHING]
+            .iter()
+            .any(|key| cached.taint(key).is_some());
+        if !is_marked && !is_orphaned {
             return;
         }
         let Seen::Present(node) = observe::node(&self.context, &cached.name).await else {
@@ -66,6 +72,25 @@ impl Detector {
         self.tell(&node.name, "FenceContradiction", message);
     }
 
+    /// A Node that was deleted after its machine was proven down has another one in its place, in the very boot that was fenced (S22).
+    fn look_for_the_same_boot(&mut self, node: &NodeView) {
+        let fences = self.context.caches.fences();
+        if node.boot_id.is_empty() || !fences.iter().any(|fence| has_deleted_in_boot(fence, node)) {
+            return;
+        }
+        let boot = self.contradicted.entry(node.name.clone()).or_default();
+        if *boot == node.boot_id {
+            return;
+        }
+        node.boot_id.clone_into(boot);
+        let message = format!(
+            "Node {} is back with the boot ID that was fenced ({}) when it was deleted: its machine never went down, its device lies or is wired to another machine; check the volumes' data, correct the FenceDevice, then reboot the node",
+            node.name, node.boot_id
+        );
+        tracing::error!(node = node.name, "{message}");
+        self.tell(&node.name, "FenceContradiction", message);
+    }
+
     /// Both taints stand again after their NodeFence has taken them away: whether the machine is down now is told by no record.
     fn tell_of_taints_put_back(&mut self, node: &NodeView, claim: &str, owner: &str) {
         let told = self.put_back.insert(node.name.clone(), claim.to_owned());
@@ -89,7 +114,7 @@ impl Detector {
             Seen::Absent => false,
             Seen::Present(_) | Seen::Failed(_) | Seen::NotRead => return,
         };
-        let is_out = taint::out_of_service_of_claim(node).is_some();
+        let is_out = taint::effect_of_claim(node).is_some();
         if is_out && is_recorded {
             // The Node was read before the NodeFence, whose release may have come in between.
             if let Seen::Present(again) = observe::node(&self.context, &node.name).await
@@ -142,6 +167,18 @@ impl Detector {
     }
 }
 
+/// Has this incident proven the machine down in the boot that the Node reports, when it had another Node?
+fn has_deleted_in_boot(fence: &NodeFence, node: &NodeView) -> bool {
+    let status = fence.status.as_ref();
+    let is_marked = status.is_some_and(|it| it.taint_applied_time.is_some());
+    let evidence = status.and_then(|status| status.evidence.as_ref());
+    fence.is_ended()
+        && is_marked
+        && fence.spec.recovery.strategy == RecoveryStrategy::DeleteNode
+        && fence.spec.node_name == node.name
+        && evidence.is_some_and(|it| it.node_uid != node.uid && it.node_boot_id == node.boot_id)
+}
+
 fn put_back_words(node: &str, claim: &str, owner: &str) -> String {
     format!(
         "Node {node} carries `out-of-service` with claim {claim} again, and NodeFence {owner} has ended: somebody has put back an old list of taints; they are left alone: see that the machine is off, or has booted since, then remove both (kubectl taint node {node} {OUT_OF_SERVICE}- {CLAIM}-)"
@@ -151,6 +188,39 @@ fn put_back_words(node: &str, claim: &str, owner: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// S22: the boot that was fenced is back under a Node that the operator has not fenced.
+    #[test]
+    fn a_node_in_the_boot_of_one_that_was_deleted_is_known() {
+        let fence = |strategy: &str, ended: bool| {
+            let status = if ended { "True" } else { "Unknown" };
+            let fence = serde_json::json!({
+                "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "fence"},
+                "spec": {"nodeName": "worker-1", "trigger": {"type": "Manual"}, "recovery": {"strategy": strategy}},
+                "status": {
+                    "taintAppliedTime": "2026-01-01T00:00:00Z",
+                    "conditions": [{"type": "Succeeded", "status": status, "reason": "Recovered", "message": "",
+                        "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+                    "evidence": {"claim": "fence-n1", "nodeUID": "uid-1", "nodeBootID": "boot-1",
+                        "quiescedTime": "2026-01-01T00:00:00Z", "provenTime": "2026-01-01T00:00:00Z", "readings": []},
+                },
+            });
+            serde_json::from_value::<NodeFence>(fence).expect("a NodeFence")
+        };
+        let node = |uid: &str, boot: &str| NodeView {
+            uid: uid.to_owned(),
+            boot_id: boot.to_owned(),
+            ..crate::core::fixtures::node()
+        };
+        let deleted = fence("DeleteNode", true);
+        assert!(has_deleted_in_boot(&deleted, &node("uid-2", "boot-1")));
+        assert!(!has_deleted_in_boot(&deleted, &node("uid-2", "boot-2")));
+        assert!(!has_deleted_in_boot(&deleted, &node("uid-1", "boot-1")));
+        let open = fence("DeleteNode", false);
+        assert!(!has_deleted_in_boot(&open, &node("uid-2", "boot-1")));
+        let tainted = fence("OutOfServiceTaint", true);
+        assert!(!has_deleted_in_boot(&tainted, &node("uid-2", "boot-1")));
+    }
 
     #[test]
     fn who_is_told_of_taints_that_were_put_back_is_told_how_to_remove_them() {

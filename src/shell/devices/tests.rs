@@ -106,6 +106,7 @@ fn node(name: &str) -> NodeView {
         system_uuid: SYSTEM.to_owned(),
         provider_id: String::new(),
         volumes_attached: 0,
+        resource_version: String::new(),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::core::plan::evicts_next;
 use crate::core::record;
 use crate::core::reply::{Asked, learn};
 use crate::core::stage::Stage;
-use crate::core::taint::NodePatch;
+use crate::core::taint::{NodeDeletion, NodePatch};
 use crate::shell::act;
 use crate::shell::early::{self, EarlyDrivers};
 use crate::shell::jobs::{self, Heard, Job};
@@ -54,6 +54,8 @@ impl Round<'_> {
             Effect::Taint(patch) => self.taint(patch).await,
             Effect::Release(patch) => self.release(patch).await,
             Effect::Evict(eviction) => self.evict(eviction).await,
+            Effect::Detach(detachment) => act::detach(self.context, detachment).await,
+            Effect::DeleteNode(deletion) => self.delete_node(deletion).await,
             Effect::Bind { uid, boot_id } => {
                 let mut bound = self.incident.status.clone();
                 bound.node_uid = Some(uid);
@@ -143,6 +145,25 @@ impl Round<'_> {
             }
         }
         let reply = act::patch_node(self.context, patch).await;
+        if reply == Reply::Done {
+            let (status, now) = (&mut self.incident.status, clock::wall());
+            status.detached_time.get_or_insert(now);
+            status.taint_removed_time.get_or_insert(now);
+        }
+        reply
+    }
+
+    /// Like the release: a record that somebody else wrote since is read first (S23), and one that could not say so far that the mark was there
+    /// says it before the Node, which says it too, is gone.
+    async fn delete_node(&mut self, deletion: NodeDeletion) -> Reply {
+        let is_told = self.incident.stored.status.taint_applied_time.is_some();
+        if !is_told {
+            let reply = self.write_status().await;
+            if reply != Reply::Done {
+                return reply;
+            }
+        }
+        let reply = act::delete_node(self.context, deletion).await;
         if reply == Reply::Done {
             let (status, now) = (&mut self.incident.status, clock::wall());
             status.detached_time.get_or_insert(now);

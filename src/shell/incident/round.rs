@@ -62,6 +62,8 @@ impl Round<'_> {
             &self.incident.record,
             self.incident.moments,
         );
+        let lacks = self.context.deletion.lacks();
+        let settings = resolve::by_rights(settings, self.fence, lacks.as_deref());
         if reads.is_unread() {
             self.put_back(answers);
         } else {

@@ -165,10 +165,10 @@ async fn missing_rights_are_listed_in_order_but_for_secrets_that_may_be_named() 
     );
 }
 
-/// `(namespace or "", group, resource, verb)` of every right that `deploy/rbac.yaml` grants.
-fn granted() -> BTreeSet<(String, String, String, String)> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/rbac.yaml");
-    let text = std::fs::read_to_string(path).expect("deploy/rbac.yaml");
+/// `(namespace or "", group, resource, verb)` of every right that this file of `deploy/` grants.
+fn granted(file: &str) -> BTreeSet<(String, String, String, String)> {
+    let path = format!("{}/deploy/{file}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).expect("a file of deploy/");
     let texts = |value: &Value| -> Vec<String> {
         let list = value.as_array().expect("a list").iter();
         list.map(|one| one.as_str().expect("text").to_owned())
@@ -198,7 +198,16 @@ fn granted() -> BTreeSet<(String, String, String, String)> {
 
 #[test]
 fn every_right_is_granted_by_the_manifest_and_every_granted_one_is_needed() {
-    let needed: BTreeSet<_> = RIGHTS
+    for (rights, file) in [
+        (RIGHTS, "rbac.yaml"),
+        (DELETION_RIGHTS, "delete-node/rbac.yaml"),
+    ] {
+        compare(rights, file);
+    }
+}
+
+fn compare(rights: &[Right], file: &str) {
+    let needed: BTreeSet<_> = rights
         .iter()
         .flat_map(|right| right.verbs.iter().map(move |verb| (right, verb)))
         .map(|(right, verb)| {
@@ -211,15 +220,15 @@ fn every_right_is_granted_by_the_manifest_and_every_granted_one_is_needed() {
             )
         })
         .collect();
-    let granted = granted();
+    let granted = granted(file);
     let missing: Vec<_> = needed.difference(&granted).collect();
     assert!(
         missing.is_empty(),
-        "deploy/rbac.yaml does not grant {missing:?}"
+        "deploy/{file} does not grant {missing:?}"
     );
     let spare: Vec<_> = granted.difference(&needed).collect();
     assert!(
         spare.is_empty(),
-        "nothing needs {spare:?}, which deploy/rbac.yaml grants"
+        "nothing needs {spare:?}, which deploy/{file} grants"
     );
 }

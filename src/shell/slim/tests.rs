@@ -26,6 +26,38 @@ fn pods_stay_on_a_fenced_node_where_a_real_controller_manager_lets_them() {
     }
 }
 
+/// S1: what is not known to be a kubelet's own may be attached, whatever comes with a later Kubernetes.
+#[test]
+fn a_volume_that_no_kubelet_makes_up_for_itself_may_be_attached() {
+    let attaches = |volume: Value| {
+        let volumes = json!([volume]);
+        let pod =
+            json!({"metadata": {"name": "p"}, "spec": {"containers": [], "volumes": volumes}});
+        let pod: Pod = serde_json::from_value(pod).expect("a Pod");
+        pod_view(&pod).attachable
+    };
+    for of_kubelet in [
+        json!({"name": "v", "emptyDir": {}}),
+        json!({"name": "v", "hostPath": {"path": "/"}}),
+        json!({"name": "v", "configMap": {"name": "c"}}),
+        json!({"name": "v", "secret": {"secretName": "s"}}),
+        json!({"name": "v", "projected": {"sources": []}}),
+        json!({"name": "v", "downwardAPI": {}}),
+        json!({"name": "v", "csi": {"driver": "inline"}}),
+        json!({"name": "v", "image": {"reference": "i"}}),
+    ] {
+        assert!(!attaches(of_kubelet.clone()), "{of_kubelet}");
+    }
+    for other in [
+        json!({"name": "v", "persistentVolumeClaim": {"claimName": "c"}}),
+        json!({"name": "v", "ephemeral": {}}),
+        json!({"name": "v", "iscsi": {"targetPortal": "t", "iqn": "i", "lun": 0}}),
+        json!({"name": "v", "of a later version": {}}),
+    ] {
+        assert!(attaches(other.clone()), "{other}");
+    }
+}
+
 const TAINTS: [(&str, &str); 4] = [
     ("node.kubernetes.io/out-of-service", "nodeshutdown"),
     ("nodefencing.io/claim", "worker-1-4a5b6c7d-deadbeef"),

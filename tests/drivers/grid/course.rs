@@ -220,5 +220,6 @@ fn node() -> NodeView {
         system_uuid: crate::ipmi::UUID.to_owned(),
         provider_id: String::new(),
         volumes_attached: 0,
+        resource_version: String::new(),
     }
 }

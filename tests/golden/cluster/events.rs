@@ -12,6 +12,7 @@ impl World {
     /// `NotReady`, `Ready`, `boots boot-2`, `is deleted`, `is created anew`, `cannot be read: why`, `loses its conditions`.
     pub fn node_event(&mut self, event: &str) -> Result<(), String> {
         self.node_unreadable = None;
+        self.versions += 1;
         let status = |node: &mut Option<NodeView>, status: &str| {
             let node = node.as_mut().ok_or("there is no Node")?;
             for condition in &mut node.conditions {
@@ -123,10 +124,14 @@ impl World {
         {
             match (flag, flag.strip_prefix("uses ")) {
                 ("finalizers", _) => pod.finalizers = true,
+                ("attaches", _) => pod.attachable = true,
                 ("finished", _) => pod.finished = true,
                 ("static", _) => pod.mirror = true,
                 ("tolerates out-of-service", _) => pod.tolerates_out_of_service = true,
-                (_, Some(volume)) => pod.claims.push(volume.to_owned()),
+                (_, Some(volume)) => {
+                    pod.claims.push(volume.to_owned());
+                    pod.attachable = true;
+                }
                 _ => return Err(format!("unknown flag `{flag}`")),
             }
         }
@@ -148,6 +153,7 @@ impl World {
         if event == "is attached" || error.is_some() {
             self.volumes.push(AttachmentView {
                 name: format!("csi-{name}"),
+                uid: String::new(),
                 attacher: "lab.csi".to_owned(),
                 volume: name.to_owned(),
                 deleting: error.is_some(),
@@ -179,6 +185,7 @@ pub(super) fn node(uid: &str, boot_id: &str) -> NodeView {
         system_uuid: MACHINE.to_owned(),
         provider_id: String::new(),
         volumes_attached: 0,
+        resource_version: String::new(),
     }
 }
 
@@ -193,5 +200,6 @@ fn new_pod(name: &str) -> PodView {
         mirror: false,
         tolerates_out_of_service: false,
         claims: Vec::new(),
+        attachable: false,
     }
 }

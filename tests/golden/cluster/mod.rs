@@ -60,6 +60,7 @@ pub struct World {
     late: Option<NodePatch>,
     pending: Option<Pending>,
     nonces: u32,
+    versions: u32,
     status: NodeFenceStatus,
 }
 
@@ -128,6 +129,7 @@ impl World {
             late: None,
             pending: None,
             nonces: 0,
+            versions: 1,
             status: NodeFenceStatus::default(),
         }
     }
@@ -185,6 +187,10 @@ impl World {
 
     /// One round, as the shell makes it: reads what the core asks for and nothing else.
     pub fn decide(&mut self) -> Decision {
+        // Whatever happens to a Node makes another version of it.
+        if let Some(node) = &mut self.node {
+            node.resource_version = format!("{}", self.versions);
+        }
         let needs = needs(&self.settings, &self.memory, self.node.as_ref());
         let read = |wanted: bool, fails: bool| match (wanted, fails) {
             (false, _) => Some(Seen::NotRead),
@@ -272,6 +278,18 @@ impl World {
     /// The Node, as it is.
     pub fn node(&self) -> Option<&NodeView> {
         self.node.as_ref()
+    }
+
+    /// Is anything attached?
+    pub fn has_volumes(&self) -> bool {
+        !self.volumes.is_empty()
+    }
+
+    /// Is there a pod that may write to a volume, or may be taken to?
+    pub fn has_pod_with_volume(&self) -> bool {
+        let is_done = |pod: &PodView| pod.deleting && pod.finished && pod.finalizers;
+        let mut pods = self.pods.iter().filter(|pod| !pod.mirror && !is_done(pod));
+        pods.any(|pod| pod.attachable)
     }
 
     /// The record, as it was written.

@@ -5,7 +5,7 @@ use super::answers::Pending;
 use super::{WALL, World};
 use node_fencing_operator::core::incident::{Decision, Effect, Reply};
 use node_fencing_operator::core::observed::{
-    CLAIM, NodeView, OUT_OF_SERVICE, PodView, Ready, TaintView,
+    AttachmentView, CLAIM, NodeView, OUT_OF_SERVICE, PodView, Ready, TaintView,
 };
 use node_fencing_operator::core::record;
 use node_fencing_operator::core::reply::{Asked, learn};
@@ -116,6 +116,26 @@ impl World {
                 let evicted = |pod: &PodView| eviction.pods.iter().any(|gone| gone.uid == pod.uid);
                 self.pods.retain(|pod| pod.finalizers || !evicted(pod));
             }
+            // The CSI driver has yet to detach it: a story says when.
+            Effect::Detach(detachment) => {
+                let names = |volume: &AttachmentView| {
+                    detachment
+                        .attachments
+                        .iter()
+                        .any(|it| it.name == volume.name)
+                };
+                let volumes = self.volumes.iter_mut().filter(|volume| names(volume));
+                volumes.for_each(|volume| volume.deleting = true);
+            }
+            Effect::DeleteNode(deletion) => {
+                let node = self.node.as_ref().ok_or((404, "not found".to_owned()))?;
+                if (&node.uid, &node.resource_version)
+                    != (&deletion.uid, &deletion.resource_version)
+                {
+                    return Err((409, "the Node was modified".to_owned()));
+                }
+                self.node = None;
+            }
             Effect::Wait | Effect::Device { .. } | Effect::Close => {}
         }
         Ok(())
@@ -144,6 +164,7 @@ impl World {
             return Err((403, "S6: a Ready node may not be claimed".to_owned()));
         }
         node.taints = taints;
+        self.versions += 1;
         Ok(())
     }
 

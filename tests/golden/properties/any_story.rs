@@ -15,6 +15,8 @@ const SETTINGS: [&str; 21] = [
     "release Manual",
     "pods PodGC",
     "recovery None",
+    "recovery DeleteNode",
+    "recovery DeleteNode",
     "approval Manual",
     "approval Manual, onTimeout Abort",
     "human",
@@ -27,7 +29,7 @@ const SETTINGS: [&str; 21] = [
 ];
 
 /// What else happens than that devices answer, in the language of the stories.
-const EVENTS: [&str; 51] = [
+const EVENTS: [&str; 52] = [
     "node is NotReady",
     "node reports Ready=False",
     "node is Ready",
@@ -51,6 +53,8 @@ const EVENTS: [&str; 51] = [
     "pod db-0 is gone",
     "pod ds-0 runs (tolerates out-of-service)",
     "pod static-0 runs (static)",
+    "pod ds-1 runs (tolerates out-of-service, uses pv-2)",
+    "untaint nodefencing.io/detaching",
     "pod job-0 is deleted (finished, finalizers)",
     "pods unreadable",
     "pods readable",
@@ -124,7 +128,7 @@ pub fn any_story() -> impl Strategy<Value = Story> {
         .prop_map(|(readings, off)| Event::Answer { readings, off });
     let other = prop::sample::select(EVENTS.to_vec()).prop_map(Event::Other);
     // Most of the time nothing happens but what a fence waits for.
-    let event = prop_oneof![6 => answer, 2 => other, 1 => Just(Event::Other("pod db-0 is deleted")), 1 => Just(Event::Other("volume pv-1 is detached"))];
+    let event = prop_oneof![6 => answer, 2 => other, 1 => Just(Event::Other("pod db-0 is deleted")), 1 => Just(Event::Other("volume pv-1 is detached")), 1 => Just(Event::Other("volume pv-1 is attached")), 2 => Just(Event::Other("time passes"))];
     let pause = prop_oneof![4 => 0_u64..300, 3 => 300_u64..4_000, 1 => 4_000_u64..100_000];
     let settings = prop::collection::vec(prop::sample::select(SETTINGS.to_vec()), 0..4);
     let events = prop::collection::vec((pause, event), 4..28);

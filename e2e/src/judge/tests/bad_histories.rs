@@ -11,8 +11,8 @@ use crate::proxy::writes::{CLAIM, QUARANTINE};
 /// What is wrong, the rule that finds it out, and how the good history comes to it.
 pub type BadHistory = (&'static str, &'static Rule, fn(&mut History));
 
-const MOMENT: SignedDuration = SignedDuration::from_millis(10);
-const SECOND: SignedDuration = SignedDuration::from_secs(1);
+pub const MOMENT: SignedDuration = SignedDuration::from_millis(10);
+pub const SECOND: SignedDuration = SignedDuration::from_secs(1);
 
 pub const BAD_HISTORIES: &[BadHistory] = &[
     ("two writers of a volume", &ONE_WRITER, two_writers),
@@ -383,7 +383,7 @@ fn without(event: &mut Value, key: &str) {
     taints.expect("taints").retain(|taint| taint["key"] != key);
 }
 
-fn ready(node: &mut Value) {
+pub fn ready(node: &mut Value) {
     let conditions = node["status"]["conditions"].as_array_mut();
     let mut conditions = conditions.expect("conditions").iter_mut();
     let ready = conditions.find(|one| text(&one["type"]) == "Ready");

@@ -13,7 +13,7 @@ use crate::judge::replay::text;
 use crate::judge::run::{Stall, Texts};
 use crate::judge::{Judgement, judge_run};
 use crate::moment::Moment;
-use crate::proxy::writes::{CLAIM, OUT_OF_SERVICE, QUARANTINE};
+use crate::proxy::writes::{CLAIM, DETACHING, OUT_OF_SERVICE, QUARANTINE};
 use crate::volume::Write;
 
 /// The volume of the history.
@@ -234,6 +234,82 @@ impl History {
         let mut journal = self.journal.iter();
         let found = journal.position(|it| it["what"] == what && it["node"] == node);
         found.expect("it happened")
+    }
+
+    /// The Node is deleted in place of its release: it bears the operator's own mark and not `out-of-service`, and just before somebody has
+    /// changed its taints like that.
+    pub fn delete_node(&mut self, change: impl FnOnce(&mut Vec<Value>)) {
+        let (at, version) = (self.when(Step::Release), self.version(Step::Release));
+        let number = |event: &Value| -> u64 {
+            let version = text(&event["responseObject"]["metadata"]["resourceVersion"]);
+            version.parse().unwrap_or_default()
+        };
+        let name = self.left_by(Step::Release)["metadata"]["name"].clone();
+        let release = self.remove(Step::Release);
+        let is_node = |event: &Value| {
+            event["responseObject"]["kind"] == "Node"
+                && event["responseObject"]["metadata"]["name"] == name
+        };
+        self.audit
+            .retain(|event| !is_node(event) || number(event) < version);
+        let boot = release["responseObject"]["status"]["nodeInfo"]["bootID"].clone();
+        for event in self.audit.iter_mut().filter(|event| is_node(event)) {
+            for at in ["/responseObject/spec/taints", "/requestObject"] {
+                let list = event.pointer_mut(at).and_then(Value::as_array_mut);
+                for one in list.into_iter().flatten() {
+                    let taint = if one["op"].is_null() {
+                        one
+                    } else {
+                        &mut one["value"]
+                    };
+                    if taint["key"] == OUT_OF_SERVICE {
+                        taint["key"] = json!(DETACHING);
+                        taint["value"] = boot.clone();
+                    }
+                }
+            }
+        }
+        let last = self.audit.iter().filter(|event| is_node(event));
+        let mut touched = last
+            .max_by_key(|event| number(event))
+            .expect("a Node")
+            .clone();
+        touched["user"]["username"] = json!("a-human");
+        touched["responseObject"]["metadata"]["resourceVersion"] = json!((version - 1).to_string());
+        let taints = touched["responseObject"]["spec"]["taints"].as_array_mut();
+        change(taints.expect("taints"));
+        place(&mut touched, at - SignedDuration::from_millis(20));
+        let uid = touched["responseObject"]["metadata"]["uid"].clone();
+        self.audit.push(touched);
+        let mut deletion = release;
+        deletion["verb"] = json!("delete");
+        let read = json!({"uid": uid, "resourceVersion": (version - 1).to_string()});
+        deletion["requestObject"] = json!({"preconditions": read});
+        deletion["responseObject"] = json!({"kind": "Status", "status": "Success"});
+        self.audit.push(deletion);
+    }
+
+    /// The Node as it was deleted.
+    pub fn marked(&mut self) -> &mut Value {
+        let at = self.audit.len() - 2;
+        &mut self.audit[at]["responseObject"]
+    }
+
+    /// Its deletion.
+    pub fn deletion(&mut self) -> &mut Value {
+        self.audit.last_mut().expect("the deletion")
+    }
+
+    /// When it arrived.
+    pub fn when_deleted(&self) -> Timestamp {
+        let deletion = self.audit.last().expect("the deletion");
+        time(&deletion["requestReceivedTimestamp"])
+    }
+
+    /// It arrives so much later.
+    pub fn delay_deletion(&mut self, later: SignedDuration) {
+        let at = self.when_deleted() + later;
+        place(self.deletion(), at);
     }
 
     /// A line like the first, so much later than the moment.

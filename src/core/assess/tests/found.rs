@@ -15,6 +15,7 @@ fn what_this_process_has_found_counts_before_the_status() {
         served: &Served::NotAsked,
         delays: &[],
         frozen: None,
+        lacks: None,
         found: &|_, node| (node == "w2").then_some(Readiness::NotReady),
         targets: &same::target,
         now: wall(NOW),

@@ -66,6 +66,7 @@ fn observed(attachments: Vec<AttachmentView>) -> Observed {
 fn stuck() -> Vec<AttachmentView> {
     vec![AttachmentView {
         name: "csi-1".to_owned(),
+        uid: String::new(),
         attacher: "driver".to_owned(),
         volume: "data".to_owned(),
         deleting: true,

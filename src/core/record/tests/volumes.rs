@@ -18,6 +18,7 @@ fn volumes(status: &mut NodeFenceStatus, attachments: &[AttachmentView], wall_no
 fn attachment(name: &str, deleting: bool, detach_error: Option<&str>) -> AttachmentView {
     AttachmentView {
         name: name.to_owned(),
+        uid: String::new(),
         attacher: "driver".to_owned(),
         volume: format!("pv-{name}"),
         deleting,

@@ -39,6 +39,7 @@ fn node(name: &str, system_uuid: &str, ready: &str) -> NodeView {
         system_uuid: system_uuid.to_owned(),
         provider_id: String::new(),
         volumes_attached: 0,
+        resource_version: String::new(),
     }
 }
 

@@ -1,0 +1,226 @@
+//! `recovery.strategy: DeleteNode`: under our claim the operator itself takes the volumes from the machine, and deletes the Node last.
+//!
+//! The Node is the lock, so it goes when nothing is left to be locked. While it stands, with our claim on it, a machine that comes back finds
+//! no pod that it may start, however late the deletion of a VolumeAttachment arrives; without it the kubelet makes a Node of its own, pods are
+//! bound to that, and the same deletion would take the volume from under them (docs/protocol.md, "Without the taint"). Beside that it is the
+//! way of `out-of-service` ([`tainted`](super::tainted)): the same watch over the power, the same gate at the end.
+
+use super::super::incident::{Decision, DeviceOrder, Effect, Level, Settings};
+use super::super::memory::{Memory, Sight};
+use super::super::observed::{AttachmentView, NodeView, Observed, PodView, Ready};
+use super::super::proof::PROOF_LIFE;
+use super::super::quiesce::hindering;
+use super::super::release::{Hindrance, booted_anew};
+use super::super::stage::Stage;
+use super::super::taint::{self, Detachment};
+use super::claimed::failed;
+use super::level::{CONTRADICTION, names, order};
+use super::tainted::{READ_ONCE_MORE, off_now};
+use super::watch::WATCH_PERIOD;
+use super::{Moment, act, close, poll, wait};
+use std::time::Duration;
+
+/// What hinders the deletion of the Node: pods that use a volume, and VolumeAttachments. A pod without one goes by pod GC once its Node is gone.
+pub(super) fn hindrance(o: &Observed) -> Option<Hindrance> {
+    let Some(pods) = o.pods.present() else {
+        return Some(Hindrance::NotRead);
+    };
+    let left: Vec<PodView> = hindering(pods)
+        .filter(|pod| pod.attachable)
+        .cloned()
+        .collect();
+    if !left.is_empty() {
+        return Some(Hindrance::Pods(left));
+    }
+    let left = o.attachments_cached.clone();
+    (!left.is_empty()).then_some(Hindrance::Attachments(left))
+}
+
+/// Notes since when no pod with a volume is left: readings of before do not count.
+pub(super) fn note_vacated(m: &mut Memory, hindrance: Option<&Hindrance>, now: Duration) {
+    match hindrance {
+        Some(Hindrance::Pods(_)) => m.vacated = None,
+        Some(Hindrance::NotRead | Hindrance::LastList) => {}
+        _ => m.vacated = m.vacated.or(Some(now)),
+    }
+}
+
+/// The machine has booted anew and is dark again before attach/detach has taken the volumes from it: nothing starts there in any boot, so they
+/// are taken like those of the first one. Of a machine that runs they leave by themselves, and its power is not read.
+pub(super) fn look(
+    m: &mut Memory,
+    node: &NodeView,
+    level: &Level,
+    hindrance: Option<&Hindrance>,
+    t: &Moment,
+) -> Option<Decision> {
+    let Some(Hindrance::Attachments(known)) = hindrance else {
+        return None;
+    };
+    let is_begun = known.iter().all(|it| it.deleting);
+    if is_begun || m.busy.is_some() || node.ready() == Ready::True {
+        return None;
+    }
+    let asked = |sight: &Sight| sight.reading.as_ref().ok().map(|reading| reading.asked);
+    let due = match m.sights.iter().filter_map(asked).min() {
+        None if m.sights.is_empty() => t.now,
+        None => m.looked_at + WATCH_PERIOD,
+        Some(last) if m.vacated.is_some_and(|since| last < since) => t.now,
+        Some(_) => m.looked_at + WATCH_PERIOD / 2,
+    };
+    if t.now < due {
+        return None;
+    }
+    let words = format!("reads the power from {}", names(level));
+    let look = order(m, level, DeviceOrder::Look, t.now);
+    Some(act(look, Stage::Detaching, words))
+}
+
+/// The one next step while something hinders: delete those VolumeAttachments that nobody has deleted yet, by what a quorum LIST says of them
+/// and while the power was read just now; or wait.
+pub(super) fn detach(
+    s: &Settings,
+    m: &mut Memory,
+    node: &NodeView,
+    level: Option<&Level>,
+    o: &Observed,
+    hindrance: &Hindrance,
+    t: &Moment,
+) -> Decision {
+    m.last_check = false;
+    let lists = std::mem::take(&mut m.lists_attachments);
+    let is_left = |attachment: &&AttachmentView| !attachment.deleting;
+    let is_begun = match hindrance {
+        Hindrance::Attachments(known) => !known.iter().any(|it| is_left(&it)),
+        _ => true,
+    };
+    let is_back = booted_anew(node, s.boot_id.as_deref()) && node.ready() == Ready::True;
+    if is_begun || is_back {
+        let wake = poll(m, t.now, Duration::from_secs(2));
+        return wait(Stage::Detaching, hindrance.words()).until(wake);
+    }
+    let valid_until = match may_go(s, m, node, level, t) {
+        Ok(until) => until,
+        Err(why) => {
+            let words = format!("{}; {why}", hindrance.words());
+            return wait(Stage::Detaching, words).until(t.now + Duration::from_secs(1));
+        }
+    };
+    let attachments = match o.attachments.present() {
+        Some(all) => all.iter().filter(is_left).cloned().collect(),
+        None if lists => {
+            let words = format!("{}{}", hindrance.words(), failed(&o.attachments));
+            let wake = poll(m, t.now, Duration::from_secs(2));
+            return wait(Stage::Detaching, words).until(wake);
+        }
+        None => {
+            m.lists_attachments = true;
+            return wait(Stage::Detaching, hindrance.words()).until(t.now);
+        }
+    };
+    let left = Hindrance::Attachments(attachments);
+    match left {
+        Hindrance::Attachments(attachments) if !attachments.is_empty() => {
+            let names: Vec<String> = attachments.iter().map(|it| it.name.clone()).collect();
+            let words = format!(
+                "no pod with a volume is left and the machine reads Off: deletes {} VolumeAttachment(s): {}",
+                attachments.len(),
+                super::super::quiesce::shorten(&names)
+            );
+            let detachment = Detachment {
+                attachments,
+                valid_until,
+            };
+            act(Effect::Detach(detachment), Stage::Detaching, words)
+        }
+        // The cache has not heard of it yet.
+        _ => {
+            let wake = poll(m, t.now, Duration::from_secs(2));
+            wait(Stage::Detaching, hindrance.words()).until(wake)
+        }
+    }
+}
+
+/// Nothing is attached any more: the Node goes, exactly as it was read.
+pub(super) fn delete(
+    s: &Settings,
+    m: &mut Memory,
+    node: &NodeView,
+    claim: &str,
+    level: Option<&Level>,
+    t: &Moment,
+) -> Decision {
+    let valid_until = match may_go(s, m, node, level, t) {
+        Ok(until) => until,
+        Err(why) => {
+            let words = format!("everything has detached; {why}");
+            return wait(Stage::AwaitingRelease, words).until(t.now + Duration::from_secs(1));
+        }
+    };
+    let Some(deletion) = taint::delete_node(node, claim, valid_until) else {
+        return wait(Stage::AwaitingRelease, "the claim was lost".to_owned()).until(t.now);
+    };
+    m.releasing = true;
+    let words = format!(
+        "everything has detached and the machine still reads Off: Node {} is deleted",
+        node.name
+    );
+    act(Effect::DeleteNode(deletion), Stage::AwaitingRelease, words)
+}
+
+/// Until when something may be taken from the machine: its Node says that it is down, and its devices read Off since no pod is left.
+fn may_go(
+    s: &Settings,
+    m: &Memory,
+    node: &NodeView,
+    level: Option<&Level>,
+    t: &Moment,
+) -> Result<Duration, String> {
+    if !matches!(node.ready(), Ready::False | Ready::Unknown) {
+        return Err(format!("Node {} does not say that it is down", node.name));
+    }
+    off_now(s, m, level, t)?;
+    let asked = m.sights.iter().filter_map(|sight| {
+        let reading = sight.reading.as_ref().ok()?;
+        Some(reading.asked)
+    });
+    let until = asked.min().unwrap_or_default() + PROOF_LIFE;
+    match until > t.now {
+        true => Ok(until),
+        false => Err(READ_ONCE_MORE.to_owned()),
+    }
+}
+
+/// A Node of another UID has the name. If the operator has deleted the one that it has fenced, the machine has come back; by then nothing of it
+/// was attached.
+pub(super) fn created_anew(s: &Settings, m: &Memory, node: &NodeView) -> Decision {
+    let anew = format!(
+        "Node {} was deleted and created anew: its UID is {}",
+        s.node, node.uid
+    );
+    let is_marked = s.deletes_node() && (m.tainted || s.record.tainted);
+    if is_marked && s.boot_id.as_deref() == Some(node.boot_id.as_str()) {
+        let words = format!(
+            "{anew}, and its boot ID is the one that was fenced ({}): its machine never went down, its device lies or is wired to another machine; check the volumes' data, correct the FenceDevice, then reboot the node",
+            node.boot_id
+        );
+        return close(Stage::Aborted, words.clone()).escalated(CONTRADICTION, words);
+    }
+    if is_marked && m.releasing {
+        let words = format!(
+            "Node {} was deleted when its machine was proven down and its volumes were free; the machine is back, with UID {}",
+            s.node, node.uid
+        );
+        return close(Stage::Recovered, words);
+    }
+    let words = match is_marked {
+        true => format!(
+            "{anew}; nothing of it is deleted any more: what is still attached is Kubernetes' to detach"
+        ),
+        false => anew,
+    };
+    close(Stage::Aborted, words)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! May the operator delete Nodes and VolumeAttachments? Asked only while a policy, or an open NodeFence, wants it (`recovery.strategy:
+//! DeleteNode`).
+//!
+//! Nobody has these rights unless somebody gives them, and without them nothing is begun: a node that was claimed and turned off, and that
+//! nobody may delete then, would help no pod. What is known is kept when the API server does not answer.
+
+use super::cache::{Caches, Change};
+use super::preflight::{self, DELETION_RIGHTS};
+use crate::clock::since_boot;
+use crate::core::support::deletes_nodes;
+use kube::Client;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+
+/// Pause between two looks whether anybody wants it.
+const PERIOD: Duration = Duration::from_secs(1);
+/// Rights that are known are asked for again after so long.
+const ASK_AGAIN: Duration = Duration::from_secs(60);
+/// The same where they could not be asked for.
+const RETRY: Duration = Duration::from_secs(5);
+/// How long the API server may take to answer.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// What is known of these rights. Cheap to clone; all clones are one.
+#[derive(Debug, Clone, Default)]
+pub struct Deletion(Arc<Mutex<Known>>);
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+enum Known {
+    /// Nobody has wanted to know.
+    #[default]
+    Nothing,
+    /// All are granted.
+    Granted,
+    /// In words.
+    Lacks(String),
+}
+
+impl Deletion {
+    /// What is missing, in words; none: the operator may delete Nodes.
+    pub fn lacks(&self) -> Option<String> {
+        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            Known::Nothing => Some("whether it has them is being asked".to_owned()),
+            Known::Granted => None,
+            Known::Lacks(words) => Some(words.clone()),
+        }
+    }
+
+    /// Asks, if anybody wants it. Says whether it is another answer than before, and when to ask again.
+    pub async fn look(&self, client: &Client, caches: &Caches) -> (bool, Duration) {
+        if !is_wanted(caches) {
+            return (false, Duration::ZERO);
+        }
+        let asked = preflight::missing_of(client, "", DELETION_RIGHTS);
+        let known = match timeout(ANSWER_TIME_MAX, asked).await {
+            Ok(Ok(missing)) if missing.is_empty() => Known::Granted,
+            Ok(Ok(missing)) => {
+                let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
+                let missing = missing.join(", ");
+                Known::Lacks(format!("RBAC does not grant the operator: {missing}"))
+            }
+            failed => {
+                tracing::warn!(
+                    ?failed,
+                    "the API server does not say whether the operator may delete Nodes; asked again"
+                );
+                return (false, RETRY);
+            }
+        };
+        let mut before = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = *before != known;
+        if is_news {
+            tracing::info!(?known, "rights to delete Nodes and VolumeAttachments");
+        }
+        *before = known;
+        (is_news, ASK_AGAIN)
+    }
+
+    /// Looks again and again; whoever has waited for the answer is told of everything anew.
+    pub async fn run(self, client: Client, caches: Caches, changes: mpsc::UnboundedSender<Change>) {
+        let mut due = since_boot();
+        loop {
+            if since_boot() >= due {
+                let (is_news, pause) = self.look(&client, &caches).await;
+                due = since_boot() + pause;
+                if is_news {
+                    caches.tell_all(&changes);
+                }
+            }
+            sleep(PERIOD).await;
+        }
+    }
+}
+
+fn is_wanted(caches: &Caches) -> bool {
+    let policies = caches.policies();
+    let mut fences = caches
+        .fences()
+        .into_iter()
+        .filter(|fence| !fence.is_ended());
+    policies.iter().any(|it| deletes_nodes(&it.spec.recovery))
+        || fences.any(|it| deletes_nodes(&it.spec.recovery))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::fake::{self, Cluster};
+    use serde_json::{Value, json};
+
+    const REVIEWS: &str = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+
+    fn policy(strategy: &str) -> Value {
+        json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFencingPolicy",
+            "metadata": {"name": "all", "uid": "uid-policy"},
+            "spec": {"nodeSelector": {}, "recovery": {"strategy": strategy}},
+        })
+    }
+
+    /// What is known after a look at a cluster with this policy, and how many rights were asked for. None: the API server fails.
+    async fn looked(strategy: &str, allowed: Option<bool>) -> (Option<String>, usize) {
+        let cluster = Cluster::new().await;
+        let policies = "/apis/nodefencing.io/v1alpha1/nodefencingpolicies";
+        let list = fake::list("NodeFencingPolicy", "7", &[policy(strategy)]);
+        cluster.put(&format!("GET {policies}"), 200, list);
+        let (status, body) = match allowed {
+            Some(allowed) => (
+                201,
+                json!({
+                    "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "metadata": {},
+                    "spec": {}, "status": {"allowed": allowed},
+                }),
+            ),
+            None => fake::failure(500, "etcd is away"),
+        };
+        cluster.put(REVIEWS, status, body);
+        let (context, _watches) = cluster.watching();
+        let caches = &context.caches;
+        caches.policies.wait_until_ready().await.expect("policies");
+        let deletion = Deletion::default();
+        deletion.look(&context.writes, caches).await;
+        let seen = cluster.server.seen();
+        let asked = seen.iter().filter(|it| it.line.starts_with(REVIEWS));
+        (deletion.lacks(), asked.count())
+    }
+
+    #[tokio::test]
+    async fn the_rights_are_asked_for_where_somebody_wants_them_and_lack_until_they_are_known() {
+        let (lacks, asked) = looked("OutOfServiceTaint", Some(true)).await;
+        assert!(lacks.is_some());
+        assert_eq!(asked, 0);
+        assert_eq!(looked("DeleteNode", Some(true)).await, (None, 2));
+        let (lacks, _) = looked("DeleteNode", Some(false)).await;
+        assert_eq!(
+            lacks.as_deref(),
+            Some(
+                "RBAC does not grant the operator: delete nodes, delete volumeattachments.storage.k8s.io"
+            )
+        );
+        let (lacks, _) = looked("DeleteNode", None).await;
+        assert!(lacks.is_some(), "nobody has said yes");
+    }
+}
