@@ -301,7 +301,7 @@ struct Ways<'a> {
 }
 
 /// The loops of the incidents and the detector, and beside them `peace`: what is no hurry.
-async fn loops(context: Arc<Context>, ways: Ways<'_>, peace: [BoxFuture<'static, ()>; 4]) {
+async fn loops(context: Arc<Context>, ways: Ways<'_>, peace: [BoxFuture<'static, ()>; 5]) {
     let names = futures::stream::unfold(ways.woken, |mut woken| async {
         Some((woken.recv().await?, woken))
     });
