@@ -226,7 +226,7 @@ pub struct Trigger {
     #[schemars(length(max = 253))]
     pub requested_by: Option<String>,
 
-    /// Why; must be set for `Manual`.
+    /// Why; must be set for `Manual`. Of a policy: the window that was open.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub reason: Option<String>,

@@ -12,6 +12,7 @@ use super::identity::{one_and_the_same, same_device_words};
 use super::observed::{NodeView, Ready};
 use super::select::{Conflict, governing, matches};
 use super::stage::Stage;
+use super::window::{self, effective};
 use crate::api::conditions::{self, HELD, READY, SUCCEEDED, set_condition};
 use crate::api::device::FenceDevice;
 use crate::api::fence::NodeFence;
@@ -74,6 +75,8 @@ pub struct Assessment {
 /// One policy's nodes, and what was noticed about them.
 #[derive(Default)]
 struct Tally<'a> {
+    /// The mode that holds now.
+    mode: Option<FenceMode>,
     nodes: Vec<&'a NodeView>,
     unhealthy: u32,
     protected: u32,
@@ -95,6 +98,8 @@ pub fn assess(world: &World<'_>) -> Assessment {
             Ok(None) => {}
             Ok(Some(policy)) => {
                 let tally = tallies.entry(name(policy)).or_default();
+                let mode = || window::mode(policy, world.now);
+                tally.mode.get_or_insert_with(mode);
                 let is_protected = tally.count(policy, node, &devices);
                 assessment.protected.insert(node.name.clone(), is_protected);
             }
@@ -129,7 +134,7 @@ impl<'a> Tally<'a> {
         node: &'a NodeView,
         devices: &Devices<'a>,
     ) -> bool {
-        let mode = policy.spec.fence.mode;
+        let mode = self.mode.unwrap_or(policy.spec.fence.mode);
         let serving = devices.serving(node);
         let levels = &policy.spec.fence.levels;
         let mut is_protected =
@@ -319,6 +324,9 @@ fn status(
     status.budget_remaining = Some(remaining(policy, tally, &fences, &open, world.now));
     let begun = fences.iter().filter_map(|fence| began(fence));
     status.last_incident_time = begun.max().or(status.last_incident_time);
+    let effective = effective(policy, world.now).ok();
+    let has_windows = !policy.spec.windows.is_empty();
+    status.effective = effective.filter(|_| has_windows).map(|it| it.shown());
     let (ready, reason, words) = words::ready(policy, tally, world);
     let generation = policy.metadata.generation;
     let conditions = &mut status.conditions;
@@ -381,7 +389,7 @@ fn remaining(
         .filter(|node| node.ready() == Ready::True)
         .count();
     let is_storm = healthy < healthy_min(budget, tally.nodes.len());
-    if policy.spec.fence.mode == FenceMode::PowerOff && is_storm {
+    if window::mode(policy, now) == FenceMode::PowerOff && is_storm {
         return 0;
     }
     let running = open.iter().filter(|fence| is_running(fence)).count();

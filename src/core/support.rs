@@ -10,12 +10,7 @@ use crate::api::settings::{PowerOnPolicy, PowerOnSettings, RecoverySettings, Rec
 
 /// What of this policy is not supported yet; none: it can act.
 pub fn unsupported(spec: &NodeFencingPolicySpec) -> Option<String> {
-    let windows = (!spec.windows.is_empty()).then_some(
-        "`windows` (remove them, and use `pauseRequests` or `fence.approval.mode: Manual`)",
-    );
-    let fields = windows
-        .into_iter()
-        .chain(settings(&spec.power_on, &spec.recovery));
+    let fields = settings(&spec.power_on, &spec.recovery);
     named(fields.collect(), "so the policy does nothing")
 }
 
@@ -75,9 +70,7 @@ mod tests {
 
     #[test]
     fn each_field_is_named_with_its_way_out() {
-        let window = json!({"name": "night", "days": ["Mon"], "start": "22:00", "end": "06:00", "mode": "Observe"});
         let table = [
-            (json!({"windows": [window]}), "`windows`", "`pauseRequests`"),
             (
                 json!({"powerOn": {"policy": "AfterRecovery"}}),
                 "`powerOn.policy",

@@ -108,8 +108,7 @@ fn kinds() {
 fn not_yet(kind: &str) -> String {
     let words = match kind {
         "NodeFencingPolicy" => {
-            let window = json!({"name": "a", "days": ["Mon"], "start": "22:00", "end": "06:00", "mode": "Observe"});
-            let spec = json!({"nodeSelector": {}, "windows": [window], "powerOn": {"policy": "AfterRecovery"},
+            let spec = json!({"nodeSelector": {}, "powerOn": {"policy": "AfterRecovery"},
                 "recovery": {"strategy": "DeleteNode"}});
             support::unsupported(&serde_json::from_value(spec).expect("a policy"))
         }

@@ -63,5 +63,6 @@ mod simulated;
 mod stolen_token;
 mod tolerations;
 mod verdict;
+mod windows;
 mod words;
 mod wrong_machine;

@@ -6,6 +6,7 @@ mod edges;
 mod found;
 mod same;
 mod waits;
+mod windows;
 
 const NOW: i64 = 1_000_000;
 

@@ -3,6 +3,7 @@
 use super::super::delay::Delayed;
 use super::super::keep_off;
 use super::super::support::unsupported;
+use super::super::window::{self, effective};
 use super::{Tally, World};
 use crate::api::conditions::ConditionStatus::{self, False, True};
 use crate::api::policy::{FenceMode, NodeFencingPolicy, ReleaseMode};
@@ -29,6 +30,10 @@ pub(super) fn ready(
         ),
         None => verdict(policy, tally, world.now),
     };
+    if let Some(open) = windows(policy, world.now) {
+        words.push_str("; ");
+        words.push_str(&open);
+    }
     for waits in waits(policy, world.delays) {
         words.push_str("; ");
         words.push_str(&waits);
@@ -49,10 +54,13 @@ fn verdict(
     tally: &Tally<'_>,
     now: Timestamp,
 ) -> (ConditionStatus, &'static str, String) {
-    let mode = policy.spec.fence.mode;
     if let Some(words) = unsupported(&policy.spec) {
         return (False, "Unsupported", words);
     }
+    if let Some(unusable) = window::unusable(policy) {
+        return (False, keep_off::INVALID_WINDOW, unusable.to_string());
+    }
+    let mode = window::mode(policy, now);
     if let Some(first) = tally.conflicts.first() {
         let more = match tally.conflicts.len() - 1 {
             0 => String::new(),
@@ -100,7 +108,7 @@ fn verdict(
     match mode {
         FenceMode::Observe => {
             let words = format!(
-                "reports on {selected} nodes and changes nothing (`fence.mode: Observe`); {} of them could be fenced",
+                "reports on {selected} nodes and changes nothing (mode Observe); {} of them could be fenced",
                 tally.protected
             );
             (True, "Observing", words)
@@ -127,6 +135,13 @@ fn same_device(tally: &Tally<'_>) -> Option<String> {
         others => format!(" (and so for {others} more)"),
     };
     Some(format!("{first}{more}"))
+}
+
+/// What the policy's windows say now, if it has any that can be used.
+fn windows(policy: &NodeFencingPolicy, now: Timestamp) -> Option<String> {
+    let has_windows = !policy.spec.windows.is_empty();
+    let effective = effective(policy, now).ok();
+    effective.filter(|_| has_windows).map(|it| it.words())
 }
 
 /// The policy's unhealthy nodes that have to wait, and why; a few of them by name.

@@ -205,3 +205,26 @@ fn the_next_expiry_is_that_of_the_first_entry_of_any_policy() {
     assert_eq!(next(&policies[2..]), None);
     assert_eq!(next(&[]), None);
 }
+
+/// In which mode it is nobody can tell; that the node is under maintenance comes after it, and a pause before.
+#[test]
+fn a_policy_with_a_window_that_cannot_be_used_leaves_every_node_alone() {
+    let window = |zone: &str| json!([{"name": "night", "days": ["Mon"], "start": "22:00", "end": "06:00", "timeZone": zone, "mode": "Observe"}]);
+    let cordoned = node(|node| node.unschedulable = true);
+    let broken = json!({"windows": window("Moon/Base")});
+    for node in [node(|_| {}), cordoned] {
+        let (reason, words) = asked(broken.clone(), &node).expect("kept off");
+        assert_eq!(reason, "InvalidWindow");
+        assert!(
+            words.contains("`timeZone` Moon/Base") && words.contains("NodeFence of your own"),
+            "{words}"
+        );
+    }
+    let up = node(|_| {});
+    assert_eq!(
+        asked(json!({"windows": window("Europe/Berlin")}), &up),
+        None
+    );
+    let paused = json!({"windows": window("Moon/Base"), "pauseRequests": [{"name": "ops"}]});
+    assert_eq!(asked(paused, &up).expect("kept off").0, "Paused");
+}
