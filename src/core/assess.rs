@@ -4,12 +4,12 @@
 //! policy has what it needs: all of its devices ready, or one of them where one is enough. A policy is `Ready` when it would act
 //! as it says; its message also carries warnings, so that one line of `kubectl` tells what to look at.
 
+mod left;
 mod words;
 
-use super::budget::healthy_min;
 use super::delay::Delayed;
 use super::identity::{one_and_the_same, same_device_words};
-use super::observed::{NodeView, Ready};
+use super::observed::NodeView;
 use super::select::{Conflict, governing, matches};
 use super::stage::Stage;
 use super::window::{self, effective};
@@ -20,7 +20,7 @@ use crate::api::policy::{
     FenceLevel, FenceMode, LevelRequirement, NodeFencingPolicy, NodeFencingPolicyStatus,
     PolicyNodes,
 };
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reason of a device that works but offers no hard power-off: enough for mode ConfirmOnly, not for PowerOff.
@@ -321,7 +321,7 @@ fn status(
     status.unprotected_nodes = unprotected.cloned().collect();
     status.open_incidents = Some(number(open.len()));
     status.held_incidents = Some(number(held));
-    status.budget_remaining = Some(remaining(policy, tally, &fences, &open, world.now));
+    status.budget_remaining = Some(left::remaining(policy, tally, &fences, &open, world.now));
     let begun = fences.iter().filter_map(|fence| began(fence));
     status.last_incident_time = begun.max().or(status.last_incident_time);
     let effective = effective(policy, world.now).ok();
@@ -366,44 +366,6 @@ fn is_held(fence: &NodeFence) -> bool {
         .any(|held| held.status == "True");
     let waits = |stage: Stage| self::stage(fence) == Some(stage.to_string().as_str());
     held || waits(Stage::Held) || waits(Stage::AwaitingApproval)
-}
-
-/// Takes a place in the budget.
-fn is_running(fence: &NodeFence) -> bool {
-    let observing = stage(fence) == Some(Stage::Observing.to_string().as_str());
-    stage(fence).is_some() && !is_held(fence) && !observing
-}
-
-/// How many more fences the budget would admit now. By the wall clock, for people: what is admitted is decided elsewhere.
-fn remaining(
-    policy: &NodeFencingPolicy,
-    tally: &Tally<'_>,
-    fences: &[&NodeFence],
-    open: &[&NodeFence],
-    now: Timestamp,
-) -> u32 {
-    let budget = &policy.spec.budget;
-    let healthy = tally
-        .nodes
-        .iter()
-        .filter(|node| node.ready() == Ready::True)
-        .count();
-    let is_storm = healthy < healthy_min(budget, tally.nodes.len());
-    if window::mode(policy, now) == FenceMode::PowerOff && is_storm {
-        return 0;
-    }
-    let running = open.iter().filter(|fence| is_running(fence)).count();
-    let hour = SignedDuration::from_hours(1);
-    let is_recent = |fence: &&&NodeFence| {
-        let acted = fence
-            .status
-            .as_ref()
-            .and_then(|status| status.approved_time);
-        acted.is_some_and(|acted| now.duration_since(acted) < hour)
-    };
-    let recent = fences.iter().filter(is_recent).count();
-    let places = budget.max_concurrent.saturating_sub(number(running));
-    places.min(budget.max_per_hour.saturating_sub(number(recent)))
 }
 
 #[cfg(test)]

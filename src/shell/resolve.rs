@@ -74,9 +74,10 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// When one of its windows changes what it says.
-    pub fn changes(&self) -> Option<Timestamp> {
-        self.effective.as_ref().ok()?.until
+    /// How long after `now` one of its windows changes what it says.
+    pub fn changes_in(&self, now: Timestamp) -> Option<Duration> {
+        let until = self.effective.as_ref().ok()?.until?;
+        Duration::try_from(until.duration_since(now)).ok()
     }
 }
 

@@ -54,11 +54,8 @@ fn verdict(
     tally: &Tally<'_>,
     now: Timestamp,
 ) -> (ConditionStatus, &'static str, String) {
-    if let Some(words) = unsupported(&policy.spec) {
-        return (False, "Unsupported", words);
-    }
-    if let Some(unusable) = window::unusable(policy) {
-        return (False, keep_off::INVALID_WINDOW, unusable.to_string());
+    if let Some((reason, words)) = does_nothing(policy) {
+        return (False, reason, words);
     }
     let mode = window::mode(policy, now);
     if let Some(first) = tally.conflicts.first() {
@@ -125,6 +122,16 @@ fn verdict(
             format!("all of its {selected} nodes can be fenced"),
         ),
     }
+}
+
+/// What the policy says that this version cannot act upon.
+fn does_nothing(policy: &NodeFencingPolicy) -> Option<(&'static str, String)> {
+    let unsupported = unsupported(&policy.spec).map(|words| ("Unsupported", words));
+    let unusable = || {
+        let words = window::unusable(policy)?.to_string();
+        Some((keep_off::INVALID_WINDOW, words))
+    };
+    unsupported.or_else(unusable)
 }
 
 /// Levels that need two devices which are one, the first of them in full.

@@ -49,8 +49,7 @@ impl Round<'_> {
             Some(reads) => reads,
             None => self.read().await,
         };
-        let policy = self.policy();
-        let wall_now = clock::wall();
+        let (policy, wall_now) = (self.policy(), clock::wall());
         let live = policy.as_ref().map(|policy| Live::at(policy, wall_now));
         self.incident.moments.listen(self.fence, now());
         let devices = self.context.caches.devices();
@@ -78,9 +77,7 @@ impl Round<'_> {
             return next;
         }
         let expires = self.admit(&settings, &mut observed, policy.as_ref());
-        let changes = live.as_ref().and_then(Live::changes);
-        let changes = changes.map(|changes| changes.duration_since(wall_now));
-        let changes = changes.and_then(|ahead| Duration::try_from(ahead).ok());
+        let changes = live.as_ref().and_then(|live| live.changes_in(wall_now));
         let moment = Moment {
             now: clock::since_boot(),
             nonce,

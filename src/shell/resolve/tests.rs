@@ -153,7 +153,7 @@ fn a_fence_goes_no_further_than_the_window_that_is_open_now() {
     live.spec.windows[0].time_zone = "Moon/Base".to_owned();
     let live = Live::at(&live, Timestamp::UNIX_EPOCH);
     assert_eq!(stop(&edited, &sent, Some(&claimed()), Some(&live)), None);
-    assert_eq!(live.changes(), None);
+    assert_eq!(live.changes_in(Timestamp::UNIX_EPOCH), None);
 }
 
 #[tokio::test]
