@@ -11,6 +11,7 @@ use node_fencing_operator::core::reading::Identity;
 use node_fencing_operator::core::record;
 use node_fencing_operator::core::select::{Onsets, first_due, governing};
 use node_fencing_operator::core::support::{unsupported, unsupported_fence};
+use node_fencing_operator::core::window::effective;
 use serde_json::{from_slice, from_value, to_value};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -56,6 +57,12 @@ fn judge_policy(policy: NodeFencingPolicy) {
     let again: NodeFencingPolicy = from_value(stored.clone()).expect("what was written");
     assert_eq!(to_value(again).ok(), Some(stored), "written and read again");
     let _ = unsupported(&policy.spec, Some("words"));
+    for second in [0, 1_800_000_000, -377_705_023_201, 253_402_207_200] {
+        let now = jiff::Timestamp::from_second(second).expect("a second");
+        if let Ok(now) = effective(&policy, now) {
+            let _ = now.words();
+        }
+    }
     let mut onsets = Onsets::default();
     onsets.note(&node("Unknown"), Duration::from_secs(1));
     let _ = first_due(&policy.spec.unhealthy_conditions, &onsets);

@@ -20,8 +20,7 @@ use super::crd;
 use super::crd::{frozen, rule_at};
 use super::settings::{
     FenceSettings, PowerOnSettings, RecoverySettings, ReleaseSettings, deleted_is_released,
-    power_on_commanded,
-    power_on_recovered, power_on_released,
+    power_on_commanded, power_on_recovered, power_on_released,
 };
 
 pub use super::fence_status::{
@@ -229,7 +228,7 @@ pub struct Trigger {
     #[schemars(length(max = 253))]
     pub requested_by: Option<String>,
 
-    /// Why; must be set for `Manual`.
+    /// Why; must be set for `Manual`. Of a policy: the window that was open.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub reason: Option<String>,

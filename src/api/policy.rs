@@ -12,7 +12,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::crd::rule;
+use super::crd::{rule, rule_at};
 use super::selector::LabelSelector;
 use super::settings::{
     deleted_is_released, power_on_commanded, power_on_recovered, power_on_released,
@@ -20,7 +20,7 @@ use super::settings::{
 
 pub use super::conditions::ConditionStatus;
 pub use super::min_healthy::MinHealthy;
-pub use super::policy_status::{NodeFencingPolicyStatus, PolicyNodes};
+pub use super::policy_status::{EffectiveSettings, NodeFencingPolicyStatus, PolicyNodes};
 pub use super::settings::{
     ApprovalMode, ApprovalSettings, ApprovalTimeout, FenceLevel, FenceMode, FenceSettings,
     LevelRequirement, PodDeletion, PowerOnPolicy, PowerOnSettings, RecoverySettings,
@@ -42,6 +42,11 @@ pub use super::window::{PauseRequest, Weekday, Window};
     doc = "Which nodes are fenced, when, and how far the operator may go.",
     annotation("helm.sh/resource-policy", "keep"),
     printcolumn(name = "MODE", type_ = "string", json_path = ".spec.fence.mode"),
+    printcolumn(
+        name = "WINDOW",
+        type_ = "string",
+        json_path = ".status.effective.window"
+    ),
     printcolumn(
         name = "NODES",
         type_ = "integer",
@@ -89,7 +94,18 @@ pub use super::window::{PauseRequest, Weekday, Window};
     )
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [power_on_released(), power_on_recovered(), power_on_commanded(), deleted_is_released()]))]
+#[schemars(extend("x-kubernetes-validations" = [
+    power_on_released(),
+    power_on_recovered(),
+    power_on_commanded(),
+    deleted_is_released(),
+    rule_at(
+        "!has(self.windows) || self.windows.all(window, !has(window.mode) || window.mode == 'Observe') \
+         || (has(self.fence.levels) && size(self.fence.levels) > 0)",
+        "`fence.levels` must have at least one entry unless the `mode` of every window is 'Observe'",
+        ".fence.levels",
+    ),
+]))]
 pub struct NodeFencingPolicySpec {
     /// Nodes the policy is for. An empty selector is every node.
     pub node_selector: LabelSelector,
@@ -132,7 +148,10 @@ pub struct NodeFencingPolicySpec {
     #[serde(default)]
     pub exclusions: Exclusions,
 
-    /// Times of the week with another approval or mode. The first window that is open counts.
+    /// Times of the week with another approval or mode. The first window that is open counts, alone: what it does not set is as
+    /// `fence` says. An incident that has not claimed its node ends when a window opens or closes that changes mode or approval, and a
+    /// new one begins with what holds then. One that has claimed its node ends only where that is less, and not once its machine may have
+    /// been turned off.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub windows: Vec<Window>,

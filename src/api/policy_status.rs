@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::settings::{ApprovalMode, FenceMode};
 use super::{conditions, crd};
 
 /// What the operator last saw of the policy's nodes and incidents.
@@ -21,6 +22,10 @@ pub struct NodeFencingPolicyStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions::schema")]
     pub conditions: Vec<Condition>,
+
+    /// What holds now, if the policy has `windows`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub effective: Option<EffectiveSettings>,
 
     /// The policy's nodes in numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,6 +55,24 @@ pub struct NodeFencingPolicyStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 50), inner(length(max = 253)), extend("x-kubernetes-list-type" = "set"))]
     pub unprotected_nodes: Vec<String>,
+}
+
+/// What the policy's windows make of it at this time of the week.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EffectiveSettings {
+    /// How far the operator may go now.
+    pub mode: FenceMode,
+    /// Who decides now that a node is fenced.
+    pub approval_mode: ApprovalMode,
+    /// The window that is open; absent: none is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub window: Option<String>,
+    /// Until when mode and approval are these; absent: no change is in sight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::time")]
+    pub until_time: Option<Timestamp>,
 }
 
 /// The policy's nodes in numbers.

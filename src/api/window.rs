@@ -23,15 +23,17 @@ pub struct Window {
     #[schemars(length(min = 1, max = 7), extend("x-kubernetes-list-type" = "set"))]
     pub days: Vec<Weekday>,
 
-    /// Local time at which the window opens, as `HH:MM`.
+    /// Local time at which the window opens, as `HH:MM`. A time that is skipped when the clocks are changed is read as calendars do, by the
+    /// offset from before (02:30 is 03:30 then); one that comes twice is the first of the two.
     #[schemars(length(max = 5), regex(pattern = "^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
     pub start: String,
 
-    /// Local time at which the window closes, as `HH:MM`. Before `start` means on the next day.
+    /// Local time at which the window closes, as `HH:MM`; `23:59` means midnight. Before `start` means on the next day. When the clocks
+    /// are changed it is read as `start` is; if it is not after `start` then, the window does not open that day.
     #[schemars(length(max = 5), regex(pattern = "^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
     pub end: String,
 
-    /// IANA time zone of `start` and `end`, for instance `Europe/Berlin`.
+    /// IANA time zone of `start`, `end` and `days`, for instance `Europe/Berlin`.
     #[serde(default = "utc")]
     #[schemars(
         length(max = 64),

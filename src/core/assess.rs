@@ -4,6 +4,7 @@
 //! all of its devices ready, or one of them where one is enough. A policy is `Ready` when it would act as it says; its message also has warnings.
 
 mod incidents;
+mod left;
 pub mod others;
 mod words;
 
@@ -11,6 +12,7 @@ use super::delay::Delayed;
 use super::identity::{one_and_the_same, same_device_words};
 use super::observed::NodeView;
 use super::select::{Conflict, governing, matches};
+use super::window::{self, effective};
 use crate::api::conditions::{self, READY, set_condition};
 use crate::api::device::FenceDevice;
 use crate::api::fence::NodeFence;
@@ -81,6 +83,8 @@ pub struct Assessment {
 /// One policy's nodes, and what was noticed about them.
 #[derive(Default)]
 struct Tally<'a> {
+    /// The mode that holds now.
+    mode: Option<FenceMode>,
     nodes: Vec<&'a NodeView>,
     unhealthy: u32,
     protected: u32,
@@ -102,6 +106,8 @@ pub fn assess(world: &World<'_>) -> Assessment {
             Ok(None) => {}
             Ok(Some(policy)) => {
                 let tally = tallies.entry(name(policy)).or_default();
+                let mode = || window::mode(policy, world.now);
+                tally.mode.get_or_insert_with(mode);
                 let is_protected = tally.count(policy, node, &devices);
                 assessment.protected.insert(node.name.clone(), is_protected);
             }
@@ -139,7 +145,7 @@ impl<'a> Tally<'a> {
         node: &'a NodeView,
         devices: &Devices<'a>,
     ) -> bool {
-        let mode = policy.spec.fence.mode;
+        let mode = self.mode.unwrap_or(policy.spec.fence.mode);
         let serving = devices.serving(node);
         let levels = &policy.spec.fence.levels;
         let mut is_protected =
@@ -327,9 +333,12 @@ fn status(
     status.unprotected_nodes = unprotected.cloned().collect();
     status.open_incidents = Some(number(open.len()));
     status.held_incidents = Some(number(held));
-    status.budget_remaining = Some(remaining(policy, tally, &fences, &open, world.now));
+    status.budget_remaining = Some(left::remaining(policy, tally, &fences, &open, world.now));
     let begun = fences.iter().filter_map(|fence| began(fence));
     status.last_incident_time = begun.max().or(status.last_incident_time);
+    let effective = effective(policy, world.now).ok();
+    let has_windows = !policy.spec.windows.is_empty();
+    status.effective = effective.filter(|_| has_windows).map(|it| it.shown());
     let (ready, reason, words) = words::ready(policy, tally, world);
     let generation = policy.metadata.generation;
     let conditions = &mut status.conditions;

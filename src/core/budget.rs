@@ -4,7 +4,7 @@
 //! A brake holds, it never refuses: a held incident goes on when the share drops, when another one ends, or when a human
 //! approves it. An approval lifts every brake but the two that protect the operator itself and the control plane.
 
-use super::keep_off::{EXCLUDED, MAINTENANCE, PAUSED};
+use super::keep_off::{EXCLUDED, INVALID_WINDOW, MAINTENANCE, PAUSED};
 use super::observed::{NodeView, Ready};
 use crate::api::policy::{Budget, ControlPlaneBudget, FenceMode, MinHealthy};
 use std::collections::BTreeMap;
@@ -77,7 +77,7 @@ impl Hold {
     /// Does it hold before the devices are asked? Whoever works on a machine may have taken its BMC away, and nobody is called for that.
     #[must_use]
     pub fn comes_first(&self) -> bool {
-        [PAUSED, MAINTENANCE, EXCLUDED].contains(&self.reason)
+        [PAUSED, INVALID_WINDOW, MAINTENANCE, EXCLUDED].contains(&self.reason)
     }
 }
 

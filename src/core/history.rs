@@ -4,12 +4,13 @@
 //! Only what the operator recorded for a policy that still exists is ever cleared away. A NodeFence that a human made, and one
 //! whose policy is gone, stay until a human deletes them. And a record stays while something hangs on it: as long as the
 //! outage lasts that it is about (without it the same outage would be fenced again), and until its node's
-//! `budget.cooldownSeconds` are over.
+//! `budget.cooldownSeconds` are over. Of an outage that went through many windows of its policy the last record stands for those that
+//! did nothing: a node that is down for a month leaves no hundred of them.
 
 use super::delay::touched;
 use super::observed::{NodeView, Ready};
 use super::taint;
-use crate::api::fence::{NodeFence, TriggerType};
+use crate::api::fence::{DesiredState, NodeFence, TriggerType};
 use crate::api::policy::NodeFencingPolicy;
 use jiff::{SignedDuration, Timestamp};
 use std::cmp::Reverse;
@@ -24,7 +25,11 @@ pub fn surplus<'a>(
     let mut surplus: Vec<(Timestamp, &NodeFence)> = policies
         .iter()
         .flat_map(|policy| of_policy(policy, fences, now))
-        .filter(|(_, fence)| !outage_lasts(fence, node(&fence.spec.node_name).as_ref()))
+        .filter(|(_, fence)| {
+            let node = node(&fence.spec.node_name);
+            !outage_lasts(fence, node.as_ref())
+                || (was_replaced(fence, fences) && !claims(fence, node.as_ref()))
+        })
         .collect();
     surplus.sort_by_key(|(ended, _)| *ended);
     surplus.into_iter().map(|(_, fence)| fence).collect()
@@ -68,8 +73,46 @@ fn outage_lasts(fence: &NodeFence, node: Option<&NodeView>) -> bool {
     };
     let same_boot =
         same(&fence.spec.node_uid, &node.uid) && same(&fence.spec.boot_id, &node.boot_id);
-    let claims = node.claim().and_then(taint::claim_fence) == fence.metadata.name.as_deref();
-    claims || (same_boot && node.ready() != Ready::True)
+    claims(fence, Some(node)) || (same_boot && node.ready() != Ready::True)
+}
+
+/// Does our claim for it still stand on the node?
+fn claims(fence: &NodeFence, node: Option<&NodeView>) -> bool {
+    let claim = node.and_then(NodeView::claim);
+    let owner = claim.and_then(taint::claim_fence);
+    owner.is_some() && owner == fence.metadata.name.as_deref()
+}
+
+/// Has it done nothing, has no human spoken, and is there a later one of the same outage by the same policy? Its name does not come again:
+/// the policy has changed since, or one of its windows.
+fn was_replaced(fence: &NodeFence, fences: &[NodeFence]) -> bool {
+    let spec = &fence.spec;
+    let is_spoken_of = spec.approval.is_some() || spec.desired_state == DesiredState::Released;
+    if is_spoken_of || touched(fence).is_some() {
+        return false;
+    }
+    let outage = |it: &NodeFence| {
+        let trigger = &it.spec.trigger;
+        (
+            it.spec.node_uid.clone(),
+            it.spec.boot_id.clone(),
+            it.spec.policy_name.clone(),
+            trigger.condition_type.clone(),
+            trigger.condition_status,
+            trigger.unhealthy_since_time,
+        )
+    };
+    let is_later = |other: &NodeFence| {
+        let created = |it: &NodeFence| it.metadata.creation_timestamp.as_ref().map(|it| it.0);
+        created(fence)
+            .zip(created(other))
+            .is_some_and(|(mine, theirs)| mine < theirs)
+    };
+    let is_known = spec.trigger.unhealthy_since_time.is_some();
+    is_known
+        && fences
+            .iter()
+            .any(|it| is_later(it) && outage(it) == outage(fence))
 }
 
 #[cfg(test)]

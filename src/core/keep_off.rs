@@ -1,4 +1,5 @@
-//! Does the policy keep its hands off a node that it would have fenced: because it is paused, or because of what the Node says?
+//! Does the policy keep its hands off a node that it would have fenced: because it is paused, because nobody can tell what it says now, or
+//! because of what the Node says?
 //!
 //! Asked where an incident would be opened, and again of one that is open, until its claim stands on the Node; from then on the
 //! fence goes on (S15). A NodeFence made by a human does not ask: it is the way out of all of this. None of it is a matter of
@@ -7,11 +8,14 @@
 
 use super::budget::Hold;
 use super::observed::NodeView;
+use super::window;
 use crate::api::policy::{CordonedNodes, MaintenanceNodes, NodeFencingPolicy, PauseRequest};
 use jiff::Timestamp;
 
 /// Reason of a hold, and of a node without an incident: the policy is paused.
 pub const PAUSED: &str = "Paused";
+/// Reason: one of the policy's windows cannot be used ([`super::window`]).
+pub const INVALID_WINDOW: &str = "InvalidWindow";
 /// Reason: the Node says that it is under maintenance.
 pub const MAINTENANCE: &str = "Maintenance";
 /// Reason: the Node is cordoned, or has a taint or an annotation that the policy names.
@@ -31,7 +35,7 @@ const MEDIK8S_LABEL: &str = "remediation.medik8s.io/exclude-from-remediation";
 /// Why a node is left alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeepOff {
-    /// [`PAUSED`], [`MAINTENANCE`] or [`EXCLUDED`].
+    /// [`PAUSED`], [`INVALID_WINDOW`], [`MAINTENANCE`] or [`EXCLUDED`].
     pub reason: &'static str,
     /// What says so, by which rule, and the way out.
     pub words: String,
@@ -54,6 +58,7 @@ impl KeepOff {
 #[must_use]
 pub fn keep_off(policy: &NodeFencingPolicy, node: &NodeView, now: Timestamp) -> Option<KeepOff> {
     paused(policy, now)
+        .or_else(|| unusable(policy))
         .or_else(|| maintained(policy, node))
         .or_else(|| excluded(policy, node))
 }
@@ -133,6 +138,16 @@ fn paused(policy: &NodeFencingPolicy, now: Timestamp) -> Option<KeepOff> {
             named(&standing)
         ),
         until: expiry(&standing),
+    })
+}
+
+/// Nobody can tell whether the policy wants a fence now.
+fn unusable(policy: &NodeFencingPolicy) -> Option<KeepOff> {
+    let words = window::unusable(policy)?.to_string();
+    Some(KeepOff {
+        reason: INVALID_WINDOW,
+        words,
+        until: None,
     })
 }
 

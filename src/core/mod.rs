@@ -43,4 +43,5 @@ pub mod select;
 pub mod stage;
 pub mod support;
 pub mod taint;
+pub mod window;
 pub mod word;

@@ -179,7 +179,8 @@ impl Admissions {
             cap: context.max_concurrent,
         };
         let budget = policy.map(|policy| policy.spec.budget.clone());
-        let mode = policy.map_or(FenceMode::PowerOff, |policy| policy.spec.fence.mode);
+        // Which mode the policy is in may change by the hour; the incident goes as far as it froze.
+        let mode = policy.map_or(FenceMode::PowerOff, |_| fence.spec.fence.mode);
         budget::admit(
             &mine,
             mode,
@@ -338,6 +339,32 @@ mod tests {
         assert_eq!(lab.asked("a", Brakes::admit), None);
         lab.context.brakes.end("a");
         assert_eq!(lab.asked("b", Brakes::admit), None);
+    }
+
+    /// S13: whatever the policy, or one of its windows, says by now: what turns a machine off asks whether too many are down.
+    #[tokio::test]
+    async fn the_brakes_judge_an_incident_by_the_mode_that_it_froze() {
+        let lab = Lab::new(&[]).await;
+        for (live, frozen, held) in [
+            ("Observe", "PowerOff", Some("Storm")),
+            ("PowerOff", "PowerOff", Some("Storm")),
+            ("PowerOff", "ConfirmOnly", None),
+        ] {
+            let budget = json!({"minHealthy": 1});
+            let spec = json!({"nodeSelector": {}, "budget": budget, "fence": {"mode": live}});
+            let spec = serde_json::from_value(spec).expect("a spec");
+            let policy = NodeFencingPolicy::new("prod", spec);
+            let mut fence = fence("a", json!({}));
+            fence["spec"]["fence"]["mode"] = json!(frozen);
+            let fence = serde_json::from_value(fence).expect("a NodeFence");
+            let applicant = Applicant {
+                fence: &fence,
+                policy: Some(&policy),
+                approved: false,
+            };
+            let judged = lab.context.brakes.look(&lab.context, &applicant);
+            assert_eq!(judged.err().map(|it| it.reason), held, "{live} {frozen}");
+        }
     }
 
     /// S13: what a process before this one has begun goes on, and counts.

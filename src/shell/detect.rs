@@ -4,10 +4,12 @@
 //! open an incident is confirmed by a quorum read, and taken a little before the policy's wait is over: the record is written and
 //! the devices are asked by then, and nothing else is done before. A node that joined, booted or was fenced a moment ago has
 //! to wait, and one that the policy keeps its hands off is left alone; it is said where people look: on the Node and on the policy.
+//! When a window of a policy opens or closes, every node is looked at again.
 
 mod cleared;
 mod tidy;
 mod waits;
+mod windows;
 
 use super::act;
 use super::context::Context;
@@ -25,6 +27,7 @@ use crate::core::keep_off::{KeepOff, keep_off};
 use crate::core::observed::{NodeView, Seen};
 use crate::core::select::{Onsets, fenceable, first_due, governing};
 use crate::core::support::unsupported;
+use crate::core::window::{Effective, effective};
 use cleared::{was_cleared, was_refused};
 use jiff::SignedDuration;
 use kube::ResourceExt;
@@ -35,7 +38,7 @@ use std::time::Duration;
 /// A node that registers has its taints rewritten by node-lifecycle in the same moment; a patch that names an element by its place
 /// then fails more often than not.
 const LIFT_PAUSE: Duration = Duration::from_secs(1);
-/// A pause that expires is looked at this often: somebody may set the wall clock.
+/// A pause that expires, and a window that opens or closes, is looked at this often: somebody may set the wall clock.
 const PAUSE_LOOK: Duration = Duration::from_secs(60);
 /// Pause after an incident could not be opened.
 const RETRY: Duration = Duration::from_secs(1);
@@ -47,6 +50,8 @@ pub struct Detector {
     starts: BTreeMap<String, Start>,
     last_fences: BTreeMap<String, LastFence>,
     due: BTreeMap<String, Duration>,
+    /// When all nodes are looked at again because a policy may say something else by then; none: no policy has windows.
+    windows: Option<Duration>,
     /// When the quarantine of a node that has booted anew is lifted.
     lifts: BTreeMap<String, Duration>,
     /// Boot ID of each quarantined node that was told to have never gone down.
@@ -60,6 +65,8 @@ pub struct Detector {
 /// An incident that is to be opened.
 struct Wanted {
     policy: NodeFencingPolicy,
+    /// What the policy says now.
+    effective: Effective,
     condition: UnhealthyCondition,
     /// When the node is to be claimed (time since boot).
     at: Duration,
@@ -72,7 +79,7 @@ struct Wanted {
 impl Wanted {
     /// When the incident is to be opened (time since boot). What mode Observe says of a node is true only when the wait is over.
     fn opens(&self) -> Duration {
-        match self.policy.spec.fence.mode {
+        match self.effective.mode {
             FenceMode::Observe => self.at,
             FenceMode::ConfirmOnly | FenceMode::PowerOff => self.at.saturating_sub(AHEAD),
         }
@@ -100,6 +107,7 @@ impl Detector {
             starts: BTreeMap::new(),
             last_fences: BTreeMap::new(),
             due: BTreeMap::new(),
+            windows: None,
             lifts: BTreeMap::new(),
             contradicted: BTreeMap::new(),
             put_back: BTreeMap::new(),
@@ -109,7 +117,8 @@ impl Detector {
 
     /// The moment (time since boot) of the next deadline.
     pub fn next_due(&self) -> Option<Duration> {
-        self.due.values().chain(self.lifts.values()).min().copied()
+        let nodes = self.due.values().chain(self.lifts.values());
+        nodes.chain(&self.windows).min().copied()
     }
 
     /// A node has changed: its onsets, its deadline, our taints on it.
@@ -145,12 +154,14 @@ impl Detector {
             self.tidy(&view).await;
             self.schedule(&view);
         }
+        self.watch_windows();
         self.run_due().await;
     }
 
     /// Opens the incidents whose time has come.
     pub async fn run_due(&mut self) {
         let now = clock::since_boot();
+        self.heed_windows(now);
         let due: Vec<String> = self
             .due
             .iter()
@@ -219,7 +230,11 @@ impl Detector {
         let conditions = policy.spec.unhealthy_conditions.iter();
         let open = conditions.filter(|condition| !was_refused(&fences, node, condition));
         let (condition, held) = first_due(open, self.onsets.get(&node.name)?)?;
-        let name = fence_name(node, policy, condition);
+        let wall_now = clock::wall();
+        // Of one whose windows cannot be used nothing is begun: its hands are off.
+        let effective =
+            effective(policy, wall_now).unwrap_or_else(|_| Effective::without_windows(policy));
+        let name = fence_name(node, policy, &effective, condition);
         let known = fences.iter().any(|fence| {
             fence.name_any() == name || (fence.spec.node_name == node.name && !fence.is_ended())
         });
@@ -236,10 +251,11 @@ impl Detector {
         let at = delay.as_ref().map_or(held, |delay| delay.until);
         Some(Wanted {
             policy: policy.clone(),
+            effective,
             condition: condition.clone(),
             at,
             delay,
-            kept_off: keep_off(policy, node, clock::wall()),
+            kept_off: keep_off(policy, node, wall_now),
         })
     }
 
@@ -294,6 +310,7 @@ impl Detector {
         }
         let Wanted {
             policy,
+            effective,
             condition,
             at,
             kept_off,
@@ -318,7 +335,7 @@ impl Detector {
         }
         let ahead = SignedDuration::try_from(at.saturating_sub(now.boot)).unwrap_or_default();
         let due = now.wall.saturating_add(ahead).unwrap_or(now.wall);
-        let fence = new_fence(&node, policy, condition, due);
+        let fence = new_fence(&node, policy, effective, condition, due);
         // Whatever is not written now is tried again, and no wait is the reason.
         self.context.delays.over(name);
         self.write_incident(&fence).await

@@ -4,8 +4,11 @@
 
 use super::client::MANAGER;
 use crate::api::fence::{NodeFence, NodeFenceSpec, Trigger, TriggerType};
-use crate::api::policy::{NodeFencingPolicy, UnhealthyCondition};
+use crate::api::policy::{
+    FenceMode, NodeFencingPolicy, PowerOnPolicy, PowerOnSettings, UnhealthyCondition,
+};
 use crate::core::observed::NodeView;
+use crate::core::window::Effective;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use sha2::{Digest, Sha256};
@@ -13,10 +16,11 @@ use sha2::{Digest, Sha256};
 /// Characters of the node's name in the name of its NodeFence; a hash of the outage follows.
 const NODE_NAME_CHARACTERS: usize = 40;
 
-/// The record of a new incident: the policy's settings, frozen, and when its wait is over.
+/// The record of a new incident: the policy's settings as they hold now, frozen, and when its wait is over.
 pub fn new_fence(
     node: &NodeView,
     policy: &NodeFencingPolicy,
+    effective: &Effective,
     condition: &UnhealthyCondition,
     due: Timestamp,
 ) -> NodeFence {
@@ -30,8 +34,11 @@ pub fn new_fence(
         unhealthy_since_time: since,
         due_time: Some(due),
         requested_by: None,
-        reason: None,
+        reason: effective.window.is_some().then(|| effective.words()),
     };
+    let mut fence = policy.spec.fence.clone();
+    fence.mode = effective.mode;
+    fence.approval.mode = effective.approval;
     let spec = NodeFenceSpec {
         node_name: node.name.clone(),
         node_uid: Some(node.uid.clone()),
@@ -39,15 +46,27 @@ pub fn new_fence(
         policy_name: Some(policy.name_any()),
         policy_generation: policy.metadata.generation,
         trigger,
-        fence: policy.spec.fence.clone(),
+        fence,
         recovery: policy.spec.recovery.clone(),
         release: policy.spec.release.clone(),
-        power_on: policy.spec.power_on.clone(),
+        power_on: power_on(policy, effective.mode),
         desired_state: Default::default(),
         approval: None,
         manual_confirmation: None,
     };
-    NodeFence::new(&fence_name(node, policy, condition), spec)
+    NodeFence::new(&fence_name(node, policy, effective, condition), spec)
+}
+
+/// Nothing is turned on where a window keeps the operator from turning it off: the API server takes no such record.
+fn power_on(policy: &NodeFencingPolicy, mode: FenceMode) -> PowerOnSettings {
+    let asked = &policy.spec.power_on;
+    match mode {
+        FenceMode::PowerOff => asked.clone(),
+        FenceMode::Observe | FenceMode::ConfirmOnly => PowerOnSettings {
+            policy: PowerOnPolicy::Never,
+            ..asked.clone()
+        },
+    }
 }
 
 /// A record for a taint of ours whose own record is lost. It never leads to a taint: its mode only observes.
@@ -80,10 +99,11 @@ pub fn adopting_fence(node: &NodeView, name: &str) -> NodeFence {
 }
 
 /// `<node>-<hash of the outage>`. The outage is the Node, its boot, the transition of the condition, and what the policy said
-/// at the time: the same for everybody who looks, another one for the next outage.
+/// at the time, with since when its windows say so: the same for everybody who looks, another one for the next outage.
 pub fn fence_name(
     node: &NodeView,
     policy: &NodeFencingPolicy,
+    effective: &Effective,
     condition: &UnhealthyCondition,
 ) -> String {
     let transition = node
@@ -98,8 +118,9 @@ pub fn fence_name(
         &policy.uid().unwrap_or_default(),
         &generation,
     ];
+    let since = effective.since.map(|since| since.to_string());
     let mut hash = Sha256::new();
-    for part in parts {
+    for part in parts.into_iter().chain(&since) {
         hash.update(part.as_bytes());
         hash.update([0]);
     }
@@ -146,7 +167,8 @@ mod tests {
                 uid: uid.to_owned(),
                 ..fixtures::node()
             };
-            fence_name(&node, &policy, &condition)
+            let effective = Effective::without_windows(&policy);
+            fence_name(&node, &policy, &effective, &condition)
         };
         let name = name_of("uid-1");
         assert!(name.len() <= FENCE_NAME_CHARS_MAX, "{name}");
@@ -159,5 +181,18 @@ mod tests {
         let claim = claim_value(&name, "deadbeef");
         assert!(claim.len() <= 63, "{claim} is no value of a taint");
         assert_eq!(claim_fence(&claim), Some(name.as_str()));
+    }
+
+    #[test]
+    fn what_a_window_does_not_let_us_turn_off_is_not_turned_on() {
+        let spec = json!({"nodeSelector": {}, "fence": {"mode": "PowerOff"}, "powerOn": {"policy": "AfterRecovery"}});
+        let policy = NodeFencingPolicy::new("p", serde_json::from_value(spec).expect("a spec"));
+        for (mode, expected) in [
+            (FenceMode::PowerOff, PowerOnPolicy::AfterRecovery),
+            (FenceMode::ConfirmOnly, PowerOnPolicy::Never),
+            (FenceMode::Observe, PowerOnPolicy::Never),
+        ] {
+            assert_eq!(power_on(&policy, mode).policy, expected, "{mode:?}");
+        }
     }
 }

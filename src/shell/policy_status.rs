@@ -21,6 +21,8 @@ use crate::clock::Clock;
 use crate::core::assess::others::{Attached, Served, signs};
 use crate::core::assess::{Assessment, World, assess};
 use crate::core::keep_off::next_expiry;
+use crate::core::window::{mode, next_change};
+use jiff::Timestamp;
 use kube::api::Patch;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, ResourceExt};
@@ -38,7 +40,8 @@ const GATHER: Duration = Duration::from_secs(1);
 const WRITE_PERIOD: Duration = Duration::from_secs(15);
 /// Pause after a write that failed.
 const FAILURE_PAUSE: Duration = Duration::from_secs(10);
-/// `budgetRemaining` grows by the mere passing of time. A pause that expires is looked at when it does.
+/// `budgetRemaining` grows by the mere passing of time. A pause that expires is looked at when it does, and
+/// so is a window that opens or closes.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// Assesses the policies, and writes what it finds.
@@ -166,18 +169,19 @@ impl PolicyStatuses {
             protected,
             others,
         } = self.assess(&policies);
+        let now = self.clock.wall();
         let rows = policies.iter().filter_map(|policy| {
             let status = statuses.get(&policy.name_any())?;
             let others = others.get(&policy.name_any()).cloned();
-            Some(row(policy, status, others.unwrap_or_default()))
+            Some(row(policy, status, others.unwrap_or_default(), now))
         });
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) =
             (rows.collect(), protected.into_iter().collect());
         written.retain(|_, at| at.elapsed() < WRITE_PERIOD);
-        let now = self.clock.wall();
-        let expiry = next_expiry(&policies, now).map(|time| time.duration_since(now));
-        let expiry = expiry.and_then(|ahead| Duration::try_from(ahead).ok());
-        let mut pause = expiry.map_or(LOOK_AGAIN, |ahead| ahead.min(LOOK_AGAIN));
+        let moments = [next_expiry(&policies, now), next_change(&policies, now)];
+        let ahead = moments.into_iter().flatten().min();
+        let ahead = ahead.and_then(|time| Duration::try_from(time.duration_since(now)).ok());
+        let mut pause = ahead.map_or(LOOK_AGAIN, |ahead| ahead.min(LOOK_AGAIN));
         for policy in &policies {
             let name = policy.name_any();
             let Some(patch) = statuses
@@ -282,11 +286,12 @@ fn row(
     policy: &NodeFencingPolicy,
     status: &NodeFencingPolicyStatus,
     others: Vec<&'static str>,
+    now: Timestamp,
 ) -> PolicyRow {
     let nodes = status.nodes.clone().unwrap_or_default();
     PolicyRow {
         policy: policy.name_any(),
-        mode: format!("{:?}", policy.spec.fence.mode),
+        mode: format!("{:?}", mode(policy, now)),
         nodes: vec![
             ("selected", nodes.selected),
             ("healthy", nodes.healthy),

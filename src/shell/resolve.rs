@@ -6,7 +6,7 @@
 use super::devices::{Devices, serving, targets};
 use crate::api::device::FenceDevice;
 use crate::api::fence::{ApprovalDecision, DesiredState, NodeFence, TriggerType};
-use crate::api::fence_status::NodeFenceStatus;
+use crate::api::fence_status::{AttemptAction, AttemptResult, NodeFenceStatus};
 use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::{ApprovalMode, FenceLevel, FenceMode, LevelRequirement, PowerOnPolicy};
 use crate::clock;
@@ -17,8 +17,9 @@ use crate::core::keep_off::leave_off;
 use crate::core::observed::NodeView;
 use crate::core::power_on::PowerOn;
 use crate::core::proof::{IdentityRule, Require, Verification};
+use crate::core::window::{self, Begun, Effective, Unusable, rank};
 use crate::core::word::Word;
-use crate::core::{delay, select, support};
+use crate::core::{delay, select, support, taint};
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 
@@ -59,12 +60,36 @@ impl Moments {
     }
 }
 
+/// The policy of an incident as it is now.
+#[derive(Debug)]
+pub struct Live<'a> {
+    policy: &'a NodeFencingPolicy,
+    /// What its windows make of it.
+    effective: Result<Effective, Unusable>,
+}
+
+impl<'a> Live<'a> {
+    /// At `now`, by the wall clock.
+    pub fn at(policy: &'a NodeFencingPolicy, now: Timestamp) -> Self {
+        Self {
+            policy,
+            effective: window::effective(policy, now),
+        }
+    }
+
+    /// How long after `now` one of its windows changes what it says.
+    pub fn changes_in(&self, now: Timestamp) -> Option<Duration> {
+        let until = self.effective.as_ref().ok()?.until?;
+        Duration::try_from(until.duration_since(now)).ok()
+    }
+}
+
 /// The settings of the incident, as of now. `node` is the Node as last seen, for labels and identity.
 pub fn settings(
     fence: &NodeFence,
     status: &NodeFenceStatus,
     node: Option<&NodeView>,
-    policy: Option<&NodeFencingPolicy>,
+    live: Option<&Live<'_>>,
     devices: (&Devices, &[FenceDevice]),
     record: &Record,
     moments: Moments,
@@ -115,7 +140,7 @@ pub fn settings(
         stop: if human || spec.trigger.type_ == TriggerType::External {
             None
         } else {
-            stop(fence, node, policy)
+            stop(fence, status, node, live)
         },
         record: record.clone(),
     }
@@ -314,14 +339,15 @@ pub fn power_on(
     })
 }
 
-/// Has the live policy been taken away from this incident, or narrowed below it?
+/// Has the live policy been taken away from this incident, or narrowed below it, or does one of its windows want something else?
 fn stop(
     fence: &NodeFence,
+    status: &NodeFenceStatus,
     node: Option<&NodeView>,
-    policy: Option<&NodeFencingPolicy>,
+    live: Option<&Live<'_>>,
 ) -> Option<String> {
     let name = fence.spec.policy_name.as_deref().unwrap_or_default();
-    let Some(policy) = policy else {
+    let Some(Live { policy, effective }) = live else {
         return Some(format!("NodeFencingPolicy {name} was deleted"));
     };
     if node.is_some_and(|node| !select::matches(&policy.spec.node_selector, &node.labels)) {
@@ -329,23 +355,44 @@ fn stop(
             "NodeFencingPolicy {name} no longer selects the node"
         ));
     }
-    let (frozen, live) = (fence.spec.fence.mode, policy.spec.fence.mode);
-    if rank(live) < rank(frozen) {
+    let (frozen, changed) = (
+        fence.spec.fence.mode,
+        fence.spec.policy_generation != policy.metadata.generation,
+    );
+    // Nobody can tell: before the claim that holds it, and under the claim it goes on as it was begun.
+    let effective = effective.as_ref().ok()?;
+    let has_windows = !policy.spec.windows.is_empty();
+    // What a window says is no edit, unless there was one.
+    let live = effective.mode;
+    if (changed || !has_windows) && rank(live) < rank(frozen) {
         return Some(format!(
             "NodeFencingPolicy {name} was narrowed from mode {frozen:?} to {live:?}"
         ));
     }
-    let changed = fence.spec.policy_generation != policy.metadata.generation;
-    (frozen == FenceMode::Observe && changed).then(|| {
-        format!("NodeFencingPolicy {name} was changed: what it says now begins a new NodeFence")
-    })
+    if frozen == FenceMode::Observe && changed {
+        return Some(format!(
+            "NodeFencingPolicy {name} was changed: what it says now begins a new NodeFence"
+        ));
+    }
+    let begun = begun(fence, status, node?);
+    let is_answered = fence.spec.approval.is_some();
+    let replaced = window::replaced(name, &fence.spec.fence, is_answered, begun, effective);
+    replaced.filter(|_| has_windows)
 }
 
-fn rank(mode: FenceMode) -> u8 {
-    match mode {
-        FenceMode::Observe => 0,
-        FenceMode::ConfirmOnly => 1,
-        FenceMode::PowerOff => 2,
+/// How far the incident has come, as far as its windows are concerned.
+fn begun(fence: &NodeFence, status: &NodeFenceStatus, node: &NodeView) -> Begun {
+    let owner = node.claim().and_then(taint::claim_fence);
+    if owner.is_none() || owner != fence.metadata.name.as_deref() {
+        return Begun::Nothing;
+    }
+    let mut attempts = status.attempts.iter();
+    let went_out = attempts.any(|attempt| {
+        attempt.action == AttemptAction::PowerOff && attempt.result != Some(AttemptResult::Refused)
+    });
+    match went_out {
+        true => Begun::Commanded,
+        false => Begun::Claimed,
     }
 }
 

@@ -86,7 +86,19 @@ pub fn policies(rows: &mut Rows) {
         json!({"nodeSelector": {"matchLabels": {"rack": "8"}}}),
     );
     one(
-        "a window, which this version does not act on",
+        "a window in a time zone that the API server knows, and this version does not",
+        json!({"windows": [{"name": "night", "days": ["Mon"], "start": "22:00", "end": "06:00", "timeZone": "Europe/Berln", "mode": "Observe"}]}),
+    );
+    one(
+        "a window whose time is none, under an older CustomResourceDefinition",
+        json!({"windows": [{"name": "night", "days": ["Mon"], "start": "24:00", "end": "06:00", "mode": "Observe"}]}),
+    );
+    one(
+        "a window that is open",
+        json!({"windows": [{"name": "night", "days": ["Wed"], "start": "22:00", "end": "06:00", "mode": "Observe"}]}),
+    );
+    one(
+        "a window that is closed",
         json!({"windows": [{"name": "night", "days": ["Mon"], "start": "22:00", "end": "06:00", "mode": "Observe"}]}),
     );
     one(

@@ -108,16 +108,19 @@ fn kinds() {
 fn not_yet(kind: &str) -> String {
     let words = match kind {
         "NodeFencingPolicy" => {
-            let window = json!({"name": "a", "days": ["Mon"], "start": "22:00", "end": "06:00", "mode": "Observe"});
-            let spec = json!({"nodeSelector": {}, "windows": [window], "powerOn": {"policy": "AfterRecovery"}});
-            support::unsupported(&serde_json::from_value(spec).expect("a policy"), None)
+            let spec = json!({"nodeSelector": {}, "recovery": {"strategy": "DeleteNode"}});
+            let rights = Some("RBAC does not grant the operator delete nodes");
+            support::unsupported(&serde_json::from_value(spec).expect("a policy"), rights)
         }
         "FenceDevice" => Some(DeviceError::Unsupported { driver: "webhook" }.to_string()),
         _ => None,
     };
+    let asks = match kind {
+        "FenceDevice" => "asks for more than this version can do",
+        _ => "takes rights that nobody has given the operator",
+    };
     words.map_or_else(String::new, |words| {
-        let words =
-            format!("Of one that asks for more than this version can do it says: \"{words}\".");
+        let words = format!("Of one that {asks} it says: \"{words}\".");
         format!("\n{}\n", wrapped(&words))
     })
 }

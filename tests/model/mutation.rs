@@ -5,7 +5,9 @@
 
 use crate::talk::{Kind, Request};
 use node_fencing_operator::core::memory::Memory;
-use node_fencing_operator::core::observed::{CLAIM, OUT_OF_SERVICE, Observed, PodView, QUARANTINE, Seen};
+use node_fencing_operator::core::observed::{
+    CLAIM, OUT_OF_SERVICE, Observed, PodView, QUARANTINE, Seen,
+};
 use serde_json::Value;
 
 /// A guard that is missing.

@@ -28,6 +28,7 @@ fn node(name: &str) -> NodeView {
         system_uuid: String::new(),
         provider_id: String::new(),
         volumes_attached: 0,
+        resource_version: "1".to_owned(),
     }
 }
 
@@ -112,6 +113,7 @@ impl Scene {
             served: &self.served,
             delays: &[],
             frozen: None,
+            lacks: None,
             found: &|_, _| None,
             targets: &|_, _| Vec::new(),
             now: jiff::Timestamp::UNIX_EPOCH,

@@ -131,7 +131,7 @@ async fn a_leader_that_wakes_up_before_its_taint_does_not_set_it() -> Result<()>
 }
 
 /// Sets the date of a running operator.
-fn move_date(operator: &Operator, clocks: &Clocks, seconds: i64) -> Result<()> {
+pub fn move_date(operator: &Operator, clocks: &Clocks, seconds: i64) -> Result<()> {
     operator.pause()?;
     let moved = clocks.move_date(seconds);
     operator.resume()?;

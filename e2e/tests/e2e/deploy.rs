@@ -181,11 +181,15 @@ async fn tables_answer_the_first_questions(plane: &ControlPlane) -> Result<()> {
         .context("the workspace's path is not UTF-8")?;
     plane.kubectl_text(&["apply", "-f", examples]).await?;
     for (short_name, wide, header) in [
-        ("nfp", false, "NAME MODE NODES PROTECTED OPEN READY AGE"),
+        (
+            "nfp",
+            false,
+            "NAME MODE WINDOW NODES PROTECTED OPEN READY AGE",
+        ),
         (
             "nfp",
             true,
-            "NAME MODE NODES PROTECTED OPEN READY APPROVAL BUDGET LAST-INCIDENT REASON AGE",
+            "NAME MODE WINDOW NODES PROTECTED OPEN READY APPROVAL BUDGET LAST-INCIDENT REASON AGE",
         ),
         (
             "fdev",

@@ -69,5 +69,6 @@ mod story;
 mod tolerations;
 mod turned_on;
 mod verdict;
+mod windows;
 mod words;
 mod wrong_machine;

@@ -8,6 +8,7 @@ mod edges;
 mod found;
 mod same;
 mod waits;
+mod windows;
 
 const NOW: i64 = 1_000_000;
 

@@ -3,6 +3,7 @@
 use super::super::delay::Delayed;
 use super::super::keep_off;
 use super::super::support::unsupported;
+use super::super::window::{self, effective};
 use super::others::wants_recovery;
 use super::{Tally, World};
 use crate::api::conditions::ConditionStatus::{self, False, True};
@@ -29,6 +30,10 @@ pub(super) fn ready(
         ),
         None => verdict(policy, tally, world),
     };
+    if let Some(open) = windows(policy, world.now) {
+        words.push_str("; ");
+        words.push_str(&open);
+    }
     for waits in waits(policy, world.delays) {
         words.push_str("; ");
         words.push_str(&waits);
@@ -49,10 +54,10 @@ fn verdict(
     tally: &Tally<'_>,
     world: &World<'_>,
 ) -> (ConditionStatus, &'static str, String) {
-    let mode = policy.spec.fence.mode;
-    if let Some(words) = unsupported(&policy.spec, world.lacks) {
-        return (False, "Unsupported", words);
+    if let Some((reason, words)) = does_nothing(policy, world.lacks) {
+        return (False, reason, words);
     }
+    let mode = window::mode(policy, now);
     if let Some(first) = tally.conflicts.first() {
         let more = match tally.conflicts.len() - 1 {
             0 => String::new(),
@@ -100,7 +105,7 @@ fn verdict(
     match mode {
         FenceMode::Observe => {
             let words = format!(
-                "reports on {selected} nodes and changes nothing (`fence.mode: Observe`); {} of them could be fenced",
+                "reports on {selected} nodes and changes nothing (mode Observe); {} of them could be fenced",
                 tally.protected
             );
             (True, "Observing", words)
@@ -119,6 +124,16 @@ fn verdict(
     }
 }
 
+/// What the policy says that the operator cannot act upon, `lacks` being what it may not do.
+fn does_nothing(policy: &NodeFencingPolicy, lacks: Option<&str>) -> Option<(&'static str, String)> {
+    let unsupported = unsupported(&policy.spec, lacks).map(|words| ("Unsupported", words));
+    let unusable = || {
+        let words = window::unusable(policy)?.to_string();
+        Some((keep_off::INVALID_WINDOW, words))
+    };
+    unsupported.or_else(unusable)
+}
+
 /// Levels that need two devices which are one, the first of them in full.
 fn same_device(tally: &Tally<'_>) -> Option<String> {
     let first = tally.same_device.first()?;
@@ -127,6 +142,13 @@ fn same_device(tally: &Tally<'_>) -> Option<String> {
         others => format!(" (and so for {others} more)"),
     };
     Some(format!("{first}{more}"))
+}
+
+/// What the policy's windows say now, if it has any that can be used.
+fn windows(policy: &NodeFencingPolicy, now: Timestamp) -> Option<String> {
+    let has_windows = !policy.spec.windows.is_empty();
+    let effective = effective(policy, now).ok();
+    effective.filter(|_| has_windows).map(|it| it.words())
 }
 
 /// The policy's unhealthy nodes that have to wait, and why; a few of them by name.

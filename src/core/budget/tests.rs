@@ -391,7 +391,10 @@ fn only_what_goes_on_in_its_turn_is_waited_for() {
         assert!(queues(reason), "{reason}");
     }
     let no_queue = [OWN_NODE, "Quorum", "FailureDomain", "MaxPerHour"];
-    for reason in no_queue.into_iter().chain([PAUSED, MAINTENANCE, EXCLUDED]) {
+    for reason in no_queue
+        .into_iter()
+        .chain([PAUSED, INVALID_WINDOW, MAINTENANCE, EXCLUDED])
+    {
         assert!(!queues(reason), "{reason}");
     }
 }

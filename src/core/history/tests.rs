@@ -152,3 +152,56 @@ fn a_cooldown_that_is_not_over_keeps_its_record() {
     ];
     assert_eq!(names(policy(1, 3600), &fences, None), "cold");
 }
+
+/// One that the window of its policy has ended; the next one has the same outage.
+#[test]
+fn of_an_outage_of_many_windows_the_last_record_stays_and_what_was_said_and_done() {
+    let of_outage = |name: &str, created: &str, extra: Value| {
+        let mut change = json!({
+            "metadata": {"creationTimestamp": created},
+            "spec": {"trigger": {
+                "conditionType": "Ready", "conditionStatus": "Unknown", "unhealthySinceTime": "2026-01-01T00:00:00Z",
+            }},
+        });
+        json_patch::merge(&mut change, &extra);
+        fence(name, 9_000_000, change)
+    };
+    let last = of_outage("last", "2026-01-03T00:00:00Z", json!({}));
+    let approval = |decision: &str| json!({"spec": {"approval": {"decision": decision, "user": "alice", "reason": "no", "time": "2026-01-02T00:00:00Z"}}});
+    let trigger = |change: Value| json!({"spec": {"trigger": change}});
+    let table = [
+        (json!({}), true),
+        (approval("Denied"), false),
+        (approval("Approved"), false),
+        (json!({"spec": {"desiredState": "Released"}}), false),
+        (json!({"status": {"attemptCount": 1}}), false),
+        // Another outage: none later stands for it.
+        (json!({"spec": {"bootID": "b0"}}), true),
+        (json!({"spec": {"nodeUID": "u0"}}), true),
+        (trigger(json!({"conditionStatus": "False"})), false),
+        (trigger(json!({"conditionType": "Disk"})), false),
+        (
+            trigger(json!({"unhealthySinceTime": "2026-01-01T00:00:01Z"})),
+            false,
+        ),
+        (trigger(json!({"unhealthySinceTime": null})), false),
+        // It is the later one.
+        (
+            json!({"metadata": {"creationTimestamp": "2026-01-04T00:00:00Z"}}),
+            false,
+        ),
+    ];
+    for (extra, goes) in table {
+        let first = of_outage("first", "2026-01-02T00:00:00Z", extra.clone());
+        let down = node("b1", "Unknown", None);
+        let gone = names(
+            policy(20, 3600),
+            &[first.clone(), last.clone()],
+            Some(&down),
+        );
+        assert_eq!(gone.contains("first"), goes, "{extra}: {gone}");
+        let claimed = node("b1", "Unknown", Some("first-n1"));
+        let gone = names(policy(20, 3600), &[first, last.clone()], Some(&claimed));
+        assert!(!gone.contains("first"), "{extra}: {gone}");
+    }
+}

@@ -235,3 +235,26 @@ fn a_machine_that_somebody_works_on_is_left_off() {
     assert_eq!(reason, PAUSED);
     assert_eq!(left(None, &node(|_| {})), None, "a human asks no policy");
 }
+
+/// In which mode it is nobody can tell; that the node is under maintenance comes after it, and a pause before.
+#[test]
+fn a_policy_with_a_window_that_cannot_be_used_leaves_every_node_alone() {
+    let window = |zone: &str| json!([{"name": "night", "days": ["Mon"], "start": "22:00", "end": "06:00", "timeZone": zone, "mode": "Observe"}]);
+    let cordoned = node(|node| node.unschedulable = true);
+    let broken = json!({"windows": window("Moon/Base")});
+    for node in [node(|_| {}), cordoned] {
+        let (reason, words) = asked(broken.clone(), &node).expect("kept off");
+        assert_eq!(reason, "InvalidWindow");
+        assert!(
+            words.contains("`timeZone` Moon/Base") && words.contains("NodeFence of your own"),
+            "{words}"
+        );
+    }
+    let up = node(|_| {});
+    assert_eq!(
+        asked(json!({"windows": window("Europe/Berlin")}), &up),
+        None
+    );
+    let paused = json!({"windows": window("Moon/Base"), "pauseRequests": [{"name": "ops"}]});
+    assert_eq!(asked(paused, &up).expect("kept off").0, "Paused");
+}

@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 
 mod kept_off;
 mod refused;
+mod windows;
 
 const NODE: &str = "GET /api/v1/nodes/worker-1";
 const FENCES: &str = "/apis/nodefencing.io/v1alpha1/nodefences";

@@ -4,6 +4,7 @@ use super::{Detector, Wanted};
 use crate::api::settings::FenceMode;
 use crate::clock;
 use crate::core::delay::{Delayed, Why};
+use crate::core::keep_off::{INVALID_WINDOW, KeepOff};
 use crate::core::observed::NodeView;
 use jiff::{SignedDuration, Unit};
 use kube::ResourceExt;
@@ -23,9 +24,11 @@ impl Detector {
     }
 
     /// The policy keeps its hands off it, and nothing else keeps it from being fenced. In mode Observe it would not be fenced anyway.
+    /// What mode it is in nobody can tell whose windows cannot be used.
     pub(super) fn tell_of_keeping_off(&self, node: &NodeView, wanted: &Wanted) {
-        let acts = wanted.policy.spec.fence.mode != FenceMode::Observe;
-        let Some(kept_off) = wanted.kept_off.as_ref().filter(|_| acts) else {
+        let acts = wanted.effective.mode != FenceMode::Observe;
+        let is_told = |it: &&KeepOff| acts || it.reason == INVALID_WINDOW;
+        let Some(kept_off) = wanted.kept_off.as_ref().filter(is_told) else {
             self.context.delays.over(&node.name);
             return;
         };

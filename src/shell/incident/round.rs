@@ -21,7 +21,7 @@ use crate::shell::detect::now;
 use crate::shell::merge::status_patch;
 use crate::shell::metrics::RoundError;
 use crate::shell::observe::{self, Reads};
-use crate::shell::resolve;
+use crate::shell::resolve::{self, Live};
 use kube::ResourceExt;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -50,14 +50,15 @@ impl Round<'_> {
             Some(reads) => reads,
             None => self.read().await,
         };
-        let policy = self.policy();
+        let (policy, wall_now) = (self.policy(), clock::wall());
+        let live = policy.as_ref().map(|policy| Live::at(policy, wall_now));
         self.incident.moments.listen(self.fence, now());
         let devices = self.context.caches.devices();
         let settings = resolve::settings(
             self.fence,
             &self.incident.status,
             reads.node(),
-            policy.as_ref(),
+            live.as_ref(),
             (&self.context.devices, &devices),
             &self.incident.record,
             self.incident.moments,
@@ -79,6 +80,7 @@ impl Round<'_> {
             return next;
         }
         let expires = self.admit(&settings, &mut observed, policy.as_ref());
+        let changes = live.as_ref().and_then(|live| live.changes_in(wall_now));
         let moment = Moment {
             now: clock::since_boot(),
             nonce,
@@ -105,8 +107,8 @@ impl Round<'_> {
             admitted.get_or_insert(clock::wall());
         }
         let next = self.carry_out(&settings, decision, moment.now).await;
-        match (next, expires) {
-            (Next::Wait(pause), Some(expires)) => Next::Wait(pause.min(expires)),
+        match (next, expires.into_iter().chain(changes).min()) {
+            (Next::Wait(pause), Some(ahead)) => Next::Wait(pause.min(ahead)),
             (next, _) => next,
         }
     }

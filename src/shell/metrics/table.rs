@@ -101,7 +101,7 @@ metrics! {
     POLICY_NODES = "policy_nodes", Gauge, ["policy", "state"],
         "Nodes of the policy, by state.";
     POLICY_MODE = "policy_mode", Gauge, ["policy", "mode"],
-        "1 for the mode that the policy is in.";
+        "1 for the mode that the policy is in, at this time of the week if it has `windows`.";
     BUDGET_REMAINING = "budget_remaining", Gauge, ["policy"],
         "How many more fences the policy's budget would admit now.";
     OTHER_FENCERS = "other_fencers", Gauge, ["policy", "system"],

@@ -94,3 +94,22 @@ async fn a_pause_that_expires_lets_the_incident_be_opened() {
         1
     );
 }
+
+/// Nobody can tell what the policy says, so that nothing is begun by it; and that is told, whatever the mode beside it.
+#[tokio::test]
+async fn no_incident_is_opened_by_a_policy_with_a_window_of_no_known_zone() {
+    let window = |zone: &str| json!({"name": "night", "days": ["Mon"], "start": "22:00", "end": "06:00", "timeZone": zone, "approvalMode": "Manual"});
+    for (mode, zone, opened, told) in [
+        ("PowerOff", "Moon/Base", 0, vec!["InvalidWindow"]),
+        ("Observe", "Moon/Base", 0, vec!["InvalidWindow"]),
+        ("PowerOff", "Europe/Berlin", 1, vec![]),
+        ("Observe", "Europe/Berlin", 1, vec![]),
+    ] {
+        let policy = changed(json!({"fence": {"mode": mode}, "windows": [window(zone)]}));
+        let down = node("Unknown", false, false);
+        let mut lab = Lab::new(down.clone(), Some(policy), vec![]).await;
+        lab.cluster.put(NODE, 200, down);
+        assert_eq!(lab.writes().await, (opened, 0), "{mode} {zone}");
+        assert_eq!(kept_off(&lab), told, "{mode} {zone}");
+    }
+}

@@ -1,0 +1,29 @@
+//! A window of a policy opens or closes: nothing in the cluster changes, and every node may have to be fenced by now, or otherwise.
+
+use super::{Detector, PAUSE_LOOK, now};
+use crate::core::window::next_change;
+use std::time::Duration;
+
+impl Detector {
+    /// Works out when the next window opens or closes.
+    pub(super) fn watch_windows(&mut self) {
+        let (policies, now) = (self.context.caches.policies(), now());
+        let change = next_change(&policies, now.wall);
+        let ahead = change.map(|change| change.duration_since(now.wall));
+        self.windows = ahead.map(|ahead| {
+            let ahead = Duration::try_from(ahead).unwrap_or_default();
+            now.boot + ahead.min(PAUSE_LOOK)
+        });
+    }
+
+    /// Looks at every node again if one may have opened or closed by `now` (time since boot).
+    pub(super) fn heed_windows(&mut self, now: Duration) {
+        if self.windows.is_none_or(|at| now < at) {
+            return;
+        }
+        for view in self.context.caches.node_views() {
+            self.schedule(&view);
+        }
+        self.watch_windows();
+    }
+}
