@@ -4,7 +4,6 @@
 //! all of its devices ready, or one of them where one is enough. A policy is `Ready` when it would act as it says; its message also has warnings.
 
 mod incidents;
-mod left;
 pub mod others;
 mod words;
 
@@ -333,7 +332,7 @@ fn status(
     status.unprotected_nodes = unprotected.cloned().collect();
     status.open_incidents = Some(number(open.len()));
     status.held_incidents = Some(number(held));
-    status.budget_remaining = Some(left::remaining(policy, tally, &fences, &open, world.now));
+    status.budget_remaining = Some(remaining(policy, tally, &fences, &open, world.now));
     let begun = fences.iter().filter_map(|fence| began(fence));
     status.last_incident_time = begun.max().or(status.last_incident_time);
     let effective = effective(policy, world.now).ok();

@@ -3,19 +3,21 @@
 //! What the NodeFence froze is used as it stands; devices are resolved live, because a corrected address must help a fence
 //! that runs. A policy that was deleted or narrowed only ever stops a fence before its taint (S15).
 
+mod power_on;
+
+pub use power_on::power_on;
+
 use super::devices::{Devices, serving, targets};
 use crate::api::device::FenceDevice;
 use crate::api::fence::{ApprovalDecision, DesiredState, NodeFence, TriggerType};
 use crate::api::fence_status::{AttemptAction, AttemptResult, NodeFenceStatus};
 use crate::api::policy::NodeFencingPolicy;
-use crate::api::settings::{ApprovalMode, FenceLevel, FenceMode, LevelRequirement, PowerOnPolicy};
+use crate::api::settings::{ApprovalMode, FenceLevel, FenceMode, LevelRequirement};
 use crate::clock;
 use crate::core::delay::{HeldCondition, Now, Since};
 use crate::core::identity::{one_and_the_same, same_device_words};
 use crate::core::incident::{Approval, Device, Level, Record, Settings};
-use crate::core::keep_off::leave_off;
 use crate::core::observed::NodeView;
-use crate::core::power_on::PowerOn;
 use crate::core::proof::{IdentityRule, Require, Verification};
 use crate::core::window::{self, Begun, Effective, Unusable, rank};
 use crate::core::word::Word;
@@ -121,7 +123,7 @@ pub fn settings(
         strategy: spec.recovery.strategy,
         pod_deletion: spec.recovery.pod_deletion,
         release: spec.release.mode,
-        power_on: power_on(fence, node, policy, clock::wall()),
+        power_on: power_on(fence, node, live.map(|live| live.policy), clock::wall()),
         detach_timeout: Duration::from_secs(spec.recovery.detach_timeout_seconds.into()),
         release_timeout: Duration::from_secs(spec.release.timeout_seconds.into()),
         verification: Verification {
@@ -140,7 +142,12 @@ pub fn settings(
         stop: if human || spec.trigger.type_ == TriggerType::External {
             None
         } else {
-            stop(fence, status, node, live)
+            stop(
+                fence,
+                node,
+                live,
+                node.map(|node| begun(fence, status, node)),
+            )
         },
         record: record.clone(),
     }
@@ -297,54 +304,12 @@ pub fn policy_of<'a>(
     policies.find(|policy| policy.metadata.name.as_deref() == Some(name))
 }
 
-/// Whether the machine is turned on after the release, and what has come in between since (S15). A human's NodeFence asks no policy.
-pub fn power_on(
-    fence: &NodeFence,
-    node: Option<&NodeView>,
-    policy: Option<&NodeFencingPolicy>,
-    wall_now: Timestamp,
-) -> Option<PowerOn> {
-    let spec = &fence.spec;
-    if spec.power_on.policy == PowerOnPolicy::Never {
-        return None;
-    }
-    let is_human = spec.trigger.type_ == TriggerType::Manual;
-    let no = || match approval(fence) {
-        _ if spec.desired_state == DesiredState::Released => {
-            Some("released by `spec.desiredState: Released`".to_owned())
-        }
-        Approval::Denied(user, reason) => Some(format!("denied by {user}: {reason}")),
-        _ => None,
-    };
-    let narrowed = || {
-        let live = policy.map(|policy| policy.spec.power_on.policy);
-        let name = spec.policy_name.as_deref().unwrap_or_default();
-        (live == Some(PowerOnPolicy::Never)).then(|| {
-            format!(
-                "NodeFencingPolicy {name} does not ask for it any more (`powerOn.policy` is Never)"
-            )
-        })
-    };
-    let stopped = || match is_human {
-        true => None,
-        false => stop(fence, node, policy).or_else(narrowed),
-    };
-    let policy = policy.filter(|_| !is_human);
-    let kept_off = node.and_then(|node| leave_off(policy, node, wall_now));
-    Some(PowerOn {
-        delay: Duration::from_secs(spec.power_on.delay_seconds.into()),
-        timeout: Duration::from_secs(spec.power_on.timeout_seconds.into()),
-        stop: no().or_else(stopped),
-        hold: kept_off.map(|kept_off| kept_off.words),
-    })
-}
-
 /// Has the live policy been taken away from this incident, or narrowed below it, or does one of its windows want something else?
 fn stop(
     fence: &NodeFence,
-    status: &NodeFenceStatus,
     node: Option<&NodeView>,
     live: Option<&Live<'_>>,
+    begun: Option<Begun>,
 ) -> Option<String> {
     let name = fence.spec.policy_name.as_deref().unwrap_or_default();
     let Some(Live { policy, effective }) = live else {
@@ -374,9 +339,8 @@ fn stop(
             "NodeFencingPolicy {name} was changed: what it says now begins a new NodeFence"
         ));
     }
-    let begun = begun(fence, status, node?);
     let is_answered = fence.spec.approval.is_some();
-    let replaced = window::replaced(name, &fence.spec.fence, is_answered, begun, effective);
+    let replaced = window::replaced(name, &fence.spec.fence, is_answered, begun?, effective);
     replaced.filter(|_| has_windows)
 }
 

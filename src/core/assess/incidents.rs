@@ -3,6 +3,7 @@
 use super::super::budget::healthy_min;
 use super::super::observed::Ready;
 use super::super::stage::Stage;
+use super::super::window;
 use super::{Tally, number};
 use crate::api::conditions::{self, HELD, SUCCEEDED};
 use crate::api::fence::NodeFence;
@@ -59,7 +60,7 @@ pub(super) fn remaining(
         .filter(|node| node.ready() == Ready::True)
         .count();
     let is_storm = healthy < healthy_min(budget, tally.nodes.len());
-    if policy.spec.fence.mode == FenceMode::PowerOff && is_storm {
+    if window::mode(policy, now) == FenceMode::PowerOff && is_storm {
         return 0;
     }
     let running = open.iter().filter(|fence| is_running(fence)).count();

@@ -57,7 +57,7 @@ fn verdict(
     if let Some((reason, words)) = does_nothing(policy, world.lacks) {
         return (False, reason, words);
     }
-    let mode = window::mode(policy, now);
+    let mode = window::mode(policy, world.now);
     if let Some(first) = tally.conflicts.first() {
         let more = match tally.conflicts.len() - 1 {
             0 => String::new(),

@@ -35,6 +35,17 @@ fn node(rack: &str) -> NodeView {
     }
 }
 
+/// As the settings ask it.
+fn stops(
+    fence: &NodeFence,
+    status: &NodeFenceStatus,
+    node: Option<&NodeView>,
+    live: Option<&Live<'_>>,
+) -> Option<String> {
+    let begun = node.map(|node| begun(fence, status, node));
+    stop(fence, node, live, begun)
+}
+
 #[test]
 fn a_policy_only_ever_stops_a_fence_that_runs() {
     // The frozen mode, the policy as it is now, the node's rack, and whether the fence goes on.
@@ -52,7 +63,7 @@ fn a_policy_only_ever_stops_a_fence_that_runs() {
         let status = NodeFenceStatus::default();
         let now = Timestamp::UNIX_EPOCH;
         let live = live.as_ref().map(|policy| Live::at(policy, now));
-        let stopped = stop(&fence(frozen, 3), &status, Some(&node(rack)), live.as_ref());
+        let stopped = stops(&fence(frozen, 3), &status, Some(&node(rack)), live.as_ref());
         assert_eq!(stopped.is_none(), goes_on, "{frozen} {rack}: {stopped:?}");
     }
 }
@@ -128,7 +139,7 @@ fn a_fence_goes_no_further_than_the_window_that_is_open_now() {
     ];
     for (frozen, hour, node, status, goes_on) in table {
         let live = at(hour);
-        let stopped = stop(&fence(frozen, 3), &status, Some(&node), Some(&live));
+        let stopped = stops(&fence(frozen, 3), &status, Some(&node), Some(&live));
         assert_eq!(
             stopped.is_none(),
             goes_on,
@@ -140,11 +151,14 @@ fn a_fence_goes_no_further_than_the_window_that_is_open_now() {
     let yes = json!({"decision": "Approved", "user": "alice", "reason": "dark", "time": "2026-01-05T00:30:00Z"});
     answered.spec.approval = Some(serde_json::from_value(yes).expect("an approval"));
     let none = none();
-    assert_eq!(stop(&answered, &none, Some(&node("7")), Some(&at(3))), None);
+    assert_eq!(
+        stops(&answered, &none, Some(&node("7")), Some(&at(3))),
+        None
+    );
     let mut edited = fence("PowerOff", 3);
     edited.spec.policy_generation = Some(0);
     let sent = commanded(Value::Null);
-    let words = stop(&edited, &sent, Some(&claimed()), Some(&at(1))).expect("a stop");
+    let words = stops(&edited, &sent, Some(&claimed()), Some(&at(1))).expect("a stop");
     assert!(
         words.contains("narrowed from mode PowerOff to Observe"),
         "{words}"
@@ -152,7 +166,7 @@ fn a_fence_goes_no_further_than_the_window_that_is_open_now() {
     // What nobody can tell is held before the claim (keep_off), and stops nothing.
     live.spec.windows[0].time_zone = "Moon/Base".to_owned();
     let live = Live::at(&live, Timestamp::UNIX_EPOCH);
-    assert_eq!(stop(&edited, &sent, Some(&claimed()), Some(&live)), None);
+    assert_eq!(stops(&edited, &sent, Some(&claimed()), Some(&live)), None);
     assert_eq!(live.changes_in(Timestamp::UNIX_EPOCH), None);
 }
 
