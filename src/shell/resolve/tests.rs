@@ -4,6 +4,8 @@ use super::*;
 use crate::shell::fake::Cluster;
 use serde_json::{Value, json};
 
+mod windows;
+
 fn fence(mode: &str, reads: u32) -> NodeFence {
     let spec = json!({
         "nodeName": "worker-1",
@@ -66,108 +68,6 @@ fn a_policy_only_ever_stops_a_fence_that_runs() {
         let stopped = stops(&fence(frozen, 3), &status, Some(&node(rack)), live.as_ref());
         assert_eq!(stopped.is_none(), goes_on, "{frozen} {rack}: {stopped:?}");
     }
-}
-
-/// S15. 2026-01-05 is a Monday.
-#[test]
-fn a_fence_goes_no_further_than_the_window_that_is_open_now() {
-    let window = |start: &str, end: &str, extra: Value| {
-        let mut window = json!({"name": start, "days": ["Mon"], "start": start, "end": end});
-        json_patch::merge(&mut window, &extra);
-        window
-    };
-    let mut live = policy("PowerOff");
-    let windows = json!([
-        window("01:00", "02:00", json!({"mode": "Observe"})),
-        window("02:00", "03:00", json!({"mode": "ConfirmOnly"})),
-        window("03:00", "04:00", json!({"approvalMode": "Manual"})),
-    ]);
-    live.spec.windows = serde_json::from_value(windows).expect("windows");
-    let at = |hour: i8| {
-        let time = jiff::civil::date(2026, 1, 5).at(hour, 30, 0, 0);
-        let time = time.in_tz("UTC").expect("a time");
-        Live::at(&live, time.timestamp())
-    };
-    let claimed = || NodeView {
-        taints: vec![crate::core::observed::TaintView {
-            key: crate::core::observed::CLAIM.to_owned(),
-            value: Some("worker-1-abcd-n1".to_owned()),
-            effect: "NoExecute".to_owned(),
-            time_added: None,
-        }],
-        ..node("7")
-    };
-    let commanded = |result: Value| -> NodeFenceStatus {
-        let attempt = json!({
-            "number": 1, "level": "bmc", "device": "bmc", "action": "PowerOff", "startTime": "2026-01-05T00:30:00Z", "result": result,
-        });
-        serde_json::from_value(json!({"attempts": [attempt]})).expect("a status")
-    };
-    let none = NodeFenceStatus::default;
-    // The frozen mode, the hour, the Node, the record, and whether it goes on.
-    let table = [
-        ("PowerOff", 0, node("7"), none(), true),
-        ("PowerOff", 1, node("7"), none(), false),
-        ("PowerOff", 2, node("7"), none(), false),
-        ("PowerOff", 3, node("7"), none(), false),
-        ("PowerOff", 4, node("7"), none(), true),
-        // L5: a window has closed, and what the policy wants by now is more.
-        ("Observe", 1, node("7"), none(), true),
-        ("Observe", 2, node("7"), none(), false),
-        ("ConfirmOnly", 4, node("7"), none(), false),
-        ("PowerOff", 1, claimed(), none(), false),
-        ("PowerOff", 3, claimed(), none(), false),
-        ("ConfirmOnly", 4, claimed(), none(), true),
-        // Its machine is off by its command, or may be.
-        ("PowerOff", 1, claimed(), commanded(Value::Null), true),
-        (
-            "PowerOff",
-            1,
-            claimed(),
-            commanded(json!("Succeeded")),
-            true,
-        ),
-        ("PowerOff", 1, claimed(), commanded(json!("TimedOut")), true),
-        ("PowerOff", 1, claimed(), commanded(json!("Refused")), false),
-        (
-            "PowerOff",
-            1,
-            node("7"),
-            commanded(json!("TimedOut")),
-            false,
-        ),
-    ];
-    for (frozen, hour, node, status, goes_on) in table {
-        let live = at(hour);
-        let stopped = stops(&fence(frozen, 3), &status, Some(&node), Some(&live));
-        assert_eq!(
-            stopped.is_none(),
-            goes_on,
-            "{frozen} {hour}: {stopped:?} {status:?}"
-        );
-    }
-    // Who has answered is not asked again, and an edit stops whatever the machine has been told.
-    let mut answered = fence("PowerOff", 3);
-    let yes = json!({"decision": "Approved", "user": "alice", "reason": "dark", "time": "2026-01-05T00:30:00Z"});
-    answered.spec.approval = Some(serde_json::from_value(yes).expect("an approval"));
-    let none = none();
-    assert_eq!(
-        stops(&answered, &none, Some(&node("7")), Some(&at(3))),
-        None
-    );
-    let mut edited = fence("PowerOff", 3);
-    edited.spec.policy_generation = Some(0);
-    let sent = commanded(Value::Null);
-    let words = stops(&edited, &sent, Some(&claimed()), Some(&at(1))).expect("a stop");
-    assert!(
-        words.contains("narrowed from mode PowerOff to Observe"),
-        "{words}"
-    );
-    // What nobody can tell is held before the claim (keep_off), and stops nothing.
-    live.spec.windows[0].time_zone = "Moon/Base".to_owned();
-    let live = Live::at(&live, Timestamp::UNIX_EPOCH);
-    assert_eq!(stops(&edited, &sent, Some(&claimed()), Some(&live)), None);
-    assert_eq!(live.changes_in(Timestamp::UNIX_EPOCH), None);
 }
 
 #[tokio::test]
