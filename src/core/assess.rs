@@ -362,9 +362,8 @@ fn is_held(fence: &NodeFence) -> bool {
 
 /// Takes a place in the budget.
 fn is_running(fence: &NodeFence) -> bool {
-    let is = |of: Stage| stage(fence) == Some(of.to_string().as_str());
-    let takes_none = is(Stage::Observing) || is(Stage::PoweringOn);
-    stage(fence).is_some() && !is_held(fence) && !takes_none
+    let takes_none = [Stage::Observing, Stage::PoweringOn].map(|stage| stage.to_string());
+    stage(fence).is_some_and(|it| !takes_none.iter().any(|none| none == it)) && !is_held(fence)
 }
 
 /// How many more fences the budget would admit now. By the wall clock, for people: what is admitted is decided elsewhere.
