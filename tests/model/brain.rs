@@ -8,7 +8,7 @@ use crate::mutation::Mutation;
 use crate::state::{Node, Operator};
 use crate::talk::{Act, Heard, Kind, Off, Request, Round, Write};
 use crate::views::{self, DATE, Incident, Look, NOW, nonce};
-use node_fencing_operator::core::attempt::{OffResult, OnResult};
+use node_fencing_operator::core::attempt::OffResult;
 use node_fencing_operator::core::incident::{DeviceOrder, DeviceReply, Effect, Reply, Settings};
 use node_fencing_operator::core::memory::Memory;
 use node_fencing_operator::core::plan::{Moment, Needs, evicts_next, needs, step};
@@ -347,13 +347,7 @@ impl Brain {
                 };
                 DeviceReply::Commanded([(views::DEVICE.to_owned(), result)].into())
             }
-            Heard::TurnedOn(is_sent) => {
-                let result = match is_sent {
-                    true => OnResult::Accepted,
-                    false => OnResult::NotSent(String::new()),
-                };
-                DeviceReply::TurnedOn([(views::DEVICE.to_owned(), result)].into())
-            }
+            Heard::TurnedOn(is_sent) => DeviceReply::TurnedOn(crate::turned_on::answer(is_sent)),
             Heard::Done(_) | Heard::Refused(_) | Heard::Unknown(_) => unreachable!("no device"),
         }
     }

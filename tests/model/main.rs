@@ -6,6 +6,7 @@
 //! What each file is for:
 //!
 //! - `world`: the rules of the cluster. `configurations`: how often what may happen. `operator`, `requests`, `record`: how an operator acts on it.
+//! - `turned_on`: the machine is turned on again by its operator.
 //! - `judge`: what must hold. `mutation`: what is taken away, to see that the model would notice.
 //! - `state`, `pack`, `nonces`, `forget`, `explore`, `event`: one state, what makes no difference in it, all states, and how the way to one
 //!   is told.
@@ -32,6 +33,7 @@ mod requests;
 mod server;
 mod state;
 mod talk;
+mod turned_on;
 mod views;
 mod world;
 

@@ -9,12 +9,11 @@ use crate::judge::{self, Broken};
 use crate::memory::Change;
 use crate::mutation::Mutation;
 use crate::nonces;
-use crate::record;
-use crate::requests;
 use crate::state::{Command, Confirm, Entry, Job, Operator, State};
 use crate::talk::{Act, Heard, Kind, Off, Write};
 use crate::views::{Look, listed};
 use crate::world::{World, spend_accepted};
+use crate::{record, requests, turned_on};
 
 /// What a round would read at this moment.
 pub fn look(s: &State) -> Look {
@@ -148,17 +147,11 @@ fn act(brain: &mut Brain, s: &mut State, x: usize, act: Act, before: &State) -> 
             s.ghost.renewed[x] = false;
             return None;
         }
-        Act::Off => {
+        Act::Off | Act::On => {
             put_down(s, x);
-            s.operators[x].job = Job::OffPrepared;
+            s.operators[x].job = turned_on::prepared(act);
             return None;
         }
-        Act::On => {
-            put_down(s, x);
-            s.operators[x].job = Job::OnPrepared;
-            return None;
-        }
-        // The one process that does this knows what it has written.
         Act::OnIntent => Heard::Done(Write::OnIntent),
         Act::Intent => match brain.mutation {
             Some(Mutation::OffBeforeIntent) => Heard::Done(Write::Intent),
@@ -185,7 +178,7 @@ fn act(brain: &mut Brain, s: &mut State, x: usize, act: Act, before: &State) -> 
     None
 }
 
-/// The operator hears what came of what it has begun.
+/// It hears what came of what it has begun.
 pub fn hear(brain: &mut Brain, s: &mut State, x: usize, heard: Heard) {
     let (memory, awaits_more) = brain.hear(&s.operators[x], heard);
     remember(brain, s, x, memory, awaits_more);
@@ -243,7 +236,7 @@ fn device(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
             reading(s, x, steps);
         }
         Job::OffPrepared => leave(brain, s, x, steps),
-        Job::OnPrepared => turn_on(brain, s, x, steps),
+        Job::OnPrepared => turned_on::leaves(brain, s, x, steps),
         Job::OffSent => {
             answered(brain, Event::NoAnswer(x), Heard::Commanded(Off::Unknown));
             accepted(brain, s, x, steps);
@@ -342,28 +335,6 @@ fn leave(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
     free.covered[1 - x] = waits && s.record.entries.iter().any(is_known);
     next.operators[x].job = Job::OffSent;
     steps.push(Step::new(Event::OffLeaves(x), next, broken));
-}
-
-/// Right before an on command leaves, the power and the Node are read once more. It takes effect at once: one that is late is a machine that
-/// somebody powers on, which may happen at any time.
-fn turn_on(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
-    let node = &s.node;
-    let is_free = node.claim().is_none() && !node.out_of_service();
-    let is_as_it_was = node.uid == 1 && node.boot == 1 && !node.ready;
-    let is_released = is_free && is_as_it_was && node.quarantined() == Some(1);
-    let is_checked = brain.mutation != Some(Mutation::OnBeforeRelease);
-    let mut next = *s;
-    if s.on || !is_released && is_checked {
-        hear(brain, &mut next, x, Heard::TurnedOn(false));
-        steps.push(Step::new(Event::OnNotSent(x), next, None));
-        return;
-    }
-    let may_land = s.commands.iter().any(|command| command.is_there);
-    let broken = (!is_free || may_land).then_some(Broken::S11);
-    next.on = true;
-    next.boot += 1;
-    hear(brain, &mut next, x, Heard::TurnedOn(true));
-    steps.push(Step::new(Event::OnLeaves(x), next, broken));
 }
 
 /// Time passes for an operator, or it dies.

@@ -5,6 +5,7 @@
 
 pub use crate::incident::Incident;
 use crate::state::{Node, Pod, Taint};
+use crate::turned_on;
 use jiff::Timestamp;
 use node_fencing_operator::api::settings::{ApprovalTimeout, PodDeletion};
 use node_fencing_operator::core::incident::{
@@ -16,7 +17,6 @@ use node_fencing_operator::core::observed::{
     PodView, QUARANTINE, Seen, TaintView,
 };
 use node_fencing_operator::core::plan::Needs;
-use node_fencing_operator::core::power_on::PowerOn;
 use node_fencing_operator::core::proof::{DeviceReadings, IdentityRule, Require, Verification};
 use node_fencing_operator::core::reading::{Identity, PowerState, Reading};
 use std::collections::BTreeMap;
@@ -69,7 +69,7 @@ pub fn settings(incident: &Incident, facts: u8) -> Settings {
             false => PodDeletion::PodGC,
         },
         release: incident.release,
-        power_on: incident.turns_on.then(power_on),
+        power_on: incident.turns_on.then(turned_on::wanted),
         detach_timeout: Duration::from_secs(600),
         release_timeout: Duration::from_secs(900),
         verification: Verification {
@@ -95,27 +95,12 @@ pub fn settings(incident: &Incident, facts: u8) -> Settings {
         stop: None,
         record: Record {
             evidence: fact(0),
-            proven_by: Default::default(),
             tainted: fact(1),
             unresolved: fact(2),
             due: true,
-            attempts: 0,
-            approval_waited: Duration::ZERO,
-            word_refuted: None,
             contradictions: vec!["words".to_owned(); usize::from(facts >> 3)],
-            contradicting: Vec::new(),
             ..Record::default()
         },
-    }
-}
-
-/// At once: every pause may take as long as it likes anyway, and the node as well.
-fn power_on() -> PowerOn {
-    PowerOn {
-        delay: Duration::ZERO,
-        timeout: Duration::from_secs(900),
-        stop: None,
-        hold: None,
     }
 }
 

@@ -61,19 +61,7 @@ impl Plan {
                 some.collect()
             }
         };
-        let mode = if dice.chance(65) {
-            "PowerOff"
-        } else {
-            "ConfirmOnly"
-        };
-        let release = if dice.chance(75) {
-            "AfterDetach"
-        } else {
-            "AfterRecovery"
-        };
-        // Where it may be asked for at all.
-        let turns_on = mode == "PowerOff" && release == "AfterDetach" && dice.chance(40);
-        Self {
+        let mut plan = Self {
             machines: dice.between(2, 5),
             replicas: if dice.chance(60) { 2 } else { 1 },
             is_guarded: dice.chance(80),
@@ -81,7 +69,11 @@ impl Plan {
                 databases: dice.between(1, 3),
                 webs: dice.between(0, 2),
             },
-            mode,
+            mode: if dice.chance(65) {
+                "PowerOff"
+            } else {
+                "ConfirmOnly"
+            },
             read_period: dice.between(1, 3),
             late_effect: *dice.pick(&[5, 15, 30, 60]),
             wait: dice.between(10, 20),
@@ -90,14 +82,23 @@ impl Plan {
             } else {
                 "PodGC"
             },
-            release,
-            power_on: turns_on.then(|| dice.between(0, 40)),
+            release: if dice.chance(75) {
+                "AfterDetach"
+            } else {
+                "AfterRecovery"
+            },
+            power_on: None,
             concurrent: dice.between(1, 3),
             faults,
             repeats: dice.between(1, 3),
             trouble: dice.seconds(110, 260),
             outages: dice.between(1, 3),
-        }
+        };
+        // Where it may be asked for at all; by what is drawn already, so that nothing else of a seed depends on it.
+        let may_turn_on = plan.mode == "PowerOff" && plan.release == "AfterDetach";
+        let delay = plan.wait * 7 + plan.late_effect;
+        plan.power_on = (may_turn_on && delay % 5 < 2).then_some(delay % 41);
+        plan
     }
 
     /// Nothing happens but that machines lose their power.

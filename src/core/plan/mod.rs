@@ -273,22 +273,15 @@ fn decide(
     }
     let node = match &observed.node {
         Seen::Present(node) => node,
-        Seen::Absent if power_on::is_begun(settings, memory) => {
-            let words = format!(
-                "{}; then Node {} was deleted",
-                ending::RELEASED,
-                settings.node
-            );
-            return close(Stage::Recovered, words);
-        }
-        Seen::Absent if memory.tainted || settings.record.evidence => {
+        Seen::Absent
+            if (memory.tainted || settings.record.evidence)
+                && !power_on::is_begun(settings, memory) =>
+        {
             return tainted::node_gone(settings, memory, observed, moment);
         }
         Seen::Absent => {
-            return close(
-                Stage::Aborted,
-                format!("Node {} was deleted", settings.node),
-            );
+            let words = format!("Node {} was deleted", settings.node);
+            return power_on::gone(settings, memory, words);
         }
         Seen::Failed(reason) => return unreadable(memory, settings, reason, moment.now),
         Seen::NotRead => return unreadable(memory, settings, "it was not read", moment.now),
@@ -298,18 +291,14 @@ fn decide(
         .as_ref()
         .is_some_and(|uid| *uid != node.uid)
     {
-        return match power_on::is_begun(settings, memory) {
-            true => {
-                let words = format!(
-                    "{}; then Node {} was deleted and created anew: its UID is {}",
-                    ending::RELEASED,
-                    settings.node,
-                    node.uid
-                );
-                close(Stage::Recovered, words)
-            }
-            false => detaching::created_anew(settings, memory, node),
-        };
+        if power_on::is_begun(settings, memory) {
+            let words = format!(
+                "Node {} was deleted and created anew: its UID is {}",
+                settings.node, node.uid
+            );
+            return power_on::gone(settings, memory, words);
+        }
+        return detaching::created_anew(settings, memory, node);
     }
     if memory.write_retry_at.is_some_and(|at| moment.now < at) {
         let stage = going_on(memory);

@@ -37,6 +37,14 @@ pub(super) fn is_begun(s: &Settings, m: &Memory) -> bool {
     is_released && s.power_on.is_some()
 }
 
+/// The Node is gone, or another one by now: the end of its incident, whose fence was over if it had been released.
+pub(super) fn gone(s: &Settings, m: &Memory, words: String) -> Decision {
+    match is_begun(s, m) {
+        true => close(Stage::Recovered, format!("{RELEASED}; then {words}")),
+        false => close(Stage::Aborted, words),
+    }
+}
+
 /// The next step after the release; none: nothing is to be turned on, or it is on already.
 pub(super) fn step(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Option<Decision> {
     let wanted = s.power_on.as_ref()?;

@@ -15,7 +15,7 @@ use super::credentials::Credentials;
 use super::error::printable;
 use super::http::Target;
 use super::tls::{self, CertificateCheck};
-use super::{DeviceError, FenceDriver, FenceSession};
+use super::{Command, DeviceError, FenceDriver, FenceSession};
 use crate::clock::Clock;
 use session::Session;
 use std::sync::Arc;
@@ -24,6 +24,8 @@ use tokio_rustls::TlsConnector;
 
 /// The collection of systems.
 const SYSTEMS: &str = "/redfish/v1/Systems";
+/// Systems named in an error, at most.
+const SYSTEMS_LISTED_MAX: usize = 16;
 
 /// All that is needed to talk to one system's Redfish service.
 #[derive(Debug, Clone)]
@@ -161,6 +163,14 @@ impl FenceDriver for Redfish {
 
     fn open(&self) -> Box<dyn FenceSession> {
         Box::new(Session::new(self.clone()))
+    }
+}
+
+/// What a command is called here.
+fn reset_type(command: Command) -> &'static str {
+    match command {
+        Command::Off => parse::FORCE_OFF,
+        Command::On => parse::ON,
     }
 }
 

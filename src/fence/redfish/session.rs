@@ -1,10 +1,10 @@
 //! A conversation with a Redfish service: one call at a time, each within its own time.
 
-use super::parse::{self, Allowable, FORCE_OFF, ON, Reset, System};
+use super::parse::{self, Allowable, FORCE_OFF, Reset, System};
 use super::said::said as said_in;
 use super::status;
 use super::task::{self, TaskState};
-use super::{Redfish, SYSTEMS};
+use super::{Redfish, SYSTEMS, SYSTEMS_LISTED_MAX, reset_type};
 use crate::core::reading::{Identity, Reading};
 use crate::fence::error::printable;
 use crate::fence::http::{Client, Reply};
@@ -23,8 +23,6 @@ use tokio::time::{sleep, timeout};
 
 /// Pause between two looks at a Task.
 const TASK_PERIOD: Duration = Duration::from_millis(500);
-/// Systems named in an error, at most.
-const SYSTEMS_LISTED_MAX: usize = 16;
 
 /// A conversation with the service.
 #[derive(Debug)]
@@ -397,13 +395,5 @@ impl Session {
 
     fn endpoint(&self) -> String {
         self.driver.target.address.to_string()
-    }
-}
-
-/// What the command is called here.
-fn reset_type(command: Command) -> &'static str {
-    match command {
-        Command::Off => FORCE_OFF,
-        Command::On => ON,
     }
 }

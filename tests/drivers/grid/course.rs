@@ -111,6 +111,19 @@ impl<'a> Course<'a> {
         session.power_on().await.map(Some)
     }
 
+    /// It is off, and what keeps no off from arriving keeps no on from it; what runs is not told again.
+    pub async fn comes_on(&mut self) -> Result<(), String> {
+        let on = self.on().await;
+        let is_on = self.bench.machine.is_on();
+        if !matches!(on, Ok(Some(OnOutcome::Accepted))) || !is_on {
+            return Err(format!("the on command ends with {on:?}, power {is_on}"));
+        }
+        match self.on().await {
+            Ok(None) => Ok(()),
+            again => Err(format!("it is turned on again: {again:?}")),
+        }
+    }
+
     /// Reads until there is a run of off, or time is up, or so often. After the second reading of off something may befall the device, until a reading
     /// is lost by it.
     pub async fn confirm(&mut self, within: Duration, readings_max: usize) -> Ended {

@@ -196,7 +196,8 @@ pub const BAD_HISTORIES: &[BadHistory] = &[
             let after = history.when(Step::Release) + SECOND;
             history.on_intended(after, "AfterRecovery");
             let refused = |event: &mut Value| {
-                let attempts = event["responseObject"]["status"]["attempts"].as_array_mut();
+                let attempts = event.pointer_mut("/responseObject/status/attempts");
+                let attempts = attempts.and_then(Value::as_array_mut);
                 for attempt in attempts.into_iter().flatten() {
                     if attempt["action"] == "PowerOff" {
                         attempt["result"] = json!("Refused");
