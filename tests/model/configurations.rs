@@ -182,6 +182,7 @@ fn of_one_that_turns_off() -> Vec<World> {
 pub fn those_that_are_small() -> Vec<World> {
     vec![
         with(confirm_only(), "two operators, a crash", &[&crash]),
+        with(confirm_only(), "two operators, Node deleted", &[&deletion]),
         with(power_off(), "PowerOff, a crash", &[&alone, &crash]),
     ]
 }
