@@ -235,6 +235,7 @@ fn of_deletion() -> Vec<World> {
 pub fn those_that_are_small() -> Vec<World> {
     vec![
         with(confirm_only(), "two operators, a crash", &[&crash]),
+        with(confirm_only(), "two operators, Node deleted", &[&deletion]),
         with(power_off(), "PowerOff, a crash", &[&alone, &crash]),
     ]
 }
