@@ -24,7 +24,7 @@ use jiff::Timestamp;
 use others::{Attached, Other, Served};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Reason of a device that works but offers no hard power-off: enough for mode ConfirmOnly.
+/// Reason of a device that works but offers no hard power-off: enough for mode ConfirmOnly, not for PowerOff.
 pub const POWER_OFF_DENIED: &str = "PowerOffDenied";
 /// Unprotected nodes that are named (`maxItems` of the schema).
 const UNPROTECTED_NODES_MAX: usize = 50;
@@ -273,8 +273,7 @@ impl<'a> Devices<'a> {
 /// How ready the device is for the node, by its stored status.
 pub fn stored_readiness(device: &FenceDevice, node: &str) -> Readiness {
     let status = device.status.as_ref();
-    let current = |status: &&_| {
-        let status: &crate::api::device::FenceDeviceStatus = status;
+    let current = |status: &&crate::api::device::FenceDeviceStatus| {
         status.observed_generation == device.metadata.generation
     };
     let Some(status) = status.filter(current) else {
@@ -287,15 +286,14 @@ pub fn stored_readiness(device: &FenceDevice, node: &str) -> Readiness {
         return Readiness::Ready;
     }
     if device.spec.node_name.is_some() {
-        return if ready.reason == POWER_OFF_DENIED {
-            Readiness::ConfirmOnly
-        } else {
-            Readiness::NotReady
+        return match ready.reason == POWER_OFF_DENIED {
+            true => Readiness::ConfirmOnly,
+            false => Readiness::NotReady,
         };
     }
     let counts = status.nodes.clone().unwrap_or_default();
-    let not_ready =
-        usize::try_from(counts.total.saturating_sub(counts.ready)).unwrap_or(usize::MAX);
+    let missing = counts.total.saturating_sub(counts.ready);
+    let not_ready = usize::try_from(missing).unwrap_or(usize::MAX);
     let all_are_named = status.not_ready_nodes.len() == not_ready;
     let is_named = status.not_ready_nodes.iter().any(|named| named == node);
     if all_are_named && !is_named && counts.total > 0 {

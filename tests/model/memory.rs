@@ -25,8 +25,10 @@ pub struct Meaning {
     pub tainted: bool,
     /// How often its device has been contradicted, up to twice.
     pub contradictions: u8,
-    /// Everything has detached.
+    /// Everything has detached, or where the operator detaches: no pod with a volume is left.
     pub drained: bool,
+    /// Everything has detached.
+    pub emptied: bool,
     /// The next round makes the last check.
     pub last_check: bool,
     /// It waits for its device.
@@ -61,10 +63,14 @@ pub fn settle(mut m: Memory) -> Memory {
     if m.quiesce.since.is_some() {
         m.quiesce.since = Some(LONG_BEFORE);
     }
-    // Where the operator detaches, what is read has to be read since the last pod has gone.
-    let since = match m.vacated.is_some() {
-        true => &mut m.vacated,
-        false => &mut m.drained,
+    // Where the operator detaches, what is read has to be read since the last pod has gone, and since everything has detached then.
+    let is_drained = m.drained.is_some();
+    if is_drained {
+        m.vacated = m.vacated.map(|_| LONG_BEFORE);
+    }
+    let since = match is_drained {
+        true => &mut m.drained,
+        false => &mut m.vacated,
     };
     if *since == Some(NOW) {
         for sight in m
@@ -79,7 +85,6 @@ pub fn settle(mut m: Memory) -> Memory {
         *since = Some(DRAINED);
     }
     let is_since = since.is_some();
-    m.drained = m.drained.map(|_| DRAINED);
     if !is_since {
         for sight in m
             .sights
@@ -268,7 +273,8 @@ pub fn meaning(m: &Memory) -> Meaning {
         boot: m.claim.as_ref().map_or(0, |held| nonce_of(&held.boot_id)),
         tainted: m.tainted,
         contradictions: u8::try_from(m.contradictions.len()).expect("two at most"),
-        drained: m.vacated.or(m.drained).is_some(),
+        drained: m.drained.or(m.vacated).is_some(),
+        emptied: m.drained.is_some(),
         last_check: m.last_check,
         busy: m.busy.is_some(),
         proven_just_now: last.is_some_and(|last| last.asked > LONG_AGO),

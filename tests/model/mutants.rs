@@ -232,6 +232,11 @@ fn a_node_is_not_deleted_before_its_volume_has_left_it() {
 }
 
 #[test]
+fn a_late_deletion_that_names_no_uid_takes_the_volume_of_the_next_pod() {
+    breaks(Mutation::DetachWithoutUid, Broken::S1, &deleting());
+}
+
+#[test]
 fn a_machine_that_is_let_go_too_early_loses_the_volume_of_its_next_pod() {
     breaks(Mutation::LetGoWhileDetaching, Broken::S1, &deleting());
 }

@@ -99,7 +99,8 @@ pub fn remember(brain: &Brain, s: &mut State, x: usize, memory: u32, awaits_more
         put_down(s, x);
     }
     if let Job::Look { since_drained } = &mut s.operators[x].job {
-        *since_drained &= before.drained && after.drained;
+        let is_same = before.emptied == after.emptied;
+        *since_drained &= before.drained && after.drained && is_same;
     }
     for entry in s.record.entries.iter_mut().filter(|entry| entry.own[x]) {
         entry.settled[x] |= after.is_settled && entry.open;

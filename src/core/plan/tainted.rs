@@ -263,7 +263,7 @@ pub(super) fn off_now(
     if let Some((device, reading)) = has_power(s, m) {
         return Err(format!("FenceDevice {} {}", device.name, reads(reading)));
     }
-    let since = m.vacated.or(m.drained).unwrap_or(t.now);
+    let since = m.drained.or(m.vacated).unwrap_or(t.now);
     judge_level(level, |device| {
         if !m
             .sights

@@ -76,7 +76,7 @@ pub(super) fn watch_power(
     let last = m.sights.iter().map(asked).min();
     let failed = m.sights.iter().all(|sight| sight.reading.is_err()) || is_mute(s, m, level);
     // What is next asks for a reading of its own: the release, or the deletion of VolumeAttachments.
-    let due = match (last, m.vacated.or(m.drained)) {
+    let due = match (last, m.drained.or(m.vacated)) {
         (None, _) => m.reoff_settles_at.unwrap_or(t.now),
         // A reading that was asked for before does not count.
         (Some(last), Some(since)) if last < since => t.now,
