@@ -59,6 +59,8 @@ pub struct Memory {
     /// Whether a pod can still start on the node.
     pub quiesce: Quiesce,
     /// The devices have passed the check before the claim, so that only the budget is in the way.
+    /// Another NodeFence had claimed the Node while this one waited.
+    pub outrun: bool,
     pub checked: bool,
     /// The level of a human's word has had its turn: after this order.
     pub word_heeded: Option<u64>,

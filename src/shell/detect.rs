@@ -25,7 +25,8 @@ use crate::core::keep_off::{KeepOff, keep_off};
 use crate::core::observed::{NodeView, Seen};
 use crate::core::select::{Onsets, fenceable, first_due, governing};
 use crate::core::support::unsupported;
-use cleared::{was_cleared, was_refused};
+pub(super) use cleared::cleared_by;
+use cleared::was_refused;
 use jiff::SignedDuration;
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -207,7 +208,7 @@ impl Detector {
     fn wanted(&mut self, node: &NodeView) -> Option<Wanted> {
         fenceable(node).ok()?;
         let fences = self.context.caches.fences();
-        if was_cleared(&fences, node) {
+        if cleared_by(&fences, node).is_some() {
             return None;
         }
         let policies = self.context.caches.policies();

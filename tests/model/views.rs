@@ -307,6 +307,7 @@ impl Look {
             evidence: seen(needs.record, || self.evidence),
             hold: None,
             claim_of_other_fence: false,
+            cleared_by: None,
             claim_of_other_process: false,
             frozen: None,
         }

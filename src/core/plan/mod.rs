@@ -10,13 +10,19 @@ mod deadline;
 mod ending;
 mod inherit;
 mod level;
+mod outrun;
 mod prove;
 mod tainted;
 mod unclaimed;
 mod usable;
 mod watch;
 
-pub use {claimed::rival_until, ending::is_bare, level::CONTRADICTION};
+pub use {
+    claimed::rival_until,
+    ending::is_bare,
+    level::CONTRADICTION,
+    outrun::{cleared, may_be_outrun},
+};
 
 use super::incident::{Decision, Effect, Settings};
 use super::memory::Memory;

@@ -15,6 +15,7 @@ use super::level::{
     DEVICE_FAILED, Failure, ROUND_PAUSE_MAX, current_level, fail, heed_word, in_trouble, names,
     not_failed, note_devices, order,
 };
+use super::outrun::{cleared, held_by_other_fence};
 use super::usable::{Unusable, note_contradiction, refuted, usable};
 use super::{FOREIGN_TAINT, Moment, act, close, held, wait};
 use crate::api::settings::{ApprovalTimeout, FenceMode};
@@ -36,6 +37,9 @@ pub(super) fn step(
 ) -> Decision {
     if let Some(end) = ended(s, m, node, t) {
         return end;
+    }
+    if let Some(other) = &o.cleared_by {
+        return close(Stage::Aborted, cleared(node, other).words);
     }
     // A claim that was written and is not there: its write failed, or has not landed yet. The next one has another nonce.
     if m.claim.is_some() || m.dropping {
@@ -138,14 +142,7 @@ fn held_back(
         return Some(held.escalated("Unsupported", words.clone()));
     }
     if o.claim_of_other_fence {
-        let claim = node.claim().unwrap_or_default();
-        return Some(held(
-            "OtherNodeFence",
-            format!(
-                "claim {claim} of another NodeFence stands on Node {}; wait until that one has ended, or release it (`spec.desiredState: Released`)",
-                node.name
-            ),
-        ));
+        return Some(held_by_other_fence(m, node));
     }
     if s.approval == Approval::Awaited {
         return Some(awaiting_approval(s, m, t));

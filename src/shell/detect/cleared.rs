@@ -14,11 +14,14 @@ use jiff::Timestamp;
 /// free what is on it (`recovery.strategy: None`), and its kubelet has reported nothing since: a second one would find nothing to do, and turn
 /// off what somebody repairs. Ready may still change, when node-lifecycle notices that the
 /// kubelet is silent. A machine that reports anything in the boot that was fenced never went down (S22), and is fenced again.
-pub(super) fn was_cleared(fences: &[NodeFence], node: &NodeView) -> bool {
+pub(in crate::shell) fn cleared_by<'a>(
+    fences: &'a [NodeFence],
+    node: &NodeView,
+) -> Option<&'a NodeFence> {
     let reported: Option<Timestamp> = node.last_report().parse().ok();
     let unready = node.condition("Ready").filter(|it| it.status != "True");
     let unready_since: Option<Timestamp> = unready.and_then(|it| it.transition.parse().ok());
-    let is_all_that_was_heard = |fence: &NodeFence| {
+    let is_all_that_was_heard = |fence: &&NodeFence| {
         let status = fence.status.as_ref();
         let evidence = status.and_then(|status| status.evidence.as_ref());
         let is_last = |evidence: &Evidence| match evidence.ready_heartbeat_time {
@@ -39,7 +42,7 @@ pub(super) fn was_cleared(fences: &[NodeFence], node: &NodeView) -> bool {
         (is_tainted && is_quarantined(node) || is_left_as_it_is)
             && evidence.is_some_and(|it| it.node_uid == node.uid && is_last(it))
     };
-    fences.iter().any(is_all_that_was_heard)
+    fences.iter().find(is_all_that_was_heard)
 }
 
 /// A human has denied or released an incident before anything was done, and this condition was there by then: it is the outage of which the

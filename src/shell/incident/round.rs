@@ -298,6 +298,7 @@ impl Round<'_> {
             let brakes = &self.context.brakes;
             brakes.note_unclaimed(&settings.fence, clock::since_boot());
         }
+        observed.cleared_by = self.cleared_by(settings, node);
         observed.claim_of_other_fence =
             owner.is_some_and(|owner| self.context.caches.has_open_fence(owner));
         // Neither takes a place in a budget: the one does nothing, the other nothing yet.

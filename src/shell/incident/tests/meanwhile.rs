@@ -1,0 +1,62 @@
+//! What has become of the node while its incident was held, or its claim was on its way.
+
+use super::places::{Lab, of_the_policy};
+use super::*;
+use crate::core::observed::QUARANTINE;
+
+/// The Node without a claim, under the quarantine of its boot, whose kubelet has last reported then.
+fn quarantined(reported: &str) -> Value {
+    let mut node = unclaimed();
+    let taint = json!({"key": QUARANTINE, "value": "boot-1", "effect": "NoSchedule"});
+    node["spec"]["taints"] = json!([taint]);
+    node["status"]["conditions"][0]["lastHeartbeatTime"] = json!(reported);
+    node
+}
+
+/// A human's NodeFence of the same Node that has ended, and had proven it down when its kubelet had last reported then.
+fn of_a_human(reported: &str) -> Value {
+    let mut fence = of_the_policy("other", "worker-1", json!({}));
+    fence["spec"]["policyName"] = Value::Null;
+    fence["spec"]["trigger"] = json!({"type": "Manual"});
+    let succeeded = json!({
+        "type": "Succeeded", "status": "True", "reason": "Recovered", "message": "",
+        "lastTransitionTime": "2026-01-01T00:10:00Z",
+    });
+    fence["status"] = json!({
+        "nodeUID": "uid-1", "bootID": "boot-1", "conditions": [succeeded],
+        "completionTime": "2026-01-01T00:10:00Z", "taintAppliedTime": "2026-01-01T00:09:11Z",
+        "evidence": {
+            "claim": "other-n1", "nodeUID": "uid-1", "nodeBootID": "boot-1", "readyHeartbeatTime": reported,
+            "quiescedTime": "2026-01-01T00:09:00Z", "provenTime": "2026-01-01T00:09:10Z",
+        },
+    });
+    fence
+}
+
+/// S11: the policy's incident was held, somebody has fenced the node by a NodeFence of their own, and turns the machine on again: no kubelet
+/// has reported yet, and nothing holds the incident any more.
+#[tokio::test]
+async fn an_open_incident_ends_when_another_nodefence_has_proven_the_machine_down() {
+    let (then, later) = ("2026-01-01T00:00:00Z", "2026-01-01T00:20:00Z");
+    for (why, by_human, outrun, reported, ends) in [
+        ("everything is off it", false, false, then, true),
+        ("its kubelet has reported", false, false, later, false),
+        ("a human asks for one more", true, false, then, false),
+        ("a human had asked before", true, true, then, true),
+    ] {
+        let mut mine = of_the_policy("fence", "worker-1", json!({}));
+        if by_human {
+            mine["spec"]["trigger"] = json!({"type": "Manual"});
+        }
+        let nodes = fake::list("Node", "7", &[]);
+        let lab = Lab::with_fences(quarantined(reported), mine, of_a_human(then), nodes).await;
+        let incidents = Incidents::default();
+        let incident = incidents.begin(lab.mine.clone());
+        incident.lock().await.memory.outrun = outrun;
+        run(&lab.context, &incidents, &lab.mine).await;
+        let written = sent(&lab.cluster, PATCH_FENCE);
+        let is_end = |it: &Value| it["status"]["conditions"][0]["reason"] == "Aborted";
+        assert_eq!(written.iter().any(is_end), ends, "{why}: {written:?}");
+        assert_eq!(sent(&lab.cluster, PATCH_NODE), Vec::<Value>::new(), "{why}");
+    }
+}
