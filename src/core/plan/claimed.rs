@@ -135,14 +135,18 @@ fn cannot_have_claimed(s: &Settings) -> Option<&str> {
     s.unsupported.as_deref()
 }
 
-/// The claim has landed after its place in the budget was given up, and there is none now: this process has done nothing under it, and does
-/// nothing (S13). On the node that the operator runs on it stays where it is, for the replica that goes on, and so does one that another
+/// The claim has landed after its place in the budget was given up, and there is none now, or late, and somebody works on the node by now: this
+/// process has done nothing under it, and does nothing (S13). On the node that the operator runs on it stays where it is, for the replica that goes on, and so does one that another
 /// process may be going on with.
 fn without_a_place(m: &mut Memory, node: &NodeView, claim: &str, o: &Observed) -> Option<Decision> {
     let is_ours = |hold: &&Hold| hold.reason != OWN_NODE && !o.claim_of_other_process;
     let hold = o.hold.as_ref().filter(is_ours)?;
+    let late = match hold.is_of_the_budget() {
+        true => "after its place in the budget was given up",
+        false => "late",
+    };
     let words = format!(
-        "claim {claim} of Node {} has landed after its place in the budget was given up: it is given back; held ({}): {}",
+        "claim {claim} of Node {} has landed {late}: it is given back; held ({}): {}",
         node.name, hold.reason, hold.words
     );
     Some(give_back(m, node, claim, Stage::Held, words).held(hold.reason))

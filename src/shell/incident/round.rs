@@ -288,7 +288,8 @@ impl Round<'_> {
             let is_recorded = claim == self.incident.stored.status.claim.as_deref();
             let brakes = &self.context.brakes;
             let readmit = || brakes.readmit(self.context, &applicant, is_recorded).err();
-            let hold = own_node.or_else(readmit);
+            let late = || self.hold_of_late_claim(settings, node, policy, is_recorded);
+            let hold = own_node.or_else(late).or_else(readmit);
             observed.claim_of_other_process =
                 hold.is_some() && claim.is_some_and(|it| self.is_of_another(it));
             observed.hold = hold;

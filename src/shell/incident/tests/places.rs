@@ -219,6 +219,7 @@ async fn an_open_incident_is_held_while_its_policy_keeps_its_hands_off_the_node(
     let lab = Lab::new(unclaimed(), json!({}), json!({})).await;
     let incident = Incidents::default().begin(lab.mine.clone());
     let mut incident = incident.lock().await;
+    incident.memory.claim = Some(fixtures::own_claim("fence-n1"));
     let mut round = Round {
         context: &lab.context,
         fence: &lab.mine,
@@ -243,6 +244,22 @@ async fn an_open_incident_is_held_while_its_policy_keeps_its_hands_off_the_node(
             paused(future),
             fixtures::claimed("fence-n1"),
             usual(),
+            None,
+            false,
+        ),
+        // It is seen without a claim, and one that it has given up lands: it does not.
+        (policy(), fixtures::node(), usual(), None, false),
+        (
+            paused(future),
+            fixtures::claimed("fence-n0"),
+            usual(),
+            Some("Paused"),
+            false,
+        ),
+        (
+            paused(future),
+            fixtures::claimed("fence-n0"),
+            by_human(),
             None,
             false,
         ),
