@@ -3,6 +3,7 @@
 //! The node came back, a human or the policy took the request away, or what was to be done is done. It is asked first, and of
 //! whoever finds the incident: the process that has begun it, or one that knows nothing but the record.
 
+use super::super::delay::HeldCondition;
 use super::super::incident::{Decision, Settings};
 use super::super::memory::Memory;
 use super::super::observed::{NodeView, Ready};
@@ -99,7 +100,15 @@ fn no_longer_holds(
         return Some((Stage::Aborted, format!("{words}: nothing was touched")));
     }
     m.is_due |= t.now >= s.not_before;
-    None
+    // It was held, or nobody looked, and the node went on meanwhile: of another outage the policy wants to wait anew. The date is compared for
+    // equality alone, whoever's clock it is of.
+    let gone = |it: &&HeldCondition| m.is_due && !it.holds(node);
+    let gone = s.condition.as_ref().filter(gone)?;
+    let words = format!(
+        "Node {} is not {}={} any more, or not since the same time, and nothing of the incident is on it: what it shows now is for the policy to judge anew",
+        node.name, gone.type_, gone.status
+    );
+    Some((Stage::Aborted, words))
 }
 
 /// Why the node does not have to be fenced after all, if its condition has broken before the policy's wait was over.
