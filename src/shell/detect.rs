@@ -26,7 +26,7 @@ use crate::core::observed::{NodeView, Seen};
 use crate::core::select::{Onsets, fenceable, first_due, governing};
 use crate::core::support::unsupported;
 pub(super) use cleared::cleared_by;
-use cleared::was_refused;
+use cleared::refused_by;
 use jiff::SignedDuration;
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,6 +54,8 @@ pub struct Detector {
     contradicted: BTreeMap<String, String>,
     /// Claim that each node was told to carry again.
     put_back: BTreeMap<String, String>,
+    /// What each node was told whose outage a human has said no to.
+    refused: BTreeMap<String, String>,
     /// Nodes that were told not to be fenced because the cluster went back in time.
     frozen: BTreeSet<String>,
 }
@@ -104,6 +106,7 @@ impl Detector {
             lifts: BTreeMap::new(),
             contradicted: BTreeMap::new(),
             put_back: BTreeMap::new(),
+            refused: BTreeMap::new(),
             frozen: BTreeSet::new(),
         }
     }
@@ -123,6 +126,7 @@ impl Detector {
             self.lifts.remove(name);
             self.contradicted.remove(name);
             self.put_back.remove(name);
+            self.refused.remove(name);
             self.frozen.remove(name);
             self.context.delays.over(name);
             return;
@@ -217,8 +221,11 @@ impl Detector {
             return None;
         }
         let conditions = policy.spec.unhealthy_conditions.iter();
-        let open = conditions.filter(|condition| !was_refused(&fences, node, condition));
-        let (condition, held) = first_due(open, self.onsets.get(&node.name)?)?;
+        let open = conditions.filter(|condition| refused_by(&fences, node, condition).is_none());
+        let Some((condition, held)) = first_due(open, self.onsets.get(&node.name)?) else {
+            self.tell_of_refusal(node, policy, &fences);
+            return None;
+        };
         let name = fence_name(node, policy, condition);
         let known = fences.iter().any(|fence| {
             fence.name_any() == name || (fence.spec.node_name == node.name && !fence.is_ended())
