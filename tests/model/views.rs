@@ -107,6 +107,7 @@ pub fn settings(incident: &Incident, facts: u8) -> Settings {
         stop: None,
         record: Record {
             evidence: fact(0),
+            reported: None,
             proven_by: Default::default(),
             tainted: fact(1),
             unresolved: fact(2),

@@ -14,7 +14,7 @@ use super::super::stage::Stage;
 use super::super::taint;
 use super::super::word::heard;
 use super::abort::{abort, aborted, drop_claim, give_back};
-use super::ending::broken;
+use super::ending::{CONFIRMED, broken, is_confirmed_down, late_off};
 use super::level::{
     busy_stage, current_level, fail, heed_word, in_trouble, judge_level, lost_device, names,
     new_attempt, note_devices, order,
@@ -201,6 +201,10 @@ fn take_over(
     // It was written by a process that had bound it, of which this one has not heard either.
     if let Some(decision) = bind(s, node) {
         return decision;
+    }
+    if is_confirmed_down(s, m, node) {
+        return late_off(m, t)
+            .unwrap_or_else(|| abort(m, node, claim, Stage::ConfirmedDown, CONFIRMED.to_owned()));
     }
     m.rival_until = None;
     // The claim that stands was due when it was written.

@@ -11,7 +11,13 @@ use super::super::release::booted_anew;
 use super::super::stage::Stage;
 use super::super::taint::is_quarantined;
 use super::abort::{accuse, still_accused, taken_back, with_accused};
-use super::{Moment, Standing, close, is_proven, standing};
+use super::{Moment, Standing, close, is_proven, standing, wait};
+use crate::api::settings::RecoveryStrategy;
+use jiff::Timestamp;
+
+/// The end of an incident that only proves.
+pub(super) const CONFIRMED: &str =
+    "the machine is proven down; `recovery.strategy: None` wants nothing more";
 
 /// The end of the incident, if nothing is left to do.
 pub(super) fn ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Option<Decision> {
@@ -83,13 +89,42 @@ fn why_ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Optio
             ),
         ));
     }
+    if is_confirmed_down(s, m, node) && late_off(m, t).is_none() {
+        return Some((Stage::ConfirmedDown, CONFIRMED.to_owned()));
+    }
     if let Some(reason) = &s.stop {
         return Some((Stage::Aborted, reason.clone()));
     }
     no_longer_holds(s, m, node, t)
 }
 
-/// The incident was opened a little early: until the policy's wait is over its condition has to hold, without a break.
+/// Has the process before this one proven the machine down for others to free what is on it (`recovery.strategy: None`), and has its kubelet
+/// reported nothing since? They were told (`NodeConfirmedDown`), and a second off would hit what they do by now (S11). A sign of life beside
+/// an off, whenever it came, has to be settled by this process.
+pub(super) fn is_confirmed_down(s: &Settings, m: &Memory, node: &NodeView) -> bool {
+    let reported: Option<Timestamp> = node.last_report().parse().ok();
+    s.strategy == RecoveryStrategy::None
+        && s.record.evidence
+        && reported.is_some()
+        && reported == s.record.reported
+        && m.contradictions.is_empty()
+        && m.word_refuted.is_none()
+}
+
+/// The machine is proven down, and nothing else is wanted. An off that may still land would turn off what somebody turns on: it is waited for
+/// before the incident ends, for the end says that there is none (S23).
+pub(super) fn late_off(m: &Memory, t: &Moment) -> Option<Decision> {
+    let until = m.unresolved_until.filter(|until| t.now < *until)?;
+    let words = "the machine is proven down; an off command may still land late (`status.attempts`): leave it off until the incident has ended";
+    let waits = wait(Stage::Verifying, words.to_owned()).until(until);
+    Some(Decision {
+        deadline: Some(until),
+        ..waits
+    })
+}
+
+/// The incident was opened a little early: until the policy's wait is over its condition has to hold, without a break. From then on it has to be
+/// there, as long as nothing of the incident is on the Node: a hold may last for days.
 fn no_longer_holds(
     s: &Settings,
     m: &mut Memory,

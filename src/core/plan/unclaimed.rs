@@ -10,7 +10,7 @@ use super::super::observed::{NodeView, OUT_OF_SERVICE, Observed, Ready, TaintVie
 use super::super::proof::Require;
 use super::super::stage::Stage;
 use super::super::taint;
-use super::ending::{ended, may_have_tainted};
+use super::ending::{ended, is_confirmed_down, late_off, may_have_tainted};
 use super::level::{
     DEVICE_FAILED, Failure, ROUND_PAUSE_MAX, current_level, fail, heed_word, in_trouble, names,
     not_failed, note_devices, order,
@@ -37,6 +37,11 @@ pub(super) fn step(
 ) -> Decision {
     if let Some(end) = ended(s, m, node, t) {
         return end;
+    }
+    if is_confirmed_down(s, m, node)
+        && let Some(waits) = late_off(m, t)
+    {
+        return waits;
     }
     if let Some(other) = &o.cleared_by {
         return close(Stage::Aborted, cleared(node, other).words);
