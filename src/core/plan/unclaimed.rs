@@ -46,6 +46,9 @@ pub(super) fn step(
     if let Some(other) = &o.cleared_by {
         return close(Stage::Aborted, cleared(node, other).words);
     }
+    if let Some(bind) = bind_first(s, node) {
+        return bind;
+    }
     // A claim that was written and is not there: its write failed, or has not landed yet. The next one has another nonce.
     if m.claim.is_some() || m.dropping {
         m.forget_claim(t.now + s.late_effect);
@@ -54,7 +57,16 @@ pub(super) fn step(
         m.forget_denial();
         return held;
     }
-    bind(s, node).unwrap_or_else(|| check(s, m, node, o, t))
+    check(s, m, node, o, t)
+}
+
+/// Before it waits for anything: another NodeFence may go first, and the node has booted anew when that one has ended.
+fn bind_first(s: &Settings, node: &NodeView) -> Option<Decision> {
+    bind(s, node).filter(|_| !never_reported(node))
+}
+
+fn never_reported(node: &NodeView) -> bool {
+    node.ready() == Ready::Missing || node.boot_id.is_empty()
 }
 
 /// A human's incident is about the Node and the boot that it meets first (S10).
@@ -110,8 +122,8 @@ pub(super) fn foreign_taint(s: &Settings, m: &mut Memory, node: &NodeView, t: &M
             .escalated("ClaimRemoved", words)
             .until(again);
     }
-    if let Some(end) = ended(s, m, node, t) {
-        return end;
+    if let Some(decision) = ended(s, m, node, t).or_else(|| bind_first(s, node)) {
+        return decision;
     }
     let words = format!(
         "Node {} already carries `out-of-service`, set by somebody else: it is left alone until that taint is removed, or this NodeFence released (`spec.desiredState: Released`)",
@@ -128,7 +140,7 @@ fn held_back(
     o: &Observed,
     t: &Moment,
 ) -> Option<Decision> {
-    if node.ready() == Ready::Missing || node.boot_id.is_empty() {
+    if never_reported(node) {
         let words = format!(
             "Node {} has no Ready condition or no boot ID: its kubelet never reported, so it is not fenced; wait until it has, or release this NodeFence (`spec.desiredState: Released`)",
             node.name
