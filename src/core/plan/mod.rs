@@ -32,6 +32,7 @@ use super::taint;
 use super::word::heard;
 use deadline::{overdue, time_limit};
 use std::time::Duration;
+use unclaimed::foreign_taint;
 
 /// Writes that fail in a row before a human is called.
 const WRITE_FAILURES_MAX: u32 = 8;
@@ -320,7 +321,7 @@ fn decide(
             }
         },
         Standing::Overruled(claim) => abort::give_way(memory, node, claim),
-        Standing::ForeignTaint => unclaimed::foreign_taint(settings, memory, node, moment),
+        Standing::ForeignTaint => foreign_taint(settings, memory, node, observed, moment),
     }
 }
 

@@ -87,7 +87,13 @@ pub(super) fn bind(s: &Settings, node: &NodeView) -> Option<Decision> {
 
 /// `out-of-service` without our claim. If we set it, our claim was taken away since, or the taint replaced; either way it is not ours to
 /// remove, and nobody knows any more which it was.
-pub(super) fn foreign_taint(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Decision {
+pub(super) fn foreign_taint(
+    s: &Settings,
+    m: &mut Memory,
+    node: &NodeView,
+    o: &Observed,
+    t: &Moment,
+) -> Decision {
     let again = t.now + Duration::from_secs(10);
     // What was refused before it was seen was refused for its sake, and is nowhere.
     m.forget_denial();
@@ -105,6 +111,11 @@ pub(super) fn foreign_taint(s: &Settings, m: &mut Memory, node: &NodeView, t: &M
         && let Some(end) = ended(s, m, node, t)
     {
         return end;
+    }
+    // Another NodeFence of ours sees to it: nobody is to remove it by hand.
+    if o.claim_of_other_fence && taint::out_of_service_of_claim(node).is_some() {
+        let end = ended(s, m, node, t).or_else(|| bind_first(s, node));
+        return end.unwrap_or_else(|| held_by_other_fence(m, node).until(again));
     }
     if may_have_tainted(s, m) {
         if s.released {
