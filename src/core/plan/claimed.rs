@@ -324,7 +324,7 @@ pub(super) fn forget_other_devices(m: &mut Memory, level: &Level, late: Duration
 fn asks_outlets(m: &Memory, level: &Level) -> bool {
     let mut outlets = level.devices.iter().filter(|it| it.outlets);
     outlets.any(|it| {
-        let is_seen = m.sights.iter().any(|sight| sight.device.name == it.name);
+        let is_seen = m.sights.iter().any(|sight| sight.is_of(it));
         !m.said.knows(&it.name) && !is_seen
     })
 }

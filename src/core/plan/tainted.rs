@@ -227,11 +227,7 @@ fn off_now(s: &Settings, m: &Memory, level: Option<&Level>, t: &Moment) -> Resul
     }
     let since = m.drained.unwrap_or(t.now);
     judge_level(level, |device| {
-        if !m
-            .sights
-            .iter()
-            .any(|sight| sight.device.name == device.name)
-        {
+        if !m.sights.iter().any(|sight| sight.is_of(device)) {
             return Err(READ_ONCE_MORE.to_owned());
         }
         let reading = answer(device, &m.sights).map_err(|failure| failure.words)?;

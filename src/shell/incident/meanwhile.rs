@@ -8,12 +8,12 @@ use crate::core::budget::Hold;
 use crate::core::incident::Settings;
 use crate::core::keep_off::{KeepOff, keep_off};
 use crate::core::observed::NodeView;
+use crate::core::plan;
 use crate::shell::detect::cleared_by;
 use kube::ResourceExt;
 
 impl Round<'_> {
     /// The other NodeFence that has proven this machine down in this boot and taken everything off it, by the rule by which the policy would
-use crate::core::plan;
     /// open no incident now.
     pub(super) fn cleared_by(
         &self,
