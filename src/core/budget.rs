@@ -16,6 +16,9 @@ pub const CONTROL_PLANE_LABEL: &str = "node-role.kubernetes.io/control-plane";
 /// Why the node that the operator runs on is held.
 pub const OWN_NODE: &str = "OwnNode";
 
+/// Why a control-plane node is held.
+const QUORUM: &str = "Quorum";
+
 /// Why an incident is held that its policy would let through.
 pub const CLUSTER_CAP: &str = "ClusterCap";
 
@@ -74,11 +77,30 @@ impl Hold {
         ["MaxConcurrent", "Storm", CLUSTER_CAP].contains(&self.reason)
     }
 
+    /// Is it a brake of the budget, and not something that has become of the node?
+    #[must_use]
+    pub fn is_of_the_budget(&self) -> bool {
+        is_lifted_by_approval(self.reason) || [QUORUM, OWN_NODE].contains(&self.reason)
+    }
+
     /// Does it hold before the devices are asked? Whoever works on a machine may have taken its BMC away, and nobody is called for that.
     #[must_use]
     pub fn comes_first(&self) -> bool {
         [PAUSED, INVALID_WINDOW, MAINTENANCE, EXCLUDED].contains(&self.reason)
     }
+}
+
+/// Does the approval of an incident lift what holds it for this reason?
+#[must_use]
+pub fn is_lifted_by_approval(reason: &str) -> bool {
+    [
+        "MaxConcurrent",
+        "Storm",
+        "MaxPerHour",
+        "FailureDomain",
+        CLUSTER_CAP,
+    ]
+    .contains(&reason)
 }
 
 fn hold(reason: &'static str, words: String) -> Result<(), Hold> {
@@ -141,7 +163,7 @@ fn quorum(mine: &Open, cluster: &Cluster<'_>) -> Result<(), Hold> {
         "{left} of {} control-plane nodes would be left Ready, quorum needs {needed}; bring one back, or set `budget.controlPlane: Ignore`",
         members.len()
     );
-    hold("Quorum", words)
+    hold(QUORUM, words)
 }
 
 fn concurrent(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result<(), Hold> {

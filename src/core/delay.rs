@@ -85,6 +85,11 @@ impl HeldCondition {
         })
     }
 
+    /// Has node-lifecycle not heard of the kubelet?
+    pub fn is_silence(&self) -> bool {
+        self.type_ == "Ready" && self.status == "Unknown"
+    }
+
     /// Does the node show it still, without a break?
     pub fn holds(&self, node: &NodeView) -> bool {
         node.condition(&self.type_).is_some_and(|now| {

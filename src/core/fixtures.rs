@@ -145,6 +145,7 @@ pub fn drained() -> Observed {
         evidence: Seen::Present(false),
         hold: None,
         claim_of_other_fence: false,
+        cleared_by: None,
         claim_of_other_process: false,
         frozen: None,
     }

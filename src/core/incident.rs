@@ -13,6 +13,7 @@ use super::word::Word;
 use crate::api::settings::{
     ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
 };
+use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -77,6 +78,8 @@ pub enum Approval {
 pub struct Record {
     /// The evidence was stored: `out-of-service` of ours may have been set.
     pub evidence: bool,
+    /// When the kubelet had last reported by then, as it says itself.
+    pub reported: Option<Timestamp>,
     /// Devices whose readings of Off it holds, by the name of their level.
     pub proven_by: BTreeMap<String, Vec<String>>,
     /// `out-of-service` of ours was set for certain.

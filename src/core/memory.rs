@@ -37,6 +37,13 @@ pub struct Sight {
     pub reading: Result<Reading, String>,
 }
 
+impl Sight {
+    /// Is it of this device, as it is now? What was read from another version of its FenceDevice says nothing of it.
+    pub fn is_of(&self, device: &Device) -> bool {
+        (&self.device.name, &self.device.version) == (&device.name, &device.version)
+    }
+}
+
 /// The first contradiction may be a slow machine, the second one is a device that lies; more of them say nothing new.
 pub const CONTRADICTIONS_KEPT: usize = 2;
 
@@ -53,6 +60,8 @@ pub struct Memory {
     pub dropping: bool,
     /// Another process took our claim over and is left alone until then (time since boot).
     pub rival_until: Option<Duration>,
+    /// Another NodeFence had claimed the Node while this one waited.
+    pub outrun: bool,
     /// Devices of each level when the node was claimed, by the level's name.
     pub devices_claimed: BTreeMap<String, Vec<String>>,
     /// How the incident ends once the claim is gone; none: it goes on from the beginning.

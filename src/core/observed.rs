@@ -248,6 +248,9 @@ pub struct Observed {
     pub hold: Option<super::budget::Hold>,
     /// The claim on the Node belongs to another NodeFence that is still open.
     pub claim_of_other_fence: bool,
+    /// Another NodeFence that has proven the machine down in this boot, and everything is off it: asked for where nothing of a policy's
+    /// incident is on its Node.
+    pub cleared_by: Option<String>,
     /// The claim on the Node is this NodeFence's, and another process may be going on with it: the record names it, or may do so yet.
     pub claim_of_other_process: bool,
     /// The cluster's state went back in time (an etcd restore, S18): nothing destructive until the operator is restarted.

@@ -40,6 +40,7 @@ pub fn read(status: &NodeFenceStatus, wall_now: Timestamp) -> Record {
     Record {
         due: find(&status.conditions, SUCCEEDED).is_some(),
         evidence: status.evidence.is_some(),
+        reported: (status.evidence.as_ref()).and_then(|it| it.ready_heartbeat_time),
         proven_by: proven_by(status),
         tainted: status.taint_applied_time.is_some(),
         unresolved: status

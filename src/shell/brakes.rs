@@ -106,13 +106,17 @@ impl Brakes {
     ) -> Result<(), Hold> {
         let mut admissions = self.admissions();
         let name = applicant.fence.name_any();
-        let is_known = is_recorded || admissions.admitted.contains(&name);
-        let is_late = !is_known || admissions.unclaimed.contains_key(&name);
+        let is_late = admissions.is_late(&name, is_recorded);
         let judged = is_late.then(|| admissions.judge(context, applicant));
         judged.unwrap_or(Ok(()))?;
         admissions.unclaimed.remove(&name);
         admissions.admitted.insert(name);
         Ok(())
+    }
+
+    /// May the claim that is on the Node now have landed late?
+    pub fn is_late(&self, fence: &str, is_recorded: bool) -> bool {
+        self.admissions().is_late(fence, is_recorded)
     }
 
     /// Nothing of the incident is on its Node: its claim was refused, has not landed yet, or is gone. One that goes on trying keeps its
@@ -144,6 +148,12 @@ impl Brakes {
 }
 
 impl Admissions {
+    /// This process has seen the Node without a claim, or neither knows the claim nor finds it in the record.
+    fn is_late(&self, fence: &str, is_recorded: bool) -> bool {
+        let is_known = is_recorded || self.admitted.contains(fence);
+        !is_known || self.unclaimed.contains_key(fence)
+    }
+
     fn end(&mut self, fence: &str) {
         self.admitted.remove(fence);
         self.waiting.remove(fence);

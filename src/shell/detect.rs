@@ -28,7 +28,8 @@ use crate::core::observed::{NodeView, Seen};
 use crate::core::select::{Onsets, fenceable, first_due, governing};
 use crate::core::support::unsupported;
 use crate::core::window::{Effective, effective};
-use cleared::{was_cleared, was_refused};
+pub(super) use cleared::cleared_by;
+use cleared::refused_by;
 use jiff::SignedDuration;
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,6 +59,8 @@ pub struct Detector {
     contradicted: BTreeMap<String, String>,
     /// Claim that each node was told to carry again.
     put_back: BTreeMap<String, String>,
+    /// What each node was told whose outage a human has said no to.
+    refused: BTreeMap<String, String>,
     /// Nodes that were told not to be fenced because the cluster went back in time.
     frozen: BTreeSet<String>,
 }
@@ -111,6 +114,7 @@ impl Detector {
             lifts: BTreeMap::new(),
             contradicted: BTreeMap::new(),
             put_back: BTreeMap::new(),
+            refused: BTreeMap::new(),
             frozen: BTreeSet::new(),
         }
     }
@@ -131,6 +135,7 @@ impl Detector {
             self.lifts.remove(name);
             self.contradicted.remove(name);
             self.put_back.remove(name);
+            self.refused.remove(name);
             self.frozen.remove(name);
             self.context.delays.over(name);
             return;
@@ -218,7 +223,7 @@ impl Detector {
     fn wanted(&mut self, node: &NodeView) -> Option<Wanted> {
         fenceable(node).ok()?;
         let fences = self.context.caches.fences();
-        if was_cleared(&fences, node) {
+        if cleared_by(&fences, node).is_some() {
             return None;
         }
         let policies = self.context.caches.policies();
@@ -228,8 +233,11 @@ impl Detector {
             return None;
         }
         let conditions = policy.spec.unhealthy_conditions.iter();
-        let open = conditions.filter(|condition| !was_refused(&fences, node, condition));
-        let (condition, held) = first_due(open, self.onsets.get(&node.name)?)?;
+        let open = conditions.filter(|condition| refused_by(&fences, node, condition).is_none());
+        let Some((condition, held)) = first_due(open, self.onsets.get(&node.name)?) else {
+            self.tell_of_refusal(node, policy, &fences);
+            return None;
+        };
         let wall_now = clock::wall();
         // Of one whose windows cannot be used nothing is begun: its hands are off.
         let effective =

@@ -116,6 +116,7 @@ impl Reads {
             evidence,
             hold: None,
             claim_of_other_fence: false,
+            cleared_by: None,
             claim_of_other_process: false,
             frozen: context.revision.frozen(),
         };

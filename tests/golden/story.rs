@@ -295,6 +295,7 @@ pub fn happen(world: &mut World, event: &str) -> Result<(), String> {
             "resourceVersion 90 was read after 120: the cluster was restored from an older snapshot; restart the operator to acknowledge it".to_owned()
         }),
         "rival" => world.rival = rest != "ends",
+        "cleared" => world.cleared_by = Some(rest.replace("by ", "")),
         "admitted" => world.hold = None,
         "held" => {
             let (reason, words) = rest.split_once(": ").ok_or("no words")?;

@@ -95,6 +95,8 @@ pub fn settings(incident: &Incident, facts: u8) -> Settings {
         stop: None,
         record: Record {
             evidence: fact(0),
+            reported: None,
+            proven_by: Default::default(),
             tainted: fact(1),
             unresolved: fact(2),
             due: true,
@@ -302,6 +304,7 @@ impl Look {
             evidence: seen(needs.record, || self.evidence),
             hold: None,
             claim_of_other_fence: false,
+            cleared_by: None,
             claim_of_other_process: false,
             frozen: None,
         }

@@ -1,6 +1,7 @@
 //! The claim is given back: why, and only once no command of ours is on its way any more.
 
 use super::super::attempt::OffResult;
+use super::super::delay::HeldCondition;
 use super::super::incident::{Approval, Decision, Effect, Settings};
 use super::super::memory::Memory;
 use super::super::observed::{CLAIM, NodeView, OUT_OF_SERVICE, Ready};
@@ -73,6 +74,14 @@ fn has_booted(s: &Settings, m: &Memory, node: &NodeView) -> bool {
     claimed.is_some_and(|boot| boot != node.boot_id)
 }
 
+/// Only a kubelet says Ready=False of a node that node-lifecycle had given up. Under the claim it may have said so before the off.
+fn reports_again(s: &Settings, node: &NodeView) -> bool {
+    let claim = node.claim().and_then(taint::claim_fence);
+    s.condition.as_ref().is_some_and(HeldCondition::is_silence)
+        && node.ready() == Ready::False
+        && claim != Some(s.fence.as_str())
+}
+
 /// S22: life after an off command means a device that lies or is wired to another machine, or one that is about to turn off a node that
 /// has come back. Somebody is called, and the end of the incident does not send them away.
 pub(super) fn accuse(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) {
@@ -94,7 +103,7 @@ pub(super) fn with_accused(m: &Memory, words: String) -> String {
 /// was turned on by somebody.
 fn after_off(s: &Settings, m: &Memory, node: &NodeView, t: &Moment) -> Option<String> {
     let has_booted = has_booted(s, m, node);
-    if node.ready() != Ready::True && !has_booted {
+    if node.ready() != Ready::True && !has_booted && !reports_again(s, node) {
         return None;
     }
     let results = m.attempt.iter().flat_map(|attempt| &attempt.results);

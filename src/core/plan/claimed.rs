@@ -14,7 +14,7 @@ use super::super::stage::Stage;
 use super::super::taint;
 use super::super::word::heard;
 use super::abort::{abort, aborted, drop_claim, give_back};
-use super::ending::broken;
+use super::ending::{CONFIRMED, broken, is_confirmed_down, late_off};
 use super::level::{
     busy_stage, current_level, fail, heed_word, in_trouble, judge_level, lost_device, names,
     new_attempt, note_devices, order,
@@ -135,14 +135,18 @@ fn cannot_have_claimed(s: &Settings) -> Option<&str> {
     s.unsupported.as_deref()
 }
 
-/// The claim has landed after its place in the budget was given up, and there is none now: this process has done nothing under it, and does
-/// nothing (S13). On the node that the operator runs on it stays where it is, for the replica that goes on, and so does one that another
+/// The claim has landed after its place in the budget was given up, and there is none now, or late, and somebody works on the node by now: this
+/// process has done nothing under it, and does nothing (S13). On the node that the operator runs on it stays where it is, for the replica that goes on, and so does one that another
 /// process may be going on with.
 fn without_a_place(m: &mut Memory, node: &NodeView, claim: &str, o: &Observed) -> Option<Decision> {
     let is_ours = |hold: &&Hold| hold.reason != OWN_NODE && !o.claim_of_other_process;
     let hold = o.hold.as_ref().filter(is_ours)?;
+    let late = match hold.is_of_the_budget() {
+        true => "after its place in the budget was given up",
+        false => "late",
+    };
     let words = format!(
-        "claim {claim} of Node {} has landed after its place in the budget was given up: it is given back; held ({}): {}",
+        "claim {claim} of Node {} has landed {late}: it is given back; held ({}): {}",
         node.name, hold.reason, hold.words
     );
     Some(give_back(m, node, claim, Stage::Held, words).held(hold.reason))
@@ -197,6 +201,10 @@ fn take_over(
     // It was written by a process that had bound it, of which this one has not heard either.
     if let Some(decision) = bind(s, node) {
         return decision;
+    }
+    if is_confirmed_down(s, m, node) {
+        return late_off(m, t)
+            .unwrap_or_else(|| abort(m, node, claim, Stage::ConfirmedDown, CONFIRMED.to_owned()));
     }
     m.rival_until = None;
     // The claim that stands was due when it was written.
@@ -316,7 +324,7 @@ pub(super) fn forget_other_devices(m: &mut Memory, level: &Level, late: Duration
 fn asks_outlets(m: &Memory, level: &Level) -> bool {
     let mut outlets = level.devices.iter().filter(|it| it.outlets);
     outlets.any(|it| {
-        let is_seen = m.sights.iter().any(|sight| sight.device.name == it.name);
+        let is_seen = m.sights.iter().any(|sight| sight.is_of(it));
         !m.said.knows(&it.name) && !is_seen
     })
 }

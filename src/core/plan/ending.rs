@@ -3,6 +3,7 @@
 //! The node came back, a human or the policy took the request away, or what was to be done is done. It is asked first, and of
 //! whoever finds the incident: the process that has begun it, or one that knows nothing but the record.
 
+use super::super::delay::HeldCondition;
 use super::super::incident::{Decision, Settings};
 use super::super::memory::Memory;
 use super::super::observed::{NodeView, Ready};
@@ -10,7 +11,13 @@ use super::super::release::booted_anew;
 use super::super::stage::Stage;
 use super::super::taint::is_quarantined;
 use super::abort::{accuse, still_accused, taken_back, with_accused};
-use super::{Moment, Standing, close, is_proven, power_on, standing};
+use super::{Moment, Standing, close, is_proven, power_on, standing, wait};
+use crate::api::settings::RecoveryStrategy;
+use jiff::Timestamp;
+
+/// The end of an incident that only proves.
+pub(super) const CONFIRMED: &str =
+    "the machine is proven down; `recovery.strategy: None` wants nothing more";
 
 /// What an incident that has done all that it was for has come to.
 pub(super) const RELEASED: &str = "the machine was proven down, its pods and volumes are free, the operator's `out-of-service` is gone again";
@@ -102,13 +109,42 @@ fn why_ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Optio
             ),
         ));
     }
+    if is_confirmed_down(s, m, node) && late_off(m, t).is_none() {
+        return Some((Stage::ConfirmedDown, CONFIRMED.to_owned()));
+    }
     if let Some(reason) = &s.stop {
         return Some((Stage::Aborted, reason.clone()));
     }
     no_longer_holds(s, m, node, t)
 }
 
-/// The incident was opened a little early: until the policy's wait is over its condition has to hold, without a break.
+/// Has the process before this one proven the machine down for others to free what is on it (`recovery.strategy: None`), and has its kubelet
+/// reported nothing since? They were told (`NodeConfirmedDown`), and a second off would hit what they do by now (S11). A sign of life beside
+/// an off, whenever it came, has to be settled by this process.
+pub(super) fn is_confirmed_down(s: &Settings, m: &Memory, node: &NodeView) -> bool {
+    let reported: Option<Timestamp> = node.last_report().parse().ok();
+    s.strategy == RecoveryStrategy::None
+        && s.record.evidence
+        && reported.is_some()
+        && reported == s.record.reported
+        && m.contradictions.is_empty()
+        && m.word_refuted.is_none()
+}
+
+/// The machine is proven down, and nothing else is wanted. An off that may still land would turn off what somebody turns on: it is waited for
+/// before the incident ends, for the end says that there is none (S23).
+pub(super) fn late_off(m: &Memory, t: &Moment) -> Option<Decision> {
+    let until = m.unresolved_until.filter(|until| t.now < *until)?;
+    let words = "the machine is proven down; an off command may still land late (`status.attempts`): leave it off until the incident has ended";
+    let waits = wait(Stage::Verifying, words.to_owned()).until(until);
+    Some(Decision {
+        deadline: Some(until),
+        ..waits
+    })
+}
+
+/// The incident was opened a little early: until the policy's wait is over its condition has to hold, without a break. From then on it has to be
+/// there, as long as nothing of the incident is on the Node: a hold may last for days.
 fn no_longer_holds(
     s: &Settings,
     m: &mut Memory,
@@ -119,7 +155,15 @@ fn no_longer_holds(
         return Some((Stage::Aborted, format!("{words}: nothing was touched")));
     }
     m.is_due |= t.now >= s.not_before;
-    None
+    // It was held, or nobody looked, and the node went on meanwhile: of another outage the policy wants to wait anew. The date is compared for
+    // equality alone, whoever's clock it is of.
+    let gone = |it: &&HeldCondition| m.is_due && !it.holds(node);
+    let gone = s.condition.as_ref().filter(gone)?;
+    let words = format!(
+        "Node {} is not {}={} any more, or not since the same time, and nothing of the incident is on it: what it shows now is for the policy to judge anew",
+        node.name, gone.type_, gone.status
+    );
+    Some((Stage::Aborted, words))
 }
 
 /// Why the node does not have to be fenced after all, if its condition has broken before the policy's wait was over.

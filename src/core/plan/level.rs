@@ -250,7 +250,7 @@ pub(super) fn answer<'a>(device: &Device, sights: &'a [Sight]) -> Result<&'a Rea
         reason: DEVICE_FAILED,
         words: format!("FenceDevice {}: {words}", device.name),
     };
-    let sight = sights.iter().find(|sight| sight.device.name == device.name);
+    let sight = sights.iter().find(|sight| sight.is_of(device));
     let sight = sight.ok_or_else(|| failed("not asked".to_owned()))?;
     let reading = sight
         .reading
@@ -276,9 +276,7 @@ pub(super) fn against<'a>(
     sights: &'a [Sight],
 ) -> Option<(&'a Device, &'a Reading)> {
     devices.find_map(|device| {
-        let sight = sights
-            .iter()
-            .find(|sight| sight.device.name == device.name)?;
+        let sight = sights.iter().find(|sight| sight.is_of(device))?;
         let reading = sight.reading.as_ref().ok()?;
         speaks_against(&device.identity, reading).then_some((device, reading))
     })

@@ -11,6 +11,7 @@ mod detaching;
 mod ending;
 mod inherit;
 mod level;
+mod outrun;
 mod power_on;
 mod prove;
 mod tainted;
@@ -18,7 +19,12 @@ mod unclaimed;
 mod usable;
 mod watch;
 
-pub use {claimed::rival_until, ending::is_bare, level::CONTRADICTION};
+pub use {
+    claimed::rival_until,
+    ending::is_bare,
+    level::CONTRADICTION,
+    outrun::{cleared, may_be_outrun},
+};
 
 use super::incident::{Decision, Effect, Settings};
 use super::memory::Memory;
@@ -30,6 +36,7 @@ use super::word::heard;
 use deadline::{overdue, time_limit};
 use std::borrow::Cow;
 use std::time::Duration;
+use unclaimed::foreign_taint;
 
 /// Writes that fail in a row before a human is called.
 const WRITE_FAILURES_MAX: u32 = 8;
@@ -339,7 +346,7 @@ fn decide(
             }
         },
         Standing::Overruled(claim) => abort::give_way(memory, node, claim),
-        Standing::ForeignTaint => unclaimed::foreign_taint(settings, memory, node, moment),
+        Standing::ForeignTaint => foreign_taint(settings, memory, node, observed, moment),
     }
 }
 

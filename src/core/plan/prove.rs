@@ -17,6 +17,7 @@ use super::super::taint;
 use super::super::word;
 use super::abort::{abort, drop_claim};
 use super::claimed::{failed, try_again};
+use super::ending::{CONFIRMED, late_off};
 use super::level::{CONTRADICTION, fail, in_trouble, names, order, unresolved};
 use super::{Moment, act, poll, wait};
 use crate::api::settings::{FenceMode, PodDeletion, RecoveryStrategy};
@@ -321,9 +322,10 @@ fn use_proof(
         );
     }
     if s.strategy == RecoveryStrategy::None {
-        let words =
-            "the machine is proven down; `recovery.strategy: None` wants nothing more".to_owned();
-        return abort(m, node, proof.claim(), Stage::ConfirmedDown, words);
+        return late_off(m, t).unwrap_or_else(|| {
+            let words = CONFIRMED.to_owned();
+            abort(m, node, proof.claim(), Stage::ConfirmedDown, words)
+        });
     }
     let pods = to_evict(s, m);
     if !pods.is_empty() {

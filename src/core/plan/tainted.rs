@@ -265,11 +265,7 @@ pub(super) fn off_now(
     }
     let since = m.drained.or(m.vacated).unwrap_or(t.now);
     judge_level(level, |device| {
-        if !m
-            .sights
-            .iter()
-            .any(|sight| sight.device.name == device.name)
-        {
+        if !m.sights.iter().any(|sight| sight.is_of(device)) {
             return Err(READ_ONCE_MORE.to_owned());
         }
         let reading = answer(device, &m.sights).map_err(|failure| failure.words)?;

@@ -8,6 +8,7 @@ use crate::core::quiesce::Quiesce;
 use crate::core::word::Word;
 
 mod claims;
+mod confirmed;
 mod levels;
 mod needs;
 

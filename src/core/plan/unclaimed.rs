@@ -10,11 +10,12 @@ use super::super::observed::{NodeView, OUT_OF_SERVICE, Observed, Ready, TaintVie
 use super::super::proof::Require;
 use super::super::stage::Stage;
 use super::super::taint;
-use super::ending::{RELEASED, ended, may_have_tainted};
+use super::ending::{RELEASED, ended, is_confirmed_down, late_off, may_have_tainted};
 use super::level::{
     DEVICE_FAILED, Failure, ROUND_PAUSE_MAX, current_level, fail, heed_word, in_trouble, names,
     not_failed, note_devices, order,
 };
+use super::outrun::{cleared, held_by_other_fence};
 use super::usable::{Unusable, note_contradiction, refuted, usable};
 use super::{FOREIGN_TAINT, Moment, act, close, held, power_on, wait};
 use crate::api::settings::{ApprovalTimeout, FenceMode};
@@ -37,6 +38,17 @@ pub(super) fn step(
     if let Some(end) = ended(s, m, node, t) {
         return end;
     }
+    if is_confirmed_down(s, m, node)
+        && let Some(waits) = late_off(m, t)
+    {
+        return waits;
+    }
+    if let Some(other) = &o.cleared_by {
+        return close(Stage::Aborted, cleared(node, other).words);
+    }
+    if let Some(bind) = bind_first(s, node) {
+        return bind;
+    }
     // A claim that was written and is not there: its write failed, or has not landed yet. The next one has another nonce.
     if m.claim.is_some() || m.dropping {
         m.forget_claim(t.now + s.late_effect);
@@ -45,7 +57,16 @@ pub(super) fn step(
         m.forget_denial();
         return held;
     }
-    bind(s, node).unwrap_or_else(|| check(s, m, node, o, t))
+    check(s, m, node, o, t)
+}
+
+/// Before it waits for anything: another NodeFence may go first, and the node has booted anew when that one has ended.
+fn bind_first(s: &Settings, node: &NodeView) -> Option<Decision> {
+    bind(s, node).filter(|_| !never_reported(node))
+}
+
+fn never_reported(node: &NodeView) -> bool {
+    node.ready() == Ready::Missing || node.boot_id.is_empty()
 }
 
 /// A human's incident is about the Node and the boot that it meets first (S10).
@@ -66,7 +87,13 @@ pub(super) fn bind(s: &Settings, node: &NodeView) -> Option<Decision> {
 
 /// `out-of-service` without our claim. If we set it, our claim was taken away since, or the taint replaced; either way it is not ours to
 /// remove, and nobody knows any more which it was.
-pub(super) fn foreign_taint(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Decision {
+pub(super) fn foreign_taint(
+    s: &Settings,
+    m: &mut Memory,
+    node: &NodeView,
+    o: &Observed,
+    t: &Moment,
+) -> Decision {
     if power_on::is_begun(s, m) {
         let released = || close(Stage::Recovered, RELEASED.to_owned());
         return power_on::step(s, m, node, t).unwrap_or_else(released);
@@ -89,6 +116,11 @@ pub(super) fn foreign_taint(s: &Settings, m: &mut Memory, node: &NodeView, t: &M
     {
         return end;
     }
+    // Another NodeFence of ours sees to it: nobody is to remove it by hand.
+    if o.claim_of_other_fence && taint::out_of_service_of_claim(node).is_some() {
+        let end = ended(s, m, node, t).or_else(|| bind_first(s, node));
+        return end.unwrap_or_else(|| held_by_other_fence(m, node).until(again));
+    }
     if may_have_tainted(s, m) {
         if s.released {
             let words = format!(
@@ -105,8 +137,8 @@ pub(super) fn foreign_taint(s: &Settings, m: &mut Memory, node: &NodeView, t: &M
             .escalated("ClaimRemoved", words)
             .until(again);
     }
-    if let Some(end) = ended(s, m, node, t) {
-        return end;
+    if let Some(decision) = ended(s, m, node, t).or_else(|| bind_first(s, node)) {
+        return decision;
     }
     let words = format!(
         "Node {} already carries `out-of-service`, set by somebody else: it is left alone until that taint is removed, or this NodeFence released (`spec.desiredState: Released`)",
@@ -123,7 +155,7 @@ fn held_back(
     o: &Observed,
     t: &Moment,
 ) -> Option<Decision> {
-    if node.ready() == Ready::Missing || node.boot_id.is_empty() {
+    if never_reported(node) {
         let words = format!(
             "Node {} has no Ready condition or no boot ID: its kubelet never reported, so it is not fenced; wait until it has, or release this NodeFence (`spec.desiredState: Released`)",
             node.name
@@ -142,14 +174,7 @@ fn held_back(
         return Some(held.escalated("Unsupported", words.clone()));
     }
     if o.claim_of_other_fence {
-        let claim = node.claim().unwrap_or_default();
-        return Some(held(
-            "OtherNodeFence",
-            format!(
-                "claim {claim} of another NodeFence stands on Node {}; wait until that one has ended, or release it (`spec.desiredState: Released`)",
-                node.name
-            ),
-        ));
+        return Some(held_by_other_fence(m, node));
     }
     if s.approval == Approval::Awaited {
         return Some(awaiting_approval(s, m, t));

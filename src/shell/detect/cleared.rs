@@ -14,11 +14,14 @@ use jiff::Timestamp;
 /// free what is on it (`recovery.strategy: None`), and its kubelet has reported nothing since: a second one would find nothing to do, and turn
 /// off what somebody repairs. Ready may still change, when node-lifecycle notices that the
 /// kubelet is silent. A machine that reports anything in the boot that was fenced never went down (S22), and is fenced again.
-pub(super) fn was_cleared(fences: &[NodeFence], node: &NodeView) -> bool {
+pub(in crate::shell) fn cleared_by<'a>(
+    fences: &'a [NodeFence],
+    node: &NodeView,
+) -> Option<&'a NodeFence> {
     let reported: Option<Timestamp> = node.last_report().parse().ok();
     let unready = node.condition("Ready").filter(|it| it.status != "True");
     let unready_since: Option<Timestamp> = unready.and_then(|it| it.transition.parse().ok());
-    let is_all_that_was_heard = |fence: &NodeFence| {
+    let is_all_that_was_heard = |fence: &&NodeFence| {
         let status = fence.status.as_ref();
         let evidence = status.and_then(|status| status.evidence.as_ref());
         let is_last = |evidence: &Evidence| match evidence.ready_heartbeat_time {
@@ -39,30 +42,42 @@ pub(super) fn was_cleared(fences: &[NodeFence], node: &NodeView) -> bool {
         (is_tainted && is_quarantined(node) || is_left_as_it_is)
             && evidence.is_some_and(|it| it.node_uid == node.uid && is_last(it))
     };
-    fences.iter().any(is_all_that_was_heard)
+    fences.iter().find(is_all_that_was_heard)
 }
 
 /// A human has denied or released an incident before anything was done, and this condition was there by then: it is the outage of which the
 /// human has spoken. Whatever the policy, or another one, says by now, which gives the record of a new incident another name: who wants a
 /// fence all the same asks for one.
-pub(super) fn was_refused(
-    fences: &[NodeFence],
+///
+/// The condition for which it was opened is the same outage if it has the date that it had: that date is the Node's own. Of any other one only
+/// the date of the end tells, which another clock has written.
+pub(super) fn refused_by<'a>(
+    fences: &'a [NodeFence],
     node: &NodeView,
     condition: &UnhealthyCondition,
-) -> bool {
+) -> Option<&'a NodeFence> {
     let now = node.condition(&condition.type_);
     let since: Option<Timestamp> = now.and_then(|it| it.transition.parse().ok());
-    let is_refused = |fence: &NodeFence| {
+    let was_there = |fence: &NodeFence| {
+        let trigger = &fence.spec.trigger;
+        let is_its_own = trigger.condition_type.as_ref() == Some(&condition.type_)
+            && trigger.condition_status == Some(condition.status);
+        let ended = fence.status.as_ref().and_then(|it| it.completion_time);
+        match trigger.unhealthy_since_time.filter(|_| is_its_own) {
+            Some(then) => since == Some(then),
+            None => since.is_some_and(|since| Some(since) <= ended),
+        }
+    };
+    let is_refused = |fence: &&NodeFence| {
         let (spec, status) = (&fence.spec, fence.status.as_ref());
         let approval = spec.approval.as_ref();
         let denied = approval.is_some_and(|it| it.decision == ApprovalDecision::Denied);
-        let ended = status.and_then(|status| status.completion_time);
         let is_tainted = status.is_some_and(|it| it.taint_applied_time.is_some());
         (denied || spec.desired_state == DesiredState::Released)
             && !is_tainted
             && spec.node_uid.as_deref() == Some(&node.uid)
             && spec.boot_id.as_deref() == Some(&node.boot_id)
-            && since.is_some_and(|since| Some(since) <= ended)
+            && was_there(fence)
     };
-    fences.iter().any(is_refused)
+    fences.iter().find(is_refused)
 }

@@ -1,6 +1,9 @@
 //! What is said of an unhealthy node that has no incident yet: once on the Node and, as long as it lasts, on the policy.
 
+use super::cleared::refused_by;
 use super::{Detector, Wanted};
+use crate::api::fence::{ApprovalDecision, NodeFence};
+use crate::api::policy::{NodeFencingPolicy, UnhealthyCondition};
 use crate::api::settings::FenceMode;
 use crate::clock;
 use crate::core::delay::{Delayed, Why};
@@ -35,6 +38,45 @@ impl Detector {
         let words = format!("is not fenced ({}): {}", kept_off.reason, kept_off.words);
         let why = Why::KeptOff(kept_off.reason);
         self.show("FenceWithheld", why, node, wanted, &words);
+    }
+
+    /// A human has said no to it: told once, for whoever wonders why a node that is down stays as it is.
+    pub(super) fn tell_of_refusal(
+        &mut self,
+        node: &NodeView,
+        policy: &NodeFencingPolicy,
+        fences: &[NodeFence],
+    ) {
+        let is_open = |it: &NodeFence| it.spec.node_name == node.name && !it.is_ended();
+        let acts = policy.spec.fence.mode != FenceMode::Observe && !fences.iter().any(is_open);
+        let is_shown = |it: &&UnhealthyCondition| {
+            let now = node.condition(&it.type_);
+            acts && now.is_some_and(|now| now.status == it.status.as_str())
+        };
+        let shown = policy.spec.unhealthy_conditions.iter().filter(is_shown);
+        let mut refused = shown.filter_map(|it| Some((it, refused_by(fences, node, it)?)));
+        let Some((condition, fence)) = refused.next() else {
+            self.refused.remove(&node.name);
+            return;
+        };
+        let said_no = match &fence.spec.approval {
+            Some(answer) if answer.decision == ApprovalDecision::Denied => {
+                format!("{} has denied NodeFence", answer.user)
+            }
+            _ => "a human has released NodeFence".to_owned(),
+        };
+        let words = format!(
+            "Node {} is {}={} and is not fenced: {said_no} {} of this outage; to fence it all the same, create a NodeFence of your own",
+            node.name,
+            condition.type_,
+            condition.status.as_str(),
+            fence.name_any(),
+        );
+        let before = self.refused.insert(node.name.clone(), words.clone());
+        if before.as_ref() != Some(&words) {
+            tracing::info!(node = node.name, "{words}");
+            self.tell(&node.name, "FenceRefused", words);
+        }
     }
 
     fn show(&self, event: &str, why: Why, node: &NodeView, wanted: &Wanted, words: &str) {

@@ -4,6 +4,7 @@
 //! and the job's answer wakes it again. All that a loop remembers is in [`Incident`], which dies with the process.
 
 mod carry_out;
+mod meanwhile;
 mod round;
 mod tell;
 

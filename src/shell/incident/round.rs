@@ -300,7 +300,8 @@ impl Round<'_> {
             let is_recorded = claim == self.incident.stored.status.claim.as_deref();
             let brakes = &self.context.brakes;
             let readmit = || brakes.readmit(self.context, &applicant, is_recorded).err();
-            let hold = own_node.or_else(readmit);
+            let late = || self.hold_of_late_claim(settings, node, policy, is_recorded);
+            let hold = own_node.or_else(late).or_else(readmit);
             observed.claim_of_other_process =
                 hold.is_some() && claim.is_some_and(|it| self.is_of_another(it));
             observed.hold = hold;
@@ -310,6 +311,7 @@ impl Round<'_> {
             let brakes = &self.context.brakes;
             brakes.note_unclaimed(&settings.fence, clock::since_boot());
         }
+        observed.cleared_by = self.cleared_by(settings, node);
         observed.claim_of_other_fence =
             owner.is_some_and(|owner| self.context.caches.has_open_fence(owner));
         // Neither takes a place in a budget: the one does nothing, the other nothing yet.

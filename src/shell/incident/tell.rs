@@ -5,6 +5,7 @@ use crate::api::conditions::{ESCALATED, HELD, find};
 use crate::api::fence::NodeFence;
 use crate::api::fence_status::Attempt;
 use crate::clock;
+use crate::core::budget::is_lifted_by_approval;
 use crate::core::incident::{Approval, Decision, Settings};
 use crate::core::observed::Observed;
 use crate::core::plan::CONTRADICTION;
@@ -77,11 +78,12 @@ impl Round<'_> {
         let Approval::Approved(user) = &settings.approval else {
             return;
         };
-        let before = self.incident.told.map(|told| told.stage);
+        let before = self.incident.told;
         if std::mem::replace(&mut self.incident.is_approved, true) {
             return;
         }
-        if let Some(words) = before.and_then(|stage| approved_for_nothing(user, stage)) {
+        let in_vain = |told: Told| approved_for_nothing(user, told.stage, told.held);
+        if let Some(words) = before.and_then(in_vain) {
             let note = note(self.fence, false, "ApprovalNotNeeded", &words);
             self.context.events.publish(note);
         }
@@ -165,14 +167,17 @@ impl Round<'_> {
     }
 }
 
-/// What an approval that comes in this stage has to be answered with; none: it is what was waited for.
-fn approved_for_nothing(user: &str, stage: Stage) -> Option<String> {
-    let waits = matches!(stage, Stage::AwaitingApproval | Stage::Held);
-    (!waits).then(|| {
-        format!(
-            "nothing waits for `spec.approval` of {user}: the incident is in stage {stage}; the approval counts only if a brake should hold it before its claim"
-        )
-    })
+/// What an approval that comes in this stage, held by this, has to be answered with; none: it is what was waited for.
+fn approved_for_nothing(user: &str, stage: Stage, held: Option<&str>) -> Option<String> {
+    let is = match (stage, held) {
+        (Stage::AwaitingApproval, _) | (Stage::Held, None) => return None,
+        (Stage::Held, Some(reason)) if is_lifted_by_approval(reason) => return None,
+        (Stage::Held, Some(reason)) => format!("held ({reason}), and no approval lifts that"),
+        _ => format!("in stage {stage}"),
+    };
+    Some(format!(
+        "nothing waits for `spec.approval` of {user}: the incident is {is}; the approval counts only if a brake should hold it before its claim"
+    ))
 }
 
 /// None if either is not known, or if they are the other way round.
@@ -198,15 +203,30 @@ mod tests {
 
     #[test]
     fn an_approval_that_nobody_waited_for_is_answered() {
-        for stage in [Stage::AwaitingApproval, Stage::Held] {
-            assert_eq!(approved_for_nothing("alice", stage), None);
+        for (stage, held) in [
+            (Stage::AwaitingApproval, Some("AwaitingApproval")),
+            (Stage::Held, Some("Storm")),
+            (Stage::Held, Some("MaxPerHour")),
+            (Stage::Held, None),
+        ] {
+            assert_eq!(approved_for_nothing("alice", stage, held), None);
         }
-        for stage in [Stage::Checking, Stage::Verifying, Stage::Detaching] {
-            let words = approved_for_nothing("alice", stage).expect("words");
-            assert!(
-                words.contains("alice") && words.contains(&stage.to_string()),
-                "{words}"
-            );
+        for (stage, held, says) in [
+            (Stage::Checking, None, "in stage Checking"),
+            (Stage::Verifying, None, "in stage Verifying"),
+            (
+                Stage::Held,
+                Some("Paused"),
+                "held (Paused), and no approval",
+            ),
+            (
+                Stage::Held,
+                Some("Quorum"),
+                "held (Quorum), and no approval",
+            ),
+        ] {
+            let words = approved_for_nothing("alice", stage, held).expect("words");
+            assert!(words.contains("alice") && words.contains(says), "{words}");
         }
     }
 }

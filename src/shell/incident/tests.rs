@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
 mod heard;
+mod meanwhile;
 mod places;
 mod told;
 mod two_processes;

@@ -13,10 +13,14 @@ impl World {
     pub fn node_event(&mut self, event: &str) -> Result<(), String> {
         self.node_unreadable = None;
         self.versions += 1;
+        let reported = (WALL + self.now).to_string();
         let status = |node: &mut Option<NodeView>, status: &str| {
             let node = node.as_mut().ok_or("there is no Node")?;
             for condition in &mut node.conditions {
                 status.clone_into(&mut condition.status);
+                if status != "Unknown" {
+                    condition.heartbeat.clone_from(&reported);
+                }
             }
             Ok::<_, String>(())
         };
@@ -179,7 +183,7 @@ pub(super) fn node(uid: &str, boot_id: &str) -> NodeView {
             kind: "Ready".to_owned(),
             status: "Unknown".to_owned(),
             transition: String::new(),
-            heartbeat: String::new(),
+            heartbeat: WALL.to_string(),
         }],
         boot_id: boot_id.to_owned(),
         system_uuid: MACHINE.to_owned(),

@@ -46,6 +46,7 @@ pub struct World {
     pub ended: bool,
     pub hold: Option<Hold>,
     pub rival: bool,
+    pub cleared_by: Option<String>,
     pub frozen: Option<String>,
     pub kubelet_answers: bool,
     pub pods_unreadable: bool,
@@ -115,6 +116,7 @@ impl World {
             ended: false,
             hold: None,
             rival: false,
+            cleared_by: None,
             frozen: None,
             kubelet_answers: false,
             pods_unreadable: false,
@@ -243,6 +245,7 @@ impl World {
             },
             hold: self.hold.clone(),
             claim_of_other_fence: self.rival,
+            cleared_by: self.cleared_by.clone(),
             claim_of_other_process: false,
             frozen: self.frozen.clone(),
         };

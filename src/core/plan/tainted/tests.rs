@@ -18,7 +18,7 @@ const CLAIM_VALUE: &str = "node-1-abcd-00000001";
 fn settings(mode: FenceMode) -> Settings {
     let device = Device {
         name: "bmc".to_owned(),
-        version: "uid/1".to_owned(),
+        version: fixtures::bmc().version,
         identity: IdentityRule::Skip,
         manual: false,
         outlets: false,

@@ -39,6 +39,7 @@ fn a_condition_that_is_found_broken_late_takes_no_claim_back() {
     assert!(!dropped(late + Duration::from_nanos(1)));
 }
 
+/// S3: under the claim only. Of a bare node, which an incident may be held of for days, it is another outage, or none.
 #[test]
 fn a_condition_that_has_held_until_the_wait_was_over_may_break_after_it() {
     let mut s = broken();
@@ -49,8 +50,25 @@ fn a_condition_that_has_held_until_the_wait_was_over_may_break_after_it() {
     let mut memory = Memory::default();
     decided(&s, &mut memory, node(), seconds(100));
     assert!(memory.is_due);
-    let later = decided(&broken(), &mut memory, node(), seconds(101));
-    assert_ne!(later.stage, Stage::Aborted);
+    let ends = |s: &Settings, node: NodeView| {
+        let mut memory = memory.clone();
+        decided(s, &mut memory, node, seconds(101)).stage == Stage::Aborted
+    };
+    assert!(!ends(&broken(), claimed(CLAIM_VALUE)));
+    assert!(ends(&broken(), node()));
+    let mut since = s.clone();
+    for (changed, is_over) in [
+        ("2026-01-01T00:00:00Z", false),
+        ("2026-01-01T01:00:00Z", true),
+    ] {
+        since.condition = s.condition.clone().map(|it| HeldCondition {
+            since: "2026-01-01T00:00:00Z".parse().ok(),
+            ..it
+        });
+        let mut node = node();
+        changed.clone_into(&mut node.conditions[0].transition);
+        assert_eq!(ends(&since, node), is_over, "since {changed}");
+    }
     // It stays due, whatever the clock of a later round.
     decided(&s, &mut memory, node(), seconds(99));
     assert!(memory.is_due);

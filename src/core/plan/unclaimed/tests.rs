@@ -131,7 +131,7 @@ fn a_claim_that_was_given_back_is_forgotten_beside_a_taint_of_somebody_else() {
             taints: vec![out_of_service()],
             ..node()
         };
-        foreign_taint(&settings(), &mut memory, &tainted, &moment());
+        foreign_taint(&settings(), &mut memory, &tainted, &drained(), &moment());
         assert_eq!(memory.claim.is_some(), is_kept, "{dropping} {evidence}");
     }
 }

@@ -24,7 +24,7 @@ fn policy() -> Value {
 }
 
 /// A NodeFence of policy `prod` that is bound to its Node.
-fn of_the_policy(name: &str, node: &str, status: Value) -> Value {
+pub(super) fn of_the_policy(name: &str, node: &str, status: Value) -> Value {
     let mut fence = fence_object("7", of_the_node(status));
     fence["metadata"]["name"] = json!(name);
     fence["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -35,10 +35,10 @@ fn of_the_policy(name: &str, node: &str, status: Value) -> Value {
 }
 
 /// A process that has just begun, where `fence` of `worker-1` and `other` of `worker-2`, with this record, are open.
-struct Lab {
-    cluster: Cluster,
-    context: Arc<Context>,
-    mine: NodeFence,
+pub(super) struct Lab {
+    pub(super) cluster: Cluster,
+    pub(super) context: Arc<Context>,
+    pub(super) mine: NodeFence,
     other: NodeFence,
     _watches: JoinSet<()>,
 }
@@ -50,10 +50,14 @@ impl Lab {
     }
 
     async fn with_nodes(node: Value, mine: Value, other: Value, nodes: Value) -> Self {
-        let cluster = cluster(node).await;
-        cluster.put("GET /api/v1/nodes", 200, nodes);
         let mine = of_the_policy("fence", "worker-1", mine);
         let other = of_the_policy("other", "worker-2", other);
+        Self::with_fences(node, mine, other, nodes).await
+    }
+
+    pub(super) async fn with_fences(node: Value, mine: Value, other: Value, nodes: Value) -> Self {
+        let cluster = cluster(node).await;
+        cluster.put("GET /api/v1/nodes", 200, nodes);
         let fences = fake::list("NodeFence", "7", &[mine.clone(), other.clone()]);
         cluster.put(FENCES, 200, fences);
         let policies = fake::list("NodeFencingPolicy", "7", &[policy()]);
@@ -215,6 +219,7 @@ async fn an_open_incident_is_held_while_its_policy_keeps_its_hands_off_the_node(
     let lab = Lab::new(unclaimed(), json!({}), json!({})).await;
     let incident = Incidents::default().begin(lab.mine.clone());
     let mut incident = incident.lock().await;
+    incident.memory.claim = Some(fixtures::own_claim("fence-n1"));
     let mut round = Round {
         context: &lab.context,
         fence: &lab.mine,
@@ -239,6 +244,22 @@ async fn an_open_incident_is_held_while_its_policy_keeps_its_hands_off_the_node(
             paused(future),
             fixtures::claimed("fence-n1"),
             usual(),
+            None,
+            false,
+        ),
+        // It is seen without a claim, and one that it has given up lands: it does not.
+        (policy(), fixtures::node(), usual(), None, false),
+        (
+            paused(future),
+            fixtures::claimed("fence-n0"),
+            usual(),
+            Some("Paused"),
+            false,
+        ),
+        (
+            paused(future),
+            fixtures::claimed("fence-n0"),
+            by_human(),
             None,
             false,
         ),

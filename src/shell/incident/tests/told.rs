@@ -21,6 +21,7 @@ async fn a_taint_of_somebody_else_is_shown_as_what_holds_the_incident_also_while
     let mut node = unclaimed();
     node["spec"] = json!({"taints": [fake::out_of_service()]});
     let cluster = cluster(node).await;
+    cluster.put(FENCE, 200, fence_object("7", of_the_node(json!({}))));
     let (context, incidents) = (cluster.context(), Incidents::default());
     let failed = r#"reconcile_errors_total{reason="ReadFailed"}"#;
     let held = || {

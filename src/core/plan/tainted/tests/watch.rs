@@ -190,3 +190,28 @@ fn after_a_restart_the_record_tells_which_devices_have_proven_the_machine_down()
     decide(&after_crash, &mut m, &observed(stuck()), 100);
     assert_eq!(m.proven_by, ["outlet"]);
 }
+
+/// S14, S15: what was read from a FenceDevice before it was corrected tells nothing of what it reads now: neither that the machine is off, nor
+/// that it has come back.
+#[test]
+fn a_look_at_another_version_of_the_device_does_not_count() {
+    let s = settings(FenceMode::PowerOff);
+    for (state, version, is_off, came_back) in [
+        (PowerState::Off, "uid-bmc/1", true, false),
+        (PowerState::Off, "uid-bmc/0", false, false),
+        (PowerState::On, "uid-bmc/1", false, true),
+        (PowerState::On, "uid-bmc/0", false, false),
+    ] {
+        let mut m = off(100, 100);
+        m.sights = vec![sight(state, 100)];
+        m.sights[0].device.version = version.to_owned();
+        assert_eq!(
+            has_power(&s, &m).is_some(),
+            came_back,
+            "{state:?} {version}"
+        );
+        m.drained = Some(Duration::from_secs(98));
+        let off = off_now(&s, &m, s.levels.first(), &moment(101));
+        assert_eq!(off.is_ok(), is_off, "{state:?} {version}: {off:?}");
+    }
+}

@@ -1,0 +1,104 @@
+//! `recovery.strategy: None`: what the process before this one has proven.
+
+use super::*;
+use crate::api::settings::RecoveryStrategy;
+
+const THEN: &str = "2026-01-01T00:00:00Z";
+const LATER: &str = "2026-01-01T00:00:10Z";
+
+fn reported(mut node: NodeView, at: &str) -> NodeView {
+    for condition in &mut node.conditions {
+        at.clone_into(&mut condition.heartbeat);
+    }
+    node
+}
+
+/// The first decision of a process that finds this record.
+fn found(strategy: RecoveryStrategy, record: Record, node: NodeView) -> Decision {
+    let s = Settings {
+        strategy,
+        record,
+        ..settings()
+    };
+    decided(&s, &mut Memory::default(), node, seconds(100))
+}
+
+/// S11: people were told that the machine is down, and may have turned it on. Only what was proven without a sign of life since counts.
+#[test]
+fn what_a_former_process_has_proven_for_others_is_not_turned_off_again() {
+    let proven = || Record {
+        evidence: true,
+        reported: THEN.parse().ok(),
+        ..Record::default()
+    };
+    let none = RecoveryStrategy::None;
+    for (why, strategy, record, at, ends) in [
+        ("proven", none, proven(), THEN, true),
+        ("its kubelet has reported", none, proven(), LATER, false),
+        ("it never reported", none, proven(), "", false),
+        (
+            "nobody wrote down when it had reported",
+            none,
+            Record {
+                reported: None,
+                ..proven()
+            },
+            "",
+            false,
+        ),
+        (
+            "something lived beside the off",
+            none,
+            Record {
+                contradictions: vec!["the Lease was renewed".to_owned()],
+                ..proven()
+            },
+            THEN,
+            false,
+        ),
+        (
+            "the word was refuted",
+            none,
+            Record {
+                word_refuted: Some("the BMC reads On".to_owned()),
+                ..proven()
+            },
+            THEN,
+            false,
+        ),
+        (
+            "the taint is still to come",
+            RecoveryStrategy::OutOfServiceTaint,
+            proven(),
+            THEN,
+            false,
+        ),
+        ("nothing is proven", none, Record::default(), THEN, false),
+    ] {
+        for node in [node(), claimed("fence-n1")] {
+            let decision = found(strategy, record.clone(), reported(node, at));
+            let is_end = decision.words.contains("wants nothing more");
+            assert_eq!(is_end, ends, "{why}: {decision:?}");
+        }
+    }
+}
+
+/// S23: what may still land is waited for, and nothing else is done meanwhile.
+#[test]
+fn an_off_of_the_former_process_that_may_land_is_waited_for() {
+    for node in [node(), claimed("fence-n1")] {
+        let record = Record {
+            evidence: true,
+            reported: THEN.parse().ok(),
+            unresolved: true,
+            ..Record::default()
+        };
+        let decision = found(RecoveryStrategy::None, record, reported(node, THEN));
+        assert_eq!(
+            (decision.effect, decision.stage),
+            (Effect::Wait, Stage::Verifying)
+        );
+        assert!(decision.wake.is_some_and(|at| at > seconds(160)));
+        assert_eq!(decision.deadline, decision.wake);
+    }
+}

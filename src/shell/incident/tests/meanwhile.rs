@@ -1,0 +1,128 @@
+//! What has become of the node while its incident was held, or its claim was on its way.
+
+use super::places::{Lab, of_the_policy};
+use super::*;
+use crate::core::observed::QUARANTINE;
+
+/// The Node without a claim, under the quarantine of its boot, whose kubelet has last reported then.
+fn quarantined(reported: &str) -> Value {
+    let mut node = unclaimed();
+    let taint = json!({"key": QUARANTINE, "value": "boot-1", "effect": "NoSchedule"});
+    node["spec"]["taints"] = json!([taint]);
+    node["status"]["conditions"][0]["lastHeartbeatTime"] = json!(reported);
+    node
+}
+
+/// A human's NodeFence of the same Node that has ended, and had proven it down when its kubelet had last reported then.
+fn of_a_human(reported: &str) -> Value {
+    let mut fence = of_the_policy("other", "worker-1", json!({}));
+    fence["spec"]["policyName"] = Value::Null;
+    fence["spec"]["trigger"] = json!({"type": "Manual"});
+    let succeeded = json!({
+        "type": "Succeeded", "status": "True", "reason": "Recovered", "message": "",
+        "lastTransitionTime": "2026-01-01T00:10:00Z",
+    });
+    fence["status"] = json!({
+        "nodeUID": "uid-1", "bootID": "boot-1", "conditions": [succeeded],
+        "completionTime": "2026-01-01T00:10:00Z", "taintAppliedTime": "2026-01-01T00:09:11Z",
+        "evidence": {
+            "claim": "other-n1", "nodeUID": "uid-1", "nodeBootID": "boot-1", "readyHeartbeatTime": reported,
+            "quiescedTime": "2026-01-01T00:09:00Z", "provenTime": "2026-01-01T00:09:10Z",
+        },
+    });
+    fence
+}
+
+/// S11: the policy's incident was held, somebody has fenced the node by a NodeFence of their own, and turns the machine on again: no kubelet
+/// has reported yet, and nothing holds the incident any more.
+#[tokio::test]
+async fn an_open_incident_ends_when_another_nodefence_has_proven_the_machine_down() {
+    let (then, later) = ("2026-01-01T00:00:00Z", "2026-01-01T00:20:00Z");
+    for (why, by_human, outrun, reported, ends) in [
+        ("everything is off it", false, false, then, true),
+        ("its kubelet has reported", false, false, later, false),
+        ("a human asks for one more", true, false, then, false),
+        ("a human had asked before", true, true, then, true),
+    ] {
+        let mut mine = of_the_policy("fence", "worker-1", json!({}));
+        if by_human {
+            mine["spec"]["trigger"] = json!({"type": "Manual"});
+        }
+        let nodes = fake::list("Node", "7", &[]);
+        let lab = Lab::with_fences(quarantined(reported), mine, of_a_human(then), nodes).await;
+        let incidents = Incidents::default();
+        let incident = incidents.begin(lab.mine.clone());
+        incident.lock().await.memory.outrun = outrun;
+        run(&lab.context, &incidents, &lab.mine).await;
+        let written = sent(&lab.cluster, PATCH_FENCE);
+        let is_end = |it: &Value| it["status"]["conditions"][0]["reason"] == "Aborted";
+        assert_eq!(written.iter().any(is_end), ends, "{why}: {written:?}");
+        assert_eq!(sent(&lab.cluster, PATCH_NODE), Vec::<Value>::new(), "{why}");
+    }
+}
+
+/// S13: the claim's answer was lost, somebody cordons the node, and the claim lands: it is given back, and nothing is done under it. The same
+/// of a process that has died before it wrote the claim down, once it cannot be at work any more. What the record names goes on.
+#[tokio::test]
+async fn a_claim_that_lands_while_somebody_works_on_the_node_is_given_back() {
+    for (is_recorded, is_own, expected) in [
+        (false, true, "remove"),
+        (false, false, "remove"),
+        (true, false, "replace"),
+    ] {
+        let mut node = fake::node();
+        node["spec"]["unschedulable"] = json!(true);
+        let status = match is_recorded {
+            true => json!({"claim": "fence-n1"}),
+            false => json!({}),
+        };
+        let mine = of_the_policy("fence", "worker-1", status);
+        let other = of_the_policy("other", "worker-2", json!({}));
+        let nodes = fake::list("Node", "7", &[]);
+        let mut bare = unclaimed();
+        bare["spec"]["unschedulable"] = json!(true);
+        let first = if is_own { bare } else { node.clone() };
+        let lab = Lab::with_fences(first, mine, other, nodes).await;
+        let incidents = Incidents::default();
+        let incident = incidents.begin(lab.mine.clone());
+        if is_own {
+            incident.lock().await.sent_claim = Some("fence-n1".to_owned());
+        }
+        run(&lab.context, &incidents, &lab.mine).await;
+        lab.cluster.put(NODE, 200, node);
+        if !is_own && !is_recorded {
+            assert_eq!(sent(&lab.cluster, PATCH_NODE), Vec::<Value>::new());
+            let mut incident = incident.lock().await;
+            let unnamed = incident.unnamed_claim.as_mut();
+            unnamed.expect("a claim that nobody knows").1 = Duration::ZERO;
+        }
+        run(&lab.context, &incidents, &lab.mine).await;
+        let writes = sent(&lab.cluster, PATCH_NODE);
+        let operations = writes.first().and_then(Value::as_array);
+        let last = operations.and_then(|it| it.last()).expect("a write");
+        assert_eq!(last["op"], expected, "{writes:?}");
+    }
+}
+
+/// S11: the same where another NodeFence has proven the machine down before the claim landed.
+#[tokio::test]
+async fn a_claim_that_lands_on_a_machine_that_is_proven_down_is_given_back() {
+    let then = "2026-01-01T00:00:00Z";
+    let mine = of_the_policy("fence", "worker-1", json!({}));
+    let nodes = fake::list("Node", "7", &[]);
+    let mut node = quarantined(then);
+    let claim = fake::node()["spec"]["taints"][0].clone();
+    node["spec"]["taints"]
+        .as_array_mut()
+        .expect("taints")
+        .push(claim);
+    let lab = Lab::with_fences(node, mine, of_a_human(then), nodes).await;
+    let incidents = Incidents::default();
+    let incident = incidents.begin(lab.mine.clone());
+    incident.lock().await.sent_claim = Some("fence-n1".to_owned());
+    run(&lab.context, &incidents, &lab.mine).await;
+    let writes = sent(&lab.cluster, PATCH_NODE);
+    let operations = writes.first().and_then(Value::as_array);
+    let last = operations.and_then(|it| it.last()).expect("a write");
+    assert_eq!(last["op"], "remove", "{writes:?}");
+}
