@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-const SETTINGS: [&str; 21] = [
+const SETTINGS: [&str; 23] = [
     "unsupported `windows`",
     "mode Observe",
     "mode ConfirmOnly",
@@ -29,7 +29,7 @@ const SETTINGS: [&str; 21] = [
 ];
 
 /// What else happens than that devices answer, in the language of the stories.
-const EVENTS: [&str; 52] = [
+const EVENTS: [&str; 53] = [
     "node is NotReady",
     "node reports Ready=False",
     "node is Ready",
