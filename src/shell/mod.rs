@@ -24,6 +24,7 @@
 //! | [`merge`], [`marks`] | small helpers: status patches, "has it changed?" |
 
 pub mod act;
+pub mod api_address;
 pub mod brakes;
 pub mod cache;
 pub mod check;
@@ -55,6 +56,7 @@ pub mod probe;
 pub mod resolve;
 pub mod revision;
 pub mod run;
+pub mod schema;
 pub mod serialized;
 pub mod server;
 pub mod slim;
