@@ -10,8 +10,8 @@ E2E_THREADS ?= 12
 UNIT_THREADS ?= 16
 # Seeds of the simulation that `soak` plays.
 SOAK_SEEDS ?= 50000
-# How long `fuzz` runs each of its targets, in seconds.
-FUZZ_SECONDS ?= 10
+# How long `fuzz` runs each of its targets, in seconds. (`test` gives each 10 s, unless the environment says otherwise by the same name.)
+FUZZ_SECONDS ?= 600
 # How many deaths `chaos` has, and on nodes of which kind.
 CYCLES ?= 20
 KIND ?= simulated
@@ -96,7 +96,7 @@ soak: ## The model (some 3.5 GB a row, two rows at a time: 7 GB; SOAK_STATES=200
 	$(CARGO) test --release --package node-fencing-operator --lib --test golden -- properties:: any_answers::
 	CARGO_PROFILE_DEV_OPT_LEVEL=2 SEEDS=0..$(SOAK_SEEDS) $(CARGO) test --package node-fencing-operator --test sim seeds -- --nocapture
 
-fuzz: ## Each fuzz target for FUZZ_SECONDS=10 by libFuzzer, which needs a C++ compiler (`test` runs them too, without coverage)
+fuzz: ## Each fuzz target for FUZZ_SECONDS=600 by libFuzzer, which needs a C++ compiler (`test` runs them too, without coverage)
 	@for target in $(notdir $(basename $(wildcard fuzz/targets/*.rs))); do \
 		echo "fuzz: $$target, $(FUZZ_SECONDS) s"; fuzz/run $$target $(FUZZ_SECONDS) || exit 1; \
 	done

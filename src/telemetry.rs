@@ -203,13 +203,18 @@ mod tests {
 
     #[test]
     fn a_bad_filter_is_replaced_and_reported() {
-        for bad in ["info,kube=loud", "", "=,=", "a=b=c"] {
+        const LEVEL: &str = "error parsing level filter: expected one of \"off\", \"error\", \"warn\", \"info\", \"debug\", \"trace\", or a number 0-5";
+        for (bad, why) in [
+            ("info,kube=loud", LEVEL),
+            ("", "it is empty"),
+            ("=,=", "invalid filter directive"),
+            ("a=b=c", LEVEL),
+        ] {
             let (filter, complaint) = filter_or_default(bad);
-            let complaint = complaint.expect("a complaint");
-            assert!(
-                complaint.contains("--log-filter") && !complaint.contains('\n'),
-                "{complaint}"
+            let words = format!(
+                "--log-filter: `{bad}` must be a level or a list such as info,kube=debug ({why}); info is used instead"
             );
+            assert_eq!(complaint, Some(words));
             assert!(filter.to_string().contains("info"), "{filter}");
         }
         for good in [

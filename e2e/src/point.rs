@@ -12,7 +12,7 @@ use crate::csi::{Array, EventKind};
 use crate::https::Hold;
 use crate::lab::{LIMIT, Lab, Rig, Stalling};
 use crate::machine::Ailment;
-use crate::proxy::{Proxy, writes};
+use crate::proxy::{Matcher, Proxy, writes};
 
 /// A point of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,16 +23,24 @@ pub enum Point {
     Claimed,
     /// No pod can start any more; the intent is about to be written.
     Quiesced,
+    /// The intent is stored, and the operator does not know yet: nothing has been commanded.
+    IntentStored,
     /// The machine has been turned off, and the operator does not know yet.
     OffSent,
     /// The machine is proven off; the evidence is about to be written.
     Proved,
+    /// The forced deletion of the node's pod is on its way.
+    Evicting,
     /// The patch that sets `out-of-service` is on its way.
     PatchInFlight,
     /// `out-of-service` is stored, and the operator does not know yet.
     Tainted,
     /// `out-of-service` stands, and a detach does not end.
     Detaching,
+    /// The patch that takes `out-of-service` away is on its way.
+    Releasing,
+    /// The last write of the record, which ends it, is on its way.
+    Closing,
 }
 
 /// The operator, held at a point.
@@ -47,14 +55,26 @@ impl Point {
     /// The mode of a policy whose fences pass this point.
     pub fn mode(self) -> &'static str {
         match self {
-            Self::Quiesced | Self::OffSent => "PowerOff",
+            Self::Quiesced | Self::IntentStored | Self::OffSent => "PowerOff",
+            // These come to pass in every mode, and the most is at stake where somebody commands.
+            Self::Evicting | Self::Releasing => "PowerOff",
             _ => "ConfirmOnly",
         }
     }
 
     /// Does `out-of-service` stand already?
     pub fn is_tainted(self) -> bool {
-        matches!(self, Self::Tainted | Self::Detaching)
+        matches!(self, Self::Tainted | Self::Detaching | Self::Releasing)
+    }
+
+    /// What is on its way at this point, and says nothing new by the time that another process has finished the fence: it is to arrive then.
+    pub fn outlived(self) -> Option<Matcher> {
+        match self {
+            Self::Evicting => Some(writes::delete_pod()),
+            Self::Releasing => Some(writes::release()),
+            Self::Closing => Some(writes::close()),
+            _ => None,
+        }
     }
 
     /// Breaks the machine so that a fence passes this point: its power is cut, or, where the off command is to matter,
@@ -77,10 +97,14 @@ impl Point {
             Self::Detected => proxy.hold(writes::create_fence()),
             Self::Claimed => proxy.hold_answer(writes::claim().of(node)),
             Self::Quiesced => proxy.hold(writes::intent()),
+            Self::IntentStored => proxy.hold_answer(writes::intent()),
             Self::OffSent => rig.bmc.hold_answer(Which::ForceOff),
             Self::Proved => proxy.hold(writes::evidence()),
+            Self::Evicting => proxy.hold(writes::delete_pod()),
             Self::PatchInFlight => proxy.hold(writes::taint().of(node)),
             Self::Tainted => proxy.hold_answer(writes::taint().of(node)),
+            Self::Releasing => proxy.hold(writes::release().of(node)),
+            Self::Closing => proxy.hold(writes::close()),
             Self::Detaching => {
                 let array = lab.control_plane.array();
                 array.hang_detach().await?;

@@ -70,18 +70,35 @@ pub fn check(what: &str, text: &[u8], secrets: &[Secret]) -> Result<()> {
     }
 }
 
-/// Fails if one of them stands in a log of this directory. Returns how many bytes were read.
-pub fn check_logs(directory: &Path, secrets: &[Secret]) -> Result<usize> {
-    let mut read = 0;
+/// What was searched.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Searched {
+    /// Files.
+    pub files: usize,
+    /// Bytes in all.
+    pub bytes: usize,
+}
+
+/// Fails if one of them stands in a file of this directory, whatever it is called and however deep it lies, or in the name of one.
+pub fn check_tree(directory: &Path, secrets: &[Secret]) -> Result<Searched> {
+    let mut searched = Searched::default();
     for entry in std::fs::read_dir(directory)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "log") {
-            let text = std::fs::read(&path).with_context(|| format!("{}", path.display()))?;
-            check(&path.display().to_string(), &text, secrets)?;
-            read += text.len();
+        let entry = entry?;
+        let (path, kind) = (entry.path(), entry.file_type()?);
+        let shown = path.display().to_string();
+        check(&format!("the name {shown}"), shown.as_bytes(), secrets)?;
+        if kind.is_dir() {
+            let below = check_tree(&path, secrets)?;
+            searched.files += below.files;
+            searched.bytes += below.bytes;
+        } else if kind.is_file() {
+            let text = std::fs::read(&path).with_context(|| shown.clone())?;
+            check(&shown, &text, secrets)?;
+            searched.files += 1;
+            searched.bytes += text.len();
         }
     }
-    Ok(read)
+    Ok(searched)
 }
 
 #[cfg(test)]
@@ -107,6 +124,32 @@ mod tests {
         }
         for harmless in ["fence", "s3cret", "***", "password s3cret Bmc"] {
             assert!(!secret.is_in(harmless.as_bytes()), "{harmless}");
+        }
+    }
+
+    #[test]
+    fn every_file_of_a_directory_is_searched_and_every_name() {
+        let secrets = [Secret::new("the password", "s3cret-Bmc").expect("long enough")];
+        let found = |name: &str, text: &str| {
+            let directory = tempfile::tempdir().expect("a directory");
+            let path = directory.path().join(name);
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
+            std::fs::write(&path, text).expect("a file");
+            check_tree(directory.path(), &secrets).map_err(|error| error.to_string())
+        };
+        let one = Searched { files: 1, bytes: 4 };
+        assert_eq!(found("operator.log", "fine"), Ok(one));
+        assert_eq!(found("a/b/run.json", "fine"), Ok(one));
+        let encoded = BASE64.encode("fence:s3cret-Bmc");
+        for (name, text) in [
+            ("operator.log", "s3cret-Bmc"),
+            ("devices.jsonl", encoded.as_str()),
+            ("volumes/work-db/writes", "s3cret-Bmc"),
+            ("no-ending", "7333637265742d426d63"),
+            ("a/s3cret-Bmc/b", "fine"),
+        ] {
+            let error = found(name, text).expect_err(name);
+            assert!(error.starts_with("the password stands in "), "{error}");
         }
     }
 }

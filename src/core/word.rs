@@ -115,9 +115,10 @@ mod tests {
         assert!(at(1000, 0, "uid-1").is_err());
         assert!(at(100, 899, "uid-1").is_ok());
         let expired = at(100, 900, "uid-1").expect_err("too old");
-        assert!(
-            expired.contains("alice") && expired.contains("15 minutes"),
-            "{expired}"
+        assert_eq!(
+            expired,
+            "the word of alice is more than 15 minutes old: power may have come back; look again, release this NodeFence \
+             (`spec.desiredState: Released`), create another and confirm that one"
         );
         // A wall clock that is behind, or a time in the future.
         assert!(at(999, -86_400, "uid-1").is_ok());
@@ -142,27 +143,30 @@ mod tests {
         };
         assert!(heard(&said(false), Duration::from_secs(100)).is_ok());
         let ahead = heard(&said(true), Duration::from_secs(100)).expect_err("ahead");
-        assert!(
-            ahead.contains("alice") && ahead.contains("in the future"),
-            "{ahead}"
+        assert_eq!(
+            ahead,
+            "the word of alice is dated in the future: it confirms nothing; release this NodeFence \
+             (`spec.desiredState: Released`), create another and confirm that one with the current time"
         );
     }
 
     #[test]
     fn a_word_about_another_node_names_both() {
         let other = at(100, 0, "uid-2").expect_err("another Node");
-        assert!(
-            other.contains("uid-1") && other.contains("uid-2"),
-            "{other}"
+        assert_eq!(
+            other,
+            "the word of alice is about Node UID uid-2, NodeFence fence is about Node UID uid-1: it confirms nothing; release \
+             this NodeFence (`spec.desiredState: Released`), create another and confirm that one"
         );
     }
 
     #[test]
     fn whoever_waits_for_a_word_is_told_where_to_give_it() {
         let nobody = heard(&fixtures::settings(), Duration::ZERO).expect_err("nobody");
-        assert!(
-            nobody.contains("`spec.manualConfirmation` of NodeFence fence"),
-            "{nobody}"
+        assert_eq!(
+            nobody,
+            "nobody has confirmed that the machine is off; look at it, cut its power, and set `spec.manualConfirmation` of \
+             NodeFence fence, for Node UID uid-1"
         );
     }
 }

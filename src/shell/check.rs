@@ -5,7 +5,7 @@
 
 use super::client::{self, AskError, Clients, ask};
 use super::guard::{self, Guard};
-use super::{lease, preflight};
+use super::{lease, preflight, schema};
 use crate::api::fence::NodeFence;
 use crate::api::settings::FenceMode;
 use crate::args::check::Checking;
@@ -77,6 +77,11 @@ async fn is_well(clients: &Clients, namespace: &str) -> Vec<Finding> {
         )),
         // Nothing else can be asked.
         Err(error) => return vec![fail(error.to_string())],
+    };
+    let cluster = match schema::unknown_fields(clients).await {
+        Ok(unknown) if !unknown.is_empty() => fail(schema::words(&unknown)),
+        // Where nobody says what the schemas are, that they are there has to do.
+        Ok(_) | Err(_) => cluster,
     };
     vec![
         cluster,

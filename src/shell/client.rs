@@ -6,13 +6,18 @@
 //! Whoever asks something asks through [`ask`], which gives up after [`REQUEST_TIMEOUT`], because a proof is fresh for seconds
 //! only, and which tells a refusal from an outcome that is not known.
 
+mod bounded;
+
+use self::bounded::Bounded;
 use crate::words;
 use kube::api::PatchParams;
+use kube::client::ClientBuilder;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::timeout;
+use tower::layer::layer_fn;
 
 /// Field manager of our writes, as the audit log and managedFields show it.
 pub const MANAGER: &str = "node-fencing-operator";
@@ -20,6 +25,8 @@ pub const MANAGER: &str = "node-fencing-operator";
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long nothing may come over a connection for guarded writes, which is asked for something every 30 s.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+/// What is kept of the words of a refusal.
+const MESSAGE_BYTES_MAX: usize = 4 << 10;
 /// How long a connection may take to open: an API server that lost its power does not refuse, it is silent.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -89,11 +96,17 @@ impl Clients {
         let guarded = guarded(config.clone());
         let server = shown(&config.cluster_url);
         Ok(Self {
-            reads: Client::try_from(config).map_err(Error::Client)?,
-            writes: Client::try_from(guarded).map_err(Error::Client)?,
+            reads: client(config)?,
+            writes: client(guarded)?,
             server,
         })
     }
+}
+
+/// A client that takes no answer beyond all measure, see [`bounded`].
+fn client(config: Config) -> Result<Client, Error> {
+    let builder = ClientBuilder::try_from(config).map_err(Error::Client)?;
+    Ok(builder.with_layer(&layer_fn(Bounded)).build())
 }
 
 /// A URL for people, without user information and query.
@@ -168,11 +181,12 @@ impl From<kube::Error> for AskError {
                 Self::Refused {
                     code: status.code,
                     reason: status.reason,
-                    message: status.message,
+                    message: words::shortened(&status.message, MESSAGE_BYTES_MAX),
                 }
             }
             kube::Error::Api(status) => {
-                Self::Unknown(format!("{} ({})", status.message, status.code))
+                let message = words::shortened(&status.message, MESSAGE_BYTES_MAX);
+                Self::Unknown(format!("{message} ({})", status.code))
             }
             // serde quotes what it cannot read, and that may be a Secret.
             kube::Error::SerdeError(_) => Self::Unknown("its answer cannot be decoded".to_owned()),

@@ -25,6 +25,7 @@
 //! | [`merge`], [`marks`] | small helpers: status patches, "has it changed?" |
 
 pub mod act;
+pub mod api_address;
 pub mod brakes;
 pub mod cache;
 pub mod check;
@@ -58,6 +59,7 @@ pub mod probe;
 pub mod resolve;
 pub mod revision;
 pub mod run;
+pub mod schema;
 pub mod serialized;
 pub mod server;
 pub mod slim;

@@ -1,5 +1,6 @@
 //! The life of the operator: connect, check, serve, work, end.
 
+use super::api_address;
 use super::client::{self, AskError, Clients};
 use super::events::Events;
 use super::health::{Gate, Health};
@@ -7,6 +8,7 @@ use super::lease::Elector;
 use super::metrics::{self, Metrics};
 use super::outside::Outside;
 use super::preflight;
+use super::schema;
 use super::server::{self, Server, Site};
 use super::stop::{PROCESS_END, Stop};
 use super::term::Replica;
@@ -88,6 +90,12 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let mut tasks = JoinSet::new();
 
     let clients = Clients::new(settings.kubeconfig.as_deref()).await?;
+    let variable = |name: &str| std::env::var(name).ok();
+    if let Some(name) = api_address::deny(&settings.addresses, &clients.server, variable) {
+        let rules = settings.addresses.clone();
+        tasks.spawn(api_address::follow(rules, name, stop.clone()));
+    }
+    tasks.spawn(schema::watch(clients.clone(), stop.clone()));
     let server = Server::bind(settings.http_bind).await?;
     tracing::info!(address = %server.address(), "serves /livez, /readyz and /metrics");
     let site = Site {

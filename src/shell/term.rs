@@ -318,3 +318,6 @@ async fn loops(context: Arc<Context>, ways: Ways<'_>, peace: [BoxFuture<'static,
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,7 @@
 //! The admission policies of `deploy/`, judged without an API server: every row of the tables that e2e/tests/e2e/admission.rs and
-//! words.rs try on a real one.
+//! words.rs try on a real one, and those about pods.
 //!
-//! What is not here: the API server's own checks, RBAC, and the rows on pods and on a stolen token, which are few and are tried on a
-//! real one only.
+//! What is not here: the API server's own checks, RBAC, and the tries with a stolen token, which are made on a real one only.
 
 mod policy;
 
@@ -15,6 +14,7 @@ const MANIFEST: &str = include_str!("../../deploy/admission.yaml");
 const PEOPLE: &str = include_str!("../../deploy/people.yaml");
 const NODES: &str = include_str!("../data/api/admission.yaml");
 const WORDS: &str = include_str!("../data/api/words.yaml");
+const PODS: &str = include_str!("../data/api/pods.yaml");
 const OPERATOR: &str = "system:serviceaccount:node-fencing-system:node-fencing-operator";
 
 /// A row of `admission.yaml`.
@@ -59,6 +59,67 @@ struct Delete {
     ended: bool,
     #[serde(rename = "byUID")]
     by_uid: bool,
+}
+
+/// A row of `pods.yaml`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodRow {
+    name: String,
+    user: String,
+    operation: String,
+    #[serde(default)]
+    subresource: String,
+    #[serde(default)]
+    deleting: bool,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    expect: String,
+    message: Option<String>,
+}
+
+/// The rows of all tables.
+struct Tables {
+    nodes: Vec<NodeRow>,
+    words: Vec<WordRow>,
+    pods: Vec<PodRow>,
+}
+
+impl Tables {
+    fn read() -> Self {
+        Self {
+            nodes: serde_saphyr::from_str(NODES).expect("admission.yaml"),
+            words: serde_saphyr::from_str(WORDS).expect("words.yaml"),
+            pods: serde_saphyr::from_str(PODS).expect("pods.yaml"),
+        }
+    }
+
+    /// What is wrong with the verdict of each row, looked for as it is asked for.
+    fn faults(&self, policies: &[Policy]) -> impl Iterator<Item = String> {
+        let nodes = self.nodes.iter().flat_map(move |row| {
+            let verdict = judge_node(policies, row);
+            let fault = fault(&verdict, &row.expect, row.message.as_deref());
+            let warned = verdict.warnings.join("; ");
+            let is_right = match &row.warns {
+                Some(words) => warned.contains(words),
+                None => warned.is_empty(),
+            };
+            let warned = (!is_right).then(|| format!("warned {warned:?}"));
+            fault.into_iter().chain(warned).map(|it| (&row.name, it))
+        });
+        let words = self.words.iter().filter_map(move |row| {
+            let verdict = judge_word(policies, row);
+            let fault = fault(&verdict, &row.expect, row.message.as_deref());
+            Some((&row.name, fault?))
+        });
+        let pods = self.pods.iter().filter_map(move |row| {
+            let verdict = judge_pod(policies, row);
+            let fault = fault(&verdict, &row.expect, row.message.as_deref());
+            Some((&row.name, fault?))
+        });
+        let all = pods.chain(nodes).chain(words);
+        all.map(|(name, fault)| format!("{name}: {fault}"))
+    }
 }
 
 /// The verbs on NodeFences that this user of the tables has.
@@ -168,6 +229,39 @@ fn judge_word(policies: &[Policy], row: &WordRow) -> Verdict {
     policy::judge(policies, &request)
 }
 
+fn judge_pod(policies: &[Policy], row: &PodRow) -> Verdict {
+    let mut pod = json!({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": {}});
+    if row.deleting {
+        pod["metadata"]["deletionTimestamp"] = json!("2026-01-02T00:00:00Z");
+    }
+    let mut request = request(&row.user, ("", "pods"));
+    request.subresource.clone_from(&row.subresource);
+    request.operation = match row.operation.as_str() {
+        "CREATE" => "CREATE",
+        "UPDATE" => "UPDATE",
+        "CONNECT" => "CONNECT",
+        "DELETE" => "DELETE",
+        other => panic!("no operation: {other}"),
+    };
+    match request.operation {
+        "CREATE" => request.new = pod,
+        "UPDATE" => {
+            request.new =
+                patched(&pod, &json!({"metadata": {"labels": {"a": "b"}}})).expect("a merge");
+            request.old = pod;
+        }
+        "CONNECT" => request.new = json!({"command": ["sh"]}),
+        _ => request.old = pod,
+    }
+    if let Some(uid) = &row.uid {
+        request.options["preconditions"] = json!({"uid": uid});
+    }
+    if let Some(version) = &row.resource_version {
+        request.options["preconditions"] = json!({"resourceVersion": version});
+    }
+    policy::judge(policies, &request)
+}
+
 /// What is wrong with a verdict.
 fn fault(verdict: &Verdict, expect: &str, message: Option<&str>) -> Option<String> {
     match (expect, verdict.denials.is_empty()) {
@@ -189,68 +283,34 @@ fn fault(verdict: &Verdict, expect: &str, message: Option<&str>) -> Option<Strin
 fn every_row_of_the_tables_gets_its_verdict() {
     let policies = policy::all(MANIFEST);
     assert_eq!(policies.len(), 9);
-    let (mut judged, mut wrong) = (0, vec![]);
-    let nodes: Vec<NodeRow> = serde_saphyr::from_str(NODES).expect("admission.yaml");
-    for row in &nodes {
-        let verdict = judge_node(&policies, row);
-        judged += 1;
-        let fault = fault(&verdict, &row.expect, row.message.as_deref());
-        wrong.extend(fault.map(|it| format!("{}: {it}", row.name)));
-        let warned = verdict.warnings.join("; ");
-        let is_right = match &row.warns {
-            Some(words) => warned.contains(words),
-            None => warned.is_empty(),
-        };
-        if !is_right {
-            wrong.push(format!("{}: warned {warned:?}", row.name));
-        }
-    }
-    let words: Vec<WordRow> = serde_saphyr::from_str(WORDS).expect("words.yaml");
-    for row in &words {
-        let verdict = judge_word(&policies, row);
-        judged += 1;
-        let fault = fault(&verdict, &row.expect, row.message.as_deref());
-        wrong.extend(fault.map(|it| format!("{}: {it}", row.name)));
-    }
-    let words = wrong.join("\n");
+    let tables = Tables::read();
+    let judged = tables.nodes.len() + tables.words.len() + tables.pods.len();
+    let wrong: Vec<String> = tables.faults(&policies).collect();
     println!("{judged} rows");
     assert!(
         wrong.is_empty(),
-        "{} of {judged} are wrong:\n{words}",
-        wrong.len()
+        "{} of {judged} are wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
     );
-    assert!(judged >= 100, "only {judged}");
+    assert!(judged >= 110, "only {judged}");
 }
 
 /// A rule whose loss no row notices guards nothing that is known.
 #[test]
 fn the_loss_of_any_rule_is_noticed() {
-    let nodes: Vec<NodeRow> = serde_saphyr::from_str(NODES).expect("admission.yaml");
-    let words: Vec<WordRow> = serde_saphyr::from_str(WORDS).expect("words.yaml");
+    let tables = Tables::read();
     let mut policies = policy::all(MANIFEST);
     let mut unnoticed = vec![];
     for policy in 0..policies.len() {
-        // Pods and VolumeAttachments are tried on a real API server only.
-        let name = &policies[policy].name;
-        if name.ends_with("-pods") || name.ends_with("-attachments") {
+        // VolumeAttachments are tried on a real API server only.
+        if policies[policy].name.ends_with("-attachments") {
             continue;
         }
         for rule in 0..policies[policy].validations.len() {
             let lost = policies[policy].validations.remove(rule);
-            let is_seen = |verdict: &Verdict, expect: &str, message: Option<&str>| {
-                fault(verdict, expect, message).is_some()
-            };
-            let by_nodes = nodes.iter().any(|row| {
-                let verdict = judge_node(&policies, row);
-                is_seen(&verdict, &row.expect, row.message.as_deref())
-                    || row.warns.is_some() && verdict.warnings.is_empty()
-            });
-            let is_noticed = by_nodes
-                || words.iter().any(|row| {
-                    let verdict = judge_word(&policies, row);
-                    is_seen(&verdict, &row.expect, row.message.as_deref())
-                });
-            if !is_noticed {
+            let is_unnoticed = tables.faults(&policies).next().is_none();
+            if is_unnoticed {
                 unnoticed.push(format!("{}: {}", policies[policy].name, lost.message));
             }
             policies[policy].validations.insert(rule, lost);

@@ -19,7 +19,7 @@ use node_fencing_operator::fence::credentials::{
     ALLOWED_HOSTS_ANNOTATION, Credentials, CredentialsError,
 };
 use node_fencing_operator::fence::tls::{CertificateCheck, client_config};
-use node_fencing_operator::shell::preflight;
+use node_fencing_operator::shell::{client, preflight, server};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -330,6 +330,12 @@ fn command_line(rows: &mut Rows) {
         let line = std::iter::once("node-fencing-operator").chain(flags.iter().copied());
         rows.refused(&flags.join(" "), Order::read(line.map(OsString::from)));
     }
+    rows.row(
+        "nothing that says where the API server is",
+        &client::Error::NoConfig,
+    );
+    let address = "0.0.0.0:8080".parse().expect("an address");
+    rows.row("a port that is in use", &server::Error::InUse { address });
     let found = "v1.27.9".to_owned();
     rows.row("an old Kubernetes", &preflight::Error::TooOld { found });
     rows.row(

@@ -1,4 +1,5 @@
-//! What one answer of a device costs in memory, however large it is and whatever is in it: a mebibyte at most (S19).
+//! What one answer of a device costs in memory, however large it is and whatever is in it: a mebibyte at most (S19). And what one of the API
+//! server costs.
 //!
 //! Each answer is given to a process of its own, this binary once more, so that what is measured is the driver and not the device that
 //! attacks it. That process first hears a good answer and a small one of the bad kind, which bring all code and all buffers into memory;
@@ -15,10 +16,12 @@
 
 #[path = "../drivers/agent.rs"]
 mod agent;
+mod api;
 #[path = "../drivers/bmc.rs"]
 mod bmc;
 #[path = "../drivers/device.rs"]
 mod device;
+mod flood;
 mod redfish;
 mod udp;
 
@@ -76,8 +79,12 @@ fn the_process_that_is_measured() {
     runtime.expect("a runtime").block_on(async {
         let ask = async || match driver.as_str() {
             "redfish" => redfish::ask(at).await,
+            "redfish-off" => redfish::turn_off(at).await,
             "ipmi" => udp::ask_ipmi(at).await,
-            _ => udp::ask_pdu(at).await,
+            "ipmi-session" => flood::ask_ipmi(at).await,
+            "pdu-session" => flood::ask_pdu(at).await,
+            "pdu" => udp::ask_pdu(at).await,
+            kind => api::request(kind, at).await,
         };
         for _ in 1..ASKED {
             ask().await;
@@ -93,14 +100,22 @@ fn the_process_that_is_measured() {
     });
 }
 
+/// What was sent, what it cost, and what was made of it.
+type Row = (String, u64, String);
+
 /// One line for each answer, and those that cost too much.
-fn judge(rows: Vec<(String, u64, String)>) {
-    for (what, growth, verdict) in &rows {
+fn judge(rows: Vec<Row>) {
+    judge_within(GROWTH_KIB_MAX, &rows);
+}
+
+/// The same, with another bound.
+fn judge_within(most: u64, rows: &[Row]) {
+    for (what, growth, verdict) in rows {
         println!("{growth:>6} KiB  {what}: {verdict}");
     }
     let wrong: Vec<_> = rows
         .iter()
-        .filter(|(_, growth, verdict)| *growth > GROWTH_KIB_MAX || verdict.starts_with("Off"))
+        .filter(|(_, growth, verdict)| *growth > most || verdict.starts_with("Off"))
         .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
 }

@@ -1,11 +1,13 @@
 //! Redfish: bodies and heads without end, and bodies that are as large as they may be and as expensive as they can be.
 
 use crate::bmc::{Act, Bmc, Request, reply, reply_with};
-use crate::device::{service, settings, verdict_of};
+use crate::device::{service, settings, system, verdict_of};
 use crate::{ASKED, judge, measured};
 use node_fencing_operator::fence::http::BODY_BYTES_MAX;
-use node_fencing_operator::fence::redfish::RedfishSettings;
+use node_fencing_operator::fence::redfish::{Redfish, RedfishSettings};
+use node_fencing_operator::fence::{FenceDriver, OffOutcome};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Reads the power once, as the process that is measured.
@@ -17,6 +19,27 @@ pub async fn ask(at: SocketAddr) -> String {
         ..settings(&format!("http://{at}"))
     })
     .await
+}
+
+/// Turns it off once, as the process that is measured.
+pub async fn turn_off(at: SocketAddr) -> String {
+    let settings = RedfishSettings {
+        system_id: Some("1".to_owned()),
+        call_timeout: Duration::from_secs(2),
+        ..settings(&format!("http://{at}"))
+    };
+    let driver = Redfish::new(settings).expect("a driver");
+    let mut session = driver.open();
+    let outcome = match session.prepare_off().await {
+        Ok(_) => session.force_off().await,
+        Err(error) => Err(error),
+    };
+    match outcome {
+        Ok(OffOutcome::Accepted) => "accepted".to_owned(),
+        Ok(OffOutcome::AlreadyOff { .. }) => "already off".to_owned(),
+        Ok(OffOutcome::Unknown(error)) => format!("unknown: {}", error.reason()),
+        Err(error) => error.reason().to_owned(),
+    }
 }
 
 /// This text again and again, up to the largest body.
@@ -143,6 +166,93 @@ async fn no_answer_of_a_redfish_service_costs_more_than_a_mebibyte() {
         let measured = tokio::task::spawn_blocking(move || measured("redfish", at)).await;
         let (growth, verdict) = measured.expect("a measurement");
         assert_eq!(bmc.requests().len(), ASKED, "{what}");
+        rows.push((what.to_owned(), growth, verdict));
+    }
+    judge(rows);
+}
+
+const TASK: &str = "/redfish/v1/TaskService/Tasks/7";
+
+fn accepted(location: &str, body: &str) -> Act {
+    Act::Send(reply_with(
+        "202 Accepted",
+        &format!("Location: {location}\r\n"),
+        body,
+    ))
+}
+
+/// What becomes of the command, and of the Task that it names.
+const TASKS: [(&str, Answer, Answer); 5] = [
+    (
+        "a Location of 100 KB",
+        |large| {
+            accepted(
+                &format!("{TASK}{}", "7".repeat(if large { 100_000 } else { 1 })),
+                "",
+            )
+        },
+        |_| json(r#"{"TaskState":"Completed"}"#.to_owned()),
+    ),
+    (
+        "a Location of 8 KB",
+        |large| {
+            accepted(
+                &format!("{TASK}{}", "7".repeat(if large { 8_000 } else { 1 })),
+                "",
+            )
+        },
+        |_| json(r#"{"TaskState":"Running"}"#.to_owned()),
+    ),
+    (
+        "a body that names a Task of a long path",
+        |large| {
+            let path = filled(TASK, "7", "", body(large) - 20);
+            accepted("", &format!(r#"{{"@odata.id":"{path}"}}"#))
+        },
+        |_| json(r#"{"TaskState":"Running"}"#.to_owned()),
+    ),
+    (
+        "a Task of many messages",
+        |_| accepted(TASK, ""),
+        |large| {
+            let begin = r#"{"TaskState":"Exception","Messages":["#;
+            let again = r#"{"MessageId":"a.b","Message":"","MessageArgs":[""]},"#;
+            json(filled(begin, again, "{}]}", body(large)))
+        },
+    ),
+    (
+        "a Task that runs for ever, in endless chunks",
+        |_| accepted(TASK, ""),
+        |large| {
+            let chunk = [b"10000\r\n".as_slice(), &vec![b' '; 1 << 16], b"\r\n"].concat();
+            endless("Transfer-Encoding: chunked\r\n\r\n", chunk, large)
+        },
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_task_of_a_redfish_service_costs_more_than_a_mebibyte() {
+    let mut rows = Vec::new();
+    for (what, command, task) in TASKS {
+        let commands = AtomicUsize::new(0);
+        let script = move |request: &Request| {
+            let is_large = |earlier: usize| earlier == ASKED;
+            match request.method.as_str() {
+                "POST" => match commands.fetch_add(1, Ordering::SeqCst) + 1 {
+                    1 => Act::Send(reply("204 No Content", "")),
+                    number => command(is_large(number)),
+                },
+                _ if request.path.contains("/Tasks/") => {
+                    task(is_large(commands.load(Ordering::SeqCst)))
+                }
+                _ => Act::Send(reply("200 OK", &system("\"On\""))),
+            }
+        };
+        let bmc = Bmc::plain(script).await;
+        let at = bmc.address;
+        let measured = tokio::task::spawn_blocking(move || measured("redfish-off", at)).await;
+        let (growth, verdict) = measured.expect("a measurement");
+        assert_eq!(bmc.commands().len(), ASKED, "{what}");
         rows.push((what.to_owned(), growth, verdict));
     }
     judge(rows);

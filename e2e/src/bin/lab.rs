@@ -108,6 +108,7 @@ async fn main() -> Result<()> {
                 kind,
                 cycles: cycles.into(),
                 seed,
+                kills: e2e::chaos::Kills::InSilence,
             })
             .await
         }

@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Pod;
-use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::Kills;
+use super::ailing::Controller;
 use super::fate::{Ailing, Death, Detach, Fate, Mishap, Victim};
 use super::scene::{PODS, Replica, Scene};
-use crate::bmc::{Effect, Nonsense, Reading, Reply, Which};
 use crate::control_plane::Component;
 use crate::https::Line;
 use crate::lab::Rig;
 use crate::machine::Ailment;
 use crate::process::Signal;
-use crate::proxy::{self, Action, Matcher};
+use crate::proxy::{self, Action, Matcher, writes};
 use crate::workload::{is_ready, node_of};
 
 /// Between two looks at where a pod is.
@@ -44,7 +44,8 @@ impl Scene {
             .filter_map(|(pod, home)| (*home == rig.machine.name()).then_some(pod))
             .collect();
         let died = Instant::now();
-        ail(rig, fate.ailing)?;
+        let controller = self.controller(rig);
+        controller.ail(fate.ailing)?;
         die(rig, fate.death);
         let recoveries = RefCell::new(vec![]);
         let watching = self.watch(rig, lost, died, &recoveries);
@@ -53,7 +54,7 @@ impl Scene {
                 self.mishap(fate, died),
                 cure(rig, fate, died),
                 turn_on(rig, fate, died),
-                heal(rig, fate, died),
+                heal(controller, fate, died),
                 self.detach(fate, died),
             )?;
             // What was broken is whole, whoever broke it.
@@ -156,7 +157,10 @@ impl Scene {
                 rule.remove();
             }
             Mishap::ApiServerKilled => {
-                self.kill_the_api_server().await?;
+                match self.kills {
+                    Kills::InSilence => self.kill_the_api_server().await?,
+                    Kills::AtWork => self.kill_the_api_server_at_work(fate).await?,
+                }
                 over().await;
                 plane.start_component(Component::ApiServer).await?;
             }
@@ -201,6 +205,37 @@ impl Scene {
     }
 }
 
+/// How long somebody is waited for who writes.
+const WRITER_WITHIN: Duration = Duration::from_secs(10);
+
+impl Scene {
+    /// SIGKILL with a write of the operator under way: it has arrived a few milliseconds before, and nobody but the store knows whether it
+    /// was done. What was done and not logged is missing for the judge: see [`Judgement::of_single_records`].
+    ///
+    /// [`Judgement::of_single_records`]: crate::judge::Judgement::of_single_records
+    async fn kill_the_api_server_at_work(&self, fate: &Fate) -> Result<()> {
+        let of_fence = || {
+            writes::any_write().when(|seen| {
+                let segments = seen.segments();
+                segments.contains(&"nodes") || segments.contains(&"nodefences")
+            })
+        };
+        let holds = self.replicas.each_ref().map(|it| it.proxy.hold(of_fence()));
+        let [one, other] = &holds;
+        tokio::select! {
+            _ = one.wait_arrived(WRITER_WITHIN) => {}
+            _ = other.wait_arrived(WRITER_WITHIN) => {}
+        }
+        for hold in holds {
+            hold.release();
+        }
+        // Too soon for any of it, in the middle, or just after it.
+        let millis = u64::from(fate.mishap_for.subsec_millis() % 12);
+        sleep(Duration::from_millis(millis)).await;
+        self.lab.control_plane.stop_component(Component::ApiServer)
+    }
+}
+
 fn die(rig: &Rig, death: Death) {
     match death {
         Death::PowerCut => rig.machine.set_power(false),
@@ -229,33 +264,10 @@ async fn turn_on(rig: &Rig, fate: &Fate, died: Instant) -> Result<()> {
     Ok(())
 }
 
-fn ail(rig: &Rig, ailing: Ailing) -> Result<()> {
-    let bmc = &rig.bmc;
-    match ailing {
-        Ailing::Nothing => {}
-        Ailing::Slow => bmc.faults(|it| it.latency = Duration::from_secs(2)),
-        Ailing::Silent => bmc.set_line(Line::BlackHole)?,
-        Ailing::Dark => bmc.set_line(Line::Dark)?,
-        Ailing::Vague => bmc.faults(|it| it.power_state = Reading::Absent),
-        Ailing::Busy => bmc.faults(|it| {
-            let busy = Reply::new(Which::Any, Nonsense::Status(503, None));
-            it.replies.push(busy);
-        }),
-        Ailing::Resets => bmc.faults(|it| it.reset_reused_connection = true),
-        Ailing::Late => bmc.faults(|it| it.effect = Effect::After(Duration::from_secs(3))),
-        Ailing::Idle => bmc.faults(|it| it.effect = Effect::Ignored),
-        Ailing::Lies => bmc.faults(|it| {
-            it.effect = Effect::Ignored;
-            it.power_state = Reading::Says(json!("Off"));
-        }),
-    }
-    Ok(())
-}
-
-async fn heal(rig: &Rig, fate: &Fate, died: Instant) -> Result<()> {
+async fn heal(controller: Controller<'_>, fate: &Fate, died: Instant) -> Result<()> {
     if fate.ailing != Ailing::Nothing {
         sleep_until(died + fate.well_at).await;
-        rig.bmc.heal()?;
+        controller.heal()?;
     }
     Ok(())
 }

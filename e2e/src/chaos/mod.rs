@@ -5,6 +5,7 @@
 //! the operator's is left, the pods run. Then the volume oracle and the judge read what was recorded from the beginning, and at the end
 //! the replicas hold no more than they did before.
 
+mod ailing;
 mod cycle;
 mod dice;
 mod fate;
@@ -18,7 +19,17 @@ use anyhow::Result;
 use self::cycle::Cycle;
 use self::fate::{Ailing, Death, Detach, Fate, Fates, Mishap, Victim};
 use self::scene::{MACHINES, Scene};
+use crate::judge::Judgement;
 use crate::lab::Kind;
+
+/// How the API server is killed, when it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kills {
+    /// A moment after whoever writes was silenced, so that nothing it has done is missing in the audit log, and everything can be judged.
+    InSilence,
+    /// With a write of the operator under way, which may be done and not logged: what is judged are the volumes, and each record by itself.
+    AtWork,
+}
 
 /// What to run.
 #[derive(Debug, Clone)]
@@ -31,6 +42,19 @@ pub struct Plan {
     pub cycles: usize,
     /// What the dice begin with.
     pub seed: u64,
+    /// How the API server is killed.
+    pub kills: Kills,
+}
+
+impl Plan {
+    /// Reads what was recorded so far, and judges what of it can be.
+    async fn judged(&self, scene: &Scene) -> Result<Judgement> {
+        let judgement = scene.lab.judged().await?;
+        Ok(match self.kills {
+            Kills::InSilence => judgement,
+            Kills::AtWork => judgement.of_single_records(),
+        })
+    }
 }
 
 /// Runs the cycles and prints what they were like; fails at the first in which something is wrong, and if something leaks.
@@ -42,19 +66,59 @@ pub async fn run(plan: &Plan) -> Result<()> {
     for (number, fate) in fates.enumerate() {
         let number = number + 1;
         println!("cycle {number}: {fate}");
-        if let Err(error) = run.live(&scene, &fate).await {
+        if let Err(error) = run.live(plan, &scene, &fate).await {
             run.print(plan);
             return Err(error.context(format!("cycle {number} of seed {}: {fate}", plan.seed)));
         }
     }
     run.print(plan);
-    println!("judged: {}", scene.lab.judged().await?.counts);
+    println!("judged: {}", plan.judged(&scene).await?.counts);
     let after = scene.nothing_leaks(before).await?;
     for (number, (before, after)) in before.into_iter().zip(after).enumerate() {
         println!("replica {} at rest, before: {before}", number + 1);
         println!("replica {} at rest, after:  {after}", number + 1);
     }
-    scene.lab.verdict().await
+    match plan.kills {
+        Kills::InSilence => scene.lab.verdict().await,
+        // Each cycle has been judged.
+        Kills::AtWork => Ok(()),
+    }
+}
+
+/// One cycle after the other in which a node dies and the API server is killed with a write of the operator under way.
+pub async fn killed_at_work(name: &str, cycles: usize) -> Result<()> {
+    let plan = Plan {
+        name: name.to_owned(),
+        kind: Kind::Simulated,
+        cycles,
+        seed: 0,
+        kills: Kills::AtWork,
+    };
+    let scene = Scene::set(&plan).await?;
+    let mut run = Tally::default();
+    for number in 0..cycles {
+        let number = u32::try_from(number)?;
+        // The first write after this is the record, the claim, its status or the taint; and each time the kill comes a little later on its way.
+        let at = Duration::from_millis(15_500) + number * Duration::from_millis(700);
+        let fate = Fate {
+            victim: Victim::OfPod(0),
+            death: Death::PowerCut,
+            cured_at: Duration::ZERO,
+            power_on_at: Duration::from_secs(40),
+            ailing: Ailing::Nothing,
+            well_at: Duration::ZERO,
+            mishap: Mishap::ApiServerKilled,
+            replica: None,
+            mishap_at: at,
+            mishap_for: Duration::from_secs(2) + number * Duration::from_millis(5),
+            detach: Detach::Prompt,
+            prompt_at: Duration::ZERO,
+        };
+        println!("cycle {}: {fate}", number + 1);
+        run.live(&plan, &scene, &fate).await?;
+    }
+    run.print(&plan);
+    Ok(())
 }
 
 /// What this seed throws, in words.
@@ -71,6 +135,7 @@ pub async fn lie(name: &str) -> Result<Vec<String>> {
         kind: Kind::Simulated,
         cycles: 1,
         seed: 0,
+        kills: Kills::InSilence,
     };
     // A taint, a detach and a second writer come first, on however busy a host.
     let never = Duration::from_secs(120);
@@ -107,10 +172,10 @@ struct Tally {
 }
 
 impl Tally {
-    async fn live(&mut self, scene: &Scene, fate: &Fate) -> Result<()> {
+    async fn live(&mut self, plan: &Plan, scene: &Scene, fate: &Fate) -> Result<()> {
         let lived = scene.cycle(fate).await;
         // What was written is judged also where the lab did not become whole.
-        let judgement = scene.lab.judged().await?;
+        let judgement = plan.judged(scene).await?;
         self.violations = judgement.violations.len();
         judgement.ensure_good()?;
         scene.lab.volumes_are_whole().await?;

@@ -1,13 +1,15 @@
 //! Where the chaos takes place: a lab, two replicas of the operator behind a proxy each, two pods with a volume each.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::Plan;
+use super::{Kills, Plan};
 use crate::eventually::eventually;
+use crate::ipmi::{IpmiBmc, Suite};
 use crate::lab::{Lab, Rig, Setup, condition, taints};
 use crate::operator::{self, Operator};
 use crate::proxy::Proxy;
@@ -15,6 +17,8 @@ use crate::proxy::writes::{CLAIM, OUT_OF_SERVICE, QUARANTINE};
 use crate::workload::{Template, node_of, ready_status};
 
 pub(super) const MACHINES: usize = 3;
+/// The machine whose BMC speaks IPMI; those of the others speak Redfish.
+const BY_IPMI: usize = 2;
 /// The pods, by number.
 pub(super) const PODS: [&str; 2] = ["db-0", "log-0"];
 /// Until the lab must be whole again after everything was healed. Incidents end by waits of the policy, the longest of which is a
@@ -42,12 +46,17 @@ pub(super) struct Replica {
 
 pub(super) struct Scene {
     pub(super) replicas: [Replica; 2],
+    /// The BMCs that are no Redfish ones, by the nodes of their machines.
+    pub(super) ipmi: BTreeMap<String, IpmiBmc>,
+    pub(super) kills: Kills,
     pub(super) lab: Lab,
 }
 
 impl Scene {
     pub(super) async fn set(plan: &Plan) -> Result<Self> {
         let lab = Lab::start(Setup::new(&plan.name, MACHINES).on(plan.kind)).await?;
+        let node = lab.rig(BY_IPMI).machine.name().to_owned();
+        let ipmi = BTreeMap::from([(node, lab.ipmi(BY_IPMI, Suite::Seventeen).await?)]);
         let replicas = [replica(&lab, 1).await?, replica(&lab, 2).await?];
         lab.wait_protected().await?;
         lab.policy("PowerOff", json!({})).await?;
@@ -57,7 +66,12 @@ impl Scene {
                 .stateful_set(set, &Template::default())
                 .await?;
         }
-        let scene = Self { lab, replicas };
+        let scene = Self {
+            replicas,
+            ipmi,
+            kills: plan.kills,
+            lab,
+        };
         scene.is_whole().await?;
         Ok(scene)
     }

@@ -171,7 +171,7 @@ fn controller_manager(files: &Files, options: &Options) -> Vec<String> {
             files.kubeconfig("kube-controller-manager").display(),
         ),
         "--leader-elect=false",
-        &flag("controllers", CONTROLLERS.join(",")),
+        &flag("controllers", running(&options.controllers_off)),
         "--use-service-account-credentials=true",
         // At its start it makes an account and a token for each of its controllers, which the default burst of 30 stretches
         // to over 4 s. The sustained rate stays Kubernetes' own.
@@ -201,6 +201,18 @@ fn controller_manager(files: &Files, options: &Options) -> Vec<String> {
         "--secure-port=0",
         "--profiling=false",
     ])
+}
+
+/// The controllers that run.
+fn running(off: &[&str]) -> String {
+    let mut on = CONTROLLERS.to_vec();
+    on.retain(|name| !off.contains(name));
+    assert_eq!(
+        on.len() + off.len(),
+        CONTROLLERS.len(),
+        "no such controllers: {off:?}"
+    );
+    on.join(",")
 }
 
 fn scheduler(files: &Files) -> Vec<String> {

@@ -55,6 +55,8 @@ pub struct Options {
     pub force_detach_on_timeout: bool,
     /// Keeps the store in this directory instead of one that is removed at the end.
     pub store_directory: Option<PathBuf>,
+    /// Controllers of the controller-manager that do not run, by name.
+    pub controllers_off: Vec<&'static str>,
     /// Further command line arguments of components.
     pub extra_arguments: Vec<(Component, String)>,
 }
@@ -70,6 +72,7 @@ impl Default for Options {
             toleration_seconds: None,
             force_detach_on_timeout: false,
             store_directory: None,
+            controllers_off: Vec::new(),
             extra_arguments: Vec::new(),
         }
     }
@@ -187,6 +190,21 @@ impl ControlPlane {
 
     /// Starts a component that is not running; for etcd and the API server, waits until it serves.
     pub async fn start_component(&self, component: Component) -> Result<()> {
+        self.start_by(component, &self.options).await
+    }
+
+    /// Has the controller-manager run anew without these of its controllers, as the flag `--controllers` of an administrator would; without
+    /// none: as it was.
+    pub async fn run_without(&self, controllers: &[&'static str]) -> Result<()> {
+        self.stop_component(Component::ControllerManager)?;
+        let options = Options {
+            controllers_off: controllers.to_vec(),
+            ..self.options.clone()
+        };
+        self.start_by(Component::ControllerManager, &options).await
+    }
+
+    async fn start_by(&self, component: Component, options: &Options) -> Result<()> {
         ensure!(
             !self.lock().contains_key(&component),
             "{} is running",
@@ -197,7 +215,7 @@ impl ControlPlane {
             _ => &self.guard,
         };
         let process = component
-            .spec(&self.toolchain, &self.files, &self.options)
+            .spec(&self.toolchain, &self.files, options)
             .spawn(guard)?;
         match component {
             Component::Etcd => {

@@ -262,6 +262,16 @@ impl Operator {
         Ok(value.parse()?)
     }
 
+    /// What anybody on its host can read of it: its command line and its environment.
+    pub fn shown_by_the_kernel(&self) -> Result<Vec<u8>> {
+        let pid = self.with(|process| Ok(process.pid()))?.as_raw_nonzero();
+        let mut shown = Vec::new();
+        for what in ["cmdline", "environ"] {
+            shown.extend(std::fs::read(format!("/proc/{pid}/{what}"))?);
+        }
+        Ok(shown)
+    }
+
     /// What it uses.
     pub fn usage(&self) -> Result<Usage> {
         Usage::of(self.with(|process| Ok(process.pid()))?.as_raw_nonzero())

@@ -122,6 +122,12 @@ impl Forwarder {
                 .forward(call, index)
                 .await?
                 .map(|body| edited(body, edit)),
+            Some(Deed::Answer(answer)) => {
+                let mut response = Response::new(body_of(answer.to_string()));
+                let json = HeaderValue::from_static("application/json");
+                response.headers_mut().insert(CONTENT_TYPE, json);
+                response
+            }
             Some(Deed::Act(Action::Spoil(spoil))) => {
                 let (head, body) = self.forward(call, index).await?.into_parts();
                 let body = body.collect().await.map_err(|_| Cut::Close)?.to_bytes();

@@ -108,6 +108,14 @@ impl Proxy {
             .add(matcher, Deed::Edit(Arc::new(edit)))
     }
 
+    /// From now on this JSON is the answer to the requests that match, as if an API server that is behind had said it: nobody asks the one that
+    /// is here.
+    pub fn answer(&self, matcher: Matcher, answer: Value) -> Rule {
+        self.forwarder
+            .rules
+            .add(matcher, Deed::Answer(Arc::new(answer)))
+    }
+
     /// Holds the next request that matches (or the nth, if the matcher says so) before the API server sees it.
     pub fn hold(&self, matcher: Matcher) -> Hold {
         let (hold, gate) = hold();

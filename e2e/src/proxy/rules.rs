@@ -66,6 +66,8 @@ pub(super) type Edit = dyn Fn(Value) -> Vec<Value> + Send + Sync;
 pub(super) enum Deed {
     Act(Action),
     Edit(Arc<Edit>),
+    /// The API server is not asked: this JSON is its answer.
+    Answer(Arc<Value>),
     HoldBefore(Gate),
     HoldAfter(Gate),
 }
@@ -149,6 +151,7 @@ impl Entry {
         match &*deed {
             Some(Deed::Act(action)) => Some(Deed::Act(*action)),
             Some(Deed::Edit(edit)) => Some(Deed::Edit(Arc::clone(edit))),
+            Some(Deed::Answer(answer)) => Some(Deed::Answer(Arc::clone(answer))),
             _ => deed.take(),
         }
     }

@@ -50,6 +50,13 @@ pub fn watch(plural: &'static str) -> Matcher {
         .when(move |seen| is_watch(seen) && seen.segments().last() == Some(&plural))
 }
 
+/// A list of all objects of a kind, with which a watch begins.
+pub fn list(plural: &'static str) -> Matcher {
+    Matcher::new("list")
+        .method(Method::GET)
+        .when(move |seen| !is_watch(seen) && seen.segments().last() == Some(&plural))
+}
+
 /// A quorum read of a Node: neither from the watch cache nor a watch.
 pub fn read_node() -> Matcher {
     Matcher::new("read Node").method(Method::GET).when(|seen| {

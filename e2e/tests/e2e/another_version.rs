@@ -10,21 +10,30 @@ use kube::ResourceExt;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use serde_json::{Value, json};
 
-/// The resources of a version to come: more modes, and fields that nobody has heard of.
-async fn upgrade(lab: &Lab) -> Result<()> {
+/// Changes the schema of NodeFences, from `spec` and `status` on.
+async fn edit(lab: &Lab, change: impl FnOnce(&mut Value) -> Result<()>) -> Result<()> {
     let kind = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
     let admin = lab.control_plane.admin();
     let crds: Api<DynamicObject> = Api::all_with(admin, &ApiResource::from_gvk(&kind));
     let name = "nodefences.nodefencing.io";
     let mut crd = crds.get(name).await?;
     let schema = &mut crd.data["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
-    schema["status"]["x-kubernetes-preserve-unknown-fields"] = json!(true);
-    let mode = &mut schema["spec"]["properties"]["fence"]["properties"]["mode"];
-    let modes = mode["enum"].as_array_mut().context("the modes")?;
-    modes.push(json!("Teleport"));
+    change(schema)?;
     crd.metadata.managed_fields = None;
     crds.replace(name, &Default::default(), &crd).await?;
     Ok(())
+}
+
+/// The resources of a version to come: more modes, and fields that nobody has heard of.
+async fn upgrade(lab: &Lab) -> Result<()> {
+    edit(lab, |schema| {
+        schema["status"]["x-kubernetes-preserve-unknown-fields"] = json!(true);
+        let mode = &mut schema["spec"]["properties"]["fence"]["properties"]["mode"];
+        let modes = mode["enum"].as_array_mut().context("the modes")?;
+        modes.push(json!("Teleport"));
+        Ok(())
+    })
+    .await
 }
 
 async fn patch_status(lab: &Lab, fence: &str, status: Value) -> Result<()> {
@@ -93,4 +102,34 @@ async fn what_a_newer_operator_has_left_is_not_guessed() -> Result<()> {
     lab.wait_stage("node-3", "Recovered").await?;
     eventually("it lives", LIMIT, async || operator.check()).await?;
     lab.verdict().await
+}
+
+/// The other way round: an operator that is newer than the resources says what they lack and what to apply, with no right but its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn definitions_of_an_older_version_are_named() -> Result<()> {
+    let lab = Lab::start(Setup::new("older-definitions", 1).alone()).await?;
+    edit(&lab, |schema| {
+        let fields = schema["status"]["properties"].as_object_mut();
+        let fields = fields.context("the fields of the status")?;
+        fields.remove("evidence").context("there was evidence")?;
+        Ok(())
+    })
+    .await?;
+    let published = ["get", "--raw", "/openapi/v3/apis/nodefencing.io/v1alpha1"];
+    eventually("the schemas are published", LIMIT, async || {
+        let schemas = lab.control_plane.kubectl_text(&published).await?;
+        ensure!(schemas.contains("nodeName") && !schemas.contains("\"evidence\""));
+        Ok(())
+    })
+    .await?;
+    let operator = lab.operator().await?;
+    let words = "the CustomResourceDefinitions of nodefencing.io/v1alpha1 are of an older version, and the API server drops what they do not know: nodefences status.evidence; apply those of this version (kubectl apply -k crds, or helm upgrade)";
+    eventually("it says so", LIMIT, async || {
+        let lines = operator.log_lines()?;
+        ensure!(lines.iter().any(|line| line["message"] == words));
+        Ok(())
+    })
+    .await?;
+    lab.wait_protected().await?;
+    operator.check()
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use e2e::eventually::eventually;
@@ -9,7 +10,7 @@ use e2e::lab::{LIMIT, Setup};
 use e2e::proxy::{Action, Fate, Line, Rule, writes};
 use serde_json::{Value, json};
 
-use crate::outage::{Watched as Scene, node_writes};
+use crate::outage::{Watched as Scene, keep_before_the_evidence, node_writes};
 
 impl Scene {
     async fn of_three(name: &str) -> Result<Self> {
@@ -21,11 +22,45 @@ impl Scene {
     async fn begin_anew(&self, rule: &Rule) -> Result<()> {
         self.proxy.set_line(Line::Refused)?;
         self.proxy.set_line(Line::Up)?;
-        eventually("the rule has a watch", LIMIT, async || {
+        Self::wait_hit(rule).await
+    }
+
+    /// Waits until somebody has asked for what this rule is about.
+    async fn wait_hit(rule: &Rule) -> Result<()> {
+        eventually("it is asked for", LIMIT, async || {
             ensure!(rule.hits() > 0, "not yet");
             Ok(())
         })
         .await
+    }
+
+    /// All Nodes, as the API server lists them now.
+    async fn listed(&self) -> Result<Value> {
+        let text = ["get", "--raw", "/api/v1/nodes"];
+        Ok(serde_json::from_str(
+            &self.lab.control_plane.kubectl_text(&text).await?,
+        )?)
+    }
+
+    /// Waits until somebody has read this Node since so many requests.
+    async fn wait_read(&self, node: &str, looks: usize) -> Result<()> {
+        let read = writes::read_node().of(node);
+        eventually("the node is looked at", LIMIT, async || {
+            let log = self.proxy.log();
+            let mut since = log.iter().skip(looks);
+            let looked = since.any(|record| read.matches(&record.seen));
+            ensure!(looked, "nobody has read it");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Nobody has written to this Node.
+    async fn is_untouched(&self, node: &str) -> Result<()> {
+        let written = node_writes(&self.lab).await?;
+        let mut written = written.iter().map(|write| &write.object_ref.name);
+        ensure!(written.all(|it| it != node), "{node} was written to");
+        Ok(())
     }
 
     /// A Node as it is, and as an event of a watch tells of it.
@@ -75,17 +110,7 @@ async fn events_of_the_past_and_events_that_are_missed_change_nothing() -> Resul
         }
     });
     scene.begin_anew(&replayed).await?;
-    let read = writes::read_node().of("node-1");
-    eventually("the node is looked at", LIMIT, async || {
-        let log = scene.proxy.log();
-        let looked = log
-            .iter()
-            .skip(looks)
-            .any(|record| read.matches(&record.seen));
-        ensure!(looked, "nobody has read it");
-        Ok(())
-    })
-    .await?;
+    scene.wait_read("node-1", looks).await?;
     replayed.remove();
 
     // And one tells nothing of a node until it has to be asked for everything again.
@@ -96,9 +121,7 @@ async fn events_of_the_past_and_events_that_are_missed_change_nothing() -> Resul
     let (is_gone, misses) = (Arc::clone(&gone), Arc::clone(&missed));
     let silent = scene.proxy.edit(writes::watch("nodes"), move |event| {
         if is_gone.load(Ordering::SeqCst) {
-            let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-                "reason": "Expired", "code": 410, "message": "too old resource version"});
-            return vec![json!({"type": "ERROR", "object": status})];
+            return vec![expired()];
         }
         match event["object"]["metadata"]["name"] == "node-2" {
             true => {
@@ -120,12 +143,61 @@ async fn events_of_the_past_and_events_that_are_missed_change_nothing() -> Resul
     scene.lab.wait_stage("node-2", "Recovered").await?;
 
     ensure!(scene.lab.fence_of("node-1").await?.is_none());
-    let written = node_writes(&scene.lab).await?;
-    let mut written = written.iter().map(|write| write.object_ref.name.as_str());
-    ensure!(
-        written.all(|node| node != "node-1"),
-        "the node that is back was written to"
-    );
+    scene.is_untouched("node-1").await?;
     scene.operator.check()?;
     scene.lab.verdict().await
+}
+
+/// F17: an API server that is behind, asked for everything, lists what was. It says that a node is silent which is back, that one is Ready
+/// which is silent, and nothing of what came since: the first is read by quorum and left alone, what is under way with another goes on by
+/// what is true, and the third is found as soon as a list is true again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_of_the_past_decides_nothing() -> Result<()> {
+    let scene = Scene::of_three("list-stale").await?;
+    scene.power(1, false).await?;
+    let past = scene.listed().await?;
+    scene.power(1, true).await?;
+    ensure!(scene.lab.fence_of("node-1").await?.is_none());
+    // A fence under way, of a node that the list says to be Ready.
+    scene.power(2, false).await?;
+    let kept = keep_before_the_evidence(&scene.proxy).await?;
+
+    let looks = scene.proxy.log().len();
+    let behind = scene.proxy.answer(writes::list("nodes"), past);
+    let expired = scene
+        .proxy
+        .edit(writes::watch("nodes"), |_| vec![expired()]);
+    // It stays behind: its next watch tells of nothing that has been since.
+    let silent = scene.proxy.rule(writes::watch("nodes"), Action::Dead);
+    scene.begin_anew(&expired).await?;
+    Scene::wait_hit(&behind).await?;
+    expired.remove();
+    Scene::wait_hit(&silent).await?;
+    scene.wait_read("node-1", looks).await?;
+    scene.power(3, false).await?;
+    kept.remove();
+    scene.lab.wait_stage("node-2", "Recovered").await?;
+    ensure!(
+        scene.lab.fence_of("node-3").await?.is_none(),
+        "it was listed as Ready"
+    );
+
+    behind.remove();
+    silent.remove();
+    let current = scene
+        .proxy
+        .rule(writes::watch("nodes"), Action::Delay(Duration::ZERO));
+    scene.begin_anew(&current).await?;
+    scene.lab.wait_stage("node-3", "Recovered").await?;
+    ensure!(scene.lab.fence_of("node-1").await?.is_none());
+    scene.is_untouched("node-1").await?;
+    scene.operator.check()?;
+    scene.lab.verdict().await
+}
+
+/// The last event of a watch whose version is too old to go on.
+fn expired() -> Value {
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "reason": "Expired", "code": 410, "message": "too old resource version"});
+    json!({"type": "ERROR", "object": status})
 }

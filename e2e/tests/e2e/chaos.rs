@@ -5,7 +5,7 @@
 //! again. They were chosen: together they throw everything that there is, and many a node stays away long enough to be put out of service.
 
 use anyhow::{Result, ensure};
-use e2e::chaos::{self, Plan};
+use e2e::chaos::{self, Kills, Plan};
 use e2e::lab::{Kind, available_to_test};
 
 const CYCLES: usize = 4;
@@ -22,6 +22,7 @@ async fn nodes_die(kind: Kind, seed: u64) -> Result<()> {
         kind,
         cycles: CYCLES,
         seed,
+        kills: Kills::InSilence,
     })
     .await
 }
@@ -74,6 +75,13 @@ fn the_seeds_throw_everything_that_may_be_thrown_twice() {
         let times = thrown.iter().filter(|fate| fate.contains(what)).count();
         assert!(times >= 2, "{what}: {times} times in {thrown:#?}");
     }
+}
+
+/// The API server of the other labs is killed when nobody writes, so that all of its audit log can be judged. This one is killed with a write
+/// of the operator under way: whether it was done nobody knows but the store, neither the operator nor the judge, and no volume has two writers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_api_server_that_is_killed_with_a_write_under_way_corrupts_nothing() -> Result<()> {
+    chaos::killed_at_work("chaos-at-work", CYCLES).await
 }
 
 /// Chaos can fail: against a device that lies about a machine that shows no life there is no guard, and what follows is found.

@@ -1,5 +1,5 @@
-//! Case 11: the storage does not detach. The taint stays, somebody is called with the VolumeAttachment's name and its error,
-//! and when the storage heals, the node is released without anybody's doing (F55).
+//! Case 11: the storage does not detach, or a controller that has to see to it does not run. The taint stays, somebody is called with the
+//! name of what holds it (a VolumeAttachment with its error, a pod), and when that heals, the node is released without anybody's doing (F55).
 
 use anyhow::{Context, Result, ensure};
 use e2e::csi::{Fault, Faults};
@@ -9,22 +9,65 @@ use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::Api;
 use serde_json::json;
 
-use crate::outage::Outage;
+use crate::outage::{Outage, POD};
 
 const ON_FIRE: &str = "the array is on fire";
 
-/// `error` is what the VolumeAttachment has to say, if it says anything.
-async fn stuck(test: &str, detach: Fault, error: Option<&str>) -> Result<()> {
-    let shortest = json!({"recovery": {"detachTimeoutSeconds": 60}});
-    let outage = Outage::prepare(test, "ConfirmOnly", shortest).await?;
-    let faults = Faults {
-        detach,
-        ..Faults::default()
+/// What holds the volume at the node.
+enum Cause {
+    /// The storage array.
+    Array(Fault),
+    /// This controller of the controller-manager does not run.
+    Off(&'static str),
+}
+
+impl Cause {
+    async fn begins(&self, outage: &Outage) -> Result<()> {
+        let plane = &outage.lab.control_plane;
+        match self {
+            Self::Array(detach) => {
+                let faults = Faults {
+                    detach: detach.clone(),
+                    ..Faults::default()
+                };
+                plane.array().set_faults(&faults).await
+            }
+            Self::Off(controller) => plane.run_without(&[controller]).await,
+        }
+    }
+
+    async fn ends(&self, outage: &Outage) -> Result<()> {
+        let plane = &outage.lab.control_plane;
+        match self {
+            Self::Array(_) => plane.array().clear_faults().await,
+            Self::Off(_) => plane.run_without(&[]).await,
+        }
+    }
+}
+
+/// What the record and the Event have to name.
+enum Named {
+    /// The VolumeAttachment, and what it has to say, if it says anything.
+    Attachment(Option<&'static str>),
+    /// The pod.
+    Pod,
+}
+
+async fn stuck(test: &str, cause: Cause, named: Named) -> Result<()> {
+    let recovery = match named {
+        Named::Attachment(_) => json!({"detachTimeoutSeconds": 60}),
+        // The operator's own deletion of pods would leave nothing to pod GC.
+        Named::Pod => json!({"detachTimeoutSeconds": 60, "podDeletion": "PodGC"}),
     };
-    let array = outage.lab.control_plane.array();
-    array.set_faults(&faults).await?;
+    let policy = json!({"recovery": recovery});
+    let outage = Outage::prepare(test, "ConfirmOnly", policy).await?;
+    cause.begins(&outage).await?;
     outage.cut().await?;
     let attachment = attachment_of(&outage).await?;
+    let (object, says) = match named {
+        Named::Attachment(error) => (attachment, error.unwrap_or_default()),
+        Named::Pod => (format!("work/{POD}"), ""),
+    };
     let fence = outage.lab.wait_stage(&outage.node, "Detaching").await?;
 
     let message = |fence: &kube::api::DynamicObject| {
@@ -37,22 +80,21 @@ async fn stuck(test: &str, detach: Fault, error: Option<&str>) -> Result<()> {
         .wait_fence(&outage.node, |fence| message(fence).is_some())
         .await?;
     let words = message(&escalated).context("it is escalated")?;
-    ensure!(words.contains(&attachment), "{words}");
-    ensure!(error.is_none_or(|error| words.contains(error)), "{words}");
+    ensure!(words.contains(&object) && words.contains(says), "{words}");
     let told = outage.lab.wait_told(&fence, "DetachStuck").await?;
-    ensure!(told.contains(&attachment), "{told}");
+    ensure!(told.contains(&object), "{told}");
     outage
         .stays("the taint", |node| has_taint(node, OUT_OF_SERVICE))
         .await?;
 
-    array.clear_faults().await?;
+    cause.ends(&outage).await?;
     let recovered = outage.lab.wait_stage(&outage.node, "Recovered").await?;
     ensure!(condition(&recovered, "Escalated").is_some_and(|it| it["status"] == "False"));
     outage
         .lab
         .workloads
         // Attach/detach itself backs off for up to two minutes after a detach that failed.
-        .wait_running_elsewhere("db-0", &outage.node, 3 * LIMIT)
+        .wait_running_elsewhere(POD, &outage.node, 3 * LIMIT)
         .await?;
     outage.lab.silent_after_proof(&recovered).await?;
     outage.verdict().await
@@ -72,10 +114,25 @@ async fn attachment_of(outage: &Outage) -> Result<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_detach_that_fails_keeps_the_taint_and_calls_somebody() -> Result<()> {
-    stuck("detach-fails", Fault::failure(ON_FIRE), Some(ON_FIRE)).await
+    let fails = Cause::Array(Fault::failure(ON_FIRE));
+    stuck("detach-fails", fails, Named::Attachment(Some(ON_FIRE))).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_detach_that_hangs_keeps_the_taint_and_calls_somebody() -> Result<()> {
-    stuck("detach-hangs", Fault::hang(), None).await
+    let hangs = Cause::Array(Fault::hang());
+    stuck("detach-hangs", hangs, Named::Attachment(None)).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_the_attach_detach_controller_the_taint_stays_and_somebody_is_called() -> Result<()>
+{
+    let off = Cause::Off("persistentvolume-attach-detach-controller");
+    stuck("detach-off", off, Named::Attachment(None)).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_pod_gc_the_taint_stays_and_somebody_is_called() -> Result<()> {
+    let off = Cause::Off("pod-garbage-collector-controller");
+    stuck("pod-gc-off", off, Named::Pod).await
 }

@@ -20,7 +20,11 @@ async fn a_node_that_a_human_put_out_of_service_is_left_to_them() -> Result<()> 
         .lab
         .wait_told_of(&outage.node, "ForeignOutOfService")
         .await?;
-    ensure!(words.contains(&outage.node) && words.contains("somebody else"));
+    let said = format!(
+        "Node {} already carries `out-of-service`, set by somebody else: it is left alone until they remove it",
+        outage.node
+    );
+    ensure!(words == said, "{words}");
     outage
         .lab
         .workloads

@@ -9,12 +9,12 @@ use e2e::lab::{Kind, LIMIT, Lab, Setup, available_to_test};
 use e2e::machine::Ailment;
 use e2e::operator::{self, Operator};
 use e2e::point::{Held, Point};
-use e2e::proxy::Record;
+use e2e::proxy::{Matcher, Record};
 use e2e::real::Wire;
 use e2e::taints;
 use serde_json::json;
 
-use crate::scene::Scene;
+use crate::scene::{POD, Scene};
 
 /// What befalls the leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,13 +107,14 @@ async fn taken_over(point: Point, loss: Loss) -> Result<()> {
     let held = scene.strike_and_hold(point).await?;
     let struck = Instant::now();
     stage.strike()?;
-    // The last that the leader sent lands at once, but for the taint, which comes late, and a detach that hangs for both of them.
-    let late = match (point, held) {
-        (Point::PatchInFlight | Point::Detaching, held) => Some(held),
-        (_, held) => {
-            held.release().await?;
-            None
-        }
+    // The last that the leader sent lands at once, but for a write that comes late, and a detach that hangs for both of them.
+    let is_late =
+        matches!(point, Point::PatchInFlight | Point::Detaching) || point.outlived().is_some();
+    let late = if is_late {
+        Some(held)
+    } else {
+        held.release().await?;
+        None
     };
     wait_leads(&standby, true).await?;
     let took = struck.elapsed().as_secs_f64();
@@ -160,9 +161,36 @@ async fn finished_by_the_standby(scene: &Scene, point: Point, late: Option<Held>
         if point == Point::PatchInFlight {
             scene.another_claim(1).await?;
         }
-        held.release().await?;
+        if let Some(write) = point.outlived() {
+            arrives_after_the_end(scene, held, &write).await?;
+        } else {
+            held.release().await?;
+        }
     }
     scene.finished_once(point).await
+}
+
+/// What the lost leader had on its way arrives when another one has finished the fence, and the pod runs elsewhere under its old name: it is
+/// refused, and what is there now stays.
+async fn arrives_after_the_end(scene: &Scene, held: Held, write: &Matcher) -> Result<()> {
+    scene.lab.wait_stage(&scene.node, "Recovered").await?;
+    let pods = &scene.lab.workloads;
+    let moved = pods.wait_running_elsewhere(POD, &scene.node, LIMIT).await?;
+    held.release().await?;
+    let landed = scene.proxy.wait_for(LIMIT, |record| {
+        write.matches(&record.seen) && record.upstream_status.is_some()
+    });
+    let status = landed.await?.upstream_status;
+    ensure!(
+        status.is_some_and(|status| (400..500).contains(&status)),
+        "what came too late was answered {status:?}"
+    );
+    let there = pods.wait_running(POD, LIMIT).await?;
+    ensure!(
+        there.metadata.uid == moved.metadata.uid,
+        "the pod that had moved is another one now"
+    );
+    Ok(())
 }
 
 macro_rules! at_each_point {
@@ -178,27 +206,39 @@ at_each_point! {
     leader_killed_while_detected: Killed at Detected;
     leader_killed_while_claimed: Killed at Claimed;
     leader_killed_while_quiesced: Killed at Quiesced;
+    leader_killed_while_intent_stored: Killed at IntentStored;
     leader_killed_while_off_sent: Killed at OffSent;
     leader_killed_while_proved: Killed at Proved;
+    leader_killed_while_evicting: Killed at Evicting;
     leader_killed_while_patch_in_flight: Killed at PatchInFlight;
     leader_killed_while_tainted: Killed at Tainted;
     leader_killed_while_detaching: Killed at Detaching;
+    leader_killed_while_releasing: Killed at Releasing;
+    leader_killed_while_closing: Killed at Closing;
     leader_frozen_while_detected: Frozen at Detected;
     leader_frozen_while_claimed: Frozen at Claimed;
     leader_frozen_while_quiesced: Frozen at Quiesced;
+    leader_frozen_while_intent_stored: Frozen at IntentStored;
     leader_frozen_while_off_sent: Frozen at OffSent;
     leader_frozen_while_proved: Frozen at Proved;
+    leader_frozen_while_evicting: Frozen at Evicting;
     leader_frozen_while_patch_in_flight: Frozen at PatchInFlight;
     leader_frozen_while_tainted: Frozen at Tainted;
     leader_frozen_while_detaching: Frozen at Detaching;
+    leader_frozen_while_releasing: Frozen at Releasing;
+    leader_frozen_while_closing: Frozen at Closing;
     leader_cut_off_while_detected: Cut at Detected;
     leader_cut_off_while_claimed: Cut at Claimed;
     leader_cut_off_while_quiesced: Cut at Quiesced;
+    leader_cut_off_while_intent_stored: Cut at IntentStored;
     leader_cut_off_while_off_sent: Cut at OffSent;
     leader_cut_off_while_proved: Cut at Proved;
+    leader_cut_off_while_evicting: Cut at Evicting;
     leader_cut_off_while_patch_in_flight: Cut at PatchInFlight;
     leader_cut_off_while_tainted: Cut at Tainted;
     leader_cut_off_while_detaching: Cut at Detaching;
+    leader_cut_off_while_releasing: Cut at Releasing;
+    leader_cut_off_while_closing: Cut at Closing;
 }
 
 /// Nobody waits for a lease that was given back: a new version takes over from the old one in seconds, and the old one has ended in time (L8).

@@ -6,7 +6,7 @@ use e2e::bmc::Credentials;
 use e2e::ipmi::Suite;
 use e2e::lab::{Lab, Setup};
 use e2e::operator::{NAMESPACE, Options};
-use e2e::secrecy::{self, check, check_logs};
+use e2e::secrecy::{self, check, check_tree};
 use e2e::snmpd::{AUTHENTICATION_PASSWORD, COMMUNITY, PRIVACY_PASSWORD, Pdu};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, PostParams};
@@ -98,11 +98,14 @@ async fn no_password_is_told_whatever_happens_and_however_much_is_logged() -> Re
     .map(|(name, value)| secrecy::Secret::new(name, value))
     .into_iter()
     .collect::<Result<Vec<_>>>()?;
-    let (_, metrics) = operator.get("/metrics").await?;
-    check("the metrics", metrics.as_bytes(), &secrets)?;
-    let kinds = "nodefences,fencedevices,nodefencingpolicies,events,leases,nodes";
-    let listed = ["get", kinds, "-A", "-o", "yaml"];
-    let objects = lab.control_plane.kubectl_text(&listed).await?;
+    for path in ["/metrics", "/readyz", "/livez"] {
+        let (_, answer) = operator.get(path).await?;
+        check(path, answer.as_bytes(), &secrets)?;
+    }
+    let shown = operator.shown_by_the_kernel()?;
+    ensure!(!shown.is_empty(), "the kernel shows nothing");
+    check("the command line and the environment", &shown, &secrets)?;
+    let objects = all_but_secrets(&lab).await?;
     ensure!(
         objects.contains("AuthFailed"),
         "the objects do not say what happened"
@@ -114,11 +117,36 @@ async fn no_password_is_told_whatever_happens_and_however_much_is_logged() -> Re
         log.contains("TRACE") && log.contains("off command"),
         "it did not say much"
     );
-    let read = check_logs(lab.control_plane.files().directory(), &secrets)?;
+    // It writes down what has happened.
+    lab.verdict().await?;
+    let searched = check_tree(lab.control_plane.files().directory(), &secrets)?;
     eprintln!(
-        "{} KiB of logs were searched, {} KiB of them the operator's",
-        read / 1024,
-        log.len() / 1024
+        "{} files of {} KiB were searched, {} KiB of them the operator's log; and {} KiB of objects",
+        searched.files,
+        searched.bytes / 1024,
+        log.len() / 1024,
+        objects.len() / 1024
     );
-    lab.verdict().await
+    Ok(())
+}
+
+/// Every object of every kind that can be listed, as YAML.
+async fn all_but_secrets(lab: &Lab) -> Result<String> {
+    let plane = &lab.control_plane;
+    let kinds = ["api-resources", "--verbs=list", "-o", "name"];
+    let kinds = plane.kubectl_text(&kinds).await?;
+    let kinds: Vec<_> = kinds.lines().filter(|kind| *kind != "secrets").collect();
+    for expected in [
+        "nodes",
+        "events",
+        "nodefences.nodefencing.io",
+        "leases.coordination.k8s.io",
+    ] {
+        ensure!(
+            kinds.contains(&expected),
+            "{expected} is not among {kinds:?}"
+        );
+    }
+    let listed = ["get", &kinds.join(","), "-A", "-o", "yaml"];
+    plane.kubectl_text(&listed).await
 }

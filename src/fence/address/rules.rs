@@ -2,13 +2,21 @@
 
 use super::{AddressError, Lookup};
 use crate::fence::cidr::Cidr;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Which IP addresses may be fence devices, and who says which of them a name stands for.
+/// The rule that keeps credentials from the API server.
+const API_SERVER: &str = "the API server";
+/// Addresses of the API server that are kept: a name that stands for another one each time does not fill the memory.
+const API_SERVERS_MAX: usize = 256;
+
+/// Which IP addresses may be fence devices, and who says which of them a name stands for. Clones know the same API server.
 #[derive(Debug, Clone, Default)]
 pub struct AddressRules {
     allowed: Vec<Cidr>,
     denied: Vec<(Cidr, String)>,
+    api_servers: Arc<Mutex<BTreeSet<IpAddr>>>,
     lookup: Lookup,
 }
 
@@ -20,8 +28,22 @@ impl AddressRules {
         Self {
             allowed,
             denied,
-            lookup: Lookup::default(),
+            ..Self::default()
         }
+    }
+
+    /// From now on this address, which is the API server's, is denied too, unless it is allowed.
+    pub fn deny_api_server(&self, address: IpAddr) {
+        let mut known = self.api_servers();
+        if known.len() < API_SERVERS_MAX {
+            known.insert(embedded_ipv4(address));
+        }
+    }
+
+    fn api_servers(&self) -> MutexGuard<'_, BTreeSet<IpAddr>> {
+        self.api_servers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The same, with names looked up by this.
@@ -51,7 +73,8 @@ impl AddressRules {
             .iter()
             .find(|(cidr, _)| cidr.contains(meant))
             .map(|(_, name)| name.as_str());
-        match builtin_denial(meant).or(own) {
+        let api_server = || self.api_servers().contains(&meant).then_some(API_SERVER);
+        match builtin_denial(meant).or(own).or_else(api_server) {
             Some(rule) => Err(AddressError::NotAllowed {
                 host: host.to_owned(),
                 address,

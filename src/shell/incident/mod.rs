@@ -74,6 +74,8 @@ pub struct Incident {
     unnamed_claim: Option<(String, Duration)>,
     /// An approval has been heard of.
     is_approved: bool,
+    /// What would have stopped it before its taint, and no longer does, as people have been told.
+    past_stop: Option<String>,
 }
 
 /// What people have an Event of: whatever changes here is told anew.
@@ -175,6 +177,7 @@ impl Incidents {
             sent_claim: None,
             unnamed_claim: None,
             is_approved: false,
+            past_stop: None,
         }));
         self.open().insert(name, (uid, incident.clone()));
         incident

@@ -43,6 +43,7 @@ impl Round<'_> {
         let escalation = decision.escalation.as_ref().map(|(reason, _)| *reason);
         self.show(settings, decision);
         self.tell_of_approval(settings);
+        self.tell_of_past_stop(settings, decision);
         let incident = &mut *self.incident;
         let before = incident.told.filter(|told| told.stage == decision.stage);
         let told = Told {
@@ -85,6 +86,24 @@ impl Round<'_> {
         let in_vain = |told: Told| approved_for_nothing(user, told.stage, told.held);
         if let Some(words) = before.and_then(in_vain) {
             let note = note(self.fence, false, "ApprovalNotNeeded", &words);
+            self.context.events.publish(note);
+        }
+    }
+
+    /// Whoever deletes or narrows a policy to stop a fence must not think that it has stopped when its node is out of service already (S15).
+    fn tell_of_past_stop(&mut self, settings: &Settings, decision: &Decision) {
+        let is_under_taint = matches!(decision.stage, Stage::Detaching | Stage::AwaitingRelease);
+        let stop = settings.stop.as_ref().filter(|_| is_under_taint);
+        if self.incident.past_stop.as_ref() == stop {
+            return;
+        }
+        self.incident.past_stop = stop.cloned();
+        if let Some(stop) = stop {
+            let words = format!(
+                "{stop}, which stops no fence whose node is out of service: that of Node {} goes on to its release, by the settings it began with",
+                settings.node
+            );
+            let note = note(self.fence, false, "GoesOnToRelease", &words);
             self.context.events.publish(note);
         }
     }

@@ -4,6 +4,7 @@ use super::*;
 use crate::shell::fake::{Fake, Seen, failure};
 use futures::future::join;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
@@ -303,4 +304,20 @@ async fn a_lease_that_is_older_than_it_was_is_a_cluster_that_went_back() {
     in_time(frozen).await;
     let words = age.frozen().unwrap_or_default();
     assert!(words.contains("restored"), "{words}");
+}
+
+/// Two that have lost to each other wait for different times, none for less than it has to and none for more than a fifth longer.
+#[tokio::test]
+async fn pauses_differ_by_up_to_a_fifth() {
+    let (fake, _) = server().await;
+    let candidate = candidate(&fake, "one");
+    let retry = candidate.election.times().retry;
+    let pauses: BTreeSet<Duration> = (0..2000).map(|_| candidate.pause()).collect();
+    let (least, most) = (pauses.first().copied(), pauses.last().copied());
+    let (least, most) = (least.expect("a pause"), most.expect("a pause"));
+    assert!(least >= retry && most <= retry.mul_f64(1.0 + JITTER_MAX));
+    // Of 256 lengths that are equally likely nearly all have come, over the whole width.
+    assert!(pauses.len() > 200, "only {}", pauses.len());
+    let width = most.saturating_sub(least);
+    assert!(width > retry.mul_f64(JITTER_MAX * 0.9), "only {width:?}");
 }

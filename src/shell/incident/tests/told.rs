@@ -4,6 +4,8 @@ use super::*;
 use crate::api::conditions::{ESCALATED, HELD, find};
 use crate::core::incident::{Decision, Effect};
 use crate::core::plan::CONTRADICTION;
+use crate::shell::events::Events;
+use crate::shell::stop::Stopper;
 use jiff::Timestamp;
 
 /// The value of this series; none: there is no such series.
@@ -166,4 +168,64 @@ async fn another_reason_to_hold_is_another_event() {
         told.push(round.incident.told != before);
     }
     assert_eq!(told, [true, false, false, true, false, false]);
+}
+
+/// S15: what stops a fence before its taint stops none after it, and whoever has just deleted the policy for that has to hear so, once.
+#[tokio::test]
+async fn a_policy_that_is_deleted_under_the_taint_stops_nothing_and_that_is_told_once() {
+    const EVENTS: &str = "POST /apis/events.k8s.io/v1/namespaces/default/events";
+    let cluster = cluster(unclaimed()).await;
+    cluster.put(EVENTS, 201, json!({"regarding": {}, "metadata": {}}));
+    let mut context = cluster.context();
+    let reads = cluster.server.clients.reads.clone();
+    let (events, publisher) = Events::new(reads, None, Arc::clone(&context.metrics));
+    Arc::get_mut(&mut context)
+        .expect("nobody else has it")
+        .events = events;
+    let fence = fence("7");
+    let incident = Incidents::default().begin(fence.clone());
+    let mut incident = incident.lock().await;
+    let deleted = Some("NodeFencingPolicy prod was deleted".to_owned());
+    for (stage, stop) in [
+        // Before the taint its end says why.
+        (Stage::Verifying, deleted.clone()),
+        (Stage::Detaching, None),
+        (Stage::Detaching, deleted.clone()),
+        (Stage::Detaching, deleted.clone()),
+        (Stage::AwaitingRelease, deleted),
+    ] {
+        let decision = Decision {
+            effect: Effect::Wait,
+            stage,
+            words: "waits".to_owned(),
+            held: None,
+            escalation: None,
+            wake: None,
+            deadline: None,
+        };
+        let settings = Settings {
+            stop,
+            ..fixtures::settings()
+        };
+        let mut round = Round {
+            context: &context,
+            fence: &fence,
+            incident: &mut incident,
+        };
+        let now = clock::since_boot();
+        round.explain(&settings, &fixtures::drained(), &decision, now);
+    }
+    // Nobody has anything more to tell.
+    drop(context);
+    let (_stopper, stop) = Stopper::new();
+    publisher.run(stop).await;
+    let told = sent(&cluster, EVENTS).into_iter();
+    let told = told.filter(|body| body["reason"] == "GoesOnToRelease");
+    let told: Vec<Value> = told.map(|body| body["note"].clone()).collect();
+    assert_eq!(
+        told,
+        [
+            "NodeFencingPolicy prod was deleted, which stops no fence whose node is out of service: that of Node worker-1 goes on to its release, by the settings it began with"
+        ]
+    );
 }
