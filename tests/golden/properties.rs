@@ -14,7 +14,9 @@ use node_fencing_operator::core::observed::{CLAIM, DETACHING, NodeView, OUT_OF_S
 use node_fencing_operator::core::power_on::TRIES_MAX;
 use node_fencing_operator::core::proof::{PROOF_LIFE, Require};
 use node_fencing_operator::core::stage::Stage;
-use node_fencing_operator::core::taint::{NodePatch, claim_fence, detaching_of_claim};
+use node_fencing_operator::core::taint::{
+    NodeDeletion, NodePatch, claim_fence, detaching_of_claim,
+};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -131,28 +133,7 @@ impl Told {
                 self.may_turn_on();
                 "on intent"
             }
-            Effect::Device { order, .. } => match order {
-                DeviceOrder::Look => "look",
-                DeviceOrder::Confirm { .. } => "confirm",
-                DeviceOrder::Off(attempt) => {
-                    self.may_command();
-                    let mut recorded = self.world.status().attempts.iter();
-                    assert!(
-                        recorded.any(|it| it.id.as_ref() == Some(&attempt.id)),
-                        "S11: no intent"
-                    );
-                    "off"
-                }
-                DeviceOrder::On(attempt) => {
-                    self.may_turn_on();
-                    let mut recorded = self.world.status().attempts.iter();
-                    assert!(
-                        recorded.any(|it| it.id.as_ref() == Some(&attempt.id)),
-                        "S11: no intent"
-                    );
-                    "on"
-                }
-            },
+            Effect::Device { order, .. } => self.asks(order),
             Effect::StoreEvidence(_) => {
                 self.is_proven();
                 "evidence"
@@ -181,13 +162,7 @@ impl Told {
                 "detach"
             }
             Effect::DeleteNode(deletion) => {
-                self.may_take(deletion.valid_until);
-                let (node, settings) = (self.node(), &self.world.settings);
-                assert_eq!(Some(&deletion.uid), settings.node_uid.as_ref(), "S10");
-                assert_eq!(deletion.resource_version, node.resource_version, "S9");
-                assert_eq!(Some(&node.boot_id), settings.boot_id.as_ref(), "S2");
-                assert!(!settings.released && !node.out_of_service(), "S8");
-                assert!(!self.world.has_volumes(), "S14: something is attached");
+                self.deletes(deletion);
                 "delete node"
             }
             Effect::Release(patch) => {
@@ -200,6 +175,40 @@ impl Told {
             Effect::Close => "close",
         };
         *self.effects.entry(name).or_default() += 1;
+    }
+
+    fn asks(&self, order: &DeviceOrder) -> &'static str {
+        let is_recorded = |id: &str| {
+            let mut recorded = self.world.status().attempts.iter();
+            assert!(
+                recorded.any(|it| it.id.as_deref() == Some(id)),
+                "S11: no intent"
+            );
+        };
+        match order {
+            DeviceOrder::Look => "look",
+            DeviceOrder::Confirm { .. } => "confirm",
+            DeviceOrder::Off(attempt) => {
+                self.may_command();
+                is_recorded(&attempt.id);
+                "off"
+            }
+            DeviceOrder::On(attempt) => {
+                self.may_turn_on();
+                is_recorded(&attempt.id);
+                "on"
+            }
+        }
+    }
+
+    fn deletes(&self, deletion: &NodeDeletion) {
+        self.may_take(deletion.valid_until);
+        let (node, settings) = (self.node(), &self.world.settings);
+        assert_eq!(Some(&deletion.uid), settings.node_uid.as_ref(), "S10");
+        assert_eq!(deletion.resource_version, node.resource_version, "S9");
+        assert_eq!(Some(&node.boot_id), settings.boot_id.as_ref(), "S2");
+        assert!(!settings.released && !node.out_of_service(), "S8");
+        assert!(!self.world.has_volumes(), "S14: something is attached");
     }
 
     /// L3: what is held back is so for a reason that the metrics have a row for. One that goes on while its Node cannot be read, or its last

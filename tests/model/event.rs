@@ -172,6 +172,21 @@ impl Event {
                     done(is_done)
                 )
             }
+            Self::Passes(x, change) => format!("time passes for {}: {}", name(x), passing(change)),
+            Self::ReadsAnew(x) => format!(
+                "what {} has read beside its write is too old by now",
+                name(x)
+            ),
+            Self::Dies(x) => format!(
+                "{} dies; another process takes its place and remembers nothing",
+                name(x)
+            ),
+            _ => self.of_the_device(before),
+        }
+    }
+
+    fn of_the_device(&self, before: &State) -> String {
+        match *self {
             Self::Looked(x) => format!(
                 "the device tells {} that the machine is {}",
                 name(x),
@@ -184,21 +199,13 @@ impl Event {
                 format!("{} reads On in between, and begins to count anew", name(x))
             }
             Self::NotOffInTime(x) => format!("the readings of {} end with On", name(x)),
-            Self::OffLeaves(x) => format!(
-                "{} reads the claim once more and sends its off command",
-                name(x)
-            ),
-            Self::OffNotSent(x) => format!(
-                "{} reads the claim once more and sends no off command",
-                name(x)
-            ),
-            Self::OnLeaves(x) => format!(
-                "{} reads the Node once more and turns the machine on",
-                name(x)
-            ),
-            Self::OnNotSent(x) => format!(
-                "{} reads power and Node once more and sends no on command",
-                name(x)
+            Self::OffLeaves(x) | Self::OffNotSent(x) => format!(
+                "{} reads the claim once more and sends {} off command",
+                name(x),
+                match self {
+                    Self::OffLeaves(_) => "its",
+                    _ => "no",
+                }
             ),
             Self::Accepted(x) => format!(
                 "the device tells {} that it has taken the off command",
@@ -211,14 +218,13 @@ impl Event {
             Self::NoAnswer(x) => {
                 format!("the device does not answer the off command of {}", name(x))
             }
-            Self::Passes(x, change) => format!("time passes for {}: {}", name(x), passing(change)),
-            Self::ReadsAnew(x) => format!(
-                "what {} has read beside its write is too old by now",
-                name(x)
-            ),
-            Self::Dies(x) => format!(
-                "{} dies; another process takes its place and remembers nothing",
-                name(x)
+            Self::OnLeaves(x) | Self::OnNotSent(x) => format!(
+                "{} reads power and Node once more and {}",
+                name(x),
+                match self {
+                    Self::OnLeaves(_) => "turns the machine on",
+                    _ => "sends no on command",
+                }
             ),
             _ => self.of_the_record(),
         }

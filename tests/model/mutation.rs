@@ -105,27 +105,9 @@ impl Mutation {
             }
             Self::ReleaseBeforeDetach if memory.tainted => {
                 observed.pods = Seen::Present(Vec::new());
-                observed.attachments_cached.clear();
-                if let Seen::Present(attachments) = &mut observed.attachments {
-                    attachments.clear();
-                }
-                if let Seen::Present(node) = &mut observed.node {
-                    node.volumes_attached = 0;
-                }
+                nothing_attached(observed);
             }
-            Self::OnBeforeRelease if memory.tainted => {
-                if let Seen::Present(node) = &mut observed.node
-                    && node.out_of_service()
-                {
-                    let ours = node.taints.iter_mut().filter(|it| it.key == CLAIM);
-                    for taint in ours {
-                        QUARANTINE.clone_into(&mut taint.key);
-                        taint.value = Some(node.boot_id.clone());
-                    }
-                    node.taints.retain(|it| it.key != OUT_OF_SERVICE);
-                    memory.releasing = true;
-                }
-            }
+            Self::OnBeforeRelease if memory.tainted => released_already(observed, memory),
             Self::ProveWithoutLease => {
                 if let (Seen::Present(now), Some(before)) =
                     (&mut observed.lease, &memory.lease_before)
@@ -140,33 +122,14 @@ impl Mutation {
                     conditions.for_each(|it| "Unknown".clone_into(&mut it.status));
                 }
             }
-            Self::TolerantWithVolume => {
-                let stays = |pod: &mut PodView| {
-                    if pod.name == "pod-1" {
-                        (pod.attachable, pod.tolerates_out_of_service) = (false, true);
-                    }
-                };
-                for pods in [&mut observed.pods, &mut observed.starting] {
-                    if let Seen::Present(pods) = pods {
-                        pods.iter_mut().for_each(stays);
-                    }
-                }
-                let heard = [&mut memory.quiesce.listed_before, &mut memory.pods];
-                heard.into_iter().flatten().flatten().for_each(stays);
-            }
+            Self::TolerantWithVolume => without_a_volume(observed, memory),
             Self::LetGoWhileDetaching if memory.tainted => {
                 let is_back = observed
                     .node
                     .present()
                     .is_some_and(|it| it.boot_id != "boot-1");
                 if is_back {
-                    observed.attachments_cached.clear();
-                    if let Seen::Present(node) = &mut observed.node {
-                        node.volumes_attached = 0;
-                    }
-                    if let Seen::Present(attachments) = &mut observed.attachments {
-                        attachments.clear();
-                    }
+                    nothing_attached(observed);
                 }
             }
             _ => {}
@@ -202,4 +165,45 @@ impl Mutation {
             _ => {}
         }
     }
+}
+
+fn nothing_attached(observed: &mut Observed) {
+    observed.attachments_cached.clear();
+    if let Seen::Present(attachments) = &mut observed.attachments {
+        attachments.clear();
+    }
+    if let Seen::Present(node) = &mut observed.node {
+        node.volumes_attached = 0;
+    }
+}
+
+/// The quarantine in the place of the claim, and no `out-of-service`.
+fn released_already(observed: &mut Observed, memory: &mut Memory) {
+    if let Seen::Present(node) = &mut observed.node
+        && node.out_of_service()
+    {
+        let ours = node.taints.iter_mut().filter(|it| it.key == CLAIM);
+        for taint in ours {
+            QUARANTINE.clone_into(&mut taint.key);
+            taint.value = Some(node.boot_id.clone());
+        }
+        node.taints.retain(|it| it.key != OUT_OF_SERVICE);
+        memory.releasing = true;
+    }
+}
+
+/// The second pod uses none, and may stay.
+fn without_a_volume(observed: &mut Observed, memory: &mut Memory) {
+    let stays = |pod: &mut PodView| {
+        if pod.name == "pod-1" {
+            (pod.attachable, pod.tolerates_out_of_service) = (false, true);
+        }
+    };
+    for pods in [&mut observed.pods, &mut observed.starting] {
+        if let Seen::Present(pods) = pods {
+            pods.iter_mut().for_each(stays);
+        }
+    }
+    let heard = [&mut memory.quiesce.listed_before, &mut memory.pods];
+    heard.into_iter().flatten().flatten().for_each(stays);
 }

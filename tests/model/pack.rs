@@ -207,6 +207,7 @@ impl Operator {
             Job::Confirm { progress, .. } => 2 + progress as u16,
             Job::OffPrepared => 5,
             Job::OffSent => 6,
+            Job::OnPrepared => 7,
         };
         let bits = kind << 8 | u16::from(self.facts);
         flags

@@ -97,7 +97,7 @@ impl Plan {
         // Where it may be asked for at all; by what is drawn already, so that nothing else of a seed depends on it.
         let may_turn_on = plan.mode == "PowerOff" && plan.release == "AfterDetach";
         let delay = plan.wait * 7 + plan.late_effect;
-        plan.power_on = (may_turn_on && delay % 5 < 2).then_some(delay % 41);
+        plan.power_on = (may_turn_on && delay % 5 > 2).then_some(delay % 41);
         plan
     }
 

@@ -9,6 +9,7 @@ mod claimed;
 mod deadline;
 mod detaching;
 mod ending;
+mod gone;
 mod inherit;
 mod level;
 mod outrun;
@@ -280,16 +281,7 @@ fn decide(
     }
     let node = match &observed.node {
         Seen::Present(node) => node,
-        Seen::Absent
-            if (memory.tainted || settings.record.evidence)
-                && !power_on::is_begun(settings, memory) =>
-        {
-            return tainted::node_gone(settings, memory, observed, moment);
-        }
-        Seen::Absent => {
-            let words = format!("Node {} was deleted", settings.node);
-            return power_on::gone(settings, memory, words);
-        }
+        Seen::Absent => return gone::absent(settings, memory, observed, moment),
         Seen::Failed(reason) => return unreadable(memory, settings, reason, moment.now),
         Seen::NotRead => return unreadable(memory, settings, "it was not read", moment.now),
     };
@@ -298,14 +290,7 @@ fn decide(
         .as_ref()
         .is_some_and(|uid| *uid != node.uid)
     {
-        if power_on::is_begun(settings, memory) {
-            let words = format!(
-                "Node {} was deleted and created anew: its UID is {}",
-                settings.node, node.uid
-            );
-            return power_on::gone(settings, memory, words);
-        }
-        return detaching::created_anew(settings, memory, node);
+        return gone::created_anew(settings, memory, node);
     }
     if memory.write_retry_at.is_some_and(|at| moment.now < at) {
         let stage = going_on(memory);

@@ -53,18 +53,7 @@ impl Round<'_> {
         let (policy, wall_now) = (self.policy(), clock::wall());
         let live = policy.as_ref().map(|policy| Live::at(policy, wall_now));
         self.incident.moments.listen(self.fence, now());
-        let devices = self.context.caches.devices();
-        let settings = resolve::settings(
-            self.fence,
-            &self.incident.status,
-            reads.node(),
-            live.as_ref(),
-            (&self.context.devices, &devices),
-            &self.incident.record,
-            self.incident.moments,
-        );
-        let lacks = self.context.deletion.lacks();
-        let settings = resolve::by_rights(settings, self.fence, lacks.as_deref());
+        let settings = self.settings(reads.node(), live.as_ref());
         if reads.is_unread() {
             self.put_back(answers);
         } else {
@@ -111,6 +100,21 @@ impl Round<'_> {
             (Next::Wait(pause), Some(ahead)) => Next::Wait(pause.min(ahead)),
             (next, _) => next,
         }
+    }
+
+    fn settings(&self, node: Option<&NodeView>, live: Option<&Live<'_>>) -> Settings {
+        let devices = self.context.caches.devices();
+        let settings = resolve::settings(
+            self.fence,
+            &self.incident.status,
+            node,
+            live,
+            (&self.context.devices, &devices),
+            &self.incident.record,
+            self.incident.moments,
+        );
+        let lacks = self.context.deletion.lacks();
+        resolve::by_rights(settings, self.fence, lacks.as_deref())
     }
 
     /// Reads the Node, and what else the next decision is known to need. Borrows nothing of the round, so that a write may go on

@@ -204,14 +204,7 @@ impl World {
             }
             DeviceOrder::On(_) => {
                 let result = |(device, answer): (&Device, &Answer)| {
-                    let result = match answer {
-                        Answer::Off(OffResult::Accepted) => OnResult::Accepted,
-                        Answer::Off(OffResult::Unknown(why)) => OnResult::Unknown(why.clone()),
-                        Answer::Off(_) => OnResult::AlreadyOn,
-                        Answer::Fails(why) => OnResult::NotSent(why.clone()),
-                        Answer::Readings(_) => return Err("it was commanded, not asked".to_owned()),
-                    };
-                    Ok((device.name.clone(), result))
+                    Ok((device.name.clone(), turned_on(answer)?))
                 };
                 let results = answered.map(result).collect::<Result<_, String>>()?;
                 DeviceReply::TurnedOn(results)
@@ -239,4 +232,14 @@ impl World {
             }
         })
     }
+}
+
+fn turned_on(answer: &Answer) -> Result<OnResult, String> {
+    Ok(match answer {
+        Answer::Off(OffResult::Accepted) => OnResult::Accepted,
+        Answer::Off(OffResult::Unknown(why)) => OnResult::Unknown(why.clone()),
+        Answer::Off(_) => OnResult::AlreadyOn,
+        Answer::Fails(why) => OnResult::NotSent(why.clone()),
+        Answer::Readings(_) => return Err("it was commanded, not asked".to_owned()),
+    })
 }

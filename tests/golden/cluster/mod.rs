@@ -193,6 +193,38 @@ impl World {
         if let Some(node) = &mut self.node {
             node.resource_version = format!("{}", self.versions);
         }
+        let observed = self.observe();
+        let nonce = format!("n{}", self.nonces + 1);
+        let moment = Moment {
+            now: self.now,
+            nonce: nonce.clone(),
+            date: (WALL + self.now).to_string(),
+        };
+        let decision = step(&self.settings, &mut self.memory, &observed, &moment);
+        if decision.stage == Stage::PoweringOn {
+            // The record knows the release by then, and what has become of the commands.
+            record::stage(
+                &mut self.status,
+                &self.memory,
+                &decision,
+                None,
+                self.now,
+                WALL + self.now,
+            );
+        }
+        let ids = [
+            self.memory.attempt.as_ref().map(|it| &it.id),
+            self.memory.power_on.attempt.as_ref().map(|it| &it.id),
+        ];
+        let used = ids.iter().flatten().any(|id| id.starts_with(&nonce));
+        if used || matches!(decision.effect, Effect::Claim(_)) {
+            self.nonces += 1;
+        }
+        decision
+    }
+
+    /// What the core asks for, and nothing else.
+    fn observe(&self) -> Observed {
         let needs = needs(&self.settings, &self.memory, self.node.as_ref());
         let read = |wanted: bool, fails: bool| match (wanted, fails) {
             (false, _) => Some(Seen::NotRead),
@@ -202,7 +234,7 @@ impl World {
         let lease = LeaseView {
             renew_time: format!("renewal-{}", self.lease),
         };
-        let observed = Observed {
+        Observed {
             node: match (&self.node_unreadable, &self.node) {
                 (Some(reason), _) => Seen::Failed(reason.clone()),
                 (None, Some(node)) => Seen::Present(node.clone()),
@@ -248,34 +280,7 @@ impl World {
             cleared_by: self.cleared_by.clone(),
             claim_of_other_process: false,
             frozen: self.frozen.clone(),
-        };
-        let nonce = format!("n{}", self.nonces + 1);
-        let moment = Moment {
-            now: self.now,
-            nonce: nonce.clone(),
-            date: (WALL + self.now).to_string(),
-        };
-        let decision = step(&self.settings, &mut self.memory, &observed, &moment);
-        if decision.stage == Stage::PoweringOn {
-            // The record knows the release by then, and what has become of the commands.
-            record::stage(
-                &mut self.status,
-                &self.memory,
-                &decision,
-                None,
-                self.now,
-                WALL + self.now,
-            );
         }
-        let ids = [
-            self.memory.attempt.as_ref().map(|it| &it.id),
-            self.memory.power_on.attempt.as_ref().map(|it| &it.id),
-        ];
-        let used = ids.iter().flatten().any(|id| id.starts_with(&nonce));
-        if used || matches!(decision.effect, Effect::Claim(_)) {
-            self.nonces += 1;
-        }
-        decision
     }
 
     /// The Node, as it is.
