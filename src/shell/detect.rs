@@ -368,16 +368,6 @@ impl Detector {
         true
     }
 
-    /// A node that somebody else has put out of service is theirs: no record of ours, but nobody has to guess why (S8).
-    fn tell_of_foreign_taint(&self, node: &NodeView) {
-        let message = format!(
-            "Node {} already carries `out-of-service`, set by somebody else: it is left alone until they remove it",
-            node.name
-        );
-        tracing::warn!(node = node.name, "{message}");
-        self.tell(&node.name, "ForeignOutOfService", message);
-    }
-
     /// An Event about a node that nothing is done to.
     fn tell(&self, node: &str, reason: &str, message: String) {
         self.context.events.publish(Note {

@@ -34,7 +34,7 @@ fn assessed(specs: &[(&str, Value)]) -> BTreeMap<String, String> {
         served: &Served::NotAsked,
         delays: &[],
         frozen: None,
-        lacks: None,
+        lacks: Some("RBAC does not grant the operator delete nodes"),
         found: &|_, _| None,
         targets: &|_, _| Vec::new(),
         now: jiff::Timestamp::UNIX_EPOCH,
@@ -102,8 +102,8 @@ pub fn policies(rows: &mut Rows) {
         json!({"windows": [{"name": "night", "days": ["Mon"], "start": "22:00", "end": "06:00", "mode": "Observe"}]}),
     );
     one(
-        "a Node that is to be deleted, which this version does not do",
-        json!({"recovery": {"strategy": "DeleteNode"}}),
+        "a Node that is to be deleted, without the rights for that",
+        json!({"recovery": {"strategy": "DeleteNode"}, "release": {"mode": "AfterDetach"}}),
     );
     one(
         "paused",

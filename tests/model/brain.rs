@@ -6,7 +6,7 @@
 use crate::memory::{self, Change, Meaning};
 use crate::mutation::Mutation;
 use crate::state::{Node, Operator};
-use crate::talk::{Act, Heard, Kind, Off, Request, Round, Write};
+use crate::talk::{Act, Heard, Kind, Off, Request, Round};
 use crate::views::{self, DATE, Incident, Look, NOW, nonce};
 use node_fencing_operator::core::attempt::OffResult;
 use node_fencing_operator::core::incident::{DeviceOrder, DeviceReply, Effect, Reply, Settings};
@@ -311,9 +311,9 @@ impl Brain {
     fn reply(&self, heard: Heard) -> (Asked, Reply) {
         let words = String::new;
         match heard {
-            Heard::Done(write) => (asked(write), Reply::Done),
-            Heard::Refused(write) => (asked(write), Reply::Refused(422, words())),
-            Heard::Unknown(write) => (asked(write), Reply::Unknown(words())),
+            Heard::Done(write) => (write.asked(), Reply::Done),
+            Heard::Refused(write) => (write.asked(), Reply::Refused(422, words())),
+            Heard::Unknown(write) => (write.asked(), Reply::Unknown(words())),
             device => (Asked::Device, Reply::Device(1, self.device_reply(device))),
         }
     }
@@ -386,17 +386,5 @@ fn replace(value: &mut Value, old: &[String], new: &[String]) {
         Value::Array(list) => list.iter_mut().for_each(|it| replace(it, old, new)),
         Value::Object(fields) => fields.values_mut().for_each(|it| replace(it, old, new)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
-fn asked(write: Write) -> Asked {
-    match write {
-        Write::Request(Kind::Claim) => Asked::Claim,
-        Write::Request(Kind::DropClaim) => Asked::DropClaim,
-        Write::Request(Kind::Evict) => Asked::Evict,
-        Write::Request(_) => Asked::Write,
-        Write::Intent => Asked::RecordIntent,
-        Write::OnIntent => Asked::RecordOn,
-        Write::Evidence => Asked::StoreEvidence,
     }
 }

@@ -124,7 +124,9 @@ impl Landing<'_> {
             false => before.node.quarantined(),
         };
         let is_quarantined = self.after.node.quarantined() == wanted;
-        if !before.ghost.released_well || !is_quarantined {
+        // A Node that is deleted has no taint that could stay.
+        let is_deleted = self.request.kind == Kind::DeleteNode;
+        if !before.ghost.released_well || !(is_quarantined || is_deleted) {
             return Some(Broken::S14);
         }
         let may_land = before.commands.iter().any(|command| command.is_there);

@@ -28,6 +28,7 @@ mod mutation;
 mod nonces;
 mod operator;
 mod pack;
+mod power;
 mod record;
 mod requests;
 mod server;

@@ -9,10 +9,11 @@ use crate::judge::{self, Broken};
 use crate::memory::Change;
 use crate::mutation::Mutation;
 use crate::nonces;
+use crate::power::spend_accepted;
 use crate::state::{Command, Confirm, Entry, Job, Operator, State};
 use crate::talk::{Act, Heard, Kind, Off, Write};
 use crate::views::{Look, listed};
-use crate::world::{World, spend_accepted};
+use crate::world::World;
 use crate::{record, requests, turned_on};
 
 /// What a round would read at this moment.

@@ -1,6 +1,7 @@
 //! What passes between an operator and the rest: what its rounds want to be done, and what it hears of it.
 
 use crate::state::{Node, PODS};
+use node_fencing_operator::core::reply::Asked;
 use serde_json::Value;
 
 /// What a request asks of the API server.
@@ -126,6 +127,21 @@ pub enum Write {
     OnIntent,
     /// The evidence.
     Evidence,
+}
+
+impl Write {
+    /// As the core calls it.
+    pub fn asked(self) -> Asked {
+        match self {
+            Self::Request(Kind::Claim) => Asked::Claim,
+            Self::Request(Kind::DropClaim) => Asked::DropClaim,
+            Self::Request(Kind::Evict) => Asked::Evict,
+            Self::Request(_) => Asked::Write,
+            Self::Intent => Asked::RecordIntent,
+            Self::OnIntent => Asked::RecordOn,
+            Self::Evidence => Asked::StoreEvidence,
+        }
+    }
 }
 
 /// What a device answers to an off command.

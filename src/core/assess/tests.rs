@@ -126,7 +126,7 @@ impl Cluster {
             served: &self.served,
             delays: &self.delays,
             frozen: self.frozen,
-            lacks: None,
+            lacks: Some("RBAC does not grant the operator delete nodes"),
             found: &|_, _| None,
             targets: &same::target,
             now: wall(NOW),
@@ -293,12 +293,12 @@ fn a_higher_priority_takes_its_nodes() {
 }
 
 #[test]
-fn what_is_not_supported_or_paused_is_not_ready() {
+fn what_takes_rights_that_nobody_gave_or_is_paused_is_not_ready() {
     let table = [
         (
             json!({"recovery": {"strategy": "DeleteNode"}}),
             "False/Unsupported",
-            "`recovery.strategy",
+            "delete nodes",
         ),
         (
             json!({"pauseRequests": [{"name": "ops", "reason": "move"}]}),

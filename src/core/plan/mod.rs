@@ -12,6 +12,7 @@ mod ending;
 mod gone;
 mod inherit;
 mod level;
+mod needs;
 mod outrun;
 mod power_on;
 mod prove;
@@ -24,12 +25,13 @@ pub use {
     claimed::rival_until,
     ending::is_bare,
     level::CONTRADICTION,
+    needs::{Needs, evicts_next, foresee, needs},
     outrun::{cleared, may_be_outrun},
 };
 
 use super::incident::{Decision, Effect, Settings};
 use super::memory::Memory;
-use super::observed::{NodeView, Observed, PodView, Seen};
+use super::observed::{NodeView, Observed, Seen};
 use super::quiesce::none_stays_with_its_volume;
 use super::stage::Stage;
 use super::taint;
@@ -41,10 +43,6 @@ use unclaimed::foreign_taint;
 
 /// Writes that fail in a row before a human is called.
 const WRITE_FAILURES_MAX: u32 = 8;
-
-/// Pods that are read one by one; more of them are listed. A quorum GET takes the API server 2 ms, a consistent LIST up to 100 ms, until
-/// its cache has caught up (`k8s.io/apiserver/pkg/storage/cacher`, `progressRequestPeriod`, v1.36).
-const ONE_BY_ONE_MAX: usize = 16;
 
 /// What holds an incident whose Node somebody else has put out of service.
 const FOREIGN_TAINT: &str = "ForeignOutOfService";
@@ -61,101 +59,6 @@ pub struct Moment {
     pub nonce: String,
     /// The date, in RFC 3339 and seconds, as a taint's `timeAdded` has it.
     pub date: String,
-}
-
-/// What a round has to read besides the Node.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Needs {
-    /// The kubelet's Lease.
-    pub lease: bool,
-    /// The node's pods.
-    pub pods: bool,
-    /// These of its pods, one by one.
-    pub starting: Vec<PodView>,
-    /// All VolumeAttachments, by quorum LIST.
-    pub attachments: bool,
-    /// Whether something answers at the kubelet's port.
-    pub kubelet: bool,
-    /// The NodeFence, after the Node: is the `out-of-service` there ours, and what was sent by whoever set it?
-    pub record: bool,
-}
-
-/// What the next [`step`] will need besides the Node, as far as it is known before the Node is read: what the API server has
-/// shown to be on the Node is taken to be there still. Read side by side with the Node it costs no time.
-pub fn foresee(memory: &Memory) -> Needs {
-    if memory.power_on.begun.is_some() {
-        return Needs::default();
-    }
-    let claimed = memory.claim.as_ref().is_some_and(|claim| claim.seen);
-    match (memory.tainted, claimed) {
-        (true, _) => under_taint(memory),
-        (false, true) => {
-            let needs = under_claim(memory);
-            Needs {
-                // What a device has answered by now is judged beside the Lease.
-                lease: needs.lease || memory.busy.is_some(),
-                ..needs
-            }
-        }
-        (false, false) => Needs::default(),
-    }
-}
-
-/// Are pods deleted by force next, once the evidence is stored? Their deletion may rest on what is read beside the evidence: they are on
-/// their way out, and quiet pods do not start whatever becomes of their node. A taint never rests on a Node that was read before its
-/// evidence was stored.
-pub fn evicts_next(settings: &Settings, memory: &Memory) -> bool {
-    !prove::to_evict(settings, memory).is_empty()
-}
-
-/// What to read for the next [`step`], given the Node; `None`: it does not exist, or cannot be read.
-pub fn needs(settings: &Settings, memory: &Memory, node: Option<&NodeView>) -> Needs {
-    match node.map(|node| standing(settings, node)) {
-        Some(Standing::Claimed(_)) => under_claim(memory),
-        Some(Standing::Tainted(claim)) => Needs {
-            // Before the last word, what another process that sees to it has sent meanwhile.
-            record: !holds(memory, claim) || memory.last_check,
-            ..under_taint(memory)
-        },
-        Some(Standing::Unclaimed | Standing::Overruled(_) | Standing::ForeignTaint) => {
-            Needs::default()
-        }
-        // A deleted Node leaves pods and VolumeAttachments behind.
-        None if memory.tainted || settings.record.evidence => under_taint(memory),
-        None => Needs::default(),
-    }
-}
-
-fn under_claim(memory: &Memory) -> Needs {
-    let commanded = memory
-        .attempt
-        .as_ref()
-        .is_some_and(|attempt| !attempt.results.is_empty())
-        || memory.is_contradicted();
-    let judging = memory.readings.is_some();
-    let quiesced = memory.quiesce.since.is_some();
-    let many = memory.quiesce.starting.len() > ONE_BY_ONE_MAX;
-    let starting = match quiesced || many {
-        true => Vec::new(),
-        false => memory.quiesce.starting.clone(),
-    };
-    Needs {
-        lease: judging || memory.lease_before.is_none() || commanded,
-        pods: !quiesced && (memory.quiesce.listed.is_none() || many)
-            || (judging && (memory.pods.is_none() || memory.relist)),
-        starting,
-        attachments: false,
-        kubelet: judging && commanded && !memory.judged_down,
-        record: false,
-    }
-}
-
-fn under_taint(memory: &Memory) -> Needs {
-    Needs {
-        pods: true,
-        attachments: memory.last_check || memory.lists_attachments,
-        ..Needs::default()
-    }
 }
 
 /// Which of our taints the Node carries.

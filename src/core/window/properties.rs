@@ -157,19 +157,25 @@ proptest! {
         let ask = |at: Timestamp| effective(&policy, at).expect("windows that can be used");
         let says = ask(now);
         let settings = |it: &Effective| (it.mode, it.approval, it.since, it.until);
-        if let Some((since, until)) = says.since.zip(says.until) {
-            prop_assert!(since <= now && now < until);
-            let length = until.as_second() - since.as_second();
-            let between = since + (length * part / 1000).seconds();
-            prop_assert_eq!(settings(&ask(between)), settings(&says), "{}", between);
+        let beyond = now + REACH;
+        let (since, until) = (says.since.unwrap_or(now), says.until.unwrap_or(beyond));
+        prop_assert!(since <= now && now < until);
+        let length = until.as_second() - since.as_second();
+        let between = ask(since + (length * part / 1000).seconds());
+        prop_assert_eq!((between.mode, between.approval), (says.mode, says.approval));
+        if let Some(since) = says.since {
             let before = ask(since - 1.second());
             prop_assert_ne!((before.mode, before.approval), (says.mode, says.approval));
             prop_assert_eq!(before.until, Some(since));
+        }
+        if let Some(until) = says.until {
             let after = ask(until);
             prop_assert_ne!((after.mode, after.approval), (says.mode, says.approval));
             prop_assert_eq!(after.since, Some(until));
-        } else {
-            prop_assert_eq!((says.since, says.until), (None, None));
+        }
+        // Both ends are in reach of whoever asks in between.
+        if says.since.is_some() && says.until.is_some() {
+            prop_assert_eq!(settings(&between), settings(&says));
         }
     }
 }

@@ -14,6 +14,16 @@ use crate::shell::draft::adopting_fence;
 use crate::shell::{act, observe};
 
 impl Detector {
+    /// A node that somebody else has put out of service is theirs: no record of ours, but nobody has to guess why (S8).
+    pub(super) fn tell_of_foreign_taint(&self, node: &NodeView) {
+        let message = format!(
+            "Node {} already carries `out-of-service`, set by somebody else: it is left alone until they remove it",
+            node.name
+        );
+        tracing::warn!(node = node.name, "{message}");
+        self.tell(&node.name, "ForeignOutOfService", message);
+    }
+
     /// Looks at what the cached Node carries of ours, and reads it anew where that is nobody's concern.
     pub(super) async fn tidy(&mut self, cached: &NodeView) {
         let owner = cached

@@ -251,33 +251,6 @@ impl Round<'_> {
         record::has_new_findings(known, stored) || is_tainted && *effect != Effect::Wait
     }
 
-    /// Words that only count up are not worth a write.
-    fn worth_writing(&self) -> bool {
-        let told = |status: &NodeFenceStatus| {
-            let conditions: Vec<_> = status
-                .conditions
-                .iter()
-                .map(|condition| {
-                    (
-                        condition.type_.clone(),
-                        condition.status.clone(),
-                        condition.reason.clone(),
-                        condition.message.clone(),
-                    )
-                })
-                .collect();
-            (
-                conditions,
-                status.volumes.clone(),
-                status.attempts.clone(),
-                status.confirmation_refused.clone(),
-                status.contradictions.clone(),
-                status.contradicting_devices.clone(),
-            )
-        };
-        told(&self.incident.status) != told(&self.incident.stored.status)
-    }
-
     fn hand_out(
         &mut self,
         settings: &Settings,

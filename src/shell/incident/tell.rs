@@ -3,7 +3,7 @@
 use super::{Round, Told};
 use crate::api::conditions::{ESCALATED, HELD, find};
 use crate::api::fence::NodeFence;
-use crate::api::fence_status::Attempt;
+use crate::api::fence_status::{Attempt, NodeFenceStatus};
 use crate::clock;
 use crate::core::budget::is_lifted_by_approval;
 use crate::core::incident::{Approval, Decision, Settings};
@@ -144,6 +144,33 @@ impl Round<'_> {
         self.context
             .metrics
             .contradiction(policy.unwrap_or_default());
+    }
+
+    /// Words that only count up are not worth a write.
+    pub(super) fn worth_writing(&self) -> bool {
+        let told = |status: &NodeFenceStatus| {
+            let conditions: Vec<_> = status
+                .conditions
+                .iter()
+                .map(|condition| {
+                    (
+                        condition.type_.clone(),
+                        condition.status.clone(),
+                        condition.reason.clone(),
+                        condition.message.clone(),
+                    )
+                })
+                .collect();
+            (
+                conditions,
+                status.volumes.clone(),
+                status.attempts.clone(),
+                status.confirmation_refused.clone(),
+                status.contradictions.clone(),
+                status.contradicting_devices.clone(),
+            )
+        };
+        told(&self.incident.status) != told(&self.incident.stored.status)
     }
 
     /// The incident in the counters and histograms.

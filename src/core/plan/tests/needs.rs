@@ -1,5 +1,6 @@
 //! What a round reads: not less than its decision rests on, and not more, because each read costs the API server.
 
+use super::super::needs::ONE_BY_ONE_MAX;
 use super::*;
 
 /// Under the claim, with the Lease noted and all pods listed: nothing is left to read.

@@ -1,0 +1,54 @@
+//! The machine's power, and what its device says of it.
+
+use crate::event::Event;
+use crate::state::{Container, State};
+
+/// Power comes and goes, and with it everything that ran; and what the device says of it need not be so.
+pub fn events(s: &State, can: &mut impl FnMut(Event, bool, &dyn Fn(&mut State))) {
+    can(Event::PowerLoss, s.on, &|n| {
+        turned_off(n);
+        spend_accepted(n);
+    });
+    can(Event::PowerOn, !s.on && s.budget.power_ons > 0, &|n| {
+        n.budget.power_ons -= 1;
+        n.on = true;
+        n.boot += 1;
+    });
+    can(Event::Lies, s.on && !s.lies && s.budget.lies > 0, &|n| {
+        n.budget.lies -= 1;
+        (n.lies, n.deceived) = (true, true);
+    });
+    can(Event::TellsTheTruth, s.lies, &|n| n.lies = false);
+    for place in 0..s.commands.len() {
+        if !s.commands[place].is_there {
+            continue;
+        }
+        let is_awaited = s.commands[place].awaited != [false; 2];
+        let is_to_come = !s.commands[place].landed && (s.on || !is_awaited);
+        can(Event::OffLands(s.on), is_to_come, &|n| {
+            turned_off(n);
+            n.commands[place].landed = true;
+        });
+        can(Event::OffLost, !is_awaited, &|n| {
+            n.commands[place] = Default::default()
+        });
+    }
+}
+
+/// What the core assumes of a device (`core::attempt`): a command that it has taken is not kept for later once the machine is off,
+/// whatever has turned it off.
+pub fn spend_accepted(s: &mut State) {
+    let commands = s
+        .commands
+        .iter_mut()
+        .filter(|command| command.accepted && !s.on);
+    commands.for_each(|command| command.landed = true);
+}
+
+fn turned_off(s: &mut State) {
+    s.on = false;
+    s.lies = false;
+    s.pods
+        .iter_mut()
+        .for_each(|pod| pod.container = Container::None);
+}
