@@ -1,11 +1,13 @@
 //! Case 2: a kubelet hangs, its containers go on writing, and the policy may turn the machine off.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use e2e::bmc::Bmc;
 use e2e::lab::{Kind, LIMIT, Lab, Setup, condition, has_taint};
 use e2e::machine::Ailment;
+use e2e::operator::Operator;
 use e2e::proxy::writes::QUARANTINE;
 use e2e::workload::{Template, node_of};
+use kube::api::DynamicObject;
 use serde_json::json;
 
 /// The story, whatever the machines and the BMCs are. Returns the name of the node.
@@ -54,6 +56,7 @@ pub async fn hung_kubelet(lab: &Lab) -> Result<String> {
     );
     ensure!(lab.times_tainted(&node).await? == 1);
     lab.silent_after_proof(&fence).await?;
+    is_logged(&operator, &fence)?;
 
     rig.machine.ail(Ailment::default());
     rig.machine.set_power(true);
@@ -94,4 +97,26 @@ async fn simulated_node_with_a_hung_kubelet_is_turned_off() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_node_with_a_hung_kubelet_is_turned_off() -> Result<()> {
     is_turned_off(Kind::Real).await
+}
+
+/// Each stage is a line that says whose it is, and by which command.
+fn is_logged(operator: &Operator, fence: &DynamicObject) -> Result<()> {
+    let lines = operator.log_lines()?;
+    let mut stages = lines
+        .iter()
+        .filter(|line| line["fence"] == json!(fence.metadata.name) && line["stage"] == "Recovered");
+    let line = stages.next().context("the end is a line of the log")?;
+    let attempt = &fence.data["status"]["attempts"][0];
+    for (field, expected) in [
+        ("node", &fence.data["spec"]["nodeName"]),
+        ("policy", &fence.data["spec"]["policyName"]),
+        ("device", &attempt["device"]),
+        ("attempt", &attempt["id"]),
+    ] {
+        ensure!(
+            line[field] == *expected,
+            "`{field}` of {line} is not {expected}"
+        );
+    }
+    Ok(())
 }

@@ -60,18 +60,29 @@ impl Round<'_> {
             .as_ref()
             .map_or(&decision.words, |(_, words)| words);
         let reason = escalation.map_or_else(|| decision.stage.to_string(), str::to_owned);
-        match escalation {
-            Some(_) => {
-                tracing::warn!(fence = %settings.fence, node = %settings.node, stage = %decision.stage, reason, words)
-            }
-            None => {
-                tracing::info!(fence = %settings.fence, node = %settings.node, stage = %decision.stage, words)
-            }
-        }
+        self.log(settings, decision, escalation, words);
         let warning = escalation.is_some() || decision.stage == Stage::Held;
         self.context
             .events
             .publish(note(self.fence, warning, &reason, words));
+    }
+
+    /// One line for each change of the stage, and for each call for a human: whose it is, and which command was sent last.
+    fn log(&self, settings: &Settings, decision: &Decision, reason: Option<&str>, words: &str) {
+        let (fence, node, stage) = (&settings.fence, &settings.node, decision.stage);
+        let policy = self.fence.spec.policy_name.as_deref();
+        let memory = &self.incident.memory;
+        let off = memory.attempt.as_ref().map(|it| (&it.id, &it.devices));
+        let on = memory.power_on.attempt.as_ref();
+        let last = on.map(|it| (&it.id, &it.devices)).or(off);
+        let attempt = last.map(|(id, _)| id.as_str());
+        let device = last.map(|(_, devices)| devices.join(", "));
+        match reason {
+            Some(reason) => {
+                tracing::warn!(%fence, %node, policy, %stage, device, attempt, reason, words)
+            }
+            None => tracing::info!(%fence, %node, policy, %stage, device, attempt, words),
+        }
     }
 
     /// Whoever approves an incident that waits for nobody must not think that it goes on because of that.
