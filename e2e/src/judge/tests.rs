@@ -56,6 +56,10 @@ fn a_history_in_which_the_node_is_deleted_is_good() {
     let judgement = history.judged();
     judgement.ensure_good().expect("it is good");
     assert_eq!(judgement.counts.nodes_deleted, 1);
+    history.take_volume(None);
+    let judgement = history.judged();
+    judgement.ensure_good().expect("it is good");
+    assert_eq!(judgement.counts.attachments_deleted, 1);
 }
 
 #[test]

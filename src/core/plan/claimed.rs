@@ -60,6 +60,10 @@ pub(super) fn step(
         );
         return give_back(m, node, claim, Stage::Checking, words);
     }
+    if let Some(why) = lacks_rights(s, m) {
+        let words = format!("claim {claim} of Node {} is given back: {why}", node.name);
+        return give_back(m, node, claim, Stage::Checking, words);
+    }
     if let Some(decision) = without_a_place(m, node, claim, o) {
         return decision;
     }
@@ -128,16 +132,20 @@ fn waited_for(s: &Settings, m: &Memory, node: &NodeView, level: &Level, t: &Mome
 }
 
 /// Why no process of this incident can have written a claim that names it; it is not built on.
-fn cannot_have_claimed(s: &Settings) -> Option<&str> {
-    if s.mode == FenceMode::Observe {
-        return Some("mode Observe claims no Node");
-    }
-    s.unsupported.as_deref()
+fn cannot_have_claimed(s: &Settings) -> Option<&'static str> {
+    (s.mode == FenceMode::Observe).then_some("mode Observe claims no Node")
+}
+
+/// Rights that the end takes are missing, or not known to be there: nothing is begun under the claim. What has been commanded is seen through,
+/// for a machine that is off and whose pods are still bound to it is worse; the API server then says which right it is (S20).
+fn lacks_rights<'a>(s: &'a Settings, m: &Memory) -> Option<&'a str> {
+    let is_commanded = m.attempt.is_some() || s.record.attempts > 0 || m.evidence;
+    s.unsupported.as_deref().filter(|_| !is_commanded)
 }
 
 /// The claim has landed after its place in the budget was given up, and there is none now, or late, and somebody works on the node by now: this
-/// process has done nothing under it, and does nothing (S13). On the node that the operator runs on it stays where it is, for the replica that goes on, and so does one that another
-/// process may be going on with.
+/// process has done nothing under it, and does nothing (S13). On the node that the operator runs on it stays where it is, for the replica that
+/// goes on, and so does one that another process may be going on with.
 fn without_a_place(m: &mut Memory, node: &NodeView, claim: &str, o: &Observed) -> Option<Decision> {
     let is_ours = |hold: &&Hold| hold.reason != OWN_NODE && !o.claim_of_other_process;
     let hold = o.hold.as_ref().filter(is_ours)?;

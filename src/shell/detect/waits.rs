@@ -9,6 +9,7 @@ use crate::clock;
 use crate::core::delay::{Delayed, Why};
 use crate::core::keep_off::{INVALID_WINDOW, KeepOff};
 use crate::core::observed::NodeView;
+use crate::core::window;
 use jiff::{SignedDuration, Unit};
 use kube::ResourceExt;
 
@@ -48,7 +49,8 @@ impl Detector {
         fences: &[NodeFence],
     ) {
         let is_open = |it: &NodeFence| it.spec.node_name == node.name && !it.is_ended();
-        let acts = policy.spec.fence.mode != FenceMode::Observe && !fences.iter().any(is_open);
+        let mode = window::mode(policy, clock::wall());
+        let acts = mode != FenceMode::Observe && !fences.iter().any(is_open);
         let is_shown = |it: &&UnhealthyCondition| {
             let now = node.condition(&it.type_);
             acts && now.is_some_and(|now| now.status == it.status.as_str())

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::bad_histories::{BadHistory, MOMENT, SECOND, ready};
-use super::history::Step;
+use super::history::{Step, shift, time};
 use crate::judge::replay::{fence_of, text};
 use crate::judge::rules::*;
 use crate::proxy::writes::{CLAIM, DETACHING};
@@ -58,6 +58,30 @@ pub const BAD_DELETIONS: &[BadHistory] = &[
             history.delete_node(|_| ());
             let after = history.when_deleted() + MOMENT;
             history.move_to(Step::Detach, after);
+        },
+    ),
+    ("another VolumeAttachment is deleted", &MARKED, |history| {
+        history.delete_node(|_| ());
+        history.take_volume(Some("uid-x"));
+    }),
+    (
+        "a VolumeAttachment is deleted of a Node that is not marked",
+        &MARKED,
+        |history| {
+            history.take_volume(None);
+        },
+    ),
+    (
+        "a VolumeAttachment is deleted of a machine that reads On",
+        &DELETED_OFF,
+        |history| {
+            history.delete_node(|_| ());
+            let taken = time(&history.take_volume(None)["requestReceivedTimestamp"]);
+            let mut on = history.reading(1).clone();
+            let later = taken.duration_since(time(&on["asked"]["wall"]));
+            shift(&mut on, later - MOMENT);
+            on["told"] = json!("On");
+            history.devices.push(on);
         },
     ),
 ];

@@ -289,6 +289,20 @@ impl History {
         self.audit.push(deletion);
     }
 
+    /// The operator takes the volume itself, by its uid or by this one.
+    pub fn take_volume(&mut self, uid: Option<&str>) -> &mut Value {
+        let own = self.step(Step::Detach)["responseObject"]["metadata"]["uid"].clone();
+        let mut all = self.audit.iter_mut();
+        let deletion = all.find(|event| {
+            event["verb"] == "delete" && event["objectRef"]["resource"] == "volumeattachments"
+        });
+        let deletion = deletion.expect("attach/detach deletes it");
+        deletion["user"]["username"] = json!(OPERATOR);
+        let uid = uid.map_or(own, |uid| json!(uid));
+        deletion["requestObject"] = json!({"preconditions": {"uid": uid}});
+        deletion
+    }
+
     /// The Node as it was deleted.
     pub fn marked(&mut self) -> &mut Value {
         let at = self.audit.len() - 2;

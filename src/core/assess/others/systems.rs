@@ -265,13 +265,14 @@ fn deleted(theirs: &str) -> String {
 }
 
 fn metal3(policy: &NodeFencingPolicy) -> String {
-    let modes = match policy.spec.fence.mode {
-        FenceMode::PowerOff => {
+    // At any time of the week.
+    let windows = policy.spec.windows.iter().filter_map(|it| it.mode);
+    let mut all = windows.chain([policy.spec.fence.mode]);
+    let modes = match all.any(|mode| mode == FenceMode::PowerOff) {
+        true => {
             "this policy turns machines off that it turns on again; use `fence.mode: ConfirmOnly` for its hosts"
         }
-        FenceMode::Observe | FenceMode::ConfirmOnly => {
-            "this policy only reads the power, so the two do not pull at one button"
-        }
+        false => "this policy only reads the power, so the two do not pull at one button",
     };
     format!(
         "{modes}, and take the remediation template away from the MachineHealthCheck of machines that the operator looks after \

@@ -271,3 +271,25 @@ fn another_s_out_of_service_is_given_way_to_whatever_was_proven() {
         );
     }
 }
+
+/// S15: rights that are taken away, or that the next process has not asked for yet, end what has not begun. A machine that may be off by our
+/// command is seen through.
+#[test]
+fn missing_rights_give_a_claim_back_unless_something_was_commanded_under_it() {
+    let lacks = Settings {
+        unsupported: Some("no right to delete nodes".to_owned()),
+        ..settings()
+    };
+    let mut commanded = lacks.clone();
+    commanded.record.attempts = 1;
+    for (settings, goes) in [(settings(), false), (lacks, true), (commanded, false)] {
+        let mut memory = Memory {
+            claim: Some(own_claim(CLAIM_VALUE)),
+            ..Memory::default()
+        };
+        let decision = decided(&settings, &mut memory, claimed(CLAIM_VALUE), seconds(20));
+        let is_dropped = matches!(decision.effect, Effect::DropClaim(_));
+        assert_eq!(is_dropped, goes, "{decision:?}");
+        assert_eq!(decision.words.contains("no right to delete nodes"), goes);
+    }
+}
