@@ -40,6 +40,8 @@ pub struct Open {
     pub waits: Option<&'static str>,
     /// Creation, as a sortable text: who came first.
     pub created: String,
+    /// Its Node is deleted in the end (`recovery.strategy: DeleteNode`).
+    pub deletes: bool,
 }
 
 /// The cluster, as the budget sees it.
@@ -47,7 +49,8 @@ pub struct Open {
 pub struct Cluster<'a> {
     /// All Nodes.
     pub nodes: &'a [NodeView],
-    /// Names of the nodes that the incident's policy selects.
+    /// Names of the nodes that the incident's policy selects, and of those that it had deleted and that have not come back: they count as
+    /// not Ready.
     pub selected: &'a [String],
     /// All open incidents, this one included.
     pub open: &'a [Open],
@@ -150,6 +153,11 @@ fn quorum(mine: &Open, cluster: &Cluster<'_>) -> Result<(), Hold> {
         .collect();
     if !members.iter().any(|node| node.name == mine.node) {
         return Ok(());
+    }
+    // Of a member whose Node is gone nobody knows any more that it is one: the next would be counted without it.
+    if mine.deletes {
+        let words = "a control-plane node that is deleted would not count for the quorum any more; use `recovery.strategy: OutOfServiceTaint` for these nodes, or set `budget.controlPlane: Ignore`";
+        return hold(QUORUM, words.to_owned());
     }
     let left = members
         .iter()

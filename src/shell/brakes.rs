@@ -5,11 +5,14 @@
 
 use super::context::Context;
 use crate::api::fence::NodeFence;
+use crate::api::fence_status::NodeFenceStatus;
 use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::FenceMode;
 use crate::clock;
 use crate::core::budget::{self, Cluster, Hold, Open};
+use crate::core::observed::NodeView;
 use crate::core::select;
+use crate::core::support::deletes_nodes;
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -175,8 +178,9 @@ impl Admissions {
                 .map(|node| node.name.clone())
                 .collect()
         };
-        let selected: Vec<String> = policy.map(selected).unwrap_or_default();
+        let mut selected: Vec<String> = policy.map(selected).unwrap_or_default();
         let fences = context.caches.fences();
+        selected.extend(deleted_nodes(&fences, &mine.policy, &nodes));
         let open = fences.iter().filter(|fence| !fence.is_ended());
         let open: Vec<Open> = open.map(|fence| self.open(fence)).collect();
         let times = self.times_of(&mine, &fences);
@@ -245,9 +249,29 @@ impl Admissions {
             node: fence.spec.node_name.clone(),
             policy: fence.spec.policy_name.clone().unwrap_or_default(),
             created: created.map(|time| time.0.to_string()).unwrap_or_default(),
+            deletes: deletes_nodes(&fence.spec.recovery),
             fence: name,
         }
     }
+}
+
+/// The Nodes that this policy had deleted and that are not there again, as long as the records of that are kept: machines that are down, which
+/// a storm is told by like any other (S13).
+fn deleted_nodes<'a>(
+    fences: &'a [NodeFence],
+    policy: &str,
+    nodes: &[NodeView],
+) -> BTreeSet<String> {
+    let is_gone = |name: &str| !nodes.iter().any(|node| node.name == name);
+    let of_policy = fences
+        .iter()
+        .filter(|fence| fence.spec.policy_name.as_deref() == Some(policy));
+    let deleted = of_policy.filter(|fence| {
+        let was_marked = |status: &NodeFenceStatus| status.taint_applied_time.is_some();
+        let is_marked = fence.status.as_ref().is_some_and(was_marked);
+        deletes_nodes(&fence.spec.recovery) && is_marked && is_gone(&fence.spec.node_name)
+    });
+    deleted.map(|fence| fence.spec.node_name.clone()).collect()
 }
 
 /// Admitted by a process before us: it has claimed the node, or more, and has not released it.
@@ -375,6 +399,32 @@ mod tests {
             let judged = lab.context.brakes.look(&lab.context, &applicant);
             assert_eq!(judged.err().map(|it| it.reason), held, "{live} {frozen}");
         }
+    }
+
+    /// S13: a machine whose Node was deleted is down like any other, until it is back.
+    #[test]
+    fn nodes_that_were_deleted_are_counted_until_they_are_back() {
+        let marked = json!({"taintAppliedTime": ago(0).to_string()});
+        let record = |name: &str, strategy: &str, status: &Value| -> NodeFence {
+            let mut fence = fence(name, status.clone());
+            fence["spec"]["recovery"] = json!({"strategy": strategy});
+            fence["spec"]["nodeName"] = json!(name);
+            fence["spec"]["policyName"] = json!("prod");
+            serde_json::from_value(fence).expect("a NodeFence")
+        };
+        let fences = [
+            record("gone", "DeleteNode", &marked),
+            record("back", "DeleteNode", &marked),
+            record("tainted", "OutOfServiceTaint", &marked),
+            record("released", "DeleteNode", &json!({})),
+        ];
+        let back = NodeView {
+            name: "back".to_owned(),
+            ..crate::core::fixtures::node()
+        };
+        let counted = deleted_nodes(&fences, "prod", &[back]);
+        assert_eq!(counted, BTreeSet::from(["gone".to_owned()]));
+        assert!(deleted_nodes(&fences, "another", &[]).is_empty());
     }
 
     /// S13: what a process before this one has begun goes on, and counts.

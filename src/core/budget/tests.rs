@@ -3,6 +3,7 @@ use super::*;
 use crate::api::policy::FailureDomainBudget;
 
 mod cap;
+mod quorum;
 
 fn node(name: &str, ready: &str, labels: &[(&str, &str)]) -> NodeView {
     NodeView {
@@ -37,6 +38,7 @@ fn open(fence: &str, node: &str, admitted: bool) -> Open {
         admitted,
         waits: Some("MaxConcurrent"),
         created: fence.to_owned(),
+        deletes: false,
     }
 }
 
