@@ -178,7 +178,7 @@ async fn leader(clients: &Clients, namespace: &str) -> Finding {
 
 /// Its taints are taken away by the operator alone.
 async fn may_go(clients: &Clients) -> Finding {
-    const WAY_OUT: &str = "set the policies to mode Observe and wait until this is over, or release it: kubectl patch nf NAME --type merge -p \
+    const WAY_OUT: &str = "set the policies to mode Observe (without `windows`, and with `powerOn.policy: Never`) and wait until this is over, or release it: kubectl patch nf NAME --type merge -p \
                            '{\"spec\":{\"desiredState\":\"Released\"}}'; a quarantine goes when the machine has booted anew, or with its \
                            Node (kubectl delete node NAME); a release that Helm calls `uninstalling` since then is put back by helm \
                            rollback RELEASE REVISION (see helm history); to remove the operator all the same: helm uninstall --no-hooks";

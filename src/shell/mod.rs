@@ -7,6 +7,7 @@
 //! | [`preflight`], [`health`], [`server`] | what must hold before the work; `/livez`, `/readyz`, `/metrics` |
 //! | [`check`] | the same, asked for once: `node-fencing-operator check` |
 //! | [`guard`] | whether the admission policies hold the operator to its limits |
+//! | [`deletion`], [`schema`], [`api_address`] | whether it may delete Nodes; whether the CRDs know all of this version; which addresses are the API server's |
 //! | [`client`] | the two clients, and the one way to ask the API server something |
 //! | [`cache`], [`slim`], [`undecodable`], [`tampered`] | the watches, cut down to what is used, objects that cannot be read, and statuses that somebody else wrote |
 //! | [`context`], [`brakes`], [`revision`] | what all loops share; who may act; whether etcd went back in time |

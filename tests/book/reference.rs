@@ -109,7 +109,9 @@ fn not_yet(kind: &str) -> String {
     let words = match kind {
         "NodeFencingPolicy" => {
             let spec = json!({"nodeSelector": {}, "recovery": {"strategy": "DeleteNode"}});
-            let rights = Some("RBAC does not grant the operator delete nodes");
+            let rights = Some(
+                "RBAC does not grant the operator: delete nodes, delete volumeattachments.storage.k8s.io",
+            );
             support::unsupported(&serde_json::from_value(spec).expect("a policy"), rights)
         }
         "FenceDevice" => Some(DeviceError::Unsupported { driver: "webhook" }.to_string()),
