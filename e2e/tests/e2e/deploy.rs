@@ -131,7 +131,7 @@ async fn the_policies_type_check(plane: &ControlPlane) -> Result<()> {
             .iter()
             .filter(|policy| policy["status"]["typeChecking"].is_object());
         ensure!(
-            policies.len() == 8 && checked.count() == 8,
+            policies.len() == 9 && checked.count() == 9,
             "they are {policies:?}"
         );
         Ok(policies.clone())

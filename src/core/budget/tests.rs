@@ -97,36 +97,6 @@ fn the_operators_own_node_is_never_fenced_not_even_approved() {
 }
 
 #[test]
-fn the_control_planes_quorum_is_kept_also_when_approved() {
-    let member = |name, ready| node(name, ready, &[(CONTROL_PLANE_LABEL, "")]);
-    let two_left = [
-        member("a", "Unknown"),
-        member("b", "True"),
-        member("c", "True"),
-    ];
-    assert_eq!(
-        judge(&two_left, vec![], |_, _| {}, FenceMode::PowerOff, false),
-        "admitted"
-    );
-    let one_left = [
-        member("a", "Unknown"),
-        member("b", "True"),
-        member("c", "Unknown"),
-    ];
-    assert_eq!(
-        judge(&one_left, vec![], |_, _| {}, FenceMode::PowerOff, true),
-        "Quorum"
-    );
-    let ignore = |budget: &mut Budget, _: &mut Cluster<'_>| {
-        budget.control_plane = ControlPlaneBudget::Ignore
-    };
-    assert_eq!(
-        judge(&one_left, vec![], ignore, FenceMode::PowerOff, false),
-        "admitted"
-    );
-}
-
-#[test]
 fn only_so_many_at_once_the_older_ones_first() {
     let nodes = [node("a", "Unknown", &[]), node("b", "Unknown", &[])];
     let running = vec![open("f-b", "b", true)];

@@ -2,6 +2,36 @@
 
 use super::*;
 
+#[test]
+fn the_control_planes_quorum_is_kept_also_when_approved() {
+    let member = |name, ready| node(name, ready, &[(CONTROL_PLANE_LABEL, "")]);
+    let two_left = [
+        member("a", "Unknown"),
+        member("b", "True"),
+        member("c", "True"),
+    ];
+    assert_eq!(
+        judge(&two_left, vec![], |_, _| {}, FenceMode::PowerOff, false),
+        "admitted"
+    );
+    let one_left = [
+        member("a", "Unknown"),
+        member("b", "True"),
+        member("c", "Unknown"),
+    ];
+    assert_eq!(
+        judge(&one_left, vec![], |_, _| {}, FenceMode::PowerOff, true),
+        "Quorum"
+    );
+    let ignore = |budget: &mut Budget, _: &mut Cluster<'_>| {
+        budget.control_plane = ControlPlaneBudget::Ignore
+    };
+    assert_eq!(
+        judge(&one_left, vec![], ignore, FenceMode::PowerOff, false),
+        "admitted"
+    );
+}
+
 /// S13: of a member whose Node is gone nobody knows that it is one, so the next one would be counted without it.
 #[test]
 fn no_control_plane_node_is_deleted_while_its_quorum_is_to_be_kept() {
