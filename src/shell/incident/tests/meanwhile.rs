@@ -61,6 +61,51 @@ async fn an_open_incident_ends_when_another_nodefence_has_proven_the_machine_dow
     }
 }
 
+/// S11: another NodeFence has released the node and may turn its machine on in a moment. A human who has asked for a fence meanwhile gets it, and
+/// the policy's incident is held until that one has ended.
+#[tokio::test]
+async fn an_open_incident_does_not_end_for_one_that_may_turn_the_machine_on() {
+    let then = "2026-01-01T00:00:00Z";
+    for (why, by_human, is_open, power_on, ends, is_held) in [
+        ("the policy's", false, true, "AfterRecovery", false, true),
+        ("a human's", true, true, "AfterRecovery", false, false),
+        ("it has ended", false, false, "AfterRecovery", true, false),
+        (
+            "the human's, ended",
+            true,
+            false,
+            "AfterRecovery",
+            true,
+            false,
+        ),
+        ("it turns nothing on", true, true, "Never", true, false),
+    ] {
+        let mut mine = of_the_policy("fence", "worker-1", json!({}));
+        if by_human {
+            mine["spec"]["trigger"] = json!({"type": "Manual"});
+        }
+        let mut other = of_a_human(then);
+        other["spec"]["powerOn"] = json!({"policy": power_on});
+        if is_open {
+            other["status"]["conditions"][0]["status"] = json!("Unknown");
+            other["status"]["conditions"][0]["reason"] = json!("PoweringOn");
+        }
+        let nodes = fake::list("Node", "7", &[]);
+        let lab = Lab::with_fences(quarantined(then), mine, other, nodes).await;
+        let incidents = Incidents::default();
+        let incident = incidents.begin(lab.mine.clone());
+        incident.lock().await.memory.outrun = true;
+        run(&lab.context, &incidents, &lab.mine).await;
+        let written = sent(&lab.cluster, PATCH_FENCE);
+        let is_end = |it: &Value| it["status"]["conditions"][0]["reason"] == "Aborted";
+        assert_eq!(written.iter().any(is_end), ends, "{why}: {written:?}");
+        let incident = incident.lock().await;
+        let conditions = &incident.status.conditions;
+        let held = conditions.iter().any(|it| it.reason == "OtherNodeFence");
+        assert_eq!(held, is_held, "{why}: {conditions:?}");
+    }
+}
+
 /// S13: the claim's answer was lost, somebody cordons the node, and the claim lands: it is given back, and nothing is done under it. The same
 /// of a process that has died before it wrote the claim down, once it cannot be at work any more. What the record names goes on.
 #[tokio::test]
