@@ -1,3 +1,5 @@
+mod taken;
+
 use super::*;
 use crate::core::attempt::{OffResult, OnResult};
 use crate::core::fixtures::{DATE, bmc, drained, level, node, settings, taint};
@@ -190,38 +192,6 @@ fn nothing_is_turned_on_while_an_off_may_land() {
     assert_eq!(waits.effect, Effect::Wait, "{waits:?}");
     assert!(waits.words.contains("may still land"), "{}", waits.words);
     assert!(is_look(&process.at(late)));
-}
-
-/// S11, S23: whoever has taken the node has its machine, and keeps it when their taint has gone again.
-#[test]
-fn it_ends_when_somebody_has_taken_the_node() {
-    use crate::core::observed::{CLAIM, DETACHING, OUT_OF_SERVICE};
-    for (key, word) in [
-        (CLAIM, "NodeFence another has taken the node since"),
-        (
-            OUT_OF_SERVICE,
-            "carries `node.kubernetes.io/out-of-service`",
-        ),
-        (DETACHING, "carries `nodefencing.io/detaching`"),
-    ] {
-        let theirs = taint(key, "another-n1", "NoExecute");
-        let mut process = Process::of(wanted());
-        process.node.taints.push(theirs.clone());
-        let end = process.at(30);
-        is_closed(&end, word);
-        assert!(end.words.contains("not turned on"), "{}", end.words);
-        // It was sent, and the machine boots when it is taken.
-        let mut process = Process::of(wanted());
-        process.at(60);
-        process.reads(PowerState::Off, 60);
-        process.hears(Asked::RecordOn, Reply::Done, 60);
-        process.commanded(OnResult::Accepted, 61);
-        "boot-2".clone_into(&mut process.node.boot_id);
-        process.node.taints.push(theirs);
-        let end = process.at(90);
-        is_closed(&end, word);
-        assert!(end.words.contains("nothing more"), "{}", end.words);
-    }
 }
 
 /// S15: whoever says no is heard, before the command and after it.
