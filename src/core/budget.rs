@@ -19,6 +19,9 @@ pub const OWN_NODE: &str = "OwnNode";
 /// Why a control-plane node is held.
 const QUORUM: &str = "Quorum";
 
+/// What holds an incident whose Node another NodeFence sees to.
+pub const OTHER_FENCE: &str = "OtherNodeFence";
+
 /// Why an incident is held that its policy would let through.
 pub const CLUSTER_CAP: &str = "ClusterCap";
 
@@ -89,7 +92,7 @@ impl Hold {
     /// Does it hold before the devices are asked? Whoever works on a machine may have taken its BMC away, and nobody is called for that.
     #[must_use]
     pub fn comes_first(&self) -> bool {
-        [PAUSED, INVALID_WINDOW, MAINTENANCE, EXCLUDED].contains(&self.reason)
+        [PAUSED, INVALID_WINDOW, MAINTENANCE, EXCLUDED, OTHER_FENCE].contains(&self.reason)
     }
 }
 

@@ -5,8 +5,8 @@
 //! release, only as long as the Node is as it was released, and so often and no more.
 
 use super::attempt::OnAttempt;
-use super::observed::{NodeView, Ready};
-use super::taint::is_quarantined;
+use super::observed::{DETACHING, NodeView, OUT_OF_SERVICE, Ready};
+use super::taint::{claim_fence, is_quarantined};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -109,6 +109,9 @@ pub fn forbidden(node: &NodeView, uid: Option<&str>, boot_id: Option<&str>) -> O
     if node.out_of_service() {
         return Some(format!("Node {name} carries `out-of-service`"));
     }
+    if node.taint(DETACHING).is_some() {
+        return Some(format!("Node {name} carries `{DETACHING}`"));
+    }
     if let Some(claim) = node.claim() {
         return Some(format!("Node {name} carries claim {claim}"));
     }
@@ -124,11 +127,30 @@ pub fn forbidden(node: &NodeView, uid: Option<&str>, boot_id: Option<&str>) -> O
     (!is_quarantined(node)).then(|| format!("the quarantine of Node {name} is gone"))
 }
 
+/// Who has taken the node since `fence` has released it. It is theirs from then on, also when their claim has gone again: their off may land for
+/// a while yet (S23), or they have told others that the machine is down.
+pub fn taken(node: &NodeView, fence: &str) -> Option<String> {
+    if let Some(other) = node.claim().map(|it| claim_fence(it).unwrap_or(it)) {
+        return (other != fence).then(|| taken_by(other));
+    }
+    let left = [OUT_OF_SERVICE, DETACHING];
+    let key = left.into_iter().find(|key| node.taint(key).is_some())?;
+    Some(format!(
+        "somebody has taken the node since: Node {} carries `{key}`",
+        node.name
+    ))
+}
+
+/// The words of it.
+pub fn taken_by(other: &str) -> String {
+    format!("NodeFence {other} has taken the node since")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::core::fixtures::{node, taint};
-    use crate::core::observed::{CLAIM, OUT_OF_SERVICE, QUARANTINE};
+    use crate::core::observed::{CLAIM, QUARANTINE};
 
     fn released() -> NodeView {
         NodeView {
@@ -162,6 +184,10 @@ mod tests {
                 },
                 "`out-of-service`",
             ),
+            (
+                |node| node.taints.push(taint(DETACHING, "boot-1", "NoExecute")),
+                "detaching",
+            ),
             (|node| "boot-2".clone_into(&mut node.boot_id), "booted anew"),
             (
                 |node| "True".clone_into(&mut node.conditions[0].status),
@@ -178,6 +204,31 @@ mod tests {
         }
         assert!(forbidden(&released(), None, Some("boot-1")).is_some());
         assert!(forbidden(&released(), Some("uid-1"), None).is_some());
+    }
+
+    /// S11, S23: whoever has put something on the Node has it, unless it was this NodeFence.
+    #[test]
+    fn a_claim_of_another_nodefence_takes_the_node() {
+        let by = |taints: &[(&str, &str)]| {
+            let mut node = released();
+            let more = taints
+                .iter()
+                .map(|(key, value)| taint(key, value, "NoExecute"));
+            node.taints.extend(more);
+            taken(&node, "fence")
+        };
+        assert_eq!(by(&[]), None);
+        assert_eq!(by(&[(CLAIM, "fence-n1")]), None);
+        assert_eq!(by(&[(CLAIM, "fence-n1"), (OUT_OF_SERVICE, "x")]), None);
+        for (key, value, word) in [
+            (CLAIM, "other-fence-n1", "NodeFence other-fence has"),
+            (CLAIM, "forged", "NodeFence forged has"),
+            (OUT_OF_SERVICE, "x", "`node.kubernetes.io/out-of-service`"),
+            (DETACHING, "boot-1", "`nodefencing.io/detaching`"),
+        ] {
+            let words = by(&[(key, value)]).unwrap_or_else(|| panic!("not taken: {word}"));
+            assert!(words.contains(word), "{words}");
+        }
     }
 
     /// S11: so many commands to a device, whoever has sent them, and none once it has read On.

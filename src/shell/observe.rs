@@ -14,6 +14,7 @@ use crate::core::quiesce::tolerating;
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{ListParams, ObjectList};
+use kube::core::DeserializeGuard;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
@@ -294,6 +295,18 @@ fn seen_map<T, U>(seen: Seen<T>, map: impl FnOnce(T) -> U) -> Seen<U> {
 /// Quorum GET of a NodeFence.
 pub async fn fence(context: &Context, name: &str) -> Seen<NodeFence> {
     get(Api::<NodeFence>::all(context.reads.clone()), name).await
+}
+
+/// Quorum LIST of all NodeFences that can be decoded.
+pub async fn fences(context: &Context) -> Seen<Vec<NodeFence>> {
+    let api = Api::<DeserializeGuard<NodeFence>>::all(context.reads.clone());
+    let list = list(context, &api, &ListParams::default()).await;
+    seen_map(list, |guards| {
+        guards
+            .into_iter()
+            .filter_map(|guard| guard.0.ok())
+            .collect()
+    })
 }
 
 #[cfg(test)]

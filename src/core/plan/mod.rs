@@ -26,7 +26,7 @@ pub use {
     ending::is_bare,
     level::CONTRADICTION,
     needs::{Needs, evicts_next, foresee, needs},
-    outrun::{cleared, may_be_outrun},
+    outrun::{cleared, may_be_outrun, turning_on},
 };
 
 use super::incident::{Decision, Effect, Settings};

@@ -1,13 +1,10 @@
 //! Another NodeFence sees to the Node, or has: a human may have asked for a fence while the policy's was held, and the other way round.
 
-use super::super::budget::Hold;
+use super::super::budget::{Hold, OTHER_FENCE};
 use super::super::incident::{Decision, Settings};
 use super::super::memory::Memory;
 use super::super::observed::NodeView;
 use super::held;
-
-/// What holds an incident whose Node another NodeFence sees to.
-const OTHER_FENCE: &str = "OtherNodeFence";
 
 /// Does the incident end when another NodeFence has cleared the node? A human who asks for a fence after that wants another one, and who has asked
 /// before that one was done does not. What sees to a taint has something to do.
@@ -21,6 +18,17 @@ pub fn cleared(node: &NodeView, other: &str) -> Hold {
         reason: OTHER_FENCE,
         words: format!(
             "NodeFence {other} has proven the machine of Node {} down in this boot, and everything is off it: nothing is left to do; to fence it all the same, create a NodeFence of your own",
+            node.name
+        ),
+    }
+}
+
+/// Its machine may be on in a moment, and its node back.
+pub fn turning_on(node: &NodeView, other: &str) -> Hold {
+    Hold {
+        reason: OTHER_FENCE,
+        words: format!(
+            "NodeFence {other} has proven the machine of Node {} down and may turn it on again (`powerOn.policy`); wait until that one has ended, or release it (`spec.desiredState: Released`)",
             node.name
         ),
     }

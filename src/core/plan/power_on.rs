@@ -1,7 +1,7 @@
 //! The Node is released, and the policy wants its machine on again: after a pause, by those devices that have turned it off, outlets first.
 //!
-//! Nothing is commanded as long as an off may still land, which would make a power cycle of it (S23), nor while anybody's claim or
-//! `out-of-service` stands on the Node (S11). A machine that reads On is left to boot, and one that somebody works on is left alone.
+//! Nothing is commanded as long as an off may still land, which would make a power cycle of it (S23). Once another NodeFence has taken the Node,
+//! or somebody put it out of service, it is theirs, and this incident ends (S11). A machine that reads On is left to boot, and one that somebody works on is left alone.
 
 mod devices;
 
@@ -9,7 +9,7 @@ use super::super::attempt::OnAttempt;
 use super::super::incident::{Decision, Device, DeviceOrder, Effect, Level, Settings};
 use super::super::memory::Memory;
 use super::super::observed::{NodeView, QUARANTINE, Ready};
-use super::super::power_on::{PowerOn, forbidden};
+use super::super::power_on::{PowerOn, forbidden, taken};
 use super::super::reading::PowerState;
 use super::super::release::{booted_anew, never_went_down};
 use super::super::stage::Stage;
@@ -115,12 +115,16 @@ fn deadline(m: &Memory, wanted: &PowerOn) -> Duration {
 /// The end, if the node is back, or if nothing may be done any more.
 fn over(s: &Settings, m: &Memory, wanted: &PowerOn, node: &NodeView) -> Option<Decision> {
     let boot_id = s.boot_id.as_deref();
+    let taken = taken(node, &s.fence);
     if booted_anew(node, boot_id) {
         let words = format!(
             "{RELEASED}; its machine was turned on again: Node {} has booted anew and is Ready",
             node.name
         );
-        return (node.ready() == Ready::True).then(|| close(Stage::Recovered, words));
+        return match node.ready() {
+            Ready::True => Some(close(Stage::Recovered, words)),
+            _ => taken.map(|why| left_alone(m, &why)),
+        };
     }
     if never_went_down(node, boot_id) {
         let words = format!(
@@ -131,6 +135,7 @@ fn over(s: &Settings, m: &Memory, wanted: &PowerOn, node: &NodeView) -> Option<D
     }
     let why = taken_back(s)
         .map(|(_, words)| words)
+        .or(taken)
         .or_else(|| wanted.stop.clone())
         .or_else(|| {
             let is_gone = node.taint(QUARANTINE).is_none();
@@ -140,14 +145,16 @@ fn over(s: &Settings, m: &Memory, wanted: &PowerOn, node: &NodeView) -> Option<D
             let words = "no FenceDevice that this NodeFence has turned it off with serves the node";
             targets(s, m).is_empty().then(|| words.to_owned())
         })?;
+    Some(left_alone(m, &why))
+}
+
+/// The end of it, whatever was done so far.
+fn left_alone(m: &Memory, why: &str) -> Decision {
     let what = match m.power_on.has_sent() {
         true => "nothing more is done to turn its machine on",
         false => "its machine is not turned on",
     };
-    Some(close(
-        Stage::Recovered,
-        format!("{RELEASED}; {what}: {why}"),
-    ))
+    close(Stage::Recovered, format!("{RELEASED}; {what}: {why}"))
 }
 
 /// Waits, says so, and calls somebody when time is up; ends when nobody came.

@@ -2,7 +2,8 @@
 //! is for, and somebody may work on the node.
 
 use super::Round;
-use crate::api::policy::NodeFencingPolicy;
+use crate::api::fence::NodeFence;
+use crate::api::policy::{NodeFencingPolicy, PowerOnPolicy};
 use crate::clock;
 use crate::core::budget::Hold;
 use crate::core::incident::Settings;
@@ -14,17 +15,35 @@ use kube::ResourceExt;
 
 impl Round<'_> {
     /// The other NodeFence that has proven this machine down in this boot and taken everything off it, by the rule by which the policy would
-    /// open no incident now.
+    /// open no incident now. One that may yet turn the machine on leaves something to do.
     pub(super) fn cleared_by(
         &self,
         settings: &Settings,
         node: Option<&NodeView>,
     ) -> Option<String> {
+        let other = self.clearing(settings, node)?;
+        (!may_turn_on(&other)).then(|| other.name_any())
+    }
+
+    /// The policy's incident waits until the machine was turned on, or is left off. A human who wants it fenced goes on, and takes the node.
+    pub(super) fn hold_of_power_on(
+        &self,
+        settings: &Settings,
+        node: Option<&NodeView>,
+    ) -> Option<Hold> {
+        let node = node.filter(|_| !settings.human)?;
+        let other = self.clearing(settings, Some(node)).filter(may_turn_on)?;
+        Some(plan::turning_on(node, &other.name_any()))
+    }
+
+    /// Of several, the one that may turn the machine on.
+    fn clearing(&self, settings: &Settings, node: Option<&NodeView>) -> Option<NodeFence> {
         let memory = &self.incident.memory;
         let node = node.filter(|_| plan::may_be_outrun(settings, memory))?;
         let mut fences = self.context.caches.fences();
         fences.retain(|it| it.spec.node_name == node.name && it.name_any() != settings.fence);
-        cleared_by(&fences, node).map(ResourceExt::name_any)
+        fences.sort_by_key(|it| !may_turn_on(it));
+        cleared_by(&fences, node).cloned()
     }
 
     /// Why a claim goes that may have landed late, and under which this process does nothing: what was asked before it was sent may be otherwise
@@ -48,6 +67,13 @@ impl Round<'_> {
             let other = self.cleared_by(settings, Some(node))?;
             Some(plan::cleared(node, &other))
         };
-        kept_off.map(KeepOff::into_hold).or_else(cleared)
+        let waits = || self.hold_of_power_on(settings, Some(node));
+        let hold = kept_off.map(KeepOff::into_hold);
+        hold.or_else(cleared).or_else(waits)
     }
+}
+
+/// Is it open, and may it turn its machine on yet?
+fn may_turn_on(fence: &NodeFence) -> bool {
+    fence.spec.power_on.policy == PowerOnPolicy::AfterRecovery && !fence.is_ended()
 }

@@ -113,6 +113,8 @@ impl Round<'_> {
             &self.incident.record,
             self.incident.moments,
         );
+        let fences = || self.context.caches.fences();
+        let settings = resolve::by_others(settings, &self.incident.status, fences);
         let lacks = self.context.deletion.lacks();
         resolve::by_rights(settings, self.fence, lacks.as_deref())
     }
@@ -318,6 +320,10 @@ impl Round<'_> {
         observed.cleared_by = self.cleared_by(settings, node);
         observed.claim_of_other_fence =
             owner.is_some_and(|owner| self.context.caches.has_open_fence(owner));
+        if let Some(hold) = self.hold_of_power_on(settings, node) {
+            observed.hold = Some(hold);
+            return None;
+        }
         // Neither takes a place in a budget: the one does nothing, the other nothing yet.
         if settings.mode == FenceMode::Observe || settings.approval == Approval::Awaited {
             return None;

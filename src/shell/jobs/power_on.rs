@@ -1,7 +1,7 @@
 //! The on command: everything that can be done before it is done before it, the power is read, and then the Node and the NodeFence once more.
 //!
 //! No claim protects it, so what allows it is read by quorum right before it leaves: the Node as it was released, the attempt in the record,
-//! and nobody's no. What comes a moment later meets a machine that boots, which does no harm, and that somebody has to turn off again.
+//! the other NodeFences, and nobody's no. What comes a moment later meets a machine that boots, which does no harm, and that somebody has to turn off again.
 
 use super::{CLAIM_LIFE, Job, driver};
 use crate::api::fence::NodeFence;
@@ -121,13 +121,14 @@ async fn command(
     }
 }
 
-/// S11: the Node is as it was released, the attempt stands in the record, and nobody has said no; all of it read by quorum right before
-/// the command.
+/// S11: the Node is as it was released, the attempt stands in the record, nobody else has taken the node since, and nobody has said no; all of
+/// it read by quorum right before the command.
 async fn still_allowed(context: &Context, job: &Job, attempt: &OnAttempt) -> Result<(), String> {
     let settings = &job.settings;
-    let (node, fence) = tokio::join!(
+    let (node, fence, fences) = tokio::join!(
         observe::node(context, &settings.node),
-        observe::fence(context, &settings.fence)
+        observe::fence(context, &settings.fence),
+        observe::fences(context)
     );
     let node = match node {
         Seen::Present(node) => node.view(),
@@ -147,6 +148,15 @@ async fn still_allowed(context: &Context, job: &Job, attempt: &OnAttempt) -> Res
         }
         Seen::Absent | Seen::NotRead => return Err("the NodeFence is gone".to_owned()),
     };
+    let fences = match fences {
+        Seen::Present(fences) => fences,
+        Seen::Failed(reason) => {
+            return Err(format!(
+                "the other NodeFences cannot be read before the command: {reason}"
+            ));
+        }
+        Seen::Absent | Seen::NotRead => return Err("no NodeFence was read".to_owned()),
+    };
     if fence.is_ended() || !is_written(&fence, attempt) {
         return Err(format!(
             "on command {} does not stand in the NodeFence any more",
@@ -155,6 +165,11 @@ async fn still_allowed(context: &Context, job: &Job, attempt: &OnAttempt) -> Res
     }
     let (uid, boot_id) = (settings.node_uid.as_deref(), settings.boot_id.as_deref());
     if let Some(why) = forbidden(&node, uid, boot_id) {
+        return Err(why);
+    }
+    // One that came and went while its cache was late, or before this process began, has left its record.
+    let status = fence.status.clone().unwrap_or_default();
+    if let Some(why) = resolve::taken_since(settings, &status, &fences) {
         return Err(why);
     }
     let policies = context.caches.policies();

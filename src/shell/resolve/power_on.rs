@@ -2,11 +2,12 @@
 
 use super::{Live, approval, stop};
 use crate::api::fence::{DesiredState, NodeFence, TriggerType};
+use crate::api::fence_status::NodeFenceStatus;
 use crate::api::policy::{NodeFencingPolicy, PowerOnPolicy};
-use crate::core::incident::Approval;
+use crate::core::incident::{Approval, Settings};
 use crate::core::keep_off::leave_off;
 use crate::core::observed::NodeView;
-use crate::core::power_on::PowerOn;
+use crate::core::power_on::{PowerOn, taken_by};
 use crate::core::window::Begun;
 use jiff::Timestamp;
 use std::time::Duration;
@@ -52,5 +53,66 @@ pub fn power_on(
         timeout: Duration::from_secs(spec.power_on.timeout_seconds.into()),
         stop: no().or_else(stopped),
         hold: kept_off.map(|kept_off| kept_off.words),
+    })
+}
+
+/// The same by what other NodeFences have done to the node since: whoever was admitted has it, however soon they ended. `fences` are asked for
+/// when it matters.
+pub fn by_others(
+    settings: Settings,
+    status: &NodeFenceStatus,
+    fences: impl FnOnce() -> Vec<NodeFence>,
+) -> Settings {
+    let wanted = settings.power_on.as_ref();
+    let may_come = wanted.is_some_and(|it| it.stop.is_none()) && held_since(status).is_some();
+    let taken = may_come.then(|| taken_since(&settings, status, &fences()));
+    let taken = taken.flatten();
+    let power_on = settings.power_on.map(|wanted| PowerOn {
+        stop: wanted.stop.or(taken),
+        ..wanted
+    });
+    Settings {
+        power_on,
+        ..settings
+    }
+}
+
+/// Another NodeFence has taken the node since this one, whose record it is, has released it.
+pub fn taken_since(
+    settings: &Settings,
+    status: &NodeFenceStatus,
+    fences: &[NodeFence],
+) -> Option<String> {
+    let since = held_since(status).unwrap_or(Timestamp::MIN);
+    let name = |fence: &NodeFence| fence.metadata.name.clone().unwrap_or_default();
+    let mut others = fences.iter().filter(|other| {
+        let uid = uid_of(other).or(settings.node_uid.as_deref());
+        other.spec.node_name == settings.node
+            && uid == settings.node_uid.as_deref()
+            && name(other) != settings.fence
+    });
+    let other = others.find(|other| has_begun(other, since))?;
+    Some(taken_by(&name(other)))
+}
+
+/// No other NodeFence has begun with the node between its taint and its release, for its claim stood there: whoever is dated later than the
+/// taint came after the release, also by a clock that is somewhat behind.
+fn held_since(status: &NodeFenceStatus) -> Option<Timestamp> {
+    status.taint_applied_time.or(status.taint_removed_time)
+}
+
+/// A human's NodeFence has no UID of its own before it is bound.
+fn uid_of(fence: &NodeFence) -> Option<&str> {
+    let bound = || fence.status.as_ref()?.node_uid.as_deref();
+    fence.spec.node_uid.as_deref().or_else(bound)
+}
+
+/// It was admitted, or has asked something of a device, or claims the node now.
+fn has_begun(fence: &NodeFence, since: Timestamp) -> bool {
+    fence.status.as_ref().is_some_and(|status| {
+        let asked = status.attempts.iter().map(|attempt| attempt.start_time);
+        let mut begun = status.approved_time.into_iter().chain(asked);
+        let claims = status.claim.is_some() && !fence.is_ended();
+        claims || begun.any(|at| at >= since)
     })
 }

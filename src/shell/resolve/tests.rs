@@ -4,6 +4,7 @@ use super::*;
 use crate::shell::fake::Cluster;
 use serde_json::{Value, json};
 
+mod others;
 mod windows;
 
 fn fence(mode: &str, reads: u32) -> NodeFence {

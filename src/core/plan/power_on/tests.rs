@@ -1,3 +1,5 @@
+mod taken;
+
 use super::*;
 use crate::core::attempt::{OffResult, OnResult};
 use crate::core::fixtures::{DATE, bmc, drained, level, node, settings, taint};
@@ -190,26 +192,6 @@ fn nothing_is_turned_on_while_an_off_may_land() {
     assert_eq!(waits.effect, Effect::Wait, "{waits:?}");
     assert!(waits.words.contains("may still land"), "{}", waits.words);
     assert!(is_look(&process.at(late)));
-}
-
-/// S11, S10: no machine is turned on under a claim or `out-of-service`, whoever's.
-#[test]
-fn nothing_is_turned_on_under_anybody_s_taint() {
-    use crate::core::observed::{CLAIM, OUT_OF_SERVICE};
-    for key in [CLAIM, OUT_OF_SERVICE] {
-        let mut process = Process::of(wanted());
-        process
-            .node
-            .taints
-            .push(taint(key, "another-n1", "NoExecute"));
-        let held = process.at(61);
-        assert_eq!(
-            (&held.effect, held.stage),
-            (&Effect::Wait, Stage::PoweringOn)
-        );
-        process.node.taints.pop();
-        assert!(is_look(&process.at(62)), "{key}");
-    }
 }
 
 /// S15: whoever says no is heard, before the command and after it.

@@ -33,6 +33,14 @@ fn of_a_human(reported: &str) -> Value {
     fence
 }
 
+/// Makes it one that is open yet, and turns the machine on in a moment.
+fn turns_on(fence: &mut Value) {
+    fence["spec"]["powerOn"] = json!({"policy": "AfterRecovery"});
+    let succeeded = &mut fence["status"]["conditions"][0];
+    succeeded["status"] = json!("Unknown");
+    succeeded["reason"] = json!("PoweringOn");
+}
+
 /// S11: the policy's incident was held, somebody has fenced the node by a NodeFence of their own, and turns the machine on again: no kubelet
 /// has reported yet, and nothing holds the incident any more.
 #[tokio::test]
@@ -58,6 +66,50 @@ async fn an_open_incident_ends_when_another_nodefence_has_proven_the_machine_dow
         let is_end = |it: &Value| it["status"]["conditions"][0]["reason"] == "Aborted";
         assert_eq!(written.iter().any(is_end), ends, "{why}: {written:?}");
         assert_eq!(sent(&lab.cluster, PATCH_NODE), Vec::<Value>::new(), "{why}");
+    }
+}
+
+/// S11: another NodeFence has released the node and may turn its machine on in a moment. A human who has asked for a fence meanwhile gets it, and
+/// the policy's incident is held until that one has ended.
+#[tokio::test]
+async fn an_open_incident_does_not_end_for_one_that_may_turn_the_machine_on() {
+    let then = "2026-01-01T00:00:00Z";
+    for (why, by_human, is_open, power_on, ends, is_held) in [
+        ("the policy's", false, true, "AfterRecovery", false, true),
+        ("a human's", true, true, "AfterRecovery", false, false),
+        ("it has ended", false, false, "AfterRecovery", true, false),
+        (
+            "the human's, ended",
+            true,
+            false,
+            "AfterRecovery",
+            true,
+            false,
+        ),
+        ("it turns nothing on", true, true, "Never", true, false),
+    ] {
+        let mut mine = of_the_policy("fence", "worker-1", json!({}));
+        if by_human {
+            mine["spec"]["trigger"] = json!({"type": "Manual"});
+        }
+        let mut other = of_a_human(then);
+        if is_open {
+            turns_on(&mut other);
+        }
+        other["spec"]["powerOn"] = json!({"policy": power_on});
+        let nodes = fake::list("Node", "7", &[]);
+        let lab = Lab::with_fences(quarantined(then), mine, other, nodes).await;
+        let incidents = Incidents::default();
+        let incident = incidents.begin(lab.mine.clone());
+        incident.lock().await.memory.outrun = true;
+        run(&lab.context, &incidents, &lab.mine).await;
+        let written = sent(&lab.cluster, PATCH_FENCE);
+        let is_end = |it: &Value| it["status"]["conditions"][0]["reason"] == "Aborted";
+        assert_eq!(written.iter().any(is_end), ends, "{why}: {written:?}");
+        let incident = incident.lock().await;
+        let conditions = &incident.status.conditions;
+        let held = conditions.iter().any(|it| it.reason == "OtherNodeFence");
+        assert_eq!(held, is_held, "{why}: {conditions:?}");
     }
 }
 
@@ -104,25 +156,31 @@ async fn a_claim_that_lands_while_somebody_works_on_the_node_is_given_back() {
     }
 }
 
-/// S11: the same where another NodeFence has proven the machine down before the claim landed.
+/// S11: the same where another NodeFence has proven the machine down before the claim landed, also if it may turn it on again.
 #[tokio::test]
 async fn a_claim_that_lands_on_a_machine_that_is_proven_down_is_given_back() {
     let then = "2026-01-01T00:00:00Z";
-    let mine = of_the_policy("fence", "worker-1", json!({}));
-    let nodes = fake::list("Node", "7", &[]);
-    let mut node = quarantined(then);
-    let claim = fake::node()["spec"]["taints"][0].clone();
-    node["spec"]["taints"]
-        .as_array_mut()
-        .expect("taints")
-        .push(claim);
-    let lab = Lab::with_fences(node, mine, of_a_human(then), nodes).await;
-    let incidents = Incidents::default();
-    let incident = incidents.begin(lab.mine.clone());
-    incident.lock().await.sent_claim = Some("fence-n1".to_owned());
-    run(&lab.context, &incidents, &lab.mine).await;
-    let writes = sent(&lab.cluster, PATCH_NODE);
-    let operations = writes.first().and_then(Value::as_array);
-    let last = operations.and_then(|it| it.last()).expect("a write");
-    assert_eq!(last["op"], "remove", "{writes:?}");
+    for is_open in [false, true] {
+        let mine = of_the_policy("fence", "worker-1", json!({}));
+        let mut other = of_a_human(then);
+        if is_open {
+            turns_on(&mut other);
+        }
+        let nodes = fake::list("Node", "7", &[]);
+        let mut node = quarantined(then);
+        let claim = fake::node()["spec"]["taints"][0].clone();
+        node["spec"]["taints"]
+            .as_array_mut()
+            .expect("taints")
+            .push(claim);
+        let lab = Lab::with_fences(node, mine, other, nodes).await;
+        let incidents = Incidents::default();
+        let incident = incidents.begin(lab.mine.clone());
+        incident.lock().await.sent_claim = Some("fence-n1".to_owned());
+        run(&lab.context, &incidents, &lab.mine).await;
+        let writes = sent(&lab.cluster, PATCH_NODE);
+        let operations = writes.first().and_then(Value::as_array);
+        let last = operations.and_then(|it| it.last()).expect("a write");
+        assert_eq!(last["op"], "remove", "{is_open}: {writes:?}");
+    }
 }

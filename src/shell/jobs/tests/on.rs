@@ -5,6 +5,7 @@ use crate::core::attempt::{OnAttempt, OnResult};
 use crate::core::observed::{CLAIM, OUT_OF_SERVICE, QUARANTINE};
 
 const FENCE: &str = "GET /apis/nodefencing.io/v1alpha1/nodefences/fence";
+const FENCES: &str = "GET /apis/nodefencing.io/v1alpha1/nodefences";
 
 /// A Node that was released, with this taint beside its quarantine.
 fn released(more: &[Value]) -> Value {
@@ -24,7 +25,7 @@ fn fence() -> Value {
             "fence": {"mode": "PowerOff"}, "recovery": {}, "release": {},
             "powerOn": {"policy": "AfterRecovery"},
         },
-        "status": {"attempts": [{
+        "status": {"taintAppliedTime": "2025-12-31T23:58:00Z", "taintRemovedTime": "2025-12-31T23:59:00Z", "attempts": [{
             "id": "n4-2", "device": "bmc", "level": "level", "action": "PowerOn", "startTime": "2026-01-01T00:00:00Z",
         }]},
     })
@@ -35,7 +36,26 @@ async fn lab() -> Lab {
     lab.cluster.put(SYSTEM, 200, system("Off", MACHINE));
     lab.cluster.put(NODE, 200, released(&[]));
     lab.cluster.put(FENCE, 200, fence());
+    let fences = fake::list("NodeFence", "7", &[fence()]);
+    lab.cluster.put(FENCES, 200, fences);
     lab
+}
+
+/// A human's NodeFence of this node that has ended, with an off at this time whose outcome nobody knows.
+fn ended(node: &str, uid: &str, off: &str) -> Value {
+    let mut other = fence();
+    other["metadata"]["name"] = json!("other");
+    other["spec"]["nodeName"] = json!(node);
+    other["spec"]["powerOn"]["policy"] = json!("Never");
+    let succeeded = json!({
+        "type": "Succeeded", "status": "False", "reason": "Aborted", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    });
+    other["status"] = json!({
+        "nodeUID": uid, "conditions": [succeeded],
+        "attempts": [{"id": "n2-1", "device": "bmc", "action": "PowerOff", "startTime": off}],
+    });
+    other
 }
 
 async fn on(lab: &Lab) -> OnResult {
@@ -159,6 +179,41 @@ async fn without_an_open_intent_or_against_a_no_nothing_is_turned_on() {
         lab.cluster.put(FENCE, status, fence);
         sends_nothing(&lab, what).await;
     }
+}
+
+/// S11, S23: another NodeFence has had the node since the release, and has gone again: what it has sent may land yet. It is read by quorum: no
+/// cache has to know of it.
+#[tokio::test]
+async fn a_node_that_another_nodefence_has_had_since_is_not_turned_on() {
+    let (before, after) = ("2025-12-31T23:50:00Z", "2025-12-31T23:59:30Z");
+    for (what, others, is_sent) in [
+        ("nobody", vec![], true),
+        ("before", vec![ended("worker-1", "uid-1", before)], true),
+        (
+            "another Node",
+            vec![ended("worker-1", "uid-2", after)],
+            true,
+        ),
+        (
+            "another node",
+            vec![ended("worker-2", "uid-1", after)],
+            true,
+        ),
+        ("since", vec![ended("worker-1", "uid-1", after)], false),
+    ] {
+        let lab = lab().await;
+        let fences = [vec![fence()], others].concat();
+        let fences = fake::list("NodeFence", "7", &fences);
+        lab.cluster.put(FENCES, 200, fences);
+        match is_sent {
+            true => assert_eq!(on(&lab).await, OnResult::Accepted, "{what}"),
+            false => sends_nothing(&lab, what).await,
+        }
+    }
+    let lab = lab().await;
+    let (status, slow) = failure(500, "etcd is slow");
+    lab.cluster.put(FENCES, status, slow);
+    sends_nothing(&lab, "no answer").await;
 }
 
 #[tokio::test]
