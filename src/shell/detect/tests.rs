@@ -218,7 +218,7 @@ async fn a_mark_without_its_claim_is_left_alone_and_told_once() {
         }
         assert!(lab.detector.lifts.is_empty(), "{ready}");
         if is_told_of_both {
-            assert!(lab.detector.open("worker-1").await);
+            assert!(lab.detector.open_incident("worker-1").await);
             assert_eq!(lab.writes().await, (0, 0), "{ready}");
             continue;
         }
