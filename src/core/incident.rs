@@ -4,11 +4,11 @@
 use super::attempt::{Attempt, OffResult, OnAttempt, OnResult};
 use super::delay::HeldCondition;
 use super::memory::Sight;
-use super::observed::{DETACHING, PodView};
+use super::observed::{DETACHING, NodeView, OUT_OF_SERVICE, PodView};
 use super::power_on::{PowerOn, Tries};
 use super::proof::{DeviceReadings, IdentityRule, Require, Verification};
 use super::stage::Stage;
-use super::taint::{Detachment, NodeDeletion, NodePatch};
+use super::taint::{self, Detachment, NodeDeletion, NodePatch};
 use super::word::Word;
 use crate::api::settings::{
     ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
@@ -16,9 +16,6 @@ use crate::api::settings::{
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-
-/// What people call the taint.
-const OUT_OF_SERVICE_SHORT: &str = "out-of-service";
 
 /// A device of a level, resolved for this node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -173,12 +170,25 @@ impl Settings {
         self.strategy == RecoveryStrategy::DeleteNode
     }
 
-    /// The taint under which its volumes are detached.
-    pub fn effect(&self) -> &'static str {
+    /// The key of the taint under which its volumes are detached.
+    pub fn effect_key(&self) -> &'static str {
         match self.deletes_node() {
             true => DETACHING,
-            false => OUT_OF_SERVICE_SHORT,
+            false => OUT_OF_SERVICE,
         }
+    }
+
+    /// The key of the taint on this Node that the incident may have set. It sets one of the two and never the other; whoever has adopted one does
+    /// not know which.
+    pub fn effect_on(&self, node: &NodeView) -> Option<&'static str> {
+        let found = node.detached_under().filter(|_| self.adopted);
+        let own = || node.taint(self.effect_key()).map(|_| self.effect_key());
+        found.or_else(own)
+    }
+
+    /// Its name in sentences.
+    pub fn effect(&self) -> &'static str {
+        taint::in_words(self.effect_key())
     }
 
     /// The node's devices that are not of this level: where they answer, they may not speak against it.

@@ -133,6 +133,12 @@ impl NodeView {
     pub fn out_of_service(&self) -> bool {
         self.taint(OUT_OF_SERVICE).is_some()
     }
+
+    /// The key of a taint under which the node's volumes are taken from it, whoever set it.
+    pub fn detached_under(&self) -> Option<&'static str> {
+        let keys = [OUT_OF_SERVICE, DETACHING];
+        keys.into_iter().find(|key| self.taint(key).is_some())
+    }
 }
 
 /// The kubelet's Lease in `kube-node-lease`. Its time is compared for equality only: another value means that the

@@ -6,7 +6,7 @@
 
 use super::attempt::OnAttempt;
 use super::observed::{DETACHING, NodeView, OUT_OF_SERVICE, Ready};
-use super::taint::{claim_fence, is_quarantined};
+use super::taint::{self, claim_fence, is_quarantined};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -106,8 +106,8 @@ pub fn forbidden(node: &NodeView, uid: Option<&str>, boot_id: Option<&str>) -> O
             node.uid
         ));
     }
-    if node.out_of_service() {
-        return Some(format!("Node {name} carries `out-of-service`"));
+    if let Some(key) = node.detached_under() {
+        return Some(format!("Node {name} carries `{}`", taint::in_words(key)));
     }
     if node.taint(DETACHING).is_some() {
         return Some(format!("Node {name} carries `{DETACHING}`"));

@@ -79,6 +79,37 @@ pub fn effect_of_claim(node: &NodeView) -> Option<(usize, &TaintView)> {
     out_of_service_of_claim(node).or_else(|| detaching_of_claim(node))
 }
 
+/// Its key.
+pub fn key_of_claim(node: &NodeView) -> &str {
+    effect_of_claim(node).map_or(OUT_OF_SERVICE, |(_, taint)| taint.key.as_str())
+}
+
+/// The key of such a taint as it is called in sentences.
+pub fn in_words(key: &str) -> &str {
+    match key {
+        OUT_OF_SERVICE => "out-of-service",
+        key => key,
+    }
+}
+
+/// When people may take such a taint away by hand.
+pub fn harmless_when(key: &str) -> &'static str {
+    match key {
+        DETACHING => {
+            "no VolumeAttachment of the node is left (kubectl get volumeattachments) and the machine is known to be off or freshly booted"
+        }
+        _ => "the machine is known to be off or freshly booted",
+    }
+}
+
+/// What people have to know of a mark that nobody sees to.
+pub fn left_behind(node: &str) -> String {
+    format!(
+        "somebody has removed the claim that it stood under, and the deletion of a VolumeAttachment may still be on its way; once {}, remove it yourself (kubectl taint node {node} {DETACHING}-)",
+        harmless_when(DETACHING)
+    )
+}
+
 /// `timeAdded` of the claim that stands on the node.
 pub fn claim_date(node: &NodeView) -> Option<&str> {
     let (_, claim) = node.taint(CLAIM)?;
@@ -202,11 +233,10 @@ pub fn is_quarantined(node: &NodeView) -> bool {
     !node.boot_id.is_empty() && fenced == Some(node.boot_id.as_str())
 }
 
-/// Takes the quarantine away from a node that has reported another boot than the one it was fenced with, and so the taint of [`detaching`] when
-/// somebody has taken its claim away.
+/// Takes the quarantine away from a node that has reported another boot than the one it was fenced with. The taint of [`detaching`] does not go
+/// with the boot: the deletion of a VolumeAttachment may still be on its way.
 pub fn lift_quarantine(node: &NodeView) -> Option<NodePatch> {
-    let left_behind = || node.taint(DETACHING).filter(|_| node.claim().is_none());
-    let (index, element) = node.taint(QUARANTINE).or_else(left_behind)?;
+    let (index, element) = node.taint(QUARANTINE)?;
     if node.boot_id.is_empty() || element.value.as_deref() == Some(node.boot_id.as_str()) {
         return None;
     }

@@ -257,11 +257,7 @@ impl Admissions {
 
 /// The Nodes that this policy had deleted and that are not there again, as long as the records of that are kept: machines that are down, which
 /// a storm is told by like any other (S13).
-fn deleted_nodes<'a>(
-    fences: &'a [NodeFence],
-    policy: &str,
-    nodes: &[NodeView],
-) -> BTreeSet<String> {
+fn deleted_nodes(fences: &[NodeFence], policy: &str, nodes: &[NodeView]) -> BTreeSet<String> {
     let is_gone = |name: &str| !nodes.iter().any(|node| node.name == name);
     let of_policy = fences
         .iter()

@@ -11,7 +11,7 @@ use crate::api::settings::FenceMode;
 use crate::args::check::Checking;
 use crate::clock::since_boot;
 use crate::core::election::Times;
-use crate::core::observed::{CLAIM, QUARANTINE};
+use crate::core::observed::{CLAIM, DETACHING, QUARANTINE};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
@@ -195,8 +195,8 @@ async fn may_go(clients: &Clients) -> Finding {
     };
     let tainted = nodes.iter().filter_map(|node| {
         let taints = node.spec.as_ref()?.taints.as_ref()?;
-        // Our `out-of-service` never stands without our claim: one that does is somebody else's, and we would leave it there (S8).
-        let keys = [CLAIM, QUARANTINE];
+        // An `out-of-service` without our claim is somebody else's, and we would leave it there (S8). The mark of a deletion is nobody else's.
+        let keys = [CLAIM, DETACHING, QUARANTINE];
         let ours = taints.iter().find(|it| keys.contains(&it.key.as_str()))?;
         let name = node.metadata.name.as_deref().unwrap_or_default();
         Some(format!("Node {name} bears {}", ours.key))

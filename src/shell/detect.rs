@@ -59,6 +59,8 @@ pub struct Detector {
     contradicted: BTreeMap<String, String>,
     /// Claim that each node was told to carry again.
     put_back: BTreeMap<String, String>,
+    /// Nodes that were told to carry a mark that nobody sees to, and of which incident it is.
+    left_behind: BTreeMap<String, String>,
     /// What each node was told whose outage a human has said no to.
     refused: BTreeMap<String, String>,
     /// Nodes that were told not to be fenced because the cluster went back in time.
@@ -114,6 +116,7 @@ impl Detector {
             lifts: BTreeMap::new(),
             contradicted: BTreeMap::new(),
             put_back: BTreeMap::new(),
+            left_behind: BTreeMap::new(),
             refused: BTreeMap::new(),
             frozen: BTreeSet::new(),
         }
@@ -135,6 +138,7 @@ impl Detector {
             self.lifts.remove(name);
             self.contradicted.remove(name);
             self.put_back.remove(name);
+            self.left_behind.remove(name);
             self.refused.remove(name);
             self.frozen.remove(name);
             self.context.delays.over(name);
@@ -330,7 +334,7 @@ impl Detector {
         if !holds {
             return true;
         }
-        if node.out_of_service() {
+        if node.detached_under().is_some() {
             self.tell_of_foreign_taint(&node);
             return true;
         }

@@ -323,7 +323,7 @@ async fn still_claimed(context: &Context, job: &Job) -> Result<(), String> {
         ));
     }
     let is_tainted = taint::effect_of_claim(&node).is_some();
-    if node.out_of_service() && !is_tainted {
+    if node.detached_under().is_some() && !is_tainted {
         return Err("somebody else has put the Node out of service".to_owned());
     }
     // Under our taint a node that says Ready with its old boot is the reason for the command.

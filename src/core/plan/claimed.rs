@@ -53,15 +53,8 @@ pub(super) fn step(
     if taint::claim_date(node).is_none() {
         return undated(m, node, claim, t);
     }
-    if let Some(why) = cannot_have_claimed(s) {
-        let words = format!(
-            "claim {claim} of Node {} is nobody's and goes: {why}",
-            node.name
-        );
-        return give_back(m, node, claim, Stage::Checking, words);
-    }
-    if let Some(why) = lacks_rights(s, m) {
-        let words = format!("claim {claim} of Node {} is given back: {why}", node.name);
+    if let Some(why) = not_to_be_built_on(s, m) {
+        let words = format!("claim {claim} of Node {} {why}", node.name);
         return give_back(m, node, claim, Stage::Checking, words);
     }
     if let Some(decision) = without_a_place(m, node, claim, o) {
@@ -131,16 +124,16 @@ fn waited_for(s: &Settings, m: &Memory, node: &NodeView, level: &Level, t: &Mome
     )
 }
 
-/// Why no process of this incident can have written a claim that names it; it is not built on.
-fn cannot_have_claimed(s: &Settings) -> Option<&'static str> {
-    (s.mode == FenceMode::Observe).then_some("mode Observe claims no Node")
-}
-
-/// Rights that the end takes are missing, or not known to be there: nothing is begun under the claim. What has been commanded is seen through,
-/// for a machine that is off and whose pods are still bound to it is worse; the API server then says which right it is (S20).
-fn lacks_rights<'a>(s: &'a Settings, m: &Memory) -> Option<&'a str> {
+/// Why the claim goes again, as the rest of a sentence about it: no process of this incident can have written it, or rights that the end takes are
+/// missing, or not known to be there. What has been commanded is seen through, for a machine that is off and whose pods are still bound to it is
+/// worse; the API server then says which right it is (S20).
+fn not_to_be_built_on(s: &Settings, m: &Memory) -> Option<String> {
+    if s.mode == FenceMode::Observe {
+        return Some("is nobody's and goes: mode Observe claims no Node".to_owned());
+    }
     let is_commanded = m.attempt.is_some() || s.record.attempts > 0 || m.evidence;
-    s.unsupported.as_deref().filter(|_| !is_commanded)
+    let lacks = s.unsupported.as_ref().filter(|_| !is_commanded);
+    lacks.map(|why| format!("is given back: {why}"))
 }
 
 /// The claim has landed after its place in the budget was given up, and there is none now, or late, and somebody works on the node by now: this

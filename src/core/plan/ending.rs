@@ -23,7 +23,7 @@ pub(super) const CONFIRMED: &str =
 pub(super) const RELEASED: &str = "the machine was proven down, its pods and volumes are free, the operator's `out-of-service` is gone again";
 
 /// The same, by the name of the taint that the incident had.
-fn released(s: &Settings) -> String {
+pub(super) fn released(s: &Settings) -> String {
     RELEASED.replace("out-of-service", s.effect())
 }
 
@@ -77,7 +77,7 @@ fn why_ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Optio
     }
     if s.adopted {
         let words = format!(
-            "the `out-of-service` of Node {} that this NodeFence was made for is gone",
+            "the taint of Node {} that this NodeFence was made for is gone",
             node.name
         );
         return Some((Stage::Aborted, words));
@@ -178,16 +178,17 @@ pub(super) fn broken(s: &Settings, m: &Memory, node: &NodeView) -> Option<String
     ))
 }
 
-/// Is nothing of the incident on the Node: neither its claim, nor an `out-of-service` that may be its own?
+/// Is nothing of the incident on the Node: neither its claim, nor a taint beside it that may be its own?
 pub fn is_bare(s: &Settings, m: &Memory, node: &NodeView) -> bool {
     match standing(s, node) {
         Standing::Unclaimed => true,
-        Standing::ForeignTaint => !may_have_tainted(s, m),
+        Standing::ForeignTaint => !may_have_tainted(s, m, node),
         Standing::Claimed(_) | Standing::Tainted(_) | Standing::Overruled(_) => false,
     }
 }
 
-/// Has this incident set `out-of-service`, as far as this process knows, or may it have?
-pub(super) fn may_have_tainted(s: &Settings, m: &Memory) -> bool {
-    is_proven(s, m) || s.record.tainted
+/// Has this incident set the taint that stands there, as far as this process knows, or may it have?
+pub(super) fn may_have_tainted(s: &Settings, m: &Memory, node: &NodeView) -> bool {
+    let may_have = is_proven(s, m) || s.record.tainted;
+    may_have && s.effect_on(node).is_some()
 }

@@ -69,9 +69,9 @@ enum Standing<'a> {
     Claimed(&'a str),
     /// A claim of this incident, and what goes with it: `out-of-service`, or the taint under which the operator detaches by itself.
     Tainted(&'a str),
-    /// A claim of this incident, and somebody else's `out-of-service`: not ours to touch (S8).
+    /// A claim of this incident, and a taint of that kind which was not set under it: not ours to touch (S8).
     Overruled(&'a str),
-    /// `out-of-service` without a claim of this incident: not ours to touch (S8).
+    /// A taint of that kind without a claim of this incident: not ours to touch (S8).
     ForeignTaint,
 }
 
@@ -79,7 +79,7 @@ fn standing<'a>(settings: &Settings, node: &'a NodeView) -> Standing<'a> {
     let own = node
         .claim()
         .filter(|value| taint::claim_fence(value) == Some(settings.fence.as_str()));
-    match (own, node.out_of_service()) {
+    match (own, node.detached_under().is_some()) {
         (Some(claim), _) if taint::effect_of_claim(node).is_some() => Standing::Tainted(claim),
         (Some(claim), false) => Standing::Claimed(claim),
         (Some(claim), true) => Standing::Overruled(claim),
@@ -226,7 +226,8 @@ fn decide(
             Seen::Present(_) => abort::unproven(node, claim, moment),
             unread => {
                 let words = format!(
-                    "needs the NodeFence to know what was sent before `out-of-service` was set{}",
+                    "needs the NodeFence to know what was sent before `{}` was set{}",
+                    taint::in_words(taint::key_of_claim(node)),
                     claimed::failed(unread)
                 );
                 let wake = poll(memory, moment.now, Duration::from_secs(1));

@@ -1,7 +1,7 @@
 //! What each finding says, and that an open fence keeps the operator where it is.
 
 use super::*;
-use crate::core::observed::OUT_OF_SERVICE;
+use crate::core::observed::{DETACHING, OUT_OF_SERVICE};
 use crate::shell::fake::{self, Cluster, Fake, failure};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -124,6 +124,12 @@ async fn the_operator_may_go_when_nothing_of_it_is_left() {
             vec![],
             false,
             "Node worker-1 bears nodefencing.io/quarantine: nobody would take",
+        ),
+        (
+            with_taints(&[DETACHING]),
+            vec![],
+            false,
+            "Node worker-1 bears nodefencing.io/detaching: nobody would take",
         ),
         (
             with_taints(&[]),

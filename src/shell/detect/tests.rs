@@ -1,7 +1,7 @@
 //! What is opened, and what is tidied up: only what the Node and the NodeFence say when they are read again.
 
 use super::*;
-use crate::core::observed::QUARANTINE;
+use crate::core::observed::{DETACHING, QUARANTINE};
 use crate::shell::fake::{self, Cluster, failure};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -199,6 +199,33 @@ async fn taints_that_were_put_back_after_the_release_are_told_once() {
         let series = r#"node_fencing_events_dropped_total{reason="Stopped"} "#;
         let lost = metrics.lines().find_map(|line| line.strip_prefix(series));
         assert_eq!(lost.unwrap_or("0"), told.to_string(), "{live} {fence}");
+    }
+}
+
+/// S1: the mark of a deletion without its claim. A deletion of a VolumeAttachment may be on its way, whatever has booted since: it is neither lifted
+/// nor is the node fenced anew, and people are told so, once.
+#[tokio::test]
+async fn a_mark_without_its_claim_is_left_alone_and_told_once() {
+    for (ready, wanted) in [("True", None), ("Unknown", Some(policy()))] {
+        let mut live = node(ready, false, false);
+        let mark = json!({"key": DETACHING, "value": "boot-0", "effect": "NoExecute"});
+        live["spec"]["taints"] = json!([mark]);
+        let is_told_of_both = wanted.is_some();
+        let mut lab = Lab::new(live.clone(), wanted, vec![]).await;
+        lab.cluster.put(NODE, 200, live);
+        for _ in 0..3 {
+            assert_eq!(lab.writes().await, (0, 0), "{ready}");
+        }
+        assert!(lab.detector.lifts.is_empty(), "{ready}");
+        if is_told_of_both {
+            assert!(lab.detector.open_incident("worker-1").await);
+            assert_eq!(lab.writes().await, (0, 0), "{ready}");
+            continue;
+        }
+        let metrics = lab.detector.context.metrics.render().expect("metrics");
+        let series = r#"node_fencing_events_dropped_total{reason="Stopped"} "#;
+        let lost = metrics.lines().find_map(|line| line.strip_prefix(series));
+        assert_eq!(lost, Some("1"), "{ready}");
     }
 }
 

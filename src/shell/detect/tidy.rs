@@ -7,7 +7,7 @@ use crate::api::fence::NodeFence;
 use crate::api::settings::RecoveryStrategy;
 use crate::clock;
 use crate::core::incident::Reply;
-use crate::core::observed::{CLAIM, DETACHING, NodeView, OUT_OF_SERVICE, QUARANTINE, Ready, Seen};
+use crate::core::observed::{CLAIM, DETACHING, NodeView, QUARANTINE, Ready, Seen};
 use crate::core::release::never_went_down;
 use crate::core::taint;
 use crate::shell::draft::adopting_fence;
@@ -16,10 +16,13 @@ use crate::shell::{act, observe};
 impl Detector {
     /// A node that somebody else has put out of service is theirs: no record of ours, but nobody has to guess why (S8).
     pub(super) fn tell_of_foreign_taint(&self, node: &NodeView) {
-        let message = format!(
-            "Node {} already carries `out-of-service`, set by somebody else: it is left alone until they remove it",
-            node.name
-        );
+        let message = match node.detached_under() {
+            Some(DETACHING) => left_behind_words(&node.name),
+            _ => format!(
+                "Node {} already carries `out-of-service`, set by somebody else: it is left alone until they remove it",
+                node.name
+            ),
+        };
         tracing::warn!(node = node.name, "{message}");
         self.tell(&node.name, "ForeignOutOfService", message);
     }
@@ -61,7 +64,10 @@ impl Detector {
             .is_some_and(|owner| node.claim().and_then(taint::claim_fence) == Some(owner.as_str()))
         {
             self.tidy_claim(&node).await;
-        } else if taint::lift_quarantine(&node).is_some() {
+            return;
+        }
+        self.tell_of_mark_left_behind(&node);
+        if taint::lift_quarantine(&node).is_some() {
             let at = clock::since_boot() + LIFT_PAUSE;
             self.lifts.entry(node.name.clone()).or_insert(at);
         }
@@ -101,13 +107,30 @@ impl Detector {
         self.tell(&node.name, "FenceContradiction", message);
     }
 
+    /// The mark of a deletion stands without its claim: no boot makes sure that no deletion of a VolumeAttachment is on its way any more, so that
+    /// it does not go by itself.
+    fn tell_of_mark_left_behind(&mut self, node: &NodeView) {
+        let Some((_, mark)) = node.taint(DETACHING).filter(|_| node.claim().is_none()) else {
+            self.left_behind.remove(&node.name);
+            return;
+        };
+        let boot = mark.value.clone().unwrap_or_default();
+        let told = self.left_behind.insert(node.name.clone(), boot.clone());
+        if told == Some(boot) {
+            return;
+        }
+        let message = left_behind_words(&node.name);
+        tracing::error!(node = node.name, "{message}");
+        self.tell(&node.name, "ClaimMissing", message);
+    }
+
     /// Both taints stand again after their NodeFence has taken them away: whether the machine is down now is told by no record.
     fn tell_of_taints_put_back(&mut self, node: &NodeView, claim: &str, owner: &str) {
         let told = self.put_back.insert(node.name.clone(), claim.to_owned());
         if told.as_deref() == Some(claim) {
             return;
         }
-        let message = put_back_words(&node.name, claim, owner);
+        let message = put_back_words(node, claim, owner);
         tracing::error!(node = node.name, "{message}");
         self.tell(&node.name, "ClaimRestored", message);
     }
@@ -189,15 +212,28 @@ fn has_deleted_in_boot(fence: &NodeFence, node: &NodeView) -> bool {
         && evidence.is_some_and(|it| it.node_uid != node.uid && it.node_boot_id == node.boot_id)
 }
 
-fn put_back_words(node: &str, claim: &str, owner: &str) -> String {
+fn left_behind_words(node: &str) -> String {
     format!(
-        "Node {node} carries `out-of-service` with claim {claim} again, and NodeFence {owner} has ended: somebody has put back an old list of taints; they are left alone: see that the machine is off, or has booted since, then remove both (kubectl taint node {node} {OUT_OF_SERVICE}- {CLAIM}-)"
+        "Node {node} carries `{DETACHING}` without the operator's claim, and is left alone: {}",
+        taint::left_behind(node)
+    )
+}
+
+fn put_back_words(node: &NodeView, claim: &str, owner: &str) -> String {
+    let key = taint::key_of_claim(node);
+    let name = &node.name;
+    format!(
+        "Node {name} carries `{}` with claim {claim} again, and NodeFence {owner} has ended: somebody has put back an old list of taints; they are left alone: once {}, remove both (kubectl taint node {name} {key}- {CLAIM}-)",
+        taint::in_words(key),
+        taint::harmless_when(key)
     )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::fixtures;
+    use crate::core::observed::TaintView;
 
     /// S22: the boot that was fenced is back under a Node that the operator has not fenced.
     #[test]
@@ -220,7 +256,7 @@ mod tests {
         let node = |uid: &str, boot: &str| NodeView {
             uid: uid.to_owned(),
             boot_id: boot.to_owned(),
-            ..crate::core::fixtures::node()
+            ..fixtures::node()
         };
         let deleted = fence("DeleteNode", true);
         assert!(has_deleted_in_boot(&deleted, &node("uid-2", "boot-1")));
@@ -234,11 +270,27 @@ mod tests {
 
     #[test]
     fn who_is_told_of_taints_that_were_put_back_is_told_how_to_remove_them() {
+        let words = |taint: TaintView| {
+            let claim = fixtures::taint(CLAIM, "fence-n1", "NoExecute");
+            let node = NodeView {
+                taints: vec![fixtures::dated(claim), taint],
+                ..fixtures::node()
+            };
+            put_back_words(&node, "fence-n1", "fence")
+        };
         assert_eq!(
-            put_back_words("worker-1", "fence-n1", "fence"),
+            words(fixtures::out_of_service()),
             "Node worker-1 carries `out-of-service` with claim fence-n1 again, and NodeFence fence has ended: somebody has put back an old list \
-             of taints; they are left alone: see that the machine is off, or has booted since, then remove both (kubectl taint node worker-1 \
+             of taints; they are left alone: once the machine is known to be off or freshly booted, remove both (kubectl taint node worker-1 \
              node.kubernetes.io/out-of-service- nodefencing.io/claim-)"
+        );
+        let mark = fixtures::dated(fixtures::taint(DETACHING, "boot-1", "NoExecute"));
+        let words = words(mark);
+        let command = "kubectl taint node worker-1 nodefencing.io/detaching- nodefencing.io/claim-";
+        assert!(words.contains(command), "{words}");
+        assert!(
+            words.contains("no VolumeAttachment of the node is left"),
+            "{words}"
         );
     }
 }

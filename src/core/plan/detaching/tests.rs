@@ -287,3 +287,67 @@ fn a_node_of_another_uid_is_left_alone() {
     }
     assert_eq!(end("boot-1", false, false), (Stage::Aborted, None));
 }
+
+/// S1, L3: the mark without its claim. Who can have set it calls a human and leaves it there, also who was made for it and does not know its
+/// strategy; who cannot is held, and so is everybody while another NodeFence sees to it.
+#[test]
+fn a_mark_without_its_claim_is_waited_for() {
+    let adopted = Settings {
+        adopted: true,
+        ..settings()
+    };
+    let released = Settings {
+        released: true,
+        ..of_deletion()
+    };
+    let tainted = || Memory {
+        tainted: true,
+        ..Memory::default()
+    };
+    let table = [
+        (
+            of_deletion(),
+            tainted(),
+            false,
+            (None, Some("ClaimRemoved")),
+        ),
+        (
+            adopted,
+            Memory::default(),
+            false,
+            (None, Some("ClaimRemoved")),
+        ),
+        (released, tainted(), false, (None, None)),
+        (
+            settings(),
+            Memory::default(),
+            false,
+            (Some("ForeignOutOfService"), None),
+        ),
+        (
+            settings(),
+            Memory::default(),
+            true,
+            (Some("OtherNodeFence"), None),
+        ),
+    ];
+    for (settings, mut memory, is_of_other, expected) in table {
+        let mut node = marked();
+        match is_of_other {
+            true => node.taints[0].value = Some("other-n1".to_owned()),
+            false => node.taints.retain(|taint| taint.key != CLAIM),
+        }
+        let seen = Observed {
+            claim_of_other_fence: is_of_other,
+            ..observed(node)
+        };
+        let decision = decide(&settings, &mut memory, &seen);
+        let called = decision.escalation.map(|(reason, _)| reason);
+        assert_eq!((decision.held, called), expected, "{}", decision.words);
+        let effect = match settings.released {
+            true => Effect::Close,
+            false => Effect::Wait,
+        };
+        assert_eq!(decision.effect, effect, "{}", decision.words);
+    }
+}

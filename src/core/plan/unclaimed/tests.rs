@@ -6,7 +6,7 @@ use crate::core::fixtures::{
 };
 use crate::core::incident::Record;
 use crate::core::memory::Sight;
-use crate::core::observed::Seen;
+use crate::core::observed::{OUT_OF_SERVICE, Seen};
 use crate::core::plan::is_bare;
 use crate::core::reading::{PowerState, Reading};
 
