@@ -146,7 +146,12 @@ async fn the_books_commands_for_a_cluster_do_what_they_are_there_for() -> Result
     let fence = lab.wait_stage("node-1", "AwaitingApproval").await?;
     let desk = Desk::furnish(lab, name(&fence)?.to_owned()).await?;
     let (mut ran, mut failures) = (0, Vec::new());
+    let mut operator = Some(operator);
     for page in pages()? {
+        if page.path == LAST {
+            // It goes with its account, and would be told so by each answer.
+            operator.take().context("the operator")?.check()?;
+        }
         desk.open(&page).await?;
         for block in page.blocks {
             match desk.run(&block).await {
@@ -160,7 +165,7 @@ async fn the_books_commands_for_a_cluster_do_what_they_are_there_for() -> Result
     }
     ensure!(failures.is_empty(), "these failed: {failures:?}");
     ensure!(ran > 100, "only {ran} commands");
-    operator.check()
+    Ok(())
 }
 
 /// The policy by the name that the pages use.
