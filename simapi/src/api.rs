@@ -32,8 +32,6 @@ pub(crate) struct Inner {
     pub(crate) lists: BTreeMap<String, Vec<crate::store::Stored>>,
     pub(crate) page_max: usize,
     denied: BTreeSet<(String, String)>,
-    /// API groups of others, of which nothing is known but that they are served.
-    foreign: BTreeSet<&'static str>,
     pub(crate) admission: Option<Admission>,
 }
 
@@ -51,7 +49,6 @@ impl Api {
             lists: BTreeMap::new(),
             page_max: usize::MAX,
             denied: BTreeSet::new(),
-            foreign: BTreeSet::new(),
             admission: None,
         })))
     }
@@ -129,11 +126,6 @@ impl Api {
         self.inner().denied.insert(right);
     }
 
-    /// Somebody else has installed their API.
-    pub fn serve_group(&self, group: &'static str) {
-        self.inner().foreign.insert(group);
-    }
-
     /// Gives all rights back.
     pub fn allow_everything(&self) {
         self.inner().denied.clear();
@@ -175,7 +167,6 @@ impl Api {
             lists: BTreeMap::new(),
             page_max: usize::MAX,
             denied: BTreeSet::new(),
-            foreign: BTreeSet::new(),
             admission: None,
         })))
     }
@@ -289,12 +280,10 @@ impl Api {
 }
 
 impl Inner {
-    /// The discovery document of all groups, but for the core: those of the kinds that are known, and those of others.
+    /// The discovery document of all groups, but for the core.
     fn groups(&self) -> Value {
         let known = kinds::KINDS.iter().filter(|kind| !kind.group.is_empty());
-        let known = known.map(|kind| (kind.group, kind.version));
-        let foreign = self.foreign.iter().map(|group| (*group, "v1"));
-        let groups: BTreeMap<_, _> = known.chain(foreign).collect();
+        let groups: BTreeMap<_, _> = known.map(|kind| (kind.group, kind.version)).collect();
         let group = |(name, version): (&str, &str)| {
             let version = json!({"groupVersion": format!("{name}/{version}"), "version": version});
             json!({"name": name, "versions": [version], "preferredVersion": version})

@@ -146,14 +146,14 @@ fn objects_get_the_verdicts_of_a_real_api_server_word_for_word() {
 }
 
 #[test]
-fn a_name_has_sixty_three_characters_at_most() {
+fn a_name_fits_into_a_claim() {
     let api = api();
     let spec = json!({"nodeName": "w", "trigger": {"type": "External"}});
-    assert_eq!(create(&api, "NodeFence", &"n".repeat(63), &spec), Ok(()));
-    let refused = create(&api, "NodeFence", &"n".repeat(64), &spec).expect_err("too long");
+    assert_eq!(create(&api, "NodeFence", &"n".repeat(54), &spec), Ok(()));
+    let refused = create(&api, "NodeFence", &"n".repeat(55), &spec).expect_err("too long");
     assert_eq!(
         reason(&refused),
-        "<nil>: Invalid value: name must be 63 characters or fewer"
+        "<nil>: Invalid value: name must be 54 characters or fewer: with a hyphen and 8 more it is a taint's value, of 63 at most"
     );
 }
 

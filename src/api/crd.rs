@@ -10,7 +10,7 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::device::FenceDevice;
-use super::fence::NodeFence;
+use super::fence::{FENCE_NAME_CHARS_MAX, NodeFence};
 use super::policy::NodeFencingPolicy;
 
 /// A CEL rule on the value it stands at; `message` is what the user reads when it does not hold.
@@ -54,8 +54,10 @@ pub fn all() -> Vec<(&'static str, Value)> {
             finished(
                 &NodeFence::crd(),
                 vec![rule(
-                    "size(self.metadata.name) <= 63",
-                    "name must be 63 characters or fewer",
+                    &format!("size(self.metadata.name) <= {FENCE_NAME_CHARS_MAX}"),
+                    &format!(
+                        "name must be {FENCE_NAME_CHARS_MAX} characters or fewer: with a hyphen and 8 more it is a taint's value, of 63 at most"
+                    ),
                 )],
             ),
         ),

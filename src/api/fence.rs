@@ -28,6 +28,10 @@ pub use super::fence_status::{
     VolumeRecord, VolumeState,
 };
 
+/// Longest name of a NodeFence: with a hyphen and a nonce of 8 characters it is the value of its claim, a taint, which the API server holds to 63
+/// (`ValidateTaintsInNodeAddOrUpdate`, upstream's pkg/apis/core/validation).
+pub const FENCE_NAME_CHARS_MAX: usize = 54;
+
 /// One incident: request, approval, evidence, outcome.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(

@@ -125,7 +125,8 @@ pub struct Memory {
     pub evicted: bool,
     /// What the devices of the other levels showed while these were read.
     pub others: Vec<DeviceReadings>,
-    /// Something answered at the kubelet's port while the device's readings were taken (mode ConfirmOnly).
+    /// Something answered at the kubelet's port while the device's readings were taken (in mode ConfirmOnly, and beside a human's
+    /// word).
     pub kubelet_answered: bool,
     /// These readings have proven the machine down once: the kubelet's port is not asked again beside them, for a machine that is down
     /// takes its time not to answer.
@@ -138,7 +139,7 @@ pub struct Memory {
     pub accused: Option<String>,
     /// An off may still land until then (time since boot, S23).
     pub unresolved_until: Option<Duration>,
-    /// The record's unresolved attempt has been taken over.
+    /// What the stored record says of attempts and readings has been taken over.
     pub record_read: bool,
     /// This process has seen `out-of-service` under our claim.
     pub tainted: bool,

@@ -240,17 +240,18 @@ pub struct Observed {
     pub pods: Seen<Vec<PodView>>,
     /// Quorum GETs of the pods that could still start when they were last read: those that still exist.
     pub starting: Seen<Vec<PodView>>,
-    /// VolumeAttachments of the node: complete quorum LIST, read only for the last check before a release.
+    /// VolumeAttachments of the node: complete quorum LIST, read only for the last check before a release, and before
+    /// some of them are deleted.
     pub attachments: Seen<Vec<AttachmentView>>,
     /// VolumeAttachments of the node as the cache has them: for words, and to know when the last check is worth its LIST.
     pub attachments_cached: Vec<AttachmentView>,
     /// Volumes of pods that tolerate `out-of-service`: they stay attached.
     pub tolerated_volumes: Vec<String>,
-    /// Something answers at the kubelet's port (read only after an off command).
+    /// Something answers at the kubelet's port (read only after an off command, and after a sign of life beside a device that reads off).
     pub kubelet_answers: bool,
     /// Quorum GET of the NodeFence, after everything else: is its evidence that of the claim which the Node carries?
     pub evidence: Seen<bool>,
-    /// What keeps the incident from acting, by the budget; none: it is admitted.
+    /// What keeps the incident from acting: the budget, its policy, or another fence; none: it is admitted.
     pub hold: Option<super::budget::Hold>,
     /// The claim on the Node belongs to another NodeFence that is still open.
     pub claim_of_other_fence: bool,

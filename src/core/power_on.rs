@@ -141,7 +141,7 @@ pub fn taken(node: &NodeView, fence: &str) -> Option<String> {
     ))
 }
 
-/// The words of it.
+/// Why no on command follows: another NodeFence has the node.
 pub fn taken_by(other: &str) -> String {
     format!("NodeFence {other} has taken the node since")
 }

@@ -93,7 +93,7 @@ pub struct Case<'a> {
     pub devices: &'a [DeviceReadings],
     /// One reading of each device of the other levels, as far as they answered once the level's own read off.
     pub others: &'a [DeviceReadings],
-    /// How many of them must be off.
+    /// How many of the level's devices must be off.
     pub require: Require,
     /// What each device of the node has said last, in these readings and before.
     pub said: &'a Said,

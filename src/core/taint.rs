@@ -11,9 +11,6 @@ use super::proof::Proof;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Longest NodeFence name that fits with its nonce into a taint value (63 characters).
-pub const FENCE_NAME_CHARS_MAX: usize = 54;
-
 /// A JSON Patch of a Node, ready to send.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NodePatch {
@@ -79,7 +76,7 @@ pub fn effect_of_claim(node: &NodeView) -> Option<(usize, &TaintView)> {
     out_of_service_of_claim(node).or_else(|| detaching_of_claim(node))
 }
 
-/// Its key.
+/// Key of the taint that is set under the claim of this Node: `out-of-service`, unless the Node is to be deleted.
 pub fn key_of_claim(node: &NodeView) -> &str {
     effect_of_claim(node).map_or(OUT_OF_SERVICE, |(_, taint)| taint.key.as_str())
 }

@@ -137,8 +137,9 @@ pub fn fence_name(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::fence::FENCE_NAME_CHARS_MAX;
     use crate::core::fixtures;
-    use crate::core::taint::{FENCE_NAME_CHARS_MAX, claim_fence, claim_value};
+    use crate::core::taint::{claim_fence, claim_value};
     use serde_json::json;
 
     /// Two Nodes may differ in what is cut off only: the hash is of their UIDs.

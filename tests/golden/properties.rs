@@ -12,7 +12,7 @@ use node_fencing_operator::api::settings::{FenceMode, RecoveryStrategy};
 use node_fencing_operator::core::incident::{Approval, Decision, DeviceOrder, Effect};
 use node_fencing_operator::core::observed::{CLAIM, DETACHING, NodeView, OUT_OF_SERVICE, Ready};
 use node_fencing_operator::core::power_on::TRIES_MAX;
-use node_fencing_operator::core::proof::{PROOF_LIFE, Require};
+use node_fencing_operator::core::proof::PROOF_LIFE;
 use node_fencing_operator::core::stage::Stage;
 use node_fencing_operator::core::taint::{
     NodeDeletion, NodePatch, claim_fence, detaching_of_claim,
@@ -68,19 +68,13 @@ impl Told {
             matches!(order, DeviceOrder::Confirm { .. }) && readings.starts_with("Off, Off");
         let commands = matches!(order, DeviceOrder::Off(_) | DeviceOrder::On(_));
         let words = if commands { off } else { readings };
-        let (names, require): (Vec<_>, _) = (
-            level
-                .devices
-                .iter()
-                .map(|device| device.name.clone())
-                .collect(),
-            level.require,
-        );
+        let names = level.devices.iter().map(|device| device.name.clone());
+        let names: Vec<_> = names.collect();
         // Three readings lie 2.2 s apart, and nobody can have answered before he was asked.
         if !commands {
             self.world.now += Duration::from_millis(2_500);
         }
-        if is_proof && (require == Require::All || !names.is_empty()) {
+        if is_proof {
             let claim = self
                 .world
                 .node()

@@ -6,8 +6,8 @@
 //! What each file is for:
 //!
 //! - `world`: the rules of the cluster. `configurations`: how often what may happen. `operator`, `requests`, `record`: how an operator acts on it.
-//! - `turned_on`: the machine is turned on again by its operator.
-//! - `judge`: what must hold. `mutation`: what is taken away, to see that the model would notice.
+//! - `incident`: what the incident is about. `power`: the machine and its commands. `turned_on`: it is turned on again by its operator.
+//! - `judge`: what must hold. `mutation`: what can be taken away. `mutants`: the model notices each.
 //! - `state`, `pack`, `nonces`, `forget`, `explore`, `event`: one state, what makes no difference in it, all states, and how the way to one
 //!   is told.
 //! - `brain`, `talk`, `memory`, `views`, `server`: the real core, and the cluster in its types.

@@ -1,18 +1,16 @@
 //! What the operator took from a machine by itself (`recovery.strategy: DeleteNode`): its VolumeAttachments, and its Node at last.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::devices::What;
+use super::proofs::is_fresh;
 use super::replay::{Replay, State, fence_of, text, told, told_by_device};
 use super::rules::{DELETED_EMPTY, DELETED_OFF, DELETED_PROVEN, MARKED};
 use super::run::Line;
 use super::{Judgement, Rule};
 use crate::audit::{OPERATOR, Request};
 use crate::proxy::writes::{CLAIM, DETACHING};
-
-/// A reading counts this long; with a moment for the request.
-const FRESH: SignedDuration = SignedDuration::from_secs(16);
 
 pub(super) fn check(replay: &Replay, judgement: &mut Judgement) {
     let ours = |write: &&Line<Request>| {
@@ -171,13 +169,13 @@ impl<'a> Deletion<'a, '_> {
             };
             match &last.what {
                 What::Reading { told } if told == "Off" => {
-                    is_off |= self.sent().duration_since(last.asked.wall) <= FRESH;
+                    is_off |= is_fresh(self.replay, last.asked.wall, self.sent()) != Some(false);
                 }
                 _ => return self.broken(judgement, &DELETED_OFF, told_by_device(line)),
             }
         }
         if !is_off {
-            let nobody = format!("no device was asked within {FRESH:#} before");
+            let nobody = "no device was asked shortly before".to_owned();
             self.broken(judgement, &DELETED_OFF, nobody);
         }
     }

@@ -25,6 +25,14 @@ const DATED_LATE: SignedDuration = SignedDuration::from_secs(2);
 /// How long a proof holds, from when its last reading was asked for.
 const PROOF_LIFE: SignedDuration = SignedDuration::from_secs(15);
 
+/// Did a request that rests on a reading arrive while this held? None: the lab itself kept it from arriving.
+pub(super) fn is_fresh(replay: &Replay, asked: Timestamp, arrived: Timestamp) -> Option<bool> {
+    let mut stalls = replay.run.stalls.iter();
+    let overlaps = |stall: &Stall| stall.from.wall <= arrived && stall.until.wall >= asked;
+    let is_held_up = stalls.any(overlaps);
+    (!is_held_up).then(|| arrived.duration_since(asked) <= PROOF_LIFE + ON_ITS_WAY)
+}
+
 pub(super) fn check(replay: &Replay, judgement: &mut Judgement) {
     for (node, before, after) in replay.node_changes() {
         if after.is_ours() && after.is_out_of_service() && !before.is_out_of_service() {
@@ -332,14 +340,11 @@ impl<'a> Step<'a, '_> {
 
     /// The proof was not too old, as far as the lab did not itself keep the write from arriving.
     fn fresh(&self, last: &Reading, judgement: &mut Judgement) {
-        let arrived = self.write.what.received;
-        let mut stalls = self.replay.run.stalls.iter();
-        let overlaps = |stall: &Stall| stall.from.wall <= arrived && stall.until.wall >= last.asked;
-        if stalls.any(overlaps) {
+        let Some(is_fresh) = is_fresh(self.replay, last.asked, self.write.what.received) else {
             return;
-        }
+        };
         judgement.counts.ages += 1;
-        if arrived.duration_since(last.asked) > PROOF_LIFE + ON_ITS_WAY {
+        if !is_fresh {
             let words = format!("the last reading was asked for at {:.6}", last.asked);
             self.broken(judgement, &FRESH, words);
         }

@@ -282,11 +282,16 @@ pub(super) fn against<'a>(
     })
 }
 
-/// AND or OR over the level's devices.
+/// AND or OR over the level's devices, of which there is one at least: [`super::usable`] lets no other level act.
 pub(super) fn judge_level<E>(
     level: &Level,
     judge: impl Fn(&Device) -> Result<(), E>,
 ) -> Result<(), E> {
+    debug_assert!(
+        !level.devices.is_empty(),
+        "level {} has devices",
+        level.name
+    );
     let mut refusal = None;
     for device in &level.devices {
         match (judge(device), level.require) {

@@ -64,11 +64,12 @@ fn commanded(result: OffResult) -> DeviceReply {
     DeviceReply::Commanded(BTreeMap::from([("bmc".to_owned(), result)]))
 }
 
-const EVERYTHING: [Asked; 9] = [
+const EVERYTHING: [Asked; 10] = [
     Asked::Claim,
     Asked::RecordIntent,
     Asked::RecordOn,
     Asked::StoreEvidence,
+    Asked::Taint,
     Asked::Evict,
     Asked::DropClaim,
     Asked::Write,
@@ -86,6 +87,7 @@ fn a_write_that_was_done_teaches_what_it_was_for_and_nothing_else() {
             .is_some_and(|attempt| attempt.recorded);
         assert_eq!(recorded, asked == Asked::RecordIntent, "{asked:?}");
         assert_eq!(memory.evidence, asked == Asked::StoreEvidence, "{asked:?}");
+        assert_eq!(memory.tainted, asked == Asked::Taint, "{asked:?}");
         assert_eq!(memory.evicted, asked == Asked::Evict, "{asked:?}");
         assert_eq!(
             memory.claim.is_none(),

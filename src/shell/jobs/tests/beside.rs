@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::core::proof::{DeviceReadings, Require};
+use std::collections::BTreeMap;
 
 /// Longer than any of this can take.
 const LONG: Duration = Duration::from_secs(3600);
@@ -233,6 +234,8 @@ async fn beside_a_human_s_word_every_device_is_asked_first_and_to_the_end() {
 async fn what_is_said_is_known_before_the_work_ends() {
     let lab = Lab::new().await;
     lab.cluster.put(SYSTEM, 200, system("Off", MACHINE));
+    lab.cluster
+        .delay("GET /redfish/v1/Systems/2", Duration::from_millis(100));
     let settings = settings_of(&["bmc", "bmc-2"]);
     let job = Job {
         heard: Heard::default(),
@@ -244,24 +247,23 @@ async fn what_is_said_is_known_before_the_work_ends() {
         claim: None,
     };
     let heard = job.heard.clone();
+    // The level's device goes on reading, and may be heard more than once before the other is.
     let both = async {
-        let mut all = Vec::new();
-        while all.len() < 2 {
+        let mut states = BTreeMap::new();
+        while states.len() < 2 {
             tokio::time::sleep(Duration::from_millis(5)).await;
-            all.extend(heard.take());
+            for sight in heard.take() {
+                let state = sight.reading.expect("a reading").state;
+                states.insert(sight.device.name, state);
+            }
         }
-        all
+        states
     };
+    let expected = [("bmc", PowerState::Off), ("bmc-2", PowerState::On)];
+    let expected = expected.map(|(name, state)| (name.to_owned(), state));
     tokio::select! {
         _ = run(&lab.context, &job) => panic!("it has ended"),
-        all = both => {
-            let said = |name: &str| {
-                let mut of = all.iter().filter(|sight| sight.device.name == name);
-                of.next().map(|sight| sight.reading.as_ref().expect("a reading").state)
-            };
-            assert_eq!(said("bmc"), Some(PowerState::Off));
-            assert_eq!(said("bmc-2"), Some(PowerState::On));
-        }
+        states = both => assert_eq!(states, BTreeMap::from(expected)),
     }
 }
 
