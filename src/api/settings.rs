@@ -182,7 +182,7 @@ pub enum ApprovalMode {
 pub enum ApprovalTimeout {
     /// Escalate and go on waiting.
     Wait,
-    /// End the incident. It does not begin again for this outage.
+    /// End the incident. Nobody has said no: once the policy is edited, or a window of it opens or closes, the same outage may begin another one.
     Abort,
 }
 

@@ -268,7 +268,10 @@ pub(super) fn off_now(
         if !m.sights.iter().any(|sight| sight.is_of(device)) {
             return Err(READ_ONCE_MORE.to_owned());
         }
-        let reading = answer(device, &m.sights).map_err(|failure| failure.words)?;
+        let reading = answer(device, &m.sights).map_err(|failure| match device.manual {
+            true => word_is_over(s),
+            false => failure.words,
+        })?;
         if !reading.is_off() {
             let words = format!("FenceDevice {} {}", device.name, reads(reading));
             return Err(match would_know(m, device) {
@@ -283,6 +286,15 @@ pub(super) fn off_now(
         }
         Ok(())
     })
+}
+
+/// A word does not say that the machine is off now, and a NodeFence takes one only.
+fn word_is_over(s: &Settings) -> String {
+    format!(
+        "the word by which the machine was proven down is too old to say that it is off now: boot it, have a FenceDevice of Node {node} read it Off, or, \
+         if it is gone for good, delete its Node (`kubectl delete node {node}`)",
+        node = s.node
+    )
 }
 
 /// Where outlets were asked in place of what has turned the machine off.
