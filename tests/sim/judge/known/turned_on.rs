@@ -90,3 +90,6 @@ impl Known {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
