@@ -141,12 +141,12 @@ async fn fence(slip: Slip) -> Vec<String> {
         it.reads(OPERATOR, true);
     }
     volumes(it, slip, &uid).await;
+    pass(1).await;
     if slip != Slip::DeletesWithAnAttachmentLeft {
         is_detached(it);
     }
     it.world.with("a", |machine| machine.containers.clear());
     if slip != Slip::DeletesOnAReadingOfBefore {
-        pass(1).await;
         it.reads(OPERATOR, true);
     }
     node(it, slip);
