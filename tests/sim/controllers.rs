@@ -2,9 +2,10 @@
 
 use crate::libc::elapsed;
 use crate::objects::{
-    OUT_OF_SERVICE, Role, UNREACHABLE, WORK, attachment, condition, is_leaving, now, pod, ready,
-    taint, taints, text, tolerates, volume,
+    NODE_LEASES, OUT_OF_SERVICE, Role, UNREACHABLE, WORK, attachment, condition, is_leaving, now,
+    pod, ready, taint, taints, text, tolerates, volume,
 };
+use crate::plan::Plan;
 use crate::world::World;
 use serde_json::{Value, json};
 use simapi::kinds::{ATTACHMENT, LEASE, NODE, POD};
@@ -31,12 +32,17 @@ pub struct Workload {
 }
 
 /// Starts all of them.
-pub fn start(world: &World, workload: Workload, tasks: &mut JoinSet<()>) {
+pub fn start(world: &World, plan: &Plan, tasks: &mut JoinSet<()>) {
+    let (workload, waits) = (plan.workload.clone(), plan.deletes_node);
     tasks.spawn(lifecycle(world.clone()));
     tasks.spawn(every(world.clone(), (700, 1500), eviction));
     tasks.spawn(every(world.clone(), (19_000, 21_000), pod_gc));
-    tasks.spawn(every(world.clone(), (400, 1600), attach_detach));
+    let attacher = move |world: &World| attach_detach(world, waits);
+    tasks.spawn(every(world.clone(), (400, 1600), attacher));
     tasks.spawn(every(world.clone(), (500, 2000), csi));
+    if plan.deletes_node {
+        tasks.spawn(every(world.clone(), (2000, 8000), lease_gc));
+    }
     let owners = move |world: &World| keep_up(world, &workload);
     tasks.spawn(every(world.clone(), (800, 2500), owners));
 }
@@ -57,6 +63,7 @@ async fn every(world: World, (least, most): (u64, u64), mut work: impl FnMut(&Wo
 
 /// Marks nodes whose Leases stand still, by what it has itself seen of them.
 async fn lifecycle(world: World) {
+    // By the uid of the Node: one that is created anew is looked at anew.
     let mut seen: BTreeMap<String, (String, Duration)> = BTreeMap::new();
     loop {
         sleep(world.dice.millis(4500, 5500)).await;
@@ -67,12 +74,12 @@ async fn lifecycle(world: World) {
         }
         for node in world.api.all(&NODE) {
             let name = text(&node, "/metadata/name");
-            let lease = world.api.get(&LEASE, "kube-node-lease", name);
+            let lease = world.api.get(&LEASE, NODE_LEASES, name);
             let renewed = lease.map_or(String::new(), |lease| {
                 text(&lease, "/spec/renewTime").to_owned()
             });
             let entry = seen
-                .entry(name.to_owned())
+                .entry(text(&node, "/metadata/uid").to_owned())
                 .or_insert_with(|| (renewed.clone(), elapsed()));
             if entry.0 != renewed {
                 *entry = (renewed, elapsed());
@@ -171,9 +178,24 @@ fn pod_gc(world: &World) {
     }
 }
 
+/// Deletes the Leases of kubelets whose Node is gone, as the Node owns them.
+fn lease_gc(world: &World) {
+    if world.switches().managers_down {
+        return;
+    }
+    for lease in world.api.all(&LEASE) {
+        let place = (NODE_LEASES, text(&lease, "/metadata/name"));
+        let is_left = text(&lease, "/metadata/namespace") == NODE_LEASES
+            && world.api.get(&NODE, "", place.1).is_none();
+        if is_left {
+            let _ = world.api.delete(MANAGER, &LEASE, place, &Value::Null);
+        }
+    }
+}
+
 /// Attaches what pods need, and detaches what no pod of the node needs any more: at once where the node is out of service, else when its
-/// kubelet has unmounted it.
-fn attach_detach(world: &World) {
+/// kubelet has unmounted it, and where it `waits` for kubelets as the real one does, when the Node says so too.
+fn attach_detach(world: &World, waits: bool) {
     let off = {
         let switches = world.switches();
         switches.managers_down || switches.no_attach_detach
@@ -200,8 +222,9 @@ fn attach_detach(world: &World) {
                 !all.any(|it| it.volume.as_deref() == Some(of))
             })
         };
-        let is_out = node.is_some_and(|node| taint(&node, OUT_OF_SERVICE).is_some());
-        if is_out || is_free() {
+        let is_out = |node: &Arc<Value>| taint(node, OUT_OF_SERVICE).is_some();
+        let is_said = !waits || node.as_ref().is_none_or(|node| !is_in_use(node, of));
+        if node.as_ref().is_some_and(is_out) || is_said && is_free() {
             let place = ("", text(attachment, "/metadata/name"));
             let _ = world.api.delete(MANAGER, &ATTACHMENT, place, &Value::Null);
         }
@@ -210,6 +233,12 @@ fn attach_detach(world: &World) {
         attach(world, pod, &attachments);
     }
     tell_attached(world);
+}
+
+/// Does the kubelet say that it uses the volume? What the one of a dead boot has said stands until another one speaks.
+fn is_in_use(node: &Value, volume: &str) -> bool {
+    let used = node["status"]["volumesInUse"].as_array();
+    used.into_iter().flatten().any(|it| it == volume)
 }
 
 fn attach(world: &World, pod: &Value, attachments: &[Arc<Value>]) {

@@ -6,6 +6,7 @@
 mod bmc;
 mod cluster;
 mod people;
+mod steps;
 
 use crate::kubelet;
 use crate::libc;
@@ -145,32 +146,13 @@ faults! {
     OffLost = "D-lost",
 }
 
-/// What somebody may turn a machine on at: the step of the protocol, when, and the fault that it is.
-const POWER_ONS: [(Step, Moment, &str); 7] = [
-    (Step::Record, Moment::AfterAnswer, "F33 on when detected"),
-    (Step::Claim, Moment::AfterAnswer, "F34 on when claimed"),
-    (Step::Intent, Moment::AfterAnswer, "F35 on when quiesced"),
-    (Step::Off, Moment::BeforeAnswer, "F36 on when off is sent"),
-    (Step::Evidence, Moment::AfterAnswer, "F37 on when proved"),
-    (
-        Step::Taint,
-        Moment::BeforeSending,
-        "F38 on with the taint in flight",
-    ),
-    (Step::Taint, Moment::AfterAnswer, "F39 on when tainted"),
-];
-/// The last of them is no step.
-pub(crate) const ON_WHILE_DETACHING: &str = "F40 on while detaching";
-
 /// All faults, as the summary names them.
 pub fn all() -> Vec<&'static str> {
     let plain = Fault::ALL
         .iter()
         .filter(|it| !matches!(it, Fault::Crash | Fault::PowerOn));
     let mut all: Vec<&str> = plain.map(|fault| fault.name()).collect();
-    all.extend(Step::ALL.map(Step::death));
-    all.extend(POWER_ONS.map(|(_, _, name)| name));
-    all.push(ON_WHILE_DETACHING);
+    all.extend(steps::names());
     all.sort_unstable();
     all
 }
@@ -277,13 +259,14 @@ impl Fault {
                         Moment::BeforeAnswer,
                         Moment::AfterAnswer,
                     ];
-                    let (step, fate) = (*dice.pick(&Step::ALL), Fate::Death(*dice.pick(&moments)));
+                    let step = *dice.pick(steps::deaths(&stage.plan));
+                    let fate = Fate::Death(*dice.pick(&moments));
                     let waiting = (Aim::Step(step), fate, step.death());
                     stage.world.steps().push(waiting);
                     continue;
                 }
                 Self::PowerOn => {
-                    let (step, moment, fault) = *dice.pick(&POWER_ONS);
+                    let (step, moment, fault) = *dice.pick(&steps::power_ons(&stage.plan));
                     let waiting = (Aim::Step(step), Fate::PowerOn(moment), fault);
                     stage.world.steps().push(waiting);
                     continue;

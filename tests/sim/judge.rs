@@ -3,6 +3,8 @@
 //!
 //! It shares no code with the operator and believes no status: it keeps its own picture of the cluster, from the writes alone.
 
+mod deletions;
+mod intents;
 mod known;
 #[cfg(test)]
 mod slips;
@@ -12,13 +14,15 @@ mod tests;
 
 use crate::libc::elapsed;
 use crate::objects::{
-    CLAIM, OUT_OF_SERVICE, QUARANTINE, is_ended, is_leaving, ready, taint, taints, text,
-    tolerates_out_of_service,
+    CLAIM, DETACHING, EFFECTS, OUT_OF_SERVICE, QUARANTINE, is_ended, is_leaving, ready, taint,
+    taints, text, tolerates_out_of_service,
 };
 use crate::plan::Plan;
 use crate::tally::Tally;
 use crate::words;
 use crate::world::World;
+use deletions::Marks;
+use intents::Intent;
 pub use known::Asked;
 use known::{Known, ON_ITS_WAY};
 use serde_json::{Value, json};
@@ -50,8 +54,10 @@ impl fmt::Debug for Judge {
 #[derive(Default)]
 struct State {
     objects: BTreeMap<(&'static str, Key), Arc<Value>>,
-    /// Who put each Node out of service, by uid.
-    out_of_service: BTreeMap<String, String>,
+    /// Who has put each of these taints on a Node, by its uid.
+    effects: Effects,
+    /// What the deletions of the operator rest on.
+    marks: Marks,
     /// The claim of each Node, and since when it stands.
     claims: BTreeMap<String, (String, Duration)>,
     /// The one that stood there before, and until when.
@@ -108,7 +114,7 @@ impl Judge {
 
     /// What may be put back with etcd.
     pub fn past(&self) -> Past {
-        Past(self.state().out_of_service.clone())
+        Past(self.state().effects.clone())
     }
 
     /// etcd was put back: what is there now was never written. What processes know of it stays as it is.
@@ -128,11 +134,12 @@ impl Judge {
         let leaving = leaving.map(|pod| text(pod, "/metadata/uid").to_owned());
         state.undeleted = (leaving.collect(), elapsed() + ON_ITS_WAY);
         state.objects = objects;
-        state.out_of_service = past.0;
+        state.effects = past.0;
         for node in nodes {
             let name = text(&node, "/metadata/name");
             state.note_claim(name, Some(&node));
             state.note_quiet(name);
+            state.note_marks(name, Some(&node), "etcd");
         }
     }
 
@@ -174,6 +181,7 @@ impl Judge {
                 // Without the admission policies nothing but the time between a read and a write is in the way.
                 found.retain(|(id, _)| self.is_guarded || *id != "S6");
                 state.tally.wrote(write);
+                self.count_deletion(write);
             }
             state.follow(write);
         }
@@ -184,7 +192,10 @@ impl Judge {
 }
 
 /// What the judge remembers and etcd has.
-pub struct Past(BTreeMap<String, String>);
+pub struct Past(Effects);
+
+/// By the key of the taint and the uid of the Node.
+type Effects = BTreeMap<(&'static str, String), String>;
 
 type Found = Vec<(&'static str, String)>;
 
@@ -215,8 +226,10 @@ impl State {
                 self.objects.insert(key, Arc::clone(&write.new));
             }
         }
-        if *write.kind == POD {
-            self.note_quiet(text(&write.new, "/spec/nodeName"));
+        if *write.kind == POD || *write.kind == ATTACHMENT {
+            let node = text(&write.new, "/spec/nodeName");
+            self.note_quiet(node);
+            self.note_left(node);
         }
         if *write.kind != NODE {
             self.conditions_of_release();
@@ -228,14 +241,17 @@ impl State {
             self.tally.unknown(name);
         }
         let old = write.old.as_deref();
-        let had = old.and_then(|old| taint(old, OUT_OF_SERVICE));
-        let has = taint(&write.new, OUT_OF_SERVICE);
-        if has.is_some() && has != had {
-            self.out_of_service
-                .insert(uid.to_owned(), write.actor.to_string());
+        for key in EFFECTS {
+            let had = old.and_then(|old| taint(old, key));
+            let has = taint(&write.new, key);
+            if has.is_some() && has != had {
+                self.effects
+                    .insert((key, uid.to_owned()), write.actor.to_string());
+            }
         }
         let now = (write.change != Change::Deleted).then_some(&*write.new);
         self.note_claim(name, now);
+        self.note_marks(name, now, &write.actor);
         self.conditions_of_release();
     }
 
@@ -301,12 +317,12 @@ impl State {
     }
 
     fn of_operator(&mut self, world: &World, write: &Write, late_effect: Duration) -> Found {
-        if *write.kind == POD && write.change == Change::Deleted {
-            return self.eviction(world, write);
-        }
         let Some(old) = &write.old else {
             return Vec::new();
         };
+        if write.change == Change::Deleted || *write.kind == ATTACHMENT {
+            return self.deletion(world, write, old, late_effect);
+        }
         if *write.kind == FENCE && write.change == Change::Modified && is_ended(old) {
             let differs = old["status"]["conditions"] != write.new["status"]["conditions"];
             let words = format!("{} had ended and is written again", write.key.1);
@@ -324,16 +340,18 @@ impl State {
         }
         let had = |key| taint(old, key);
         let has = |key| taint(&write.new, key);
-        for key in [CLAIM, OUT_OF_SERVICE] {
+        for key in [CLAIM, OUT_OF_SERVICE, DETACHING] {
             if has(key).is_some() && had(key).is_none() && ready(old) == "True" {
                 found.push(("S6", format!("{node} is Ready and gets {key}")));
             }
         }
-        if has(OUT_OF_SERVICE).is_some() && had(OUT_OF_SERVICE).is_none() {
-            found.extend(self.out_of_service(world, write, old));
-        }
-        if had(OUT_OF_SERVICE).is_some() && has(OUT_OF_SERVICE).is_none() {
-            found.extend(self.release(world, node, old, late_effect));
+        for key in EFFECTS {
+            if has(key).is_some() && had(key).is_none() {
+                found.extend(self.takes_effect(world, write, old, key));
+            }
+            if had(key).is_some() && has(key).is_none() {
+                found.extend(self.release(world, (node, old), late_effect, key));
+            }
         }
         found
     }
@@ -344,35 +362,14 @@ pub fn owner(claim: &str) -> &str {
     claim.rsplit_once('-').map_or("", |(fence, _)| fence)
 }
 
-/// An off that is written down.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Intent {
-    attempt: String,
-    machine: String,
-}
+/// What we may change of a Node.
+const OURS: [&str; 4] = [CLAIM, OUT_OF_SERVICE, DETACHING, QUARANTINE];
 
-/// Those that are written down as begun.
-fn intended(fence: &Value) -> BTreeSet<Intent> {
-    let attempts = fence["status"]["attempts"].as_array();
-    let begun = attempts
-        .into_iter()
-        .flatten()
-        .filter(|attempt| attempt["action"] == "PowerOff" && attempt["completionTime"].is_null());
-    let intent = |attempt: &Value| {
-        let device = text(attempt, "/device").strip_prefix("bmc-")?;
-        Some(Intent {
-            attempt: text(attempt, "/id").to_owned(),
-            machine: device.split('.').next()?.to_owned(),
-        })
-    };
-    begun.filter_map(intent).collect()
-}
-
-/// The Node without what we may change.
+/// The Node without it.
 fn without_ours(node: &Value) -> Value {
     let others = taints(node)
         .iter()
-        .filter(|taint| ![CLAIM, OUT_OF_SERVICE, QUARANTINE].contains(&text(taint, "/key")));
+        .filter(|taint| !OURS.contains(&text(taint, "/key")));
     let mut node = json!({"object": node, "taints": others.cloned().collect::<Vec<_>>()});
     node["object"]["spec"]["taints"].take();
     node["object"]["metadata"]["resourceVersion"].take();

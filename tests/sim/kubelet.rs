@@ -4,8 +4,8 @@
 
 use crate::libc::elapsed;
 use crate::objects::{
-    condition, is_leaving, node, now, ready, taints, text, tolerates, tolerates_out_of_service,
-    volume,
+    NODE_LEASES, condition, is_leaving, node, now, ready, taints, text, tolerates,
+    tolerates_out_of_service, volume,
 };
 use crate::world::{Container, Machine, World};
 use serde_json::{Value, json};
@@ -123,18 +123,22 @@ impl Kubelet {
                 let node = node(&self.name, &self.machine, &machine.uuid);
                 let _ = self.world.api.add(KUBELET, &NODE, node);
                 self.world.log.tell(&self.name, "registers its Node");
+            } else {
+                self.runs_on(&machine, now);
             }
             return;
         };
         if now >= self.renewed + LEASE_PERIOD {
             self.renewed = now;
-            self.renew();
+            if !self.renew() {
+                self.make_lease();
+            }
         }
         let version = self.world.api.moves();
         let is_busy = !machine.starting.is_empty()
             || machine.containers.values().any(|it| it.stops.is_some());
         if is_busy || self.synced != version {
-            self.sync_pods(&machine, &node, now);
+            self.sync_pods(&machine, Some(&node), now);
             self.synced = version;
         }
         if now >= self.report_at {
@@ -142,19 +146,32 @@ impl Kubelet {
         }
     }
 
-    fn renew(&self) {
-        let place = ("kube-node-lease", self.name.as_str());
+    /// Its Node was deleted, and it makes none before it starts anew: it tears down what is to go, starts nothing, and renews the Lease that is
+    /// there.
+    fn runs_on(&mut self, machine: &Machine, now: Duration) {
+        if now >= self.renewed + LEASE_PERIOD {
+            self.renewed = now;
+            self.renew();
+        }
+        self.sync_pods(machine, None, now);
+    }
+
+    /// Says whether there was a Lease.
+    fn renew(&self) -> bool {
+        let place = (NODE_LEASES, self.name.as_str());
         let time = now();
         let renewed = self.world.api.change(KUBELET, &LEASE, place, |lease| {
             lease["spec"]["renewTime"] = json!(time);
         });
-        if renewed == Ok(false) {
-            let lease = json!({
-                "metadata": {"name": self.name, "namespace": "kube-node-lease"},
-                "spec": {"holderIdentity": self.name, "renewTime": time},
-            });
-            let _ = self.world.api.add(KUBELET, &LEASE, lease);
-        }
+        renewed != Ok(false)
+    }
+
+    fn make_lease(&self) {
+        let lease = json!({
+            "metadata": {"name": self.name, "namespace": NODE_LEASES},
+            "spec": {"holderIdentity": self.name, "renewTime": now()},
+        });
+        let _ = self.world.api.add(KUBELET, &LEASE, lease);
     }
 
     fn finish_starts(&self, now: Duration) {
@@ -178,7 +195,8 @@ impl Kubelet {
         }
     }
 
-    fn sync_pods(&self, machine: &Machine, node: &Value, now: Duration) {
+    /// Without a Node nothing is started.
+    fn sync_pods(&self, machine: &Machine, node: Option<&Arc<Value>>, now: Duration) {
         let pods = self.world.api.all(&POD);
         let own: Vec<&Arc<Value>> = pods
             .iter()
@@ -186,10 +204,11 @@ impl Kubelet {
             .collect();
         for pod in &own {
             let uid = text(pod, "/metadata/uid");
-            let runs = machine.containers.contains_key(uid);
+            let runs = machine.containers.contains_key(uid) || machine.starting.contains_key(uid);
+            let may_start = |node: &Arc<Value>| self.may_start(pod, node);
             if is_leaving(pod) {
                 self.tear_down(pod, uid, now);
-            } else if !runs && !machine.starting.contains_key(uid) && self.may_start(pod, node) {
+            } else if !runs && node.is_some_and(may_start) {
                 self.start(pod, uid, now);
             }
         }
@@ -199,7 +218,9 @@ impl Kubelet {
         for uid in orphans {
             self.stop(uid);
         }
-        self.tell_volumes(node);
+        if let Some(node) = node {
+            self.tell_volumes(node);
+        }
     }
 
     fn may_start(&self, pod: &Value, node: &Value) -> bool {

@@ -49,7 +49,7 @@ use std::ops::Range;
 const SEEDS: Range<u64> = 0..300;
 
 /// All of them are judged.
-const BOUNDS: [&str; 10] = [
+const BOUNDS: [&str; 12] = [
     "L1",
     "L2",
     "L3",
@@ -60,6 +60,8 @@ const BOUNDS: [&str; 10] = [
     "L7",
     "L8",
     "S11 power-on",
+    "S9 attachment deleted",
+    "S9 node deleted",
 ];
 
 /// The one seed that somebody wants to read.

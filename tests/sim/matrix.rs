@@ -90,6 +90,7 @@ fn plan(replicas: usize) -> Plan {
         late_effect: 5,
         wait: 10,
         pod_deletion: "Expedited",
+        deletes_node: false,
         release: "AfterDetach",
         power_on: None,
         concurrent: 1,

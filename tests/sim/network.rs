@@ -71,7 +71,7 @@ pub enum Aim {
     Write,
     /// Any write of a Node.
     NodeWrite,
-    /// A forced deletion of a pod.
+    /// A forced deletion of a pod, or that of a VolumeAttachment.
     Eviction,
     /// Any read.
     Read,
@@ -259,6 +259,9 @@ impl Network {
     }
 
     fn ask(&self, request: &Request) -> Answer {
+        if request.method == http::Method::DELETE {
+            self.judge.deletes(&self.name, request);
+        }
         let is_content = request.is_watch() || request.parameter("resourceVersion") == Some("0");
         let behind = self.faults().behind.clone();
         let answer = match behind.filter(|_| request.is_read() && is_content) {
@@ -320,13 +323,15 @@ impl Network {
             .iter()
             .any(|it| request.path.contains(it));
         let is_node = request.path.starts_with("/api/v1/nodes/");
+        let is_detachment = request.path.contains("/volumeattachments/");
         let hits = |aim: &Aim| match aim {
             // That is the world's.
             Aim::Step(_) => false,
-            Aim::Write => !request.is_read() && is_protocol,
+            Aim::Write => !request.is_read() && (is_protocol || is_detachment),
             Aim::NodeWrite => !request.is_read() && is_node,
             Aim::Eviction => {
-                request.method == http::Method::DELETE && request.path.contains("/pods/")
+                let is_pod = request.path.contains("/pods/");
+                request.method == http::Method::DELETE && (is_pod || is_detachment)
             }
             Aim::Read => request.is_read() && is_protocol && !request.is_watch(),
             Aim::List => {

@@ -10,8 +10,12 @@ pub const NAMESPACE: &str = "node-fencing-system";
 pub const ELECTION: &str = "node-fencing-operator";
 /// Where the workload lives.
 pub const WORK: &str = "default";
+/// Where kubelets have their Leases.
+pub const NODE_LEASES: &str = "kube-node-lease";
 /// The taint that frees volumes.
 pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+/// Under this mark the operator itself takes the volumes, and the Node last.
+pub const DETACHING: &str = "nodefencing.io/detaching";
 /// The operator's claim.
 pub const CLAIM: &str = "nodefencing.io/claim";
 /// The operator's mark on a machine that was down.
@@ -122,6 +126,14 @@ pub fn taints(node: &Value) -> &[Value] {
 /// The taint of this key.
 pub fn taint<'a>(node: &'a Value, key: &str) -> Option<&'a Value> {
     taints(node).iter().find(|taint| taint["key"] == key)
+}
+
+/// Under which of these the volumes of the Node may be taken.
+pub const EFFECTS: [&str; 2] = [OUT_OF_SERVICE, DETACHING];
+
+/// Value of the taint of this key.
+pub fn value_of(node: &Value, key: &str) -> Option<String> {
+    taint(node, key).map(|it| text(it, "/value").to_owned())
 }
 
 /// `status` of the condition Ready.

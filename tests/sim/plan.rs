@@ -29,6 +29,8 @@ pub struct Plan {
     pub wait: u64,
     /// `recovery.podDeletion`.
     pub pod_deletion: &'static str,
+    /// `recovery.strategy` is DeleteNode, and no `OutOfServiceTaint`.
+    pub deletes_node: bool,
     /// `release.mode`.
     pub release: &'static str,
     /// `powerOn.delaySeconds`; none: `powerOn.policy` is Never.
@@ -87,6 +89,7 @@ impl Plan {
             } else {
                 "AfterRecovery"
             },
+            deletes_node: false,
             power_on: None,
             concurrent: dice.between(1, 3),
             faults,
@@ -98,6 +101,11 @@ impl Plan {
         let may_turn_on = plan.mode == "PowerOff" && plan.release == "AfterDetach";
         let delay = plan.wait * 7 + plan.late_effect;
         plan.power_on = (may_turn_on && delay % 5 > 2).then_some(delay % 41);
+        // Nor can a Node that is gone tell when its machine may be turned on.
+        let may_delete = plan.pod_deletion == "Expedited"
+            && plan.release == "AfterDetach"
+            && plan.power_on.is_none();
+        plan.deletes_node = may_delete && plan.trouble.as_millis().is_multiple_of(2);
         plan
     }
 
@@ -123,7 +131,10 @@ impl Plan {
                     "levels": [{"name": "bmc", "retryPeriodSeconds": 2, "timeoutSeconds": 60}],
                     "verification": {"readPeriodSeconds": self.read_period, "lateEffectSeconds": self.late_effect},
                 },
-                "recovery": {"podDeletion": self.pod_deletion, "detachTimeoutSeconds": 120},
+                "recovery": {
+                    "strategy": if self.deletes_node { "DeleteNode" } else { "OutOfServiceTaint" },
+                    "podDeletion": self.pod_deletion, "detachTimeoutSeconds": 120,
+                },
                 "release": {"mode": self.release, "timeoutSeconds": 120},
                 "powerOn": {
                     "policy": if self.power_on.is_some() { "AfterRecovery" } else { "Never" },

@@ -5,7 +5,7 @@ use crate::dice::Dice;
 use crate::libc;
 use crate::log::Log;
 use crate::objects::{
-    CLAIM, OUT_OF_SERVICE, QUARANTINE, is_ended, ready, stage as stage_of, taint, text,
+    CLAIM, DETACHING, OUT_OF_SERVICE, QUARANTINE, is_ended, ready, stage as stage_of, taint, text,
 };
 use crate::plan::Plan;
 use crate::stage::{self, Stage};
@@ -149,7 +149,7 @@ fn unsettled(stage: &Stage) -> Vec<String> {
         if ready(&node) != "True" {
             left.push(format!("{name} is not Ready"));
         }
-        for key in [CLAIM, OUT_OF_SERVICE, QUARANTINE] {
+        for key in [CLAIM, OUT_OF_SERVICE, DETACHING, QUARANTINE] {
             if taint(&node, key).is_some() {
                 left.push(format!("{name} carries {key}"));
             }

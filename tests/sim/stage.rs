@@ -1,13 +1,13 @@
 //! Where a seed plays: the world, its judge, the operators; built whole and healthy, troubled, healed.
 
+mod repair;
+
 use crate::controllers;
 use crate::judge::Judge;
 use crate::kubelet;
 use crate::libc;
 use crate::network::Network;
-use crate::objects::{
-    CLAIM, ELECTION, NAMESPACE, OUT_OF_SERVICE, SECRET, WORK, ready, taint, taints, text,
-};
+use crate::objects::{CLAIM, EFFECTS, ELECTION, NAMESPACE, SECRET, WORK, ready, taint, text};
 use crate::operator::Operator;
 use crate::plan::{self, Plan};
 use crate::world::{Bmc, Machine, Switches, World};
@@ -88,7 +88,7 @@ impl Stage {
                 .add("human", &simapi::kinds::CLAIM, claim)
                 .expect("a claim");
         }
-        controllers::start(&world, plan.workload.clone(), tasks);
+        controllers::start(&world, &plan, tasks);
         let plan = Arc::new(plan);
         let operators = [0, 1].map(|number| Operator::absent(&world, &judge, number));
         for operator in operators.iter().take(plan.replicas) {
@@ -325,48 +325,6 @@ impl Stage {
             self.untaint(&node);
         }
     }
-
-    /// Each machine has the FenceDevice of its Node, and no other.
-    pub fn put_devices(&self) {
-        let machines: Vec<(String, String)> = {
-            let machines = self.world.machines();
-            let pairs = machines
-                .iter()
-                .map(|(name, it)| (name.clone(), it.node.clone()));
-            pairs.collect()
-        };
-        for device in self.world.api.all(&DEVICE) {
-            let node = text(&device, "/spec/nodeName");
-            if !machines.iter().any(|(_, own)| own == node) {
-                let place = ("", text(&device, "/metadata/name"));
-                let _ = self.world.api.delete("human", &DEVICE, place, &Value::Null);
-            }
-        }
-        for (machine, node) in machines {
-            if self
-                .world
-                .api
-                .get(&DEVICE, "", &format!("bmc-{node}"))
-                .is_none()
-            {
-                let device = plan::device(&node, &machine);
-                let _ = self.world.api.add("human", &DEVICE, device);
-            }
-        }
-    }
-
-    /// A human takes away what humans have set: out-of-service without a claim of ours.
-    pub fn untaint(&self, name: &str) {
-        let foreign =
-            |node: &Value| taint(node, OUT_OF_SERVICE).is_some() && taint(node, CLAIM).is_none();
-        let _ = self.world.api.change("human", &NODE, ("", name), |node| {
-            if foreign(node) {
-                let mut all = taints(node).to_vec();
-                all.retain(|taint| taint["key"] != OUT_OF_SERVICE);
-                node["spec"]["taints"] = json!(all);
-            }
-        });
-    }
 }
 
 /// Part of the shipped admission policies: nothing but taints (S7), and when ours may appear (S6).
@@ -378,7 +336,7 @@ fn admission(actor: &str, kind: &Kind, old: Option<&Value>, new: &Value) -> Resu
     let name = text(new, "/metadata/name");
     let why = if old["metadata"]["labels"] != new["metadata"]["labels"] {
         REFUSAL
-    } else if (appears(CLAIM) || appears(OUT_OF_SERVICE)) && ready(old) == "True" {
+    } else if (appears(CLAIM) || EFFECTS.into_iter().any(appears)) && ready(old) == "True" {
         "S6: a Ready node may not be claimed, nor put out of service"
     } else {
         return Ok(());

@@ -1,13 +1,21 @@
 //! What a write of an operator means, in words for whoever reads the story of a seed.
 
-use crate::objects::{CLAIM, OUT_OF_SERVICE, QUARANTINE, stage, taint, text};
+use crate::objects::{
+    CLAIM, DETACHING, OUT_OF_SERVICE, QUARANTINE, is_leaving, stage, taint, text,
+};
 use serde_json::Value;
-use simapi::kinds::{FENCE, NODE, POD};
+use simapi::kinds::{ATTACHMENT, FENCE, NODE, POD};
 use simapi::store::{Change, Write};
 
 /// In words; none: it is no part of the story.
 pub fn of(write: &Write) -> Option<String> {
     let name = &write.key.1;
+    if *write.kind == NODE && write.change == Change::Deleted {
+        return Some(format!("DELETES NODE {name}"));
+    }
+    if *write.kind == ATTACHMENT && is_leaving(&write.new) {
+        return Some(format!("deletes VolumeAttachment {name}"));
+    }
     if *write.kind == NODE {
         return node(name, write.old.as_deref()?, &write.new);
     }
@@ -26,10 +34,12 @@ fn node(name: &str, old: &Value, new: &Value) -> Option<String> {
     for (key, word) in [
         (CLAIM, "claim"),
         (OUT_OF_SERVICE, "out-of-service"),
+        (DETACHING, "detaching"),
         (QUARANTINE, "quarantine"),
     ] {
         match (taint(old, key), taint(new, key)) {
             (None, Some(_)) if key == OUT_OF_SERVICE => told.push("OUT OF SERVICE".to_owned()),
+            (None, Some(_)) if key == DETACHING => told.push("MARKED AS DETACHING".to_owned()),
             (None, Some(taint)) => told.push(format!("+{word} {}", text(taint, "/value"))),
             (Some(_), None) => told.push(format!("-{word}")),
             (Some(one), Some(other)) if one != other => {

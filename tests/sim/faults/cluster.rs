@@ -1,6 +1,7 @@
 //! What happens to the cluster and its machines: each happens, lasts, and is undone.
 
-use super::{Fault, ON_WHILE_DETACHING};
+use super::Fault;
+use super::steps::ON_WHILE_DETACHING;
 use crate::objects::{is_leaving, text};
 use crate::stage::Stage;
 use serde_json::{Value, json};
@@ -39,7 +40,7 @@ pub(super) fn miss(stage: &Stage) {
 }
 
 pub(super) async fn revoke(stage: &Stage, time: Duration) {
-    let rights = [
+    let mut rights = vec![
         ("patch", "nodes"),
         ("patch", "nodefences/status"),
         ("list", "pods"),
@@ -49,6 +50,9 @@ pub(super) async fn revoke(stage: &Stage, time: Duration) {
         ("create", "nodefences"),
         ("watch", "nodes"),
     ];
+    if stage.plan.deletes_node {
+        rights.extend([("delete", "nodes"), ("delete", "volumeattachments")]);
+    }
     let (verb, resource) = *stage.world.dice.pick(&rights);
     stage
         .world

@@ -1,24 +1,27 @@
 //! What a process of the operator knows at first hand: what it has read and written itself, and what BMCs have told it. Whatever it does
 //! has to rest on that, whatever others know, and whatever etcd has forgotten since (S2, S3, S9, S11, S18).
 
+mod proven;
 mod turned_on;
 
-use super::{Found, Intent, Judge, State, intended, owner};
+use super::intents::{Intent, OFF, ON, intended, turned_off};
+use super::{Found, Judge, State, owner};
 use crate::libc::{elapsed, since_boot};
-use crate::objects::{CLAIM, OUT_OF_SERVICE, taint, text};
+use crate::objects::{CLAIM, EFFECTS, taint, text, value_of};
 use http::Method;
 use serde::Deserialize;
 use serde_json::Value;
-use simapi::kinds::{FENCE, LEASE, NODE, POD};
+use simapi::kinds::{ATTACHMENT, FENCE, LEASE, NODE, POD};
 use simapi::store::{Change, Write};
 use simapi::{Answer, Request};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A command rests on a claim that was asked for so shortly before.
 const CLAIM_LIFE: Duration = Duration::from_secs(1);
 /// A proof rests on a reading that was asked for so shortly before.
-const PROOF_LIFE: Duration = Duration::from_secs(15);
+pub(super) const PROOF_LIFE: Duration = Duration::from_secs(15);
 /// What was sent in time may be on its way for so long.
 pub(super) const ON_ITS_WAY: Duration = Duration::from_secs(1);
 /// Who leads has renewed its Lease within this time.
@@ -34,8 +37,12 @@ pub(super) struct Known {
     claims: BTreeMap<String, String>,
     /// The claim that it has stored evidence for last, by Node.
     evidence: BTreeMap<String, String>,
-    /// Offs that it has written down and that have not ended, by NodeFence.
+    /// Commands that it has written down and that have not ended, by NodeFence.
     intents: BTreeMap<String, BTreeSet<Intent>>,
+    /// Offs that were not refused, by what it has itself written into each NodeFence.
+    turned_off: BTreeMap<String, BTreeSet<Intent>>,
+    /// NodeFences as it has written them last.
+    records: BTreeMap<String, Arc<Value>>,
     /// What each BMC has said since it has said anything but off.
     offs: BTreeMap<String, Vec<Off>>,
     /// The newest version that a list has shown, and when.
@@ -76,8 +83,10 @@ struct Off {
 /// Its last quorum read of a Node.
 struct Look {
     asked: Duration,
+    uid: String,
     claim: Option<String>,
-    is_out_of_service: bool,
+    /// Out of service, or marked as one whose volumes the operator takes.
+    effect: Option<&'static str>,
 }
 
 /// Of a list, its version.
@@ -93,7 +102,7 @@ struct Version {
 }
 
 /// The process that has sent a write; and whether it had given it up when it arrived.
-fn sender(actor: &str) -> (&str, bool) {
+pub(super) fn sender(actor: &str) -> (&str, bool) {
     match actor.strip_suffix(LATE) {
         Some(name) => (name, true),
         None => (actor, false),
@@ -130,8 +139,9 @@ impl Judge {
     pub(super) fn looked(&self, operator: &str, node: &Value, asked: Duration) {
         let look = Look {
             asked,
-            claim: taint(node, CLAIM).map(|it| text(it, "/value").to_owned()),
-            is_out_of_service: taint(node, OUT_OF_SERVICE).is_some(),
+            uid: text(node, "/metadata/uid").to_owned(),
+            claim: value_of(node, CLAIM),
+            effect: EFFECTS.into_iter().find(|key| taint(node, key).is_some()),
         };
         let name = text(node, "/metadata/name").to_owned();
         self.state().knows(operator).nodes.insert(name, look);
@@ -186,11 +196,7 @@ impl Judge {
 impl Known {
     /// For which NodeFence, and what is against it.
     fn may_command(&self, machine: &str) -> (Option<String>, Option<String>) {
-        // Its Node may have been another until a moment ago.
-        let of_machine = |node: &str| node.split('.').next() == Some(machine);
-        let looks = self.nodes.iter().filter(|(node, _)| of_machine(node));
-        let last = looks.max_by_key(|(_, look)| look.asked);
-        let Some((node, look)) = last else {
+        let Some((node, look)) = self.last_look(machine) else {
             return (None, Some("its Node was never read".to_owned()));
         };
         let Some(claim) = &look.claim else {
@@ -200,14 +206,21 @@ impl Known {
         let age = elapsed().saturating_sub(look.asked);
         let problem = if age > CLAIM_LIFE {
             Some(format!("its claim was asked for {age:?} before"))
-        } else if !look.is_out_of_service && self.claims.get(node) != Some(claim) {
+        } else if look.effect.is_none() && self.claims.get(node) != Some(claim) {
             Some(format!("claim {claim} is of another process"))
-        } else if !self.intends(&fence, machine) {
+        } else if !self.intends(&fence, OFF, machine) {
             Some(format!("it has written down no intent in {fence}"))
         } else {
             None
         };
         (Some(fence), problem)
+    }
+
+    /// What it has seen last of the Node of this machine, which may have been another until a moment ago.
+    fn last_look(&self, machine: &str) -> Option<(&String, &Look)> {
+        let of_machine = |node: &str| node.split('.').next() == Some(machine);
+        let looks = self.nodes.iter().filter(|(node, _)| of_machine(node));
+        looks.max_by_key(|(_, look)| look.asked)
     }
 
     fn wrote(&mut self, write: &Write) {
@@ -226,16 +239,22 @@ impl Known {
                 let node = text(new, "/spec/nodeName").to_owned();
                 self.evidence.insert(node, claim.to_owned());
             }
-            let (before, now) = (intended(old), intended(new));
             let own = self.intents.entry(name.clone()).or_default();
-            own.retain(|intent| now.contains(intent));
-            own.extend(now.difference(&before).cloned());
+            for action in [OFF, ON] {
+                let (before, now) = (intended(old, action), intended(new, action));
+                own.retain(|intent| intent.action != action || now.contains(intent));
+                own.extend(now.difference(&before).cloned());
+            }
+            let offs = self.turned_off.entry(name.clone()).or_default();
+            offs.retain(|off| !turned_off(new, false).contains(off));
+            offs.extend(turned_off(new, true));
+            self.records.insert(name.clone(), Arc::clone(new));
         }
     }
 
-    fn intends(&self, fence: &str, machine: &str) -> bool {
+    fn intends(&self, fence: &str, action: &str, machine: &str) -> bool {
         let mut own = self.intents.get(fence).into_iter().flatten();
-        own.any(|intent| intent.machine == machine)
+        own.any(|intent| intent.action == action && intent.machine == machine)
     }
 
     /// May it take this claim from this Node?
@@ -251,7 +270,7 @@ impl Known {
 
 /// The value of this taint, where the write puts it on the Node or changes it.
 fn put(write: &Write, key: &str) -> Option<String> {
-    let value = |node: &Value| taint(node, key).map(|it| text(it, "/value").to_owned());
+    let value = |node: &Value| value_of(node, key);
     let new = value(&write.new)?;
     (write.old.as_deref().and_then(value).as_ref() != Some(&new)).then_some(new)
 }
@@ -272,7 +291,7 @@ impl State {
     /// of it. Takes note of it.
     fn begins_off(&mut self, write: &Write) -> bool {
         let known = self.begun.len();
-        self.begun.extend(intended(&write.new));
+        self.begun.extend(intended(&write.new, OFF));
         self.begun.len() > known
     }
 
@@ -281,11 +300,12 @@ impl State {
         let (process, is_late) = sender(&write.actor);
         let mut found = Vec::new();
         let is_destructive = put(write, CLAIM).is_some()
-            || put(write, OUT_OF_SERVICE).is_some()
-            || *write.kind == POD && write.change == Change::Deleted
+            || EFFECTS.iter().any(|key| put(write, key).is_some())
+            || [&NODE, &POD].contains(&write.kind) && write.change == Change::Deleted
+            || *write.kind == ATTACHMENT
             || *write.kind == FENCE && self.begins_off(write);
         let name = &write.key.1;
-        let is_protocol = [&NODE, &FENCE, &POD].contains(&write.kind);
+        let is_protocol = [&NODE, &FENCE, &POD, &ATTACHMENT].contains(&write.kind);
         if is_protocol
             && !is_late
             && let Some(problem) = self.acts_without_lease(process)
@@ -306,7 +326,8 @@ impl State {
         if *write.kind == NODE && !is_late {
             let old = write.old.as_deref().and_then(|old| taint(old, CLAIM));
             let old = old.map(|it| text(it, "/value"));
-            let stays = taint(&write.new, CLAIM).map(|it| text(it, "/value")) == old;
+            let new = taint(&write.new, CLAIM).filter(|_| write.change != Change::Deleted);
+            let stays = new.map(|it| text(it, "/value")) == old;
             if let Some(claim) = old.filter(|claim| !stays && !known.has_seen(name, claim)) {
                 let words = format!("{name}: claim {claim} is taken away by who has not seen it");
                 found.push(("S9", words));
@@ -314,80 +335,5 @@ impl State {
         }
         known.wrote(write);
         found
-    }
-
-    /// The claim under which a pod of this Node is deleted. Nothing in the deletion tests for it: one that has gone since may have stood when it
-    /// was sent.
-    pub(super) fn claim_of_deletion(&self, actor: &str, node: &str) -> Option<&Claim> {
-        let (process, _) = sender(actor);
-        let known = self.known.get(process);
-        let is_own = |(claim, _): &&Claim| known.is_some_and(|it| it.wrote_claim(node, claim));
-        let stands = self.claims.get(node);
-        let former = self.former.get(node);
-        let former = former.filter(|(_, until)| elapsed() <= *until + ON_ITS_WAY);
-        let former = former.map(|(claim, _)| claim).filter(is_own);
-        stands.filter(is_own).or(former).or(stands)
-    }
-
-    /// S2, S3: what the proof lacks that this process has of the machine of this Node, at this moment.
-    pub(super) fn lacks(
-        &self,
-        actor: &str,
-        (node, claim): (&str, Option<&Claim>),
-        machine: &str,
-    ) -> Found {
-        let (process, is_late) = sender(actor);
-        let Some(known) = self.known.get(process) else {
-            return vec![("S3", format!("{node}: {process} knows nothing"))];
-        };
-        let mut found = Vec::new();
-        let stands = claim.map(|(claim, _)| claim.as_str()).unwrap_or_default();
-        if is_late {
-            // What was known when it was sent has changed since.
-            return found;
-        }
-        if !known.wrote_claim(node, stands) {
-            let words = format!("{node}: claim `{stands}` was not written by {process}");
-            found.push(("S3", words));
-        }
-        let quiet = self.quiet.get(node).copied();
-        let is_quiet = self.startable(node).next().is_none();
-        let since = quiet.unwrap_or(Some(Duration::ZERO)).filter(|_| is_quiet);
-        let since = since.zip(claim.map(|(_, since)| *since));
-        let Some((quiet, claimed)) = since else {
-            found.push(("S2", format!("{node} is not claimed and quiet")));
-            return found;
-        };
-        let since = quiet.max(claimed);
-        let offs = known.offs.get(machine).map(Vec::as_slice);
-        let mut offs = offs.unwrap_or_default().iter();
-        let first = offs.find(|off| off.asked.at >= since);
-        let last = offs.next_back();
-        let Some((first, last)) = first.zip(last) else {
-            let words = format!("{node}: fewer than two readings of off since {since:?}");
-            found.push(("S2", words));
-            return found;
-        };
-        let span = last.asked.since_boot.saturating_sub(first.answered);
-        let age = elapsed().saturating_sub(last.asked.at);
-        if span < self.window {
-            let (said, asked) = (first.answered, last.asked.since_boot);
-            let words =
-                format!("{node}: off was said at {said:?}, and asked for again at {asked:?} only");
-            found.push(("S2", words));
-        }
-        if age > PROOF_LIFE + ON_ITS_WAY {
-            found.push(("S2", format!("{node}: its last reading is {age:?} old")));
-        }
-        found
-    }
-
-    /// S2, S17: has this process stored evidence for its claim of the Node?
-    pub(super) fn has_stored_evidence(&self, actor: &str, node: &str) -> bool {
-        let (process, is_late) = sender(actor);
-        self.known.get(process).is_some_and(|known| {
-            let (stored, claim) = (known.evidence.get(node), known.claims.get(node));
-            stored.is_some() && (is_late || stored == claim)
-        })
     }
 }

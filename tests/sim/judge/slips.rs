@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 /// Another process.
-const OTHER: &str = "operator-1.1";
+pub(super) const OTHER: &str = "operator-1.1";
 
 /// The one thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,7 +142,7 @@ async fn readings(it: &Scene, slip: Slip) {
     }
 }
 
-fn ids(found: &[String]) -> Vec<&str> {
+pub(super) fn ids(found: &[String]) -> Vec<&str> {
     let mut ids: Vec<&str> = found
         .iter()
         .filter_map(|it| Some(it.split_once(':')?.0))

@@ -2,7 +2,7 @@
 
 use super::{Found, State, owner};
 use crate::libc::elapsed;
-use crate::objects::{CLAIM, taint, text, tolerates_out_of_service, volume};
+use crate::objects::{CLAIM, DETACHING, taint, text, tolerates_out_of_service, volume};
 use crate::world::World;
 use serde_json::Value;
 use simapi::kinds::{ATTACHMENT, POD};
@@ -11,12 +11,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl State {
-    /// S2, S9, S10, S17: what an out-of-service rests on.
-    pub(super) fn out_of_service(&mut self, world: &World, write: &Write, old: &Value) -> Found {
+    /// S2, S9, S10, S17: what an out-of-service, or the mark in its place, rests on.
+    pub(super) fn takes_effect(
+        &mut self,
+        world: &World,
+        write: &Write,
+        old: &Value,
+        key: &'static str,
+    ) -> Found {
         let (node, new) = (write.key.1.as_str(), &*write.new);
         let claim = |of: &Value| taint(of, CLAIM).map(|it| text(it, "/value").to_owned());
         let Some(held) = claim(old) else {
-            return vec![("S9", format!("{node} is out of service without a claim"))];
+            return vec![("S9", format!("{node} gets {key} without a claim"))];
         };
         let mut found = Vec::new();
         if claim(new) != Some(held.clone()) {
@@ -24,12 +30,15 @@ impl State {
         }
         self.tally.tainted(owner(&held), node);
         found.extend(self.evidence(node, old, &held));
+        if key == DETACHING {
+            found.extend(self.mark(node, new));
+        }
         if let Some((name, machine)) = world.of_node(node) {
             let claim = (node, self.claims.get(node));
             found.extend(self.lacks(&write.actor, claim, &name));
             let writer = machine.alive().find(|it| !it.tolerates);
             found.extend(writer.map(|writer| {
-                let words = format!("{node} is out of service and runs {}", writer.pod);
+                let words = format!("{node} gets {key} and runs {}", writer.pod);
                 ("S1", words)
             }));
         }
@@ -37,13 +46,13 @@ impl State {
             let name = text(pod, "/metadata/name");
             found.push((
                 "S2",
-                format!("{node} is out of service and {name} may start there"),
+                format!("{node} gets {key} and {name} may start there"),
             ));
         }
         found
     }
 
-    fn evidence(&self, node: &str, object: &Value, claim: &str) -> Found {
+    pub(super) fn evidence(&self, node: &str, object: &Value, claim: &str) -> Found {
         let name = owner(claim);
         let Some(fence) = self.fence(name) else {
             return vec![("S17", format!("{node}: there is no {name}"))];
@@ -72,7 +81,11 @@ impl State {
         found
     }
 
+    /// What keeps a Node where it is. The operator that deletes the Node of the boot that it has fenced leaves pods without a volume to pod GC.
     pub(super) fn hindrances(&self, node: &str) -> Vec<String> {
+        if self.is_to_be_deleted(node) {
+            return self.left(node);
+        }
         let here = |object: &&Arc<Value>| text(object, "/spec/nodeName") == node;
         let (mut tolerated, mut left) = (Vec::new(), Vec::new());
         for pod in self.of_kind(&POD).filter(here) {
@@ -95,18 +108,16 @@ impl State {
     pub(super) fn release(
         &mut self,
         world: &World,
-        node: &str,
-        old: &Value,
+        (node, old): (&str, &Value),
         late_effect: Duration,
+        key: &'static str,
     ) -> Found {
-        let uid = text(old, "/metadata/uid");
+        let uid = text(old, "/metadata/uid").to_owned();
         let mut found = Vec::new();
-        let by = self
-            .out_of_service
-            .get(uid)
-            .map_or("nobody", String::as_str);
+        let by = self.effects.get(&(key, uid));
+        let by = by.map_or("nobody", String::as_str);
         if !by.starts_with("operator") {
-            found.push(("S8", format!("{node} was put out of service by {by}")));
+            found.push(("S8", format!("{node} got {key} from {by}")));
         }
         let left = self.hindrances(node);
         if !left.is_empty() {

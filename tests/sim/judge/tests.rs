@@ -4,7 +4,8 @@ use super::{Asked, Judge};
 use crate::dice::Dice;
 use crate::libc;
 use crate::objects::{
-    CLAIM, ELECTION, NAMESPACE, OUT_OF_SERVICE, Role, attachment, condition, node, now, pod,
+    CLAIM, DETACHING, ELECTION, NAMESPACE, OUT_OF_SERVICE, Role, attachment, condition, node, now,
+    pod,
 };
 use crate::plan::Plan;
 use crate::stage;
@@ -89,10 +90,11 @@ impl Scene {
         assert_eq!(changed, Ok(true), "the Node changes");
     }
 
-    /// These taints and no others: a claim by its value, out-of-service as `oos`.
+    /// These taints and no others: a claim by its value, out-of-service as `oos`, the mark of the scene's boot as `mark`.
     pub(super) fn taints(&self, actor: &str, taints: &[&str]) {
         let taint = |value: &&str| match *value {
             "oos" => json!({"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"}),
+            "mark" => json!({"key": DETACHING, "value": "a-boot-1", "effect": "NoExecute"}),
             claim => json!({"key": CLAIM, "value": claim, "effect": "NoExecute"}),
         };
         let all: Vec<Value> = taints.iter().map(taint).collect();

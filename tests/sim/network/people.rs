@@ -5,7 +5,7 @@ use crate::objects::{CLAIM, taints, text};
 use crate::world::Machine;
 use serde_json::{Value, json};
 use simapi::Request;
-use simapi::kinds::{FENCE, NODE};
+use simapi::kinds::{ATTACHMENT, FENCE, NODE};
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -27,6 +27,10 @@ impl Network {
     /// The machine that this is about.
     fn machine(&self, request: &Request) -> Option<(String, Machine)> {
         let name = |prefix| request.path.split(prefix).nth(1)?.split('/').next();
+        if let Some(attachment) = name("/volumeattachments/") {
+            let attachment = self.world.api.get(&ATTACHMENT, "", attachment)?;
+            return self.world.of_node(text(&attachment, "/spec/nodeName"));
+        }
         let node = match name("/nodefences/") {
             Some(fence) => {
                 let fence = self.world.api.get(&FENCE, "", fence);

@@ -1,6 +1,6 @@
 //! Which step of the protocol a request is.
 
-use crate::objects::{CLAIM, OUT_OF_SERVICE};
+use crate::objects::{CLAIM, EFFECTS};
 use http::Method;
 use serde_json::Value;
 use simapi::Request;
@@ -18,18 +18,20 @@ pub enum Step {
     Off,
     /// What the proof rests on is written down.
     Evidence,
-    /// The Node is put out of service.
+    /// The Node is put out of service, or marked as one whose volumes the operator takes.
     Taint,
     /// Anything else of the NodeFence's status.
     Status,
-    /// Taints are taken away.
+    /// Taints are taken away, or the Node with them.
     Release,
     /// The end is written down.
     End,
+    /// A VolumeAttachment is deleted, where the operator does that.
+    Detach,
 }
 
 impl Step {
-    /// All of them.
+    /// All of them that every fence has.
     pub const ALL: [Self; 9] = [
         Self::Record,
         Self::Claim,
@@ -54,6 +56,7 @@ impl Step {
             Self::Status => "F07 dies with a status",
             Self::Release => "F08 dies with the release",
             Self::End => "F09 dies with the end",
+            Self::Detach => "F08 dies with a detachment",
         }
     }
 
@@ -62,6 +65,9 @@ impl Step {
         let path = request.path.as_str();
         if request.method == Method::POST && path.ends_with("/nodefences") {
             return Some(Self::Record);
+        }
+        if request.method == Method::DELETE {
+            return of_deletion(path);
         }
         if request.method != Method::PATCH || request.is_dry() {
             return None;
@@ -75,6 +81,13 @@ impl Step {
     }
 }
 
+fn of_deletion(path: &str) -> Option<Step> {
+    if path.starts_with("/api/v1/nodes/") {
+        return Some(Step::Release);
+    }
+    path.contains("/volumeattachments/").then_some(Step::Detach)
+}
+
 fn of_node(patch: &Value) -> Step {
     let operations = patch.as_array().into_iter().flatten();
     let added = operations.filter(|it| it["op"] == "add" || it["op"] == "replace");
@@ -83,7 +96,7 @@ fn of_node(patch: &Value) -> Step {
         taint => vec![taint],
     });
     let keys: Vec<&str> = values.filter_map(|taint| taint["key"].as_str()).collect();
-    if keys.contains(&OUT_OF_SERVICE) {
+    if EFFECTS.iter().any(|key| keys.contains(key)) {
         Step::Taint
     } else if keys.contains(&CLAIM) {
         Step::Claim

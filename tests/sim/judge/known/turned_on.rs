@@ -1,17 +1,16 @@
 //! An on command (S11, S23): what has to have been seen and written down before it.
 
+use super::super::intents::{Intent, ON};
 use super::super::{Judge, State};
-use super::CLAIM_LIFE;
+use super::{CLAIM_LIFE, Known, Look};
 use crate::libc::elapsed;
 use crate::objects::text;
 use serde_json::Value;
-use simapi::kinds::FENCE;
-use std::sync::Arc;
 use std::time::Duration;
 
 impl Judge {
-    /// A process sends an on (S11): it has just seen the Node without a claim and without `out-of-service`, and has written it down in a NodeFence
-    /// that asks for it, and that has turned the machine off. None of its offs is still to take effect (S23).
+    /// A process sends an on (S11): it has just seen the Node without a claim and without `out-of-service`, and has itself written it down in a
+    /// NodeFence of this very Node that asks for it, and that has turned the machine off. None of its offs is still to take effect (S23).
     pub fn turned_on(&self, operator: &str, machine: &str) {
         let now = elapsed();
         let problem = {
@@ -37,37 +36,60 @@ impl Judge {
 impl State {
     fn may_turn_on(&mut self, operator: &str, machine: &str, now: Duration) -> Option<String> {
         let known = self.knows(operator);
-        let of_machine = |node: &str| node.split('.').next() == Some(machine);
-        let looks = known.nodes.iter().filter(|(node, _)| of_machine(node));
-        let Some((node, look)) = looks.max_by_key(|(_, look)| look.asked) else {
+        let Some((node, look)) = known.last_look(machine) else {
             return Some("its Node was never read".to_owned());
         };
         if let Some(claim) = &look.claim {
             return Some(format!("it was seen with claim {claim}"));
         }
-        if look.is_out_of_service {
-            return Some("it was seen out of service".to_owned());
+        if let Some(key) = look.effect {
+            return Some(format!("it was seen with {key}"));
         }
         let age = now.saturating_sub(look.asked);
         if age > CLAIM_LIFE {
             return Some(format!("its Node was asked for {age:?} before"));
         }
-        let node = node.clone();
-        let mut fences = self.of_kind(&FENCE);
-        let is_its = |fence: &&Arc<Value>| {
-            text(fence, "/spec/nodeName") == node
-                && text(fence, "/spec/powerOn/policy") == "AfterRecovery"
-                && has_attempt(fence, "PowerOn")
-                && has_attempt(fence, "PowerOff")
-        };
-        let is_written = fences.any(|fence| is_its(&fence));
-        (!is_written).then(|| "no NodeFence that asks for it has an intent".to_owned())
+        let is_it = |intent: &Intent| intent.action == ON && intent.machine == machine;
+        let written = known.intents.iter();
+        let written = written.filter(|(_, intents)| intents.iter().any(is_it));
+        let written: Vec<&str> = written.map(|(fence, _)| fence.as_str()).collect();
+        let against = written
+            .iter()
+            .map(|fence| known.against_on(fence, (node, look), machine));
+        let mut found = Vec::new();
+        for problem in against {
+            // One that has nothing against it is enough.
+            found.push(problem?);
+        }
+        let none = "it has written down no intent that is open".to_owned();
+        Some(found.into_iter().next().unwrap_or(none))
     }
 }
 
-/// Has the record an attempt of this kind?
-fn has_attempt(fence: &Value, action: &str) -> bool {
-    let attempts = fence["status"]["attempts"].as_array();
-    let mut attempts = attempts.into_iter().flatten();
-    attempts.any(|attempt| attempt["action"] == action)
+impl Known {
+    /// What is against turning the machine of this Node on for a NodeFence, as this process has written it itself.
+    fn against_on(
+        &self,
+        fence: &str,
+        (node, look): (&str, &Look),
+        machine: &str,
+    ) -> Option<String> {
+        let record = self.records.get(fence).map_or(&Value::Null, |it| &**it);
+        let mut offs = self.turned_off.get(fence).into_iter().flatten();
+        let uid = &record["spec"]["nodeUID"];
+        let is_of_node =
+            text(record, "/spec/nodeName") == node && (uid.is_null() || *uid == look.uid.as_str());
+        if !is_of_node {
+            Some(format!("{fence} is of another Node"))
+        } else if text(record, "/spec/powerOn/policy") != "AfterRecovery" {
+            Some(format!("{fence} does not ask for it"))
+        } else if !offs.any(|off| off.machine == machine) {
+            Some(format!("{fence} has not turned it off"))
+        } else {
+            None
+        }
+    }
 }
+
+#[cfg(test)]
+mod tests;

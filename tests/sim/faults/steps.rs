@@ -1,0 +1,73 @@
+//! At which steps of the protocol an operator dies, and a machine is turned on.
+
+use crate::network::{Moment, Step};
+use crate::plan::Plan;
+
+/// A step, when of it, and the fault that it is.
+type PowerOn = (Step, Moment, &'static str);
+
+/// What somebody may turn a machine on at.
+const POWER_ONS: [PowerOn; 7] = [
+    (Step::Record, Moment::AfterAnswer, "F33 on when detected"),
+    (Step::Claim, Moment::AfterAnswer, "F34 on when claimed"),
+    (Step::Intent, Moment::AfterAnswer, "F35 on when quiesced"),
+    (Step::Off, Moment::BeforeAnswer, "F36 on when off is sent"),
+    (Step::Evidence, Moment::AfterAnswer, "F37 on when proved"),
+    (
+        Step::Taint,
+        Moment::BeforeSending,
+        "F38 on with the taint in flight",
+    ),
+    (Step::Taint, Moment::AfterAnswer, "F39 on when tainted"),
+];
+/// The same where the operator takes volumes and Node by itself.
+const WHILE_DELETING: [PowerOn; 3] = [
+    (Step::Detach, Moment::BeforeSending, WITH_A_DELETION),
+    (Step::Release, Moment::BeforeSending, WITH_A_DELETION),
+    (Step::Release, Moment::BeforeAnswer, WITH_A_DELETION),
+];
+const WITH_A_DELETION: &str = "F40 on with a deletion in flight";
+/// That is no step.
+pub(crate) const ON_WHILE_DETACHING: &str = "F40 on while detaching";
+
+/// What an operator may die at where it takes volumes and Node by itself.
+const OF_DELETION: [Step; 11] = [
+    Step::Record,
+    Step::Claim,
+    Step::Intent,
+    Step::Off,
+    Step::Evidence,
+    Step::Taint,
+    Step::Detach,
+    // One VolumeAttachment, or another.
+    Step::Detach,
+    Step::Status,
+    Step::Release,
+    Step::End,
+];
+
+/// When a machine may be turned on.
+pub(super) fn power_ons(plan: &Plan) -> Vec<PowerOn> {
+    let mut all = POWER_ONS.to_vec();
+    if plan.deletes_node {
+        all.extend(WHILE_DELETING);
+    }
+    all
+}
+
+/// What an operator may die at.
+pub(super) fn deaths(plan: &Plan) -> &'static [Step] {
+    match plan.deletes_node {
+        true => &OF_DELETION,
+        false => &Step::ALL,
+    }
+}
+
+/// As the summary names them.
+pub(super) fn names() -> Vec<&'static str> {
+    let mut all = Step::ALL.map(Step::death).to_vec();
+    all.push(Step::Detach.death());
+    all.extend(POWER_ONS.map(|(_, _, name)| name));
+    all.extend([WITH_A_DELETION, ON_WHILE_DETACHING]);
+    all
+}
