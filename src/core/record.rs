@@ -335,6 +335,7 @@ pub fn evidence(
         lease_renew_time: evidence.lease_renew_time.parse().ok(),
         ready_heartbeat_time: evidence.last_report.parse().ok(),
         quiesced_time: memory
+            .learned
             .quiesce
             .since
             .and_then(|at| wall(at, now, wall_now))
@@ -343,8 +344,9 @@ pub fn evidence(
         readings: readings.take(READINGS_MAX).collect(),
     });
     status.confirmed_down_time = Some(wall_now);
-    status.pod_count = u32::try_from(memory.quiesce.found.len()).ok();
+    status.pod_count = u32::try_from(memory.learned.quiesce.found.len()).ok();
     status.tolerating_pods = memory
+        .learned
         .quiesce
         .tolerating
         .iter()

@@ -62,8 +62,8 @@ pub(super) fn look(
         return None;
     }
     let asked = |sight: &Sight| sight.reading.as_ref().ok().map(|reading| reading.asked);
-    let due = match m.sights.iter().filter_map(asked).min() {
-        None if m.sights.is_empty() => t.now,
+    let due = match m.learned.sights.iter().filter_map(asked).min() {
+        None if m.learned.sights.is_empty() => t.now,
         None => m.looked_at + WATCH_PERIOD,
         Some(last) if m.vacated.is_some_and(|since| last < since) => t.now,
         Some(_) => m.looked_at + WATCH_PERIOD / 2,
@@ -180,7 +180,7 @@ fn may_go(
         return Err(format!("Node {} does not say that it is down", node.name));
     }
     off_now(s, m, level, t)?;
-    let asked = m.sights.iter().filter_map(|sight| {
+    let asked = m.learned.sights.iter().filter_map(|sight| {
         let reading = sight.reading.as_ref().ok()?;
         Some(reading.asked)
     });

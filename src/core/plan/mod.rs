@@ -90,7 +90,7 @@ fn standing<'a>(settings: &Settings, node: &'a NodeView) -> Standing<'a> {
 
 /// Has this incident proven the machine down, as far as this process knows? Ours is never set before its evidence is stored (S17).
 fn is_proven(settings: &Settings, memory: &Memory) -> bool {
-    memory.evidence || settings.record.evidence || memory.tainted || settings.adopted
+    memory.learned.evidence || settings.record.evidence || memory.tainted || settings.adopted
 }
 
 /// Is this the claim of this process?
@@ -102,7 +102,7 @@ fn holds(memory: &Memory, claim: &str) -> bool {
 /// Does this process see to the taint under this claim, or may it have set it? Of any other taint the NodeFence alone tells whether it was
 /// proven, and which commands of its process may still land (S23).
 fn is_known(memory: &Memory, claim: &str) -> bool {
-    holds(memory, claim) && (memory.evidence || memory.tainted)
+    holds(memory, claim) && (memory.learned.evidence || memory.tainted)
 }
 
 /// Decides the next step of an incident. Total and deterministic.
@@ -299,9 +299,9 @@ impl Decision {
 
 /// After 2 ms each at first, then slower up to `slowest`: the pace of looking at something that nobody announces.
 fn poll(memory: &mut Memory, now: Duration, slowest: Duration) -> Duration {
-    let pause =
-        Duration::from_millis(2) * 2u32.pow(memory.polls.saturating_sub(QUICK_POLLS - 1).min(10));
-    memory.polls = memory.polls.saturating_add(1);
+    let pause = Duration::from_millis(2)
+        * 2u32.pow(memory.learned.polls.saturating_sub(QUICK_POLLS - 1).min(10));
+    memory.learned.polls = memory.learned.polls.saturating_add(1);
     now + pause.min(slowest)
 }
 

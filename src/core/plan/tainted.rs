@@ -265,10 +265,10 @@ pub(super) fn off_now(
     }
     let since = m.drained.or(m.vacated).unwrap_or(t.now);
     judge_level(level, |device| {
-        if !m.sights.iter().any(|sight| sight.is_of(device)) {
+        if !m.learned.sights.iter().any(|sight| sight.is_of(device)) {
             return Err(READ_ONCE_MORE.to_owned());
         }
-        let reading = answer(device, &m.sights).map_err(|failure| failure.words)?;
+        let reading = answer(device, &m.learned.sights).map_err(|failure| failure.words)?;
         if !reading.is_off() {
             let words = format!("FenceDevice {} {}", device.name, reads(reading));
             return Err(match would_know(m, device) {
@@ -287,7 +287,7 @@ pub(super) fn off_now(
 
 /// Where outlets were asked in place of what has turned the machine off.
 fn who_knows(m: &Memory) -> String {
-    let needed = match m.proven_by.join(", ") {
+    let needed = match m.learned.proven_by.join(", ") {
         none if none.is_empty() => "turn them off too".to_owned(),
         devices => format!("FenceDevice {devices}, which has proven it down, has to answer"),
     };

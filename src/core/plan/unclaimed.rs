@@ -103,7 +103,7 @@ pub(super) fn foreign_taint(
     m.forget_denial();
     let late = t.now + s.late_effect;
     // One that was being given back is gone too. With evidence stored the taint may be ours all the same, if somebody else took the claim.
-    let is_given_back = m.dropping && !m.evidence;
+    let is_given_back = m.dropping && !m.learned.evidence;
     if (m.claim.as_ref()).is_some_and(|claim| !claim.seen || is_given_back) {
         m.forget_claim(late);
     }
@@ -266,10 +266,10 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
         let words = m.last_failure.clone().unwrap_or_default();
         return in_trouble(m, wait(Stage::Checking, words)).until(at);
     }
-    if let (true, Some(words)) = (level.is_manual(), refuted(s, &level, &m.sights)) {
+    if let (true, Some(words)) = (level.is_manual(), refuted(s, &level, &m.learned.sights)) {
         m.word_refuted = Some(words);
     }
-    if m.sights.is_empty() || t.now.saturating_sub(m.looked_at) > SIGHT_LIFE {
+    if m.learned.sights.is_empty() || t.now.saturating_sub(m.looked_at) > SIGHT_LIFE {
         let asks = look(m, &level, t.now);
         return in_trouble(m, asks);
     }
@@ -279,7 +279,7 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
     match usable(s, m, &level) {
         Ok(()) => seen_through(s, m, node, &level, o, t),
         Err(Unusable::StillOn(Failure { reason, words })) => {
-            m.sights.clear();
+            m.learned.sights.clear();
             not_failed(m);
             let again = next_try(s, t.now + LOOK_PERIOD, t.now);
             m.retry_at = Some(again);
@@ -289,7 +289,7 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
             in_trouble(m, wait(Stage::Checking, words).until(again))
         }
         Err(Unusable::Failed(failure)) => {
-            m.sights.clear();
+            m.learned.sights.clear();
             fail(s, m, failure.words.clone(), t.now);
             m.retry_at = m.retry_at.map(|at| next_try(s, at, t.now));
             // Another machine at the device's address is never a passing fault.
@@ -332,7 +332,7 @@ fn seen_through(
         );
         return wait(Stage::Checking, words).until(decide_at);
     }
-    m.sights.clear();
+    m.learned.sights.clear();
     m.checked = true;
     match &o.hold {
         Some(hold) => held_by_budget(m, hold),
@@ -379,9 +379,9 @@ fn claim(s: &Settings, m: &mut Memory, node: &NodeView, level: &Level, t: &Momen
         boot_id: node.boot_id.clone(),
         seen: false,
     });
-    match m.quiesce.listed_before.take() {
-        Some(pods) => m.quiesce.note_list(&pods),
-        None => m.quiesce.forget_list(),
+    match m.learned.quiesce.listed_before.take() {
+        Some(pods) => m.learned.quiesce.note_list(&pods),
+        None => m.learned.quiesce.forget_list(),
     }
     note_devices(s, m);
     let patch = taint::claim(node, &value, &t.date, s.not_before);

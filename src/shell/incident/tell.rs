@@ -37,7 +37,7 @@ impl Round<'_> {
             now,
             wall,
         );
-        if incident.memory.tainted || incident.memory.quiesce.since.is_some() {
+        if incident.memory.tainted || incident.memory.learned.quiesce.since.is_some() {
             record::volumes(&mut incident.status, &incident.memory, observed, now, wall);
         }
         let escalation = decision.escalation.as_ref().map(|(reason, _)| *reason);

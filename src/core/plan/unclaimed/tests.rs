@@ -5,7 +5,7 @@ use crate::core::fixtures::{
     self, DATE, bmc, drained, node, off_readings, out_of_service, settings,
 };
 use crate::core::incident::Record;
-use crate::core::memory::Sight;
+use crate::core::memory::{Learned, Sight};
 use crate::core::observed::{OUT_OF_SERVICE, Seen};
 use crate::core::plan::is_bare;
 use crate::core::reading::{PowerState, Reading};
@@ -95,7 +95,10 @@ fn nothing_is_on_a_node_whose_taints_are_somebody_else_s() {
     };
     let unproven = Memory::default;
     let proven = || Memory {
-        evidence: true,
+        learned: Learned {
+            evidence: true,
+            ..Learned::default()
+        },
         ..Memory::default()
     };
     let table = [
@@ -108,7 +111,11 @@ fn nothing_is_on_a_node_whose_taints_are_somebody_else_s() {
     ];
     for (node, memory, expected) in table {
         let is_bare = is_bare(&settings(), &memory, &node);
-        assert_eq!(is_bare, expected, "{:?} {}", node.taints, memory.evidence);
+        assert_eq!(
+            is_bare, expected,
+            "{:?} {}",
+            node.taints, memory.learned.evidence
+        );
     }
 }
 
@@ -124,7 +131,10 @@ fn a_claim_that_was_given_back_is_forgotten_beside_a_taint_of_somebody_else() {
         let mut memory = Memory {
             claim: Some(fixtures::own_claim("fence-n1")),
             dropping,
-            evidence,
+            learned: Learned {
+                evidence,
+                ..Learned::default()
+            },
             ..Memory::default()
         };
         let tainted = NodeView {
@@ -153,7 +163,10 @@ fn an_out_of_service_without_its_claim_calls_a_human_if_it_can_be_ours() {
         ..settings()
     };
     let proven = Memory {
-        evidence: true,
+        learned: Learned {
+            evidence: true,
+            ..Learned::default()
+        },
         ..Memory::default()
     };
     let fresh = Memory::default;
@@ -271,11 +284,14 @@ fn a_look_that_ended_five_seconds_ago_is_acted_upon_and_an_older_one_repeated() 
     let claims = |now: Duration| {
         let reading = off_readings()[0].readings[0].clone();
         let mut m = Memory {
-            sights: vec![Sight {
-                device: bmc(),
-                reading: Ok(reading),
-            }],
             looked_at: second(95),
+            learned: Learned {
+                sights: vec![Sight {
+                    device: bmc(),
+                    reading: Ok(reading),
+                }],
+                ..Learned::default()
+            },
             ..Memory::default()
         };
         let moment = Moment {
@@ -333,8 +349,11 @@ fn an_older_refusal_does_not_hide_what_is_in_the_way_now() {
         };
         let mut m = Memory {
             denied: Some("denied request: no".to_owned()),
-            sights: vec![sight],
             looked_at: second(100),
+            learned: Learned {
+                sights: vec![sight],
+                ..Learned::default()
+            },
             ..Memory::default()
         };
         let s = Settings {
