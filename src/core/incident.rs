@@ -3,6 +3,7 @@
 
 use super::attempt::{Attempt, OffResult, OnAttempt, OnResult};
 use super::delay::HeldCondition;
+use super::hold::HeldBy;
 use super::memory::Sight;
 use super::observed::{DETACHING, NodeView, OUT_OF_SERVICE, PodView};
 use super::power_on::{PowerOn, Tries};
@@ -303,7 +304,7 @@ pub struct Decision {
     pub words: String,
     /// What holds the incident back: metric label, and reason of the condition `Held`. None in stage Held: what did before, nothing new is
     /// known.
-    pub held: Option<&'static str>,
+    pub held: Option<HeldBy>,
     /// A human is needed: `(reason, words)`.
     pub escalation: Option<(&'static str, String)>,
     /// Look again at this moment at the latest (time since boot).

@@ -12,7 +12,7 @@
 //! - an *order* is device work that is handed out; a *sight* is one answer to a look, a *reading* one of a series;
 //! - a *proof* lives in memory and dies of age, *evidence* is what the record keeps of it;
 //! - a *word* is a human's confirmation that the machine has no power (*words* are text for people);
-//! - a *hold* is a budget's brake, a *denial* is a write that the API server refuses, an *escalation* calls a human, and an *alarm* is the
+//! - a *hold* keeps an incident from acting, a brake of the budget or what the policy says of the node ([`hold`]), a *denial* is a write that the API server refuses, an *escalation* calls a human, and an *alarm* is the
 //!   reason for one that lasts until a try succeeds.
 //!
 //! In [`plan`], `s` are the settings, `m` the memory, `o` what was observed, `t` the moment.
@@ -25,6 +25,7 @@ pub mod election;
 #[cfg(test)]
 pub mod fixtures;
 pub mod history;
+pub mod hold;
 pub mod identity;
 pub mod incident;
 pub mod keep_off;

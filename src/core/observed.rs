@@ -251,7 +251,7 @@ pub struct Observed {
     /// Quorum GET of the NodeFence, after everything else: is its evidence that of the claim which the Node carries?
     pub evidence: Seen<bool>,
     /// What keeps the incident from acting, by the budget; none: it is admitted.
-    pub hold: Option<super::budget::Hold>,
+    pub hold: Option<super::hold::Hold>,
     /// The claim on the Node belongs to another NodeFence that is still open.
     pub claim_of_other_fence: bool,
     /// Another NodeFence that has proven the machine down in this boot, and everything is off it: asked for where nothing of a policy's

@@ -134,8 +134,8 @@ pub fn stage(
             let is = ConditionStatus::True;
             let before = find(conditions, HELD).filter(|it| it.status == "True");
             let reason = before.map_or_else(|| "Held".to_owned(), |it| it.reason.clone());
-            let reason = decision.held.unwrap_or(&reason);
-            set(conditions, HELD, is, reason, &decision.words);
+            let reason = decision.held.map_or(reason, |held| held.to_string());
+            set(conditions, HELD, is, &reason, &decision.words);
         }
         _ if find(conditions, HELD).is_some() => {
             let is = ConditionStatus::False;

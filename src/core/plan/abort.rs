@@ -2,13 +2,14 @@
 
 use super::super::attempt::OffResult;
 use super::super::delay::HeldCondition;
+use super::super::hold::HeldBy;
 use super::super::incident::{Approval, Decision, Effect, Settings};
 use super::super::memory::Memory;
 use super::super::observed::{CLAIM, DETACHING, NodeView, Ready};
 use super::super::stage::Stage;
 use super::super::taint;
 use super::level::{CONTRADICTION, busy_stage};
-use super::{FOREIGN_TAINT, Moment, act, held, wait};
+use super::{Moment, act, held, wait};
 use std::time::Duration;
 
 /// What follows if the claim may not be held any longer.
@@ -165,7 +166,7 @@ pub(super) fn give_way(m: &mut Memory, node: &NodeView, claim: &str) -> Decision
             node.name
         ),
     };
-    give_back(m, node, claim, Stage::Held, words).held(FOREIGN_TAINT)
+    give_back(m, node, claim, Stage::Held, words).held(HeldBy::ForeignOutOfService)
 }
 
 /// Our claim, the taint that goes with it, and a record that has proven nothing under it: made anew by somebody, or another controller has set the
@@ -180,8 +181,8 @@ pub(super) fn unproven(node: &NodeView, claim: &str, t: &Moment) -> Decision {
         node.name
     );
     let again = t.now + Duration::from_secs(10);
-    held("OutOfServiceUnproven", words.clone())
-        .escalated("OutOfServiceUnproven", words)
+    held(HeldBy::OutOfServiceUnproven, words.clone())
+        .escalated(HeldBy::OutOfServiceUnproven.as_str(), words)
         .until(again)
 }
 

@@ -4,7 +4,7 @@
 //! and moving any of these steps before another one loses data (docs/protocol.md says how).
 
 use super::super::attempt::OffResult;
-use super::super::budget::{Hold, OWN_NODE};
+use super::super::hold::{HeldBy, Hold};
 use super::super::incident::{Approval, Decision, Device, DeviceOrder, Effect, Level, Settings};
 use super::super::memory::{Memory, OwnClaim};
 use super::super::observed::{NodeView, Observed, Seen};
@@ -140,9 +140,9 @@ fn not_to_be_built_on(s: &Settings, m: &Memory) -> Option<String> {
 /// process has done nothing under it, and does nothing (S13). On the node that the operator runs on it stays where it is, for the replica that
 /// goes on, and so does one that another process may be going on with.
 fn without_a_place(m: &mut Memory, node: &NodeView, claim: &str, o: &Observed) -> Option<Decision> {
-    let is_ours = |hold: &&Hold| hold.reason != OWN_NODE && !o.claim_of_other_process;
+    let is_ours = |hold: &&Hold| hold.reason != HeldBy::OwnNode && !o.claim_of_other_process;
     let hold = o.hold.as_ref().filter(is_ours)?;
-    let late = match hold.is_of_the_budget() {
+    let late = match hold.reason.is_of_the_budget() {
         true => "after its place in the budget was given up",
         false => "late",
     };
@@ -185,7 +185,7 @@ fn take_over(
             "claim {claim} of another operator process stands on Node {}: it goes on with the incident",
             node.name
         );
-        return held("OtherProcess", words).until(until);
+        return held(HeldBy::OtherProcess, words).until(until);
     }
     if let Some(hold) = &o.hold {
         let words = format!(

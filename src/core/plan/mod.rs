@@ -29,6 +29,7 @@ pub use {
     outrun::{cleared, may_be_outrun, turning_on},
 };
 
+use super::hold::HeldBy;
 use super::incident::{Decision, Effect, Settings};
 use super::memory::Memory;
 use super::observed::{NodeView, Observed, Seen};
@@ -43,9 +44,6 @@ use unclaimed::foreign_taint;
 
 /// Writes that fail in a row before a human is called.
 const WRITE_FAILURES_MAX: u32 = 8;
-
-/// What holds an incident whose Node somebody else has put out of service.
-const FOREIGN_TAINT: &str = "ForeignOutOfService";
 
 /// Polls before the pace slows down.
 const QUICK_POLLS: u32 = 20;
@@ -179,8 +177,11 @@ fn decide(
 ) -> Decision {
     inherit::read_record(settings, memory, moment.now);
     if let Some(frozen) = &observed.frozen {
-        return held("ClusterWentBack", format!("nothing is done: {frozen}"))
-            .escalated("ClusterWentBack", frozen.clone());
+        return held(
+            HeldBy::ClusterWentBack,
+            format!("nothing is done: {frozen}"),
+        )
+        .escalated(HeldBy::ClusterWentBack.as_str(), frozen.clone());
     }
     let node = match &observed.node {
         Seen::Present(node) => node,
@@ -259,7 +260,7 @@ fn wait(stage: Stage, words: String) -> Decision {
 }
 
 /// Nothing is done, for this reason.
-fn held(reason: &'static str, words: String) -> Decision {
+fn held(reason: HeldBy, words: String) -> Decision {
     wait(Stage::Held, words).held(reason)
 }
 
@@ -273,7 +274,7 @@ fn act(effect: Effect, stage: Stage, words: String) -> Decision {
         stage,
         words,
         // It is the only stage beside Held that waits for somebody's leave, and for one thing only.
-        held: (stage == Stage::AwaitingApproval).then_some("AwaitingApproval"),
+        held: (stage == Stage::AwaitingApproval).then_some(HeldBy::AwaitingApproval),
         escalation: None,
         wake: None,
         deadline: None,
@@ -281,7 +282,7 @@ fn act(effect: Effect, stage: Stage, words: String) -> Decision {
 }
 
 impl Decision {
-    fn held(mut self, reason: &'static str) -> Self {
+    fn held(mut self, reason: HeldBy) -> Self {
         self.held = Some(reason);
         self
     }

@@ -3,7 +3,7 @@
 //! Everything that forbids or ends an incident is looked at first. Then the level's devices are asked once, before
 //! anything is written: do they answer, are they wired to this machine, and, in mode ConfirmOnly, does it already read Off?
 
-use super::super::budget::Hold;
+use super::super::hold::{HeldBy, Hold};
 use super::super::incident::{Approval, Decision, DeviceOrder, Effect, Level, Settings};
 use super::super::memory::{Memory, OwnClaim};
 use super::super::observed::{DETACHING, NodeView, Observed, Ready, TaintView};
@@ -17,7 +17,7 @@ use super::level::{
 };
 use super::outrun::{cleared, held_by_other_fence};
 use super::usable::{Unusable, note_contradiction, refuted, usable};
-use super::{FOREIGN_TAINT, Moment, act, close, held, power_on, wait};
+use super::{Moment, act, close, held, power_on, wait};
 use crate::api::settings::{ApprovalTimeout, FenceMode};
 use std::time::Duration;
 
@@ -143,7 +143,7 @@ pub(super) fn foreign_taint(
     if let Some(decision) = ended(s, m, node, t).or_else(|| bind_first(s, node)) {
         return decision;
     }
-    held(FOREIGN_TAINT, foreign_words(node)).until(again)
+    held(HeldBy::ForeignOutOfService, foreign_words(node)).until(again)
 }
 
 fn foreign_words(node: &NodeView) -> String {
@@ -171,7 +171,7 @@ fn held_back(
             "Node {} has no Ready condition or no boot ID: its kubelet never reported, so it is not fenced; wait until it has, or release this NodeFence (`spec.desiredState: Released`)",
             node.name
         );
-        return Some(held("NeverReported", words));
+        return Some(held(HeldBy::NeverReported, words));
     }
     if s.mode == FenceMode::Observe {
         let words = format!(
@@ -181,7 +181,7 @@ fn held_back(
         return Some(wait(Stage::Observing, words));
     }
     if let Some(words) = &s.unsupported {
-        let held = held("Unsupported", words.clone());
+        let held = held(HeldBy::Unsupported, words.clone());
         return Some(held.escalated("Unsupported", words.clone()));
     }
     if o.claim_of_other_fence {
@@ -239,7 +239,7 @@ fn held_by_budget(m: &mut Memory, hold: &Hold) -> Decision {
 /// Asks the level's devices, and claims when their answers and the budget allow it.
 fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment) -> Decision {
     let hold = o.hold.as_ref();
-    if let Some(hold) = hold.filter(|hold| m.checked || hold.comes_first()) {
+    if let Some(hold) = hold.filter(|hold| m.checked || hold.reason.comes_first()) {
         m.level_since = None;
         return held_by_budget(m, hold);
     }

@@ -6,6 +6,7 @@ use crate::api::settings::{FenceMode, RecoveryStrategy};
 use crate::core::fixtures::{
     DATE, bmc, dated, drained, node, off_readings, own_claim, pod, settings, taint as taint_of,
 };
+use crate::core::hold::HeldBy;
 use crate::core::incident::Record;
 use crate::core::memory::{Learned, Sight};
 use crate::core::observed::{AttachmentView, CLAIM, DETACHING, Seen};
@@ -328,13 +329,13 @@ fn a_mark_without_its_claim_is_waited_for() {
             settings(),
             Memory::default(),
             false,
-            (Some("ForeignOutOfService"), None),
+            (Some(HeldBy::ForeignOutOfService), None),
         ),
         (
             settings(),
             Memory::default(),
             true,
-            (Some("OtherNodeFence"), None),
+            (Some(HeldBy::OtherNodeFence), None),
         ),
     ];
     for (settings, mut memory, is_of_other, expected) in table {

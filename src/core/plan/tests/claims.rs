@@ -2,8 +2,8 @@
 
 use super::super::claimed::FIRST_LOOK_MAX;
 use super::*;
-use crate::core::budget::Hold;
 use crate::core::delay::HeldCondition;
+use crate::core::hold::{HeldBy, Hold};
 use crate::core::memory::{Learned, OwnClaim};
 use crate::core::observed::{OUT_OF_SERVICE, QUARANTINE};
 
@@ -100,7 +100,7 @@ fn a_claim_that_another_process_goes_on_with_is_left_to_it() {
         let observed = Observed {
             node: Seen::Present(claimed("fence-n9")),
             hold: Some(Hold {
-                reason: "Storm",
+                reason: HeldBy::Storm,
                 words: "too many nodes are down".to_owned(),
             }),
             claim_of_other_process,
