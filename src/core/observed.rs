@@ -134,8 +134,8 @@ impl NodeView {
         self.taint(OUT_OF_SERVICE).is_some()
     }
 
-    /// The key of a taint under which the node's volumes are taken from it, whoever set it.
-    pub fn detached_under(&self) -> Option<&'static str> {
+    /// The key of the mark on the Node, whoever set it.
+    pub fn marked_by(&self) -> Option<&'static str> {
         let keys = [OUT_OF_SERVICE, DETACHING];
         keys.into_iter().find(|key| self.taint(key).is_some())
     }

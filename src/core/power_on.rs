@@ -106,7 +106,7 @@ pub fn forbidden(node: &NodeView, uid: Option<&str>, boot_id: Option<&str>) -> O
             node.uid
         ));
     }
-    if let Some(key) = node.detached_under() {
+    if let Some(key) = node.marked_by() {
         return Some(format!("Node {name} carries `{}`", taint::in_words(key)));
     }
     if node.taint(DETACHING).is_some() {

@@ -322,8 +322,8 @@ async fn still_claimed(context: &Context, job: &Job) -> Result<(), String> {
             node.name, node.boot_id, held.boot_id
         ));
     }
-    let is_tainted = taint::effect_of_claim(&node).is_some();
-    if node.detached_under().is_some() && !is_tainted {
+    let is_tainted = taint::mark_of_claim(&node).is_some();
+    if node.marked_by().is_some() && !is_tainted {
         return Err("somebody else has put the Node out of service".to_owned());
     }
     // Under our taint a node that says Ready with its old boot is the reason for the command.

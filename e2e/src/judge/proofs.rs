@@ -27,7 +27,7 @@ const PROOF_LIFE: SignedDuration = SignedDuration::from_secs(15);
 
 pub(super) fn check(replay: &Replay, judgement: &mut Judgement) {
     for (node, before, after) in replay.node_changes() {
-        if after.is_ours() && after.is_out_of_service() && !before.is_out_of_service() {
+        if after.is_ours() && after.is_marked() && !before.is_marked() {
             judgement.counts.taints += 1;
             let step = Step {
                 replay,

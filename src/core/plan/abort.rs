@@ -36,7 +36,7 @@ fn why_abort(s: &Settings, m: &Memory, node: &NodeView) -> Option<(Stage, String
     if m.tainted || s.record.tainted {
         let words = format!(
             "somebody else removed `{}` from Node {}: it is not set again",
-            s.effect(),
+            s.mark(),
             node.name
         );
         return Some((Stage::Aborted, words));
@@ -156,7 +156,7 @@ pub(super) fn give_way(m: &mut Memory, node: &NodeView, claim: &str) -> Decision
     if !m.dropping {
         m.forget_denial();
     }
-    let words = match node.detached_under() {
+    let words = match node.marked_by() {
         Some(DETACHING) => format!(
             "`{DETACHING}` on Node {} was not set under this claim: the claim is given back, and nothing is done until that taint is removed",
             node.name
@@ -172,7 +172,7 @@ pub(super) fn give_way(m: &mut Memory, node: &NodeView, claim: &str) -> Decision
 /// Our claim, the taint that goes with it, and a record that has proven nothing under it: made anew by somebody, or another controller has set the
 /// taint in the second of the claim. Nobody knows what was sent, nor which boot it was about: neither is it seen through nor given up.
 pub(super) fn unproven(node: &NodeView, claim: &str, t: &Moment) -> Decision {
-    let key = taint::key_of_claim(node);
+    let key = taint::mark_key_of_claim(node);
     let words = format!(
         "`{}` stands on Node {} under claim {claim}, and the NodeFence has no evidence for that claim: it was made anew, or another controller has set the taint; once {}, remove both (kubectl taint node {} {key}- {CLAIM}-)",
         taint::in_words(key),

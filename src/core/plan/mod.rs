@@ -77,8 +77,8 @@ fn standing<'a>(settings: &Settings, node: &'a NodeView) -> Standing<'a> {
     let own = node
         .claim()
         .filter(|value| taint::claim_fence(value) == Some(settings.fence.as_str()));
-    match (own, node.detached_under().is_some()) {
-        (Some(claim), _) if taint::effect_of_claim(node).is_some() => Standing::Tainted(claim),
+    match (own, node.marked_by().is_some()) {
+        (Some(claim), _) if taint::mark_of_claim(node).is_some() => Standing::Tainted(claim),
         (Some(claim), false) => Standing::Claimed(claim),
         (Some(claim), true) => Standing::Overruled(claim),
         (None, false) => Standing::Unclaimed,
@@ -228,7 +228,7 @@ fn decide(
             unread => {
                 let words = format!(
                     "needs the NodeFence to know what was sent before `{}` was set{}",
-                    taint::in_words(taint::key_of_claim(node)),
+                    taint::in_words(taint::mark_key_of_claim(node)),
                     claimed::failed(unread)
                 );
                 let wake = poll(memory, moment.now, Duration::from_secs(1));

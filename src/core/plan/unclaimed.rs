@@ -108,7 +108,7 @@ pub(super) fn foreign_taint(
         m.forget_claim(late);
     }
     // Ours is gone, and of another key or effect it never was ours.
-    let ours = s.effect_on(node);
+    let ours = s.mark_on(node);
     let is_like_ours = |it: &TaintView| Some(it.key.as_str()) == ours && it.effect == "NoExecute";
     if (m.releasing || ours.is_none())
         && !node.taints.iter().any(is_like_ours)
@@ -117,7 +117,7 @@ pub(super) fn foreign_taint(
         return end;
     }
     // Another NodeFence of ours sees to it: nobody is to remove it by hand.
-    if o.claim_of_other_fence && taint::effect_of_claim(node).is_some() {
+    if o.claim_of_other_fence && taint::mark_of_claim(node).is_some() {
         let end = ended(s, m, node, t).or_else(|| bind_first(s, node));
         return end.unwrap_or_else(|| held_by_other_fence(m, node).until(again));
     }
@@ -149,7 +149,7 @@ pub(super) fn foreign_taint(
 fn foreign_words(node: &NodeView) -> String {
     let name = &node.name;
     let until = "it is left alone until that taint is removed, or this NodeFence released (`spec.desiredState: Released`)";
-    match node.detached_under() {
+    match node.marked_by() {
         Some(DETACHING) => format!(
             "Node {name} carries `{DETACHING}` of another fence, and no NodeFence sees to it any more: {until}; {}",
             taint::left_behind(name)

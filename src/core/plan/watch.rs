@@ -182,7 +182,7 @@ pub(super) fn regressed(s: &Settings, m: &Memory) -> Option<String> {
         "FenceDevice {} reads {} while `{}` stands ({} off command(s) since): {what_now}",
         device.name,
         state_word(reading.state),
-        s.effect(),
+        s.mark(),
         m.reoffs
     ))
 }
