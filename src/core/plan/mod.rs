@@ -9,6 +9,7 @@ mod claimed;
 mod deadline;
 mod detaching;
 mod ending;
+mod foreign;
 mod gone;
 mod inherit;
 mod level;
@@ -40,7 +41,6 @@ use super::word::heard;
 use deadline::{overdue, time_limit};
 use std::borrow::Cow;
 use std::time::Duration;
-use unclaimed::foreign_taint;
 
 /// Writes that fail in a row before a human is called.
 const WRITE_FAILURES_MAX: u32 = 8;
@@ -218,13 +218,13 @@ fn decide(
             tainted::step(settings, memory, node, claim, observed, moment)
         }
         // Under its own claim nobody else can have set it, and this process has not: another controller did, in the second of the claim.
-        Standing::Tainted(claim) if holds(memory, claim) => abort::give_way(memory, node, claim),
+        Standing::Tainted(claim) if holds(memory, claim) => foreign::give_way(memory, node, claim),
         Standing::Tainted(claim) => match &observed.evidence {
             // The process before us has set it, or another one since this one last looked. What an older claim has proven is no proof of it.
             Seen::Present(proven) if *proven || settings.adopted => {
                 tainted::step(settings, memory, node, claim, observed, moment)
             }
-            Seen::Present(_) => abort::unproven(node, claim, moment),
+            Seen::Present(_) => foreign::unproven(node, claim, moment),
             unread => {
                 let words = format!(
                     "needs the NodeFence to know what was sent before `{}` was set{}",
@@ -235,8 +235,8 @@ fn decide(
                 wait(Stage::Detaching, words).until(wake)
             }
         },
-        Standing::Overruled(claim) => abort::give_way(memory, node, claim),
-        Standing::ForeignTaint => foreign_taint(settings, memory, node, observed, moment),
+        Standing::Overruled(claim) => foreign::give_way(memory, node, claim),
+        Standing::ForeignTaint => foreign::step(settings, memory, node, observed, moment),
     }
 }
 

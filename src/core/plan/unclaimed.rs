@@ -6,18 +6,18 @@
 use super::super::hold::{HeldBy, Hold};
 use super::super::incident::{Approval, Decision, DeviceOrder, Effect, Level, Settings};
 use super::super::memory::{Memory, OwnClaim};
-use super::super::observed::{DETACHING, NodeView, Observed, Ready, TaintView};
+use super::super::observed::{NodeView, Observed, Ready};
 use super::super::proof::Require;
 use super::super::stage::Stage;
 use super::super::taint;
-use super::ending::{ended, is_confirmed_down, late_off, may_have_tainted, released};
+use super::ending::{ended, is_confirmed_down, late_off};
 use super::level::{
     DEVICE_FAILED, Failure, ROUND_PAUSE_MAX, current_level, fail, heed_word, in_trouble, names,
     not_failed, note_devices, order,
 };
 use super::outrun::{cleared, held_by_other_fence};
 use super::usable::{Unusable, note_contradiction, refuted, usable};
-use super::{Moment, act, close, held, power_on, wait};
+use super::{Moment, act, close, held, wait};
 use crate::api::settings::{ApprovalTimeout, FenceMode};
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ pub(super) fn step(
 }
 
 /// Before it waits for anything: another NodeFence may go first, and the node has booted anew when that one has ended.
-fn bind_first(s: &Settings, node: &NodeView) -> Option<Decision> {
+pub(super) fn bind_first(s: &Settings, node: &NodeView) -> Option<Decision> {
     bind(s, node).filter(|_| !never_reported(node))
 }
 
@@ -83,79 +83,6 @@ pub(super) fn bind(s: &Settings, node: &NodeView) -> Option<Decision> {
         boot_id: node.boot_id.clone(),
     };
     Some(act(effect, Stage::Checking, words))
-}
-
-/// `out-of-service` without our claim, or the mark of a deletion. If we set it, our claim was taken away since, or the taint replaced; either way it is not ours to
-/// remove, and nobody knows any more which it was.
-pub(super) fn foreign_taint(
-    s: &Settings,
-    m: &mut Memory,
-    node: &NodeView,
-    o: &Observed,
-    t: &Moment,
-) -> Decision {
-    if power_on::is_begun(s, m) {
-        let released = || close(Stage::Recovered, released(s));
-        return power_on::step(s, m, node, t).unwrap_or_else(released);
-    }
-    let again = t.now + Duration::from_secs(10);
-    // What was refused before it was seen was refused for its sake, and is nowhere.
-    m.forget_denial();
-    let late = t.now + s.late_effect;
-    // One that was being given back is gone too. With evidence stored the taint may be ours all the same, if somebody else took the claim.
-    let is_given_back = m.dropping && !m.learned.evidence;
-    if (m.claim.as_ref()).is_some_and(|claim| !claim.seen || is_given_back) {
-        m.forget_claim(late);
-    }
-    // Ours is gone, and of another key or effect it never was ours.
-    let ours = s.mark_on(node);
-    let is_like_ours = |it: &TaintView| Some(it.key.as_str()) == ours && it.effect == "NoExecute";
-    if (m.releasing || ours.is_none())
-        && !node.taints.iter().any(is_like_ours)
-        && let Some(end) = ended(s, m, node, t)
-    {
-        return end;
-    }
-    // Another NodeFence of ours sees to it: nobody is to remove it by hand.
-    if o.claim_of_other_fence && taint::mark_of_claim(node).is_some() {
-        let end = ended(s, m, node, t).or_else(|| bind_first(s, node));
-        return end.unwrap_or_else(|| held_by_other_fence(m, node).until(again));
-    }
-    if let Some(key) = ours.filter(|_| may_have_tainted(s, m, node)) {
-        let short = taint::in_words(key);
-        if s.released {
-            let words = format!(
-                "released by `spec.desiredState: Released`; `{short}` stays on Node {}: it stands without the operator's claim, so whoever removed the claim or set the taint has to remove it",
-                node.name
-            );
-            return close(Stage::Aborted, words);
-        }
-        let words = format!(
-            "`{short}` stands on Node {} without the operator's claim, because somebody else removed the claim or set the taint: the operator does not remove it; once {}, remove it yourself (kubectl taint node {} {key}-)",
-            node.name,
-            taint::harmless_when(key),
-            node.name
-        );
-        return wait(Stage::AwaitingRelease, words.clone())
-            .escalated("ClaimRemoved", words)
-            .until(again);
-    }
-    if let Some(decision) = ended(s, m, node, t).or_else(|| bind_first(s, node)) {
-        return decision;
-    }
-    held(HeldBy::ForeignOutOfService, foreign_words(node)).until(again)
-}
-
-fn foreign_words(node: &NodeView) -> String {
-    let name = &node.name;
-    let until = "it is left alone until that taint is removed, or this NodeFence released (`spec.desiredState: Released`)";
-    match node.marked_by() {
-        Some(DETACHING) => format!(
-            "Node {name} carries `{DETACHING}` of another fence, and no NodeFence sees to it any more: {until}; {}",
-            taint::left_behind(name)
-        ),
-        _ => format!("Node {name} already carries `out-of-service`, set by somebody else: {until}"),
-    }
 }
 
 /// Reasons to wait before anything is written.
