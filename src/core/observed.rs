@@ -220,6 +220,14 @@ impl<T> Seen<T> {
         }
     }
 
+    /// Why it could not be read, to be put behind what needs it; empty if nothing was asked for, or nothing is there.
+    pub fn why(&self) -> String {
+        match self {
+            Self::Failed(reason) => format!(": {reason}"),
+            _ => String::new(),
+        }
+    }
+
     /// This, or `other` where nothing was asked for here.
     pub fn or(self, other: Self) -> Self {
         match self {

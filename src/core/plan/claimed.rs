@@ -22,7 +22,7 @@ use super::level::{
 use super::prove::{prove, verification};
 use super::unclaimed::bind;
 use super::usable::note_contradiction;
-use super::{Moment, act, held, holds, poll, wait};
+use super::{Moment, READ_PACE, act, held, holds, look_again, wait};
 use crate::api::settings::FenceMode;
 use std::time::Duration;
 
@@ -241,14 +241,9 @@ fn quiesce(m: &mut Memory, o: &Observed, t: &Moment) -> Option<Decision> {
     if m.learned.lease_before.is_none() {
         match &o.lease {
             Seen::Present(lease) => m.learned.lease_before = Some(lease.clone()),
-            _ => {
-                return Some(
-                    wait(
-                        Stage::Quiescing,
-                        format!("reads the kubelet's Lease{}", failed(&o.lease)),
-                    )
-                    .until(poll(m, t.now, Duration::from_secs(1))),
-                );
+            unread => {
+                let words = format!("reads the kubelet's Lease{}", unread.why());
+                return Some(look_again(m, Stage::Quiescing, words, t, READ_PACE));
             }
         }
     }
@@ -264,18 +259,11 @@ fn quiesce(m: &mut Memory, o: &Observed, t: &Moment) -> Option<Decision> {
         _ => {
             let words = match &o.starting {
                 Seen::Failed(_) => {
-                    format!(
-                        "needs the pods that could still start{}",
-                        failed(&o.starting)
-                    )
+                    format!("needs the pods that could still start{}", o.starting.why())
                 }
-                _ => format!(
-                    "needs a complete list of the node's pods{}",
-                    failed(&o.pods)
-                ),
+                _ => format!("needs a complete list of the node's pods{}", o.pods.why()),
             };
-            let wake = poll(m, t.now, Duration::from_secs(1));
-            return Some(wait(Stage::Quiescing, words).until(wake));
+            return Some(look_again(m, Stage::Quiescing, words, t, READ_PACE));
         }
     }
     if !m.learned.quiesce.starting.is_empty() {
@@ -284,18 +272,11 @@ fn quiesce(m: &mut Memory, o: &Observed, t: &Moment) -> Option<Decision> {
             m.learned.quiesce.starting.len(),
             name_some(m.learned.quiesce.starting.iter())
         );
-        return Some(wait(Stage::Quiescing, words).until(poll(m, t.now, Duration::from_secs(1))));
+        return Some(look_again(m, Stage::Quiescing, words, t, READ_PACE));
     }
     m.learned.quiesce.since = Some(t.now);
     m.learned.polls = 0;
     None
-}
-
-pub(super) fn failed<T>(seen: &Seen<T>) -> String {
-    match seen {
-        Seen::Failed(reason) => format!(": {reason}"),
-        _ => String::new(),
-    }
 }
 
 /// Devices are resolved live, so a level may have gained or lost one: a command that was written down for others, or readings

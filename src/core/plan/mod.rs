@@ -45,6 +45,12 @@ use std::time::Duration;
 /// Writes that fail in a row before a human is called.
 const WRITE_FAILURES_MAX: u32 = 8;
 
+/// The slowest pace of reading what has to be known before the next step.
+const READ_PACE: Duration = Duration::from_secs(1);
+
+/// The slowest pace of looking whether everything has detached.
+const DETACH_PACE: Duration = Duration::from_secs(2);
+
 /// Polls before the pace slows down.
 const QUICK_POLLS: u32 = 20;
 
@@ -229,10 +235,9 @@ fn decide(
                 let words = format!(
                     "needs the NodeFence to know what was sent before `{}` was set{}",
                     taint::in_words(taint::mark_key_of_claim(node)),
-                    claimed::failed(unread)
+                    unread.why()
                 );
-                let wake = poll(memory, moment.now, Duration::from_secs(1));
-                wait(Stage::Detaching, words).until(wake)
+                look_again(memory, Stage::Detaching, words, moment, READ_PACE)
             }
         },
         Standing::Overruled(claim) => foreign::give_way(memory, node, claim),
@@ -296,6 +301,18 @@ impl Decision {
         self.wake = Some(wake);
         self
     }
+}
+
+/// Waits for something that nobody announces, and looks again at this pace.
+fn look_again(
+    m: &mut Memory,
+    stage: Stage,
+    words: String,
+    t: &Moment,
+    slowest: Duration,
+) -> Decision {
+    let wake = poll(m, t.now, slowest);
+    wait(stage, words).until(wake)
 }
 
 /// After 2 ms each at first, then slower up to `slowest`: the pace of looking at something that nobody announces.

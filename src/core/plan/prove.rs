@@ -16,10 +16,10 @@ use super::super::stage::Stage;
 use super::super::taint;
 use super::super::word;
 use super::abort::{abort, drop_claim};
-use super::claimed::{failed, try_again};
+use super::claimed::try_again;
 use super::ending::{CONFIRMED, late_off};
 use super::level::{CONTRADICTION, fail, in_trouble, names, order, unresolved};
-use super::{Moment, act, poll, wait};
+use super::{Moment, READ_PACE, act, look_again, wait};
 use crate::api::settings::{FenceMode, PodDeletion, RecoveryStrategy};
 use std::time::Duration;
 
@@ -62,8 +62,8 @@ pub(super) fn prove(
         return wait(Stage::Verifying, "the claim was lost".to_owned()).until(t.now);
     };
     let Some(lease_now) = o.lease.present() else {
-        let words = format!("needs the kubelet's Lease{}", failed(&o.lease));
-        return wait(Stage::Verifying, words).until(poll(m, t.now, Duration::from_secs(1)));
+        let words = format!("needs the kubelet's Lease{}", o.lease.why());
+        return look_again(m, Stage::Verifying, words, t, READ_PACE);
     };
     let verification = verification(s, m, node, level);
     let judged = word_until(s, level, t.now).and_then(|word_until| {
@@ -235,22 +235,18 @@ fn not_quiet(s: &Settings, m: &mut Memory, o: &Observed, t: &Moment) -> Option<D
     if m.learned.relist {
         let words = format!(
             "a deletion failed; needs a list of the pods that are left{}",
-            failed(&o.pods)
+            o.pods.why()
         );
-        return Some(wait(Stage::Tainting, words).until(poll(m, t.now, Duration::from_secs(1))));
+        return Some(look_again(m, Stage::Tainting, words, t, READ_PACE));
     }
     let Some(pods) = &m.learned.pods else {
         // What came and went since the quiesce no list shows that is made now: only readings after the list can tell.
         let Some(pods) = o.pods.present() else {
             let words = format!(
                 "proven down; needs a complete list of the node's pods{}",
-                failed(&o.pods)
+                o.pods.why()
             );
-            return Some(wait(Stage::Tainting, words).until(poll(
-                m,
-                t.now,
-                Duration::from_secs(1),
-            )));
+            return Some(look_again(m, Stage::Tainting, words, t, READ_PACE));
         };
         m.learned.quiesce.note_list(pods);
         let words =
