@@ -30,13 +30,18 @@ impl OffResult {
         !matches!(self, Self::NotSent(_) | Self::AlreadyOff)
     }
 
-    /// What the answer counts as in metrics and log. The record waits for the effect (`record::outcome`).
+    /// What the answer counts as in metrics and log. The record waits for the effect ([`Self::recorded`]).
     pub fn word(&self) -> AttemptResult {
         match self {
             Self::Accepted | Self::Landed | Self::AlreadyOff => AttemptResult::Succeeded,
             Self::NotSent(_) => AttemptResult::Refused,
             Self::Unknown(_) | Self::Late(_) => AttemptResult::TimedOut,
         }
+    }
+
+    /// What the record says of it: nothing of a command that was accepted, before its effect was seen or was not seen in time.
+    pub fn recorded(&self) -> Option<AttemptResult> {
+        (*self != Self::Accepted).then(|| self.word())
     }
 
     /// What happened, for people.

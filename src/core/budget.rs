@@ -4,7 +4,7 @@
 //! A brake holds, it never refuses: a held incident goes on when the share drops, when another one ends, or when a human
 //! approves it. An approval lifts every brake but the two that protect the operator itself and the control plane.
 
-use super::keep_off::{EXCLUDED, INVALID_WINDOW, MAINTENANCE, PAUSED};
+use super::hold::{HeldBy, Hold};
 use super::observed::{NodeView, Ready};
 use crate::api::policy::{Budget, ControlPlaneBudget, FenceMode, MinHealthy};
 use std::collections::BTreeMap;
@@ -12,18 +12,6 @@ use std::time::Duration;
 
 /// Label of control-plane nodes (kubeadm, KEP-2067).
 pub const CONTROL_PLANE_LABEL: &str = "node-role.kubernetes.io/control-plane";
-
-/// Why the node that the operator runs on is held.
-pub const OWN_NODE: &str = "OwnNode";
-
-/// Why a control-plane node is held.
-const QUORUM: &str = "Quorum";
-
-/// What holds an incident whose Node another NodeFence sees to.
-pub const OTHER_FENCE: &str = "OtherNodeFence";
-
-/// Why an incident is held that its policy would let through.
-pub const CLUSTER_CAP: &str = "ClusterCap";
 
 /// What `budget.maxPerHour` counts over.
 pub const HOUR: Duration = Duration::from_secs(3600);
@@ -39,8 +27,8 @@ pub struct Open {
     pub policy: String,
     /// It has been admitted and may act.
     pub admitted: bool,
-    /// The brake whose turn alone keeps it from acting ([`Hold::is_a_queue`]), if it is one.
-    pub waits: Option<&'static str>,
+    /// The brake whose turn alone keeps it from acting ([`HeldBy::is_a_queue`]), if it is one.
+    pub waits: Option<HeldBy>,
     /// Creation, as a sortable text: who came first.
     pub created: String,
     /// Its Node is deleted in the end (`recovery.strategy: DeleteNode`).
@@ -65,51 +53,7 @@ pub struct Cluster<'a> {
     pub cap: Option<u32>,
 }
 
-/// Why an incident is held.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Hold {
-    /// `OwnNode`, `Quorum`, `MaxConcurrent`, `Storm`, `MaxPerHour`, `FailureDomain`, `ClusterCap`, or why the policy keeps its hands off
-    /// the node ([`super::keep_off`]): metric label and condition reason.
-    pub reason: &'static str,
-    /// What holds it, with the numbers, and the way out.
-    pub words: String,
-}
-
-impl Hold {
-    /// Does it go on as soon as its turn comes? What waits for its own node, its own domain, the control plane or the hour may wait for
-    /// long while others could go on, and keeps no place free (L5).
-    #[must_use]
-    pub fn is_a_queue(&self) -> bool {
-        ["MaxConcurrent", "Storm", CLUSTER_CAP].contains(&self.reason)
-    }
-
-    /// Is it a brake of the budget, and not something that has become of the node?
-    #[must_use]
-    pub fn is_of_the_budget(&self) -> bool {
-        is_lifted_by_approval(self.reason) || [QUORUM, OWN_NODE].contains(&self.reason)
-    }
-
-    /// Does it hold before the devices are asked? Whoever works on a machine may have taken its BMC away, and nobody is called for that.
-    #[must_use]
-    pub fn comes_first(&self) -> bool {
-        [PAUSED, INVALID_WINDOW, MAINTENANCE, EXCLUDED, OTHER_FENCE].contains(&self.reason)
-    }
-}
-
-/// Does the approval of an incident lift what holds it for this reason?
-#[must_use]
-pub fn is_lifted_by_approval(reason: &str) -> bool {
-    [
-        "MaxConcurrent",
-        "Storm",
-        "MaxPerHour",
-        "FailureDomain",
-        CLUSTER_CAP,
-    ]
-    .contains(&reason)
-}
-
-fn hold(reason: &'static str, words: String) -> Result<(), Hold> {
+fn hold(reason: HeldBy, words: String) -> Result<(), Hold> {
     Err(Hold { reason, words })
 }
 
@@ -142,7 +86,7 @@ pub fn admit(
 pub fn own_node(node: &str, own_node: Option<&str>) -> Option<Hold> {
     let words = "the operator itself runs on this node; another replica has to fence it";
     (own_node == Some(node)).then(|| Hold {
-        reason: OWN_NODE,
+        reason: HeldBy::OwnNode,
         words: words.to_owned(),
     })
 }
@@ -160,7 +104,7 @@ fn quorum(mine: &Open, cluster: &Cluster<'_>) -> Result<(), Hold> {
     // Of a member whose Node is gone nobody knows any more that it is one: the next would be counted without it.
     if mine.deletes {
         let words = "a control-plane node that is deleted would not count for the quorum any more; use `recovery.strategy: OutOfServiceTaint` for these nodes, or set `budget.controlPlane: Ignore`";
-        return hold(QUORUM, words.to_owned());
+        return hold(HeldBy::Quorum, words.to_owned());
     }
     let left = members
         .iter()
@@ -174,7 +118,7 @@ fn quorum(mine: &Open, cluster: &Cluster<'_>) -> Result<(), Hold> {
         "{left} of {} control-plane nodes would be left Ready, quorum needs {needed}; bring one back, or set `budget.controlPlane: Ignore`",
         members.len()
     );
-    hold(QUORUM, words)
+    hold(HeldBy::Quorum, words)
 }
 
 fn concurrent(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result<(), Hold> {
@@ -194,7 +138,7 @@ fn concurrent(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result<(),
             "{running} of at most {limit} fences of policy {} are under way (`budget.maxConcurrent`), {first} first; this one waits for its turn, or approve it (`spec.approval`)",
             mine.policy
         );
-        return hold("MaxConcurrent", words);
+        return hold(HeldBy::MaxConcurrent, words);
     }
     let ahead: Vec<_> = same_policy()
         .filter(|other| !other.admitted && other.waits.is_some())
@@ -208,7 +152,7 @@ fn concurrent(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result<(),
             ahead.len(),
             mine.policy
         );
-        return hold("MaxConcurrent", words);
+        return hold(HeldBy::MaxConcurrent, words);
     }
     Ok(())
 }
@@ -241,7 +185,7 @@ fn failure_domain(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result
         "{running} fence(s) are under way in {} {mine_domain}, at most {} may be (`budget.failureDomain`)",
         domain.topology_key, domain.max_concurrent
     );
-    hold("FailureDomain", words)
+    hold(HeldBy::FailureDomain, words)
 }
 
 /// Too many nodes down at once is more likely a switch, a power feed or the API server than that many machines.
@@ -259,7 +203,7 @@ fn healthy(budget: &Budget, cluster: &Cluster<'_>) -> Result<(), Hold> {
     let words = format!(
         "{healthy} of {total} nodes of the policy are Ready, `budget.minHealthy` wants {needed}; if these machines are really down, approve this NodeFence (`spec.approval`)"
     );
-    hold("Storm", words)
+    hold(HeldBy::Storm, words)
 }
 
 /// How many of a policy's nodes must be Ready (`budget.minHealthy`).
@@ -284,7 +228,7 @@ fn hourly(budget: &Budget, cluster: &Cluster<'_>, now: Duration) -> Result<(), H
         "{recent} fences of the policy began in the last hour, `budget.maxPerHour` is {}; goes on by itself, or approve it",
         budget.max_per_hour
     );
-    hold("MaxPerHour", words)
+    hold(HeldBy::MaxPerHour, words)
 }
 
 /// The last to be asked: of all policies only those queue here that their own would let through, or one policy's queue would keep the
@@ -298,7 +242,7 @@ fn cluster_wide(mine: &Open, cluster: &Cluster<'_>) -> Result<(), Hold> {
     let running: Vec<_> = others().filter(|other| other.admitted).collect();
     let is_ahead = |other: &&Open| {
         let is_older = (&other.created, &other.fence) < (&mine.created, &mine.fence);
-        !other.admitted && other.waits == Some(CLUSTER_CAP) && is_older
+        !other.admitted && other.waits == Some(HeldBy::ClusterCap) && is_older
     };
     let ahead = others().filter(is_ahead);
     let ahead: Vec<_> = ahead.map(|other| (&other.created, other)).collect();
@@ -316,7 +260,7 @@ fn cluster_wide(mine: &Open, cluster: &Cluster<'_>) -> Result<(), Hold> {
         ahead.len(),
         first.map_or("", |other| other.fence.as_str())
     );
-    hold(CLUSTER_CAP, words)
+    hold(HeldBy::ClusterCap, words)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! written nowhere: it counts from the change of the boot ID that this process saw, and a boot before that counts as long ago,
 //! for the operator itself often starts anew because of the very node that is down.
 
+use super::hold::HeldBy;
 use super::observed::NodeView;
 use super::stage::Stage;
 use crate::api::conditions::{SUCCEEDED, find};
@@ -214,7 +215,7 @@ pub enum Why {
     /// A wait, over at this moment (time since boot).
     Wait(Duration),
     /// The policy keeps its hands off it, for this reason ([`super::keep_off`]).
-    KeptOff(&'static str),
+    KeptOff(HeldBy),
 }
 
 /// Until when the policy leaves the node alone, and why: the longer of the two waits.

@@ -3,6 +3,7 @@
 
 use super::attempt::{Attempt, OffResult, OnAttempt, OnResult};
 use super::delay::HeldCondition;
+use super::hold::HeldBy;
 use super::memory::Sight;
 use super::observed::{DETACHING, NodeView, OUT_OF_SERVICE, PodView};
 use super::power_on::{PowerOn, Tries};
@@ -170,25 +171,25 @@ impl Settings {
         self.strategy == RecoveryStrategy::DeleteNode
     }
 
-    /// The key of the taint under which its volumes are detached.
-    pub fn effect_key(&self) -> &'static str {
+    /// The key of the mark that it sets.
+    pub fn mark_key(&self) -> &'static str {
         match self.deletes_node() {
             true => DETACHING,
             false => OUT_OF_SERVICE,
         }
     }
 
-    /// The key of the taint on this Node that the incident may have set. It sets one of the two and never the other; whoever has adopted one does
+    /// The key of the mark on this Node that the incident may have set. It sets one of the two and never the other; whoever has adopted one does
     /// not know which.
-    pub fn effect_on(&self, node: &NodeView) -> Option<&'static str> {
-        let found = node.detached_under().filter(|_| self.adopted);
-        let own = || node.taint(self.effect_key()).map(|_| self.effect_key());
+    pub fn mark_on(&self, node: &NodeView) -> Option<&'static str> {
+        let found = node.marked_by().filter(|_| self.adopted);
+        let own = || node.taint(self.mark_key()).map(|_| self.mark_key());
         found.or_else(own)
     }
 
-    /// Its name in sentences.
-    pub fn effect(&self) -> &'static str {
-        taint::in_words(self.effect_key())
+    /// The mark that it sets, as it is called in sentences.
+    pub fn mark(&self) -> &'static str {
+        taint::in_words(self.mark_key())
     }
 
     /// The node's devices that are not of this level: where they answer, they may not speak against it.
@@ -303,7 +304,7 @@ pub struct Decision {
     pub words: String,
     /// What holds the incident back: metric label, and reason of the condition `Held`. None in stage Held: what did before, nothing new is
     /// known.
-    pub held: Option<&'static str>,
+    pub held: Option<HeldBy>,
     /// A human is needed: `(reason, words)`.
     pub escalation: Option<(&'static str, String)>,
     /// Look again at this moment at the latest (time since boot).

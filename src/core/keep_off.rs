@@ -6,20 +6,11 @@
 //! safety, the proof is: an entry that expires is judged by the operator's own wall clock, and a kubelet that calls its own node
 //! under maintenance keeps that one from being fenced.
 
-use super::budget::Hold;
+use super::hold::{HeldBy, Hold};
 use super::observed::NodeView;
 use super::window;
 use crate::api::policy::{CordonedNodes, MaintenanceNodes, NodeFencingPolicy, PauseRequest};
 use jiff::Timestamp;
-
-/// Reason of a hold, and of a node without an incident: the policy is paused.
-pub const PAUSED: &str = "Paused";
-/// Reason: one of the policy's windows cannot be used ([`super::window`]).
-pub const INVALID_WINDOW: &str = "InvalidWindow";
-/// Reason: the Node says that it is under maintenance.
-pub const MAINTENANCE: &str = "Maintenance";
-/// Reason: the Node is cordoned, or has a taint or an annotation that the policy names.
-pub const EXCLUDED: &str = "Excluded";
 
 /// Set by whoever works on the node (KEP-5683; alpha in 1.37, and a plain condition before).
 const MAINTENANCE_CONDITION: &str = "MaintenanceInProgress";
@@ -35,8 +26,8 @@ const MEDIK8S_LABEL: &str = "remediation.medik8s.io/exclude-from-remediation";
 /// Why a node is left alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeepOff {
-    /// [`PAUSED`], [`INVALID_WINDOW`], [`MAINTENANCE`] or [`EXCLUDED`].
-    pub reason: &'static str,
+    /// [`HeldBy::Paused`], [`HeldBy::InvalidWindow`], [`HeldBy::Maintenance`] or [`HeldBy::Excluded`].
+    pub reason: HeldBy,
     /// What says so, by which rule, and the way out.
     pub words: String,
     /// When it ends by itself.
@@ -81,11 +72,11 @@ pub fn leave_off(
     };
     if let Some(sign) = maintenance_sign(node) {
         let sign = format!("has {sign}");
-        return Some(left(MAINTENANCE, &sign, "end the maintenance"));
+        return Some(left(HeldBy::Maintenance, &sign, "end the maintenance"));
     }
     let way_out = format!("uncordon it (kubectl uncordon {})", node.name);
     node.unschedulable
-        .then(|| left(EXCLUDED, "is cordoned", &way_out))
+        .then(|| left(HeldBy::Excluded, "is cordoned", &way_out))
 }
 
 /// The policy's entries of `pauseRequests` that have not expired.
@@ -131,7 +122,7 @@ fn paused(policy: &NodeFencingPolicy, now: Timestamp) -> Option<KeepOff> {
         return None;
     }
     Some(KeepOff {
-        reason: PAUSED,
+        reason: HeldBy::Paused,
         words: format!(
             "policy {} is paused by its `pauseRequests`: {}; take the entry back, or create a NodeFence of your own",
             name(policy),
@@ -145,7 +136,7 @@ fn paused(policy: &NodeFencingPolicy, now: Timestamp) -> Option<KeepOff> {
 fn unusable(policy: &NodeFencingPolicy) -> Option<KeepOff> {
     let words = window::unusable(policy)?.to_string();
     Some(KeepOff {
-        reason: INVALID_WINDOW,
+        reason: HeldBy::InvalidWindow,
         words,
         until: None,
     })
@@ -163,7 +154,7 @@ fn maintained(policy: &NodeFencingPolicy, node: &NodeView) -> Option<KeepOff> {
         name(policy)
     );
     Some(KeepOff {
-        reason: MAINTENANCE,
+        reason: HeldBy::Maintenance,
         words,
         until: None,
     })
@@ -224,7 +215,7 @@ fn excluded(policy: &NodeFencingPolicy, node: &NodeView) -> Option<KeepOff> {
         name(policy)
     );
     Some(KeepOff {
-        reason: EXCLUDED,
+        reason: HeldBy::Excluded,
         words,
         until: None,
     })

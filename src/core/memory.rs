@@ -62,12 +62,10 @@ pub struct Memory {
     pub rival_until: Option<Duration>,
     /// Another NodeFence had claimed the Node while this one waited.
     pub outrun: bool,
-    /// Devices of each level when the node was claimed, by the level's name.
-    pub devices_claimed: BTreeMap<String, Vec<String>>,
+    /// What was learned for our claim, and goes with it.
+    pub learned: Learned,
     /// How the incident ends once the claim is gone; none: it goes on from the beginning.
     pub ending: Option<(Stage, String)>,
-    /// Whether a pod can still start on the node.
-    pub quiesce: Quiesce,
     /// The devices have passed the check before the claim, so that only the budget is in the way.
     pub checked: bool,
     /// The level of a human's word has had its turn: after this order.
@@ -90,9 +88,7 @@ pub struct Memory {
     pub level_failures: BTreeMap<String, String>,
     /// The last try's failure calls for a human, for this reason, until a try succeeds.
     pub alarm: Option<&'static str>,
-    /// Answers to the last look, all devices of the level.
-    pub sights: Vec<Sight>,
-    /// When that look had ended (time since boot). One that waited for a device that hangs is as old as its last answer: it would else
+    /// When the last look had ended (time since boot). One that waited for a device that hangs is as old as its last answer: it would else
     /// begin again and again.
     pub looked_at: Duration,
     /// The off command of this try.
@@ -101,36 +97,10 @@ pub struct Memory {
     pub attempts: u32,
     /// A command of an earlier try has turned the machine off, or may have.
     pub has_commanded: bool,
-    /// Answers of the confirm engine.
-    pub readings: Option<Vec<DeviceReadings>>,
-    /// The node's pods, listed before the power was read last.
-    pub pods: Option<Vec<PodView>>,
-    /// A deletion of them failed: a new list has to tell which are left.
-    pub relist: bool,
-    /// The kubelet's Lease when the readings began.
-    pub lease_before: Option<LeaseView>,
     /// Device work that is under way; an answer to an older order is not listened to.
     pub busy: Option<Busy>,
     /// Number of the last order.
     pub orders: u64,
-    /// The evidence is in the NodeFence.
-    pub evidence: bool,
-    /// It holds the readings that are judged now.
-    pub evidence_is_new: bool,
-    /// Names of the devices whose readings of Off that evidence holds, in order.
-    pub proven_by: Vec<String>,
-    /// The same of the evidence that is being stored.
-    pub proving: Vec<String>,
-    /// The stuck pods have been deleted.
-    pub evicted: bool,
-    /// What the devices of the other levels showed while these were read.
-    pub others: Vec<DeviceReadings>,
-    /// Something answered at the kubelet's port while the device's readings were taken (in mode ConfirmOnly, and beside a human's
-    /// word).
-    pub kubelet_answered: bool,
-    /// These readings have proven the machine down once: the kubelet's port is not asked again beside them, for a machine that is down
-    /// takes its time not to answer.
-    pub judged_down: bool,
     /// What each device of the node has said last of its power, since the incident began.
     pub said: Said,
     /// Life beside a device that read Off, in words, the first two (S22).
@@ -160,8 +130,6 @@ pub struct Memory {
     pub last_check: bool,
     /// The machine is turned on again after the release.
     pub power_on: TurningOn,
-    /// Rounds of waiting, for the pace of polling.
-    pub polls: u32,
     /// Why a write was refused, for the condition (F23, F24).
     pub denied: Option<String>,
     /// Writes in a row that failed.
@@ -170,6 +138,46 @@ pub struct Memory {
     pub write_failure: String,
     /// No write before (time since boot).
     pub write_retry_at: Option<Duration>,
+}
+
+/// What is learned for a claim and under it. It goes with it as a whole ([`Memory::forget_claim`]): before the next one the machine may have
+/// run again, so nothing of this counts there (S3). Whatever else is learned for a proof belongs here too.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Learned {
+    /// Devices of each level when the node was claimed, by the level's name.
+    pub devices_claimed: BTreeMap<String, Vec<String>>,
+    /// Whether a pod can still start on the node.
+    pub quiesce: Quiesce,
+    /// Answers to the last look, all devices of the level.
+    pub sights: Vec<Sight>,
+    /// Answers of the confirm engine.
+    pub readings: Option<Vec<DeviceReadings>>,
+    /// What the devices of the other levels showed while these were read.
+    pub others: Vec<DeviceReadings>,
+    /// Something answered at the kubelet's port while the device's readings were taken (in mode ConfirmOnly, and beside a human's
+    /// word).
+    pub kubelet_answered: bool,
+    /// These readings have proven the machine down once: the kubelet's port is not asked again beside them, for a machine that is down
+    /// takes its time not to answer.
+    pub judged_down: bool,
+    /// The node's pods, listed before the power was read last.
+    pub pods: Option<Vec<PodView>>,
+    /// A deletion of them failed: a new list has to tell which are left.
+    pub relist: bool,
+    /// The kubelet's Lease when the readings began.
+    pub lease_before: Option<LeaseView>,
+    /// The evidence is in the NodeFence.
+    pub evidence: bool,
+    /// It holds the readings that are judged now.
+    pub evidence_is_new: bool,
+    /// Names of the devices whose readings of Off that evidence holds, in order.
+    pub proven_by: Vec<String>,
+    /// The same of the evidence that is being stored.
+    pub proving: Vec<String>,
+    /// The stuck pods have been deleted.
+    pub evicted: bool,
+    /// Rounds of waiting, for the pace of polling.
+    pub polls: u32,
 }
 
 /// Device work under way.
@@ -241,22 +249,7 @@ impl Memory {
         self.busy = None;
         self.claim = None;
         self.dropping = false;
-        self.quiesce = Quiesce::default();
-        self.readings = None;
-        self.others.clear();
-        self.kubelet_answered = false;
-        self.judged_down = false;
-        self.pods = None;
-        self.relist = false;
-        self.devices_claimed.clear();
-        self.lease_before = None;
-        self.evidence = false;
-        self.evidence_is_new = false;
-        self.proven_by.clear();
-        self.proving.clear();
-        self.evicted = false;
-        self.sights.clear();
-        self.polls = 0;
+        self.learned = Learned::default();
     }
 }
 

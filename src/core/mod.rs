@@ -7,13 +7,14 @@
 //! Words that mean one thing here:
 //! - an *incident* is a NodeFence being worked on; a *record* is what its status says of it, for people and for the next process;
 //! - a *claim* is our taint `nodefencing.io/claim`, and its value; what was learned under one is forgotten with it;
+//! - a *mark* is the taint under which a node's volumes are taken from it, `out-of-service` or `nodefencing.io/detaching`;
 //! - a *level* is a set of devices that are tried together; a *try* of it is an off command (*attempt*) and the readings after it; a
 //!   *round* over the levels has tried all of them in vain, and a *round* of [`plan::step`] is one pass through it;
 //! - an *order* is device work that is handed out; a *sight* is one answer to a look, a *reading* one of a series;
 //! - a *proof* lives in memory and dies of age, *evidence* is what the record keeps of it;
 //! - a *word* is a human's confirmation that the machine has no power (*words* are text for people);
-//! - a *hold* is a budget's brake, a *denial* is a write that the API server refuses, an *escalation* calls a human, and an *alarm* is the
-//!   reason for one that lasts until a try succeeds.
+//! - a *hold* keeps an incident from acting, a brake of the budget or what the policy says of the node ([`hold`]), a *denial* is a write that the
+//!   API server refuses, an *escalation* calls a human, and an *alarm* is the reason for one that lasts until a try succeeds.
 //!
 //! In [`plan`], `s` are the settings, `m` the memory, `o` what was observed, `t` the moment.
 
@@ -25,6 +26,7 @@ pub mod election;
 #[cfg(test)]
 pub mod fixtures;
 pub mod history;
+pub mod hold;
 pub mod identity;
 pub mod incident;
 pub mod keep_off;

@@ -134,8 +134,8 @@ impl NodeView {
         self.taint(OUT_OF_SERVICE).is_some()
     }
 
-    /// The key of a taint under which the node's volumes are taken from it, whoever set it.
-    pub fn detached_under(&self) -> Option<&'static str> {
+    /// The key of the mark on the Node, whoever set it.
+    pub fn marked_by(&self) -> Option<&'static str> {
         let keys = [OUT_OF_SERVICE, DETACHING];
         keys.into_iter().find(|key| self.taint(key).is_some())
     }
@@ -220,6 +220,14 @@ impl<T> Seen<T> {
         }
     }
 
+    /// Why it could not be read, to be put behind what needs it; empty if nothing was asked for, or nothing is there.
+    pub fn why(&self) -> String {
+        match self {
+            Self::Failed(reason) => format!(": {reason}"),
+            _ => String::new(),
+        }
+    }
+
     /// This, or `other` where nothing was asked for here.
     pub fn or(self, other: Self) -> Self {
         match self {
@@ -252,7 +260,7 @@ pub struct Observed {
     /// Quorum GET of the NodeFence, after everything else: is its evidence that of the claim which the Node carries?
     pub evidence: Seen<bool>,
     /// What keeps the incident from acting: the budget, its policy, or another fence; none: it is admitted.
-    pub hold: Option<super::budget::Hold>,
+    pub hold: Option<super::hold::Hold>,
     /// The claim on the Node belongs to another NodeFence that is still open.
     pub claim_of_other_fence: bool,
     /// Another NodeFence that has proven the machine down in this boot, and everything is off it: asked for where nothing of a policy's

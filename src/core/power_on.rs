@@ -5,7 +5,7 @@
 //! release, only as long as the Node is as it was released, and so often and no more.
 
 use super::attempt::OnAttempt;
-use super::observed::{DETACHING, NodeView, OUT_OF_SERVICE, Ready};
+use super::observed::{NodeView, Ready};
 use super::taint::{self, claim_fence, is_quarantined};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -106,11 +106,8 @@ pub fn forbidden(node: &NodeView, uid: Option<&str>, boot_id: Option<&str>) -> O
             node.uid
         ));
     }
-    if let Some(key) = node.detached_under() {
+    if let Some(key) = node.marked_by() {
         return Some(format!("Node {name} carries `{}`", taint::in_words(key)));
-    }
-    if node.taint(DETACHING).is_some() {
-        return Some(format!("Node {name} carries `{DETACHING}`"));
     }
     if let Some(claim) = node.claim() {
         return Some(format!("Node {name} carries claim {claim}"));
@@ -133,8 +130,7 @@ pub fn taken(node: &NodeView, fence: &str) -> Option<String> {
     if let Some(other) = node.claim().map(|it| claim_fence(it).unwrap_or(it)) {
         return (other != fence).then(|| taken_by(other));
     }
-    let left = [OUT_OF_SERVICE, DETACHING];
-    let key = left.into_iter().find(|key| node.taint(key).is_some())?;
+    let key = node.marked_by()?;
     Some(format!(
         "somebody has taken the node since: Node {} carries `{key}`",
         node.name
@@ -150,7 +146,7 @@ pub fn taken_by(other: &str) -> String {
 mod tests {
     use super::*;
     use crate::core::fixtures::{node, taint};
-    use crate::core::observed::{CLAIM, QUARANTINE};
+    use crate::core::observed::{CLAIM, DETACHING, OUT_OF_SERVICE, QUARANTINE};
 
     fn released() -> NodeView {
         NodeView {

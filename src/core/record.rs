@@ -18,8 +18,8 @@ use crate::api::conditions::{
     ConditionStatus, ESCALATED, HELD, NODE_CONFIRMED_DOWN, SUCCEEDED, find, set_condition,
 };
 use crate::api::fence_status::{
-    Attempt as AttemptRecord, AttemptAction, Evidence as EvidenceRecord, EvidenceReading,
-    NodeFenceStatus,
+    Attempt as AttemptRecord, AttemptAction, AttemptResult, Evidence as EvidenceRecord,
+    EvidenceReading, NodeFenceStatus,
 };
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
@@ -134,8 +134,8 @@ pub fn stage(
             let is = ConditionStatus::True;
             let before = find(conditions, HELD).filter(|it| it.status == "True");
             let reason = before.map_or_else(|| "Held".to_owned(), |it| it.reason.clone());
-            let reason = decision.held.unwrap_or(&reason);
-            set(conditions, HELD, is, reason, &decision.words);
+            let reason = decision.held.map_or(reason, |held| held.to_string());
+            set(conditions, HELD, is, &reason, &decision.words);
         }
         _ if find(conditions, HELD).is_some() => {
             let is = ConditionStatus::False;
@@ -257,21 +257,34 @@ fn complete_attempts(status: &mut NodeFenceStatus, wall_now: Timestamp) {
     }
 }
 
-/// Writes down what became of an off command, when that is news. It stays open as long as it may land (S23), and one that was accepted
-/// has no result before its effect was seen, or was not seen in time.
+/// Writes down what became of an off command, when that is news. It stays open as long as it may land (S23).
 pub fn outcome(status: &mut NodeFenceStatus, attempt: &Attempt, wall_now: Timestamp) {
-    let mine = |record: &&mut AttemptRecord| record.id.as_deref() == Some(attempt.id.as_str());
+    let told = |it: &OffResult| (it.recorded(), cut(it.words()), it.is_settled());
+    settle_records(status, &attempt.id, wall_now, |device| {
+        attempt.results.get(device).map(told)
+    });
+}
+
+/// Writes into the records of this command what became of it by each device, when that is news: the result, the words, and whether nothing of it
+/// is still to come.
+fn settle_records(
+    status: &mut NodeFenceStatus,
+    id: &str,
+    wall_now: Timestamp,
+    told: impl Fn(&str) -> Option<(Option<AttemptResult>, String, bool)>,
+) {
+    let mine = |record: &&mut AttemptRecord| record.id.as_deref() == Some(id);
     for record in status.attempts.iter_mut().filter(mine) {
-        let Some(result) = attempt.results.get(&record.device) else {
+        let Some((result, words, is_settled)) = told(&record.device) else {
             continue;
         };
-        let message = Some(cut(result.words()));
+        let message = Some(words);
         if record.message == message {
             continue;
         }
-        record.result = (*result != OffResult::Accepted).then(|| result.word());
+        record.result = result;
         record.message = message;
-        record.completion_time = result.is_settled().then_some(wall_now);
+        record.completion_time = is_settled.then_some(wall_now);
     }
 }
 
@@ -335,6 +348,7 @@ pub fn evidence(
         lease_renew_time: evidence.lease_renew_time.parse().ok(),
         ready_heartbeat_time: evidence.last_report.parse().ok(),
         quiesced_time: memory
+            .learned
             .quiesce
             .since
             .and_then(|at| wall(at, now, wall_now))
@@ -343,8 +357,9 @@ pub fn evidence(
         readings: readings.take(READINGS_MAX).collect(),
     });
     status.confirmed_down_time = Some(wall_now);
-    status.pod_count = u32::try_from(memory.quiesce.found.len()).ok();
+    status.pod_count = u32::try_from(memory.learned.quiesce.found.len()).ok();
     status.tolerating_pods = memory
+        .learned
         .quiesce
         .tolerating
         .iter()

@@ -85,11 +85,11 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
                     }
                 }
                 Asked::StoreEvidence => {
-                    memory.evidence = true;
-                    memory.evidence_is_new = true;
-                    memory.proven_by = std::mem::take(&mut memory.proving);
+                    memory.learned.evidence = true;
+                    memory.learned.evidence_is_new = true;
+                    memory.learned.proven_by = std::mem::take(&mut memory.learned.proving);
                 }
-                Asked::Evict => memory.evicted = true,
+                Asked::Evict => memory.learned.evicted = true,
                 // Whoever takes it away before the Node is read again is somebody else.
                 Asked::Taint => memory.tainted = true,
                 Asked::DropClaim => memory.forget_claim(now + settings.late_effect),
@@ -145,7 +145,7 @@ fn is_denial(message: &str) -> bool {
 
 fn failed(memory: &mut Memory, asked: Asked, message: &str, now: Duration) {
     back_off(memory, message, now);
-    memory.relist |= asked == Asked::Evict;
+    memory.learned.relist |= asked == Asked::Evict;
 }
 
 /// 50 ms, doubled with each failure in a row, 10 s at most: a write is never repeated as it was, only decided again.
@@ -167,9 +167,9 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
             };
             note_effect(settings, memory, last, now);
             note_said(memory, &heard);
-            memory.sights = sights;
+            memory.learned.sights = sights;
             memory.looked_at = now;
-            memory.quiesce.listed_before = pods;
+            memory.learned.quiesce.listed_before = pods;
         }
         DeviceReply::Commanded(results) => commanded(settings, memory, results, now),
         DeviceReply::TurnedOn(results) => turned_on(memory, results),
@@ -188,13 +188,13 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
             note_effect(settings, memory, last, now);
             note_said(memory, &heard);
             let is_refuted = refute(settings, memory, &others);
-            memory.others = others;
-            memory.pods = in_time(settings, memory, &readings, pods);
-            memory.relist = false;
-            memory.readings = (!is_refuted).then_some(readings);
-            memory.kubelet_answered = kubelet_answers;
-            memory.judged_down = false;
-            memory.evidence_is_new = false;
+            memory.learned.others = others;
+            memory.learned.pods = in_time(settings, memory, &readings, pods);
+            memory.learned.relist = false;
+            memory.learned.readings = (!is_refuted).then_some(readings);
+            memory.learned.kubelet_answered = kubelet_answers;
+            memory.learned.judged_down = false;
+            memory.learned.evidence_is_new = false;
             if !failures.is_empty() {
                 memory.last_failure = Some(failures.join("; "));
             }
@@ -282,7 +282,7 @@ fn in_time(
 
 /// Does the device's last run of Off satisfy the policy, when it was asked last?
 fn is_long(settings: &Settings, memory: &Memory, device: &DeviceReadings) -> bool {
-    let Some((since, last)) = memory.quiesce.since.zip(device.readings.last()) else {
+    let Some((since, last)) = memory.learned.quiesce.since.zip(device.readings.last()) else {
         return false;
     };
     reads_off(device, since, &settings.verification, last.asked).is_ok()

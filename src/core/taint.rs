@@ -71,17 +71,17 @@ pub fn detaching_of_claim(node: &NodeView) -> Option<(usize, &TaintView)> {
     taints.find(|(_, taint)| taint.key == DETACHING && taint.time_added.as_deref() == Some(date))
 }
 
-/// Whichever of the two was set under the claim: from then on the volumes may be detached.
-pub fn effect_of_claim(node: &NodeView) -> Option<(usize, &TaintView)> {
+/// The mark that was set under the claim, whichever of the two: from then on the volumes may be detached.
+pub fn mark_of_claim(node: &NodeView) -> Option<(usize, &TaintView)> {
     out_of_service_of_claim(node).or_else(|| detaching_of_claim(node))
 }
 
-/// Key of the taint that is set under the claim of this Node: `out-of-service`, unless the Node is to be deleted.
-pub fn key_of_claim(node: &NodeView) -> &str {
-    effect_of_claim(node).map_or(OUT_OF_SERVICE, |(_, taint)| taint.key.as_str())
+/// Key of the mark that is set under the claim of this Node: `out-of-service`, unless the Node is to be deleted.
+pub fn mark_key_of_claim(node: &NodeView) -> &str {
+    mark_of_claim(node).map_or(OUT_OF_SERVICE, |(_, taint)| taint.key.as_str())
 }
 
-/// The key of such a taint as it is called in sentences.
+/// A mark's key as it is called in sentences.
 pub fn in_words(key: &str) -> &str {
     match key {
         OUT_OF_SERVICE => "out-of-service",
@@ -89,7 +89,7 @@ pub fn in_words(key: &str) -> &str {
     }
 }
 
-/// When people may take such a taint away by hand.
+/// When people may take a mark away by hand.
 pub fn harmless_when(key: &str) -> &'static str {
     match key {
         DETACHING => {
@@ -191,15 +191,15 @@ pub fn drop_claim(node: &NodeView, claim: &str) -> Option<NodePatch> {
     Some(patch(node, operations, None))
 }
 
-/// Takes the effect (`out-of-service`, or the taint of [`detaching`]) and our claim away in one write. With `quarantine` (the fenced boot ID) the node still has that
-/// boot ID, which is tested too, and is kept free of new pods until it reports another.
+/// Takes the mark and our claim away in one write. With `quarantine` (the fenced boot ID) the node still has that boot ID, which is tested too,
+/// and is kept free of new pods until it reports another.
 pub fn release(node: &NodeView, claim: &str, quarantine: Option<&str>) -> Option<NodePatch> {
     let (claim_index, claim_element) = own(node, claim)?;
-    let (effect_index, effect_element) = effect_of_claim(node)?;
+    let (mark_index, mark_element) = mark_of_claim(node)?;
     let mut operations = vec![
         test_uid(node),
         test_element(claim_index, claim_element),
-        test_element(effect_index, effect_element),
+        test_element(mark_index, mark_element),
     ];
     if let Some(boot_id) = quarantine {
         operations.push(json!({"op": "test", "path": "/status/nodeInfo/bootID", "value": boot_id}));
@@ -214,8 +214,8 @@ pub fn release(node: &NodeView, claim: &str, quarantine: Option<&str>) -> Option
         );
     }
     // The higher index first: a removal moves what stands behind it.
-    operations.push(remove(claim_index.max(effect_index)));
-    operations.push(remove(claim_index.min(effect_index)));
+    operations.push(remove(claim_index.max(mark_index)));
+    operations.push(remove(claim_index.min(mark_index)));
     if let (Some(element), None) = (quarantine, node.taint(QUARANTINE)) {
         operations.push(json!({"op": "add", "path": "/spec/taints/-", "value": element}));
     }
@@ -230,7 +230,7 @@ pub fn is_quarantined(node: &NodeView) -> bool {
     !node.boot_id.is_empty() && fenced == Some(node.boot_id.as_str())
 }
 
-/// Takes the quarantine away from a node that has reported another boot than the one it was fenced with. The taint of [`detaching`] does not go
+/// Takes the quarantine away from a node that has reported another boot than the one it was fenced with. The mark of [`detaching`] does not go
 /// with the boot: the deletion of a VolumeAttachment may still be on its way.
 pub fn lift_quarantine(node: &NodeView) -> Option<NodePatch> {
     let (index, element) = node.taint(QUARANTINE)?;

@@ -9,7 +9,8 @@ use crate::api::fence_status::NodeFenceStatus;
 use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::FenceMode;
 use crate::clock;
-use crate::core::budget::{self, Cluster, Hold, Open};
+use crate::core::budget::{self, Cluster, Open};
+use crate::core::hold::{HeldBy, Hold};
 use crate::core::observed::NodeView;
 use crate::core::select;
 use crate::core::support::deletes_nodes;
@@ -31,7 +32,7 @@ struct Admissions {
     /// NodeFences that may act.
     admitted: BTreeSet<String>,
     /// NodeFences that nothing but their turn keeps from acting, and the brake that makes them wait for it.
-    waiting: BTreeMap<String, &'static str>,
+    waiting: BTreeMap<String, HeldBy>,
     /// NodeFences of which nothing is on their Nodes, whatever their records say.
     unclaimed: BTreeMap<String, Grace>,
     /// Policy and first admission of each NodeFence of the last hour, by name.
@@ -91,7 +92,7 @@ impl Brakes {
     }
 
     /// The brake whose turn is all that the incident waits for, if it is.
-    pub fn waits(&self, fence: &str, queue: Option<&'static str>) {
+    pub fn waits(&self, fence: &str, queue: Option<HeldBy>) {
         let mut admissions = self.admissions();
         match queue {
             Some(queue) => admissions.waiting.insert(fence.to_owned(), queue),
@@ -351,7 +352,7 @@ mod tests {
                 approved: false,
             };
             let judged = ask(&self.context.brakes, &self.context, &applicant);
-            judged.err().map(|hold| hold.reason)
+            judged.err().map(|hold| hold.reason.as_str())
         }
     }
 
@@ -393,7 +394,11 @@ mod tests {
                 approved: false,
             };
             let judged = lab.context.brakes.look(&lab.context, &applicant);
-            assert_eq!(judged.err().map(|it| it.reason), held, "{live} {frozen}");
+            assert_eq!(
+                judged.err().map(|it| it.reason.as_str()),
+                held,
+                "{live} {frozen}"
+            );
         }
     }
 

@@ -116,7 +116,7 @@ impl Delays {
     /// The policy of each node that is left alone, and why.
     pub fn kept_off(&self) -> Vec<(String, &'static str)> {
         let kept_off = self.all().into_iter().filter_map(|it| match it.why {
-            Why::KeptOff(reason) => Some((it.policy, reason)),
+            Why::KeptOff(reason) => Some((it.policy, reason.as_str())),
             Why::Wait(_) => None,
         });
         kept_off.collect()

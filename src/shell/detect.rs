@@ -334,7 +334,7 @@ impl Detector {
         if !holds {
             return true;
         }
-        if node.detached_under().is_some() {
+        if node.marked_by().is_some() {
             self.tell_of_foreign_taint(&node);
             return true;
         }

@@ -271,20 +271,8 @@ async fn command(context: &Context, job: &Job, device: &Device, sending: &Atomic
     if let Err(reason) = still_claimed(context, job).await {
         return OffResult::NotSent(reason);
     }
-    let now = clock::since_boot();
-    if context.term_end.is_over(now) {
-        return OffResult::NotSent("this replica leads no more".to_owned());
-    }
-    if let Some(why) = context.revision.frozen() {
-        return OffResult::NotSent(why);
-    }
-    let age = now.saturating_sub(looked);
-    if age > CLAIM_LIFE {
-        return OffResult::NotSent(format!(
-            "the claim was read {} ms before the command, at most {} ms are allowed",
-            age.as_millis(),
-            CLAIM_LIFE.as_millis()
-        ));
+    if let Err(reason) = may_still_leave(context, looked, "the claim") {
+        return OffResult::NotSent(reason);
     }
     sending.store(true, Ordering::Relaxed);
     let Some(outcome) = context.term_end.lasts(session.force_off()).await else {
@@ -296,6 +284,27 @@ async fn command(context: &Context, job: &Job, device: &Device, sending: &Atomic
         Ok(OffOutcome::Unknown(error)) => OffResult::Unknown(error.to_string()),
         Err(error) => OffResult::NotSent(error.to_string()),
     }
+}
+
+/// The last that is asked before a command leaves, where nothing is waited for any more: this replica leads, the cluster has not gone back in
+/// time, and what allows the command was read just now.
+fn may_still_leave(context: &Context, looked: Duration, what: &str) -> Result<(), String> {
+    let now = clock::since_boot();
+    if context.term_end.is_over(now) {
+        return Err("this replica leads no more".to_owned());
+    }
+    if let Some(why) = context.revision.frozen() {
+        return Err(why);
+    }
+    let age = now.saturating_sub(looked);
+    if age > CLAIM_LIFE {
+        return Err(format!(
+            "{what} was read {} ms before the command, at most {} ms are allowed",
+            age.as_millis(),
+            CLAIM_LIFE.as_millis()
+        ));
+    }
+    Ok(())
 }
 
 /// S11, F12: no power command without a held claim, read by quorum right before it is sent.
@@ -322,8 +331,8 @@ async fn still_claimed(context: &Context, job: &Job) -> Result<(), String> {
             node.name, node.boot_id, held.boot_id
         ));
     }
-    let is_tainted = taint::effect_of_claim(&node).is_some();
-    if node.detached_under().is_some() && !is_tainted {
+    let is_tainted = taint::mark_of_claim(&node).is_some();
+    if node.marked_by().is_some() && !is_tainted {
         return Err("somebody else has put the Node out of service".to_owned());
     }
     // Under our taint a node that says Ready with its old boot is the reason for the command.

@@ -11,7 +11,7 @@ const NAMED_IN: [&str; 17] = [
     "src/core/assess.rs",
     "src/core/assess/others.rs",
     "src/core/assess/words.rs",
-    "src/core/budget.rs",
+    "src/core/hold.rs",
     "src/core/identity.rs",
     "src/core/keep_off.rs",
     "src/core/record.rs",

@@ -4,8 +4,8 @@ use super::cluster::{Answer, World};
 use node_fencing_operator::api::settings::{
     ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
 };
-use node_fencing_operator::core::budget::Hold;
 use node_fencing_operator::core::delay::HeldCondition;
+use node_fencing_operator::core::hold::{HeldBy, Hold};
 use node_fencing_operator::core::incident::{
     Approval, Decision, Device, DeviceOrder, Effect, Level, Settings,
 };
@@ -274,6 +274,26 @@ fn identity(settings: &mut Settings, text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// The brake that a story names.
+fn held_by(word: &str) -> Result<HeldBy, String> {
+    let named = [
+        HeldBy::OwnNode,
+        HeldBy::Quorum,
+        HeldBy::MaxConcurrent,
+        HeldBy::Storm,
+        HeldBy::MaxPerHour,
+        HeldBy::FailureDomain,
+        HeldBy::ClusterCap,
+        HeldBy::Paused,
+        HeldBy::InvalidWindow,
+        HeldBy::Maintenance,
+        HeldBy::Excluded,
+        HeldBy::OtherNodeFence,
+    ];
+    let named = named.into_iter().find(|it| it.as_str() == word);
+    named.ok_or_else(|| format!("no brake is called {word}"))
+}
+
 /// One thing that happens.
 pub fn happen(world: &mut World, event: &str) -> Result<(), String> {
     let (word, rest) = event.split_once(' ').unwrap_or((event, ""));
@@ -299,7 +319,7 @@ pub fn happen(world: &mut World, event: &str) -> Result<(), String> {
         "admitted" => world.hold = None,
         "held" => {
             let (reason, words) = rest.split_once(": ").ok_or("no words")?;
-            let reason: &'static str = Box::leak(reason.to_owned().into_boxed_str());
+            let reason = held_by(reason)?;
             let words = words.to_owned();
             world.hold = Some(Hold { reason, words });
         }

@@ -60,8 +60,8 @@ pub fn settle(mut m: Memory) -> Memory {
     without_pauses(&mut m);
     without_the_past(&mut m);
     // Everything that lies before now does so by a fixed distance, in its order.
-    if m.quiesce.since.is_some() {
-        m.quiesce.since = Some(LONG_BEFORE);
+    if m.learned.quiesce.since.is_some() {
+        m.learned.quiesce.since = Some(LONG_BEFORE);
     }
     // Where the operator detaches, what is read has to be read since the last pod has gone, and since everything has detached then.
     let is_drained = m.drained.is_some();
@@ -74,6 +74,7 @@ pub fn settle(mut m: Memory) -> Memory {
     };
     if *since == Some(NOW) {
         for sight in m
+            .learned
             .sights
             .iter_mut()
             .filter_map(|it| it.reading.as_mut().ok())
@@ -87,6 +88,7 @@ pub fn settle(mut m: Memory) -> Memory {
     let is_since = since.is_some();
     if !is_since {
         for sight in m
+            .learned
             .sights
             .iter_mut()
             .filter_map(|it| it.reading.as_mut().ok())
@@ -96,7 +98,7 @@ pub fn settle(mut m: Memory) -> Memory {
             }
         }
     }
-    m.looked_at = match m.sights.is_empty() {
+    m.looked_at = match m.learned.sights.is_empty() {
         true => Duration::ZERO,
         false if m.looked_at == LONG_AGO => LONG_AGO,
         false => JUST_NOW,
@@ -117,8 +119,8 @@ fn without_words(m: &mut Memory) {
     m.alarm = None;
     m.denied = None;
     m.write_failure.clear();
-    m.quiesce.found.clear();
-    m.quiesce.tolerating.clear();
+    m.learned.quiesce.found.clear();
+    m.learned.quiesce.tolerating.clear();
     if let Some((_, words)) = &mut m.ending {
         words.clear();
     }
@@ -158,12 +160,12 @@ fn without_words(m: &mut Memory) {
 fn without_counters(m: &mut Memory) {
     m.is_due = true;
     m.checked = false;
-    m.polls = 0;
+    m.learned.polls = 0;
     m.rounds = 0;
     m.failures = 0;
     m.attempts = 0;
     m.write_failures = 0;
-    m.quiesce.begun_anew = 0;
+    m.learned.quiesce.begun_anew = 0;
     m.level_since = None;
     m.orders = u64::from(m.busy.is_some());
     if let Some(busy) = &mut m.busy {
@@ -190,14 +192,14 @@ fn without_the_past(m: &mut Memory) {
     if !m.tainted && m.ending.is_none() {
         return;
     }
-    m.evidence &= !m.tainted;
-    m.evicted = false;
-    m.readings = None;
-    m.pods = None;
-    m.relist = false;
+    m.learned.evidence &= !m.tainted;
+    m.learned.evicted = false;
+    m.learned.readings = None;
+    m.learned.pods = None;
+    m.learned.relist = false;
     if m.tainted {
-        m.quiesce = Quiesce::default();
-        m.lease_before = None;
+        m.learned.quiesce = Quiesce::default();
+        m.learned.lease_before = None;
     }
 }
 
@@ -228,13 +230,16 @@ pub enum Change {
 /// The memory after such a change.
 pub fn changed(mut m: Memory, change: Change) -> Memory {
     match change {
-        Change::Lease(renewal) => m.lease_before = m.lease_before.map(|_| lease(renewal)),
+        Change::Lease(renewal) => {
+            m.learned.lease_before = m.learned.lease_before.map(|_| lease(renewal))
+        }
         Change::RecordUnread => m.record_read = false,
         Change::PowerOnOver => m.power_on.due = Some(Duration::ZERO),
         Change::LateEffect => m.unresolved_until = Some(LONG_BEFORE),
         Change::Look => {
             m.looked_at = LONG_AGO;
             for sight in m
+                .learned
                 .sights
                 .iter_mut()
                 .filter_map(|it| it.reading.as_mut().ok())
@@ -243,15 +248,15 @@ pub fn changed(mut m: Memory, change: Change) -> Memory {
             }
         }
         Change::Superseded => {
-            m.quiesce = Quiesce::default();
-            m.readings = None;
-            m.pods = None;
-            m.relist = false;
-            m.lease_before = None;
-            m.evicted = false;
+            m.learned.quiesce = Quiesce::default();
+            m.learned.readings = None;
+            m.learned.pods = None;
+            m.learned.relist = false;
+            m.learned.lease_before = None;
+            m.learned.evicted = false;
         }
         Change::Proof => {
-            let readings = m.readings.iter_mut().flatten();
+            let readings = m.learned.readings.iter_mut().flatten();
             for reading in readings.flat_map(|device| &mut device.readings) {
                 let age = NOW - LONG_AGO;
                 (reading.asked, reading.answered) = (reading.asked - age, reading.answered - age);
@@ -264,9 +269,9 @@ pub fn changed(mut m: Memory, change: Change) -> Memory {
 /// What it means.
 pub fn meaning(m: &Memory) -> Meaning {
     let attempt = m.attempt.as_ref().filter(|attempt| attempt.recorded);
-    let readings = m.readings.iter().flatten();
+    let readings = m.learned.readings.iter().flatten();
     let last = readings.filter_map(|device| device.readings.last()).next();
-    let lease = m.lease_before.as_ref();
+    let lease = m.learned.lease_before.as_ref();
     Meaning {
         claim: m.claim.as_ref().map_or(0, |held| nonce_of(&held.value)),
         lease: lease.map(|lease| lease.renew_time.parse().expect("a renewal of the model")),

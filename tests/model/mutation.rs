@@ -89,17 +89,17 @@ impl Mutation {
                         pods.iter_mut().for_each(|pod| pod.deleting = true);
                     }
                 }
-                if let Some(listed) = &mut memory.quiesce.listed_before {
+                if let Some(listed) = &mut memory.learned.quiesce.listed_before {
                     listed.iter_mut().for_each(|pod| pod.deleting = true);
                 }
-                memory.quiesce.starting.clear();
-                if let Some(pods) = &mut memory.pods {
+                memory.learned.quiesce.starting.clear();
+                if let Some(pods) = &mut memory.learned.pods {
                     pods.iter_mut().for_each(|pod| pod.deleting = true);
                 }
             }
             Self::NewcomersIgnored => {
-                let known = memory.quiesce.listed.clone().unwrap_or_default();
-                if let Some(pods) = &mut memory.pods {
+                let known = memory.learned.quiesce.listed.clone().unwrap_or_default();
+                if let Some(pods) = &mut memory.learned.pods {
                     pods.retain(|pod| known.contains(&pod.uid));
                 }
             }
@@ -110,12 +110,12 @@ impl Mutation {
             Self::OnBeforeRelease if memory.tainted => released_already(observed, memory),
             Self::ProveWithoutLease => {
                 if let (Seen::Present(now), Some(before)) =
-                    (&mut observed.lease, &memory.lease_before)
+                    (&mut observed.lease, &memory.learned.lease_before)
                 {
                     now.clone_from(before);
                 }
             }
-            Self::ProveWithoutNode if memory.readings.is_some() => {
+            Self::ProveWithoutNode if memory.learned.readings.is_some() => {
                 if let (Seen::Present(node), Some(claim)) = (&mut observed.node, &memory.claim) {
                     node.boot_id.clone_from(&claim.boot_id);
                     let conditions = node.conditions.iter_mut();
@@ -204,6 +204,9 @@ fn without_a_volume(observed: &mut Observed, memory: &mut Memory) {
             pods.iter_mut().for_each(stays);
         }
     }
-    let heard = [&mut memory.quiesce.listed_before, &mut memory.pods];
+    let heard = [
+        &mut memory.learned.quiesce.listed_before,
+        &mut memory.learned.pods,
+    ];
     heard.into_iter().flatten().flatten().for_each(stays);
 }

@@ -176,7 +176,7 @@ fn standing<'a>(history: &[State<'a>], at: Timestamp) -> Vec<&'a str> {
 
 /// What stood on the Node at this time, if a claim or `out-of-service` did, and had for longer than what was looked at before a command may be old.
 fn taken_all_the_while(history: &[State], at: Timestamp) -> Option<String> {
-    let is_taken = |state: &&State| state.claim().is_some() || state.is_out_of_service();
+    let is_taken = |state: &&State| state.claim().is_some() || state.is_marked();
     let stored = |at: Timestamp| history.iter().rposition(move |state| state.since() < at);
     let last = stored(at)?;
     let first = stored(at - ON_ITS_WAY - ON_ITS_WAY)?;

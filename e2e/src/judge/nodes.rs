@@ -29,7 +29,7 @@ pub(super) fn check(replay: &Replay, judgement: &mut Judgement) {
         let mut setter = None;
         for pair in history.windows(2) {
             let [before, after] = pair else { continue };
-            if !before.is_out_of_service() {
+            if !before.is_marked() {
                 setter = None;
             }
             if after.is_ours() {
@@ -41,7 +41,7 @@ pub(super) fn check(replay: &Replay, judgement: &mut Judgement) {
                 change.check(replay, judgement);
             }
             let was = before.taint(OUT_OF_SERVICE);
-            if after.is_out_of_service() && was != after.taint(OUT_OF_SERVICE) {
+            if after.is_marked() && was != after.taint(OUT_OF_SERVICE) {
                 setter = Some(after);
             }
         }
@@ -92,7 +92,7 @@ impl Change<'_, '_> {
     fn check(&self, replay: &Replay, judgement: &mut Judgement) {
         let Self { before, after, .. } = *self;
         let claimed = after.claim().is_some() && after.claim() != before.claim();
-        let set = !before.is_out_of_service() && after.is_out_of_service();
+        let set = !before.is_marked() && after.is_marked();
         judgement.counts.claims += usize::from(claimed);
 
         if (claimed || set) && after.is_ready() {
@@ -118,7 +118,7 @@ impl Change<'_, '_> {
     fn dated(&self, judgement: &mut Judgement) {
         let added = |taint: Option<&'_ Value>| taint.map(|taint| taint["timeAdded"].clone());
         let claim = added(self.after.taint(CLAIM));
-        let taint = added(self.after.effect());
+        let taint = added(self.after.mark());
         if claim.is_some() && claim != taint {
             self.broken(judgement, &DATED, format!("{taint:?} under {claim:?}"));
         }
@@ -138,7 +138,7 @@ impl Change<'_, '_> {
     /// Where a claim stands and the write touches it or `out-of-service`, it tests for exactly this claim.
     fn tested(&self, set: bool, judgement: &mut Judgement) {
         let Self { before, after, .. } = *self;
-        let removed = before.is_out_of_service() && !after.is_out_of_service();
+        let removed = before.is_marked() && !after.is_marked();
         let Some(claim) = before.claim() else { return };
         if !(set || removed || after.claim() != before.claim()) {
             return;

@@ -35,7 +35,7 @@ pub(super) fn is_fresh(replay: &Replay, asked: Timestamp, arrived: Timestamp) ->
 
 pub(super) fn check(replay: &Replay, judgement: &mut Judgement) {
     for (node, before, after) in replay.node_changes() {
-        if after.is_ours() && after.is_out_of_service() && !before.is_out_of_service() {
+        if after.is_ours() && after.is_marked() && !before.is_marked() {
             judgement.counts.taints += 1;
             let step = Step {
                 replay,

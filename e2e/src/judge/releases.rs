@@ -10,7 +10,7 @@ use crate::proxy::writes::QUARANTINE;
 
 pub(super) fn check(replay: &Replay, judgement: &mut Judgement) {
     for (node, before, after) in replay.node_changes() {
-        if after.is_ours() && before.is_out_of_service() && !after.is_out_of_service() {
+        if after.is_ours() && before.is_marked() && !after.is_marked() {
             judgement.counts.releases += 1;
             let release = Release {
                 replay,

@@ -79,14 +79,14 @@ impl<'a> State<'a> {
         self.taint(CLAIM)?["value"].as_str()
     }
 
-    /// The taint under which volumes are detached: `out-of-service`, or the operator's own.
-    pub(super) fn effect(&self) -> Option<&'a Value> {
+    /// The mark under which volumes are detached: `out-of-service`, or the operator's own.
+    pub(super) fn mark(&self) -> Option<&'a Value> {
         self.taint(OUT_OF_SERVICE).or(self.taint(DETACHING))
     }
 
     /// Does it stand?
-    pub(super) fn is_out_of_service(&self) -> bool {
-        self.effect().is_some()
+    pub(super) fn is_marked(&self) -> bool {
+        self.mark().is_some()
     }
 
     /// The boot ID that a Node shows.

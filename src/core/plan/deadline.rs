@@ -50,7 +50,7 @@ pub(super) fn overdue(
                     Seen::Absent => String::new(),
                     _ => format!(
                         "; `{}` stays on Node {node} until they are free, do not remove it by hand",
-                        settings.effect()
+                        settings.mark()
                     ),
                 }
             ),
@@ -60,7 +60,7 @@ pub(super) fn overdue(
             "`release.timeoutSeconds`",
             format!(
                 "`{}` stays on Node {node} until {}; do not remove it by hand",
-                settings.effect(),
+                settings.mark(),
                 match has_booted {
                     true => "what is named above is over",
                     false => what_releases(settings),

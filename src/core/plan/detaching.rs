@@ -13,11 +13,10 @@ use super::super::quiesce::hindering;
 use super::super::release::{Hindrance, booted_anew};
 use super::super::stage::Stage;
 use super::super::taint::{self, Detachment};
-use super::claimed::failed;
 use super::level::{CONTRADICTION, names, order};
 use super::tainted::{READ_ONCE_MORE, off_now};
 use super::watch::WATCH_PERIOD;
-use super::{Moment, act, close, poll, wait};
+use super::{DETACH_PACE, Moment, act, close, look_again, wait};
 use std::time::Duration;
 
 /// What hinders the deletion of the Node: pods that use a volume, and VolumeAttachments. A pod without one goes by pod GC once its Node is gone.
@@ -62,8 +61,8 @@ pub(super) fn look(
         return None;
     }
     let asked = |sight: &Sight| sight.reading.as_ref().ok().map(|reading| reading.asked);
-    let due = match m.sights.iter().filter_map(asked).min() {
-        None if m.sights.is_empty() => t.now,
+    let due = match m.learned.sights.iter().filter_map(asked).min() {
+        None if m.learned.sights.is_empty() => t.now,
         None => m.looked_at + WATCH_PERIOD,
         Some(last) if m.vacated.is_some_and(|since| last < since) => t.now,
         Some(_) => m.looked_at + WATCH_PERIOD / 2,
@@ -96,8 +95,7 @@ pub(super) fn detach(
     };
     let is_back = booted_anew(node, s.boot_id.as_deref()) && node.ready() == Ready::True;
     if is_begun || is_back {
-        let wake = poll(m, t.now, Duration::from_secs(2));
-        return wait(Stage::Detaching, hindrance.words()).until(wake);
+        return look_again(m, Stage::Detaching, hindrance.words(), t, DETACH_PACE);
     }
     let valid_until = match may_go(s, m, node, level, t) {
         Ok(until) => until,
@@ -109,9 +107,8 @@ pub(super) fn detach(
     let attachments = match o.attachments.present() {
         Some(all) => all.iter().filter(is_left).cloned().collect(),
         None if lists => {
-            let words = format!("{}{}", hindrance.words(), failed(&o.attachments));
-            let wake = poll(m, t.now, Duration::from_secs(2));
-            return wait(Stage::Detaching, words).until(wake);
+            let words = format!("{}{}", hindrance.words(), o.attachments.why());
+            return look_again(m, Stage::Detaching, words, t, DETACH_PACE);
         }
         None => {
             m.lists_attachments = true;
@@ -134,10 +131,7 @@ pub(super) fn detach(
             act(Effect::Detach(detachment), Stage::Detaching, words)
         }
         // The cache has not heard of it yet.
-        _ => {
-            let wake = poll(m, t.now, Duration::from_secs(2));
-            wait(Stage::Detaching, hindrance.words()).until(wake)
-        }
+        _ => look_again(m, Stage::Detaching, hindrance.words(), t, DETACH_PACE),
     }
 }
 
@@ -180,7 +174,7 @@ fn may_go(
         return Err(format!("Node {} does not say that it is down", node.name));
     }
     off_now(s, m, level, t)?;
-    let asked = m.sights.iter().filter_map(|sight| {
+    let asked = m.learned.sights.iter().filter_map(|sight| {
         let reading = sight.reading.as_ref().ok()?;
         Some(reading.asked)
     });

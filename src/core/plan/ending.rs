@@ -24,7 +24,7 @@ pub(super) const RELEASED: &str = "the machine was proven down, its pods and vol
 
 /// The same, by the name of the taint that the incident had.
 pub(super) fn released(s: &Settings) -> String {
-    RELEASED.replace("out-of-service", s.effect())
+    RELEASED.replace("out-of-service", s.mark())
 }
 
 /// The end of the incident, if nothing is left to do, or what is left to do after the release.
@@ -190,5 +190,5 @@ pub fn is_bare(s: &Settings, m: &Memory, node: &NodeView) -> bool {
 /// Has this incident set the taint that stands there, as far as this process knows, or may it have?
 pub(super) fn may_have_tainted(s: &Settings, m: &Memory, node: &NodeView) -> bool {
     let may_have = is_proven(s, m) || s.record.tainted;
-    may_have && s.effect_on(node).is_some()
+    may_have && s.mark_on(node).is_some()
 }

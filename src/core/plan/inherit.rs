@@ -17,10 +17,10 @@ pub(super) fn read_record(settings: &Settings, memory: &mut Memory, now: Duratio
     memory.is_due = settings.record.due;
     // What has proven the machine down is what has to read off at the release, whatever serves the node by now (S15).
     for (level, devices) in &settings.record.proven_by {
-        let claimed = memory.devices_claimed.entry(level.clone());
+        let claimed = memory.learned.devices_claimed.entry(level.clone());
         claimed.or_insert_with(|| devices.clone());
-        memory.proven_by.clone_from(devices);
-        memory.proven_by.sort_unstable();
+        memory.learned.proven_by.clone_from(devices);
+        memory.learned.proven_by.sort_unstable();
     }
     let refuted = &settings.record.word_refuted;
     memory.word_refuted = memory.word_refuted.take().or_else(|| refuted.clone());

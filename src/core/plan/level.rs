@@ -22,7 +22,7 @@ pub(super) const ROUND_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// A human's word is given: the level that rests on it has its turn at once, once.
 pub(super) fn heed_word(s: &Settings, m: &mut Memory, now: Duration) {
     // Readings that have just arrived are judged first: they may contradict, or prove it better.
-    let is_occupied = m.busy.is_some() || m.readings.is_some();
+    let is_occupied = m.busy.is_some() || m.learned.readings.is_some();
     if m.word_heeded.is_some() || m.word_refuted.is_some() || is_occupied || heard(s, now).is_err()
     {
         return;
@@ -31,7 +31,7 @@ pub(super) fn heed_word(s: &Settings, m: &mut Memory, now: Duration) {
         m.word_heeded = Some(m.orders);
         m.retry_at = None;
         turn_to(m, index);
-        m.sights.clear();
+        m.learned.sights.clear();
     }
 }
 
@@ -138,7 +138,7 @@ pub(super) fn note_devices(s: &Settings, m: &mut Memory) {
             .collect()
     };
     let levels = s.levels.iter();
-    m.devices_claimed = levels
+    m.learned.devices_claimed = levels
         .map(|level| (level.name.clone(), names(level)))
         .collect();
 }
@@ -146,7 +146,7 @@ pub(super) fn note_devices(s: &Settings, m: &mut Memory) {
 /// A level that needs all of its devices has lost one since the claim: what is left proves nothing, an edit only ever
 /// narrows a fence (S15).
 pub(super) fn lost_device(m: &Memory, level: &Level) -> Option<String> {
-    let claimed = m.devices_claimed.get(&level.name)?;
+    let claimed = m.learned.devices_claimed.get(&level.name)?;
     let is_there = |name: &&String| level.devices.iter().any(|device| device.name == **name);
     let lost = claimed.iter().find(|name| !is_there(name));
     lost.filter(|_| level.require == Require::All).map(|name| {
@@ -318,7 +318,7 @@ pub(super) fn names(level: &Level) -> String {
 
 /// The stage of device work under the claim.
 pub(super) fn busy_stage(m: &Memory) -> Stage {
-    match (&m.attempt, m.quiesce.since) {
+    match (&m.attempt, m.learned.quiesce.since) {
         (_, None) => Stage::Quiescing,
         (Some(attempt), _) if attempt.results.is_empty() => Stage::Fencing,
         _ => Stage::Verifying,

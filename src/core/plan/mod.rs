@@ -9,6 +9,7 @@ mod claimed;
 mod deadline;
 mod detaching;
 mod ending;
+mod foreign;
 mod gone;
 mod inherit;
 mod level;
@@ -29,6 +30,7 @@ pub use {
     outrun::{cleared, may_be_outrun, turning_on},
 };
 
+use super::hold::HeldBy;
 use super::incident::{Decision, Effect, Settings};
 use super::memory::Memory;
 use super::observed::{NodeView, Observed, Seen};
@@ -39,13 +41,15 @@ use super::word::heard;
 use deadline::{overdue, time_limit};
 use std::borrow::Cow;
 use std::time::Duration;
-use unclaimed::foreign_taint;
 
 /// Writes that fail in a row before a human is called.
 const WRITE_FAILURES_MAX: u32 = 8;
 
-/// What holds an incident whose Node somebody else has put out of service.
-const FOREIGN_TAINT: &str = "ForeignOutOfService";
+/// The slowest pace of reading what has to be known before the next step.
+const READ_PACE: Duration = Duration::from_secs(1);
+
+/// The slowest pace of looking whether everything has detached.
+const DETACH_PACE: Duration = Duration::from_secs(2);
 
 /// Polls before the pace slows down.
 const QUICK_POLLS: u32 = 20;
@@ -79,8 +83,8 @@ fn standing<'a>(settings: &Settings, node: &'a NodeView) -> Standing<'a> {
     let own = node
         .claim()
         .filter(|value| taint::claim_fence(value) == Some(settings.fence.as_str()));
-    match (own, node.detached_under().is_some()) {
-        (Some(claim), _) if taint::effect_of_claim(node).is_some() => Standing::Tainted(claim),
+    match (own, node.marked_by().is_some()) {
+        (Some(claim), _) if taint::mark_of_claim(node).is_some() => Standing::Tainted(claim),
         (Some(claim), false) => Standing::Claimed(claim),
         (Some(claim), true) => Standing::Overruled(claim),
         (None, false) => Standing::Unclaimed,
@@ -90,7 +94,7 @@ fn standing<'a>(settings: &Settings, node: &'a NodeView) -> Standing<'a> {
 
 /// Has this incident proven the machine down, as far as this process knows? Ours is never set before its evidence is stored (S17).
 fn is_proven(settings: &Settings, memory: &Memory) -> bool {
-    memory.evidence || settings.record.evidence || memory.tainted || settings.adopted
+    memory.learned.evidence || settings.record.evidence || memory.tainted || settings.adopted
 }
 
 /// Is this the claim of this process?
@@ -102,7 +106,7 @@ fn holds(memory: &Memory, claim: &str) -> bool {
 /// Does this process see to the taint under this claim, or may it have set it? Of any other taint the NodeFence alone tells whether it was
 /// proven, and which commands of its process may still land (S23).
 fn is_known(memory: &Memory, claim: &str) -> bool {
-    holds(memory, claim) && (memory.evidence || memory.tainted)
+    holds(memory, claim) && (memory.learned.evidence || memory.tainted)
 }
 
 /// Decides the next step of an incident. Total and deterministic.
@@ -179,8 +183,11 @@ fn decide(
 ) -> Decision {
     inherit::read_record(settings, memory, moment.now);
     if let Some(frozen) = &observed.frozen {
-        return held("ClusterWentBack", format!("nothing is done: {frozen}"))
-            .escalated("ClusterWentBack", frozen.clone());
+        return held(
+            HeldBy::ClusterWentBack,
+            format!("nothing is done: {frozen}"),
+        )
+        .escalated(HeldBy::ClusterWentBack.as_str(), frozen.clone());
     }
     let node = match &observed.node {
         Seen::Present(node) => node,
@@ -217,25 +224,24 @@ fn decide(
             tainted::step(settings, memory, node, claim, observed, moment)
         }
         // Under its own claim nobody else can have set it, and this process has not: another controller did, in the second of the claim.
-        Standing::Tainted(claim) if holds(memory, claim) => abort::give_way(memory, node, claim),
+        Standing::Tainted(claim) if holds(memory, claim) => foreign::give_way(memory, node, claim),
         Standing::Tainted(claim) => match &observed.evidence {
             // The process before us has set it, or another one since this one last looked. What an older claim has proven is no proof of it.
             Seen::Present(proven) if *proven || settings.adopted => {
                 tainted::step(settings, memory, node, claim, observed, moment)
             }
-            Seen::Present(_) => abort::unproven(node, claim, moment),
+            Seen::Present(_) => foreign::unproven(node, claim, moment),
             unread => {
                 let words = format!(
                     "needs the NodeFence to know what was sent before `{}` was set{}",
-                    taint::in_words(taint::key_of_claim(node)),
-                    claimed::failed(unread)
+                    taint::in_words(taint::mark_key_of_claim(node)),
+                    unread.why()
                 );
-                let wake = poll(memory, moment.now, Duration::from_secs(1));
-                wait(Stage::Detaching, words).until(wake)
+                look_again(memory, Stage::Detaching, words, moment, READ_PACE)
             }
         },
-        Standing::Overruled(claim) => abort::give_way(memory, node, claim),
-        Standing::ForeignTaint => foreign_taint(settings, memory, node, observed, moment),
+        Standing::Overruled(claim) => foreign::give_way(memory, node, claim),
+        Standing::ForeignTaint => foreign::step(settings, memory, node, observed, moment),
     }
 }
 
@@ -259,7 +265,7 @@ fn wait(stage: Stage, words: String) -> Decision {
 }
 
 /// Nothing is done, for this reason.
-fn held(reason: &'static str, words: String) -> Decision {
+fn held(reason: HeldBy, words: String) -> Decision {
     wait(Stage::Held, words).held(reason)
 }
 
@@ -273,7 +279,7 @@ fn act(effect: Effect, stage: Stage, words: String) -> Decision {
         stage,
         words,
         // It is the only stage beside Held that waits for somebody's leave, and for one thing only.
-        held: (stage == Stage::AwaitingApproval).then_some("AwaitingApproval"),
+        held: (stage == Stage::AwaitingApproval).then_some(HeldBy::AwaitingApproval),
         escalation: None,
         wake: None,
         deadline: None,
@@ -281,7 +287,7 @@ fn act(effect: Effect, stage: Stage, words: String) -> Decision {
 }
 
 impl Decision {
-    fn held(mut self, reason: &'static str) -> Self {
+    fn held(mut self, reason: HeldBy) -> Self {
         self.held = Some(reason);
         self
     }
@@ -297,11 +303,23 @@ impl Decision {
     }
 }
 
+/// Waits for something that nobody announces, and looks again at this pace.
+fn look_again(
+    m: &mut Memory,
+    stage: Stage,
+    words: String,
+    t: &Moment,
+    slowest: Duration,
+) -> Decision {
+    let wake = poll(m, t.now, slowest);
+    wait(stage, words).until(wake)
+}
+
 /// After 2 ms each at first, then slower up to `slowest`: the pace of looking at something that nobody announces.
 fn poll(memory: &mut Memory, now: Duration, slowest: Duration) -> Duration {
-    let pause =
-        Duration::from_millis(2) * 2u32.pow(memory.polls.saturating_sub(QUICK_POLLS - 1).min(10));
-    memory.polls = memory.polls.saturating_add(1);
+    let pause = Duration::from_millis(2)
+        * 2u32.pow(memory.learned.polls.saturating_sub(QUICK_POLLS - 1).min(10));
+    memory.learned.polls = memory.learned.polls.saturating_add(1);
     now + pause.min(slowest)
 }
 

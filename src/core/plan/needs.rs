@@ -78,20 +78,20 @@ fn under_claim(memory: &Memory) -> Needs {
         .as_ref()
         .is_some_and(|attempt| !attempt.results.is_empty())
         || memory.is_contradicted();
-    let judging = memory.readings.is_some();
-    let quiesced = memory.quiesce.since.is_some();
-    let many = memory.quiesce.starting.len() > ONE_BY_ONE_MAX;
+    let judging = memory.learned.readings.is_some();
+    let quiesced = memory.learned.quiesce.since.is_some();
+    let many = memory.learned.quiesce.starting.len() > ONE_BY_ONE_MAX;
     let starting = match quiesced || many {
         true => Vec::new(),
-        false => memory.quiesce.starting.clone(),
+        false => memory.learned.quiesce.starting.clone(),
     };
     Needs {
-        lease: judging || memory.lease_before.is_none() || commanded,
-        pods: !quiesced && (memory.quiesce.listed.is_none() || many)
-            || (judging && (memory.pods.is_none() || memory.relist)),
+        lease: judging || memory.learned.lease_before.is_none() || commanded,
+        pods: !quiesced && (memory.learned.quiesce.listed.is_none() || many)
+            || (judging && (memory.learned.pods.is_none() || memory.learned.relist)),
         starting,
         attachments: false,
-        kubelet: judging && commanded && !memory.judged_down,
+        kubelet: judging && commanded && !memory.learned.judged_down,
         record: false,
     }
 }

@@ -1,6 +1,6 @@
 //! Another NodeFence sees to the Node, or has: a human may have asked for a fence while the policy's was held, and the other way round.
 
-use super::super::budget::{Hold, OTHER_FENCE};
+use super::super::hold::{HeldBy, Hold};
 use super::super::incident::{Decision, Settings};
 use super::super::memory::Memory;
 use super::super::observed::NodeView;
@@ -15,7 +15,7 @@ pub fn may_be_outrun(s: &Settings, m: &Memory) -> bool {
 /// A machine that was proven down and is free is in somebody's hands, who may have turned it on by now: a second off would hit them (S11).
 pub fn cleared(node: &NodeView, other: &str) -> Hold {
     Hold {
-        reason: OTHER_FENCE,
+        reason: HeldBy::OtherNodeFence,
         words: format!(
             "NodeFence {other} has proven the machine of Node {} down in this boot, and everything is off it: nothing is left to do; to fence it all the same, create a NodeFence of your own",
             node.name
@@ -26,7 +26,7 @@ pub fn cleared(node: &NodeView, other: &str) -> Hold {
 /// Its machine may be on in a moment, and its node back.
 pub fn turning_on(node: &NodeView, other: &str) -> Hold {
     Hold {
-        reason: OTHER_FENCE,
+        reason: HeldBy::OtherNodeFence,
         words: format!(
             "NodeFence {other} has proven the machine of Node {} down and may turn it on again (`powerOn.policy`); wait until that one has ended, or release it (`spec.desiredState: Released`)",
             node.name
@@ -42,5 +42,5 @@ pub(super) fn held_by_other_fence(m: &mut Memory, node: &NodeView) -> Decision {
         "claim {claim} of another NodeFence stands on Node {}; wait until that one has ended, or release it (`spec.desiredState: Released`)",
         node.name
     );
-    held(OTHER_FENCE, words)
+    held(HeldBy::OtherNodeFence, words)
 }

@@ -104,7 +104,7 @@ fn begin(s: &Settings, m: &mut Memory, wanted: &PowerOn, t: &Moment) {
     m.power_on.due = Some(t.now + pause);
     // They are gone from the Node, and what was read under them says nothing of what somebody has done since.
     m.claim = None;
-    m.sights.clear();
+    m.learned.sights.clear();
 }
 
 /// Until when the node has to be Ready (time since boot).
@@ -238,7 +238,10 @@ fn turn_on(
             t,
         );
     };
-    let is_seen = |device: &Device| m.sights.iter().any(|it| it.device.name == device.name);
+    let is_seen = |device: &Device| {
+        let mut sights = m.learned.sights.iter();
+        sights.any(|it| it.device.name == device.name)
+    };
     let is_old = t.now.saturating_sub(m.looked_at) >= WATCH_PERIOD;
     if is_old || !group.devices.iter().all(is_seen) {
         // What was seen last stays the explanation.
@@ -282,7 +285,7 @@ fn carry_out(s: &Settings, m: &mut Memory, wanted: &PowerOn, t: &Moment) -> Opti
             let is_its = |level: &&Level| level.name == attempt.level;
             let (index, level) = (0..).zip(&s.levels).find(|(_, level)| is_its(level))?;
             let words = format!("turns the machine on by FenceDevice {names}");
-            m.sights.clear();
+            m.learned.sights.clear();
             let on = order(m, index, level, DeviceOrder::On(attempt));
             act(on, Stage::PoweringOn, words)
         }

@@ -16,10 +16,10 @@ use super::super::stage::Stage;
 use super::super::taint;
 use super::super::word;
 use super::abort::{abort, drop_claim};
-use super::claimed::{failed, try_again};
+use super::claimed::try_again;
 use super::ending::{CONFIRMED, late_off};
 use super::level::{CONTRADICTION, fail, in_trouble, names, order, unresolved};
-use super::{Moment, act, poll, wait};
+use super::{Moment, READ_PACE, act, look_again, wait};
 use crate::api::settings::{FenceMode, PodDeletion, RecoveryStrategy};
 use std::time::Duration;
 
@@ -40,12 +40,12 @@ pub(super) fn prove(
     o: &Observed,
     t: &Moment,
 ) -> Decision {
-    let Some(readings) = m.readings.clone() else {
+    let Some(readings) = m.learned.readings.clone() else {
         // After an off command the Lease counts from here: until then the kubelet was allowed to live.
         if let (FenceMode::PowerOff, false, Seen::Present(lease)) =
             (s.mode, level.is_manual(), &o.lease)
         {
-            m.lease_before = Some(lease.clone());
+            m.learned.lease_before = Some(lease.clone());
         }
         let words = format!(
             "reads the power from {} until it is proven off",
@@ -57,13 +57,13 @@ pub(super) fn prove(
         return in_trouble(m, act(confirm, Stage::Verifying, words));
     };
     let (Some(held), Some(quiesced), Some(lease_before)) =
-        (&m.claim, m.quiesce.since, &m.lease_before)
+        (&m.claim, m.learned.quiesce.since, &m.learned.lease_before)
     else {
         return wait(Stage::Verifying, "the claim was lost".to_owned()).until(t.now);
     };
     let Some(lease_now) = o.lease.present() else {
-        let words = format!("needs the kubelet's Lease{}", failed(&o.lease));
-        return wait(Stage::Verifying, words).until(poll(m, t.now, Duration::from_secs(1)));
+        let words = format!("needs the kubelet's Lease{}", o.lease.why());
+        return look_again(m, Stage::Verifying, words, t, READ_PACE);
     };
     let verification = verification(s, m, node, level);
     let judged = word_until(s, level, t.now).and_then(|word_until| {
@@ -76,20 +76,20 @@ pub(super) fn prove(
             lease_now,
             quiesced,
             devices: &readings,
-            others: &m.others,
+            others: &m.learned.others,
             require: level.require,
             said: &m.said,
             verification: &verification,
-            kubelet_answers: o.kubelet_answers || m.kubelet_answered,
+            kubelet_answers: o.kubelet_answers || m.learned.kubelet_answered,
             word_until,
         };
         judge(&case, t.now)
     });
-    m.judged_down |= judged.is_ok();
+    m.learned.judged_down |= judged.is_ok();
     match judged {
         Ok(proof) => use_proof(s, m, node, lease_now.renew_time.clone(), proof, o, t),
         Err(NotProven::Stale { .. }) => {
-            m.readings = None;
+            m.learned.readings = None;
             let words = "the proof has died of age: the power is read again";
             wait(Stage::Verifying, words.to_owned()).until(t.now)
         }
@@ -184,7 +184,7 @@ fn contradiction(
     if m.contradictions.len() < kept {
         m.contradictions.push(words.clone());
     }
-    m.readings = None;
+    m.learned.readings = None;
     m.forget_denial();
     if s.mode == FenceMode::PowerOff && !m.is_contradicted() {
         return wait(
@@ -208,16 +208,16 @@ fn contradiction(
 /// Those that are by now, too: was one of them begun to be started before, by a machine that had power for a moment, only
 /// readings after its deletion tell. A node to which pods come again and again is a human's matter.
 fn quiesce_again(s: &Settings, m: &mut Memory, words: String, t: &Moment) -> Decision {
-    m.quiesce.since = None;
-    m.readings = None;
-    m.pods = None;
-    m.relist = false;
-    m.evicted = false;
-    m.quiesce.begun_anew += 1;
-    if m.quiesce.begun_anew > REQUIESCES_MAX {
+    m.learned.quiesce.since = None;
+    m.learned.readings = None;
+    m.learned.pods = None;
+    m.learned.relist = false;
+    m.learned.evicted = false;
+    m.learned.quiesce.begun_anew += 1;
+    if m.learned.quiesce.begun_anew > REQUIESCES_MAX {
         m.last_failure = Some(format!(
             "{words} (for the {}th time); find out who binds pods to Node {} in spite of its taints, or why they cannot be listed in time",
-            m.quiesce.begun_anew, s.node
+            m.learned.quiesce.begun_anew, s.node
         ));
         m.alarm = Some("QuiesceStuck");
     }
@@ -228,40 +228,36 @@ fn quiesce_again(s: &Settings, m: &mut Memory, words: String, t: &Moment) -> Dec
 /// What has to be done first if a pod has come since the node was quiesced, or may have.
 fn not_quiet(s: &Settings, m: &mut Memory, o: &Observed, t: &Moment) -> Option<Decision> {
     // What came since the power was read last met the claim, so a new list has nothing to say about the proof.
-    if let (true, Some(pods)) = (m.relist, o.pods.present()) {
-        m.pods = Some(pods.clone());
-        m.relist = false;
+    if let (true, Some(pods)) = (m.learned.relist, o.pods.present()) {
+        m.learned.pods = Some(pods.clone());
+        m.learned.relist = false;
     }
-    if m.relist {
+    if m.learned.relist {
         let words = format!(
             "a deletion failed; needs a list of the pods that are left{}",
-            failed(&o.pods)
+            o.pods.why()
         );
-        return Some(wait(Stage::Tainting, words).until(poll(m, t.now, Duration::from_secs(1))));
+        return Some(look_again(m, Stage::Tainting, words, t, READ_PACE));
     }
-    let Some(pods) = &m.pods else {
+    let Some(pods) = &m.learned.pods else {
         // What came and went since the quiesce no list shows that is made now: only readings after the list can tell.
         let Some(pods) = o.pods.present() else {
             let words = format!(
                 "proven down; needs a complete list of the node's pods{}",
-                failed(&o.pods)
+                o.pods.why()
             );
-            return Some(wait(Stage::Tainting, words).until(poll(
-                m,
-                t.now,
-                Duration::from_secs(1),
-            )));
+            return Some(look_again(m, Stage::Tainting, words, t, READ_PACE));
         };
-        m.quiesce.note_list(pods);
+        m.learned.quiesce.note_list(pods);
         let words =
             "the node's pods could not be listed before the power was read last: it is read again";
         return Some(quiesce_again(s, m, words.to_owned(), t));
     };
-    let came = name_some(newcomers(pods, m.quiesce.listed.as_ref()));
+    let came = name_some(newcomers(pods, m.learned.quiesce.listed.as_ref()));
     if came.is_empty() {
         return None;
     }
-    m.quiesce.forget_list();
+    m.learned.quiesce.forget_list();
     let words = format!(
         "pods were bound to the node, or deleted, since it was quiesced: {came}; the power is read again"
     );
@@ -271,7 +267,7 @@ fn not_quiet(s: &Settings, m: &mut Memory, o: &Observed, t: &Moment) -> Option<D
 /// The devices that read Off last, in order: where one of a level is enough, another may have said nothing.
 fn read_off(m: &Memory) -> Vec<String> {
     let is_off = |reading: &Reading| reading.state == PowerState::Off;
-    let readings = m.readings.iter().flatten();
+    let readings = m.learned.readings.iter().flatten();
     let off = readings.filter(|device| device.readings.last().is_some_and(is_off));
     let mut names: Vec<String> = off.map(|device| device.device.clone()).collect();
     names.sort_unstable();
@@ -299,8 +295,8 @@ fn use_proof(
     m.alarm = None;
     // Stored under this claim may be an older proof, since which the machine may have run. It stays what is known until the new one is
     // stored: the taint of the older one may be on its way.
-    if !m.evidence_is_new {
-        m.proving = read_off(m);
+    if !m.learned.evidence_is_new {
+        m.learned.proving = read_off(m);
         let level = s.levels.get(m.level);
         let by_word = level.is_some_and(Level::is_manual);
         let level = level.map_or_else(String::new, |level| level.name.clone());
@@ -312,7 +308,7 @@ fn use_proof(
             last_report: node.last_report().to_owned(),
             level,
             by_word,
-            readings: m.readings.clone().unwrap_or_default(),
+            readings: m.learned.readings.clone().unwrap_or_default(),
         };
         let words = format!("Node {} is proven down: the evidence is stored", node.name);
         return act(
@@ -363,8 +359,8 @@ fn use_proof(
 pub(super) fn to_evict(s: &Settings, m: &Memory) -> Vec<PodView> {
     // Pod GC leaves a pod where it is while its Node stands, and no volume goes before its pod.
     let is_expedited = s.pod_deletion == PodDeletion::Expedited || s.deletes_node();
-    let is_wanted = s.strategy != RecoveryStrategy::None && is_expedited && !m.evicted;
-    let listed = m.pods.as_deref().filter(|_| is_wanted);
+    let is_wanted = s.strategy != RecoveryStrategy::None && is_expedited && !m.learned.evicted;
+    let listed = m.learned.pods.as_deref().filter(|_| is_wanted);
     stuck(listed.unwrap_or_default()).cloned().collect()
 }
 

@@ -9,10 +9,9 @@ use super::super::observed::{NodeView, Observed};
 use super::super::release::{Hindrance, attachments_left, booted_anew, hindrance, never_went_down};
 use super::super::stage::Stage;
 use super::super::taint;
-use super::claimed::failed;
 use super::level::{CONTRADICTION, answer, current_level, judge_level, lost_device, names};
 use super::watch::{NOW_LIFE, WATCH_PERIOD, has_power, reads, regressed, watch_power, would_know};
-use super::{Moment, act, close, detaching, poll, wait};
+use super::{DETACH_PACE, Moment, act, close, detaching, look_again, poll, wait};
 use crate::api::settings::ReleaseMode;
 use std::time::Duration;
 
@@ -81,7 +80,7 @@ pub(super) fn step(
         }
         (None, Some(hindrance)) => {
             m.last_check = false;
-            wait(Stage::Detaching, hindrance.words()).until(poll(m, t.now, Duration::from_secs(2)))
+            look_again(m, Stage::Detaching, hindrance.words(), t, DETACH_PACE)
         }
         (None, None) => release(s, m, node, claim, level.as_ref(), o, t),
     };
@@ -114,7 +113,7 @@ pub(super) fn node_gone(s: &Settings, m: &mut Memory, o: &Observed, t: &Moment) 
             hindrance.words(),
             without_lock(s, &hindrance)
         );
-        return wait(Stage::Detaching, words).until(poll(m, t.now, Duration::from_secs(2)));
+        return look_again(m, Stage::Detaching, words, t, DETACH_PACE);
     }
     m.last_check = !m.last_check;
     match attachments_left(o) {
@@ -125,7 +124,7 @@ pub(super) fn node_gone(s: &Settings, m: &mut Memory, o: &Observed, t: &Moment) 
         }
         Err(left) => {
             let words = format!("{gone}; {}{}", left.words(), without_lock(s, &left));
-            wait(Stage::Detaching, words).until(poll(m, t.now, Duration::from_secs(2)))
+            look_again(m, Stage::Detaching, words, t, DETACH_PACE)
         }
     }
 }
@@ -192,7 +191,7 @@ fn release(
         Err(unread @ (Hindrance::NotRead | Hindrance::LastList)) => {
             let pace = match m.last_check {
                 true => t.now,
-                false => poll(m, t.now, Duration::from_secs(2)),
+                false => poll(m, t.now, DETACH_PACE),
             };
             return wait(Stage::AwaitingRelease, unread.words()).until(pace);
         }
@@ -228,12 +227,9 @@ fn unheard(m: &mut Memory, o: &Observed, t: &Moment) -> Option<Decision> {
     if o.evidence.present().is_some() {
         return None;
     }
-    let words = format!(
-        "needs the NodeFence before the release{}",
-        failed(&o.evidence)
-    );
-    let pace = poll(m, t.now, Duration::from_secs(2));
-    Some(wait(Stage::AwaitingRelease, words).until(pace))
+    let words = format!("needs the NodeFence before the release{}", o.evidence.why());
+    let stage = Stage::AwaitingRelease;
+    Some(look_again(m, stage, words, t, DETACH_PACE))
 }
 
 /// An off command that may still land keeps the taint where it is (S23).
@@ -265,10 +261,10 @@ pub(super) fn off_now(
     }
     let since = m.drained.or(m.vacated).unwrap_or(t.now);
     judge_level(level, |device| {
-        if !m.sights.iter().any(|sight| sight.is_of(device)) {
+        if !m.learned.sights.iter().any(|sight| sight.is_of(device)) {
             return Err(READ_ONCE_MORE.to_owned());
         }
-        let reading = answer(device, &m.sights).map_err(|failure| match device.manual {
+        let reading = answer(device, &m.learned.sights).map_err(|failure| match device.manual {
             true => word_is_over(s),
             false => failure.words,
         })?;
@@ -299,7 +295,7 @@ fn word_is_over(s: &Settings) -> String {
 
 /// Where outlets were asked in place of what has turned the machine off.
 fn who_knows(m: &Memory) -> String {
-    let needed = match m.proven_by.join(", ") {
+    let needed = match m.learned.proven_by.join(", ") {
         none if none.is_empty() => "turn them off too".to_owned(),
         devices => format!("FenceDevice {devices}, which has proven it down, has to answer"),
     };

@@ -4,6 +4,7 @@ use crate::core::fixtures::{
     DATE, attempt, claimed, drained, lease, level, node, off_readings, own_claim, pod, settings,
 };
 use crate::core::incident::Record;
+use crate::core::memory::Learned;
 use crate::core::quiesce::Quiesce;
 use crate::core::word::Word;
 
@@ -138,8 +139,11 @@ fn a_word_is_refused_aloud_until_there_is_a_proof() {
         };
         let memory = Memory {
             word_refuted: Some("the BMC reads On".to_owned()),
-            evidence,
             tainted,
+            learned: Learned {
+                evidence,
+                ..Learned::default()
+            },
             ..Memory::default()
         };
         word_refused(&s, &memory, seconds(1)).is_some()

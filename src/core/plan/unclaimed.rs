@@ -3,21 +3,21 @@
 //! Everything that forbids or ends an incident is looked at first. Then the level's devices are asked once, before
 //! anything is written: do they answer, are they wired to this machine, and, in mode ConfirmOnly, does it already read Off?
 
-use super::super::budget::Hold;
+use super::super::hold::{HeldBy, Hold};
 use super::super::incident::{Approval, Decision, DeviceOrder, Effect, Level, Settings};
 use super::super::memory::{Memory, OwnClaim};
-use super::super::observed::{DETACHING, NodeView, Observed, Ready, TaintView};
+use super::super::observed::{NodeView, Observed, Ready};
 use super::super::proof::Require;
 use super::super::stage::Stage;
 use super::super::taint;
-use super::ending::{ended, is_confirmed_down, late_off, may_have_tainted, released};
+use super::ending::{ended, is_confirmed_down, late_off};
 use super::level::{
     DEVICE_FAILED, Failure, ROUND_PAUSE_MAX, current_level, fail, heed_word, in_trouble, names,
     not_failed, note_devices, order,
 };
 use super::outrun::{cleared, held_by_other_fence};
 use super::usable::{Unusable, note_contradiction, refuted, usable};
-use super::{FOREIGN_TAINT, Moment, act, close, held, power_on, wait};
+use super::{Moment, act, close, held, wait};
 use crate::api::settings::{ApprovalTimeout, FenceMode};
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ pub(super) fn step(
 }
 
 /// Before it waits for anything: another NodeFence may go first, and the node has booted anew when that one has ended.
-fn bind_first(s: &Settings, node: &NodeView) -> Option<Decision> {
+pub(super) fn bind_first(s: &Settings, node: &NodeView) -> Option<Decision> {
     bind(s, node).filter(|_| !never_reported(node))
 }
 
@@ -85,79 +85,6 @@ pub(super) fn bind(s: &Settings, node: &NodeView) -> Option<Decision> {
     Some(act(effect, Stage::Checking, words))
 }
 
-/// `out-of-service` without our claim, or the mark of a deletion. If we set it, our claim was taken away since, or the taint replaced; either way it is not ours to
-/// remove, and nobody knows any more which it was.
-pub(super) fn foreign_taint(
-    s: &Settings,
-    m: &mut Memory,
-    node: &NodeView,
-    o: &Observed,
-    t: &Moment,
-) -> Decision {
-    if power_on::is_begun(s, m) {
-        let released = || close(Stage::Recovered, released(s));
-        return power_on::step(s, m, node, t).unwrap_or_else(released);
-    }
-    let again = t.now + Duration::from_secs(10);
-    // What was refused before it was seen was refused for its sake, and is nowhere.
-    m.forget_denial();
-    let late = t.now + s.late_effect;
-    // One that was being given back is gone too. With evidence stored the taint may be ours all the same, if somebody else took the claim.
-    let is_given_back = m.dropping && !m.evidence;
-    if (m.claim.as_ref()).is_some_and(|claim| !claim.seen || is_given_back) {
-        m.forget_claim(late);
-    }
-    // Ours is gone, and of another key or effect it never was ours.
-    let ours = s.effect_on(node);
-    let is_like_ours = |it: &TaintView| Some(it.key.as_str()) == ours && it.effect == "NoExecute";
-    if (m.releasing || ours.is_none())
-        && !node.taints.iter().any(is_like_ours)
-        && let Some(end) = ended(s, m, node, t)
-    {
-        return end;
-    }
-    // Another NodeFence of ours sees to it: nobody is to remove it by hand.
-    if o.claim_of_other_fence && taint::effect_of_claim(node).is_some() {
-        let end = ended(s, m, node, t).or_else(|| bind_first(s, node));
-        return end.unwrap_or_else(|| held_by_other_fence(m, node).until(again));
-    }
-    if let Some(key) = ours.filter(|_| may_have_tainted(s, m, node)) {
-        let short = taint::in_words(key);
-        if s.released {
-            let words = format!(
-                "released by `spec.desiredState: Released`; `{short}` stays on Node {}: it stands without the operator's claim, so whoever removed the claim or set the taint has to remove it",
-                node.name
-            );
-            return close(Stage::Aborted, words);
-        }
-        let words = format!(
-            "`{short}` stands on Node {} without the operator's claim, because somebody else removed the claim or set the taint: the operator does not remove it; once {}, remove it yourself (kubectl taint node {} {key}-)",
-            node.name,
-            taint::harmless_when(key),
-            node.name
-        );
-        return wait(Stage::AwaitingRelease, words.clone())
-            .escalated("ClaimRemoved", words)
-            .until(again);
-    }
-    if let Some(decision) = ended(s, m, node, t).or_else(|| bind_first(s, node)) {
-        return decision;
-    }
-    held(FOREIGN_TAINT, foreign_words(node)).until(again)
-}
-
-fn foreign_words(node: &NodeView) -> String {
-    let name = &node.name;
-    let until = "it is left alone until that taint is removed, or this NodeFence released (`spec.desiredState: Released`)";
-    match node.detached_under() {
-        Some(DETACHING) => format!(
-            "Node {name} carries `{DETACHING}` of another fence, and no NodeFence sees to it any more: {until}; {}",
-            taint::left_behind(name)
-        ),
-        _ => format!("Node {name} already carries `out-of-service`, set by somebody else: {until}"),
-    }
-}
-
 /// Reasons to wait before anything is written.
 fn held_back(
     s: &Settings,
@@ -171,7 +98,7 @@ fn held_back(
             "Node {} has no Ready condition or no boot ID: its kubelet never reported, so it is not fenced; wait until it has, or release this NodeFence (`spec.desiredState: Released`)",
             node.name
         );
-        return Some(held("NeverReported", words));
+        return Some(held(HeldBy::NeverReported, words));
     }
     if s.mode == FenceMode::Observe {
         let words = format!(
@@ -181,7 +108,7 @@ fn held_back(
         return Some(wait(Stage::Observing, words));
     }
     if let Some(words) = &s.unsupported {
-        let held = held("Unsupported", words.clone());
+        let held = held(HeldBy::Unsupported, words.clone());
         return Some(held.escalated("Unsupported", words.clone()));
     }
     if o.claim_of_other_fence {
@@ -239,7 +166,7 @@ fn held_by_budget(m: &mut Memory, hold: &Hold) -> Decision {
 /// Asks the level's devices, and claims when their answers and the budget allow it.
 fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment) -> Decision {
     let hold = o.hold.as_ref();
-    if let Some(hold) = hold.filter(|hold| m.checked || hold.comes_first()) {
+    if let Some(hold) = hold.filter(|hold| m.checked || hold.reason.comes_first()) {
         m.level_since = None;
         return held_by_budget(m, hold);
     }
@@ -266,10 +193,10 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
         let words = m.last_failure.clone().unwrap_or_default();
         return in_trouble(m, wait(Stage::Checking, words)).until(at);
     }
-    if let (true, Some(words)) = (level.is_manual(), refuted(s, &level, &m.sights)) {
+    if let (true, Some(words)) = (level.is_manual(), refuted(s, &level, &m.learned.sights)) {
         m.word_refuted = Some(words);
     }
-    if m.sights.is_empty() || t.now.saturating_sub(m.looked_at) > SIGHT_LIFE {
+    if m.learned.sights.is_empty() || t.now.saturating_sub(m.looked_at) > SIGHT_LIFE {
         let asks = look(m, &level, t.now);
         return in_trouble(m, asks);
     }
@@ -279,7 +206,7 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
     match usable(s, m, &level) {
         Ok(()) => seen_through(s, m, node, &level, o, t),
         Err(Unusable::StillOn(Failure { reason, words })) => {
-            m.sights.clear();
+            m.learned.sights.clear();
             not_failed(m);
             let again = next_try(s, t.now + LOOK_PERIOD, t.now);
             m.retry_at = Some(again);
@@ -289,7 +216,7 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
             in_trouble(m, wait(Stage::Checking, words).until(again))
         }
         Err(Unusable::Failed(failure)) => {
-            m.sights.clear();
+            m.learned.sights.clear();
             fail(s, m, failure.words.clone(), t.now);
             m.retry_at = m.retry_at.map(|at| next_try(s, at, t.now));
             // Another machine at the device's address is never a passing fault.
@@ -332,7 +259,7 @@ fn seen_through(
         );
         return wait(Stage::Checking, words).until(decide_at);
     }
-    m.sights.clear();
+    m.learned.sights.clear();
     m.checked = true;
     match &o.hold {
         Some(hold) => held_by_budget(m, hold),
@@ -379,9 +306,9 @@ fn claim(s: &Settings, m: &mut Memory, node: &NodeView, level: &Level, t: &Momen
         boot_id: node.boot_id.clone(),
         seen: false,
     });
-    match m.quiesce.listed_before.take() {
-        Some(pods) => m.quiesce.note_list(&pods),
-        None => m.quiesce.forget_list(),
+    match m.learned.quiesce.listed_before.take() {
+        Some(pods) => m.learned.quiesce.note_list(&pods),
+        None => m.learned.quiesce.forget_list(),
     }
     note_devices(s, m);
     let patch = taint::claim(node, &value, &t.date, s.not_before);

@@ -21,7 +21,7 @@ pub(super) enum Unusable {
 
 /// Do the answers allow a claim? In ConfirmOnly the machine has to read Off already.
 pub(super) fn usable(s: &Settings, m: &Memory, level: &Level) -> Result<(), Unusable> {
-    let (mode, sights) = (s.mode, &m.sights);
+    let (mode, sights) = (s.mode, &m.learned.sights);
     if let (true, Some(words)) = (level.is_manual(), &m.word_refuted) {
         return Err(Unusable::Failed(Failure {
             reason: "ConfirmationRefused",
@@ -94,7 +94,7 @@ fn contradicted(m: &Memory, level: &Level) -> Option<NotProven> {
 /// The devices of the level that have just been seen off; of a human's word none.
 fn seen_off<'a>(m: &Memory, level: &'a Level) -> Vec<&'a str> {
     let off = level.devices.iter().filter(|device| {
-        let reading = answer(device, &m.sights);
+        let reading = answer(device, &m.learned.sights);
         !device.manual && reading.is_ok_and(|it| it.state == PowerState::Off)
     });
     off.map(|it| it.name.as_str()).collect()

@@ -53,11 +53,11 @@ pub(super) fn watch_power(
         let reads_on = s
             .levels
             .iter()
-            .position(|level| against(heard_under_taint(m, level), &m.sights).is_some());
+            .position(|level| against(heard_under_taint(m, level), &m.learned.sights).is_some());
         let first = || s.levels.iter().position(|level| serves(&level));
         if let Some(index) = reads_on.or_else(first) {
             m.level = index;
-            m.sights.clear();
+            m.learned.sights.clear();
         }
         return None;
     }
@@ -73,8 +73,9 @@ pub(super) fn watch_power(
         Ok(reading) => reading.asked,
         Err(_) => m.looked_at,
     };
-    let last = m.sights.iter().map(asked).min();
-    let failed = m.sights.iter().all(|sight| sight.reading.is_err()) || is_mute(s, m, level);
+    let last = m.learned.sights.iter().map(asked).min();
+    let failed =
+        m.learned.sights.iter().all(|sight| sight.reading.is_err()) || is_mute(s, m, level);
     // What is next asks for a reading of its own: the release, or the deletion of VolumeAttachments.
     let due = match (last, m.drained.or(m.vacated)) {
         (None, _) => m.reoff_settles_at.unwrap_or(t.now),
@@ -118,7 +119,7 @@ fn turn_off_again(m: &mut Memory, level: &Level, attempt: Attempt, t: &Moment) -
             _ => WATCH_PERIOD,
         };
         m.reoff_settles_at = Some(t.now + pause);
-        m.sights.clear();
+        m.learned.sights.clear();
     }
     None
 }
@@ -130,12 +131,12 @@ pub(super) fn has_power<'a>(s: &'a Settings, m: &'a Memory) -> Option<(&'a Devic
         .levels
         .iter()
         .flat_map(|level| heard_under_taint(m, level));
-    against(devices, &m.sights)
+    against(devices, &m.learned.sights)
 }
 
 /// Would the device know of a machine that has come back? Outlets that did not turn it off have power all the while.
 pub(super) fn would_know(m: &Memory, device: &Device) -> bool {
-    !device.outlets || m.proven_by.contains(&device.name)
+    !device.outlets || m.learned.proven_by.contains(&device.name)
 }
 
 fn heard_under_taint<'a>(m: &Memory, level: &'a Level) -> impl Iterator<Item = &'a Device> {
@@ -145,7 +146,7 @@ fn heard_under_taint<'a>(m: &Memory, level: &'a Level) -> impl Iterator<Item = &
 
 /// Does the level say neither that the machine is off nor that it has come back?
 fn is_mute(s: &Settings, m: &Memory, level: &Level) -> bool {
-    let is_off = |device: &Device| match answer(device, &m.sights) {
+    let is_off = |device: &Device| match answer(device, &m.learned.sights) {
         Ok(reading) if reading.is_off() => Ok(()),
         _ => Err(()),
     };
@@ -181,7 +182,7 @@ pub(super) fn regressed(s: &Settings, m: &Memory) -> Option<String> {
         "FenceDevice {} reads {} while `{}` stands ({} off command(s) since): {what_now}",
         device.name,
         state_word(reading.state),
-        s.effect(),
+        s.mark(),
         m.reoffs
     ))
 }

@@ -1,6 +1,6 @@
 //! What the record says of turning the machine on again, and what is read from it.
 
-use super::cut;
+use super::{cut, settle_records};
 use crate::api::fence_status::{
     Attempt as AttemptRecord, AttemptAction, AttemptResult, NodeFenceStatus,
 };
@@ -56,19 +56,10 @@ pub(super) fn on_outcome(status: &mut NodeFenceStatus, memory: &Memory, wall_now
     let Some(attempt) = &memory.power_on.attempt else {
         return;
     };
-    let mine = |record: &&mut AttemptRecord| record.id.as_deref() == Some(attempt.id.as_str());
-    for record in status.attempts.iter_mut().filter(mine) {
-        let Some(result) = attempt.results.get(&record.device) else {
-            continue;
-        };
-        let message = Some(cut(OnResult::words(result)));
-        if record.message == message {
-            continue;
-        }
-        record.result = result.recorded();
-        record.message = message;
-        record.completion_time = result.is_settled().then_some(wall_now);
-    }
+    let told = |it: &OnResult| (it.recorded(), cut(it.words()), it.is_settled());
+    settle_records(status, &attempt.id, wall_now, |device| {
+        attempt.results.get(device).map(told)
+    });
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::*;
 use crate::core::attempt::Attempt;
 use crate::core::fixtures::{attempt, bmc, off_readings, own_claim, pod, settings};
 use crate::core::incident::{Device, PodList};
-use crate::core::memory::Sight;
+use crate::core::memory::{Learned, Sight};
 use crate::core::observed::LeaseView;
 use crate::core::quiesce::Quiesce;
 use std::collections::BTreeMap;
@@ -19,17 +19,20 @@ const LATE_EFFECT: Duration = Duration::from_secs(60);
 fn memory() -> Memory {
     Memory {
         claim: Some(own_claim("fence-n1")),
-        quiesce: Quiesce {
-            since: Some(Duration::ZERO),
-            ..Quiesce::default()
-        },
-        lease_before: Some(LeaseView {
-            renew_time: "renewal-1".to_owned(),
-        }),
         attempt: Some(Attempt {
             recorded: false,
             ..attempt()
         }),
+        learned: Learned {
+            quiesce: Quiesce {
+                since: Some(Duration::ZERO),
+                ..Quiesce::default()
+            },
+            lease_before: Some(LeaseView {
+                renew_time: "renewal-1".to_owned(),
+            }),
+            ..Learned::default()
+        },
         ..Memory::default()
     }
 }
@@ -86,9 +89,13 @@ fn a_write_that_was_done_teaches_what_it_was_for_and_nothing_else() {
             .as_ref()
             .is_some_and(|attempt| attempt.recorded);
         assert_eq!(recorded, asked == Asked::RecordIntent, "{asked:?}");
-        assert_eq!(memory.evidence, asked == Asked::StoreEvidence, "{asked:?}");
+        assert_eq!(
+            memory.learned.evidence,
+            asked == Asked::StoreEvidence,
+            "{asked:?}"
+        );
         assert_eq!(memory.tainted, asked == Asked::Taint, "{asked:?}");
-        assert_eq!(memory.evicted, asked == Asked::Evict, "{asked:?}");
+        assert_eq!(memory.learned.evicted, asked == Asked::Evict, "{asked:?}");
         assert_eq!(
             memory.claim.is_none(),
             asked == Asked::DropClaim,
@@ -111,8 +118,11 @@ fn a_write_that_was_not_answered_teaches_nothing_but_to_wait() {
                 write_failure: words,
                 write_failures: 1,
                 write_retry_at: Some(NOW + Duration::from_millis(50)),
-                // Some pods may be gone.
-                relist: asked == Asked::Evict,
+                learned: Learned {
+                    // Some pods may be gone.
+                    relist: asked == Asked::Evict,
+                    ..memory().learned
+                },
                 ..memory()
             };
             assert_eq!(learned(asked, reply), expected, "{asked:?}");
@@ -198,7 +208,7 @@ fn only_the_answer_to_the_last_order_is_listened_to() {
     for reply in [sights(), accepted(), readings()] {
         let deaf = answered(2, reply);
         assert!(deaf.busy.is_some(), "still waits for order 1");
-        assert_eq!(deaf.readings, None);
+        assert_eq!(deaf.learned.readings, None);
         assert_eq!(deaf.attempt, memory().attempt);
     }
     for reply in [sights(), accepted(), readings()] {
@@ -210,41 +220,7 @@ fn only_the_answer_to_the_last_order_is_listened_to() {
     forgotten.forget_claim(NOW);
     let late = Reply::Device(1, readings());
     learn(&settings(), &mut forgotten, Asked::Device, late, NOW);
-    assert_eq!(forgotten.readings, None);
-}
-
-#[test]
-fn a_claim_that_is_forgotten_takes_everything_with_it_that_was_learned_under_it() {
-    let mut memory = Memory {
-        evidence: true,
-        evicted: true,
-        dropping: true,
-        readings: Some(Vec::new()),
-        others: off_readings(),
-        kubelet_answered: true,
-        pods: Some(vec![pod("db-0")]),
-        relist: true,
-        devices_claimed: BTreeMap::from([("level".to_owned(), Vec::new())]),
-        sights: vec![Sight {
-            device: bmc(),
-            reading: Err("no answer".to_owned()),
-        }],
-        polls: 1,
-        ..memory()
-    };
-    memory.quiesce.note_list(&[pod("db-0")]);
-    memory.quiesce.listed_before = Some(vec![pod("db-0")]);
-    memory.begin(true);
-    learn(&settings(), &mut memory, Asked::DropClaim, Reply::Done, NOW);
-    let expected = Memory {
-        orders: 1,
-        // The command that was on its way may still land (S23).
-        unresolved_until: Some(NOW + LATE_EFFECT),
-        // Nor does what it has brought about count as an off that was there before.
-        has_commanded: true,
-        ..Memory::default()
-    };
-    assert_eq!(memory, expected);
+    assert_eq!(forgotten.learned.readings, None);
 }
 
 /// A pod that came and was deleted again before the power was read last was begun by nobody: the machine was off after it.
@@ -265,7 +241,7 @@ fn only_pods_that_were_listed_before_the_last_reading_count() {
             Reply::Device(1, confirmed(readings, pods)),
             NOW,
         );
-        memory.pods.map(|pods| pods[0].name.clone())
+        memory.learned.pods.map(|pods| pods[0].name.clone())
     };
     let moment = Duration::from_millis(1);
     let in_time = || list("in-time", last_asked);
@@ -311,7 +287,7 @@ fn under_any_a_list_counts_that_came_before_the_last_reading_of_a_device_that_pr
         };
         let reply = Reply::Device(1, confirmed(readings, vec![list]));
         learn(&any, &mut memory, Asked::Device, reply, NOW);
-        memory.pods.is_some()
+        memory.learned.pods.is_some()
     };
     // The device that proves it was asked at 13 s last. The other one's reading is older, or younger.
     assert!(counts(11, 12) && counts(11, 13));
@@ -348,7 +324,7 @@ fn a_look_is_as_old_as_its_last_answer() {
         Reply::Device(1, reply),
         NOW,
     );
-    assert_eq!((memory.sights.len(), memory.looked_at), (2, NOW));
+    assert_eq!((memory.learned.sights.len(), memory.looked_at), (2, NOW));
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::shell::{act, observe};
 impl Detector {
     /// A node that somebody else has put out of service is theirs: no record of ours, but nobody has to guess why (S8).
     pub(super) fn tell_of_foreign_taint(&self, node: &NodeView) {
-        let message = match node.detached_under() {
+        let message = match node.marked_by() {
             Some(DETACHING) => left_behind_words(&node.name),
             _ => format!(
                 "Node {} already carries `out-of-service`, set by somebody else: it is left alone until they remove it",
@@ -147,7 +147,7 @@ impl Detector {
             Seen::Absent => false,
             Seen::Present(_) | Seen::Failed(_) | Seen::NotRead => return,
         };
-        let is_out = taint::effect_of_claim(node).is_some();
+        let is_out = taint::mark_of_claim(node).is_some();
         if is_out && is_recorded {
             // The Node was read before the NodeFence, whose release may have come in between.
             if let Seen::Present(again) = observe::node(&self.context, &node.name).await
@@ -220,7 +220,7 @@ fn left_behind_words(node: &str) -> String {
 }
 
 fn put_back_words(node: &NodeView, claim: &str, owner: &str) -> String {
-    let key = taint::key_of_claim(node);
+    let key = taint::mark_key_of_claim(node);
     let name = &node.name;
     format!(
         "Node {name} carries `{}` with claim {claim} again, and NodeFence {owner} has ended: somebody has put back an old list of taints; they are left alone: once {}, remove both (kubectl taint node {name} {key}- {CLAIM}-)",

@@ -7,7 +7,8 @@ use crate::api::policy::{NodeFencingPolicy, UnhealthyCondition};
 use crate::api::settings::FenceMode;
 use crate::clock;
 use crate::core::delay::{Delayed, Why};
-use crate::core::keep_off::{INVALID_WINDOW, KeepOff};
+use crate::core::hold::HeldBy;
+use crate::core::keep_off::KeepOff;
 use crate::core::observed::NodeView;
 use crate::core::window;
 use jiff::{SignedDuration, Unit};
@@ -31,7 +32,7 @@ impl Detector {
     /// What mode it is in nobody can tell whose windows cannot be used.
     pub(super) fn tell_of_keeping_off(&self, node: &NodeView, wanted: &Wanted) {
         let acts = wanted.effective.mode != FenceMode::Observe;
-        let is_told = |it: &&KeepOff| acts || it.reason == INVALID_WINDOW;
+        let is_told = |it: &&KeepOff| acts || it.reason == HeldBy::InvalidWindow;
         let Some(kept_off) = wanted.kept_off.as_ref().filter(is_told) else {
             self.context.delays.over(&node.name);
             return;

@@ -5,7 +5,7 @@ use super::Round;
 use crate::api::fence::NodeFence;
 use crate::api::policy::{NodeFencingPolicy, PowerOnPolicy};
 use crate::clock;
-use crate::core::budget::Hold;
+use crate::core::hold::Hold;
 use crate::core::incident::Settings;
 use crate::core::keep_off::{KeepOff, keep_off};
 use crate::core::observed::NodeView;

@@ -18,6 +18,7 @@ use super::resolve::Moments;
 use crate::api::fence::NodeFence;
 use crate::api::fence_status::NodeFenceStatus;
 use crate::clock;
+use crate::core::hold::HeldBy;
 use crate::core::incident::{DeviceReply, Record};
 use crate::core::memory::Memory;
 use crate::core::observed::Seen;
@@ -82,7 +83,7 @@ pub struct Incident {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Told {
     stage: Stage,
-    held: Option<&'static str>,
+    held: Option<HeldBy>,
     escalation: Option<&'static str>,
 }
 

@@ -7,6 +7,7 @@ use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::FenceMode;
 use crate::clock;
 use crate::core::budget;
+use crate::core::hold::HeldBy;
 use crate::core::incident::{Approval, Decision, Effect, Reply, Settings};
 use crate::core::keep_off::keep_off;
 use crate::core::observed::{NodeView, Observed, Seen};
@@ -383,7 +384,7 @@ fn nonce() -> Option<String> {
 }
 
 /// What an incident waits for that waits for nothing but its turn: what holds it may be something else, which the budget knows nothing of.
-fn queue(decision: &Decision, observed: &Observed) -> Option<&'static str> {
+fn queue(decision: &Decision, observed: &Observed) -> Option<HeldBy> {
     let hold = observed.hold.as_ref()?;
-    (hold.is_a_queue() && decision.held == Some(hold.reason)).then_some(hold.reason)
+    (hold.reason.is_a_queue() && decision.held == Some(hold.reason)).then_some(hold.reason)
 }

@@ -5,7 +5,7 @@ use crate::api::conditions::{ESCALATED, HELD, find};
 use crate::api::fence::NodeFence;
 use crate::api::fence_status::{Attempt, NodeFenceStatus};
 use crate::clock;
-use crate::core::budget::is_lifted_by_approval;
+use crate::core::hold::HeldBy;
 use crate::core::incident::{Approval, Decision, Settings};
 use crate::core::observed::Observed;
 use crate::core::plan::CONTRADICTION;
@@ -37,7 +37,7 @@ impl Round<'_> {
             now,
             wall,
         );
-        if incident.memory.tainted || incident.memory.quiesce.since.is_some() {
+        if incident.memory.tainted || incident.memory.learned.quiesce.since.is_some() {
             record::volumes(&mut incident.status, &incident.memory, observed, now, wall);
         }
         let escalation = decision.escalation.as_ref().map(|(reason, _)| *reason);
@@ -134,7 +134,7 @@ impl Round<'_> {
             stage: decision.stage.to_string(),
             stage_started_wall: status.stage_start_time.unwrap_or_else(clock::wall),
             deadline_wall: status.stage_deadline_time,
-            held_reason: decision.held.map(str::to_owned).or_else(before),
+            held_reason: decision.held.map(|it| it.to_string()).or_else(before),
             escalated_reason: decision
                 .escalation
                 .as_ref()
@@ -225,10 +225,10 @@ impl Round<'_> {
 }
 
 /// What an approval that comes in this stage, held by this, has to be answered with; none: it is what was waited for.
-fn approved_for_nothing(user: &str, stage: Stage, held: Option<&str>) -> Option<String> {
+fn approved_for_nothing(user: &str, stage: Stage, held: Option<HeldBy>) -> Option<String> {
     let is = match (stage, held) {
         (Stage::AwaitingApproval, _) | (Stage::Held, None) => return None,
-        (Stage::Held, Some(reason)) if is_lifted_by_approval(reason) => return None,
+        (Stage::Held, Some(reason)) if reason.is_lifted_by_approval() => return None,
         (Stage::Held, Some(reason)) => format!("held ({reason}), and no approval lifts that"),
         _ => format!("in stage {stage}"),
     };
@@ -261,9 +261,9 @@ mod tests {
     #[test]
     fn an_approval_that_nobody_waited_for_is_answered() {
         for (stage, held) in [
-            (Stage::AwaitingApproval, Some("AwaitingApproval")),
-            (Stage::Held, Some("Storm")),
-            (Stage::Held, Some("MaxPerHour")),
+            (Stage::AwaitingApproval, Some(HeldBy::AwaitingApproval)),
+            (Stage::Held, Some(HeldBy::Storm)),
+            (Stage::Held, Some(HeldBy::MaxPerHour)),
             (Stage::Held, None),
         ] {
             assert_eq!(approved_for_nothing("alice", stage, held), None);
@@ -273,12 +273,12 @@ mod tests {
             (Stage::Verifying, None, "in stage Verifying"),
             (
                 Stage::Held,
-                Some("Paused"),
+                Some(HeldBy::Paused),
                 "held (Paused), and no approval",
             ),
             (
                 Stage::Held,
-                Some("Quorum"),
+                Some(HeldBy::Quorum),
                 "held (Quorum), and no approval",
             ),
         ] {

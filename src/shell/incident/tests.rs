@@ -256,7 +256,7 @@ async fn only_what_was_read_beside_a_write_that_succeeded_is_kept() {
             incident: &mut incident,
         };
         let stuck = fixtures::pod("db-0");
-        round.incident.memory.pods = Some(vec![stuck.clone()]);
+        round.incident.memory.learned.pods = Some(vec![stuck.clone()]);
         let settings = Settings {
             pod_deletion,
             ..fixtures::settings()

@@ -3,7 +3,7 @@
 //! No claim protects it, so what allows it is read by quorum right before it leaves: the Node as it was released, the attempt in the record,
 //! the other NodeFences, and nobody's no. What comes a moment later meets a machine that boots, which does no harm, and that somebody has to turn off again.
 
-use super::{CLAIM_LIFE, Job, driver};
+use super::{Job, driver, may_still_leave};
 use crate::api::fence::NodeFence;
 use crate::api::fence_status::AttemptAction;
 use crate::clock;
@@ -94,20 +94,8 @@ async fn command(
     if let Err(reason) = still_allowed(context, job, attempt).await {
         return OnResult::NotSent(reason);
     }
-    let now = clock::since_boot();
-    if context.term_end.is_over(now) {
-        return OnResult::NotSent("this replica leads no more".to_owned());
-    }
-    if let Some(why) = context.revision.frozen() {
-        return OnResult::NotSent(why);
-    }
-    let age = now.saturating_sub(looked);
-    if age > CLAIM_LIFE {
-        return OnResult::NotSent(format!(
-            "the Node was read {} ms before the command, at most {} ms are allowed",
-            age.as_millis(),
-            CLAIM_LIFE.as_millis()
-        ));
+    if let Err(reason) = may_still_leave(context, looked, "the Node") {
+        return OnResult::NotSent(reason);
     }
     sending.store(true, Ordering::Relaxed);
     let Some(outcome) = context.term_end.lasts(session.power_on()).await else {

@@ -15,8 +15,8 @@ use node_fencing_operator::api::fence_status::NodeFenceStatus;
 use node_fencing_operator::api::settings::{
     ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
 };
-use node_fencing_operator::core::budget::Hold;
 use node_fencing_operator::core::delay::{Now, Since};
+use node_fencing_operator::core::hold::Hold;
 use node_fencing_operator::core::incident::{
     Approval, Decision, Device, DeviceOrder, Effect, Level, Record, Settings,
 };

@@ -23,7 +23,7 @@ fn capped(others: Vec<Open>, change: impl Fn(&mut Budget), approved: bool) -> &'
 }
 
 /// Of another policy, older than `f-a`, and not admitted yet.
-fn older(fence: &str, waits: Option<&'static str>) -> Open {
+fn older(fence: &str, waits: Option<HeldBy>) -> Open {
     Open {
         created: "e".to_owned(),
         waits,
@@ -41,8 +41,8 @@ fn the_cluster_wide_cap_counts_the_fences_of_all_policies_and_an_approval_lifts_
     for (count, judged) in [
         (0, "admitted"),
         (1, "admitted"),
-        (2, CLUSTER_CAP),
-        (3, CLUSTER_CAP),
+        (2, "ClusterCap"),
+        (3, "ClusterCap"),
     ] {
         assert_eq!(capped(running(count), |_| {}, false), judged, "{count}");
         assert_eq!(capped(running(count), |_| {}, true), "admitted", "{count}");
@@ -64,9 +64,9 @@ fn the_cluster_wide_cap_counts_the_fences_of_all_policies_and_an_approval_lifts_
 fn only_who_waits_for_the_cluster_wide_cap_itself_goes_first_there() {
     let one_runs = || open("f-x", "x", true);
     for (waits, judged) in [
-        (Some(CLUSTER_CAP), CLUSTER_CAP),
-        (Some("MaxConcurrent"), "admitted"),
-        (Some("Storm"), "admitted"),
+        (Some(HeldBy::ClusterCap), "ClusterCap"),
+        (Some(HeldBy::MaxConcurrent), "admitted"),
+        (Some(HeldBy::Storm), "admitted"),
         (None, "admitted"),
     ] {
         let others = vec![one_runs(), older("f-b", waits)];
@@ -74,7 +74,7 @@ fn only_who_waits_for_the_cluster_wide_cap_itself_goes_first_there() {
     }
     let younger = Open {
         created: "g".to_owned(),
-        ..older("f-b", Some(CLUSTER_CAP))
+        ..older("f-b", Some(HeldBy::ClusterCap))
     };
     assert_eq!(capped(vec![one_runs(), younger], |_| {}, false), "admitted");
     // What the own policy says counts first: whoever is held by it does not queue for the cluster.

@@ -64,7 +64,7 @@ fn no_control_plane_node_is_deleted_while_its_quorum_is_to_be_kept() {
         let reason = judged.err().map(|hold| hold.reason);
         assert_eq!(
             reason,
-            held.then_some(QUORUM),
+            held.then_some(HeldBy::Quorum),
             "{deletes} {control_plane:?}"
         );
     }

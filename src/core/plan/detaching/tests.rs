@@ -6,8 +6,9 @@ use crate::api::settings::{FenceMode, RecoveryStrategy};
 use crate::core::fixtures::{
     DATE, bmc, dated, drained, node, off_readings, own_claim, pod, settings, taint as taint_of,
 };
+use crate::core::hold::HeldBy;
 use crate::core::incident::Record;
-use crate::core::memory::Sight;
+use crate::core::memory::{Learned, Sight};
 use crate::core::observed::{AttachmentView, CLAIM, DETACHING, Seen};
 use crate::core::reading::PowerState;
 
@@ -53,15 +54,18 @@ fn memory() -> Memory {
     let reading = off_readings().remove(0).readings.remove(1);
     Memory {
         claim: Some(own_claim(CLAIM_VALUE)),
-        evidence: true,
         tainted: true,
         vacated: Some(seconds(10)),
         lists_attachments: true,
-        sights: vec![Sight {
-            device: bmc(),
-            reading: Ok(reading),
-        }],
         looked_at: seconds(13),
+        learned: Learned {
+            evidence: true,
+            sights: vec![Sight {
+                device: bmc(),
+                reading: Ok(reading),
+            }],
+            ..Learned::default()
+        },
         ..Memory::default()
     }
 }
@@ -127,14 +131,14 @@ fn no_volume_is_taken_while_anything_speaks_against_it() {
             o.node = Seen::Present(node);
         }),
         ("the device reads On", |m, _| {
-            if let Ok(reading) = &mut m.sights[0].reading {
+            if let Ok(reading) = &mut m.learned.sights[0].reading {
                 reading.state = PowerState::On;
             }
         }),
         ("the reading is older than the last pod", |m, _| {
             m.vacated = Some(seconds(14));
         }),
-        ("there is none", |m, _| m.sights.clear()),
+        ("there is none", |m, _| m.learned.sights.clear()),
     ];
     for (what, change) in changes {
         let (mut m, mut o) = (memory(), observed(marked()));
@@ -158,7 +162,10 @@ fn a_machine_that_is_dark_again_is_read_and_its_volumes_are_taken() {
         matches!(decision.effect, Effect::Device { .. })
     };
     let unread = || Memory {
-        sights: Vec::new(),
+        learned: Learned {
+            sights: Vec::new(),
+            ..memory().learned
+        },
         ..memory()
     };
     assert!(looks(&mut unread(), anew()));
@@ -175,7 +182,7 @@ fn a_machine_that_is_dark_again_is_read_and_its_volumes_are_taken() {
     };
     assert!(looks(&mut old(), anew()));
     let mut failed = memory();
-    failed.sights[0].reading = Err("no route".to_owned());
+    failed.learned.sights[0].reading = Err("no route".to_owned());
     assert!(!looks(&mut failed, anew()));
 }
 
@@ -322,13 +329,13 @@ fn a_mark_without_its_claim_is_waited_for() {
             settings(),
             Memory::default(),
             false,
-            (Some("ForeignOutOfService"), None),
+            (Some(HeldBy::ForeignOutOfService), None),
         ),
         (
             settings(),
             Memory::default(),
             true,
-            (Some("OtherNodeFence"), None),
+            (Some(HeldBy::OtherNodeFence), None),
         ),
     ];
     for (settings, mut memory, is_of_other, expected) in table {

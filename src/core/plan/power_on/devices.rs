@@ -54,7 +54,7 @@ pub(super) fn next_group(s: &Settings, m: &Memory) -> Option<Group> {
 
 /// What the device said last, if the right machine gave it after the release.
 pub(super) fn state(m: &Memory, device: &Device) -> Option<PowerState> {
-    let reading = answer(device, &m.sights).ok()?;
+    let reading = answer(device, &m.learned.sights).ok()?;
     let begun = m.power_on.begun.unwrap_or(Duration::MAX);
     (reading.asked >= begun).then_some(reading.state)
 }
@@ -113,7 +113,7 @@ pub(super) fn told(m: &Memory, group: &Group) -> String {
     let told = group
         .devices
         .iter()
-        .map(|device| match answer(device, &m.sights) {
+        .map(|device| match answer(device, &m.learned.sights) {
             Ok(reading) => {
                 let state = state_word(reading.state);
                 format!("FenceDevice {} reads {state}", device.name)

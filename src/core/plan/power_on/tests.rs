@@ -160,7 +160,7 @@ fn the_pause_the_look_the_intent_and_then_the_command() {
     let on = process.reads(PowerState::On, 62);
     assert_eq!(on.effect, Effect::Wait);
     // It was on: whoever turns it off now is not fought.
-    process.memory.sights.clear();
+    process.memory.learned.sights.clear();
     for seconds in [100, 200] {
         assert_eq!(process.at(seconds).effect, Effect::Wait, "{seconds}");
     }

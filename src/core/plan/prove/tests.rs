@@ -6,6 +6,7 @@ use crate::core::delay::{Now, Since};
 use crate::core::fixtures::{
     DATE, claimed, drained, lease, off_readings, out_of_service, own_claim, pod, settings,
 };
+use crate::core::memory::Learned;
 use crate::core::proof::IdentityRule;
 use crate::core::quiesce::Quiesce;
 use crate::core::record;
@@ -25,17 +26,20 @@ fn confirm_only() -> Settings {
 fn read_off() -> Memory {
     Memory {
         claim: Some(own_claim(CLAIM_VALUE)),
-        quiesce: Quiesce {
-            since: Some(Duration::from_secs(10)),
-            listed: Some(BTreeSet::from(["uid-db-0".to_owned()])),
-            ..Quiesce::default()
+        learned: Learned {
+            quiesce: Quiesce {
+                since: Some(Duration::from_secs(10)),
+                listed: Some(BTreeSet::from(["uid-db-0".to_owned()])),
+                ..Quiesce::default()
+            },
+            lease_before: Some(lease()),
+            readings: Some(off_readings()),
+            pods: Some(vec![pod("db-0")]),
+            evidence: true,
+            evidence_is_new: true,
+            proven_by: vec!["bmc".to_owned()],
+            ..Learned::default()
         },
-        lease_before: Some(lease()),
-        readings: Some(off_readings()),
-        pods: Some(vec![pod("db-0")]),
-        evidence: true,
-        evidence_is_new: true,
-        proven_by: vec!["bmc".to_owned()],
         ..Memory::default()
     }
 }
@@ -66,7 +70,10 @@ fn decided_at(settings: &Settings, seconds: u64) -> Effect {
 #[test]
 fn the_evidence_names_the_kubelet_s_last_report() {
     let memory = Memory {
-        evidence_is_new: false,
+        learned: Learned {
+            evidence_is_new: false,
+            ..read_off().learned
+        },
         ..read_off()
     };
     let mut node = claimed(CLAIM_VALUE);
@@ -95,8 +102,11 @@ fn the_evidence_names_the_kubelet_s_last_report() {
 #[test]
 fn what_the_taint_rests_on_is_what_is_stored() {
     let mut memory = Memory {
-        evidence_is_new: false,
-        proven_by: vec!["pdu".to_owned()],
+        learned: Learned {
+            evidence_is_new: false,
+            proven_by: vec!["pdu".to_owned()],
+            ..read_off().learned
+        },
         ..read_off()
     };
     let effect = next(&confirm_only(), &mut memory, claimed(CLAIM_VALUE), 14);
@@ -104,9 +114,12 @@ fn what_the_taint_rests_on_is_what_is_stored() {
         Effect::StoreEvidence(evidence) => assert_eq!(evidence.readings, off_readings()),
         other => panic!("{other:?}"),
     }
-    assert!(memory.evidence && memory.judged_down);
+    assert!(memory.learned.evidence && memory.learned.judged_down);
     assert_eq!(
-        (memory.proven_by.as_slice(), memory.proving.as_slice()),
+        (
+            memory.learned.proven_by.as_slice(),
+            memory.learned.proving.as_slice()
+        ),
         (&["pdu".to_owned()][..], &["bmc".to_owned()][..])
     );
     let mut tainted = claimed(CLAIM_VALUE);
@@ -147,15 +160,18 @@ fn pods_that_were_read_one_by_one_are_no_list() {
     };
     let mut memory = Memory {
         claim: Some(own_claim(CLAIM_VALUE)),
-        lease_before: Some(lease()),
-        quiesce: Quiesce {
-            starting: vec![startable],
-            ..Quiesce::default()
+        learned: Learned {
+            lease_before: Some(lease()),
+            quiesce: Quiesce {
+                starting: vec![startable],
+                ..Quiesce::default()
+            },
+            ..Learned::default()
         },
         ..Memory::default()
     };
     let mut quiesced = |listed: Option<BTreeSet<String>>| {
-        memory.quiesce.listed = listed;
+        memory.learned.quiesce.listed = listed;
         let observed = Observed {
             node: Seen::Present(claimed(CLAIM_VALUE)),
             pods: Seen::NotRead,
@@ -168,7 +184,7 @@ fn pods_that_were_read_one_by_one_are_no_list() {
             date: DATE.to_owned(),
         };
         crate::core::plan::step(&confirm_only(), &mut memory, &observed, &moment);
-        memory.quiesce.since.is_some()
+        memory.learned.quiesce.since.is_some()
     };
     assert!(!quiesced(None));
     assert!(quiesced(Some(BTreeSet::new())));
@@ -203,18 +219,21 @@ fn what_a_human_s_word_proves_dies_with_the_word() {
         }
         let mut memory = Memory {
             claim: Some(own_claim(CLAIM_VALUE)),
-            quiesce: Quiesce {
-                since: Some(Duration::from_secs(10)),
-                listed: Some(BTreeSet::new()),
-                ..Quiesce::default()
-            },
-            lease_before: Some(lease()),
-            readings: Some(readings),
-            pods: Some(Vec::new()),
-            evidence: true,
-            evidence_is_new: true,
-            proven_by: vec!["bmc".to_owned()],
             word_heeded: Some(0),
+            learned: Learned {
+                quiesce: Quiesce {
+                    since: Some(Duration::from_secs(10)),
+                    listed: Some(BTreeSet::new()),
+                    ..Quiesce::default()
+                },
+                lease_before: Some(lease()),
+                readings: Some(readings),
+                pods: Some(Vec::new()),
+                evidence: true,
+                evidence_is_new: true,
+                proven_by: vec!["bmc".to_owned()],
+                ..Learned::default()
+            },
             ..Memory::default()
         };
         let observed = Observed {

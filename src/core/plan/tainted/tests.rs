@@ -4,7 +4,7 @@ use super::*;
 use crate::api::settings::FenceMode;
 use crate::core::fixtures;
 use crate::core::incident::{Device, DeviceOrder, Settings};
-use crate::core::memory::{Memory, Sight};
+use crate::core::memory::{Learned, Memory, Sight};
 use crate::core::observed::{
     AttachmentView, CLAIM, NodeView, OUT_OF_SERVICE, Observed, Seen, TaintView,
 };
@@ -14,6 +14,13 @@ use crate::core::reading::{PowerState, Reading};
 mod watch;
 
 const CLAIM_VALUE: &str = "node-1-abcd-00000001";
+
+fn looked(sights: Vec<Sight>) -> Learned {
+    Learned {
+        sights,
+        ..Learned::default()
+    }
+}
 
 fn settings(mode: FenceMode) -> Settings {
     let device = Device {
@@ -124,8 +131,8 @@ fn a_machine_that_comes_back_is_turned_off_again_while_something_is_attached_to_
     let mut m = Memory {
         claim: Some(held(CLAIM_VALUE)),
         tainted: true,
-        sights: vec![sight(PowerState::On, 99)],
         looked_at: Duration::from_secs(99),
+        learned: looked(vec![sight(PowerState::On, 99)]),
         ..Memory::default()
     };
     let decision = decide(&s, &mut m, &o, 100);
@@ -144,8 +151,8 @@ fn a_machine_that_comes_back_once_everything_has_detached_is_left_on() {
         claim: Some(held(CLAIM_VALUE)),
         tainted: true,
         drained: Some(Duration::from_secs(50)),
-        sights: vec![sight(PowerState::On, 99)],
         looked_at: Duration::from_secs(99),
+        learned: looked(vec![sight(PowerState::On, 99)]),
         ..Memory::default()
     };
     let decision = decide(&s, &mut m, &o, 100);
@@ -187,7 +194,10 @@ fn a_taint_that_another_process_has_set_is_seen_to_once_the_record_is_known() {
     // Nor if this process has proven it too, under a claim that the other one has replaced.
     let mut m = Memory {
         claim: Some(held("node-1-abcd-00000002")),
-        evidence: true,
+        learned: Learned {
+            evidence: true,
+            ..Learned::default()
+        },
         ..Memory::default()
     };
     assert_eq!(decide(&s, &mut m, &o, 100).effect, Effect::Wait);
@@ -244,7 +254,10 @@ fn the_record_is_read_under_a_taint_that_this_process_does_not_see_to() {
     for (claim, evidence, is_read) in table {
         let memory = Memory {
             claim: claim.map(held),
-            evidence,
+            learned: Learned {
+                evidence,
+                ..Learned::default()
+            },
             ..Memory::default()
         };
         let needs =
@@ -284,8 +297,8 @@ fn whoever_says_that_the_machine_has_power_is_heard_unless_it_is_another_machine
         let mut m = Memory {
             claim: Some(held(CLAIM_VALUE)),
             tainted: true,
-            sights: vec![sight(PowerState::Off, 99), said],
             looked_at: Duration::from_secs(99),
+            learned: looked(vec![sight(PowerState::Off, 99), said]),
             ..Memory::default()
         };
         let came_back = decide(&s, &mut m.clone(), &observed(stuck()), 100).escalation;
@@ -315,9 +328,9 @@ fn a_release_needs_a_reading_of_now_and_the_record() {
             claim: Some(fixtures::own_claim(CLAIM_VALUE)),
             tainted: true,
             drained: Some(Duration::from_secs(50)),
-            sights: vec![sight(PowerState::Off, asked)],
             looked_at: Duration::from_secs(99),
             last_check: true,
+            learned: looked(vec![sight(PowerState::Off, asked)]),
             ..Memory::default()
         };
         let decision = decide(&s, &mut m, &o, 100);
@@ -354,40 +367,12 @@ fn a_reading_from_before_everything_had_detached_or_from_long_ago_is_none_of_the
     ] {
         let m = Memory {
             tainted: true,
-            sights: vec![sight(PowerState::Off, asked)],
             looked_at: Duration::from_secs(99),
             drained: Some(Duration::from_secs(drained)),
+            learned: looked(vec![sight(PowerState::Off, asked)]),
             ..Memory::default()
         };
         let off = off_now(&s, &m, s.levels.first(), &moment(100));
         assert_eq!(off.is_ok(), counts, "{drained}, {asked}: {off:?}");
-    }
-}
-
-/// S4: a device that cannot tell, or tells of a fault, speaks neither for the machine's power nor for a release.
-#[test]
-fn a_release_needs_a_device_that_reads_exactly_off() {
-    let s = settings(FenceMode::ConfirmOnly);
-    let fault = || vec!["power supply failed".to_owned()];
-    for (state, faults, is_off) in [
-        (PowerState::Off, Vec::new(), true),
-        (PowerState::Off, fault(), false),
-        (PowerState::Unknown, Vec::new(), false),
-        (PowerState::Transitional, Vec::new(), false),
-        (PowerState::On, Vec::new(), false),
-    ] {
-        let mut said = sight(state, 99);
-        if let Ok(reading) = &mut said.reading {
-            reading.faults = faults.clone();
-        }
-        let m = Memory {
-            tainted: true,
-            sights: vec![said],
-            looked_at: Duration::from_secs(99),
-            drained: Some(Duration::from_secs(98)),
-            ..Memory::default()
-        };
-        let off = off_now(&s, &m, s.levels.first(), &moment(100));
-        assert_eq!(off.is_ok(), is_off, "{state:?} {faults:?}: {off:?}");
     }
 }

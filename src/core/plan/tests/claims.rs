@@ -2,9 +2,9 @@
 
 use super::super::claimed::FIRST_LOOK_MAX;
 use super::*;
-use crate::core::budget::Hold;
 use crate::core::delay::HeldCondition;
-use crate::core::memory::OwnClaim;
+use crate::core::hold::{HeldBy, Hold};
+use crate::core::memory::{Learned, OwnClaim};
 use crate::core::observed::{OUT_OF_SERVICE, QUARANTINE};
 
 /// The policy's wait ends at 100 s, and the node's condition is not the one that it waits for.
@@ -100,7 +100,7 @@ fn a_claim_that_another_process_goes_on_with_is_left_to_it() {
         let observed = Observed {
             node: Seen::Present(claimed("fence-n9")),
             hold: Some(Hold {
-                reason: "Storm",
+                reason: HeldBy::Storm,
                 words: "too many nodes are down".to_owned(),
             }),
             claim_of_other_process,
@@ -251,8 +251,11 @@ fn a_node_that_is_back_is_warned_of_an_off_as_long_as_it_may_land() {
 #[test]
 fn another_s_out_of_service_is_given_way_to_whatever_was_proven() {
     let proven = || Memory {
-        evidence: true,
         tainted: true,
+        learned: Learned {
+            evidence: true,
+            ..held().learned
+        },
         ..held()
     };
     let all = [proven(), held(), Memory::default()]

@@ -26,7 +26,9 @@ fn a_word_is_heeded_when_nothing_is_under_way() {
     };
     assert!(heeded(|_| {}));
     assert!(!heeded(|memory| memory.begin(false)));
-    assert!(!heeded(|memory| memory.readings = Some(off_readings())));
+    assert!(!heeded(
+        |memory| memory.learned.readings = Some(off_readings())
+    ));
     assert!(!heeded(|memory| memory.word_heeded = Some(0)));
     assert!(!heeded(
         |memory| memory.word_refuted = Some("it reads On".to_owned())

@@ -7,11 +7,14 @@ use super::*;
 fn quiet() -> Memory {
     Memory {
         claim: Some(own_claim(CLAIM_VALUE)),
-        lease_before: Some(lease()),
-        quiesce: Quiesce {
-            since: Some(seconds(10)),
-            listed: Some(Default::default()),
-            ..Quiesce::default()
+        learned: Learned {
+            lease_before: Some(lease()),
+            quiesce: Quiesce {
+                since: Some(seconds(10)),
+                listed: Some(Default::default()),
+                ..Quiesce::default()
+            },
+            ..Learned::default()
         },
         ..Memory::default()
     }
@@ -20,16 +23,19 @@ fn quiet() -> Memory {
 /// The same, with some pods that could still start.
 fn starting(count: usize) -> Memory {
     let mut memory = quiet();
-    memory.quiesce.since = None;
-    memory.quiesce.starting = vec![pod("db-0"); count];
+    memory.learned.quiesce.since = None;
+    memory.learned.quiesce.starting = vec![pod("db-0"); count];
     memory
 }
 
 /// The same, with readings to judge and the pods listed beside them.
 fn judging() -> Memory {
     Memory {
-        readings: Some(off_readings()),
-        pods: Some(Vec::new()),
+        learned: Learned {
+            readings: Some(off_readings()),
+            pods: Some(Vec::new()),
+            ..quiet().learned
+        },
         ..quiet()
     }
 }
@@ -68,7 +74,7 @@ fn what_is_read_beside_the_node_is_what_is_needed_once_it_was_read() {
     busy.begin(false);
     assert!(foresee(&busy).lease);
     let mut first = quiet();
-    first.lease_before = None;
+    first.learned.lease_before = None;
     assert!(foresee(&first).lease);
     let tainted = Memory {
         tainted: true,
@@ -101,22 +107,22 @@ fn up_to_sixteen_pods_are_read_one_by_one_and_more_are_listed() {
     assert_eq!((many.starting.len(), many.pods), (0, true));
     // Once quiesced, what could start before is read no more.
     let mut quiesced = starting(3);
-    quiesced.quiesce.since = Some(seconds(10));
+    quiesced.learned.quiesce.since = Some(seconds(10));
     assert!(under_the_claim(&quiesced).starting.is_empty());
 }
 
 #[test]
 fn pods_are_listed_once_under_the_claim_and_once_beside_the_readings() {
     let mut unlisted = starting(0);
-    unlisted.quiesce.listed = None;
+    unlisted.learned.quiesce.listed = None;
     assert!(under_the_claim(&unlisted).pods);
     assert!(!under_the_claim(&starting(0)).pods);
     assert!(!under_the_claim(&judging()).pods);
     let mut none = judging();
-    none.pods = None;
+    none.learned.pods = None;
     assert!(under_the_claim(&none).pods);
     let mut again = judging();
-    again.relist = true;
+    again.learned.relist = true;
     assert!(under_the_claim(&again).pods);
 }
 
@@ -128,17 +134,26 @@ fn the_kubelet_is_asked_beside_the_readings_after_a_command() {
     assert!(!under_the_claim(&judging()).kubelet);
     assert!(!under_the_claim(&quiet()).kubelet);
     let proven = Memory {
-        judged_down: true,
+        learned: Learned {
+            judged_down: true,
+            ..commanded().learned
+        },
         ..commanded()
     };
     assert!(!under_the_claim(&proven).kubelet);
     let read_again = Memory {
-        evidence: true,
+        learned: Learned {
+            evidence: true,
+            ..commanded().learned
+        },
         ..commanded()
     };
     assert!(under_the_claim(&read_again).kubelet);
     let unread = Memory {
-        readings: None,
+        learned: Learned {
+            readings: None,
+            ..commanded().learned
+        },
         ..commanded()
     };
     assert!(!under_the_claim(&unread).kubelet);
@@ -147,7 +162,10 @@ fn the_kubelet_is_asked_beside_the_readings_after_a_command() {
 #[test]
 fn pods_are_deleted_next_if_any_is_stuck_and_the_policy_wants_it() {
     let stuck = Memory {
-        pods: Some(vec![pod("db-0")]),
+        learned: Learned {
+            pods: Some(vec![pod("db-0")]),
+            ..judging().learned
+        },
         ..judging()
     };
     assert!(evicts_next(&settings(), &stuck));

@@ -5,8 +5,8 @@ use crate::core::fixtures::{
     self, DATE, bmc, drained, node, off_readings, out_of_service, settings,
 };
 use crate::core::incident::Record;
-use crate::core::memory::Sight;
-use crate::core::observed::{OUT_OF_SERVICE, Seen};
+use crate::core::memory::{Learned, Sight};
+use crate::core::observed::Seen;
 use crate::core::plan::is_bare;
 use crate::core::reading::{PowerState, Reading};
 
@@ -95,7 +95,10 @@ fn nothing_is_on_a_node_whose_taints_are_somebody_else_s() {
     };
     let unproven = Memory::default;
     let proven = || Memory {
-        evidence: true,
+        learned: Learned {
+            evidence: true,
+            ..Learned::default()
+        },
         ..Memory::default()
     };
     let table = [
@@ -108,101 +111,11 @@ fn nothing_is_on_a_node_whose_taints_are_somebody_else_s() {
     ];
     for (node, memory, expected) in table {
         let is_bare = is_bare(&settings(), &memory, &node);
-        assert_eq!(is_bare, expected, "{:?} {}", node.taints, memory.evidence);
-    }
-}
-
-/// S13: the claim was given back and the answer to that is lost; then a human puts the node out of service. The record names no claim that
-/// is gone. After a proof the taint may be ours.
-#[test]
-fn a_claim_that_was_given_back_is_forgotten_beside_a_taint_of_somebody_else() {
-    for (dropping, evidence, is_kept) in [
-        (true, false, false),
-        (true, true, true),
-        (false, false, true),
-    ] {
-        let mut memory = Memory {
-            claim: Some(fixtures::own_claim("fence-n1")),
-            dropping,
-            evidence,
-            ..Memory::default()
-        };
-        let tainted = NodeView {
-            taints: vec![out_of_service()],
-            ..node()
-        };
-        foreign_taint(&settings(), &mut memory, &tainted, &drained(), &moment());
-        assert_eq!(memory.claim.is_some(), is_kept, "{dropping} {evidence}");
-    }
-}
-
-/// S8, L3: `out-of-service` without our claim. Who has proven anything may have set it, and calls a human; nobody else minds, and an earlier
-/// refusal is not held against the admission policy.
-#[test]
-fn an_out_of_service_without_its_claim_calls_a_human_if_it_can_be_ours() {
-    let record = |evidence: bool, tainted: bool| Settings {
-        record: Record {
-            evidence,
-            tainted,
-            ..Record::default()
-        },
-        ..settings()
-    };
-    let adopted = Settings {
-        adopted: true,
-        ..settings()
-    };
-    let proven = Memory {
-        evidence: true,
-        ..Memory::default()
-    };
-    let fresh = Memory::default;
-    let table = [
-        (settings(), fresh(), None),
-        (settings(), proven, Some("ClaimRemoved")),
-        (record(true, false), fresh(), Some("ClaimRemoved")),
-        (record(false, true), fresh(), Some("ClaimRemoved")),
-        (adopted, fresh(), Some("ClaimRemoved")),
-    ];
-    for (settings, mut memory, expected) in table {
-        memory.denied = Some("S8: it may not be claimed".to_owned());
-        let node = NodeView {
-            taints: vec![out_of_service()],
-            ..node()
-        };
-        let observed = Observed {
-            node: Seen::Present(node),
-            ..drained()
-        };
-        let decision = crate::core::plan::step(&settings, &mut memory, &observed, &moment());
-        let reason = decision.escalation.map(|(reason, _)| reason);
-        assert_eq!(reason, expected, "{}", decision.words);
-        assert_eq!(decision.effect, Effect::Wait);
-    }
-}
-
-/// S8: ours has gone with the release, unless what stands there can still be it.
-#[test]
-fn after_the_release_an_out_of_service_is_somebody_else_s_if_its_effect_is_another() {
-    for (effect, stage) in [
-        ("NoExecute", Stage::AwaitingRelease),
-        ("NoSchedule", Stage::Recovered),
-    ] {
-        let mut memory = Memory {
-            tainted: true,
-            releasing: true,
-            ..Memory::default()
-        };
-        let tainted = NodeView {
-            taints: vec![fixtures::taint(OUT_OF_SERVICE, "nodeshutdown", effect)],
-            ..node()
-        };
-        let observed = Observed {
-            node: Seen::Present(tainted),
-            ..drained()
-        };
-        let decision = crate::core::plan::step(&settings(), &mut memory, &observed, &moment());
-        assert_eq!(decision.stage, stage, "{effect}: {}", decision.words);
+        assert_eq!(
+            is_bare, expected,
+            "{:?} {}",
+            node.taints, memory.learned.evidence
+        );
     }
 }
 
@@ -235,7 +148,7 @@ fn a_level_that_has_failed_before_uses_its_time_up_only_by_its_own_tries() {
             ..Memory::default()
         };
         let hold = is_held.then(|| Hold {
-            reason: "Storm",
+            reason: HeldBy::Storm,
             words: "too many".to_owned(),
         });
         let observed = Observed { hold, ..drained() };
@@ -271,11 +184,14 @@ fn a_look_that_ended_five_seconds_ago_is_acted_upon_and_an_older_one_repeated() 
     let claims = |now: Duration| {
         let reading = off_readings()[0].readings[0].clone();
         let mut m = Memory {
-            sights: vec![Sight {
-                device: bmc(),
-                reading: Ok(reading),
-            }],
             looked_at: second(95),
+            learned: Learned {
+                sights: vec![Sight {
+                    device: bmc(),
+                    reading: Ok(reading),
+                }],
+                ..Learned::default()
+            },
             ..Memory::default()
         };
         let moment = Moment {
@@ -333,8 +249,11 @@ fn an_older_refusal_does_not_hide_what_is_in_the_way_now() {
         };
         let mut m = Memory {
             denied: Some("denied request: no".to_owned()),
-            sights: vec![sight],
             looked_at: second(100),
+            learned: Learned {
+                sights: vec![sight],
+                ..Learned::default()
+            },
             ..Memory::default()
         };
         let s = Settings {

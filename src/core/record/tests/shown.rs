@@ -1,6 +1,7 @@
 //! The conditions of a NodeFence, and what its end closes.
 
 use super::*;
+use crate::core::hold::HeldBy;
 
 fn decision(stage: Stage, escalation: Option<(&'static str, String)>) -> Decision {
     Decision {
@@ -58,9 +59,9 @@ fn a_call_for_a_human_and_a_hold_are_shown_once_they_were_there_and_closed_after
         held,
         ..decision(Stage::Held, None)
     };
-    say(&mut status, &by(Some("MaxConcurrent")));
+    say(&mut status, &by(Some(HeldBy::MaxConcurrent)));
     assert_eq!(shown(&status, HELD), pair("True", "MaxConcurrent"));
-    say(&mut status, &by(Some("ForeignOutOfService")));
+    say(&mut status, &by(Some(HeldBy::ForeignOutOfService)));
     assert_eq!(shown(&status, HELD), pair("True", "ForeignOutOfService"));
     // The Node cannot be read: what held it before still does.
     say(&mut status, &by(None));

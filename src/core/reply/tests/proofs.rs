@@ -8,10 +8,10 @@ use crate::core::proof::Require;
 fn new_readings_are_judged_anew() {
     let mut memory = memory();
     memory.begin(false);
-    (memory.judged_down, memory.evidence_is_new) = (true, true);
+    (memory.learned.judged_down, memory.learned.evidence_is_new) = (true, true);
     let reply = Reply::Device(1, confirmed(off_readings(), Vec::new()));
     learn(&settings(), &mut memory, Asked::Device, reply, NOW);
-    assert!(!memory.judged_down && !memory.evidence_is_new);
+    assert!(!memory.learned.judged_down && !memory.learned.evidence_is_new);
 }
 
 /// S17: the evidence of an older proof is what is known until that of the new one is stored for certain.
@@ -19,14 +19,17 @@ fn new_readings_are_judged_anew() {
 fn the_devices_of_a_new_proof_are_known_once_its_evidence_is_stored() {
     let proven_by = |reply: Reply| {
         let mut memory = Memory {
-            evidence: true,
-            proven_by: vec!["bmc".to_owned()],
-            proving: vec!["pdu".to_owned()],
+            learned: Learned {
+                evidence: true,
+                proven_by: vec!["bmc".to_owned()],
+                proving: vec!["pdu".to_owned()],
+                ..memory().learned
+            },
             ..memory()
         };
         learn(&settings(), &mut memory, Asked::StoreEvidence, reply, NOW);
-        assert!(memory.evidence);
-        memory.proven_by
+        assert!(memory.learned.evidence);
+        memory.learned.proven_by
     };
     assert_eq!(proven_by(Reply::Done), ["pdu"]);
     assert_eq!(proven_by(Reply::Unknown("silence".to_owned())), ["bmc"]);
@@ -63,7 +66,7 @@ fn under_any_a_device_with_a_fault_asks_for_no_list() {
         };
         let reply = Reply::Device(1, confirmed(readings, vec![list]));
         learn(&any, &mut memory, Asked::Device, reply, NOW);
-        memory.pods.is_some()
+        memory.learned.pods.is_some()
     };
     assert!(counts(&[]));
     assert!(!counts(&["interlock"]));
@@ -214,4 +217,54 @@ fn a_late_answer_refutes_the_word_that_was_given_before_its_question() {
             "{heeded_after:?}"
         );
     }
+}
+
+#[test]
+fn a_claim_that_is_forgotten_takes_everything_with_it_that_was_learned_under_it() {
+    let pods = || vec![pod("db-0")];
+    let mut quiesce = Quiesce {
+        since: Some(NOW),
+        listed_before: Some(pods()),
+        begun_anew: 1,
+        ..Quiesce::default()
+    };
+    quiesce.note_list(&pods());
+    // Every field, and none as a new claim begins with it: who adds one says it here.
+    let everything = Learned {
+        devices_claimed: BTreeMap::from([("level".to_owned(), Vec::new())]),
+        quiesce,
+        sights: vec![Sight {
+            device: bmc(),
+            reading: Err("no answer".to_owned()),
+        }],
+        readings: Some(Vec::new()),
+        others: off_readings(),
+        kubelet_answered: true,
+        judged_down: true,
+        pods: Some(pods()),
+        relist: true,
+        lease_before: memory().learned.lease_before,
+        evidence: true,
+        evidence_is_new: true,
+        proven_by: vec!["bmc".to_owned()],
+        proving: vec!["pdu".to_owned()],
+        evicted: true,
+        polls: 1,
+    };
+    let mut memory = Memory {
+        dropping: true,
+        learned: everything,
+        ..memory()
+    };
+    memory.begin(true);
+    learn(&settings(), &mut memory, Asked::DropClaim, Reply::Done, NOW);
+    let expected = Memory {
+        orders: 1,
+        // The command that was on its way may still land (S23).
+        unresolved_until: Some(NOW + LATE_EFFECT),
+        // Nor does what it has brought about count as an off that was there before.
+        has_commanded: true,
+        ..Memory::default()
+    };
+    assert_eq!(memory, expected);
 }

@@ -187,7 +187,7 @@ async fn who_waits_for_the_quorum_keeps_no_place_free() {
     };
     let brakes = &lab.context.brakes;
     let judged = |fence| brakes.look(&lab.context, &applicant(fence));
-    let held = judged(&lab.mine).map_err(|hold| hold.reason);
+    let held = judged(&lab.mine).map_err(|hold| hold.reason.as_str());
     assert_eq!(held, Err("Quorum"));
     assert_eq!(judged(&lab.other), Ok(()));
 }
@@ -270,7 +270,7 @@ async fn an_open_incident_is_held_while_its_policy_keeps_its_hands_off_the_node(
         };
         let decoded = serde_json::from_value(policy.clone()).expect("a policy");
         let until = round.admit(&settings, &mut observed, Some(&decoded));
-        let reason = observed.hold.map(|hold| hold.reason);
+        let reason = observed.hold.map(|hold| hold.reason.as_str());
         assert_eq!((reason, until.is_some()), (held_for, ends), "{policy}");
     }
 }

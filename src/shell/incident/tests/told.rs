@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::api::conditions::{ESCALATED, HELD, find};
+use crate::core::hold::HeldBy;
 use crate::core::incident::{Decision, Effect};
 use crate::core::plan::CONTRADICTION;
 use crate::shell::events::Events;
@@ -135,13 +136,13 @@ async fn another_reason_to_hold_is_another_event() {
     let mut incident = incident.lock().await;
     let mut told = Vec::new();
     for held in [
-        Some("FailureDomain"),
-        Some("FailureDomain"),
+        Some(HeldBy::FailureDomain),
+        Some(HeldBy::FailureDomain),
         // The Node cannot be read.
         None,
-        Some("MaxPerHour"),
+        Some(HeldBy::MaxPerHour),
         None,
-        Some("MaxPerHour"),
+        Some(HeldBy::MaxPerHour),
     ] {
         let decision = Decision {
             effect: Effect::Wait,

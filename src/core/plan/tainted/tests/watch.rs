@@ -6,10 +6,13 @@ use super::*;
 fn off(asked: u64, looked: u64) -> Memory {
     Memory {
         claim: Some(held(CLAIM_VALUE)),
-        evidence: true,
         tainted: true,
-        sights: vec![sight(PowerState::Off, asked)],
         looked_at: Duration::from_secs(looked),
+        learned: Learned {
+            evidence: true,
+            sights: vec![sight(PowerState::Off, asked)],
+            ..Learned::default()
+        },
         ..Memory::default()
     }
 }
@@ -69,7 +72,7 @@ fn the_levels_take_turns_while_none_answers() {
             ..off(80, 80)
         };
         if is_silent {
-            m.sights[0].reading = Err("no answer".to_owned());
+            m.learned.sights[0].reading = Err("no answer".to_owned());
         }
         decide(&s, &mut m, &observed(stuck()), 100);
         m.level
@@ -101,8 +104,11 @@ fn the_first_level_with_a_device_that_can_cut_the_power_takes_over_from_a_word()
     let mut m = Memory {
         level: 0,
         claim: Some(held(CLAIM_VALUE)),
-        evidence: true,
         tainted: true,
+        learned: Learned {
+            evidence: true,
+            ..Learned::default()
+        },
         ..Memory::default()
     };
     let mut back = observed(stuck());
@@ -122,7 +128,10 @@ fn a_machine_that_has_booted_anew_has_not_come_back() {
             boot.clone_into(&mut node.boot_id);
         }
         let mut m = Memory {
-            sights: vec![sight(PowerState::On, 99)],
+            learned: Learned {
+                sights: vec![sight(PowerState::On, 99)],
+                ..off(99, 99).learned
+            },
             ..off(99, 99)
         };
         let decision = decide(&settings(FenceMode::ConfirmOnly), &mut m, &o, 100);
@@ -150,11 +159,14 @@ fn outlets_that_did_not_turn_the_machine_off_do_not_say_that_it_came_back() {
         let m = Memory {
             claim: Some(held(CLAIM_VALUE)),
             tainted: true,
-            evidence: true,
-            proven_by: proven.iter().map(|it| (*it).to_owned()).collect(),
             level: 1,
-            sights: vec![said],
             looked_at: Duration::from_secs(90),
+            learned: Learned {
+                evidence: true,
+                proven_by: proven.iter().map(|it| (*it).to_owned()).collect(),
+                sights: vec![said],
+                ..Learned::default()
+            },
             ..Memory::default()
         };
         let mut attached = m.clone();
@@ -188,7 +200,7 @@ fn after_a_restart_the_record_tells_which_devices_have_proven_the_machine_down()
     after_crash.record.proven_by = [("pdu".to_owned(), devices)].into();
     let mut m = Memory::default();
     decide(&after_crash, &mut m, &observed(stuck()), 100);
-    assert_eq!(m.proven_by, ["outlet"]);
+    assert_eq!(m.learned.proven_by, ["outlet"]);
 }
 
 /// S14, S15: what was read from a FenceDevice before it was corrected tells nothing of what it reads now: neither that the machine is off, nor
@@ -203,8 +215,8 @@ fn a_look_at_another_version_of_the_device_does_not_count() {
         (PowerState::On, "uid-bmc/0", false, false),
     ] {
         let mut m = off(100, 100);
-        m.sights = vec![sight(state, 100)];
-        m.sights[0].device.version = version.to_owned();
+        m.learned.sights = vec![sight(state, 100)];
+        m.learned.sights[0].device.version = version.to_owned();
         assert_eq!(
             has_power(&s, &m).is_some(),
             came_back,
@@ -213,5 +225,33 @@ fn a_look_at_another_version_of_the_device_does_not_count() {
         m.drained = Some(Duration::from_secs(98));
         let off = off_now(&s, &m, s.levels.first(), &moment(101));
         assert_eq!(off.is_ok(), is_off, "{state:?} {version}: {off:?}");
+    }
+}
+
+/// S4: a device that cannot tell, or tells of a fault, speaks neither for the machine's power nor for a release.
+#[test]
+fn a_release_needs_a_device_that_reads_exactly_off() {
+    let s = settings(FenceMode::ConfirmOnly);
+    let fault = || vec!["power supply failed".to_owned()];
+    for (state, faults, is_off) in [
+        (PowerState::Off, Vec::new(), true),
+        (PowerState::Off, fault(), false),
+        (PowerState::Unknown, Vec::new(), false),
+        (PowerState::Transitional, Vec::new(), false),
+        (PowerState::On, Vec::new(), false),
+    ] {
+        let mut said = sight(state, 99);
+        if let Ok(reading) = &mut said.reading {
+            reading.faults = faults.clone();
+        }
+        let m = Memory {
+            tainted: true,
+            looked_at: Duration::from_secs(99),
+            drained: Some(Duration::from_secs(98)),
+            learned: looked(vec![said]),
+            ..Memory::default()
+        };
+        let off = off_now(&s, &m, s.levels.first(), &moment(100));
+        assert_eq!(off.is_ok(), is_off, "{state:?} {faults:?}: {off:?}");
     }
 }

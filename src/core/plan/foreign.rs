@@ -1,0 +1,133 @@
+//! A mark stands that this incident cannot be shown to have set.
+//!
+//! It is not removed and not relabelled (S8), and nothing is done beside it: a claim of ours goes, and whoever can tell whose the mark is has to
+//! take it away.
+
+use super::super::hold::HeldBy;
+use super::super::incident::{Decision, Settings};
+use super::super::memory::Memory;
+use super::super::observed::{CLAIM, DETACHING, NodeView, Observed, TaintView};
+use super::super::stage::Stage;
+use super::super::taint;
+use super::abort::give_back;
+use super::ending::{ended, may_have_tainted, released};
+use super::outrun::held_by_other_fence;
+use super::unclaimed::bind_first;
+use super::{Moment, close, held, power_on, wait};
+use std::time::Duration;
+
+/// Pause between two looks at a mark that somebody else has to take away.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+
+/// A mark without our claim. If we set it, our claim was taken away since, or the taint replaced; either way it is not ours to remove, and nobody
+/// knows any more which it was.
+pub(super) fn step(
+    s: &Settings,
+    m: &mut Memory,
+    node: &NodeView,
+    o: &Observed,
+    t: &Moment,
+) -> Decision {
+    if power_on::is_begun(s, m) {
+        let released = || close(Stage::Recovered, released(s));
+        return power_on::step(s, m, node, t).unwrap_or_else(released);
+    }
+    let again = t.now + LOOK_AGAIN;
+    // What was refused before it was seen was refused for its sake, and is nowhere.
+    m.forget_denial();
+    let late = t.now + s.late_effect;
+    // One that was being given back is gone too. With evidence stored the taint may be ours all the same, if somebody else took the claim.
+    let is_given_back = m.dropping && !m.learned.evidence;
+    if (m.claim.as_ref()).is_some_and(|claim| !claim.seen || is_given_back) {
+        m.forget_claim(late);
+    }
+    // Ours is gone, and of another key or effect it never was ours.
+    let ours = s.mark_on(node);
+    let is_like_ours = |it: &TaintView| Some(it.key.as_str()) == ours && it.effect == "NoExecute";
+    if (m.releasing || ours.is_none())
+        && !node.taints.iter().any(is_like_ours)
+        && let Some(end) = ended(s, m, node, t)
+    {
+        return end;
+    }
+    // Another NodeFence of ours sees to it: nobody is to remove it by hand.
+    if o.claim_of_other_fence && taint::mark_of_claim(node).is_some() {
+        let end = ended(s, m, node, t).or_else(|| bind_first(s, node));
+        return end.unwrap_or_else(|| held_by_other_fence(m, node).until(again));
+    }
+    if let Some(key) = ours.filter(|_| may_have_tainted(s, m, node)) {
+        let short = taint::in_words(key);
+        if s.released {
+            let words = format!(
+                "released by `spec.desiredState: Released`; `{short}` stays on Node {}: it stands without the operator's claim, so whoever removed the claim or set the taint has to remove it",
+                node.name
+            );
+            return close(Stage::Aborted, words);
+        }
+        let words = format!(
+            "`{short}` stands on Node {} without the operator's claim, because somebody else removed the claim or set the taint: the operator does not remove it; once {}, remove it yourself (kubectl taint node {} {key}-)",
+            node.name,
+            taint::harmless_when(key),
+            node.name
+        );
+        return wait(Stage::AwaitingRelease, words.clone())
+            .escalated("ClaimRemoved", words)
+            .until(again);
+    }
+    if let Some(decision) = ended(s, m, node, t).or_else(|| bind_first(s, node)) {
+        return decision;
+    }
+    held(HeldBy::ForeignOutOfService, foreign_words(node)).until(again)
+}
+
+fn foreign_words(node: &NodeView) -> String {
+    let name = &node.name;
+    let until = "it is left alone until that taint is removed, or this NodeFence released (`spec.desiredState: Released`)";
+    match node.marked_by() {
+        Some(DETACHING) => format!(
+            "Node {name} carries `{DETACHING}` of another fence, and no NodeFence sees to it any more: {until}; {}",
+            taint::left_behind(name)
+        ),
+        _ => format!("Node {name} already carries `out-of-service`, set by somebody else: {until}"),
+    }
+}
+
+/// A mark beside our claim that was not set under it: it is somebody else's, so the claim goes (S8). The incident is held. If ours never stood, it
+/// begins anew once theirs is gone.
+pub(super) fn give_way(m: &mut Memory, node: &NodeView, claim: &str) -> Decision {
+    // What was refused before their taint was seen was refused for its sake; what is refused from here on is not.
+    if !m.dropping {
+        m.forget_denial();
+    }
+    let words = match node.marked_by() {
+        Some(DETACHING) => format!(
+            "`{DETACHING}` on Node {} was not set under this claim: the claim is given back, and nothing is done until that taint is removed",
+            node.name
+        ),
+        _ => format!(
+            "`out-of-service` on Node {} was set by somebody else (it is not nodeshutdown:NoExecute with the `timeAdded` of the claim): the claim is given back, and nothing is done until that taint is removed",
+            node.name
+        ),
+    };
+    give_back(m, node, claim, Stage::Held, words).held(HeldBy::ForeignOutOfService)
+}
+
+/// Our claim, the taint that goes with it, and a record that has proven nothing under it: made anew by somebody, or another controller has set the
+/// taint in the second of the claim. Nobody knows what was sent, nor which boot it was about: neither is it seen through nor given up.
+pub(super) fn unproven(node: &NodeView, claim: &str, t: &Moment) -> Decision {
+    let key = taint::mark_key_of_claim(node);
+    let words = format!(
+        "`{}` stands on Node {} under claim {claim}, and the NodeFence has no evidence for that claim: it was made anew, or another controller has set the taint; once {}, remove both (kubectl taint node {} {key}- {CLAIM}-)",
+        taint::in_words(key),
+        node.name,
+        taint::harmless_when(key),
+        node.name
+    );
+    let again = t.now + LOOK_AGAIN;
+    held(HeldBy::OutOfServiceUnproven, words.clone())
+        .escalated(HeldBy::OutOfServiceUnproven.as_str(), words)
+        .until(again)
+}
+
+#[cfg(test)]
+mod tests;
