@@ -17,7 +17,7 @@ use super::{Moment, close, held, power_on, wait};
 use std::time::Duration;
 
 /// Pause between two looks at a mark that somebody else has to take away.
-const LOOK_AGAIN: Duration = Duration::from_secs(10);
+const FOREIGN_PAUSE: Duration = Duration::from_secs(10);
 
 /// A mark without our claim. If we set it, our claim was taken away since, or the taint replaced; either way it is not ours to remove, and nobody
 /// knows any more which it was.
@@ -32,7 +32,7 @@ pub(super) fn step(
         let released = || close(Stage::Recovered, released(s));
         return power_on::step(s, m, node, t).unwrap_or_else(released);
     }
-    let again = t.now + LOOK_AGAIN;
+    let again = t.now + FOREIGN_PAUSE;
     // What was refused before it was seen was refused for its sake, and is nowhere.
     m.forget_denial();
     let late = t.now + s.late_effect;
@@ -123,7 +123,7 @@ pub(super) fn unproven(node: &NodeView, claim: &str, t: &Moment) -> Decision {
         taint::harmless_when(key),
         node.name
     );
-    let again = t.now + LOOK_AGAIN;
+    let again = t.now + FOREIGN_PAUSE;
     held(HeldBy::OutOfServiceUnproven, words.clone())
         .escalated(HeldBy::OutOfServiceUnproven.as_str(), words)
         .until(again)

@@ -71,11 +71,11 @@ enum Standing<'a> {
     Unclaimed,
     /// A claim of this incident, of whatever process.
     Claimed(&'a str),
-    /// A claim of this incident, and what goes with it: `out-of-service`, or the taint under which the operator detaches by itself.
+    /// A claim of this incident, and the mark that was set under it.
     Tainted(&'a str),
-    /// A claim of this incident, and a taint of that kind which was not set under it: not ours to touch (S8).
+    /// A claim of this incident, and a mark that was not set under it: not ours to touch (S8).
     Overruled(&'a str),
-    /// A taint of that kind without a claim of this incident: not ours to touch (S8).
+    /// A mark without a claim of this incident: not ours to touch (S8).
     ForeignTaint,
 }
 
