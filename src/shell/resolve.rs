@@ -5,7 +5,7 @@
 
 mod power_on;
 
-pub use power_on::{by_others, power_on, taken_since};
+pub use power_on::{by_others, no_off, power_on, taken_since};
 
 use super::devices::{Devices, serving, targets};
 use crate::api::device::FenceDevice;
