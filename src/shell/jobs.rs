@@ -262,6 +262,10 @@ async fn command(
     attempt: &Attempt,
     sending: &AtomicBool,
 ) -> OffResult {
+    let written = attempt.versions.get(&device.name);
+    if written.is_some_and(|version| *version != device.version) {
+        return OffResult::NotSent("it was changed since the command was written down".to_owned());
+    }
     let (_, driver) = match driver(context, job, device).await {
         Ok(found) => found,
         Err(reason) => return OffResult::NotSent(reason),

@@ -166,3 +166,26 @@ async fn a_nodefence_that_was_asked_for_too_long_ago_sends_nothing() {
         .delay(FENCE, CLAIM_LIFE + Duration::from_millis(100));
     lab.sends_nothing().await;
 }
+
+/// S11: what was written down is what is told; a device that was changed since is written down anew.
+#[tokio::test]
+async fn a_device_that_was_changed_since_the_intent_is_not_turned_off() {
+    for (version, is_sent) in [("uid-bmc/1", true), ("uid-bmc/0", false)] {
+        let lab = Lab::new().await;
+        let attempt = Attempt {
+            versions: [("bmc".to_owned(), version.to_owned())].into(),
+            ..fixtures::attempt()
+        };
+        let order = DeviceOrder::Off(attempt);
+        let DeviceReply::Commanded(mut results) = lab.run(order, Some("fence-n1")).await else {
+            panic!("another answer");
+        };
+        let result = results.remove("bmc").expect("a result");
+        let expected = match is_sent {
+            true => matches!(result, OffResult::Accepted),
+            false => matches!(result, OffResult::NotSent(_)),
+        };
+        assert!(expected, "{version}: {result:?}");
+        assert_eq!(lab.requests().contains(&RESET.to_owned()), is_sent);
+    }
+}
