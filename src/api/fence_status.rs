@@ -173,6 +173,11 @@ pub struct Attempt {
     #[schemars(length(max = 253))]
     pub device: String,
 
+    /// The FenceDevice as it was, `<uid>/<generation>`: what it was changed to since was not told this. Off commands only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub device_version: Option<String>,
+
     /// The fence level it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]

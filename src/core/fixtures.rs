@@ -25,6 +25,7 @@ pub fn attempt() -> Attempt {
         id: "n1-1".to_owned(),
         level: "level".to_owned(),
         devices: vec!["bmc".to_owned()],
+        versions: [("bmc".to_owned(), bmc().version)].into(),
         limit: Duration::from_secs(10),
         recorded: true,
         contested: false,

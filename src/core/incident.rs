@@ -15,7 +15,7 @@ use crate::api::settings::{
     ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
 };
 use jiff::Timestamp;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A device of a level, resolved for this node.
@@ -96,14 +96,27 @@ pub struct Record {
     pub contradictions: Vec<String>,
     /// FenceDevices that said On when others had read Off: nothing is proven before they read Off.
     pub contradicting: Vec<String>,
-    /// FenceDevices that an off command has gone to, or may have.
-    pub turned_off: BTreeSet<String>,
+    /// What may be on its way to the machine though this record does not name it.
+    pub elsewhere: Elsewhere,
+    /// FenceDevices that an off command has gone to, or may have, each as it was then ([`Device::version`]).
+    pub turned_off: BTreeMap<String, String>,
     /// What was done to turn the machine on again, by FenceDevice.
     pub turned_on: BTreeMap<String, Tries>,
     /// `out-of-service` of ours was taken away again.
     pub released: bool,
     /// How long ago that was.
     pub released_for: Duration,
+}
+
+/// Commands that another record names, or none (S23). No date tells how old they are: whoever begins waits as if they had just been sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Elsewhere {
+    /// Another NodeFence of this Node and boot has an off whose outcome nobody knows.
+    pub off: bool,
+    /// The same of an on.
+    pub on: bool,
+    /// The Node's claim is of a NodeFence of this name, and not named in this record: that of another one, which was deleted.
+    pub unnamed: bool,
 }
 
 /// The frozen settings of an incident, and the few inputs that may still stop or narrow it (S15).

@@ -109,6 +109,8 @@ pub struct Memory {
     pub accused: Option<String>,
     /// An off may still land until then (time since boot, S23).
     pub unresolved_until: Option<Duration>,
+    /// An on of another NodeFence may still land until then (time since boot).
+    pub may_go_on_until: Option<Duration>,
     /// What the stored record says of attempts and readings has been taken over.
     pub record_read: bool,
     /// This process has seen `out-of-service` under our claim.

@@ -7,7 +7,7 @@
 use super::attempt::OnAttempt;
 use super::observed::{NodeView, Ready};
 use super::taint::{self, claim_fence, is_quarantined};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// On commands to one device in the whole incident.
@@ -58,8 +58,8 @@ impl Tries {
 /// What this process remembers of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct TurningOn {
-    /// Devices that an off command of this process has gone to.
-    pub turned_off: BTreeSet<String>,
+    /// Devices that an off command of this process has gone to, each as it was then.
+    pub turned_off: BTreeMap<String, String>,
     /// Since when the Node has been seen released (time since boot).
     pub begun: Option<Duration>,
     /// The pause after the release is over then (time since boot).

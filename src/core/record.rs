@@ -213,6 +213,10 @@ pub fn intent(status: &mut NodeFenceStatus, attempt: &Attempt, wall_now: Timesta
     let id = (attempt.id.as_str(), attempt.level.as_str());
     let devices = (attempt.devices.as_slice(), attempt.limit);
     intended(status, AttemptAction::PowerOff, id, devices, wall_now);
+    let mine = |record: &&mut AttemptRecord| record.id.as_ref() == Some(&attempt.id);
+    for record in status.attempts.iter_mut().filter(mine) {
+        record.device_version = attempt.versions.get(&record.device).cloned();
+    }
 }
 
 /// An attempt of this id by this level, with these devices and for so long.
@@ -232,6 +236,7 @@ fn intended(
         status.attempts.push(AttemptRecord {
             id: Some(id.to_owned()),
             device: device.clone(),
+            device_version: None,
             level: Some(level.to_owned()),
             action,
             start_time: wall_now,

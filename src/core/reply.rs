@@ -342,7 +342,9 @@ fn commanded(
         let sent = results
             .iter()
             .filter(|(_, result)| !matches!(result, OffResult::NotSent(_)));
-        let devices = sent.map(|(device, _)| device.clone());
+        let versions = memory.attempt.as_ref().map(|attempt| &attempt.versions);
+        let version = |device: &String| versions.and_then(|it| it.get(device)).cloned();
+        let devices = sent.map(|(device, _)| (device.clone(), version(device).unwrap_or_default()));
         memory.power_on.turned_off.extend(devices);
     }
     if results.values().any(OffResult::is_unresolved) {

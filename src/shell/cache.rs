@@ -201,6 +201,15 @@ impl Caches {
         decoded(&self.fences)
     }
 
+    /// Those of them that are about this node.
+    pub fn fences_of(&self, node: &str) -> Vec<NodeFence> {
+        let is_of = |fence: &NodeFence| fence.spec.node_name == node;
+        let of_node = |guard: &DeserializeGuard<NodeFence>| guard.0.as_ref().is_ok_and(is_of);
+        let fences = self.fences.state_filter(of_node);
+        let decoded = fences.iter().filter_map(|guard| guard.0.as_ref().ok());
+        decoded.cloned().collect()
+    }
+
     /// The NodeFence, if it exists: decoded or not.
     pub fn fence_entry(&self, name: &str) -> Option<Arc<DeserializeGuard<NodeFence>>> {
         self.fences.get(&reflector::ObjectRef::new(name))

@@ -1,11 +1,12 @@
 //! Device work, outside of any reconcile slot: a slow or hung BMC delays nobody but its own incident (L5).
 //!
 //! A job carries out one order of the core with all devices of a level, side by side, and reports what they said. It decides
-//! nothing but one thing: right before an off command leaves, the claim is read once more, and without it nothing is sent; before an on
-//! command leaves, that there is none.
+//! nothing but one thing: right before an off command leaves, the claim is read once more, and beside it whether anybody has said no since, and
+//! without the one or against the other nothing is sent; before an on command leaves, that there is no claim.
 
 mod power_on;
 mod readings;
+mod unwanted;
 
 use super::context::Context;
 use super::early::EarlyDrivers;
@@ -21,7 +22,8 @@ use crate::core::taint;
 use crate::core::word;
 use crate::fence::manual::Manual;
 use crate::fence::{FenceDriver, OffOutcome};
-use futures::future::join_all;
+use futures::future::{Either, join_all, ready, select};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -232,7 +234,7 @@ async fn off(
     let started = clock::since_boot();
     let sending = AtomicBool::new(false);
     let words = format!("no answer within {} s", job.limit.as_secs());
-    let result = match timeout(job.limit, command(context, job, device, &sending)).await {
+    let result = match timeout(job.limit, command(context, job, device, attempt, &sending)).await {
         Ok(result) => result,
         // What was under way when time ran out may have been sent.
         Err(_) if sending.load(Ordering::Relaxed) => OffResult::Unknown(words),
@@ -253,7 +255,17 @@ async fn off(
 
 /// Everything that can be done before the command is done before it; then the claim is read again, and the command leaves. From then on it
 /// is `sending`.
-async fn command(context: &Context, job: &Job, device: &Device, sending: &AtomicBool) -> OffResult {
+async fn command(
+    context: &Context,
+    job: &Job,
+    device: &Device,
+    attempt: &Attempt,
+    sending: &AtomicBool,
+) -> OffResult {
+    let written = attempt.versions.get(&device.name);
+    if written.is_some_and(|version| *version != device.version) {
+        return OffResult::NotSent("it was changed since the command was written down".to_owned());
+    }
     let (_, driver) = match driver(context, job, device).await {
         Ok(found) => found,
         Err(reason) => return OffResult::NotSent(reason),
@@ -268,7 +280,7 @@ async fn command(context: &Context, job: &Job, device: &Device, sending: &Atomic
         return OffResult::NotSent(wrong.to_string());
     }
     let looked = clock::since_boot();
-    if let Err(reason) = still_claimed(context, job).await {
+    if let Err(reason) = still_claimed(context, job, attempt).await {
         return OffResult::NotSent(reason);
     }
     if let Err(reason) = may_still_leave(context, looked, "the claim") {
@@ -307,10 +319,17 @@ fn may_still_leave(context: &Context, looked: Duration, what: &str) -> Result<()
     Ok(())
 }
 
-/// S11, F12: no power command without a held claim, read by quorum right before it is sent.
-async fn still_claimed(context: &Context, job: &Job) -> Result<(), String> {
+/// S11, F12: no power command without a held claim, read by quorum right before it is sent, nor against a no, read beside it.
+async fn still_claimed(context: &Context, job: &Job, attempt: &Attempt) -> Result<(), String> {
     let held = job.claim.as_ref().ok_or("no claim is held")?;
-    let node: NodeView = match observe::node(context, &job.settings.node).await {
+    let node = pin!(observe::node(context, &job.settings.node));
+    let fence = pin!(observe::fence(context, &job.settings.fence));
+    // Side by side, but under our taint the second one is not waited for.
+    let (node, fence) = match select(node, fence).await {
+        Either::Left((node, fence)) => (node, Either::Left(fence)),
+        Either::Right((fence, node)) => (node.await, Either::Right(ready(fence))),
+    };
+    let node: NodeView = match node {
         Seen::Present(node) => node.view(),
         Seen::Failed(reason) => {
             return Err(format!(
@@ -339,7 +358,12 @@ async fn still_claimed(context: &Context, job: &Job) -> Result<(), String> {
     if node.ready() == Ready::True && !is_tainted {
         return Err("the Node is Ready again".to_owned());
     }
-    Ok(())
+    match is_tainted {
+        // The machine has power while its volumes are being detached: no human's no makes that safe, and none stops the fence any more (S15).
+        // Nor is the record asked for: whoever makes it anew waits for this command like for any (S23).
+        true => Ok(()),
+        false => unwanted::still_wanted(context, fence.await, &node, attempt),
+    }
 }
 
 #[cfg(test)]

@@ -3,9 +3,11 @@
 //! What the NodeFence froze is used as it stands; devices are resolved live, because a corrected address must help a fence
 //! that runs. A policy that was deleted or narrowed only ever stops a fence before its taint (S15).
 
+mod elsewhere;
 mod power_on;
 
-pub use power_on::{by_others, power_on, taken_since};
+pub use elsewhere::elsewhere;
+pub use power_on::{by_others, no_off, power_on, taken_since};
 
 use super::devices::{Devices, serving, targets};
 use crate::api::device::FenceDevice;

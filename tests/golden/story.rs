@@ -186,6 +186,9 @@ pub fn set(settings: &mut Settings, line: &str) -> Result<(), String> {
             settings.approval = Approval::Awaited;
             settings.approval_on_timeout = ApprovalTimeout::Abort;
         }
+        ("elsewhere", "off") => settings.record.elsewhere.off = true,
+        ("elsewhere", "on") => settings.record.elsewhere.on = true,
+        ("elsewhere", "unnamed") => settings.record.elsewhere.unnamed = true,
         ("unsupported", words) => settings.unsupported = Some(words.to_owned()),
         ("human", "") => {
             settings.human = true;

@@ -15,6 +15,7 @@ use super::super::taint;
 use super::super::word::heard;
 use super::abort::{abort, aborted, drop_claim, give_back};
 use super::ending::{CONFIRMED, broken, is_confirmed_down, late_off};
+use super::inherit::heed_elsewhere;
 use super::level::{
     busy_stage, current_level, fail, heed_word, in_trouble, judge_level, lost_device, names,
     new_attempt, note_devices, order,
@@ -219,6 +220,7 @@ fn take_over(
         seen: false,
     });
     note_devices(s, m);
+    heed_elsewhere(s, m, t.now);
     let words = format!("takes over claim {claim} of Node {}", node.name);
     act(
         Effect::Claim(taint::claim(node, &value, &t.date, Duration::ZERO)),

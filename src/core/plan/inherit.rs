@@ -1,7 +1,7 @@
 //! What the process before us has left, or another one that sees to the same incident.
 //!
 //! It comes from the record, and only ever makes the rest stricter (S3): a word that was refused, a device that has lied, a command that may
-//! still land.
+//! still land. So does what other NodeFences have sent to the machine.
 
 use super::super::incident::Settings;
 use super::super::memory::Memory;
@@ -38,9 +38,29 @@ pub(super) fn read_record(settings: &Settings, memory: &mut Memory, now: Duratio
     }
     // An off of the process before us may still be on its way (S23), and who has no record of it cannot say that there was none.
     if settings.record.unresolved || settings.adopted {
-        // That process may live, and send as long as its level has time.
-        let times = settings.levels.iter().map(order_max);
-        let sending = times.max().unwrap_or(ORDER_MIN);
-        memory.may_land(now + sending + settings.late_effect);
+        memory.may_land(late(settings, now));
     }
+    // It may have begun when another NodeFence had just ended.
+    if settings.record.evidence {
+        heed_elsewhere(settings, memory, now);
+    }
+}
+
+/// Whoever claims the Node waits for what others have sent to its machine, if nobody knows what became of it (S23). Before, there is nothing that it
+/// could do harm to; after, they find the claim and send nothing more.
+pub(super) fn heed_elsewhere(settings: &Settings, memory: &mut Memory, now: Duration) {
+    let elsewhere = settings.record.elsewhere;
+    let until = late(settings, now);
+    if elsewhere.off || elsewhere.unnamed {
+        memory.may_land(until);
+    }
+    if elsewhere.on {
+        memory.may_go_on_until = Some(until);
+    }
+}
+
+/// Until when what another process sends may land (time since boot): it may live, and send as long as its level has time.
+fn late(settings: &Settings, now: Duration) -> Duration {
+    let times = settings.levels.iter().map(order_max);
+    now + times.max().unwrap_or(ORDER_MIN) + settings.late_effect
 }

@@ -40,10 +40,13 @@ pub(super) fn new_attempt(s: &Settings, m: &mut Memory, level: &Level, t: &Momen
     m.drop_attempt(t.now + s.late_effect);
     m.attempts += 1;
     let devices = level.devices.iter().map(|device| device.name.clone());
+    let versions = level.devices.iter();
+    let versions = versions.map(|device| (device.name.clone(), device.version.clone()));
     let attempt = Attempt {
         id: format!("{}-{}", t.nonce, s.record.attempts + m.attempts),
         level: level.name.clone(),
         devices: devices.collect(),
+        versions: versions.collect(),
         limit: time_left(m, level, t.now),
         recorded: false,
         contested: m.unresolved_until.is_some_and(|until| t.now < until),

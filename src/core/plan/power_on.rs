@@ -19,7 +19,9 @@ use super::level::{CONTRADICTION, order_max};
 use super::watch::WATCH_PERIOD;
 use super::{Moment, act, close, wait};
 use crate::api::settings::FenceMode;
-use devices::{exhausted, named, next_group, somebody_else, state, take_in, targets, told};
+use devices::{
+    exhausted, named, next_group, rewired, somebody_else, state, take_in, targets, told,
+};
 use std::time::Duration;
 
 /// Escalation: the machine could not be turned on, or its node does not come back.
@@ -144,8 +146,13 @@ fn over(s: &Settings, m: &Memory, wanted: &PowerOn, node: &NodeView) -> Option<D
         .or_else(|| {
             let words = "no FenceDevice that this NodeFence has turned it off with serves the node";
             targets(s, m).is_empty().then(|| words.to_owned())
-        })?;
-    Some(left_alone(m, &why))
+        });
+    if let Some(why) = why {
+        return Some(left_alone(m, &why));
+    }
+    let decision = left_alone(m, &rewired(s, m)?);
+    let words = decision.words.clone();
+    Some(decision.escalated(POWER_ON_FAILED, words))
 }
 
 /// The end of it, whatever was done so far.

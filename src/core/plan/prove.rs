@@ -41,6 +41,9 @@ pub(super) fn prove(
     t: &Moment,
 ) -> Decision {
     let Some(readings) = m.learned.readings.clone() else {
+        if let Some(waits) = late_on(s, m, t) {
+            return waits;
+        }
         // After an off command the Lease counts from here: until then the kubelet was allowed to live.
         if let (FenceMode::PowerOff, false, Seen::Present(lease)) =
             (s.mode, level.is_manual(), &o.lease)
@@ -109,6 +112,22 @@ pub(super) fn prove(
             try_again(s, m, words, t)
         }
     }
+}
+
+/// Under the taint whoever turns the machine on does no harm, but those who are told that it is down (`recovery.strategy: None`) rely on that: what
+/// another NodeFence has sent is waited for before the power is read.
+fn late_on(s: &Settings, m: &Memory, t: &Moment) -> Option<Decision> {
+    let is_told = s.strategy == RecoveryStrategy::None;
+    let until = m
+        .may_go_on_until
+        .filter(|until| is_told && t.now < *until)?;
+    let words = "an on command of another NodeFence may still land late (its `status.attempts`): the power is read when its time is over";
+    // Nothing is verified yet: the time for that has not begun.
+    let waits = wait(Stage::Quiescing, words.to_owned()).until(until);
+    Some(Decision {
+        deadline: Some(until),
+        ..waits
+    })
 }
 
 /// What life beside a reading of Off is to people: a device that lies, or a human's word that counts for nothing any more. A device that

@@ -11,6 +11,7 @@ use super::super::proof::Require;
 use super::super::stage::Stage;
 use super::super::taint;
 use super::ending::{ended, is_confirmed_down, late_off};
+use super::inherit::heed_elsewhere;
 use super::level::{
     DEVICE_FAILED, Failure, ROUND_PAUSE_MAX, current_level, fail, heed_word, in_trouble, names,
     not_failed, note_devices, order,
@@ -311,6 +312,7 @@ fn claim(s: &Settings, m: &mut Memory, node: &NodeView, level: &Level, t: &Momen
         None => m.learned.quiesce.forget_list(),
     }
     note_devices(s, m);
+    heed_elsewhere(s, m, t.now);
     let patch = taint::claim(node, &value, &t.date, s.not_before);
     act(Effect::Claim(patch), Stage::Claiming, words)
 }

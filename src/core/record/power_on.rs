@@ -25,7 +25,8 @@ pub(super) fn read(status: &NodeFenceStatus, wall_now: Timestamp) -> Record {
         let is_sent = attempt.result != Some(AttemptResult::Refused);
         match attempt.action {
             AttemptAction::PowerOff if is_sent => {
-                record.turned_off.insert(attempt.device.clone());
+                let version = attempt.device_version.clone().unwrap_or_default();
+                record.turned_off.insert(attempt.device.clone(), version);
             }
             AttemptAction::PowerOn => {
                 let tries = record.turned_on.entry(attempt.device.clone());
@@ -134,7 +135,7 @@ mod tests {
             off.result = result;
             status.attempts = vec![off.clone()];
             let record = read(&status, Timestamp::UNIX_EPOCH);
-            assert_eq!(record.turned_off.contains("bmc"), has_turned_off);
+            assert_eq!(record.turned_off.contains_key("bmc"), has_turned_off);
             assert!(record.turned_on.is_empty());
         }
     }

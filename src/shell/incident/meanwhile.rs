@@ -1,16 +1,18 @@
 //! What has become of a node while its incident was held, or while its claim was on its way: another NodeFence may have done what the open one
-//! is for, and somebody may work on the node.
+//! is for, or have sent what lands later, and somebody may work on the node.
 
 use super::Round;
 use crate::api::fence::NodeFence;
 use crate::api::policy::{NodeFencingPolicy, PowerOnPolicy};
 use crate::clock;
 use crate::core::hold::Hold;
-use crate::core::incident::Settings;
+use crate::core::incident::{Elsewhere, Settings};
 use crate::core::keep_off::{KeepOff, keep_off};
 use crate::core::observed::NodeView;
 use crate::core::plan;
+use crate::core::taint;
 use crate::shell::detect::cleared_by;
+use crate::shell::resolve;
 use kube::ResourceExt;
 
 impl Round<'_> {
@@ -44,6 +46,25 @@ impl Round<'_> {
         fences.retain(|it| it.spec.node_name == node.name && it.name_any() != settings.fence);
         fences.sort_by_key(|it| !may_turn_on(it));
         cleared_by(&fences, node).cloned()
+    }
+
+    /// What may be on its way to the machine that the record does not name (S23).
+    pub(super) fn elsewhere(&self, settings: &Settings, node: Option<&NodeView>) -> Elsewhere {
+        let fences = self.context.caches.fences_of(&settings.node);
+        let claim = node.and_then(NodeView::claim);
+        let of_name = |claim: &&str| taint::claim_fence(claim) == Some(settings.fence.as_str());
+        let incident = &self.incident;
+        let held = incident.memory.claim.as_ref().map(|held| &held.value);
+        let known = [
+            held,
+            incident.sent_claim.as_ref(),
+            incident.stored.status.claim.as_ref(),
+        ];
+        let is_known = |claim: &str| known.iter().flatten().any(|it| *it == claim);
+        Elsewhere {
+            unnamed: claim.filter(of_name).is_some_and(|it| !is_known(it)),
+            ..resolve::elsewhere(settings, &fences)
+        }
     }
 
     /// Why a claim goes that may have landed late, and under which this process does nothing: what was asked before it was sent may be otherwise

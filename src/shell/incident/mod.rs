@@ -59,6 +59,8 @@ pub struct Incident {
     memory: Memory,
     record: Record,
     moments: Moments,
+    /// The NodeFence as it was read by quorum, while the cache has an older spec.
+    newer: Option<Arc<NodeFence>>,
     /// The record as it should be.
     status: NodeFenceStatus,
     stored: Stored,
@@ -160,6 +162,7 @@ impl Incidents {
     fn begin(&self, fence: NodeFence) -> Shared {
         let (name, uid) = (fence.name_any(), fence.uid().unwrap_or_default());
         let moments = Moments::of(&fence, now());
+        let newer = Some(Arc::new(fence.clone()));
         let stored = Stored::from(fence);
         let incident = Arc::new(tokio::sync::Mutex::new(Incident {
             memory: Memory {
@@ -168,6 +171,7 @@ impl Incidents {
             },
             record: record::read(&stored.status, clock::wall()),
             moments,
+            newer,
             status: stored.status.clone(),
             stored,
             job: None,
@@ -214,7 +218,9 @@ pub async fn run(
     incidents: &Incidents,
     fence: &NodeFence,
 ) -> Option<Duration> {
-    if fence.is_ended() || fence.metadata.deletion_timestamp.is_some() {
+    // One that is being deleted and that somebody's finalizer holds is a record like any other: nobody can make another of its name, and what
+    // is on its Node is seen to until it is gone.
+    if fence.is_ended() {
         incidents.end(context, &fence.name_any());
         return None;
     }
@@ -240,9 +246,11 @@ pub async fn run(
     let mut incident = incident.lock().await;
     incident.stored.follow(fence);
     for _ in 0..STEPS_MAX {
+        incident.newer.take_if(|newer| !is_newer(newer, fence));
+        let newer = incident.newer.clone();
         let mut round = Round {
             context,
-            fence,
+            fence: newer.as_deref().unwrap_or(fence),
             incident: &mut incident,
         };
         match round.step().await {
@@ -261,6 +269,23 @@ pub async fn run(
         }
     }
     Some(AGAIN)
+}
+
+impl Incident {
+    /// A human's edit is what a write was refused for more often than not: their no counts from here on, and not only when the cache has it.
+    fn heed(&mut self, live: &NodeFence, known: &NodeFence) -> bool {
+        let is_edited = is_newer(live, known);
+        if is_edited {
+            self.newer = Some(Arc::new(live.clone()));
+        }
+        is_edited
+    }
+}
+
+/// Is the spec of this NodeFence newer than that one's? Each change of it counts `metadata.generation` up; a status leaves it as it is.
+fn is_newer(live: &NodeFence, than: &NodeFence) -> bool {
+    let is_same = live.metadata.uid == than.metadata.uid;
+    is_same && live.metadata.generation > than.metadata.generation
 }
 
 impl Stored {

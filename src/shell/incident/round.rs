@@ -115,7 +115,8 @@ impl Round<'_> {
             self.incident.moments,
         );
         let fences = || self.context.caches.fences();
-        let settings = resolve::by_others(settings, &self.incident.status, fences);
+        let mut settings = resolve::by_others(settings, &self.incident.status, fences);
+        settings.record.elsewhere = self.elsewhere(&settings, node);
         let lacks = self.context.deletion.lacks();
         resolve::by_rights(settings, self.fence, lacks.as_deref())
     }
@@ -165,8 +166,9 @@ impl Round<'_> {
             self.incident.memory.rival_until = Some(plan::rival_until(clock::since_boot(), nonce));
             return Some(Next::Anew);
         }
+        let is_edited = self.incident.heed(&live, self.fence);
         self.adopt(live);
-        None
+        is_edited.then_some(Next::Again)
     }
 
     /// What this process knows for good, whoever goes on has to know too.
@@ -229,11 +231,14 @@ impl Round<'_> {
         match record {
             // It has seen to the taint up to the last check: the other one's commands are all that it asks for.
             Seen::Present(live) if self.incident.memory.last_check => {
-                self.adopt(live).then_some(Next::Again)
+                let is_edited = self.incident.heed(&live, self.fence);
+                (self.adopt(live) || is_edited).then_some(Next::Again)
             }
             Seen::Present(live) => {
-                let status = live.status.unwrap_or_default();
-                (status != self.incident.stored.status).then_some(Next::Anew)
+                let is_edited = self.incident.heed(&live, self.fence);
+                let is_other = live.status.unwrap_or_default() != self.incident.stored.status;
+                let again = is_edited.then_some(Next::Again);
+                is_other.then_some(Next::Anew).or(again)
             }
             Seen::Absent => Some(Next::Ended),
             Seen::Failed(_) | Seen::NotRead => None,

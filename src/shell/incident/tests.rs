@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
+mod edited;
 mod heard;
 mod meanwhile;
 mod places;

@@ -3,8 +3,8 @@
 //! No claim protects it, so what allows it is read by quorum right before it leaves: the Node as it was released, the attempt in the record,
 //! the other NodeFences, and nobody's no. What comes a moment later meets a machine that boots, which does no harm, and that somebody has to turn off again.
 
+use super::unwanted::is_written;
 use super::{Job, driver, may_still_leave};
-use crate::api::fence::NodeFence;
 use crate::api::fence_status::AttemptAction;
 use crate::clock;
 use crate::core::attempt::{OnAttempt, OnResult};
@@ -145,7 +145,7 @@ async fn still_allowed(context: &Context, job: &Job, attempt: &OnAttempt) -> Res
         }
         Seen::Absent | Seen::NotRead => return Err("no NodeFence was read".to_owned()),
     };
-    if fence.is_ended() || !is_written(&fence, attempt) {
+    if fence.is_ended() || !is_written(&fence, &attempt.id, AttemptAction::PowerOn) {
         return Err(format!(
             "on command {} does not stand in the NodeFence any more",
             attempt.id
@@ -166,11 +166,4 @@ async fn still_allowed(context: &Context, job: &Job, attempt: &OnAttempt) -> Res
         None => Err("the machine is not to be turned on".to_owned()),
         Some(wanted) => wanted.stop.or(wanted.hold).map_or(Ok(()), Err),
     }
-}
-
-/// Is the intent in the record, and still open?
-fn is_written(fence: &NodeFence, attempt: &OnAttempt) -> bool {
-    let attempts = fence.status.iter().flat_map(|status| &status.attempts);
-    let mut mine = attempts.filter(|it| it.id.as_ref() == Some(&attempt.id));
-    mine.any(|it| it.action == AttemptAction::PowerOn && it.completion_time.is_none())
 }

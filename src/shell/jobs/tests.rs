@@ -5,6 +5,7 @@ mod early;
 mod late;
 mod linked;
 mod on;
+mod unwanted;
 
 use super::*;
 use crate::api::settings::FenceMode;
@@ -42,7 +43,13 @@ struct Lab {
 
 impl Lab {
     async fn new() -> Self {
+        Self::serving(|_| {}).await
+    }
+
+    /// One whose watches find more.
+    async fn serving(more: impl FnOnce(&Cluster)) -> Self {
         let cluster = Cluster::new().await;
+        more(&cluster);
         let hung = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let redfish = json!({
             "address": format!("http://{}", cluster.server.address),
@@ -76,6 +83,7 @@ impl Lab {
         );
         cluster.put("GET /api/v1/namespaces/ns/secrets/bmc", 200, secret);
         cluster.put(NODE, 200, fake::node());
+        cluster.put(unwanted::FENCE, 200, unwanted::fence());
         cluster.put(SYSTEM, 200, system("On", MACHINE));
         cluster.put(RESET, 200, json!({}));
         let (context, watches) = cluster.watching();

@@ -24,13 +24,6 @@ pub fn power_on(
         return None;
     }
     let is_human = spec.trigger.type_ == TriggerType::Manual;
-    let no = || match approval(fence) {
-        _ if spec.desired_state == DesiredState::Released => {
-            Some("released by `spec.desiredState: Released`".to_owned())
-        }
-        Approval::Denied(user, reason) => Some(format!("denied by {user}: {reason}")),
-        _ => None,
-    };
     let narrowed = || {
         let asked = policy.map(|policy| policy.spec.power_on.policy);
         let name = spec.policy_name.as_deref().unwrap_or_default();
@@ -51,9 +44,34 @@ pub fn power_on(
     Some(PowerOn {
         delay: Duration::from_secs(spec.power_on.delay_seconds.into()),
         timeout: Duration::from_secs(spec.power_on.timeout_seconds.into()),
-        stop: no().or_else(stopped),
+        stop: no(fence).or_else(stopped),
         hold: kept_off.map(|kept_off| kept_off.words),
     })
+}
+
+/// A human's no.
+fn no(fence: &NodeFence) -> Option<String> {
+    match approval(fence) {
+        _ if fence.spec.desired_state == DesiredState::Released => {
+            Some("released by `spec.desiredState: Released`".to_owned())
+        }
+        Approval::Denied(user, reason) => Some(format!("denied by {user}: {reason}")),
+        _ => None,
+    }
+}
+
+/// Why an off command that has not left yet is not wanted any more: a human's no, or the policy is gone, narrowed or no longer selects the node.
+/// A window that closes stops no command that was written down.
+pub fn no_off(
+    fence: &NodeFence,
+    node: &NodeView,
+    policy: Option<&NodeFencingPolicy>,
+    wall_now: Timestamp,
+) -> Option<String> {
+    let live = policy.map(|policy| Live::at(policy, wall_now));
+    let is_policy_s = fence.spec.trigger.type_ == TriggerType::NodeCondition;
+    let stopped = || stop(fence, Some(node), live.as_ref(), Some(Begun::Commanded));
+    no(fence).or_else(|| is_policy_s.then(stopped).flatten())
 }
 
 /// The same by what other NodeFences have done to the node since: whoever was admitted has it, however soon they ended. `fences` are asked for

@@ -330,7 +330,9 @@ impl World {
         self.memory = Memory::default();
         self.pending = None;
         let before = self.settings.record.approval_waited;
+        let elsewhere = self.settings.record.elsewhere;
         self.settings.record = record::read(&self.status, WALL + self.now);
+        self.settings.record.elsewhere = elsewhere;
         self.settings.record.approval_waited = before + waited;
     }
 }

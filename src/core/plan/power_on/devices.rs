@@ -6,6 +6,7 @@ use super::PAUSE;
 use crate::core::attempt::OnResult;
 use crate::core::incident::{Device, Settings};
 use crate::core::memory::Memory;
+use crate::core::proof::IdentityRule;
 use crate::core::reading::PowerState;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ pub(super) struct Group {
 pub(super) fn targets<'a>(s: &'a Settings, m: &Memory) -> Vec<(usize, &'a Device)> {
     let is_ours = |device: &Device| {
         let names = [&m.power_on.turned_off, &s.record.turned_off];
-        !device.manual && names.iter().any(|names| names.contains(&device.name))
+        !device.manual && names.iter().any(|names| names.contains_key(&device.name))
     };
     let mut found: Vec<(usize, &Device)> = Vec::new();
     for (index, level) in s.levels.iter().enumerate() {
@@ -33,6 +34,26 @@ pub(super) fn targets<'a>(s: &'a Settings, m: &Memory) -> Vec<(usize, &'a Device
     }
     found.sort_by_key(|(_, device)| !device.outlets);
     found
+}
+
+/// Why none of them is turned on: one was changed since its off, and no identity tells whether what it reads now, an outlet perhaps, is this
+/// machine's. One that has power again is told nothing anyway.
+pub(super) fn rewired(s: &Settings, m: &Memory) -> Option<String> {
+    let is_told = |device: &Device| {
+        let off = [&m.power_on.turned_off, &s.record.turned_off];
+        let mut versions = off.iter().filter_map(|told| told.get(&device.name));
+        versions.any(|version| *version == device.version)
+    };
+    let mut targets = targets(s, m).into_iter().map(|(_, device)| device);
+    let changed = targets.find(|device| {
+        device.identity == IdentityRule::Skip
+            && !is_told(device)
+            && !m.power_on.of(&device.name).is_on
+    })?;
+    Some(format!(
+        "FenceDevice {} was changed since it turned the machine off, and `identityCheck: Skip` lets nobody tell whether what it switches now is this machine's; turn the machine on by hand",
+        changed.name
+    ))
 }
 
 /// Those that are to be turned on next: outlets until each has power, then what reads the machine, until any of it reads On.

@@ -26,7 +26,7 @@ fn wanted() -> Settings {
             tainted: true,
             evidence: true,
             released: true,
-            turned_off: ["bmc".to_owned()].into(),
+            turned_off: [("bmc".to_owned(), bmc().version)].into(),
             ..Record::default()
         },
         ..settings()
@@ -256,7 +256,7 @@ fn only_what_was_turned_off_by_a_command_is_turned_on() {
         let reply = Reply::Device(memory.orders, reply);
         learn(&wanted(), &mut memory, Asked::Device, reply, Duration::ZERO);
         let turned_off = &memory.power_on.turned_off;
-        assert_eq!(turned_off.contains("bmc"), is_noted, "{result:?}");
+        assert_eq!(turned_off.contains_key("bmc"), is_noted, "{result:?}");
     }
 }
 

@@ -1,0 +1,47 @@
+//! Is the off command still wanted when it is about to leave? It may have waited for its device's turn or a login for the whole time of its
+//! level, and somebody has said no meanwhile.
+
+use crate::api::fence::NodeFence;
+use crate::api::fence_status::AttemptAction;
+use crate::clock;
+use crate::core::attempt::Attempt;
+use crate::core::observed::{NodeView, Seen};
+use crate::shell::context::Context;
+use crate::shell::resolve;
+
+/// S11, S15, S21: the intent stands in the record, and is open, and neither a human nor the policy has taken the fence back.
+pub(super) fn still_wanted(
+    context: &Context,
+    fence: Seen<NodeFence>,
+    node: &NodeView,
+    attempt: &Attempt,
+) -> Result<(), String> {
+    let fence = match fence {
+        Seen::Present(fence) => fence,
+        Seen::Failed(reason) => {
+            return Err(format!(
+                "the NodeFence cannot be read before the command: {reason}"
+            ));
+        }
+        Seen::Absent | Seen::NotRead => return Err("the NodeFence is gone".to_owned()),
+    };
+    if fence.is_ended() {
+        return Err("the NodeFence has ended".to_owned());
+    }
+    if !is_written(&fence, &attempt.id, AttemptAction::PowerOff) {
+        return Err(format!(
+            "off command {} does not stand in the NodeFence any more",
+            attempt.id
+        ));
+    }
+    let policies = context.caches.policies();
+    let policy = resolve::policy_of(&fence, &policies);
+    resolve::no_off(&fence, node, policy, clock::wall()).map_or(Ok(()), Err)
+}
+
+/// Is the intent in the record, and still open?
+pub(super) fn is_written(fence: &NodeFence, id: &str, action: AttemptAction) -> bool {
+    let attempts = fence.status.iter().flat_map(|status| &status.attempts);
+    let mut mine = attempts.filter(|it| it.id.as_deref() == Some(id));
+    mine.any(|it| it.action == action && it.completion_time.is_none())
+}

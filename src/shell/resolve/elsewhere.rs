@@ -1,0 +1,113 @@
+//! What other NodeFences may have on its way to the machine of an incident (S23).
+//!
+//! Each remembers its own commands only, and its record is closed when it ends, though one of them may land later: whoever begins next waits for it.
+
+use crate::api::fence::NodeFence;
+use crate::api::fence_status::{Attempt, AttemptAction, AttemptResult};
+use crate::core::incident::{Elsewhere, Settings};
+
+/// Of these NodeFences, which are about the same node.
+pub fn elsewhere(settings: &Settings, fences: &[NodeFence]) -> Elsewhere {
+    let is_another = |fence: &&NodeFence| fence.metadata.name.as_ref() != Some(&settings.fence);
+    let others = fences.iter().filter(is_another);
+    let others = others.filter(|other| is_of_the_machine(other, settings));
+    let statuses = others.filter_map(|other| other.status.as_ref());
+    let attempts = statuses.flat_map(|status| &status.attempts);
+    let open: Vec<&Attempt> = attempts.filter(|it| is_unknown(it)).collect();
+    let any = |action| open.iter().any(|attempt| attempt.action == action);
+    Elsewhere {
+        off: any(AttemptAction::PowerOff),
+        on: any(AttemptAction::PowerOn),
+        unnamed: false,
+    }
+}
+
+/// Is it about the same Node and boot? What is not bound to one may be.
+fn is_of_the_machine(other: &NodeFence, settings: &Settings) -> bool {
+    let (spec, status) = (&other.spec, other.status.as_ref());
+    let uid = spec.node_uid.as_ref();
+    let uid = uid.or_else(|| status?.node_uid.as_ref());
+    let boot = spec.boot_id.as_ref();
+    let boot = boot.or_else(|| status?.boot_id.as_ref());
+    let is_same = |one: Option<&String>, own: &Option<String>| match (one, own) {
+        (Some(one), Some(own)) => one == own,
+        _ => true,
+    };
+    spec.node_name == settings.node
+        && is_same(uid, &settings.node_uid)
+        && is_same(boot, &settings.boot_id)
+}
+
+/// The end of its NodeFence dates it completed; what became of it is in its result.
+fn is_unknown(attempt: &Attempt) -> bool {
+    matches!(attempt.result, None | Some(AttemptResult::TimedOut))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::fixtures;
+    use serde_json::{Value, json};
+
+    fn other(change: impl FnOnce(&mut Value)) -> NodeFence {
+        let mut fence = json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence",
+            "metadata": {"name": "other"},
+            "spec": {
+                "nodeName": "worker-1", "nodeUID": "uid-1", "bootID": "boot-1", "trigger": {"type": "Manual"},
+                "fence": {"mode": "PowerOff"}, "recovery": {}, "release": {}, "powerOn": {},
+            },
+            "status": {"completionTime": "2026-01-01T00:01:00Z", "attempts": [{
+                "id": "n1-1", "device": "bmc", "action": "PowerOff", "startTime": "2026-01-01T00:00:00Z",
+                "completionTime": "2026-01-01T00:01:00Z",
+            }]},
+        });
+        change(&mut fence);
+        serde_json::from_value(fence).expect("a NodeFence")
+    }
+
+    /// S23: by its result, for its end has closed it; and of this Node, in this boot.
+    #[test]
+    fn what_another_nodefence_has_sent_and_nobody_has_seen_land_may_land() {
+        let result = |result: &'static str| {
+            move |it: &mut Value| it["status"]["attempts"][0]["result"] = json!(result)
+        };
+        let of = |fence: NodeFence| {
+            let elsewhere = elsewhere(&fixtures::settings(), &[fence]);
+            assert!(!elsewhere.unnamed);
+            (elsewhere.off, elsewhere.on)
+        };
+        assert_eq!(of(other(|_| {})), (true, false));
+        assert_eq!(of(other(result("TimedOut"))), (true, false));
+        assert_eq!(of(other(result("Succeeded"))), (false, false));
+        assert_eq!(of(other(result("Refused"))), (false, false));
+        let on = |it: &mut Value| it["status"]["attempts"][0]["action"] = json!("PowerOn");
+        assert_eq!(of(other(on)), (false, true));
+        for (field, value) in [
+            ("/spec/nodeName", "worker-2"),
+            ("/spec/nodeUID", "uid-2"),
+            ("/spec/bootID", "boot-2"),
+            ("/metadata/name", "fence"),
+        ] {
+            let changed = other(|it| *it.pointer_mut(field).expect("a field") = json!(value));
+            assert_eq!(of(changed), (false, false), "{field}");
+        }
+    }
+
+    /// A human's is bound by its record; one that is bound to nothing may be about anything.
+    #[test]
+    fn what_it_is_about_stands_in_the_record_of_a_human_s() {
+        let off = |status: Value| {
+            let fence = other(|it| {
+                let spec = it["spec"].as_object_mut().expect("a spec");
+                spec.retain(|key, _| key != "nodeUID" && key != "bootID");
+                json_patch::merge(&mut it["status"], &status);
+            });
+            elsewhere(&fixtures::settings(), &[fence]).off
+        };
+        assert!(off(json!({})));
+        assert!(off(json!({"nodeUID": "uid-1", "bootID": "boot-1"})));
+        assert!(!off(json!({"nodeUID": "uid-1", "bootID": "boot-2"})));
+        assert!(!off(json!({"nodeUID": "uid-2", "bootID": "boot-1"})));
+    }
+}
