@@ -94,7 +94,8 @@ soak: ## The model (some 3.5 GB a row, two rows at a time: 7 GB; SOAK_STATES=200
 	$(CARGO) test --release --package node-fencing-operator --test model -- --ignored --nocapture
 	CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true PROPTEST_CASES=1000000 \
 	$(CARGO) test --release --package node-fencing-operator --lib --test golden -- properties:: any_answers::
-	CARGO_PROFILE_DEV_OPT_LEVEL=2 SEEDS=0..$(SOAK_SEEDS) $(CARGO) test --package node-fencing-operator --test sim seeds -- --nocapture
+	CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true SEEDS=0..$(SOAK_SEEDS) \
+	$(CARGO) test --release --package node-fencing-operator --test sim seeds -- --nocapture
 
 fuzz: ## Each fuzz target for FUZZ_SECONDS=600 by libFuzzer, which needs a C++ compiler (`test` runs them too, without coverage)
 	@for target in $(notdir $(basename $(wildcard fuzz/targets/*.rs))); do \
