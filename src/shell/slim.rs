@@ -158,6 +158,8 @@ impl SlimNode {
             provider_id: self.spec.provider_id.clone().unwrap_or_default(),
             volumes_attached: self.status.volumes_attached.as_ref().map_or(0, Vec::len),
             resource_version: self.metadata.resource_version.clone().unwrap_or_default(),
+            finalizers: self.metadata.finalizers.clone().unwrap_or_default(),
+            deleting: self.metadata.deletion_timestamp.is_some(),
         }
     }
 
@@ -348,6 +350,7 @@ pub fn pod_view(pod: &Pod) -> PodView {
             .into_iter()
             .flatten()
             .any(|volume| !is_of_kubelet(volume)),
+        comes_back: false,
     }
 }
 

@@ -12,7 +12,7 @@ use super::super::taint;
 use super::claimed::failed;
 use super::level::{CONTRADICTION, answer, current_level, judge_level, lost_device, names};
 use super::watch::{NOW_LIFE, WATCH_PERIOD, has_power, reads, regressed, watch_power, would_know};
-use super::{Moment, act, close, detaching, poll, wait};
+use super::{Moment, act, close, detaching, leaving, poll, wait};
 use crate::api::settings::ReleaseMode;
 use std::time::Duration;
 
@@ -94,8 +94,13 @@ pub(super) fn step(
         return decision.escalated(CONTRADICTION, words);
     }
     match regressed(s, m) {
-        Some(words) if !new_boot => decision.escalated("FenceRegressed", words),
-        _ => decision,
+        Some(words) if !new_boot => return decision.escalated("FenceRegressed", words),
+        _ => {}
+    }
+    // Also while the power is looked at.
+    match leaving::stuck(s, node).filter(|_| m.drained.is_some()) {
+        Some(words) => decision.escalated("ReleaseStuck", words),
+        None => decision,
     }
 }
 
@@ -158,6 +163,9 @@ fn release(
             format!("Node {} is Ready and never went down", node.name),
         )
         .until(again);
+    }
+    if let Some(waits) = leaving::waited_for(s, node, t) {
+        return waits;
     }
     if !new_boot {
         let waits_for = match s.release {
