@@ -128,6 +128,7 @@ pub struct SlimPort {
 impl SlimNode {
     /// The Node as the core sees it.
     pub fn view(&self) -> NodeView {
+        let is_going = self.metadata.deletion_timestamp.is_some();
         NodeView {
             name: self.metadata.name.clone().unwrap_or_default(),
             uid: self.metadata.uid.clone().unwrap_or_default(),
@@ -159,7 +160,7 @@ impl SlimNode {
             volumes_attached: self.status.volumes_attached.as_ref().map_or(0, Vec::len),
             resource_version: self.metadata.resource_version.clone().unwrap_or_default(),
             finalizers: self.metadata.finalizers.clone().unwrap_or_default(),
-            deleting: self.metadata.deletion_timestamp.is_some(),
+            deleting: is_going,
         }
     }
 

@@ -83,7 +83,8 @@ pub(super) fn step(
             m.last_check = false;
             wait(Stage::Detaching, hindrance.words()).until(poll(m, t.now, Duration::from_secs(2)))
         }
-        (None, None) => release(s, m, node, claim, level.as_ref(), o, t),
+        (None, None) => leaving::waited_for(s, node, t)
+            .unwrap_or_else(|| release(s, m, node, claim, level.as_ref(), o, t)),
     };
     if never_went_down(node, fenced_boot) {
         let said = level.as_ref().map_or("its device".to_owned(), names);
@@ -163,9 +164,6 @@ fn release(
             format!("Node {} is Ready and never went down", node.name),
         )
         .until(again);
-    }
-    if let Some(waits) = leaving::waited_for(s, node, t) {
-        return waits;
     }
     if !new_boot {
         let waits_for = match s.release {
