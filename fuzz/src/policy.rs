@@ -49,6 +49,8 @@ fn node(ready: &str) -> NodeView {
         provider_id: String::new(),
         volumes_attached: 0,
         resource_version: String::new(),
+        finalizers: Vec::new(),
+        deleting: false,
     }
 }
 

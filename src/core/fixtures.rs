@@ -116,6 +116,8 @@ pub fn node() -> NodeView {
         provider_id: String::new(),
         volumes_attached: 0,
         resource_version: String::new(),
+        finalizers: Vec::new(),
+        deleting: false,
     }
 }
 
@@ -186,6 +188,7 @@ pub fn pod(name: &str) -> PodView {
         tolerates_out_of_service: false,
         claims: Vec::new(),
         attachable: false,
+        comes_back: false,
     }
 }
 

@@ -40,6 +40,10 @@ pub enum HeldBy {
     OutOfServiceUnproven,
     /// The kubelet never reported.
     NeverReported,
+    /// Somebody has deleted the Node, which a finalizer keeps (`recovery.strategy: DeleteNode`).
+    NodeDeleted,
+    /// A pod comes back to the node whatever its taints (`recovery.strategy: DeleteNode`).
+    PodComesBack,
     /// The operator lacks the rights for what the policy wants.
     Unsupported,
     /// The cluster's state went back in time (S18).
@@ -76,6 +80,7 @@ impl HeldBy {
                 Kind::Beside
             }
             Self::NeverReported | Self::Unsupported | Self::ClusterWentBack => Kind::Beside,
+            Self::NodeDeleted | Self::PodComesBack => Kind::Beside,
             Self::AwaitingApproval => Kind::Beside,
         }
     }
@@ -137,6 +142,8 @@ impl HeldBy {
             Self::ForeignOutOfService => "ForeignOutOfService",
             Self::OutOfServiceUnproven => "OutOfServiceUnproven",
             Self::NeverReported => "NeverReported",
+            Self::NodeDeleted => "NodeDeleted",
+            Self::PodComesBack => "PodComesBack",
             Self::Unsupported => "Unsupported",
             Self::ClusterWentBack => "ClusterWentBack",
             Self::AwaitingApproval => "AwaitingApproval",

@@ -102,6 +102,8 @@ pub struct Record {
     pub turned_off: BTreeMap<String, String>,
     /// What was done to turn the machine on again, by FenceDevice.
     pub turned_on: BTreeMap<String, Tries>,
+    /// Everything had detached under the taint.
+    pub detached: bool,
     /// `out-of-service` of ours was taken away again.
     pub released: bool,
     /// How long ago that was.

@@ -12,7 +12,7 @@ use super::quiesce::Quiesce;
 use super::reading::Reading;
 use super::said::Said;
 use super::stage::Stage;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Our claim on the Node, as this process wrote it.
@@ -122,8 +122,10 @@ pub struct Memory {
     /// After a command under the taint: the machine is given until then to go down before it is looked at (time since boot). None: none was
     /// sent yet, or its answer has not been taken in.
     pub reoff_settles_at: Option<Duration>,
-    /// Since when no pod with a volume is left, where the operator deletes VolumeAttachments itself.
+    /// Since when no pod with a volume is left but those in `doomed`, where the operator deletes VolumeAttachments itself.
     pub vacated: Option<Duration>,
+    /// UIDs of the pods that were left then, all of them being deleted.
+    pub doomed: BTreeSet<String>,
     /// The next round lists the VolumeAttachments by quorum, to delete them.
     pub lists_attachments: bool,
     /// Since when nothing is attached any more.

@@ -83,6 +83,10 @@ pub struct NodeView {
     pub volumes_attached: usize,
     /// `metadata.resourceVersion`: the precondition of its deletion. Compared for equality only, by the API server.
     pub resource_version: String,
+    /// `metadata.finalizers`: deleted, it stays until whoever has set them takes them away.
+    pub finalizers: Vec<String>,
+    /// Has a `deletionTimestamp`: it goes with its last finalizer, at any moment, and nobody can take that back.
+    pub deleting: bool,
 }
 
 impl NodeView {
@@ -172,6 +176,9 @@ pub struct PodView {
     pub claims: Vec<String>,
     /// Uses a volume that is attached to its node, or may be: anything but what a kubelet makes up for itself.
     pub attachable: bool,
+    /// Whoever makes it may bind it, or the next one of its name, to the node again, whatever is done to it, and its volume would be taken from it
+    /// ([`super::quiesce::none_stays_with_its_volume`]).
+    pub comes_back: bool,
 }
 
 impl PodView {

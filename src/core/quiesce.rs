@@ -106,17 +106,25 @@ impl Toleration {
 }
 
 /// The pods as a fence sees them whose Node is to be deleted: no pod stays there that uses a volume which would be detached, whatever it
-/// tolerates. Without a deletionTimestamp a kubelet that boots may start it at any time, and pod GC takes it as soon as its Node is gone.
+/// tolerates. Without a deletionTimestamp a kubelet that boots may start it at any time, and pod GC takes it as soon as its Node is gone. One with a
+/// deletionTimestamp is no better: whoever makes it makes the next one of its name, and no taint keeps that from this node.
 pub fn none_stays_with_its_volume(pods: &mut [PodView]) {
     for pod in pods {
+        pod.comes_back |= pod.tolerates_out_of_service && pod.attachable && !pod.mirror;
         pod.tolerates_out_of_service &= !pod.attachable;
     }
 }
 
-/// Pods that could still be started by this node's kubelet: quiesced means there are none.
+/// Pods that could still be started by this node's kubelet, or be followed by one that could: quiesced means there are none.
 pub fn startable(pods: &[PodView]) -> impl Iterator<Item = &PodView> {
+    let may_start = |pod: &&PodView| !pod.deleting && !pod.tolerates_out_of_service && !pod.mirror;
     pods.iter()
-        .filter(|pod| !pod.deleting && !pod.tolerates_out_of_service && !pod.mirror)
+        .filter(move |pod| pod.comes_back || may_start(pod))
+}
+
+/// Pods whose volume no claim protects: a deletion of its VolumeAttachment that is late may hit the next one of their name.
+pub fn coming_back(pods: &[PodView]) -> impl Iterator<Item = &PodView> {
+    pods.iter().filter(|pod| pod.comes_back)
 }
 
 /// Pods that can start, or were perhaps begun to be started since the quiesce: on their way out, but not among those (UIDs) that
@@ -132,7 +140,8 @@ pub fn newcomers<'a>(
 /// Pods whose objects hold on to their volumes and their names, and that nobody will finish on a dead node. What they
 /// tolerate is no matter: a pod that somebody has deleted goes by pod GC under `out-of-service` too (`gcTerminating`).
 pub fn stuck(pods: &[PodView]) -> impl Iterator<Item = &PodView> {
-    pods.iter().filter(|pod| pod.deleting && !pod.mirror)
+    pods.iter()
+        .filter(|pod| pod.deleting && !pod.mirror && !pod.comes_back)
 }
 
 /// Pods that have to be gone before `out-of-service` may go. A finished pod that only its finalizers keep is not among
@@ -252,6 +261,30 @@ mod tests {
         ] {
             assert!(!says(tolerates, deleting, mirror));
         }
+    }
+
+    /// S1: what tolerates everything is followed by the next one of its name, which no claim keeps away.
+    #[test]
+    fn a_pod_that_comes_back_is_neither_left_nor_deleted() {
+        let seen = |tolerates: bool, attachable: bool, deleting: bool| {
+            let mut pods = [PodView {
+                tolerates_out_of_service: tolerates,
+                attachable,
+                deleting,
+                ..pod("p")
+            }];
+            // Also where it was looked at so before.
+            none_stays_with_its_volume(&mut pods);
+            none_stays_with_its_volume(&mut pods);
+            let [startable, stuck] = [startable(&pods).count(), stuck(&pods).count()];
+            (startable, stuck, coming_back(&pods).count())
+        };
+        assert_eq!(seen(true, true, false), (1, 0, 1));
+        assert_eq!(seen(true, true, true), (1, 0, 1));
+        assert_eq!(seen(true, false, true), (0, 1, 0));
+        assert_eq!(seen(true, false, false), (0, 0, 0));
+        assert_eq!(seen(false, true, true), (0, 1, 0));
+        assert_eq!(seen(false, true, false), (1, 0, 0));
     }
 
     #[test]

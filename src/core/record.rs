@@ -43,6 +43,7 @@ pub fn read(status: &NodeFenceStatus, wall_now: Timestamp) -> Record {
         reported: (status.evidence.as_ref()).and_then(|it| it.ready_heartbeat_time),
         proven_by: proven_by(status),
         tainted: status.taint_applied_time.is_some(),
+        detached: status.detached_time.is_some(),
         unresolved: status
             .attempts
             .iter()

@@ -128,6 +128,7 @@ pub struct SlimPort {
 impl SlimNode {
     /// The Node as the core sees it.
     pub fn view(&self) -> NodeView {
+        let is_going = self.metadata.deletion_timestamp.is_some();
         NodeView {
             name: self.metadata.name.clone().unwrap_or_default(),
             uid: self.metadata.uid.clone().unwrap_or_default(),
@@ -158,6 +159,8 @@ impl SlimNode {
             provider_id: self.spec.provider_id.clone().unwrap_or_default(),
             volumes_attached: self.status.volumes_attached.as_ref().map_or(0, Vec::len),
             resource_version: self.metadata.resource_version.clone().unwrap_or_default(),
+            finalizers: self.metadata.finalizers.clone().unwrap_or_default(),
+            deleting: is_going,
         }
     }
 
@@ -348,6 +351,7 @@ pub fn pod_view(pod: &Pod) -> PodView {
             .into_iter()
             .flatten()
             .any(|volume| !is_of_kubelet(volume)),
+        comes_back: false,
     }
 }
 

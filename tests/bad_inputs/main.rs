@@ -73,6 +73,8 @@ fn node(ready: Option<&str>, uuid: &str) -> NodeView {
         provider_id: String::new(),
         volumes_attached: 0,
         resource_version: String::new(),
+        finalizers: Vec::new(),
+        deleting: false,
     }
 }
 

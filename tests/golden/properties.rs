@@ -132,6 +132,12 @@ impl Told {
                 self.is_proven();
                 "evidence"
             }
+            // Under the mark only what is being deleted goes, once the machine is dark.
+            Effect::Evict(eviction) if detaching_of_claim(self.node()).is_some() => {
+                self.is_dark_under_the_mark(eviction.valid_until);
+                assert!(eviction.pods.iter().all(|pod| pod.deleting), "S2");
+                "evict"
+            }
             Effect::Evict(eviction) => {
                 self.may_destroy(eviction.valid_until);
                 "evict"
@@ -278,6 +284,12 @@ impl Told {
     /// A volume is taken from the machine, or its Node: under the claim and the mark that a proof has set, no pod with a volume is left, the Node
     /// says that it is down, and its devices have read Off just now.
     fn may_take(&self, valid_until: Duration) {
+        assert!(!self.world.has_pod_with_volume(), "S1: a pod may write");
+        self.is_dark_under_the_mark(valid_until);
+    }
+
+    /// Of whatever boot: what came to the node under the claim cannot have started in it.
+    fn is_dark_under_the_mark(&self, valid_until: Duration) {
         let (node, now) = (self.node(), self.world.now);
         assert!(self.world.settings.deletes_node());
         assert!(self.world.frozen.is_none(), "S18");
@@ -286,7 +298,6 @@ impl Told {
             "S9"
         );
         assert!(matches!(node.ready(), Ready::False | Ready::Unknown), "S6");
-        assert!(!self.world.has_pod_with_volume(), "S1: a pod may write");
         assert!((now..=now + PROOF_LIFE).contains(&valid_until), "S4");
     }
 

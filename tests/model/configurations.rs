@@ -213,9 +213,15 @@ fn of_deletion() -> Vec<World> {
         ),
         world(
             "DeleteNode, a pod that stays",
-            &[&|world| {
+            &[&reuse, &|world| {
                 world.second = Second::Stays;
                 (world.incident.tolerates, world.incident.shares) = (true, true);
+            }],
+        ),
+        world(
+            "DeleteNode, a pod comes late",
+            &[&|world| {
+                (world.second, world.incident.shares) = (Second::ComesLate, true);
             }],
         ),
         with(

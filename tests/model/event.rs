@@ -41,6 +41,8 @@ pub enum Event {
     TaintEviction(usize),
     /// Somebody deletes a pod.
     Deleted(usize),
+    /// Somebody deletes by force what is being deleted on a machine that is off.
+    Forced(usize),
     /// Pod GC deletes a pod by force.
     PodGc(usize),
     /// attach/detach detaches, after the unmount or by force.
@@ -282,6 +284,7 @@ impl Event {
             }
             Self::TaintEviction(x) => return format!("taint eviction deletes {}", pod(x)),
             Self::Deleted(x) => return format!("somebody deletes {}", pod(x)),
+            Self::Forced(x) => return format!("somebody deletes {} by force", pod(x)),
             Self::PodGc(x) => return format!("pod GC deletes {} by force", pod(x)),
             Self::Bound(x) => return format!("{} is bound to the node", pod(x)),
             _ => "",

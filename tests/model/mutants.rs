@@ -241,13 +241,25 @@ fn a_machine_that_is_let_go_too_early_loses_the_volume_of_its_next_pod() {
     breaks(Mutation::LetGoWhileDetaching, Broken::S1, &deleting());
 }
 
-#[test]
-fn a_pod_that_tolerates_everything_loses_its_volume_while_it_writes() {
+/// One operator that deletes the Node, and a second pod that tolerates everything and uses the volume.
+fn staying() -> World {
     let mut world = one();
     deletes(&mut world);
     world.second = Second::Stays;
     (world.incident.tolerates, world.incident.shares) = (true, true);
-    breaks(Mutation::TolerantWithVolume, Broken::S1, &world);
+    world
+}
+
+#[test]
+fn a_pod_that_tolerates_everything_loses_its_volume_while_it_writes() {
+    breaks(Mutation::TolerantWithVolume, Broken::S1, &staying());
+}
+
+#[test]
+fn a_pod_that_tolerates_everything_comes_back_and_meets_a_late_deletion() {
+    let mut world = staying();
+    world.budget.bindings = 1;
+    breaks(Mutation::TolerantEvicted, Broken::S1, &world);
 }
 
 #[test]

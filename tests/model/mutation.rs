@@ -75,6 +75,8 @@ pub enum Mutation {
     DetachWithoutUid,
     /// A pod that tolerates everything counts as one that stays, though it uses a volume that will be detached.
     TolerantWithVolume,
+    /// A pod that tolerates everything and uses a volume is deleted by force once somebody has deleted it.
+    TolerantEvicted,
     /// A machine that has booted anew is let go though the deletion of a VolumeAttachment may be on its way.
     LetGoWhileDetaching,
 }
@@ -123,6 +125,7 @@ impl Mutation {
                 }
             }
             Self::TolerantWithVolume => without_a_volume(observed, memory),
+            Self::TolerantEvicted => like_any_other(observed, memory),
             Self::LetGoWhileDetaching if memory.tainted => {
                 let is_back = observed
                     .node
@@ -197,6 +200,7 @@ fn without_a_volume(observed: &mut Observed, memory: &mut Memory) {
     let stays = |pod: &mut PodView| {
         if pod.name == "pod-1" {
             (pod.attachable, pod.tolerates_out_of_service) = (false, true);
+            pod.comes_back = false;
         }
     };
     for pods in [&mut observed.pods, &mut observed.starting] {
@@ -209,4 +213,23 @@ fn without_a_volume(observed: &mut Observed, memory: &mut Memory) {
         &mut memory.learned.pods,
     ];
     heard.into_iter().flatten().flatten().for_each(stays);
+}
+
+/// The second pod tolerates nothing once somebody has deleted it.
+fn like_any_other(observed: &mut Observed, memory: &mut Memory) {
+    let is_left = |pod: &mut PodView| {
+        if pod.name == "pod-1" && pod.deleting {
+            (pod.comes_back, pod.tolerates_out_of_service) = (false, false);
+        }
+    };
+    for pods in [&mut observed.pods, &mut observed.starting] {
+        if let Seen::Present(pods) = pods {
+            pods.iter_mut().for_each(is_left);
+        }
+    }
+    let heard = [
+        &mut memory.learned.quiesce.listed_before,
+        &mut memory.learned.pods,
+    ];
+    heard.into_iter().flatten().flatten().for_each(is_left);
 }

@@ -193,6 +193,8 @@ pub fn node_view(node: &Node, is_attached: bool) -> NodeView {
         provider_id: String::new(),
         volumes_attached: usize::from(is_attached),
         resource_version: "as read".to_owned(),
+        finalizers: Vec::new(),
+        deleting: false,
     }
 }
 
@@ -209,6 +211,7 @@ pub fn pod_views(incident: &Incident, listed: [u8; 2]) -> Vec<PodView> {
         tolerates_out_of_service: index == 1 && incident.tolerates,
         claims: Vec::new(),
         attachable: index == 0 || incident.shares,
+        comes_back: false,
     };
     let pods = listed.into_iter().enumerate();
     pods.filter(|(_, pod)| *pod != 0).map(view).collect()

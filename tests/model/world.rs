@@ -26,7 +26,8 @@ pub enum Second {
     Tolerates,
     /// It is bound to the node late, past the scheduler, and uses the volume too.
     ComesLate,
-    /// It tolerates every taint, uses the volume too, and somebody may delete it.
+    /// It tolerates every taint, uses the volume too, and somebody may delete it; deleted by force by the operator, it is made anew and bound to the
+    /// node again, whatever stands there.
     Stays,
 }
 
@@ -171,8 +172,17 @@ impl World {
             );
             let is_stopped = pod.container == Container::None && pod.object == Object::Deleting;
             can(Event::Finishes(index), s.on && is_stopped, &|n| {
-                n.pods[index].object = Object::Gone;
+                n.pods[index].object = self.gone(index);
             });
+        }
+    }
+
+    /// What is left of a pod that somebody else than the operator has seen off. Of one that stays, the next is bound to the other node: that it may come
+    /// here too is R7.
+    fn gone(&self, index: usize) -> Object {
+        match self.second {
+            Second::Stays if index == 1 => Object::Elsewhere,
+            _ => Object::Gone,
         }
     }
 
@@ -212,7 +222,7 @@ impl World {
             let is_orphaned = node.uid == 0 && pod.is_on_node();
             let is_collected = (is_terminating && !node.ready) || is_orphaned;
             can(Event::PodGc(index), is_collected, &|n| {
-                n.pods[index].object = Object::Gone
+                n.pods[index].object = self.gone(index)
             });
         }
         self.volume(s, can);
@@ -320,6 +330,21 @@ impl World {
             self.tolerates() && second == Object::Bound,
             &|n| {
                 n.pods[1].object = Object::Deleting;
+            },
+        );
+        // Of a machine that is off nobody else sees it through.
+        let is_stuck = self.second == Second::Stays && second == Object::Deleting && !s.on;
+        can(Event::Forced(1), is_stuck, &|n| {
+            n.pods[1].object = self.gone(1);
+        });
+        let is_made_anew = self.second == Second::Stays && second == Object::Gone;
+        can(
+            Event::Bound(1),
+            is_made_anew && s.node.uid != 0 && s.budget.bindings > 0,
+            &|n| {
+                n.budget.bindings -= 1;
+                n.pods[1].object = Object::Bound;
+                n.pods[1].generation += 1;
             },
         );
         let comes = self.second == Second::ComesLate && second == Object::Gone;

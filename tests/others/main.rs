@@ -29,6 +29,8 @@ fn node(name: &str) -> NodeView {
         provider_id: String::new(),
         volumes_attached: 0,
         resource_version: "1".to_owned(),
+        finalizers: Vec::new(),
+        deleting: false,
     }
 }
 

@@ -35,6 +35,8 @@ fn node(name: &str, ready: &str) -> NodeView {
         provider_id: String::new(),
         volumes_attached: 0,
         resource_version: String::new(),
+        finalizers: Vec::new(),
+        deleting: false,
     }
 }
 

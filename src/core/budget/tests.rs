@@ -27,6 +27,8 @@ fn node(name: &str, ready: &str, labels: &[(&str, &str)]) -> NodeView {
         provider_id: String::new(),
         volumes_attached: 0,
         resource_version: String::new(),
+        finalizers: Vec::new(),
+        deleting: false,
     }
 }
 

@@ -34,6 +34,8 @@ fn node(uid: &str, boot_id: &str) -> NodeView {
         provider_id: String::new(),
         volumes_attached: 0,
         resource_version: String::new(),
+        finalizers: Vec::new(),
+        deleting: false,
     }
 }
 

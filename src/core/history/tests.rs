@@ -64,6 +64,8 @@ fn node(boot_id: &str, ready: &str, claim: Option<&str>) -> NodeView {
         provider_id: String::new(),
         volumes_attached: 0,
         resource_version: String::new(),
+        finalizers: Vec::new(),
+        deleting: false,
     }
 }
 

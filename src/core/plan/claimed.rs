@@ -23,7 +23,7 @@ use super::level::{
 use super::prove::{prove, verification};
 use super::unclaimed::bind;
 use super::usable::note_contradiction;
-use super::{Moment, READ_PACE, act, held, holds, look_again, wait};
+use super::{Moment, READ_PACE, act, held, holds, look_again, returning, wait};
 use crate::api::settings::FenceMode;
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ pub(super) fn step(
         return drop_claim(m, node, claim, words);
     }
     if let Some(decision) = quiesce(m, o, t) {
-        return decision;
+        return returning::under_the_claim(s, m, node, claim, t).unwrap_or(decision);
     }
     heed_word(s, m, t.now);
     let Some(level) = current_level(s, m) else {

@@ -49,7 +49,12 @@ pub(super) fn overdue(
                 match observed.node {
                     Seen::Absent => String::new(),
                     _ => format!(
-                        "; `{}` stays on Node {node} until they are free, do not remove it by hand",
+                        "{}; `{}` stays on Node {node} until they are free, do not remove it by hand",
+                        match settings.deletes_node() {
+                            true =>
+                                "; a pod that tolerates every taint and uses a volume goes for good only if whatever makes it makes none (scale it down meanwhile)",
+                            false => "",
+                        },
                         settings.mark()
                     ),
                 }
@@ -61,23 +66,17 @@ pub(super) fn overdue(
             format!(
                 "`{}` stays on Node {node} until {}; do not remove it by hand",
                 settings.mark(),
-                match has_booted {
-                    true => "what is named above is over",
-                    false => what_releases(settings),
+                match &observed.node {
+                    _ if has_booted => "what is named above is over",
+                    Seen::Present(it) if settings.deletes_node() && it.deleting => "it is gone",
+                    _ => what_releases(settings),
                 }
             ),
         ),
         Stage::Quiescing => (
             "QuiesceStuck",
             "the longest `fence.levels[].timeoutSeconds`",
-            format!(
-                "see which pods of Node {node} are not being deleted, and why{}",
-                match settings.deletes_node() {
-                    true =>
-                        "; one that tolerates every taint and uses a volume has to be deleted by hand, because nothing holds its volume once the Node is deleted (`recovery.strategy: DeleteNode`)",
-                    false => "",
-                }
-            ),
+            format!("see which pods of Node {node} are not being deleted, and why"),
         ),
         _ => (
             "FenceStuck",

@@ -5,18 +5,19 @@
 //! bound to that, and the same deletion would take the volume from under them (docs/protocol.md, "Without the taint"). Beside that it is the
 //! way of `out-of-service` ([`tainted`](super::tainted)): the same watch over the power, the same gate at the end.
 
-use super::super::incident::{Decision, DeviceOrder, Effect, Level, Settings};
+use super::super::incident::{Decision, DeviceOrder, Effect, Eviction, Level, Settings};
 use super::super::memory::{Memory, Sight};
 use super::super::observed::{AttachmentView, NodeView, Observed, PodView, Ready};
 use super::super::proof::PROOF_LIFE;
-use super::super::quiesce::hindering;
+use super::super::quiesce::{hindering, name_some, shorten, stuck};
 use super::super::release::{Hindrance, booted_anew};
 use super::super::stage::Stage;
 use super::super::taint::{self, Detachment};
 use super::level::{CONTRADICTION, names, order};
 use super::tainted::{READ_ONCE_MORE, off_now};
 use super::watch::WATCH_PERIOD;
-use super::{DETACH_PACE, Moment, act, close, look_again, wait};
+use super::{DETACH_PACE, Moment, act, close, leaving, look_again, wait};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// What hinders the deletion of the Node: pods that use a volume, and VolumeAttachments. A pod without one goes by pod GC once its Node is gone.
@@ -35,12 +36,24 @@ pub(super) fn hindrance(o: &Observed) -> Option<Hindrance> {
     (!left.is_empty()).then_some(Hindrance::Attachments(left))
 }
 
-/// Notes since when no pod with a volume is left: readings of before do not count.
+/// Notes since when no pod with a volume is left, or only such as are being deleted: readings of before do not count.
 pub(super) fn note_vacated(m: &mut Memory, hindrance: Option<&Hindrance>, now: Duration) {
     match hindrance {
-        Some(Hindrance::Pods(_)) => m.vacated = None,
+        Some(Hindrance::Pods(left)) if stuck(left).count() == left.len() => {
+            let left: BTreeSet<String> = left.iter().map(|pod| pod.uid.clone()).collect();
+            let is_known = m.vacated.is_some() && left.is_subset(&m.doomed);
+            m.vacated = m.vacated.filter(|_| is_known).or(Some(now));
+            m.doomed = left;
+        }
+        Some(Hindrance::Pods(_)) => {
+            m.vacated = None;
+            m.doomed.clear();
+        }
         Some(Hindrance::NotRead | Hindrance::LastList) => {}
-        _ => m.vacated = m.vacated.or(Some(now)),
+        _ => {
+            m.vacated = m.vacated.or(Some(now));
+            m.doomed.clear();
+        }
     }
 }
 
@@ -53,10 +66,11 @@ pub(super) fn look(
     hindrance: Option<&Hindrance>,
     t: &Moment,
 ) -> Option<Decision> {
-    let Some(Hindrance::Attachments(known)) = hindrance else {
-        return None;
+    let is_begun = match hindrance {
+        Some(Hindrance::Attachments(known)) => known.iter().all(|it| it.deleting),
+        Some(Hindrance::Pods(left)) => to_evict(m, left).is_empty(),
+        _ => return None,
     };
-    let is_begun = known.iter().all(|it| it.deleting);
     if is_begun || m.busy.is_some() || node.ready() == Ready::True {
         return None;
     }
@@ -94,8 +108,18 @@ pub(super) fn detach(
         _ => true,
     };
     let is_back = booted_anew(node, s.boot_id.as_deref()) && node.ready() == Ready::True;
+    if let Hindrance::Pods(left) = hindrance
+        && !is_back
+        && let Some(decision) = evict(s, m, node, level, left, t)
+    {
+        return decision;
+    }
     if is_begun || is_back {
         return look_again(m, Stage::Detaching, hindrance.words(), t, DETACH_PACE);
+    }
+    if let Some(why) = leaving::is_no_lock(node) {
+        let words = format!("{}; {why}", hindrance.words());
+        return wait(Stage::Detaching, words).until(t.now + WATCH_PERIOD);
     }
     let valid_until = match may_go(s, m, node, level, t) {
         Ok(until) => until,
@@ -122,7 +146,7 @@ pub(super) fn detach(
             let words = format!(
                 "no pod with a volume is left and the machine reads Off: deletes {} VolumeAttachment(s): {}",
                 attachments.len(),
-                super::super::quiesce::shorten(&names)
+                shorten(&names)
             );
             let detachment = Detachment {
                 attachments,
@@ -133,6 +157,44 @@ pub(super) fn detach(
         // The cache has not heard of it yet.
         _ => look_again(m, Stage::Detaching, hindrance.words(), t, DETACH_PACE),
     }
+}
+
+/// Those that only a forced deletion takes from the node. One with finalizers stays after it, and is waited for.
+fn to_evict(m: &Memory, left: &[PodView]) -> Vec<PodView> {
+    let is_doomed = |pod: &&PodView| m.doomed.contains(&pod.uid) && !pod.finalizers;
+    left.iter().filter(is_doomed).cloned().collect()
+}
+
+/// Pods were bound to the node after its last list before the mark, by a scheduler that was late, and are being deleted. Pod GC acts on
+/// `out-of-service` only, and no kubelet finishes them. They met the claim, so that nothing of them can run; and Off is read after they were seen to be
+/// deleted, as before the mark.
+fn evict(
+    s: &Settings,
+    m: &Memory,
+    node: &NodeView,
+    level: Option<&Level>,
+    left: &[PodView],
+    t: &Moment,
+) -> Option<Decision> {
+    let pods = to_evict(m, left);
+    if pods.is_empty() {
+        return None;
+    }
+    let names = name_some(pods.iter());
+    Some(match may_go(s, m, node, level, t) {
+        Ok(valid_until) => {
+            let words = format!(
+                "the machine reads Off: deletes {} stuck pod(s): {names}",
+                pods.len()
+            );
+            let eviction = Eviction { pods, valid_until };
+            act(Effect::Evict(eviction), Stage::Detaching, words)
+        }
+        Err(why) => {
+            let words = format!("{} pod(s) are stuck: {names}; {why}", pods.len());
+            wait(Stage::Detaching, words).until(t.now + Duration::from_secs(1))
+        }
+    })
 }
 
 /// Nothing is attached any more: the Node goes, exactly as it was read.
@@ -200,7 +262,8 @@ pub(super) fn created_anew(s: &Settings, m: &Memory, node: &NodeView) -> Decisio
         );
         return close(Stage::Aborted, words.clone()).escalated(CONTRADICTION, words);
     }
-    if is_marked && m.releasing {
+    // Whoever deletes the Node writes down before that everything has detached.
+    if is_marked && (m.releasing || s.record.detached) {
         let words = format!(
             "Node {} was deleted when its machine was proven down and its volumes were free; the machine is back, with UID {}",
             s.node, node.uid

@@ -12,11 +12,13 @@ mod ending;
 mod foreign;
 mod gone;
 mod inherit;
+mod leaving;
 mod level;
 mod needs;
 mod outrun;
 mod power_on;
 mod prove;
+mod returning;
 mod tainted;
 mod unclaimed;
 mod usable;
@@ -33,8 +35,9 @@ pub use {
 use super::hold::HeldBy;
 use super::incident::{Decision, Effect, Settings};
 use super::memory::Memory;
-use super::observed::{NodeView, Observed, Seen};
+use super::observed::{NodeView, Observed, Ready, Seen};
 use super::quiesce::none_stays_with_its_volume;
+use super::release::booted_anew;
 use super::stage::Stage;
 use super::taint;
 use super::word::heard;
@@ -153,12 +156,22 @@ pub fn step(
 /// What was observed, as it is to a fence with these settings.
 fn as_seen<'a>(settings: &Settings, observed: &'a Observed) -> Cow<'a, Observed> {
     let mut seen = Cow::Borrowed(observed);
-    if settings.deletes_node() {
-        let seen = seen.to_mut();
-        for pods in [&mut seen.pods, &mut seen.starting] {
-            if let Seen::Present(pods) = pods {
-                none_stays_with_its_volume(pods);
-            }
+    if !settings.deletes_node() {
+        return seen;
+    }
+    let fenced = settings.boot_id.as_deref();
+    let is_back = |it: &NodeView| booted_anew(it, fenced) && it.ready() == Ready::True;
+    let is_back = observed.node.present().is_some_and(is_back);
+    let owned = seen.to_mut();
+    if is_back {
+        // Of a machine that is back nothing is taken any more, and what runs there may stay, whatever it tolerates. Its VolumeAttachment may not: its
+        // deletion may be on its way, sent by this process or by another one.
+        owned.tolerated_volumes.clear();
+        return seen;
+    }
+    for pods in [&mut owned.pods, &mut owned.starting] {
+        if let Seen::Present(pods) = pods {
+            none_stays_with_its_volume(pods);
         }
     }
     seen

@@ -3,7 +3,7 @@
 use super::super::incident::Settings;
 use super::super::memory::Memory;
 use super::super::observed::{NodeView, PodView};
-use super::{Standing, holds, prove, standing};
+use super::{Standing, holds, prove, returning, standing};
 
 /// Pods that are read one by one; more of them are listed. A quorum GET takes the API server 2 ms, a consistent LIST up to 100 ms, until
 /// its cache has caught up (`k8s.io/apiserver/pkg/storage/cacher`, `progressRequestPeriod`, v1.36).
@@ -63,9 +63,11 @@ pub fn needs(settings: &Settings, memory: &Memory, node: Option<&NodeView>) -> N
             record: !holds(memory, claim) || memory.last_check,
             ..under_taint(memory)
         },
-        Some(Standing::Unclaimed | Standing::Overruled(_) | Standing::ForeignTaint) => {
-            Needs::default()
-        }
+        Some(Standing::Unclaimed) => Needs {
+            pods: returning::is_listed(memory),
+            ..Needs::default()
+        },
+        Some(Standing::Overruled(_) | Standing::ForeignTaint) => Needs::default(),
         // A deleted Node leaves pods and VolumeAttachments behind.
         None if memory.tainted || settings.record.evidence => under_taint(memory),
         None => Needs::default(),

@@ -11,7 +11,7 @@ use super::super::stage::Stage;
 use super::super::taint;
 use super::level::{CONTRADICTION, answer, current_level, judge_level, lost_device, names};
 use super::watch::{NOW_LIFE, WATCH_PERIOD, has_power, reads, regressed, watch_power, would_know};
-use super::{DETACH_PACE, Moment, act, close, detaching, look_again, poll, wait};
+use super::{DETACH_PACE, Moment, act, close, detaching, leaving, look_again, poll, wait};
 use crate::api::settings::ReleaseMode;
 use std::time::Duration;
 
@@ -82,7 +82,8 @@ pub(super) fn step(
             m.last_check = false;
             look_again(m, Stage::Detaching, hindrance.words(), t, DETACH_PACE)
         }
-        (None, None) => release(s, m, node, claim, level.as_ref(), o, t),
+        (None, None) => leaving::waited_for(s, node, t)
+            .unwrap_or_else(|| release(s, m, node, claim, level.as_ref(), o, t)),
     };
     if never_went_down(node, fenced_boot) {
         let said = level.as_ref().map_or("its device".to_owned(), names);
@@ -93,8 +94,13 @@ pub(super) fn step(
         return decision.escalated(CONTRADICTION, words);
     }
     match regressed(s, m) {
-        Some(words) if !new_boot => decision.escalated("FenceRegressed", words),
-        _ => decision,
+        Some(words) if !new_boot => return decision.escalated("FenceRegressed", words),
+        _ => {}
+    }
+    // Also while the power is looked at.
+    match leaving::stuck(s, node).filter(|_| m.drained.is_some()) {
+        Some(words) => decision.escalated("ReleaseStuck", words),
+        None => decision,
     }
 }
 

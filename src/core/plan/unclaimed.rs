@@ -18,7 +18,7 @@ use super::level::{
 };
 use super::outrun::{cleared, held_by_other_fence};
 use super::usable::{Unusable, note_contradiction, refuted, usable};
-use super::{Moment, act, close, held, wait};
+use super::{Moment, act, close, held, leaving, returning, wait};
 use crate::api::settings::{ApprovalTimeout, FenceMode};
 use std::time::Duration;
 
@@ -118,7 +118,7 @@ fn held_back(
     if s.approval == Approval::Awaited {
         return Some(awaiting_approval(s, m, t));
     }
-    None
+    leaving::before_the_claim(s, node, t)
 }
 
 /// Nobody has answered yet. When time is up, the policy says whether the incident ends or somebody is called.
@@ -166,6 +166,9 @@ fn held_by_budget(m: &mut Memory, hold: &Hold) -> Decision {
 
 /// Asks the level's devices, and claims when their answers and the budget allow it.
 fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment) -> Decision {
+    if let Some(held) = returning::before_the_claim(m, node, o, t) {
+        return held;
+    }
     let hold = o.hold.as_ref();
     if let Some(hold) = hold.filter(|hold| m.checked || hold.reason.comes_first()) {
         m.level_since = None;

@@ -79,6 +79,8 @@ fn good() -> Good {
             provider_id: String::new(),
             volumes_attached: 0,
             resource_version: String::new(),
+            finalizers: Vec::new(),
+            deleting: false,
         },
         lease_now: LeaseView {
             renew_time: "renewal-1".to_owned(),

@@ -107,6 +107,8 @@ fn node(name: &str) -> NodeView {
         provider_id: String::new(),
         volumes_attached: 0,
         resource_version: String::new(),
+        finalizers: Vec::new(),
+        deleting: false,
     }
 }
 

@@ -153,23 +153,21 @@ impl Round<'_> {
         reply
     }
 
-    /// Like the release: a record that somebody else wrote since is read first (S23), and one that could not say so far that the mark was there
-    /// says it before the Node, which says it too, is gone.
-    async fn delete_node(&mut self, deletion: NodeDeletion) -> Reply {
-        let is_told = self.incident.stored.status.taint_applied_time.is_some();
+    /// Like the release: a record that somebody else wrote since is read first (S23). That the mark was there, and that everything has detached, it
+    /// says before the Node is gone: a successor that finds a new Node of that name would not know. When the mark has gone the end says, which has
+    /// seen that the Node is.
+    pub(super) async fn delete_node(&mut self, deletion: NodeDeletion) -> Reply {
+        let stored = &self.incident.stored.status;
+        let is_told = stored.taint_applied_time.is_some() && stored.detached_time.is_some();
         if !is_told {
+            let detached = &mut self.incident.status.detached_time;
+            detached.get_or_insert(clock::wall());
             let reply = self.write_status().await;
             if reply != Reply::Done {
                 return reply;
             }
         }
-        let reply = act::delete_node(self.context, deletion).await;
-        if reply == Reply::Done {
-            let (status, now) = (&mut self.incident.status, clock::wall());
-            status.detached_time.get_or_insert(now);
-            status.taint_removed_time.get_or_insert(now);
-        }
-        reply
+        act::delete_node(self.context, deletion).await
     }
 
     async fn record_intent(&mut self, attempt: &Attempt) -> Reply {

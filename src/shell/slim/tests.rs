@@ -26,6 +26,21 @@ fn pods_stay_on_a_fenced_node_where_a_real_controller_manager_lets_them() {
     }
 }
 
+/// S9: a Node that would stay when it is deleted, or is going already, is another thing than one that is not.
+#[test]
+fn what_holds_a_node_and_that_it_is_going_is_seen() {
+    let seen = |metadata: Value| {
+        let node: SlimNode = serde_json::from_value(json!({"metadata": metadata})).expect("a Node");
+        let view = node.view();
+        (view.finalizers, view.deleting)
+    };
+    assert_eq!(seen(json!({"name": "n"})), (Vec::new(), false));
+    let going = json!({
+        "name": "n", "finalizers": ["example.com/a"], "deletionTimestamp": "2026-01-01T00:00:00Z",
+    });
+    assert_eq!(seen(going), (vec!["example.com/a".to_owned()], true));
+}
+
 /// S1: what is not known to be a kubelet's own may be attached, whatever comes with a later Kubernetes.
 #[test]
 fn a_volume_that_no_kubelet_makes_up_for_itself_may_be_attached() {

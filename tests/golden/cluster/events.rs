@@ -9,7 +9,8 @@ use node_fencing_operator::core::record;
 use std::collections::BTreeMap;
 
 impl World {
-    /// `NotReady`, `Ready`, `boots boot-2`, `is deleted`, `is created anew`, `cannot be read: why`, `loses its conditions`.
+    /// `NotReady`, `Ready`, `boots boot-2`, `is deleted`, `is created anew`, `cannot be read: why`, `loses its conditions`,
+    /// `has the finalizer NAME`, `is being deleted`, `loses its finalizers` (and is gone then).
     pub fn node_event(&mut self, event: &str) -> Result<(), String> {
         self.node_unreadable = None;
         self.versions += 1;
@@ -31,6 +32,16 @@ impl World {
             "is deleted" => self.node = None,
             "is created anew" => self.node = Some(node("uid-2", "boot-2")),
             "loses its conditions" => self.node.as_mut().ok_or("no Node")?.conditions.clear(),
+            "is being deleted" => self.node.as_mut().ok_or("no Node")?.deleting = true,
+            "loses its finalizers" => {
+                self.node.as_mut().ok_or("no Node")?.finalizers.clear();
+                self.node = self.node.take().filter(|node| !node.deleting);
+            }
+            _ if event.starts_with("has the finalizer ") => {
+                let finalizer = event.replace("has the finalizer ", "");
+                let node = self.node.as_mut().ok_or("no Node")?;
+                node.finalizers.push(finalizer);
+            }
             _ => match (
                 event.strip_prefix("boots "),
                 event.strip_prefix("cannot be read: "),
@@ -190,6 +201,8 @@ pub(super) fn node(uid: &str, boot_id: &str) -> NodeView {
         provider_id: String::new(),
         volumes_attached: 0,
         resource_version: String::new(),
+        finalizers: Vec::new(),
+        deleting: false,
     }
 }
 
@@ -205,5 +218,6 @@ fn new_pod(name: &str) -> PodView {
         tolerates_out_of_service: false,
         claims: Vec::new(),
         attachable: false,
+        comes_back: false,
     }
 }

@@ -128,13 +128,17 @@ impl World {
                 volumes.for_each(|volume| volume.deleting = true);
             }
             Effect::DeleteNode(deletion) => {
-                let node = self.node.as_ref().ok_or((404, "not found".to_owned()))?;
+                let node = self.node.as_mut().ok_or((404, "not found".to_owned()))?;
                 if (&node.uid, &node.resource_version)
                     != (&deletion.uid, &deletion.resource_version)
                 {
                     return Err((409, "the Node was modified".to_owned()));
                 }
-                self.node = None;
+                node.deleting = true;
+                if node.finalizers.is_empty() {
+                    self.node = None;
+                }
+                self.status.detached_time.get_or_insert(WALL);
             }
             Effect::Wait | Effect::Device { .. } | Effect::Close => {}
         }

@@ -12,6 +12,8 @@ use crate::core::memory::{Learned, Sight};
 use crate::core::observed::{AttachmentView, CLAIM, DETACHING, Seen};
 use crate::core::reading::PowerState;
 
+mod late;
+
 const CLAIM_VALUE: &str = "fence-n1";
 
 fn seconds(seconds: u64) -> Duration {
@@ -293,6 +295,19 @@ fn a_node_of_another_uid_is_left_alone() {
         assert_eq!(end("boot-1", releasing, true), lied);
     }
     assert_eq!(end("boot-1", false, false), (Stage::Aborted, None));
+    // What a process before this one has written down before it deleted the Node.
+    let detached = Settings {
+        record: Record {
+            tainted: true,
+            detached: true,
+            ..Record::default()
+        },
+        ..of_deletion()
+    };
+    let mut back = node();
+    (back.uid, back.boot_id) = ("uid-2".to_owned(), "boot-2".to_owned());
+    let decision = decide(&detached, &mut Memory::default(), &observed(back));
+    assert_eq!(decision.stage, Stage::Recovered);
 }
 
 /// S1, L3: the mark without its claim. Who can have set it calls a human and leaves it there, also who was made for it and does not know its

@@ -3,7 +3,7 @@
 use super::*;
 use crate::core::incident::Effect;
 use crate::core::plan::Needs;
-use crate::core::taint::NodePatch;
+use crate::core::taint::{NodeDeletion, NodePatch};
 use crate::shell::observe::Reads;
 
 /// `lateEffectSeconds` that nobody has set.
@@ -303,4 +303,44 @@ async fn that_the_taint_was_set_is_written_before_it_goes() {
         assert!(matches!(reply, Reply::Refused(409, _)), "{reply:?}");
         assert_eq!(sent(&cluster, PATCH_NODE).len(), before);
     }
+}
+
+/// A successor that finds a new Node of that name knows from the record alone that the old one was empty when it was deleted. That the mark is gone the
+/// end says: a Node may outlive its deletion.
+#[tokio::test]
+async fn that_everything_has_detached_is_written_before_the_node_is_deleted() {
+    const DELETE: &str = "DELETE /api/v1/nodes/worker-1";
+    let deletion = || NodeDeletion {
+        node: "worker-1".to_owned(),
+        uid: "uid-1".to_owned(),
+        resource_version: "7".to_owned(),
+        valid_until: clock::since_boot() + Duration::from_secs(10),
+    };
+    let cluster = cluster(fake::tainted()).await;
+    cluster.put(PATCH_FENCE, 409, failure(409, "behind").1);
+    cluster.put(DELETE, 200, fake::tainted());
+    let context = cluster.context();
+    let incident = Incidents::default().begin(fence("7"));
+    let mut incident = incident.lock().await;
+    let applied = Some("2026-01-01T00:00:05Z".parse().expect("a date"));
+    incident.status.taint_applied_time = applied;
+    incident.stored.status.taint_applied_time = applied;
+    let fence = fence("7");
+    let mut round = Round {
+        context: &context,
+        fence: &fence,
+        incident: &mut incident,
+    };
+    let reply = round.delete_node(deletion()).await;
+    assert!(matches!(reply, Reply::Refused(409, _)), "{reply:?}");
+    assert!(sent(&cluster, DELETE).is_empty());
+    cluster.put(PATCH_FENCE, 200, fence_object("8", json!({})));
+    assert_eq!(round.delete_node(deletion()).await, Reply::Done);
+    let written = sent(&cluster, PATCH_FENCE);
+    assert!(
+        written[1]["status"]["detachedTime"].is_string(),
+        "{written:?}"
+    );
+    assert_eq!(sent(&cluster, DELETE).len(), 1);
+    assert_eq!(round.incident.status.taint_removed_time, None);
 }

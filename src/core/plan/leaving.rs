@@ -1,0 +1,98 @@
+//! `recovery.strategy: DeleteNode`, and a Node whose object does not go when it is deleted, or is on its way out already.
+//!
+//! A finalizer keeps a deleted Node until whoever has set it takes it away, and a deletion cannot be taken back. Accepted by the API server and
+//! not seen through, ours would hang over the machine: it comes back, runs pods, and loses its Node weeks later. So a Node with a finalizer is
+//! not deleted at all, and one that somebody has deleted is no lock: nothing is begun on it, no volume is taken under it, and it is waited for.
+
+use super::super::hold::HeldBy;
+use super::super::incident::{Decision, Settings};
+use super::super::observed::NodeView;
+use super::super::quiesce::shorten;
+use super::super::release::booted_anew;
+use super::super::stage::Stage;
+use super::watch::WATCH_PERIOD;
+use super::{Moment, held, wait};
+
+/// A claim would be gone with the Node, at any moment.
+pub(super) fn before_the_claim(s: &Settings, node: &NodeView, t: &Moment) -> Option<Decision> {
+    if !s.deletes_node() || !node.deleting {
+        return None;
+    }
+    let words = format!(
+        "Node {} is being deleted{}: it is not claimed to be deleted (`recovery.strategy: DeleteNode`), for the claim would go with it at any moment; {}, or release this NodeFence (`spec.desiredState: Released`)",
+        node.name,
+        by_whom(node),
+        way_out(node)
+    );
+    Some(held(HeldBy::NodeDeleted, words).until(t.now + WATCH_PERIOD))
+}
+
+/// Why no volume is taken from the machine, as the rest of a sentence that says what is waited for.
+pub(super) fn is_no_lock(node: &NodeView) -> Option<String> {
+    node.deleting.then(|| {
+        format!(
+            "Node {} is being deleted{} and may be gone at any moment, with the claim: the operator deletes none of them, Kubernetes detaches them by itself some minutes after their pods",
+            node.name,
+            by_whom(node)
+        )
+    })
+}
+
+/// Everything is off the machine, and its Node is neither deleted nor let go. `None`: nothing of that kind is in the way.
+pub(super) fn waited_for(s: &Settings, node: &NodeView, t: &Moment) -> Option<Decision> {
+    let going = || {
+        (s.deletes_node() && node.deleting).then(|| {
+            format!(
+                "everything has detached; Node {} is being deleted{}: the operator waits until it is gone",
+                node.name,
+                by_whom(node)
+            )
+        })
+    };
+    let words = stuck(s, node).or_else(going)?;
+    Some(wait(Stage::AwaitingRelease, words).until(t.now + WATCH_PERIOD))
+}
+
+/// What only people can end once everything is off the machine. Nobody takes a finalizer away before the Node is deleted, and by then a deletion of ours
+/// could not be taken back. And a machine that is back on a Node that is going must not be given pods: pod GC would delete them by force.
+pub(super) fn stuck(s: &Settings, node: &NodeView) -> Option<String> {
+    if !s.deletes_node() {
+        return None;
+    }
+    let name = &node.name;
+    match (node.deleting, booted_anew(node, s.boot_id.as_deref())) {
+        (true, true) => Some(format!(
+            "everything has detached and Node {name} has booted anew, but it is being deleted{}, which nobody can take back: its claim stays, for whatever ran there would be deleted by force when it goes; {}, then restart its kubelet, which makes a new one",
+            by_whom(node),
+            way_out(node)
+        )),
+        // Whoever wants to keep it keeps it.
+        (false, false) if s.released || node.out_of_service() => None,
+        (false, false) if !node.finalizers.is_empty() => Some(format!(
+            "everything has detached, but Node {name} has finalizers and would stay when it is deleted: {}; so it is not deleted: have whoever has set them take them away, delete the Node yourself, or keep it by `spec.desiredState: Released`",
+            shorten(&node.finalizers)
+        )),
+        _ => None,
+    }
+}
+
+/// What keeps it from being gone.
+fn by_whom(node: &NodeView) -> String {
+    match node.finalizers.is_empty() {
+        true => String::new(),
+        false => format!(
+            " and held by its finalizers ({})",
+            shorten(&node.finalizers)
+        ),
+    }
+}
+
+/// What ends it, for people.
+pub(super) fn way_out(node: &NodeView) -> &'static str {
+    match node.finalizers.is_empty() {
+        true => "see why it is still there",
+        false => {
+            "see why whoever has set its finalizers does not take them away, or take them away yourself"
+        }
+    }
+}
