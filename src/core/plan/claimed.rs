@@ -20,7 +20,7 @@ use super::level::{
     busy_stage, current_level, fail, heed_word, in_trouble, judge_level, lost_device, names,
     new_attempt, note_devices, order,
 };
-use super::prove::{prove, verification};
+use super::prove::{late_on, prove, verification};
 use super::unclaimed::bind;
 use super::usable::note_contradiction;
 use super::{Moment, READ_PACE, act, held, holds, look_again, returning, wait};
@@ -110,7 +110,7 @@ pub(super) fn step(
     {
         return decision;
     }
-    prove(s, m, node, &level, o, t)
+    late_on(s, m, t).unwrap_or_else(|| prove(s, m, node, &level, o, t))
 }
 
 /// What is waited for while the level's devices are asked. A word that is given is not waited for, but for what may speak against it.

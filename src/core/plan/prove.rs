@@ -41,9 +41,6 @@ pub(super) fn prove(
     t: &Moment,
 ) -> Decision {
     let Some(readings) = m.learned.readings.clone() else {
-        if let Some(waits) = late_on(s, m, t) {
-            return waits;
-        }
         // After an off command the Lease counts from here: until then the kubelet was allowed to live.
         if let (FenceMode::PowerOff, false, Seen::Present(lease)) =
             (s.mode, level.is_manual(), &o.lease)
@@ -116,7 +113,7 @@ pub(super) fn prove(
 
 /// Under the taint whoever turns the machine on does no harm, but those who are told that it is down (`recovery.strategy: None`) rely on that: what
 /// another NodeFence has sent is waited for before the power is read.
-fn late_on(s: &Settings, m: &Memory, t: &Moment) -> Option<Decision> {
+pub(super) fn late_on(s: &Settings, m: &Memory, t: &Moment) -> Option<Decision> {
     let is_told = s.strategy == RecoveryStrategy::None;
     let until = m
         .may_go_on_until
