@@ -9,7 +9,7 @@ use super::story::{happen, set};
 use any_story::{Event, Story, any_story};
 use node_fencing_operator::api::fence_status::{Attempt, AttemptAction};
 use node_fencing_operator::api::settings::{FenceMode, RecoveryStrategy};
-use node_fencing_operator::core::incident::{Approval, Decision, DeviceOrder, Effect};
+use node_fencing_operator::core::incident::{Approval, Decision, DeviceOrder, Effect, Eviction};
 use node_fencing_operator::core::observed::{CLAIM, DETACHING, NodeView, OUT_OF_SERVICE, Ready};
 use node_fencing_operator::core::power_on::TRIES_MAX;
 use node_fencing_operator::core::proof::PROOF_LIFE;
@@ -132,14 +132,8 @@ impl Told {
                 self.is_proven();
                 "evidence"
             }
-            // Under the mark only what is being deleted goes, once the machine is dark.
-            Effect::Evict(eviction) if detaching_of_claim(self.node()).is_some() => {
-                self.is_dark_under_the_mark(eviction.valid_until);
-                assert!(eviction.pods.iter().all(|pod| pod.deleting), "S2");
-                "evict"
-            }
             Effect::Evict(eviction) => {
-                self.may_destroy(eviction.valid_until);
+                self.evicts(eviction);
                 "evict"
             }
             Effect::Taint(patch) => {
@@ -199,6 +193,15 @@ impl Told {
                 "on"
             }
         }
+    }
+
+    /// Under the mark only what is being deleted goes, once the machine is dark.
+    fn evicts(&self, eviction: &Eviction) {
+        if detaching_of_claim(self.node()).is_none() {
+            return self.may_destroy(eviction.valid_until);
+        }
+        self.is_dark_under_the_mark(eviction.valid_until);
+        assert!(eviction.pods.iter().all(|pod| pod.deleting), "S2");
     }
 
     fn deletes(&self, deletion: &NodeDeletion) {
