@@ -125,6 +125,7 @@ fn reasons_of_decisions() -> BTreeSet<String> {
     ];
     let files = fs::read_dir(root().join("src/core/plan")).expect("the folder");
     let files = files.map(|it| it.expect("a file").path());
+    let files = files.chain([root().join("src/core/hold.rs")]);
     let sources = files.filter(|it| it.extension().is_some_and(|it| it == "rs"));
     let mut reasons = BTreeSet::new();
     for source in sources.filter(|it| !it.ends_with("tests.rs")) {

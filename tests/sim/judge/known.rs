@@ -144,7 +144,12 @@ impl Judge {
             effect: EFFECTS.into_iter().find(|key| taint(node, key).is_some()),
         };
         let name = text(node, "/metadata/name").to_owned();
-        self.state().knows(operator).nodes.insert(name, look);
+        let mut state = self.state();
+        let nodes = &mut state.knows(operator).nodes;
+        // Of two reads at a time the answer to the first may come last.
+        if nodes.get(&name).is_none_or(|known| known.asked <= asked) {
+            nodes.insert(name, look);
+        }
     }
 
     /// A process has read a list by quorum.
