@@ -30,18 +30,18 @@ const WITH_A_DELETION: &str = "F40 on with a deletion in flight";
 /// That is no step.
 pub(crate) const ON_WHILE_DETACHING: &str = "F40 on while detaching";
 
-/// What an operator may die at where it takes volumes and Node by itself.
+/// What an operator may die at where it takes volumes and Node by itself. What comes before is in every other seed as well.
 const OF_DELETION: [Step; 11] = [
-    Step::Record,
     Step::Claim,
-    Step::Intent,
     Step::Off,
     Step::Evidence,
     Step::Taint,
-    Step::Detach,
     // One VolumeAttachment, or another.
     Step::Detach,
+    Step::Detach,
+    Step::Detach,
     Step::Status,
+    Step::Release,
     Step::Release,
     Step::End,
 ];
