@@ -28,8 +28,9 @@ ARGS ?=
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
 
-build: ## Build the operator (release) and the lab's control plane
+build: ## Build the operator (release, and debug for the lab) and the lab's control plane
 	$(CARGO) build --release --bins
+	$(CARGO) build --package node-fencing-operator --bins
 	$(CARGO) run --quiet --package e2e --bin lab -- build
 
 test: unit e2e ## Run every test: format, lints, unit, golden, API, end to end

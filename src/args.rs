@@ -136,7 +136,7 @@ struct Args {
     #[arg(long, value_name = "NAME", env = "POD_NAME")]
     pod_name: Option<String>,
 
-    /// Fences of all policies and people that may be under way at once; the next ones wait for their turn. 0: no limit but each policy's
+    /// Fences that may be under way at once in the whole cluster; those of people count and never wait, the next ones of policies wait for their turn. 0: no limit but each policy's
     #[arg(long, value_name = "NUMBER", default_value = "0")]
     max_concurrent_fences: String,
 

@@ -7,6 +7,7 @@ use crate::words;
 use std::io::{IsTerminal, stderr};
 use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// What is logged unless `--log-filter` says otherwise.
@@ -72,7 +73,19 @@ pub fn last_words(error: &dyn std::error::Error) {
 
 /// The filter, or the default one and what is wrong with the one given.
 fn filter_or_default(given: &str) -> (EnvFilter, Option<String>) {
-    let parse = |text: &str| EnvFilter::builder().parse(format!("{QUIET},{text}"));
+    // What the text says of every module comes after the default, and takes its place.
+    let parse = |text: &str| EnvFilter::builder().parse(format!("{DEFAULT_FILTER},{QUIET},{text}"));
+    if let Some(word) = given
+        .split(',')
+        .map(str::trim)
+        .find(|it| is_a_bare_word(it))
+    {
+        let why = format!("`{word}` is no level: off, error, warn, info, debug or trace");
+        return (
+            parse(DEFAULT_FILTER).unwrap_or_default(),
+            Some(bad(given, &why)),
+        );
+    }
     match parse(given) {
         Ok(filter) if !given.trim().is_empty() => (filter, None),
         Ok(_) => (
@@ -84,6 +97,14 @@ fn filter_or_default(given: &str) -> (EnvFilter, Option<String>) {
             Some(bad(given, &error.to_string())),
         ),
     }
+}
+
+/// The filter would take it for the name of a module whose events are all wanted, and somebody has mistyped a level.
+fn is_a_bare_word(directive: &str) -> bool {
+    let is_word = directive
+        .chars()
+        .all(|it| it.is_alphanumeric() || it == '_');
+    is_word && !directive.is_empty() && directive.parse::<LevelFilter>().is_err()
 }
 
 fn bad(given: &str, why: &str) -> String {
@@ -204,9 +225,12 @@ mod tests {
     #[test]
     fn a_bad_filter_is_replaced_and_reported() {
         const LEVEL: &str = "error parsing level filter: expected one of \"off\", \"error\", \"warn\", \"info\", \"debug\", \"trace\", or a number 0-5";
+        const NO_LEVEL: &str = "`warning` is no level: off, error, warn, info, debug or trace";
         for (bad, why) in [
             ("info,kube=loud", LEVEL),
             ("", "it is empty"),
+            ("warning", NO_LEVEL),
+            ("warning,kube=debug", NO_LEVEL),
             ("=,=", "invalid filter directive"),
             ("a=b=c", LEVEL),
         ] {

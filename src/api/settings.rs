@@ -199,8 +199,8 @@ pub enum ApprovalTimeout {
 ]))]
 pub struct RecoverySettings {
     /// `OutOfServiceTaint` lets Kubernetes move pods and volumes. `DeleteNode` deletes the node's pods, VolumeAttachments and at last the
-    /// Node, as was done before Kubernetes 1.26; it needs rights that the operator has only by `rbac.deleteNode` of the chart. `None` ends
-    /// with the proof.
+    /// Node, as was done before Kubernetes 1.26; it needs rights that the operator has only by `rbac.deleteNode` of the chart, or by
+    /// `deploy/delete-node`. `None` ends with the proof.
     pub strategy: RecoveryStrategy,
 
     /// `Expedited` deletes the stuck pods by uid just before the taint. `PodGC` leaves them to the pod garbage collector, 0 to

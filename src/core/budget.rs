@@ -200,8 +200,16 @@ fn healthy(budget: &Budget, cluster: &Cluster<'_>) -> Result<(), Hold> {
     if healthy >= needed {
         return Ok(());
     }
+    // Of the policy, and not there: they were deleted (`recovery.strategy: DeleteNode`).
+    let is_there = |name: &String| cluster.nodes.iter().any(|node| node.name == *name);
+    let gone = match cluster.selected.iter().filter(|it| !is_there(it)).count() {
+        0 => String::new(),
+        gone => format!(
+            " ({gone} of them were deleted by it: delete their ended NodeFences if they never come back)"
+        ),
+    };
     let words = format!(
-        "{healthy} of {total} nodes of the policy are Ready, `budget.minHealthy` wants {needed}; if these machines are really down, approve this NodeFence (`spec.approval`)"
+        "{healthy} of {total} nodes of the policy are Ready{gone}, `budget.minHealthy` wants {needed}; if these machines are really down, approve this NodeFence (`spec.approval`)"
     );
     hold(HeldBy::Storm, words)
 }

@@ -31,7 +31,7 @@ pub(super) fn before_the_claim(s: &Settings, node: &NodeView, t: &Moment) -> Opt
 pub(super) fn is_no_lock(node: &NodeView) -> Option<String> {
     node.deleting.then(|| {
         format!(
-            "Node {} is being deleted{} and may be gone at any moment, with the claim: the operator deletes none of them, Kubernetes detaches them by itself some minutes after their pods",
+            "Node {} is being deleted{} and may be gone at any moment, with the claim: the operator deletes none of them, Kubernetes detaches them six minutes after their pods, unless kube-controller-manager runs with `--disable-force-detach-on-timeout`",
             node.name,
             by_whom(node)
         )
