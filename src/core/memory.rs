@@ -8,7 +8,7 @@ use super::incident::Device;
 use super::observed::{LeaseView, PodView};
 use super::power_on::TurningOn;
 use super::proof::DeviceReadings;
-use super::quiesce::Quiesce;
+use super::quiesce::{Quiesce, coming_back};
 use super::reading::Reading;
 use super::said::Said;
 use super::stage::Stage;
@@ -64,6 +64,9 @@ pub struct Memory {
     pub outrun: bool,
     /// What was learned for our claim, and goes with it.
     pub learned: Learned,
+    /// Pods found under a claim that has gone, which come back whatever stands there: until a newer list is without them the node is not
+    /// claimed. They are no list of its pods, and allow nothing.
+    pub found_back: Vec<PodView>,
     /// How the incident ends once the claim is gone; none: it goes on from the beginning.
     pub ending: Option<(Stage, String)>,
     /// The devices have passed the check before the claim, so that only the budget is in the way.
@@ -246,13 +249,17 @@ impl Memory {
         self.attempt = None;
     }
 
-    /// Forgets everything that was learned under a claim: a new claim begins from nothing. Its off command may land until `late`
-    /// (time since boot), see [`Memory::drop_attempt`].
+    /// Forgets everything that was learned under a claim: a new claim begins from nothing, and not while a pod comes back that was found
+    /// under this one. Its off command may land until `late` (time since boot), see [`Memory::drop_attempt`].
     pub fn forget_claim(&mut self, late: Duration) {
         self.drop_attempt(late);
         self.busy = None;
         self.claim = None;
         self.dropping = false;
+        // The list beside a look has a second only: where it takes longer each time, the node would be claimed again and again.
+        self.found_back = coming_back(&self.learned.quiesce.starting)
+            .cloned()
+            .collect();
         self.learned = Learned::default();
     }
 }

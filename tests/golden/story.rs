@@ -307,7 +307,10 @@ pub fn happen(world: &mut World, event: &str) -> Result<(), String> {
         "untaint" => world.untaint(rest)?,
         "lease" => world.lease_event(rest)?,
         "pod" => world.pod_event(rest)?,
-        "pods" => world.pods_unreadable = rest == "unreadable",
+        "pods" => {
+            world.pods_unreadable = rest == "unreadable";
+            world.pods_late = rest == "take long to list";
+        }
         "volume" => world.volume_event(rest)?,
         "cache" => world.cache_is_empty = rest == "forgets the volumes",
         "kubelet" => world.kubelet_answers = rest == "answers",

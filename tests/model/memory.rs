@@ -178,6 +178,8 @@ fn without_pauses(m: &mut Memory) {
     m.write_retry_at = None;
     m.rival_until = None;
     m.power_on.retry_at = None;
+    // They hold the next claim back until a newer list is without them, and allow nothing.
+    m.found_back.clear();
     if m.power_on.begun.is_some() {
         m.power_on.begun = Some(LONG_BEFORE);
     }

@@ -17,10 +17,15 @@ use std::time::Duration;
 /// Pause between two lists of the node's pods while one of them is there.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Has the last list of an unclaimed node's pods shown one? Then it is listed again, and no device is asked.
+/// Has the last list of an unclaimed node's pods shown one, or that of the claim before? Then it is listed again, and no device is asked.
 pub(super) fn is_listed(m: &Memory) -> bool {
+    known(m).next().is_some()
+}
+
+/// Those that such a list has shown.
+fn known(m: &Memory) -> impl Iterator<Item = &PodView> {
     let listed = m.learned.quiesce.listed_before.as_deref();
-    coming_back(listed.unwrap_or_default()).next().is_some()
+    coming_back(listed.unwrap_or_default()).chain(&m.found_back)
 }
 
 /// The node is not claimed while one is there.
@@ -35,8 +40,9 @@ pub(super) fn before_the_claim(
     }
     if let Some(pods) = o.pods.present() {
         m.learned.quiesce.listed_before = Some(pods.clone());
+        m.found_back.clear();
     }
-    let words = words(node, m.learned.quiesce.listed_before.as_deref())?;
+    let words = words(node, known(m))?;
     m.forget_denial();
     Some(held(HeldBy::PodComesBack, words).until(t.now + PERIOD))
 }
@@ -49,7 +55,7 @@ pub(super) fn under_the_claim(
     claim: &str,
     t: &Moment,
 ) -> Option<Decision> {
-    let words = words(node, Some(&m.learned.quiesce.starting))?;
+    let words = words(node, coming_back(&m.learned.quiesce.starting))?;
     if m.attempt.is_some() || s.record.attempts > 0 || m.learned.evidence {
         let waits = look_again(m, Stage::Quiescing, words.clone(), t, READ_PACE);
         return Some(waits.escalated("QuiesceStuck", words));
@@ -61,8 +67,8 @@ pub(super) fn under_the_claim(
     Some(give_back(m, node, claim, Stage::Held, words).held(HeldBy::PodComesBack))
 }
 
-fn words(node: &NodeView, pods: Option<&[PodView]>) -> Option<String> {
-    let names = name_some(coming_back(pods.unwrap_or_default()));
+fn words<'a>(node: &NodeView, pods: impl Iterator<Item = &'a PodView>) -> Option<String> {
+    let names = name_some(pods);
     (!names.is_empty()).then(|| {
         format!(
             "Node {} has a pod that tolerates every taint and uses a volume: {names}; deleted, it may be bound there again and lose its volume while it writes, so `recovery.strategy: DeleteNode` cannot fence this node: release this NodeFence (`spec.desiredState: Released`) and create one with `recovery.strategy: OutOfServiceTaint`, or see that no such pod comes to the node any more",

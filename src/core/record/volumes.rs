@@ -12,7 +12,8 @@ use std::time::Duration;
 pub(super) const VOLUMES_KEPT: usize = 128;
 
 /// Takes the node's VolumeAttachments into the record; one that is not there any more has detached. Once all have, under our taint, that is
-/// written down, and taken back if a pod or a volume comes after all.
+/// written down, and taken back if a pod or a volume comes after all while the Node is there. Once it is not, that is what tells a successor
+/// who finds a new Node of its name that nothing was attached when it went.
 pub fn volumes(
     status: &mut NodeFenceStatus,
     memory: &Memory,
@@ -30,6 +31,7 @@ pub fn volumes(
         }
         // Of what could not be read nobody knows whether it has come back.
         (Some(_), _) | (None, None | Some(Hindrance::NotRead | Hindrance::LastList)) => {}
+        (None, Some(_)) if observed.node.present().is_none() => {}
         (None, Some(_)) => status.detached_time = None,
     }
 }

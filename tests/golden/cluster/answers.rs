@@ -187,7 +187,7 @@ impl World {
                         .chain(witnesses)
                         .map(sight)
                         .collect::<Result<_, String>>()?,
-                    pods: (!self.pods_unreadable).then(|| self.pods.clone()),
+                    pods: (!self.pods_unreadable && !self.pods_late).then(|| self.pods.clone()),
                 }
             }
             DeviceOrder::Off(_) => {

@@ -50,6 +50,8 @@ pub struct World {
     pub frozen: Option<String>,
     pub kubelet_answers: bool,
     pub pods_unreadable: bool,
+    /// Their list takes longer than the second that a look has for it.
+    pub pods_late: bool,
     pub cache_is_empty: bool,
     node: Option<NodeView>,
     node_unreadable: Option<String>,
@@ -120,6 +122,7 @@ impl World {
             frozen: None,
             kubelet_answers: false,
             pods_unreadable: false,
+            pods_late: false,
             cache_is_empty: false,
             node: Some(events::node("uid-1", "boot-1")),
             node_unreadable: None,
@@ -201,6 +204,11 @@ impl World {
             date: (WALL + self.now).to_string(),
         };
         let decision = step(&self.settings, &mut self.memory, &observed, &moment);
+        // A wait under the taint is written down.
+        if self.memory.tainted && matches!(decision.effect, Effect::Wait) {
+            let wall = WALL + self.now;
+            record::volumes(&mut self.status, &self.memory, &observed, self.now, wall);
+        }
         if decision.stage == Stage::PoweringOn {
             // The record knows the release by then, and what has become of the commands.
             record::stage(

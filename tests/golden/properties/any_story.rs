@@ -29,7 +29,7 @@ const SETTINGS: [&str; 23] = [
 ];
 
 /// What else happens than that devices answer, in the language of the stories.
-const EVENTS: [&str; 53] = [
+const EVENTS: [&str; 54] = [
     "node is NotReady",
     "node reports Ready=False",
     "node is Ready",
@@ -57,6 +57,7 @@ const EVENTS: [&str; 53] = [
     "untaint nodefencing.io/detaching",
     "pod job-0 is deleted (finished, finalizers)",
     "pods unreadable",
+    "pods take long to list",
     "pods readable",
     "volume pv-1 is attached",
     "volume pv-1 is detached",

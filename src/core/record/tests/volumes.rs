@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::api::fence_status::VolumeState;
-use crate::core::fixtures::{drained, pod};
+use crate::core::fixtures::{drained, node, pod};
 use crate::core::observed::{AttachmentView, Observed, Seen};
 use crate::core::record::volumes::VOLUMES_KEPT;
 
@@ -111,9 +111,14 @@ fn the_last_volume_had_detached_when_it_had_and_not_when_the_taint_goes() {
         pods: Seen::Failed("HTTP 503".to_owned()),
         ..drained()
     };
-    let came = Observed {
+    let gone = Observed {
+        node: Seen::Absent,
         pods: Seen::Present(vec![pod("late")]),
         ..drained()
+    };
+    let came = Observed {
+        node: Seen::Present(node()),
+        ..gone.clone()
     };
     assert_eq!(told(None, &attached, 10), None);
     assert_eq!(told(Some(20), &drained(), 21), Some(second(1020)));
@@ -121,6 +126,8 @@ fn the_last_volume_had_detached_when_it_had_and_not_when_the_taint_goes() {
     // Its successor, which could not read the pods yet, and then found what the one before it had found.
     assert_eq!(told(None, &unread, 700), Some(second(1020)));
     assert_eq!(told(Some(710), &drained(), 710), Some(second(1020)));
+    // What its Node has left behind does not take back that it was deleted when nothing was attached.
+    assert_eq!(told(None, &gone, 750), Some(second(1020)));
     // A pod that came after all has to go as well.
     assert_eq!(told(None, &came, 800), None);
     assert_eq!(told(Some(900), &drained(), 905), Some(second(1900)));
