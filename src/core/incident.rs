@@ -117,7 +117,7 @@ pub struct Elsewhere {
     pub off: bool,
     /// The same of an on.
     pub on: bool,
-    /// The Node's claim is of a NodeFence of this name, and not named in this record: that of another one, which was deleted.
+    /// The Node's claim is one that no record names: its NodeFence was deleted, or cannot be decoded. It may bear this one's name.
     pub unnamed: bool,
 }
 

@@ -110,10 +110,12 @@ pub struct Memory {
     pub contradictions: Vec<String>,
     /// What is said of devices that may still turn off a machine that has come back.
     pub accused: Option<String>,
-    /// An off may still land until then (time since boot, S23).
+    /// An off of this incident may still land until then (time since boot, S23).
     pub unresolved_until: Option<Duration>,
     /// An on of another NodeFence may still land until then (time since boot).
     pub may_go_on_until: Option<Duration>,
+    /// An off that another NodeFence has sent, or one whose record is gone, may still land until then (time since boot, S23).
+    pub others_until: Option<Duration>,
     /// What the stored record says of attempts and readings has been taken over.
     pub record_read: bool,
     /// This process has seen `out-of-service` under our claim.
@@ -230,9 +232,14 @@ impl Memory {
         own != Some(&OffResult::AlreadyOff) && results.any(|(_, it)| it.may_turn_off())
     }
 
-    /// An off may still land until then (time since boot), or until a later moment that is known already.
+    /// An off of this incident may still land until then (time since boot), or until a later moment that is known already.
     pub fn may_land(&mut self, until: Duration) {
         self.unresolved_until = self.unresolved_until.max(Some(until));
+    }
+
+    /// Until when an off may still land (time since boot), whoever has sent it.
+    pub fn may_land_until(&self) -> Option<Duration> {
+        self.unresolved_until.max(self.others_until)
     }
 
     /// Forgets the off command of this try. If it is still on its way, or was accepted and nothing was read since that shows its

@@ -297,7 +297,7 @@ fn note_effect<'a>(
     now: Duration,
 ) {
     let late = Some(now + settings.late_effect);
-    let mut until = memory.unresolved_until;
+    let (mut until, others) = (memory.unresolved_until, memory.others_until);
     let Some(attempt) = &mut memory.attempt else {
         return;
     };
@@ -308,7 +308,7 @@ fn note_effect<'a>(
         if last.is_some_and(|last| is_off(settings, device, last)) {
             *result = OffResult::Landed;
             // It may be an earlier command whose effect this is: then this one is still to come.
-            if is_contested || until.is_some_and(|until| now < until) {
+            if is_contested || until.max(others).is_some_and(|until| now < until) {
                 until = until.max(late);
             }
             continue;

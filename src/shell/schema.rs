@@ -1,7 +1,8 @@
 //! Do the CustomResourceDefinitions that are served know every field of this version?
 //!
-//! What an older schema does not know the API server drops without a word: of a status only words get lost, and no decision rests on them
-//! (S3), so nothing is stopped for that; but somebody has to hear what to apply. Nobody needs a right for it: the schemas are published to
+//! What an older schema does not know the API server drops without a word. Of a status words get lost, and what can only make a decision stricter
+//! (S3): without `status.attempts[].deviceVersion` a successor turns nothing on where no identity tells whose power a device switches
+//! (`identityCheck: Skip`). So nothing is stopped for that; but somebody has to hear what to apply. Nobody needs a right for it: the schemas are published to
 //! every account that is logged in (`system:discovery`). Where they cannot be read, nothing is said.
 
 use super::client::{AskError, Clients, ask};

@@ -98,7 +98,7 @@ pub(super) fn with_accused(m: &Memory, words: String) -> String {
     }
 }
 
-/// Which commands may still turn off a machine that has come back, in words. Who has booted anew after its device was seen to be off
+/// Which commands of this incident may still turn off a machine that has come back, in words: those of others say nothing of a device of it. Who has booted anew after its device was seen to be off
 /// was turned on by somebody.
 fn after_off(s: &Settings, m: &Memory, node: &NodeView, t: &Moment) -> Option<String> {
     let has_booted = has_booted(s, m, node);

@@ -52,7 +52,7 @@ pub(super) fn heed_elsewhere(settings: &Settings, memory: &mut Memory, now: Dura
     let elsewhere = settings.record.elsewhere;
     let until = late(settings, now);
     if elsewhere.off || elsewhere.unnamed {
-        memory.may_land(until);
+        memory.others_until = Some(until);
     }
     if elsewhere.on {
         memory.may_go_on_until = Some(until);

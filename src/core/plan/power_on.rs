@@ -82,7 +82,7 @@ pub(super) fn step(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) ->
         );
         return Some(waits(m, wanted, words, due, t));
     }
-    if let Some(until) = m.unresolved_until.filter(|until| t.now < *until) {
+    if let Some(until) = m.may_land_until().filter(|until| t.now < *until) {
         let words = "an off command may still land late: its machine is turned on when its time is over, or it could be power-cycled";
         return Some(waits(m, wanted, words.to_owned(), until, t));
     }
@@ -111,7 +111,7 @@ fn begin(s: &Settings, m: &mut Memory, wanted: &PowerOn, t: &Moment) {
 
 /// Until when the node has to be Ready (time since boot).
 fn deadline(m: &Memory, wanted: &PowerOn) -> Duration {
-    m.power_on.due.max(m.unresolved_until).unwrap_or_default() + wanted.timeout
+    m.power_on.due.max(m.may_land_until()).unwrap_or_default() + wanted.timeout
 }
 
 /// The end, if the node is back, or if nothing may be done any more.

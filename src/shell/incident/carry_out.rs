@@ -87,8 +87,7 @@ impl Round<'_> {
     /// Claims the node, and meanwhile makes the drivers that come next. Nobody waits for them.
     async fn claim(&mut self, settings: &Settings, patch: NodePatch) -> Reply {
         self.incident.early = None;
-        let claim = self.incident.memory.claim.as_ref();
-        self.incident.sent_claim = claim.map(|claim| claim.value.clone());
+        self.incident.note_sent();
         let claimed = act::patch_node(self.context, patch);
         let Some(level) = settings.levels.get(self.incident.memory.level) else {
             return claimed.await;

@@ -52,17 +52,21 @@ impl Round<'_> {
     pub(super) fn elsewhere(&self, settings: &Settings, node: Option<&NodeView>) -> Elsewhere {
         let fences = self.context.caches.fences_of(&settings.node);
         let claim = node.and_then(NodeView::claim);
-        let of_name = |claim: &&str| taint::claim_fence(claim) == Some(settings.fence.as_str());
+        // One of the own name was another NodeFence's, if the own record does not name it.
+        let is_own = |of: Option<&str>| of == Some(settings.fence.as_str());
+        let is_recorded =
+            |of: Option<&str>| fences.iter().any(|it| it.metadata.name.as_deref() == of);
+        let is_orphaned = |claim: &&str| {
+            let of = taint::claim_fence(claim);
+            is_own(of) || !is_recorded(of)
+        };
         let incident = &self.incident;
         let held = incident.memory.claim.as_ref().map(|held| &held.value);
-        let known = [
-            held,
-            incident.sent_claim.as_ref(),
-            incident.stored.status.claim.as_ref(),
-        ];
-        let is_known = |claim: &str| known.iter().flatten().any(|it| *it == claim);
+        let known = held.into_iter().chain(&incident.stored.status.claim);
+        let known = known.chain(&incident.sent_claims);
+        let is_known = |claim: &str| known.clone().any(|it| it == claim);
         Elsewhere {
-            unnamed: claim.filter(of_name).is_some_and(|it| !is_known(it)),
+            unnamed: claim.filter(is_orphaned).is_some_and(|it| !is_known(it)),
             ..resolve::elsewhere(settings, &fences)
         }
     }

@@ -38,6 +38,8 @@ const STAGE_WRITE_AFTER: Duration = Duration::from_secs(2);
 const SHORT: Duration = Duration::from_millis(10);
 /// Pause that gives others their turn.
 const AGAIN: Duration = Duration::from_millis(1);
+/// Claims of this process that it knows again. One lands within seconds of being sent, or not at all.
+const SENT_KEPT: usize = 16;
 /// Longest time between two looks at an open incident, whatever the core says.
 const LOOK_AGAIN_MAX: Duration = Duration::from_secs(30);
 
@@ -71,8 +73,8 @@ pub struct Incident {
     /// What was made beside the claim.
     early: Option<EarlyDrivers>,
     told: Option<Told>,
-    /// The last claim that this process has sent.
-    sent_claim: Option<String>,
+    /// The claims that this process has sent, the last ones: an earlier one may land later.
+    sent_claims: Vec<String>,
     /// A claim that neither this process nor the record knows, and since when it has been seen (time since boot).
     unnamed_claim: Option<(String, Duration)>,
     /// An approval has been heard of.
@@ -179,7 +181,7 @@ impl Incidents {
             ahead: None,
             early: None,
             told: None,
-            sent_claim: None,
+            sent_claims: Vec::new(),
             unnamed_claim: None,
             is_approved: false,
             past_stop: None,
@@ -272,6 +274,15 @@ pub async fn run(
 }
 
 impl Incident {
+    /// Its claim is being sent: the process knows it again, however late it lands.
+    fn note_sent(&mut self) {
+        let claim = self.memory.claim.as_ref();
+        let claim = claim.map(|claim| claim.value.clone());
+        self.sent_claims.extend(claim);
+        let old = self.sent_claims.len().saturating_sub(SENT_KEPT);
+        self.sent_claims.drain(..old);
+    }
+
     /// A human's edit is what a write was refused for more often than not: their no counts from here on, and not only when the cache has it.
     fn heed(&mut self, live: &NodeFence, known: &NodeFence) -> bool {
         let is_edited = is_newer(live, known);

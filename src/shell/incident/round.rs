@@ -350,7 +350,7 @@ impl Round<'_> {
     /// has written it names it with the next step.
     fn is_of_another(&mut self, claim: &str) -> bool {
         let incident = &mut *self.incident;
-        if incident.sent_claim.as_deref() == Some(claim) {
+        if incident.sent_claims.iter().any(|sent| sent == claim) {
             return false;
         }
         let mut records = self.fence.status.iter().chain([&incident.stored.status]);

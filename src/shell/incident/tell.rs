@@ -159,7 +159,13 @@ impl Round<'_> {
 
     /// Words that only count up are not worth a write.
     pub(super) fn worth_writing(&self) -> bool {
+        // What an older CustomResourceDefinition drops would be missed in each round.
+        let known = |attempt: &Attempt| Attempt {
+            device_version: None,
+            ..attempt.clone()
+        };
         let told = |status: &NodeFenceStatus| {
+            let attempts: Vec<_> = status.attempts.iter().map(known).collect();
             let conditions: Vec<_> = status
                 .conditions
                 .iter()
@@ -175,7 +181,7 @@ impl Round<'_> {
             (
                 conditions,
                 status.volumes.clone(),
-                status.attempts.clone(),
+                attempts,
                 status.confirmation_refused.clone(),
                 status.contradictions.clone(),
                 status.contradicting_devices.clone(),

@@ -183,15 +183,20 @@ fn a_successor_waits_for_what_is_left_of_the_pause() {
 /// S23: an off that may land would make a power cycle of an on.
 #[test]
 fn nothing_is_turned_on_while_an_off_may_land() {
-    let mut settings = wanted();
-    settings.record.unresolved = true;
-    let late = settings.late_effect + order_max(&level());
-    let late = late.as_secs();
-    let mut process = Process::of(settings);
-    let waits = process.at(late - 1);
-    assert_eq!(waits.effect, Effect::Wait, "{waits:?}");
-    assert!(waits.words.contains("may still land"), "{}", waits.words);
-    assert!(is_look(&process.at(late)));
+    for by_another in [false, true] {
+        let mut settings = wanted();
+        settings.record.unresolved = !by_another;
+        settings.record.elsewhere.off = by_another;
+        let late = settings.late_effect + order_max(&level());
+        let until = Duration::from_secs(RELEASED_AT + 300) + late;
+        let late = late.as_secs();
+        let mut process = Process::of(settings);
+        let waits = process.at(late - 1);
+        assert_eq!(waits.effect, Effect::Wait, "{waits:?}");
+        assert!(waits.words.contains("may still land"), "{}", waits.words);
+        assert_eq!(waits.deadline, Some(until), "its time begins then");
+        assert!(is_look(&process.at(late)));
+    }
 }
 
 /// S15: whoever says no is heard, before the command and after it.

@@ -233,9 +233,11 @@ fn a_taint_that_a_process_before_this_one_has_released_is_the_same_end() {
 /// S23: a node that is back is warned of an off that may still land, and from the end of its window on of nothing.
 #[test]
 fn a_node_that_is_back_is_warned_of_an_off_as_long_as_it_may_land() {
-    let warned = |now: Duration| {
+    let warned = |now: Duration, by_another: bool| {
+        let until = Some(seconds(100));
         let mut memory = Memory {
-            unresolved_until: Some(seconds(100)),
+            unresolved_until: until.filter(|_| !by_another),
+            others_until: until.filter(|_| by_another),
             ..held()
         };
         let mut back = claimed(CLAIM_VALUE);
@@ -243,8 +245,11 @@ fn a_node_that_is_back_is_warned_of_an_off_as_long_as_it_may_land() {
         decided(&settings(), &mut memory, back, now);
         memory.accused.is_some()
     };
-    assert!(warned(seconds(100) - Duration::from_nanos(1)));
-    assert!(!warned(seconds(100)));
+    let before = seconds(100) - Duration::from_nanos(1);
+    assert!(warned(before, false));
+    assert!(!warned(seconds(100), false));
+    // This incident has commanded nothing, so no device of it has lied.
+    assert!(!warned(before, true));
 }
 
 /// S8: whatever was proven, and whoever's claim it is: an `out-of-service` that does not bear its date was set by somebody else.

@@ -73,13 +73,20 @@ fn all_levels_are_tried_again_ever_more_slowly() {
 /// S23: an earlier off lands no more from the end of its window on.
 #[test]
 fn a_command_is_contested_as_long_as_an_earlier_one_may_land() {
-    let contested = |now: Duration| {
+    let contested = |now: Duration, by_another: bool| {
+        let until = Some(seconds(100));
         let mut memory = Memory {
-            unresolved_until: Some(seconds(100)),
+            unresolved_until: until.filter(|_| !by_another),
+            others_until: until.filter(|_| by_another),
             ..Memory::default()
         };
         new_attempt(&settings(), &mut memory, &level(), &moment(now)).contested
     };
-    assert!(contested(seconds(100) - Duration::from_nanos(1)));
-    assert!(!contested(seconds(100)));
+    for by_another in [false, true] {
+        assert!(contested(
+            seconds(100) - Duration::from_nanos(1),
+            by_another
+        ));
+        assert!(!contested(seconds(100), by_another));
+    }
 }

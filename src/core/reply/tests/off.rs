@@ -88,6 +88,15 @@ fn what_lands_while_an_earlier_one_may_is_either_of_them() {
         let landed = looked_at(PowerState::Off, Some(before));
         assert_eq!(landed, (OffResult::Landed, Some(after)));
     }
+    // Whoever has sent the other one.
+    for (others, after) in [(NOW, None), (soon, Some(NOW + LATE_EFFECT))] {
+        let mut memory = ended(&OffResult::Accepted);
+        (memory.unresolved_until, memory.others_until) = (None, Some(others));
+        memory.begin(false);
+        let reply = Reply::Device(1, confirmed(off_readings(), Vec::new()));
+        learn(&settings(), &mut memory, Asked::Device, reply, NOW);
+        assert_eq!(memory.unresolved_until, after);
+    }
 }
 
 /// S23: that the earlier one's time is over when somebody looks does not tell that it was over when the machine went off. Found by the

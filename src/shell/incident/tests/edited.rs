@@ -2,6 +2,8 @@
 
 use super::*;
 
+const FENCES: &str = "GET /apis/nodefencing.io/v1alpha1/nodefences";
+
 /// The NodeFence after so many edits of its spec, with this record.
 fn edited(generation: i64, desired: &str, status: Value) -> Value {
     let mut fence = fence_object("7", status);
@@ -119,7 +121,6 @@ async fn a_nodefence_that_is_being_deleted_is_seen_to_until_it_is_gone() {
 /// has sent, whose end has closed it.
 #[tokio::test]
 async fn what_the_own_record_does_not_name_may_land() {
-    const FENCES: &str = "GET /apis/nodefencing.io/v1alpha1/nodefences";
     let named = json!({"claim": "fence-n1"});
     let sent_by_another = {
         let mut other = fence_object("7", of_the_node(json!({"attempts": [open_attempt()]})));
@@ -147,16 +148,29 @@ async fn what_the_own_record_does_not_name_may_land() {
         let incident = incidents.get(&fence).expect("an incident");
         let incident = incident.lock().await;
         assert!(!sent(&cluster, PATCH_NODE).is_empty());
-        let until = incident.memory.unresolved_until;
+        let until = incident.memory.may_land_until();
         assert_eq!(until.is_some(), may_land, "{status}");
     }
 }
 
-/// Its own claims a process knows, whether their answer came or not.
+/// S23: its own claims a process knows, whether their answer came or not. One of another NodeFence has its record, unless that was deleted or
+/// cannot be decoded: then nobody knows what was sent under it.
 #[tokio::test]
-async fn a_claim_of_this_process_is_no_other_one_s() {
+async fn a_claim_that_no_record_can_name_is_unnamed() {
     let cluster = cluster(fake::node()).await;
-    let (context, fence) = (cluster.context(), fence("7"));
+    let named = |name: &str| {
+        let mut fence = fence_object("7", json!({}));
+        fence["metadata"] = json!({"name": name, "uid": name, "resourceVersion": "7"});
+        fence
+    };
+    let mut undecoded = named("undecoded");
+    undecoded["spec"]["nodeName"] = json!(1);
+    let others = [named("other"), undecoded];
+    cluster.put(FENCES, 200, fake::list("NodeFence", "7", &others));
+    let (context, _watches) = cluster.watching();
+    let fences = context.caches.fences.clone();
+    fences.wait_until_ready().await.expect("the NodeFences");
+    let fence = fence("7");
     let incident = Incidents::default().begin(fence.clone());
     let mut incident = incident.lock().await;
     let round = Round {
@@ -171,10 +185,20 @@ async fn a_claim_of_this_process_is_no_other_one_s() {
     };
     assert!(!round.elsewhere(&settings, None).unnamed);
     assert!(!is_unnamed(&round, "other-n1"));
+    assert!(is_unnamed(&round, "undecoded-n1"));
+    assert!(is_unnamed(&round, "deleted-n1"));
     assert!(is_unnamed(&round, "fence-n1"));
-    round.incident.sent_claim = Some("fence-n1".to_owned());
+    round.incident.memory.claim = Some(fixtures::own_claim("fence-n1"));
+    round.incident.note_sent();
     assert!(!is_unnamed(&round, "fence-n1"));
     assert!(is_unnamed(&round, "fence-n2"));
     round.incident.memory.claim = Some(fixtures::own_claim("fence-n2"));
     assert!(!is_unnamed(&round, "fence-n2"));
+    // The first one lands when the second one has been sent.
+    round.incident.note_sent();
+    assert!(!is_unnamed(&round, "fence-n1"));
+    for _ in 0..SENT_KEPT {
+        round.incident.note_sent();
+    }
+    assert_eq!(round.incident.sent_claims.len(), SENT_KEPT);
 }

@@ -138,7 +138,7 @@ async fn a_claim_that_lands_while_somebody_works_on_the_node_is_given_back() {
         let incidents = Incidents::default();
         let incident = incidents.begin(lab.mine.clone());
         if is_own {
-            incident.lock().await.sent_claim = Some("fence-n1".to_owned());
+            incident.lock().await.sent_claims = vec!["fence-n1".to_owned()];
         }
         run(&lab.context, &incidents, &lab.mine).await;
         lab.cluster.put(NODE, 200, node);
@@ -176,7 +176,7 @@ async fn a_claim_that_lands_on_a_machine_that_is_proven_down_is_given_back() {
         let lab = Lab::with_fences(node, mine, other, nodes).await;
         let incidents = Incidents::default();
         let incident = incidents.begin(lab.mine.clone());
-        incident.lock().await.sent_claim = Some("fence-n1".to_owned());
+        incident.lock().await.sent_claims = vec!["fence-n1".to_owned()];
         run(&lab.context, &incidents, &lab.mine).await;
         let writes = sent(&lab.cluster, PATCH_NODE);
         let operations = writes.first().and_then(Value::as_array);

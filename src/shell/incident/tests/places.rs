@@ -99,7 +99,7 @@ async fn a_claim_that_lands_when_its_place_is_taken_is_given_back() {
         lab.cluster.put(NODE, 200, fake::node());
         if is_own {
             let incident = incidents.get(&lab.mine).expect("an incident");
-            incident.lock().await.sent_claim = Some("fence-n1".to_owned());
+            incident.lock().await.sent_claims = vec!["fence-n1".to_owned()];
         }
         run(&lab.context, &incidents, &lab.mine).await;
         if is_late && !is_own {

@@ -230,3 +230,26 @@ async fn a_policy_that_is_deleted_under_the_taint_stops_nothing_and_that_is_told
         ]
     );
 }
+
+/// L5: a schema that is older than this process drops `deviceVersion`, and a write that changes nothing would follow in each round.
+#[tokio::test]
+async fn what_an_older_schema_drops_is_not_written_again_and_again() {
+    let cluster = cluster(unclaimed()).await;
+    let attempted = |version: Value| {
+        let mut attempt = open_attempt();
+        attempt["deviceVersion"] = version;
+        fence_object("7", of_the_node(json!({"attempts": [attempt]})))
+    };
+    let (context, fence) = (cluster.context(), decoded(attempted(Value::Null)));
+    let incident = Incidents::default().begin(fence.clone());
+    let mut incident = incident.lock().await;
+    incident.status = decoded(attempted(json!("uid/1"))).status.expect("a status");
+    let round = Round {
+        context: &context,
+        fence: &fence,
+        incident: &mut incident,
+    };
+    assert!(!round.worth_writing());
+    round.incident.status.attempts.clear();
+    assert!(round.worth_writing());
+}
