@@ -1,6 +1,6 @@
 # Everything that a developer or CI does. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help build test unit e2e faults sim judge chaos demo lab bench-failover bench-devices mutants cargo-mutants soak fuzz generate clean \
+.PHONY: help build test unit e2e faults sim judge chaos demo lab bench-failover bench-devices mutants cargo-mutants switched-mutants soak fuzz generate clean \
 	image image-base image-twice image-test book release-dry
 
 CARGO ?= cargo
@@ -88,6 +88,9 @@ mutants: ## Remove each guard of the protocol in a copy: a test must catch it (s
 
 cargo-mutants: ## cargo-mutants (which you install) over FILES="src/core/taint.rs ..."; a survivor needs a reason in tests/mutants/survivors.txt (slow)
 	nice tests/mutants/cargo-mutants $(FILES)
+
+switched-mutants: ## The same over FILES of src/core, in one build with each mutant behind a switch: a second for each, not ten
+	nice tests/mutants/switched/run $(FILES)
 
 # With debug assertions and overflow checks, as `make test` has them.
 soak: ## The model (some 3.5 GB a row, two rows at a time: 7 GB; SOAK_STATES=20000000 for less), the simulation (SOAK_SEEDS=50000) and the properties, each far beyond what every test has time for (hours)
