@@ -64,7 +64,7 @@ struct State {
     former: BTreeMap<String, ((String, Duration), Duration)>,
     /// Since when no pod can start on a node; none: one can.
     quiet: BTreeMap<String, Option<Duration>>,
-    /// Pods whose deletion etcd has forgotten, and until when a write may rest on it all the same.
+    /// Pods whose deletion etcd has forgotten, and until when a write may rest on what was there before.
     undeleted: (BTreeSet<String>, Duration),
     /// All offs that were ever written down.
     begun: BTreeSet<Intent>,
@@ -323,7 +323,10 @@ impl State {
         if write.change == Change::Deleted || *write.kind == ATTACHMENT {
             return self.deletion(world, write, old, late_effect);
         }
-        if *write.kind == FENCE && write.change == Change::Modified && is_ended(old) {
+        // What was sent before etcd was put back, to a later state perhaps, meets a record whose version may be the same by chance.
+        let (_, restored_until) = self.undeleted;
+        let is_judged = *write.kind == FENCE && elapsed() >= restored_until;
+        if is_judged && write.change == Change::Modified && is_ended(old) {
             let differs = old["status"]["conditions"] != write.new["status"]["conditions"];
             let words = format!("{} had ended and is written again", write.key.1);
             return differs.then_some(("L3", words)).into_iter().collect();
