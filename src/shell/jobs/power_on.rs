@@ -3,7 +3,7 @@
 //! No claim protects it, so what allows it is read by quorum right before it leaves: the Node as it was released, the attempt in the record,
 //! the other NodeFences, and nobody's no. What comes a moment later meets a machine that boots, which does no harm, and that somebody has to turn off again.
 
-use super::unwanted::is_written;
+use super::unwanted::{is_written, there};
 use super::{Job, driver, may_still_leave};
 use crate::api::fence_status::AttemptAction;
 use crate::clock;
@@ -118,24 +118,8 @@ async fn still_allowed(context: &Context, job: &Job, attempt: &OnAttempt) -> Res
         observe::fence(context, &settings.fence),
         observe::fences(context)
     );
-    let node = match node {
-        Seen::Present(node) => node.view(),
-        Seen::Failed(reason) => {
-            return Err(format!(
-                "the Node cannot be read before the command: {reason}"
-            ));
-        }
-        Seen::Absent | Seen::NotRead => return Err("the Node is gone".to_owned()),
-    };
-    let fence = match fence {
-        Seen::Present(fence) => fence,
-        Seen::Failed(reason) => {
-            return Err(format!(
-                "the NodeFence cannot be read before the command: {reason}"
-            ));
-        }
-        Seen::Absent | Seen::NotRead => return Err("the NodeFence is gone".to_owned()),
-    };
+    let node = there(node, "the Node")?.view();
+    let fence = there(fence, "the NodeFence")?;
     let fences = match fences {
         Seen::Present(fences) => fences,
         Seen::Failed(reason) => {

@@ -16,15 +16,7 @@ pub(super) fn still_wanted(
     node: &NodeView,
     attempt: &Attempt,
 ) -> Result<(), String> {
-    let fence = match fence {
-        Seen::Present(fence) => fence,
-        Seen::Failed(reason) => {
-            return Err(format!(
-                "the NodeFence cannot be read before the command: {reason}"
-            ));
-        }
-        Seen::Absent | Seen::NotRead => return Err("the NodeFence is gone".to_owned()),
-    };
+    let fence = there(fence, "the NodeFence")?;
     if fence.is_ended() {
         return Err("the NodeFence has ended".to_owned());
     }
@@ -37,6 +29,17 @@ pub(super) fn still_wanted(
     let policies = context.caches.policies();
     let policy = resolve::policy_of(&fence, &policies);
     resolve::no_off(&fence, node, policy, clock::wall()).map_or(Ok(()), Err)
+}
+
+/// What a command rests on has to be there, and read.
+pub(super) fn there<T>(seen: Seen<T>, what: &str) -> Result<T, String> {
+    match seen {
+        Seen::Present(it) => Ok(it),
+        Seen::Failed(reason) => Err(format!(
+            "{what} cannot be read before the command: {reason}"
+        )),
+        Seen::Absent | Seen::NotRead => Err(format!("{what} is gone")),
+    }
 }
 
 /// Is the intent in the record, and still open?
