@@ -16,9 +16,9 @@ use tokio::time::{sleep, timeout};
 
 /// Pause between two looks whether anybody wants it.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Rights that are known are asked for again after so long.
+/// Rights that are granted are asked for again after so long.
 const ASK_AGAIN: Duration = Duration::from_secs(60);
-/// The same where they could not be asked for.
+/// The same where they lack, or could not be asked for: a node is down, and whoever grants them waits.
 const RETRY: Duration = Duration::from_secs(5);
 /// How long the API server may take to answer.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
@@ -74,8 +74,12 @@ impl Deletion {
         if is_news {
             tracing::info!(?known, "rights to delete Nodes and VolumeAttachments");
         }
+        let pause = match known {
+            Known::Granted => ASK_AGAIN,
+            Known::Nothing | Known::Lacks(_) => RETRY,
+        };
         *before = known;
-        (is_news, ASK_AGAIN)
+        (is_news, pause)
     }
 
     /// Looks again and again; whoever has waited for the answer is told of everything anew.
@@ -120,8 +124,9 @@ mod tests {
         })
     }
 
-    /// What is known after a look at a cluster with this policy, and how many rights were asked for. None: the API server fails.
-    async fn looked(strategy: &str, allowed: Option<bool>) -> (Option<String>, usize) {
+    /// What is known after a look at a cluster with this policy, how many rights were asked for, and when they are asked for again. None: the
+    /// API server fails.
+    async fn looked(strategy: &str, allowed: Option<bool>) -> (Option<String>, usize, Duration) {
         let cluster = Cluster::new().await;
         let policies = "/apis/nodefencing.io/v1alpha1/nodefencingpolicies";
         let list = fake::list("NodeFencingPolicy", "7", &[policy(strategy)]);
@@ -141,26 +146,32 @@ mod tests {
         let caches = &context.caches;
         caches.policies.wait_until_ready().await.expect("policies");
         let deletion = Deletion::default();
-        deletion.look(&context.writes, caches).await;
+        let (_, pause) = deletion.look(&context.writes, caches).await;
         let seen = cluster.server.seen();
         let asked = seen.iter().filter(|it| it.line.starts_with(REVIEWS));
-        (deletion.lacks(), asked.count())
+        (deletion.lacks(), asked.count(), pause)
     }
 
     #[tokio::test]
     async fn the_rights_are_asked_for_where_somebody_wants_them_and_lack_until_they_are_known() {
-        let (lacks, asked) = looked("OutOfServiceTaint", Some(true)).await;
+        let (lacks, asked, _) = looked("OutOfServiceTaint", Some(true)).await;
         assert!(lacks.is_some());
         assert_eq!(asked, 0);
-        assert_eq!(looked("DeleteNode", Some(true)).await, (None, 2));
-        let (lacks, _) = looked("DeleteNode", Some(false)).await;
+        let granted = looked("DeleteNode", Some(true)).await;
+        assert_eq!(granted, (None, 2, Duration::from_secs(60)));
+        let (lacks, _, pause) = looked("DeleteNode", Some(false)).await;
+        assert_eq!(
+            pause,
+            Duration::from_secs(5),
+            "somebody may be granting them"
+        );
         assert_eq!(
             lacks.as_deref(),
             Some(
                 "RBAC does not grant the operator: delete nodes, delete volumeattachments.storage.k8s.io"
             )
         );
-        let (lacks, _) = looked("DeleteNode", None).await;
+        let (lacks, _, _) = looked("DeleteNode", None).await;
         assert!(lacks.is_some(), "nobody has said yes");
     }
 }

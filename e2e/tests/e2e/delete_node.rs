@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::devices::{message, wait};
+use crate::devices::{message, shown};
 use crate::outage::{Outage, POD};
 
 fn deletes() -> Value {
@@ -140,22 +140,29 @@ async fn without_the_rights_no_node_is_fenced_until_somebody_grants_them() -> Re
     let lab = Lab::start(Setup::new("delete-node-rights", 2)).await?;
     let outage = Outage::of(lab, "ConfirmOnly", deletes()).await?;
     let (lab, node) = (&outage.lab, &outage.node);
-    let refused = wait(
-        lab,
-        "NodeFencingPolicy",
-        "lab",
-        "Ready",
-        "False/Unsupported",
+    // Until the operator has asked for its rights, the policy says that it is asking.
+    eventually(
+        "the policy names the rights that are missing",
+        LIMIT,
+        async || {
+            let policy = lab.api("NodeFencingPolicy").get("lab").await?;
+            ensure!(
+                shown(&policy, "Ready") == "False/Unsupported",
+                "{:?}",
+                policy.data
+            );
+            let words = message(&policy, "Ready");
+            for part in [
+                "`recovery.strategy: DeleteNode`",
+                "delete nodes, delete volumeattachments.storage.k8s.io",
+                "`rbac.deleteNode`",
+            ] {
+                ensure!(words.contains(part), "{words}");
+            }
+            Ok(())
+        },
     )
     .await?;
-    let words = message(&refused, "Ready");
-    for part in [
-        "`recovery.strategy: DeleteNode`",
-        "delete nodes, delete volumeattachments.storage.k8s.io",
-        "`rbac.deleteNode`",
-    ] {
-        ensure!(words.contains(part), "{words}");
-    }
     outage.cut().await?;
     // Longer than the policy waits.
     sleep(Duration::from_secs(15)).await;

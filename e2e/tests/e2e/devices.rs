@@ -18,7 +18,7 @@ const OTHER: &str = "11111111-2222-3333-4444-555555555555";
 const A_DAY: u32 = 86_400;
 
 /// `status/reason` of a condition.
-fn shown(object: &DynamicObject, kind: &str) -> String {
+pub fn shown(object: &DynamicObject, kind: &str) -> String {
     let word =
         |condition: &Value, field: &str| condition[field].as_str().unwrap_or_default().to_owned();
     condition(object, kind).map_or_else(
