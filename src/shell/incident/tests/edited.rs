@@ -165,7 +165,7 @@ async fn a_claim_that_no_record_can_name_is_unnamed() {
     };
     let mut undecoded = named("undecoded");
     undecoded["spec"]["nodeName"] = json!(1);
-    let others = [named("other"), undecoded];
+    let others = [named("fence"), named("other"), undecoded];
     cluster.put(FENCES, 200, fake::list("NodeFence", "7", &others));
     let (context, _watches) = cluster.watching();
     let fences = context.caches.fences.clone();
