@@ -214,6 +214,17 @@ pub struct Attempt {
     pub message: Option<String>,
 }
 
+impl Attempt {
+    /// Is it a power command of which nobody knows what became? Whether it is completed tells nothing: the end of the NodeFence dates it so.
+    pub fn may_land(&self) -> bool {
+        let is_command = matches!(
+            self.action,
+            AttemptAction::PowerOff | AttemptAction::PowerOn
+        );
+        is_command && matches!(self.result, None | Some(AttemptResult::TimedOut))
+    }
+}
+
 /// What was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum AttemptAction {

@@ -3,14 +3,15 @@
 //!
 //! Only what the operator recorded for a policy that still exists is ever cleared away. A NodeFence that a human made, and one
 //! whose policy is gone, stay until a human deletes them. And a record stays while something hangs on it: as long as the
-//! outage lasts that it is about (without it the same outage would be fenced again), and until its node's
-//! `budget.cooldownSeconds` are over. Of an outage that went through many windows of its policy the last record stands for those that
+//! outage lasts that it is about (without it the same outage would be fenced again), while its node is in the boot that met a command of
+//! unknown effect (the next one waits for that), and until its node's `budget.cooldownSeconds` are over. Of an outage that went through many windows of its policy the last record stands for those that
 //! did nothing: a node that is down for a month leaves no hundred of them.
 
 use super::delay::touched;
 use super::observed::{NodeView, Ready};
 use super::taint;
 use crate::api::fence::{DesiredState, NodeFence, TriggerType};
+use crate::api::fence_status::Attempt;
 use crate::api::policy::NodeFencingPolicy;
 use jiff::{SignedDuration, Timestamp};
 use std::cmp::Reverse;
@@ -27,8 +28,10 @@ pub fn surplus<'a>(
         .flat_map(|policy| of_policy(policy, fences, now))
         .filter(|(_, fence)| {
             let node = node(&fence.spec.node_name);
-            !outage_lasts(fence, node.as_ref())
-                || (was_replaced(fence, fences) && !claims(fence, node.as_ref()))
+            let node = node.as_ref();
+            let is_over =
+                !outage_lasts(fence, node) || (was_replaced(fence, fences) && !claims(fence, node));
+            is_over && !may_land(fence, node)
         })
         .collect();
     surplus.sort_by_key(|(ended, _)| *ended);
@@ -68,12 +71,21 @@ fn of_policy<'a>(
 /// Is the node still in the boot that the incident was about, and not Ready, or does our claim for it still stand there?
 fn outage_lasts(fence: &NodeFence, node: Option<&NodeView>) -> bool {
     let Some(node) = node else { return false };
+    claims(fence, Some(node)) || (is_in_its_boot(fence, node) && node.ready() != Ready::True)
+}
+
+/// Is the node in the boot that met a command of it of which nobody knows what became? Whoever fences the node next has to know of it (S23).
+fn may_land(fence: &NodeFence, node: Option<&NodeView>) -> bool {
+    let mut attempts = fence.status.iter().flat_map(|status| &status.attempts);
+    attempts.any(Attempt::may_land) && node.is_some_and(|node| is_in_its_boot(fence, node))
+}
+
+/// Is it the very Node, in the very boot, that the incident was about?
+fn is_in_its_boot(fence: &NodeFence, node: &NodeView) -> bool {
     let same = |recorded: &Option<String>, now: &str| {
         recorded.as_ref().is_none_or(|recorded| recorded == now)
     };
-    let same_boot =
-        same(&fence.spec.node_uid, &node.uid) && same(&fence.spec.boot_id, &node.boot_id);
-    claims(fence, Some(node)) || (same_boot && node.ready() != Ready::True)
+    same(&fence.spec.node_uid, &node.uid) && same(&fence.spec.boot_id, &node.boot_id)
 }
 
 /// Does our claim for it still stand on the node?

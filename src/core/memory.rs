@@ -4,7 +4,7 @@
 //! anew, quiesce anew, prove anew (S3).
 
 use super::attempt::{Attempt, OffResult};
-use super::incident::Device;
+use super::incident::{Device, Elsewhere};
 use super::observed::{LeaseView, PodView};
 use super::power_on::TurningOn;
 use super::proof::DeviceReadings;
@@ -116,6 +116,8 @@ pub struct Memory {
     pub may_go_on_until: Option<Duration>,
     /// An off that another NodeFence has sent, or one whose record is gone, may still land until then (time since boot, S23).
     pub others_until: Option<Duration>,
+    /// What of others is waited for by these two.
+    pub heeded: Elsewhere,
     /// What the stored record says of attempts and readings has been taken over.
     pub record_read: bool,
     /// This process has seen `out-of-service` under our claim.

@@ -340,6 +340,7 @@ pub fn happen(world: &mut World, event: &str) -> Result<(), String> {
             let (user, node_uid) = user_and_uid.split_once(" of ").unwrap_or((user_and_uid, "uid-1"));
             world.confirmed(user, node_uid);
         }
+        "elsewhere" => world.settings.record.elsewhere.off = rest == "off shows",
         "released" => world.settings.released = true,
         "policy" => world.settings.stop = Some(format!("NodeFencingPolicy prod {rest}")),
         "power-on" => {

@@ -207,3 +207,27 @@ fn of_an_outage_of_many_windows_the_last_record_stays_and_what_was_said_and_done
         assert!(!gone.contains("first"), "{extra}: {gone}");
     }
 }
+
+/// S23: whoever fences the node next waits for what may still land, and has it from nowhere else.
+#[test]
+fn a_record_whose_command_may_land_stays_while_the_node_is_in_that_boot() {
+    let attempted = |action: &str, result: Value| {
+        let attempt = json!({
+            "device": "bmc", "action": action, "startTime": "2026-01-01T00:00:00Z",
+            "completionTime": "2026-01-01T00:01:00Z", "result": result,
+        });
+        fence("f", 1_000, json!({"status": {"attempts": [attempt]}}))
+    };
+    let goes = |fence: NodeFence, boot_id: &str| {
+        let node = |_: &str| Some(node(boot_id, "True", None));
+        let fences = [fence];
+        !surplus(&[policy(0, 1)], &fences, &node, wall(NOW)).is_empty()
+    };
+    for action in ["PowerOff", "PowerOn"] {
+        assert!(!goes(attempted(action, json!("TimedOut")), "b1"));
+        assert!(!goes(attempted(action, Value::Null), "b1"));
+        assert!(goes(attempted(action, json!("Succeeded")), "b1"));
+        assert!(goes(attempted(action, json!("TimedOut")), "b2"));
+    }
+    assert!(goes(attempted("Status", json!("TimedOut")), "b1"));
+}

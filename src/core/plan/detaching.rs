@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// What hinders the deletion of the Node: pods that use a volume, and VolumeAttachments. A pod without one goes by pod GC once its Node is gone.
-pub(super) fn hindrance(o: &Observed) -> Option<Hindrance> {
+pub fn hindrance(o: &Observed) -> Option<Hindrance> {
     let Some(pods) = o.pods.present() else {
         return Some(Hindrance::NotRead);
     };

@@ -3,7 +3,7 @@
 //! It comes from the record, and only ever makes the rest stricter (S3): a word that was refused, a device that has lied, a command that may
 //! still land. So does what other NodeFences have sent to the machine.
 
-use super::super::incident::Settings;
+use super::super::incident::{Elsewhere, Settings};
 use super::super::memory::Memory;
 use super::level::{CONTRADICTION, ORDER_MIN, order_max};
 use std::time::Duration;
@@ -49,14 +49,25 @@ pub(super) fn read_record(settings: &Settings, memory: &mut Memory, now: Duratio
 /// Whoever claims the Node waits for what others have sent to its machine, if nobody knows what became of it (S23). Before, there is nothing that it
 /// could do harm to; after, they find the claim and send nothing more.
 pub(super) fn heed_elsewhere(settings: &Settings, memory: &mut Memory, now: Duration) {
-    let elsewhere = settings.record.elsewhere;
+    memory.heeded = Elsewhere::default();
+    heed_more(settings, memory, now);
+}
+
+/// The same of what shows only now: the NodeFences are known by a watch, which may be late.
+pub(super) fn heed_more(settings: &Settings, memory: &mut Memory, now: Duration) {
+    let (elsewhere, heeded) = (settings.record.elsewhere, memory.heeded);
     let until = late(settings, now);
-    if elsewhere.off || elsewhere.unnamed {
+    if (elsewhere.off && !heeded.off) || (elsewhere.unnamed && !heeded.unnamed) {
         memory.others_until = Some(until);
     }
-    if elsewhere.on {
+    if elsewhere.on && !heeded.on {
         memory.may_go_on_until = Some(until);
     }
+    memory.heeded = Elsewhere {
+        off: heeded.off || elsewhere.off,
+        on: heeded.on || elsewhere.on,
+        unnamed: heeded.unnamed || elsewhere.unnamed,
+    };
 }
 
 /// Until when what another process sends may land (time since boot): it may live, and send as long as its level has time.

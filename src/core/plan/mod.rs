@@ -26,6 +26,7 @@ mod watch;
 
 pub use {
     claimed::rival_until,
+    detaching::hindrance as hindrance_of_deletion,
     ending::is_bare,
     level::CONTRADICTION,
     needs::{Needs, evicts_next, foresee, needs},
@@ -156,19 +157,21 @@ pub fn step(
 /// What was observed, as it is to a fence with these settings.
 fn as_seen<'a>(settings: &Settings, observed: &'a Observed) -> Cow<'a, Observed> {
     let mut seen = Cow::Borrowed(observed);
+    let fenced = settings.boot_id.as_deref();
+    let is_back = |it: &NodeView| booted_anew(it, fenced) && it.ready() == Ready::True;
+    // Whoever has taken over the mark of one whose record is gone deletes nothing, but what was sent before may be on its way.
+    let is_marked = |it: &NodeView| taint::detaching_of_claim(it).is_some();
+    let node = observed.node.present();
+    if node.is_some_and(|it| is_back(it) && (settings.deletes_node() || is_marked(it))) {
+        // Of a machine that is back nothing is taken any more, and what runs there may stay, whatever it tolerates. Its VolumeAttachment may not: its
+        // deletion may be on its way, sent by this process or by another one.
+        seen.to_mut().tolerated_volumes.clear();
+        return seen;
+    }
     if !settings.deletes_node() {
         return seen;
     }
-    let fenced = settings.boot_id.as_deref();
-    let is_back = |it: &NodeView| booted_anew(it, fenced) && it.ready() == Ready::True;
-    let is_back = observed.node.present().is_some_and(is_back);
     let owned = seen.to_mut();
-    if is_back {
-        // Of a machine that is back nothing is taken any more, and what runs there may stay, whatever it tolerates. Its VolumeAttachment may not: its
-        // deletion may be on its way, sent by this process or by another one.
-        owned.tolerated_volumes.clear();
-        return seen;
-    }
     for pods in [&mut owned.pods, &mut owned.starting] {
         if let Seen::Present(pods) = pods {
             none_stays_with_its_volume(pods);
@@ -229,6 +232,9 @@ fn decide(
             true => decision,
             false => decision.escalated("WriteFailed", words),
         };
+    }
+    if memory.claim.is_some() {
+        inherit::heed_more(settings, memory, moment.now);
     }
     match standing(settings, node) {
         Standing::Unclaimed => unclaimed::step(settings, memory, node, observed, moment),

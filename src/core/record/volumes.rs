@@ -1,7 +1,8 @@
 //! The node's volumes in the record, and when the last of them had detached.
 
 use super::super::memory::Memory;
-use super::super::observed::{AttachmentView, Observed};
+use super::super::observed::{AttachmentView, Observed, Seen};
+use super::super::plan::hindrance_of_deletion;
 use super::super::release::{Hindrance, hindrance};
 use super::{cut, wall};
 use crate::api::fence_status::{NodeFenceStatus, VolumeRecord, VolumeState};
@@ -31,8 +32,20 @@ pub fn volumes(
         }
         // Of what could not be read nobody knows whether it has come back.
         (Some(_), _) | (None, None | Some(Hindrance::NotRead | Hindrance::LastList)) => {}
-        (None, Some(_)) if observed.node.present().is_none() => {}
+        (None, Some(_)) if may_be_free_without_node(observed) => {}
         (None, Some(_)) => status.detached_time = None,
+    }
+}
+
+/// Is the Node gone, or not known to be there, and nothing seen that would hinder its deletion? Pods without a volume go after their Node.
+fn may_be_free_without_node(observed: &Observed) -> bool {
+    match &observed.node {
+        Seen::Present(_) => false,
+        Seen::Absent => !matches!(
+            hindrance_of_deletion(observed),
+            Some(Hindrance::Pods(_) | Hindrance::Attachments(_))
+        ),
+        Seen::NotRead | Seen::Failed(_) => true,
     }
 }
 

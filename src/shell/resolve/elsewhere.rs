@@ -3,7 +3,7 @@
 //! Each remembers its own commands only, and its record is closed when it ends, though one of them may land later: whoever begins next waits for it.
 
 use crate::api::fence::NodeFence;
-use crate::api::fence_status::{Attempt, AttemptAction, AttemptResult};
+use crate::api::fence_status::{Attempt, AttemptAction};
 use crate::core::incident::{Elsewhere, Settings};
 
 /// Of these NodeFences, which are about the same node.
@@ -13,7 +13,7 @@ pub fn elsewhere(settings: &Settings, fences: &[NodeFence]) -> Elsewhere {
     let others = others.filter(|other| is_of_the_machine(other, settings));
     let statuses = others.filter_map(|other| other.status.as_ref());
     let attempts = statuses.flat_map(|status| &status.attempts);
-    let open: Vec<&Attempt> = attempts.filter(|it| is_unknown(it)).collect();
+    let open: Vec<&Attempt> = attempts.filter(|it| it.may_land()).collect();
     let any = |action| open.iter().any(|attempt| attempt.action == action);
     Elsewhere {
         off: any(AttemptAction::PowerOff),
@@ -36,11 +36,6 @@ fn is_of_the_machine(other: &NodeFence, settings: &Settings) -> bool {
     spec.node_name == settings.node
         && is_same(uid, &settings.node_uid)
         && is_same(boot, &settings.boot_id)
-}
-
-/// The end of its NodeFence dates it completed; what became of it is in its result.
-fn is_unknown(attempt: &Attempt) -> bool {
-    matches!(attempt.result, None | Some(AttemptResult::TimedOut))
 }
 
 #[cfg(test)]

@@ -57,7 +57,8 @@ impl World {
     }
 
     /// `KEY=VALUE:EFFECT`, set by somebody else: a claim as another process dates it, anything else as kubectl does, which is not at all.
-    /// ` undated` leaves the date away, `beside ` leaves a taint of the same key where it is. `out-of-service under the claim`: by whoever has set the claim that stands there.
+    /// ` undated` leaves the date away, `beside ` leaves a taint of the same key where it is. `out-of-service under the claim`,
+    /// `detaching under the claim`: by whoever has set the claim that stands there.
     pub fn taint_by_somebody(&mut self, text: &str) -> Result<(), String> {
         let claim = self.node.as_ref().and_then(|node| node.taint(CLAIM));
         let of_claim = claim.and_then(|(_, claim)| claim.time_added.clone());
@@ -68,6 +69,7 @@ impl World {
                 "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
                 of_claim,
             ),
+            "detaching under the claim" => ("nodefencing.io/detaching=boot-1:NoExecute", of_claim),
             text if is_beside => (text.trim_start_matches("beside "), None),
             text if text.ends_with(" undated") => (text.trim_end_matches(" undated"), None),
             text if text.starts_with(CLAIM) => (text, Some(of_claim.unwrap_or(now))),
