@@ -237,6 +237,12 @@ impl Caches {
         fence.is_some_and(|guard| is_open(&guard.0))
     }
 
+    /// Is there a NodeFence of this name that does not fit the CustomResourceDefinitions of this version?
+    pub fn is_undecodable(&self, name: &str) -> bool {
+        let fence = self.fences.get(&reflector::ObjectRef::new(name));
+        fence.is_some_and(|guard| guard.0.is_err())
+    }
+
     /// The driver of the FenceDevice, as the metrics name it.
     pub fn driver_of(&self, device: &str) -> String {
         let device = self.device(device);

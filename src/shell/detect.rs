@@ -59,6 +59,8 @@ pub struct Detector {
     contradicted: BTreeMap<String, String>,
     /// Claim that each node was told to carry again.
     put_back: BTreeMap<String, String>,
+    /// Claim of each node that was told that nobody sees to it, for its NodeFence was deleted or cannot be decoded.
+    orphaned: BTreeMap<String, String>,
     /// Nodes that were told to carry a mark that nobody sees to, and of which incident it is.
     left_behind: BTreeMap<String, String>,
     /// What each node was told whose outage a human has said no to.
@@ -116,6 +118,7 @@ impl Detector {
             lifts: BTreeMap::new(),
             contradicted: BTreeMap::new(),
             put_back: BTreeMap::new(),
+            orphaned: BTreeMap::new(),
             left_behind: BTreeMap::new(),
             refused: BTreeMap::new(),
             frozen: BTreeSet::new(),
@@ -138,6 +141,7 @@ impl Detector {
             self.lifts.remove(name);
             self.contradicted.remove(name);
             self.put_back.remove(name);
+            self.orphaned.remove(name);
             self.left_behind.remove(name);
             self.refused.remove(name);
             self.frozen.remove(name);

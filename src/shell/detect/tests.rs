@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 mod kept_off;
+mod orphaned;
 mod refused;
 mod windows;
 
@@ -84,6 +85,14 @@ impl Lab {
     /// S18: a list was older than what had been seen before.
     fn goes_back(&self) {
         self.detector.context.revision.note(120, Some("90"));
+    }
+
+    /// How many Events were handed in: those of this lab go to nobody, and are counted.
+    fn told(&self) -> usize {
+        let metrics = self.detector.context.metrics.render().expect("metrics");
+        let series = r#"node_fencing_events_dropped_total{reason="Stopped"} "#;
+        let lost = metrics.lines().find_map(|line| line.strip_prefix(series));
+        lost.map_or(0, |count| count.parse().expect("a number"))
     }
 
     /// How many NodeFences were created, and how many patches sent, once the Node has changed.
@@ -195,10 +204,7 @@ async fn taints_that_were_put_back_after_the_release_are_told_once() {
         for _ in 0..3 {
             lab.writes().await;
         }
-        let metrics = lab.detector.context.metrics.render().expect("metrics");
-        let series = r#"node_fencing_events_dropped_total{reason="Stopped"} "#;
-        let lost = metrics.lines().find_map(|line| line.strip_prefix(series));
-        assert_eq!(lost.unwrap_or("0"), told.to_string(), "{live} {fence}");
+        assert_eq!(lab.told(), told, "{live} {fence}");
     }
 }
 
@@ -222,10 +228,7 @@ async fn a_mark_without_its_claim_is_left_alone_and_told_once() {
             assert_eq!(lab.writes().await, (0, 0), "{ready}");
             continue;
         }
-        let metrics = lab.detector.context.metrics.render().expect("metrics");
-        let series = r#"node_fencing_events_dropped_total{reason="Stopped"} "#;
-        let lost = metrics.lines().find_map(|line| line.strip_prefix(series));
-        assert_eq!(lost, Some("1"), "{ready}");
+        assert_eq!(lab.told(), 1, "{ready}");
     }
 }
 

@@ -135,6 +135,16 @@ impl Detector {
         self.tell(&node.name, "ClaimRestored", message);
     }
 
+    /// Nobody sees to the claim, or knows what was sent under it.
+    fn tell_of_orphan(&mut self, node: &NodeView, claim: &str, message: String) {
+        let told = self.orphaned.insert(node.name.clone(), claim.to_owned());
+        if told.as_deref() == Some(claim) {
+            return;
+        }
+        tracing::error!(node = node.name, "{message}");
+        self.tell(&node.name, "ClaimOrphaned", message);
+    }
+
     /// A claim without an open NodeFence: without out-of-service it goes once the node is Ready (before that, the next
     /// incident takes it over); with it, a NodeFence is made that sees to the release, unless there was one.
     async fn tidy_claim(&mut self, node: &NodeView) {
@@ -145,6 +155,10 @@ impl Detector {
         let is_recorded = match observe::fence(&self.context, owner).await {
             Seen::Present(fence) if fence.is_ended() => true,
             Seen::Absent => false,
+            Seen::Failed(_) if self.context.caches.is_undecodable(owner) => {
+                self.tell_of_orphan(node, claim, undecodable_words(node, claim, owner));
+                return;
+            }
             Seen::Present(_) | Seen::Failed(_) | Seen::NotRead => return,
         };
         let is_out = taint::mark_of_claim(node).is_some();
@@ -173,6 +187,10 @@ impl Detector {
                 ?reply,
                 "orphaned claim on a Ready node dropped"
             );
+            // What its record knew of commands, nobody does any more.
+            if !is_recorded {
+                self.tell_of_orphan(node, claim, deleted_words(node, claim, owner));
+            }
         }
     }
 
@@ -216,6 +234,27 @@ fn left_behind_words(node: &str) -> String {
     format!(
         "Node {node} carries `{DETACHING}` without the operator's claim, and is left alone: {}",
         taint::left_behind(node)
+    )
+}
+
+fn deleted_words(node: &NodeView, claim: &str, owner: &str) -> String {
+    let name = &node.name;
+    format!(
+        "Node {name} is Ready under claim {claim}, and NodeFence {owner} was deleted: the claim is taken away; if the NodeFence had sent an off command, it may still land: should the machine go down unasked, it was that (kubectl get nodefences keeps the record of those that are released and not deleted)"
+    )
+}
+
+fn undecodable_words(node: &NodeView, claim: &str, owner: &str) -> String {
+    let name = &node.name;
+    let (keys, when) = match taint::mark_of_claim(node) {
+        Some((_, mark)) => (
+            format!("{}- {CLAIM}-", mark.key),
+            taint::harmless_when(&mark.key),
+        ),
+        None => (format!("{CLAIM}-"), "nobody wants the node fenced"),
+    };
+    format!(
+        "Node {name} carries claim {claim}, and NodeFence {owner} cannot be decoded: nobody sees to it, and no pod is let onto the node; write the NodeFence again, under the CustomResourceDefinitions of this version, or, once {when}, remove by hand what it has left (kubectl taint node {name} {keys})"
     )
 }
 

@@ -1,0 +1,49 @@
+//! Claims whose NodeFence nobody can read.
+
+use super::*;
+
+/// Whoever deletes a NodeFence at work deletes what it knew of its commands, and of one that cannot be decoded nobody knows it: people are told,
+/// once.
+#[tokio::test]
+async fn a_claim_that_nobody_sees_to_is_told_once() {
+    let undecodable = || {
+        let mut fence = fence(false);
+        fence["spec"]["nodeName"] = json!(7);
+        fence
+    };
+    // The Node, the cached NodeFence, the stored one, and how often somebody is told.
+    let gone = || failure(404, "not found");
+    let table = [
+        (node("True", true, false), None, gone(), 1),
+        (node("True", true, false), None, (200, fence(true)), 0),
+        (node("Unknown", true, false), None, gone(), 0),
+        (
+            node("True", true, false),
+            Some(undecodable()),
+            (200, undecodable()),
+            1,
+        ),
+        (
+            node("Unknown", true, true),
+            Some(undecodable()),
+            (200, undecodable()),
+            1,
+        ),
+        (
+            node("True", true, false),
+            None,
+            failure(500, "etcd is slow"),
+            0,
+        ),
+    ];
+    for (live, cached, (status, stored), told) in table {
+        let mut lab = Lab::new(live.clone(), None, cached.into_iter().collect()).await;
+        lab.cluster.put(NODE, 200, live.clone());
+        lab.cluster
+            .put(&format!("GET {FENCES}/fence"), status, stored.clone());
+        for _ in 0..3 {
+            lab.writes().await;
+        }
+        assert_eq!(lab.told(), told, "{live} {stored}");
+    }
+}
