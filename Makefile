@@ -89,11 +89,11 @@ mutants: ## Remove each guard of the protocol in a copy: a test must catch it (s
 cargo-mutants: ## cargo-mutants (which you install) over FILES="src/core/taint.rs ..."; a survivor needs a reason in tests/mutants/survivors.txt (slow)
 	nice tests/mutants/cargo-mutants $(FILES)
 
-switched-mutants: ## The same over FILES of src/core, in one build with each mutant behind a switch: a second for each, not ten
+switched-mutants: ## The same over FILES of src/core, the parsers and src/shell/{act,draft,merge}.rs, in one build with each mutant behind a switch: a second for each, not ten
 	nice tests/mutants/switched/run $(FILES)
 
 # With debug assertions and overflow checks, as `make test` has them.
-soak: ## The model (some 3.5 GB a row, two rows at a time: 7 GB; SOAK_STATES=20000000 for less), the simulation (SOAK_SEEDS=50000) and the properties, each far beyond what every test has time for (hours)
+soak: ## The model (up to 8.5 GB, two rows at a time; SOAK_STATES=20000000 for less), the simulation (SOAK_SEEDS=50000) and the properties, each far beyond what every test has time for (hours)
 	CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
 	$(CARGO) test --release --package node-fencing-operator --test model -- --ignored --nocapture
 	CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true PROPTEST_CASES=1000000 \

@@ -75,27 +75,25 @@ pub fn last_words(error: &dyn std::error::Error) {
 fn filter_or_default(given: &str) -> (EnvFilter, Option<String>) {
     // What the text says of every module comes after the default, and takes its place.
     let parse = |text: &str| EnvFilter::builder().parse(format!("{DEFAULT_FILTER},{QUIET},{text}"));
+    let refused = |why: &str| {
+        (
+            parse(DEFAULT_FILTER).unwrap_or_default(),
+            Some(bad(given, why)),
+        )
+    };
     if let Some(word) = given
         .split(',')
         .map(str::trim)
         .find(|it| is_a_bare_word(it))
     {
-        let why = format!("`{word}` is no level: off, error, warn, info, debug or trace");
-        return (
-            parse(DEFAULT_FILTER).unwrap_or_default(),
-            Some(bad(given, &why)),
-        );
+        return refused(&format!(
+            "`{word}` is no level: off, error, warn, info, debug or trace"
+        ));
     }
     match parse(given) {
         Ok(filter) if !given.trim().is_empty() => (filter, None),
-        Ok(_) => (
-            parse(DEFAULT_FILTER).unwrap_or_default(),
-            Some(bad(given, "it is empty")),
-        ),
-        Err(error) => (
-            parse(DEFAULT_FILTER).unwrap_or_default(),
-            Some(bad(given, &error.to_string())),
-        ),
+        Ok(_) => refused("it is empty"),
+        Err(error) => refused(&error.to_string()),
     }
 }
 

@@ -59,10 +59,15 @@ fn texts(directory: &str, endings: &[&str]) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// The text without comments and without its test module: what the program does.
+/// The text without the test module at its end. What else is there for tests alone ends nothing.
+fn program(text: &str) -> &str {
+    const TESTS: &str = "\n#[cfg(test)]\nmod tests {";
+    text.split(TESTS).next().unwrap_or_default()
+}
+
+/// The same without comments: what the program does.
 fn code(text: &str) -> String {
-    let before_tests = text.split("#[cfg(test)]").next().unwrap_or_default();
-    before_tests
+    program(text)
         .lines()
         .map(|line| line.split("//").next().unwrap_or_default())
         .collect::<Vec<_>>()
@@ -143,8 +148,7 @@ fn every_module_opens_with_what_it_is_for() {
 fn no_file_hides_a_second_idea() {
     let mut too_long = Vec::new();
     for (path, text) in ROOMS.into_iter().flat_map(sources) {
-        let program = text.split("#[cfg(test)]").next().unwrap_or_default();
-        if program.lines().count() > LINES_MAX {
+        if program(&text).lines().count() > LINES_MAX {
             too_long.push(path.display().to_string());
         }
     }
@@ -288,37 +292,6 @@ fn every_room_has_its_place_in_the_architecture() {
             let is_named = named.contains(&room) || no_rooms.contains(&room);
             assert!(is_named, "ARCHITECTURE.md: {title} lack `{room}`");
         }
-    }
-}
-
-/// What files of ours decide stands there as it is.
-#[test]
-fn the_figures_of_docs_safety_are_those_of_the_files() {
-    let read = |file: &str| fs::read_to_string(root().join(file)).expect("the file");
-    let list = read("tests/mutants/list.txt");
-    // A mutant has one line with its file.
-    let mutants = |folder: &str| list.lines().filter(|it| it.starts_with(folder)).count();
-    let (all, core, drivers) = (mutants("src/"), mutants("src/core/"), mutants("src/fence/"));
-    let shell = all - core - drivers;
-    let stories = texts("tests/golden", &["txt"]).len();
-    let has_properties = |text: &str| {
-        text.lines()
-            .any(|line| line.trim_start().starts_with("proptest!"))
-    };
-    let rooms = ["src", "tests"].into_iter().flat_map(sources);
-    let properties = rooms.filter(|(_, text)| has_properties(text)).count();
-    let safety = read("docs/safety.md");
-    for figure in [
-        format!("| Stories of incidents, decided by the core | {stories} |"),
-        format!("| {properties} files of them;"),
-        format!(
-            "| {all} in the list ({core} of the core, {shell} of the shell, {drivers} of the drivers)"
-        ),
-    ] {
-        assert!(
-            safety.contains(&figure),
-            "docs/safety.md does not say `{figure}`"
-        );
     }
 }
 

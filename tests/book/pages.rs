@@ -29,22 +29,28 @@ pub fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Everything in `docs`, in order.
-pub fn of_the_book() -> Vec<Page> {
-    let (mut left, mut found) = (vec![PathBuf::from("docs")], Vec::new());
+/// All files below a folder whose names end so, by their path from the root, in order.
+pub fn below(folder: &str, extension: &str) -> Vec<String> {
+    let (mut left, mut found) = (vec![PathBuf::from(folder)], Vec::new());
     while let Some(folder) = left.pop() {
         for entry in fs::read_dir(root().join(&folder)).expect("a folder") {
             let entry = entry.expect("an entry");
             let path = folder.join(entry.file_name());
             if entry.path().is_dir() {
                 left.push(path);
-            } else if path.extension().is_some_and(|it| it == "md") {
-                found.push(page(path.to_str().expect("UTF-8")));
+            } else if path.extension().is_some_and(|it| it == extension) {
+                found.push(path.to_str().expect("UTF-8").to_owned());
             }
         }
     }
-    found.sort_by(|one, other| one.path.cmp(&other.path));
+    found.sort();
     found
+}
+
+/// Everything in `docs`, in order.
+pub fn of_the_book() -> Vec<Page> {
+    let paths = below("docs", "md");
+    paths.iter().map(|path| page(path)).collect()
 }
 
 /// The book, and what else is written for people who use the operator.

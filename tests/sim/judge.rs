@@ -64,8 +64,10 @@ struct State {
     former: BTreeMap<String, ((String, Duration), Duration)>,
     /// Since when no pod can start on a node; none: one can.
     quiet: BTreeMap<String, Option<Duration>>,
-    /// Pods whose deletion etcd has forgotten, and until when a write may rest on what was there before.
-    undeleted: (BTreeSet<String>, Duration),
+    /// Pods whose deletion etcd has forgotten.
+    undeleted: BTreeSet<String>,
+    /// Until when a write may rest on what was there before etcd was put back.
+    restored_until: Duration,
     /// All offs that were ever written down.
     begun: BTreeSet<Intent>,
     /// What each process of the operator knows at first hand.
@@ -132,7 +134,8 @@ impl Judge {
         let mut state = self.state();
         let leaving = state.of_kind(&POD).filter(|pod| is_leaving(pod));
         let leaving = leaving.map(|pod| text(pod, "/metadata/uid").to_owned());
-        state.undeleted = (leaving.collect(), elapsed() + ON_ITS_WAY);
+        state.undeleted = leaving.collect();
+        state.restored_until = elapsed() + ON_ITS_WAY;
         state.objects = objects;
         state.effects = past.0;
         for node in nodes {
@@ -281,13 +284,17 @@ impl State {
         }
     }
 
+    /// May a write that arrives now rest on what was there before etcd was put back?
+    fn rests_on_the_past(&self) -> bool {
+        elapsed() < self.restored_until
+    }
+
     /// Pods that the node's kubelet would start.
     fn startable(&self, node: &str) -> impl Iterator<Item = &Arc<Value>> {
-        let (undeleted, until) = &self.undeleted;
-        let is_excused = elapsed() <= *until;
+        let is_excused = self.rests_on_the_past();
         let all = self.of_kind(&POD);
         all.filter(move |pod| {
-            let was_leaving = is_excused && undeleted.contains(text(pod, "/metadata/uid"));
+            let was_leaving = is_excused && self.undeleted.contains(text(pod, "/metadata/uid"));
             text(pod, "/spec/nodeName") == node
                 && !was_leaving
                 && !is_leaving(pod)
@@ -316,6 +323,17 @@ impl State {
         is_late.then_some(("L8", words)).into_iter().collect()
     }
 
+    /// L3: a record that has ended. Where etcd was put back, to a later state perhaps, its version may be by chance the one that the sender has
+    /// read before; then it may be ended once more, and not be opened.
+    fn written_again(&self, old: &Value, write: &Write) -> Found {
+        let opens = has_completion(old) && !has_completion(&write.new);
+        let is_excused = self.rests_on_the_past() && !opens;
+        let differs = old["status"]["conditions"] != write.new["status"]["conditions"];
+        let words = format!("{} had ended and is written again", write.key.1);
+        let is_bad = differs && !is_excused;
+        is_bad.then_some(("L3", words)).into_iter().collect()
+    }
+
     fn of_operator(&mut self, world: &World, write: &Write, late_effect: Duration) -> Found {
         let Some(old) = &write.old else {
             return Vec::new();
@@ -323,13 +341,8 @@ impl State {
         if write.change == Change::Deleted || *write.kind == ATTACHMENT {
             return self.deletion(world, write, old, late_effect);
         }
-        // What was sent before etcd was put back, to a later state perhaps, meets a record whose version may be the same by chance.
-        let (_, restored_until) = self.undeleted;
-        let is_judged = *write.kind == FENCE && elapsed() >= restored_until;
-        if is_judged && write.change == Change::Modified && is_ended(old) {
-            let differs = old["status"]["conditions"] != write.new["status"]["conditions"];
-            let words = format!("{} had ended and is written again", write.key.1);
-            return differs.then_some(("L3", words)).into_iter().collect();
+        if *write.kind == FENCE && write.change == Change::Modified && is_ended(old) {
+            return self.written_again(old, write);
         }
         if *write.kind != NODE {
             return Vec::new();
@@ -358,6 +371,11 @@ impl State {
         }
         found
     }
+}
+
+/// Is this the status of a record that says when it ended?
+fn has_completion(fence: &Value) -> bool {
+    fence["status"]["completionTime"].is_string()
 }
 
 /// The NodeFence that a claim names.

@@ -59,7 +59,8 @@ rules! {
          has the boot ID that the evidence names.",
         "The proof";
     FRESH: "S2-fresh",
-        "Out-of-service is set, and a pod deleted by force, while the proof is fresh: within 15 s of the last reading's being asked for.",
+        "Out-of-service is set, and a pod deleted by force, while the proof is fresh: within 20 s of the last reading's being asked for, 15 s of \
+         a proof's life and 5 s on the way; what the lab itself held up may be older.",
         "The proof";
     DYING: "S2-dying-pod",
         "The operator deletes only a pod that somebody else has deleted before.",
@@ -134,7 +135,8 @@ rules! {
         "Before that the evidence of this claim, with two readings of Off, is stored in the NodeFence that the claim names.",
         "Without the taint";
     DELETED_OFF: "S1-deleted-off",
-        "Of the devices that the proof was made with none has told anything but Off last, and one has told Off within 15 s before.",
+        "Of the devices that the proof was made with none has told anything but Off last, and one has told Off and was asked for it within 20 s \
+         before: the 15 s of a proof, and 5 s on the way; what the lab itself held up may be older.",
         "Without the taint";
     DELETED_EMPTY: "S1-deleted-empty",
         "A VolumeAttachment is deleted when no pod with a claim is left on its node, and a Node when no VolumeAttachment of it is left.",

@@ -18,7 +18,7 @@ use node_fencing_operator::api::settings::{
 use node_fencing_operator::core::delay::{Now, Since};
 use node_fencing_operator::core::hold::Hold;
 use node_fencing_operator::core::incident::{
-    Approval, Decision, Device, DeviceOrder, Effect, Level, Record, Settings,
+    Approval, Decision, Device, DeviceOrder, Effect, Elsewhere, Level, Record, Settings,
 };
 use node_fencing_operator::core::memory::Memory;
 use node_fencing_operator::core::observed::{
@@ -324,7 +324,7 @@ impl World {
         self.pods.iter().filter(is_one_of).cloned().collect()
     }
 
-    /// The process dies, and another one begins with what the NodeFence says.
+    /// The process dies, and another one begins with what the NodeFence says: that names the claim by then, and not what others have sent.
     pub fn restart(&mut self) {
         let waited = match self.memory.stage {
             Some((Stage::AwaitingApproval, since)) => self.now - since,
@@ -338,7 +338,10 @@ impl World {
         self.memory = Memory::default();
         self.pending = None;
         let before = self.settings.record.approval_waited;
-        let elsewhere = self.settings.record.elsewhere;
+        let elsewhere = Elsewhere {
+            unnamed: false,
+            ..self.settings.record.elsewhere
+        };
         self.settings.record = record::read(&self.status, WALL + self.now);
         self.settings.record.elsewhere = elsewhere;
         self.settings.record.approval_waited = before + waited;

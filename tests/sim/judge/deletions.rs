@@ -178,7 +178,7 @@ impl State {
         if !stands && !self.marks.lost.get(node).is_some_and(stood) {
             return vec![("S9", format!("{name} is deleted without the mark"))];
         }
-        let mut found = self.written_by(world, node, old);
+        let mut found = Self::written_by(world, node, old);
         // What was known when a late one was sent has changed since.
         if is_late {
             return found;
@@ -211,16 +211,10 @@ impl State {
     }
 
     /// S1: a container that may write to this volume there.
-    fn written_by(&self, world: &World, node: &str, attachment: &Value) -> Found {
+    fn written_by(world: &World, node: &str, attachment: &Value) -> Found {
         let of = text(attachment, "/spec/source/persistentVolumeName");
-        let machine = world.of_node(node).map(|(_, machine)| machine);
-        let writer = machine.and_then(|machine| {
-            let mut all = machine.alive();
-            let writer = all.find(|it| it.volume.as_deref() == Some(of) && !it.is_forgotten);
-            writer.map(|it| it.pod.clone())
-        });
         let words = |pod| format!("{of} is taken from {node} while {pod} writes to it there");
-        let found = writer.map(|pod| ("S1", words(pod)));
+        let found = writer(world, node, Some(of)).map(|pod| ("S1", words(pod)));
         found.into_iter().collect()
     }
 
@@ -272,14 +266,8 @@ impl State {
             found.push(("S8", format!("{name} is deleted and is out of service")));
         }
         found.extend(self.evidence(name, old, &claim));
-        if let Some((_, machine)) = world.of_node(name) {
-            let writes = |it: &&Container| it.volume.is_some() && !it.is_forgotten;
-            let writer = machine.alive().find(writes);
-            found.extend(writer.map(|writer| {
-                let words = format!("{name} is deleted and runs {}", writer.pod);
-                ("S1", words)
-            }));
-        }
+        let words = |pod| format!("{name} is deleted and runs {pod}");
+        found.extend(writer(world, name, None).map(|pod| ("S1", words(pod))));
         let (_, is_late) = sender(&write.actor);
         if !is_late {
             found.extend(self.is_dark(world, write, name, &self.marks.empty));
@@ -287,6 +275,18 @@ impl State {
         found.extend(self.release(world, (name, old), late_effect, DETACHING));
         found
     }
+}
+
+/// The pod of a container that may write there: to this volume, or to any.
+fn writer(world: &World, node: &str, of: Option<&str>) -> Option<String> {
+    let (_, machine) = world.of_node(node)?;
+    let writes = |it: &&Container| match (&it.volume, of) {
+        (Some(volume), Some(of)) => volume == of,
+        (volume, _) => volume.is_some(),
+    };
+    let mut all = machine.alive();
+    let writer = all.find(|it| writes(it) && !it.is_forgotten);
+    writer.map(|it| it.pod.clone())
 }
 
 fn boot_of(node: &Value) -> &str {

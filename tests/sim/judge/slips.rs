@@ -213,6 +213,38 @@ fn a_deletion_that_was_forgotten_counts_for_what_was_about_to_be_sent() {
     });
 }
 
+/// L3: the version of a record may be by chance the one that was read before, for a moment; but no record is opened again.
+#[test]
+fn a_record_that_had_ended_is_ended_once_more_right_after_a_restore_and_never_opened() {
+    simulated(async {
+        for (seconds, opens, expected) in [
+            (0, false, &[][..]),
+            (0, true, &["L3"]),
+            (2, false, &["L3"]),
+            (2, true, &["L3"]),
+        ] {
+            let scene = Scene::new();
+            let ends = |reason: &str, completed: Option<&str>| {
+                scene.record(|status| {
+                    status["completionTime"] = json!(completed);
+                    status["conditions"] = json!([{
+                        "type": "Succeeded", "status": "True", "reason": reason, "message": "",
+                        "lastTransitionTime": "2026-01-01T00:00:00Z",
+                    }]);
+                });
+            };
+            ends("Recovered", Some("2026-01-01T00:00:00Z"));
+            let (snapshot, past) = (scene.world.api.snapshot(), scene.judge.past());
+            scene.world.api.restore(snapshot);
+            scene.judge.restored(past);
+            pass(seconds).await;
+            ends("Aborted", Some("2026-01-01T00:00:01Z").filter(|_| !opens));
+            let found = scene.world.broken();
+            assert_eq!(ids(&found), expected, "{seconds} s, {opens}: {found:?}");
+        }
+    });
+}
+
 /// S18: an off that etcd has forgotten stands in the record again with the next write of it, and is not begun anew.
 #[test]
 fn an_off_that_was_forgotten_is_not_begun_anew_by_whoever_knows_it() {

@@ -47,11 +47,12 @@ enum Slip {
     DeletesOnAReadingOfBefore,
     DeletesWhileAnOffMayLand,
     DeletesWhileItRuns,
+    DeletesWhileItIsWritten,
     DeletesWhatAHumanHasPutOutOfService,
 }
 
 /// And what it breaks.
-const SLIPS: [(Slip, &[&str]); 30] = [
+const SLIPS: [(Slip, &[&str]); 31] = [
     (Slip::Nothing, &[]),
     (Slip::MarkWithoutAClaim, &["S9"]),
     (Slip::MarkWithoutAProof, &["S2"]),
@@ -82,6 +83,7 @@ const SLIPS: [(Slip, &[&str]); 30] = [
     (Slip::DeletesOnAReadingOfBefore, &["S2"]),
     (Slip::DeletesWhileAnOffMayLand, &["S23"]),
     (Slip::DeletesWhileItRuns, &["S14"]),
+    (Slip::DeletesWhileItIsWritten, &["S1"]),
     (Slip::DeletesWhatAHumanHasPutOutOfService, &["S8"]),
 ];
 
@@ -149,7 +151,7 @@ async fn fence(slip: Slip) -> Vec<String> {
     if slip != Slip::DeletesOnAReadingOfBefore {
         it.reads(OPERATOR, true);
     }
-    node(it, slip);
+    node(it, slip, &uid);
     it.world.broken()
 }
 
@@ -200,6 +202,12 @@ fn marks(it: &Scene, slip: Slip) {
     }
 }
 
+/// A container is there and the machine reads Off: nothing else than what runs is against it.
+fn writes_without_power(it: &Scene, uid: &str) {
+    it.runs(uid);
+    it.world.with("a", |machine| machine.on = false);
+}
+
 /// The VolumeAttachment is deleted.
 async fn volumes(it: &Scene, slip: Slip, uid: &str) {
     match slip {
@@ -212,10 +220,7 @@ async fn volumes(it: &Scene, slip: Slip, uid: &str) {
             says_ready(it);
             pass(2).await;
         }
-        Slip::DetachesWhileItIsWritten => {
-            it.runs(uid);
-            it.world.with("a", |machine| machine.on = false);
-        }
+        Slip::DetachesWhileItIsWritten => writes_without_power(it, uid),
         Slip::DetachesOnAnOldReading => {
             pass(17).await;
             leads(&it.world, OPERATOR);
@@ -244,7 +249,7 @@ async fn volumes(it: &Scene, slip: Slip, uid: &str) {
 }
 
 /// The Node is deleted, where that is what it is about.
-fn node(it: &Scene, slip: Slip) {
+fn node(it: &Scene, slip: Slip, uid: &str) {
     let mut by = OPERATOR;
     match slip {
         Slip::DeletesWithoutTheMark => it.taints("human", &[OWN]),
@@ -258,6 +263,7 @@ fn node(it: &Scene, slip: Slip) {
             it.judge.lands("a", elapsed() + Duration::from_secs(30));
         }
         Slip::DeletesWhileItRuns => it.world.with("a", |machine| machine.on = true),
+        Slip::DeletesWhileItIsWritten => writes_without_power(it, uid),
         Slip::DeletesWhatAHumanHasPutOutOfService => it.taints("human", &[OWN, "mark", "oos"]),
         _ => {}
     }
