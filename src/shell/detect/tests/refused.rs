@@ -190,10 +190,10 @@ async fn a_no_is_of_its_outage_whatever_the_clock_of_the_operator_says() {
 async fn of_a_no_nobody_is_told_whose_node_is_not_passed_over() {
     let then = "2026-01-01T00:00:00Z";
     for (mode, asked_again, ready, events) in [
-        ("PowerOff", false, "Unknown", "1"),
-        ("PowerOff", true, "Unknown", "0"),
-        ("PowerOff", false, "True", "0"),
-        ("Observe", false, "Unknown", "0"),
+        ("PowerOff", false, "Unknown", 1),
+        ("PowerOff", true, "Unknown", 0),
+        ("PowerOff", false, "True", 0),
+        ("Observe", false, "Unknown", 0),
     ] {
         let mut policy = policy();
         policy["spec"]["fence"]["mode"] = json!(mode);

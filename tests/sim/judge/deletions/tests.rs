@@ -1,5 +1,7 @@
 //! Deletions that are as they should be but for one thing, and which invariant that breaks.
 
+mod restored;
+
 use super::super::slips::{OTHER, ids};
 use super::super::tests::{OPERATOR, OWN, Scene, leads, simulated};
 use crate::libc::elapsed;
