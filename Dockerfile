@@ -27,12 +27,17 @@ ARG SOURCE_DATE_EPOCH=0
 RUN date --utc --date "@$SOURCE_DATE_EPOCH" "+$VERSION $REVISION %FT%TZ" > /out/VERSION \
     && find /out -exec touch --no-dereference --date "@$SOURCE_DATE_EPOCH" {} +
 
-# Prepared for fence agents, which the operator cannot call yet: a Debian with a shell, Python and the agents' package.
+# Prepared for fence agents, which the operator cannot call yet: a Debian with a shell, Python, the agents' package, and what agents call that
+# reach a device over the network, which the package does not ask for.
 FROM ${AGENTS_BASE} AS agents
-ARG AGENTS=fence-agents
+ARG AGENTS="fence-agents gnutls-bin ipmitool openssh-client snmp telnet"
+# The user has a name: ssh wants one. And no program has more rights than who calls it.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends ${AGENTS} \
-    && rm -rf /var/lib/apt/lists/* /var/cache/* /var/log/*
+    && rm -rf /var/lib/apt/lists/* /var/cache/* /var/log/* \
+    && echo 'fencing:x:65532:65532::/:/usr/sbin/nologin' >> /etc/passwd \
+    && echo 'fencing:x:65532:' >> /etc/group \
+    && find / -xdev -type f -perm /6000 -exec chmod a-s {} +
 COPY --from=build /out/node-fencing-operator /out/node-fencing-operator.cdx.json /out/LICENSE /out/VERSION /
 COPY --from=build /out/etc/ssl /etc/ssl
 ARG VERSION=unknown

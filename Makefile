@@ -116,10 +116,10 @@ image-base: ## Without an image registry: what the image is built in, of Debian'
 image-twice: ## Build the image twice from nothing: it has to be the same
 	image/twice
 
-image-test: ## Build the image, and have a fence go through from inside it on the lab's control plane (minutes)
-	image/build operator
+image-test: ## Build the image, look into it, and have a fence go through from inside it on the lab's control plane (minutes; TARGET=agents: the other one)
+	image/build $(TARGET)
 	$(CARGO) run --quiet --package e2e --bin lab -- build
-	NODE_FENCING_IMAGE=$(CURDIR)/target/image/operator.tar $(CARGO) test --package e2e --test e2e -- --ignored --nocapture image::
+	NODE_FENCING_IMAGE=$(CURDIR)/target/image/$(TARGET).tar $(CARGO) test --package e2e --test e2e -- --ignored --nocapture image::$(TARGET)::
 
 generate: ## Rewrite the generated files (crds/, golden answers, the chart's, docs/reference)
 	UPDATE=1 $(CARGO) test --package node-fencing-operator --quiet

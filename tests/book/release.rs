@@ -2,7 +2,10 @@
 
 use crate::pages::{read, root};
 use serde_json::Value;
-use std::process::Command;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
 
 const WORKFLOW: &str = ".github/workflows/release.yml";
 /// Where images may go is for whoever releases to say.
@@ -47,16 +50,36 @@ fn no_registry_has_a_name() {
     }
 }
 
-#[test]
-fn a_release_runs_dry() {
-    let out = tempfile::tempdir().expect("a folder");
-    let output = Command::new(root().join("hack/release"))
-        .args(["--dry-run", "all"])
-        .env("OUT", out.path())
+/// Runs steps of a release dry, with a helm that packages the chart after `spoil` was done to it. (That of the lab: e2e/tests/e2e/chart/archive.rs)
+fn dry(steps: &str, spoil: &str, out: &Path) -> Output {
+    let helm = out.join("helm");
+    // helm package CHART --version V --app-version V --destination FOLDER
+    let script = format!(
+        r#"#!/bin/sh
+set -eu
+[ "$1" = package ] || exit 0
+mkdir "$8/copied"
+tar -c --exclude ci --exclude README.md.in -C charts node-fencing-operator | tar -x -C "$8/copied"
+(cd "$8/copied/node-fencing-operator" && {spoil})
+tar -cz -f "$8/node-fencing-operator-$4.tgz" -C "$8/copied" node-fencing-operator
+"#
+    );
+    fs::write(&helm, script).expect("a file");
+    fs::set_permissions(&helm, fs::Permissions::from_mode(0o755)).expect("its mode");
+    Command::new(root().join("hack/release"))
+        .args(["--dry-run", steps])
+        .env("OUT", out)
+        .env("HELM", helm)
         .env("PLATFORMS", "linux/amd64,linux/arm64")
         .env_remove("RELEASE_TAG")
         .output()
-        .expect("bash");
+        .expect("bash")
+}
+
+#[test]
+fn a_release_runs_dry() {
+    let out = tempfile::tempdir().expect("a folder");
+    let output = dry("all", "true", out.path());
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(
         output.status.success(),
@@ -74,13 +97,58 @@ fn a_release_runs_dry() {
             "-arm64"
         ),
         "would: buildah manifest push --all",
+        " files in ",
+        "/helm push ",
     ] {
         assert!(said.contains(step), "{step}: {said}");
     }
-    let provenance = std::fs::read_to_string(out.path().join("provenance.json")).expect("a file");
+    let provenance = fs::read_to_string(out.path().join("provenance.json")).expect("a file");
     let provenance: Value = serde_json::from_str(&provenance).expect("JSON");
     let commit = &provenance["buildDefinition"]["resolvedDependencies"][0]["digest"]["gitCommit"];
     assert_eq!(commit.as_str().map(str::len), Some(40), "{provenance}");
-    let notes = std::fs::read_to_string(out.path().join("notes.md")).expect("the notes");
+    let notes = fs::read_to_string(out.path().join("notes.md")).expect("the notes");
     assert!(notes.contains("### "), "{notes}");
+}
+
+/// What is wrong in the chart's archive is found before it is pushed: by the words for it.
+#[test]
+fn an_archive_of_the_chart_that_is_not_the_chart_is_refused() {
+    let version = env!("CARGO_PKG_VERSION");
+    let other = |field: &str| format!("sed -i 's/^{field}: .*/{field}: 9.9.9/' Chart.yaml");
+    for (spoil, words) in [
+        (other("version"), format!("no line 'version: {version}'")),
+        (
+            other("appVersion"),
+            format!("no line 'appVersion: {version}'"),
+        ),
+        (
+            "rm values.schema.json".to_owned(),
+            "no values.schema.json: it would take any values".to_owned(),
+        ),
+        (
+            "rm files/crds/nodefences.yaml".to_owned(),
+            "not crds/nodefences.yaml as it is here".to_owned(),
+        ),
+        (
+            "echo '#' >> files/crds/fencedevices.yaml".to_owned(),
+            "not crds/fencedevices.yaml as it is here".to_owned(),
+        ),
+        (
+            "rm templates/rbac.yaml".to_owned(),
+            "only there): < templates/rbac.yaml".to_owned(),
+        ),
+        ("touch .env".to_owned(), "only there): > .env".to_owned()),
+        (
+            "echo '#' >> values.yaml".to_owned(),
+            "another values.yaml than charts/node-fencing-operator".to_owned(),
+        ),
+    ] {
+        let out = tempfile::tempdir().expect("a folder");
+        let output = dry("chart", &spoil, out.path());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{spoil}: nothing was said");
+        assert!(said.contains(&words), "{spoil}: {words}: {said}");
+        let pushed = String::from_utf8_lossy(&output.stdout).contains("push");
+        assert!(!pushed, "{spoil}: it would be pushed");
+    }
 }

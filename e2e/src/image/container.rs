@@ -7,6 +7,7 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
+    process::Stdio,
     sync::Arc,
 };
 
@@ -18,6 +19,7 @@ use serde_json::{Value, json};
 use super::Image;
 use crate::{
     debian::Packages,
+    fetch::run,
     operator::NAMESPACE,
     process::{Guard, Spec},
 };
@@ -77,7 +79,6 @@ impl Container {
         Ok(variables.fold(spec, |spec, (key, value)| spec.env(key, value)))
     }
 
-    /// What a kubelet asks for, for the pod of `deploy/`.
     fn config(&self, arguments: &[String], environment: &[(String, String)]) -> Result<Value> {
         let mut command = self.image.entry_point()?;
         command.extend_from_slice(arguments);
@@ -88,31 +89,60 @@ impl Container {
         let variables = environment
             .iter()
             .map(|(key, value)| format!("{key}={value}"));
-        let (uid, gid) = self.image.user()?;
+        let variables: Vec<String> = variables.chain(server).collect();
         let bind = |name: &str, to: &str| {
             let from = self.bundle.join(name);
             json!({"destination": to, "source": from, "type": "bind", "options": ["bind", "ro", "nosuid", "nodev", "noexec"]})
         };
-        Ok(json!({
-            "ociVersion": "1.0.2",
-            "root": {"path": self.image.root(), "readonly": true},
-            "process": {
-                "args": command,
-                "env": variables.chain(server).collect::<Vec<_>>(),
-                "cwd": "/",
-                "user": {"uid": uid, "gid": gid},
-                "capabilities": {},
-                "noNewPrivileges": true,
-            },
-            "mounts": [
-                {"destination": "/proc", "source": "proc", "type": "proc"},
-                {"destination": "/dev", "source": "tmpfs", "type": "tmpfs", "options": ["nosuid", "mode=755"]},
-                bind("account", ACCOUNT),
-                bind("hosts", "/etc/hosts"),
-            ],
-            "linux": {"namespaces": [{"type": "pid"}, {"type": "mount"}, {"type": "ipc"}, {"type": "uts"}]},
-        }))
+        let files = [bind("account", ACCOUNT), bind("hosts", "/etc/hosts")];
+        confined(&self.image, &command, &variables, &files)
     }
+}
+
+impl Image {
+    /// What another of its programs says, in such a container but without an API server. Blocks, and fails if the program does.
+    pub fn say(&self, command: &[&str]) -> Result<String> {
+        let bundle = tempfile::Builder::new()
+            .prefix("nodefencing-image-")
+            .tempdir()?;
+        let bundle = bundle.path();
+        let command: Vec<String> = command.iter().map(|&word| word.to_owned()).collect();
+        let config = confined(self, &command, &self.environment()?, &[])?;
+        fs::write(bundle.join("config.json"), config.to_string())?;
+        let mut runc = Packages::unpack("runc", &["runc"])?.command("runc");
+        runc.arg("--root").arg(bundle.join("state"));
+        runc.arg("run").arg("--bundle").arg(bundle).arg(id(bundle)?);
+        run(runc.stdin(Stdio::null()))
+    }
+}
+
+/// What a kubelet asks for, for the pod of `deploy/`: that this command runs as the image's user, with these variables and these mounts.
+fn confined(
+    image: &Image,
+    command: &[String],
+    variables: &[String],
+    mounts: &[Value],
+) -> Result<Value> {
+    let (uid, gid) = image.user()?;
+    let mut all = vec![
+        json!({"destination": "/proc", "source": "proc", "type": "proc"}),
+        json!({"destination": "/dev", "source": "tmpfs", "type": "tmpfs", "options": ["nosuid", "mode=755"]}),
+    ];
+    all.extend_from_slice(mounts);
+    Ok(json!({
+        "ociVersion": "1.0.2",
+        "root": {"path": image.root(), "readonly": true},
+        "process": {
+            "args": command,
+            "env": variables,
+            "cwd": "/",
+            "user": {"uid": uid, "gid": gid},
+            "capabilities": {},
+            "noNewPrivileges": true,
+        },
+        "mounts": all,
+        "linux": {"namespaces": [{"type": "pid"}, {"type": "mount"}, {"type": "ipc"}, {"type": "uts"}]},
+    }))
 }
 
 /// The container's name: that of a directory which nobody else in the world has, because control groups are called after it.

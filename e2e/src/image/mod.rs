@@ -1,4 +1,4 @@
-//! The operator's image, out of the archive that `make image` leaves: what a registry would hand out, and [`Container`], which runs it as
+//! An image with the operator, out of the archive that `make image` leaves: what a registry would hand out, and [`Container`], which runs it as
 //! a kubelet would.
 
 mod container;
@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
 use serde_json::Value;
 
 pub use self::container::Container;
@@ -17,6 +18,9 @@ use crate::{debian, fetch::run, lab::or_skip};
 
 /// Names the archive. `make image-test` sets it.
 const VARIABLE: &str = "NODE_FENCING_IMAGE";
+
+/// Of containerd, for an image that names none.
+const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Whether this host can run a container; if not, why, in one line.
 pub fn available() -> Result<(), String> {
@@ -89,6 +93,16 @@ impl Image {
         let user = self.config["User"].as_str().unwrap_or_default();
         let (user, group) = user.split_once(':').context("the image has no user")?;
         Ok((user.parse()?, group.parse()?))
+    }
+
+    /// The variables that a runtime gives to whatever runs in it: its own, and a PATH where it has none.
+    pub fn environment(&self) -> Result<Vec<String>> {
+        let own = self.config.get("Env").filter(|it| !it.is_null());
+        let mut own: Vec<String> = own.map_or(Ok(Vec::new()), Vec::<String>::deserialize)?;
+        if !own.iter().any(|it| it.starts_with("PATH=")) {
+            own.push(PATH.to_owned());
+        }
+        Ok(own)
     }
 
     /// What it runs.
