@@ -58,7 +58,7 @@ fn log_tells_of_nodes(operator: &Operator, since: Timestamp) -> Result<()> {
         let error = line["error"].as_str().unwrap_or_default();
         line["kind"] == "Node" && error.starts_with("its list failed")
     };
-    ensure!(told.iter().any(|line| of_nodes(line)), "{told:#?}");
+    ensure!(told.iter().any(of_nodes), "{told:#?}");
     let of_devices = told.iter().find(|line| line["kind"] == "FenceDevice");
     ensure!(of_devices.is_none(), "{of_devices:#?}");
     Ok(())
