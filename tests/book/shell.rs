@@ -2,7 +2,7 @@
 //! the Makefile, flags, kinds, fields, and what a patch writes.
 //!
 //! A block says after its language what it needs: `run` nothing but this checkout, `lab` what `make lab` needs, `cluster` one with the operator in it
-//! (those are run by e2e/tests/e2e/book.rs),
+//! (those are run by e2e/tests/e2e/book.rs, and the tutorial's by e2e/tests/e2e/prompt/tutorial.rs),
 //! `machine` a device, `tool` a program that is not ours. In a runbook it is a cluster.
 
 use crate::fields;
@@ -279,14 +279,14 @@ fn commands_that_need_nothing_run() {
     assert!(ran > 2, "only {ran}");
 }
 
-/// What is typed at the lab's prompt stands in blocks of text.
+/// What is typed at the lab's prompt stands in blocks of text that say so. (e2e/tests/e2e/prompt/tutorial.rs types it.)
 #[test]
 fn the_tutorial_types_what_the_prompt_knows() {
     let prompt = read("e2e/src/prompt/command.rs");
     let mut pages = documents().into_iter();
     let tutorial = pages.find(|page| page.path == "docs/tutorial.md");
     let blocks = tutorial.expect("the tutorial").blocks();
-    let typed = blocks.iter().filter(|block| block.info == "text");
+    let typed = blocks.iter().filter(|block| block.info == "text prompt");
     let lines: Vec<&str> = typed.flat_map(|block| block.text.lines()).collect();
     assert!(lines.len() > 5, "only {lines:?}");
     for line in lines {

@@ -1,10 +1,6 @@
-//! What kube-state-metrics tells of Nodes, as far as the rules ask for it, and series that a test makes up.
+//! What kube-state-metrics tells of Nodes, as far as the rules ask for it.
 
-use std::{
-    fmt::Write,
-    net::Ipv4Addr,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{fmt::Write, net::Ipv4Addr, sync::Arc};
 
 use anyhow::Result;
 use futures::{FutureExt, future::BoxFuture};
@@ -16,37 +12,22 @@ use rustls::ServerConfig;
 use crate::https::{Body, Call, Cut, Server, Site, body_of};
 
 /// The series of [kube-state-metrics](https://github.com/kubernetes/kube-state-metrics) about the conditions and taints of the Nodes that
-/// the API server has at each scrape, and what was fed.
-pub struct Exporter {
-    server: Server,
-    page: Arc<Page>,
-}
+/// the API server has at each scrape.
+pub struct Exporter(Server);
 
-struct Page {
-    client: Client,
-    fed: Mutex<String>,
-}
+struct Page(Client);
 
 impl Exporter {
     /// Serves `/metrics` on a free port of 127.0.0.1.
     pub fn start(client: Client) -> Result<Self> {
-        let page = Arc::new(Page {
-            client,
-            fed: Mutex::default(),
-        });
-        let server = Server::start(Ipv4Addr::LOCALHOST.into(), None, page.clone())?;
-        Ok(Self { server, page })
+        let page = Arc::new(Page(client));
+        let server = Server::start(Ipv4Addr::LOCALHOST.into(), None, page)?;
+        Ok(Self(server))
     }
 
     /// Where it listens.
     pub fn port(&self) -> u16 {
-        self.server.address().port()
-    }
-
-    /// Serves this text too, in place of what was fed before.
-    pub fn feed(&self, text: &str) {
-        let mut fed = self.page.fed.lock().unwrap_or_else(PoisonError::into_inner);
-        text.clone_into(&mut fed);
+        self.0.address().port()
     }
 }
 
@@ -57,12 +38,11 @@ impl Site for Page {
 
     fn answer(self: Arc<Self>, _: Call) -> BoxFuture<'static, Result<Response<Body>, Cut>> {
         async move {
-            let nodes: Api<Node> = Api::all(self.client.clone());
+            let nodes: Api<Node> = Api::all(self.0.clone());
             // As when kube-state-metrics itself cannot be reached.
             let nodes = nodes.list(&Default::default()).await;
             let nodes = nodes.map_err(|_| Cut::Close)?.items;
-            let fed = self.fed.lock().unwrap_or_else(PoisonError::into_inner);
-            Ok(Response::new(body_of(told(&nodes) + &fed)))
+            Ok(Response::new(body_of(told(&nodes))))
         }
         .boxed()
     }

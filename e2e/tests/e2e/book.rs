@@ -31,6 +31,8 @@ const ELSEWHERE: [(&str, &str); 6] = [
     (" bmh ", "Metal3 is not there"),
     (" -w", "it does not end"),
 ];
+/// Is typed elsewhere, in the lab that it is about: [`crate::prompt`].
+const PLAYED: &str = "docs/tutorial.md";
 /// Whose removal is to be tried last: nothing else works after it.
 const LAST: &str = "docs/how-to/uninstall.md";
 /// What a command finds nothing with is no failure: grep says so by 1.
@@ -58,7 +60,7 @@ fn pages() -> Result<Vec<Page>> {
             paths.push(format!("{folder}/{}", entry?.file_name().to_string_lossy()));
         }
     }
-    paths.retain(|path| path.ends_with(".md"));
+    paths.retain(|path| path.ends_with(".md") && path != PLAYED);
     paths.sort_by_key(|path| (path == LAST, path.clone()));
     paths.into_iter().map(page).collect()
 }

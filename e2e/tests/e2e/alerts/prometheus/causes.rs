@@ -100,7 +100,7 @@ impl Scene {
         Ok(Refusals { claim, events })
     }
 
-    /// Devices, a taint and the admission policies, and a watch that is made up.
+    /// Devices, a taint and the admission policies.
     async fn somebody_meddles(&self) -> Result<()> {
         self.rig("silent")?.bmc.set_line(Line::Refused)?;
         let bmc = &self.rig("stranger")?.bmc;
@@ -109,12 +109,7 @@ impl Scene {
             probe_again(&self.lab, &device(case)?, 14).await?;
         }
         self.taint_spare("=lab:NoSchedule").await?;
-        self.admission("delete").await?;
-        let silent_since = Timestamp::now().as_second() - 700;
-        self.exporter.feed(&format!(
-            "node_fencing_watch_last_event_timestamp_seconds{{kind=\"Node\"}} {silent_since}\n"
-        ));
-        Ok(())
+        self.admission("delete").await
     }
 
     async fn taint_spare(&self, what: &str) -> Result<()> {
@@ -170,8 +165,6 @@ impl Scene {
 
     async fn the_rest_is_told(&self) -> Result<()> {
         self.fires("OutOfServiceTaintOnReadyNode", &[("node", &node("spare")?)])
-            .await?;
-        self.fires("NodeFencingWatchStale", &[("kind", "Node")])
             .await?;
         self.fires("FenceDeviceUnreachable", &[("device", &device("silent")?)])
             .await?;
@@ -247,10 +240,8 @@ impl Scene {
             probe_again(&self.lab, &device(case)?, 15).await?;
         }
         self.taint_spare("-").await?;
-        self.exporter.feed("");
         self.admission("create").await?;
         self.resolves("OutOfServiceTaintOnReadyNode", &[]).await?;
-        self.resolves("NodeFencingWatchStale", &[]).await?;
         self.resolves("FenceDeviceUnreachable", &[]).await?;
         self.resolves("FenceDeviceWrongMachine", &[]).await?;
         self.resolves("NodesWithoutFenceDevice", &[]).await

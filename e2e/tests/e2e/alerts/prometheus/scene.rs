@@ -34,7 +34,7 @@ pub struct Scene {
     /// In front of the API server, for both replicas.
     pub proxy: Proxy,
     pub replicas: [Operator; 2],
-    pub exporter: Exporter,
+    _exporter: Exporter,
     pub prometheus: Prometheus,
     /// The one that does not detach.
     pub volume: String,
@@ -106,7 +106,7 @@ impl Scene {
             lab,
             proxy,
             replicas,
-            exporter,
+            _exporter: exporter,
             prometheus,
             volume: String::new(),
             begin: Timestamp::now(),
