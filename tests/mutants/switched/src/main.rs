@@ -107,7 +107,11 @@ fn failed(messages: &str) -> Result<(), Box<dyn Error>> {
             continue;
         }
         let spans = message["spans"].as_array().into_iter().flatten();
-        let found: Vec<usize> = spans.filter_map(place::mutant_at).collect();
+        let mut found: Vec<usize> = spans.filter_map(place::mutant_at).collect();
+        // Not all is covered.
+        if message["code"]["code"] == "E0004" {
+            found.extend(place::last_arm(message));
+        }
         if found.is_empty() && !message["spans"].as_array().is_none_or(Vec::is_empty) {
             lost.push(message["rendered"].to_string());
         }
