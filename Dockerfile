@@ -2,9 +2,9 @@
 # docs/image.md says how it is built, also where there is no image registry.
 
 # Debian, or what is made of it, with gcc, libc6-dev, ca-certificates and the Rust of rust-toolchain.toml.
-ARG BUILDER=rust:1.95.0-slim-bookworm
+ARG BUILDER=docker.io/library/rust:1.95.0-slim-bookworm
 # Debian of the builder's release or a later one: its C library has to know what the binary was linked with.
-ARG AGENTS_BASE=debian:bookworm-slim
+ARG AGENTS_BASE=docker.io/library/debian:bookworm-slim
 
 FROM ${BUILDER} AS tools
 ENV CARGO_HOME=/cargo

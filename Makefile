@@ -64,15 +64,15 @@ judge: ## Judge the records of an e2e test: make judge RUN=target/lab/run/NAME-P
 	@$(CARGO) run --quiet --package e2e --bin judge -- $(or $(RUN),$(error say which: make judge RUN=target/lab/run/NAME-PID-N))
 
 chaos: ## CYCLES=20 deaths of nodes (KIND=real: real ones) with operators and BMCs failing at random, judged; SEED=n for the same fates again
-	$(CARGO) build --quiet --package node-fencing-operator --bins
+	$(CARGO) build --package node-fencing-operator --bins
 	$(CARGO) run --quiet --package e2e --bin lab -- chaos --cycles $(CYCLES) --kind $(KIND) $(addprefix --seed ,$(SEED))
 
 demo: ## Cut a node's power and watch its volume move
-	$(CARGO) build --quiet --package node-fencing-operator --bins
+	$(CARGO) build --package node-fencing-operator --bins
 	$(CARGO) run --quiet --package e2e --bin lab -- demo
 
 lab: ## Leave a cluster with the operator up, and cut its machines' power at a prompt
-	$(CARGO) build --quiet --package node-fencing-operator --bins
+	$(CARGO) build --package node-fencing-operator --bins
 	$(CARGO) run --quiet --package e2e --bin lab -- up $(ARGS)
 
 bench-failover: ## Power loss to Running elsewhere, split by stage, with and without the operator

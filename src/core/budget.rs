@@ -6,6 +6,7 @@
 
 use super::hold::{HeldBy, Hold};
 use super::observed::{NodeView, Ready};
+use super::quiesce::shorten;
 use crate::api::policy::{Budget, ControlPlaneBudget, FenceMode, MinHealthy};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -200,12 +201,15 @@ fn healthy(budget: &Budget, cluster: &Cluster<'_>) -> Result<(), Hold> {
     if healthy >= needed {
         return Ok(());
     }
-    // Of the policy, and not there: they were deleted (`recovery.strategy: DeleteNode`).
+    // Of the policy, and not there.
     let is_there = |name: &String| cluster.nodes.iter().any(|node| node.name == *name);
-    let gone = match cluster.selected.iter().filter(|it| !is_there(it)).count() {
-        0 => String::new(),
-        gone => format!(
-            " ({gone} of them were deleted by it: delete their ended NodeFences if they never come back)"
+    let gone = cluster.selected.iter().filter(|name| !is_there(name));
+    let gone: Vec<String> = gone.cloned().collect();
+    let gone = match gone.is_empty() {
+        true => String::new(),
+        false => format!(
+            " (down counts what `recovery.strategy: DeleteNode` has deleted: {}; if it never comes back, delete its ended NodeFence)",
+            shorten(&gone)
         ),
     };
     let words = format!(

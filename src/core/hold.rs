@@ -190,4 +190,22 @@ mod tests {
             assert!(!reason.is_a_queue(), "{reason}");
         }
     }
+
+    /// S13: the own node, the quorum and whatever keeps its hands off a node are there for the operator too, whoever approves.
+    #[test]
+    fn an_approval_lifts_the_turn_and_the_limits() {
+        for (reason, is_lifted) in [
+            (HeldBy::MaxConcurrent, true),
+            (HeldBy::Storm, true),
+            (HeldBy::MaxPerHour, true),
+            (HeldBy::FailureDomain, true),
+            (HeldBy::OwnNode, false),
+            (HeldBy::Quorum, false),
+            (HeldBy::Maintenance, false),
+            (HeldBy::OtherNodeFence, false),
+            (HeldBy::OtherProcess, false),
+        ] {
+            assert_eq!(reason.is_lifted_by_approval(), is_lifted, "{reason}");
+        }
+    }
 }

@@ -294,3 +294,32 @@ impl Observed {
         failed.contains(&true)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures;
+    use super::*;
+
+    /// What nobody has asked for, and what is not there, has not failed.
+    #[test]
+    fn a_read_that_failed_is_known_whichever_it_was() {
+        let why = || "etcd is slow".to_owned();
+        assert!(!fixtures::drained().has_failed_read());
+        let mut absent = fixtures::drained();
+        absent.node = Seen::Absent;
+        assert!(!absent.has_failed_read());
+        let failing: [fn(&mut Observed, String); 6] = [
+            |it, why| it.node = Seen::Failed(why),
+            |it, why| it.lease = Seen::Failed(why),
+            |it, why| it.pods = Seen::Failed(why),
+            |it, why| it.starting = Seen::Failed(why),
+            |it, why| it.attachments = Seen::Failed(why),
+            |it, why| it.evidence = Seen::Failed(why),
+        ];
+        for fail in failing {
+            let mut observed = fixtures::drained();
+            fail(&mut observed, why());
+            assert!(observed.has_failed_read(), "{observed:?}");
+        }
+    }
+}

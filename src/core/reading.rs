@@ -158,6 +158,27 @@ mod tests {
         assert!(!identity.is_system("4c4c4544-0042-3510-8052-4d4ac04fb432"));
     }
 
+    /// A device that only says again what it has said wakes nobody; another state, machine or fault is news.
+    #[test]
+    fn what_says_the_same_may_have_been_asked_later() {
+        let devices = super::super::fixtures::off_readings();
+        let mut readings = devices.iter().flat_map(|device| &device.readings);
+        let reading = readings.next().expect("a reading");
+        let mut later = reading.clone();
+        later.asked += std::time::Duration::from_secs(1);
+        assert!(reading.says_the_same(&later));
+        let changes: [fn(&mut Reading); 3] = [
+            |it| it.state = PowerState::On,
+            |it| it.identity = named("another"),
+            |it| it.faults = vec!["a fault".to_owned()],
+        ];
+        for change in changes {
+            let mut other = reading.clone();
+            change(&mut other);
+            assert!(!reading.says_the_same(&other), "{other:?}");
+        }
+    }
+
     #[test]
     fn what_many_machines_share_names_none() {
         for uuid in [

@@ -57,10 +57,8 @@ pub struct Detector {
     lifts: BTreeMap<String, Duration>,
     /// Boot ID of each quarantined node that was told to have never gone down.
     contradicted: BTreeMap<String, String>,
-    /// Claim that each node was told to carry again.
-    put_back: BTreeMap<String, String>,
-    /// Claim of each node that was told that nobody sees to it, for its NodeFence was deleted or cannot be decoded.
-    orphaned: BTreeMap<String, String>,
+    /// Claim of each node that nobody sees to, and by which reason it was told so.
+    unseen: BTreeMap<String, (String, &'static str)>,
     /// Nodes that were told to carry a mark that nobody sees to, and of which incident it is.
     left_behind: BTreeMap<String, String>,
     /// What each node was told whose outage a human has said no to.
@@ -117,8 +115,7 @@ impl Detector {
             windows: None,
             lifts: BTreeMap::new(),
             contradicted: BTreeMap::new(),
-            put_back: BTreeMap::new(),
-            orphaned: BTreeMap::new(),
+            unseen: BTreeMap::new(),
             left_behind: BTreeMap::new(),
             refused: BTreeMap::new(),
             frozen: BTreeSet::new(),
@@ -140,8 +137,7 @@ impl Detector {
             self.due.remove(name);
             self.lifts.remove(name);
             self.contradicted.remove(name);
-            self.put_back.remove(name);
-            self.orphaned.remove(name);
+            self.unseen.remove(name);
             self.left_behind.remove(name);
             self.refused.remove(name);
             self.frozen.remove(name);

@@ -193,6 +193,40 @@ fn too_many_down_at_once_hold_power_commands_until_somebody_approves() {
     );
 }
 
+/// Whoever is held for it has to know which NodeFence keeps a machine that is gone for good among those that are down.
+#[test]
+fn a_storm_names_the_nodes_that_were_deleted() {
+    let nodes = [node("a", "Unknown", &[]), node("b", "True", &[])];
+    let words = |selected: &[&str]| {
+        let selected: Vec<String> = selected.iter().map(ToString::to_string).collect();
+        let cluster = Cluster {
+            nodes: &nodes,
+            selected: &selected,
+            open: &[],
+            admissions: &[],
+            own_node: None,
+            cap: None,
+        };
+        let budget = Budget {
+            min_healthy: MinHealthy::Percent(100),
+            ..Budget::default()
+        };
+        healthy(&budget, &cluster).expect_err("one is down").words
+    };
+    let rest = "`budget.minHealthy` wants 2; if these machines are really down, approve this NodeFence (`spec.approval`)";
+    assert_eq!(
+        words(&["a", "b"]),
+        format!("1 of 2 nodes of the policy are Ready, {rest}")
+    );
+    let gone = words(&["a", "b", "c"]);
+    assert!(
+        gone.starts_with(
+            "1 of 3 nodes of the policy are Ready (down counts what `recovery.strategy: DeleteNode` has deleted: c; if it never"
+        ),
+        "{gone}"
+    );
+}
+
 #[test]
 fn only_so_many_in_an_hour() {
     let nodes = [node("a", "Unknown", &[])];
@@ -234,6 +268,10 @@ fn only_so_many_in_a_failure_domain() {
         ),
         "FailureDomain"
     );
+    // One that waits has no place there.
+    let waiting = vec![open("f-b", "b", false)];
+    let judged = judge(&same, waiting, domain, FenceMode::ConfirmOnly, false);
+    assert_eq!(judged, "admitted");
     let other = [zone("a", "1"), zone("b", "2")];
     assert_eq!(
         judge(

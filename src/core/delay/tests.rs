@@ -255,3 +255,16 @@ fn only_a_policy_s_incident_rests_on_a_condition() {
     assert_eq!(HeldCondition::of(&trigger("NodeCondition")), Some(held));
     assert_eq!(HeldCondition::of(&trigger("Manual")), None);
 }
+
+/// Only what node-lifecycle says when it has not heard of the kubelet: a kubelet that says so itself is heard.
+#[test]
+fn silence_is_ready_unknown_and_nothing_else() {
+    let condition = |type_: &str, status: &str| HeldCondition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        since: None,
+    };
+    assert!(condition("Ready", "Unknown").is_silence());
+    assert!(!condition("Ready", "False").is_silence());
+    assert!(!condition("KernelDeadlock", "Unknown").is_silence());
+}

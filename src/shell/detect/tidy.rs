@@ -124,25 +124,16 @@ impl Detector {
         self.tell(&node.name, "ClaimMissing", message);
     }
 
-    /// Both taints stand again after their NodeFence has taken them away: whether the machine is down now is told by no record.
-    fn tell_of_taints_put_back(&mut self, node: &NodeView, claim: &str, owner: &str) {
-        let told = self.put_back.insert(node.name.clone(), claim.to_owned());
-        if told.as_deref() == Some(claim) {
-            return;
-        }
-        let message = put_back_words(node, claim, owner);
-        tracing::error!(node = node.name, "{message}");
-        self.tell(&node.name, "ClaimRestored", message);
-    }
-
     /// Nobody sees to the claim, or knows what was sent under it.
-    fn tell_of_orphan(&mut self, node: &NodeView, claim: &str, message: String) {
-        let told = self.orphaned.insert(node.name.clone(), claim.to_owned());
-        if told.as_deref() == Some(claim) {
+    fn tell_of_claim(&mut self, node: &NodeView, reason: &'static str, message: String) {
+        let Some(claim) = node.claim() else { return };
+        let now = (claim.to_owned(), reason);
+        let told = self.unseen.insert(node.name.clone(), now.clone());
+        if told == Some(now) {
             return;
         }
         tracing::error!(node = node.name, "{message}");
-        self.tell(&node.name, "ClaimOrphaned", message);
+        self.tell(&node.name, reason, message);
     }
 
     /// A claim without an open NodeFence: without out-of-service it goes once the node is Ready (before that, the next
@@ -156,7 +147,7 @@ impl Detector {
             Seen::Present(fence) if fence.is_ended() => true,
             Seen::Absent => false,
             Seen::Failed(_) if self.context.caches.is_undecodable(owner) => {
-                self.tell_of_orphan(node, claim, undecodable_words(node, claim, owner));
+                self.tell_of_claim(node, "ClaimOrphaned", undecodable_words(node, claim, owner));
                 return;
             }
             Seen::Present(_) | Seen::Failed(_) | Seen::NotRead => return,
@@ -167,7 +158,8 @@ impl Detector {
             if let Seen::Present(again) = observe::node(&self.context, &node.name).await
                 && again.view().taints == node.taints
             {
-                self.tell_of_taints_put_back(node, claim, owner);
+                // Whether the machine is down now is told by no record.
+                self.tell_of_claim(node, "ClaimRestored", put_back_words(node, claim, owner));
             }
         } else if is_out {
             let reply = act::create_fence(&self.context, &adopting_fence(node, owner)).await;
@@ -189,7 +181,7 @@ impl Detector {
             );
             // What its record knew of commands, nobody does any more.
             if !is_recorded {
-                self.tell_of_orphan(node, claim, deleted_words(node, claim, owner));
+                self.tell_of_claim(node, "ClaimOrphaned", deleted_words(node, claim, owner));
             }
         }
     }
