@@ -241,11 +241,6 @@ impl AuditLog {
         self.begin
     }
 
-    /// How long it is now.
-    pub(crate) fn end(&self) -> Result<u64> {
-        Ok(self.open()?.metadata()?.len())
-    }
-
     /// Where its last whole line ends, in bytes from the beginning of the file.
     pub(crate) fn end_of_lines(&self) -> Result<u64> {
         let text = std::fs::read(&self.path)?;

@@ -49,7 +49,7 @@ impl ControlPlane {
 
         let audit = self.audit();
         let (store, mut empty_since) = (self.store(), Ok(0));
-        let restored = baseline.restore(&store, || empty_since = audit.end());
+        let restored = baseline.restore(&store, || empty_since = audit.end_of_lines());
         restored.await.context("the store is not as it was")?;
         self.audit_begin = empty_since?;
         self.start_controllers().await?;
@@ -70,7 +70,8 @@ impl ControlPlane {
             .map(Request::summary)
             .collect();
         ensure!(strays.is_empty(), "somebody is still there: {strays:?}");
-        self.audit_begin = audit.end()?;
+        // In the midst of a line would begin what nobody can read: the controllers write at any time.
+        self.audit_begin = audit.end_of_lines()?;
         Ok(())
     }
 
