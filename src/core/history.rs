@@ -3,9 +3,9 @@
 //!
 //! Only what the operator recorded for a policy that still exists is ever cleared away. A NodeFence that a human made, and one
 //! whose policy is gone, stay until a human deletes them. And a record stays while something hangs on it: as long as the
-//! outage lasts that it is about (without it the same outage would be fenced again), while its node is in the boot that met a command of
-//! unknown effect (the next one waits for that), and until its node's `budget.cooldownSeconds` are over. Of an outage that went through many windows of its policy the last record stands for those that
-//! did nothing: a node that is down for a month leaves no hundred of them.
+//! outage lasts that it is about (without it the same outage would be fenced again), while its node is in the boot that met a
+//! command of unknown effect (the next one waits for that), and until its node's `budget.cooldownSeconds` are over. Of an outage
+//! that went through many windows of its policy the last record stands for those that did nothing: a node that is down for a month leaves no hundred of them.
 
 use super::delay::touched;
 use super::observed::{NodeView, Ready};

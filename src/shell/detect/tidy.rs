@@ -232,7 +232,7 @@ fn left_behind_words(node: &str) -> String {
 fn deleted_words(node: &NodeView, claim: &str, owner: &str) -> String {
     let name = &node.name;
     format!(
-        "Node {name} is Ready under claim {claim}, and NodeFence {owner} was deleted: the claim is taken away; if the NodeFence had sent an off command, it may still land: should the machine go down unasked, it was that (kubectl get nodefences keeps the record of those that are released and not deleted)"
+        "Node {name} is Ready under claim {claim}, and NodeFence {owner} was deleted: the claim is taken away; if the NodeFence had sent an off command, it may still land: should the machine go down unasked, it was that; next time release a NodeFence (`spec.desiredState: Released`), do not delete it"
     )
 }
 
