@@ -208,7 +208,7 @@ fn healthy(budget: &Budget, cluster: &Cluster<'_>) -> Result<(), Hold> {
     let gone = match gone.is_empty() {
         true => String::new(),
         false => format!(
-            " (down counts what `recovery.strategy: DeleteNode` has deleted: {}; if it never comes back, delete its ended NodeFence)",
+            " (those that `recovery.strategy: DeleteNode` has deleted count as down: {}; delete the ended NodeFence of one that never comes back)",
             shorten(&gone)
         ),
     };

@@ -117,8 +117,9 @@ pub struct Elsewhere {
     pub off: bool,
     /// The same of an on.
     pub on: bool,
-    /// The Node's claim is one that no record names: its NodeFence was deleted, or cannot be decoded. It may bear this one's name.
-    pub unnamed: bool,
+    /// Nobody knows what was sent under the Node's claim: the NodeFence that it names was deleted or cannot be decoded; or it names this one, and
+    /// neither its record nor this process knows the claim (an earlier NodeFence had the name).
+    pub orphaned: bool,
 }
 
 /// The frozen settings of an incident, and the few inputs that may still stop or narrow it (S15).

@@ -116,6 +116,23 @@ pub fn hindrance(node: Option<&NodeView>, observed: &Observed) -> Option<Hindran
     (surplus > 0).then_some(Hindrance::VolumesAttached(surplus))
 }
 
+/// What hinders the deletion of the Node (`recovery.strategy: DeleteNode`): pods that use a volume, and VolumeAttachments. A pod without one goes by
+/// pod GC once its Node is gone.
+pub fn hindrance_of_deletion(observed: &Observed) -> Option<Hindrance> {
+    let Some(pods) = observed.pods.present() else {
+        return Some(Hindrance::NotRead);
+    };
+    let left: Vec<PodView> = hindering(pods)
+        .filter(|pod| pod.attachable)
+        .cloned()
+        .collect();
+    if !left.is_empty() {
+        return Some(Hindrance::Pods(left));
+    }
+    let left = observed.attachments_cached.clone();
+    (!left.is_empty()).then_some(Hindrance::Attachments(left))
+}
+
 /// The last check before a release: `Ok` only on a complete quorum LIST without a VolumeAttachment that has to go. A
 /// node without VolumeAttachments fulfils it at once, which is why the pods are looked at first.
 pub fn attachments_left(observed: &Observed) -> Result<(), Hindrance> {

@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 const PERIOD: Duration = Duration::from_secs(1);
 /// Rights that are granted are asked for again after so long.
 const ASK_AGAIN: Duration = Duration::from_secs(60);
-/// The same where they lack, or could not be asked for: a node is down, and whoever grants them waits.
+/// The same while some are missing, or could not be asked for: the policy is not Ready, and whoever grants them is watching it.
 const RETRY: Duration = Duration::from_secs(5);
 /// How long the API server may take to answer.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);

@@ -8,6 +8,7 @@
 
 mod cleared;
 mod tidy;
+mod told;
 mod waits;
 mod windows;
 
@@ -32,9 +33,10 @@ pub(super) use cleared::cleared_by;
 use cleared::refused_by;
 use jiff::SignedDuration;
 use kube::ResourceExt;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use told::Told;
 
 /// A node that registers has its taints rewritten by node-lifecycle in the same moment; a patch that names an element by its place
 /// then fails more often than not.
@@ -55,16 +57,7 @@ pub struct Detector {
     windows: Option<Duration>,
     /// When the quarantine of a node that has booted anew is lifted.
     lifts: BTreeMap<String, Duration>,
-    /// Boot ID of each quarantined node that was told to have never gone down.
-    contradicted: BTreeMap<String, String>,
-    /// Claim of each node that nobody sees to, and by which reason it was told so.
-    unseen: BTreeMap<String, (String, &'static str)>,
-    /// Nodes that were told to carry a mark that nobody sees to, and of which incident it is.
-    left_behind: BTreeMap<String, String>,
-    /// What each node was told whose outage a human has said no to.
-    refused: BTreeMap<String, String>,
-    /// Nodes that were told not to be fenced because the cluster went back in time.
-    frozen: BTreeSet<String>,
+    told: Told,
 }
 
 /// An incident that is to be opened.
@@ -114,11 +107,7 @@ impl Detector {
             due: BTreeMap::new(),
             windows: None,
             lifts: BTreeMap::new(),
-            contradicted: BTreeMap::new(),
-            unseen: BTreeMap::new(),
-            left_behind: BTreeMap::new(),
-            refused: BTreeMap::new(),
-            frozen: BTreeSet::new(),
+            told: Told::default(),
         }
     }
 
@@ -136,11 +125,7 @@ impl Detector {
             self.last_fences.remove(name);
             self.due.remove(name);
             self.lifts.remove(name);
-            self.contradicted.remove(name);
-            self.unseen.remove(name);
-            self.left_behind.remove(name);
-            self.refused.remove(name);
-            self.frozen.remove(name);
+            self.told.forget(name);
             self.context.delays.over(name);
             return;
         };
@@ -288,7 +273,7 @@ impl Detector {
     /// Opens the incident, after a quorum read has confirmed the cache. `false`: to be tried again.
     async fn open_incident(&mut self, name: &str) -> bool {
         if let Some(why) = self.context.revision.frozen() {
-            if self.frozen.insert(name.to_owned()) {
+            if self.told.is_news(name, "ClusterWentBack", "") {
                 tracing::warn!(node = name, why, "the node is not fenced");
                 let message = format!("Node {name} is not fenced: {why}");
                 self.tell(name, "ClusterWentBack", message);

@@ -8,6 +8,7 @@ use crate::api::policy::{
     FenceMode, NodeFencingPolicy, PowerOnPolicy, PowerOnSettings, UnhealthyCondition,
 };
 use crate::core::observed::NodeView;
+use crate::core::taint;
 use crate::core::window::Effective;
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -78,7 +79,10 @@ pub fn adopting_fence(node: &NodeView, name: &str) -> NodeFence {
         unhealthy_since_time: None,
         due_time: None,
         requested_by: Some(MANAGER.to_owned()),
-        reason: Some("out-of-service of this operator was found without its NodeFence".to_owned()),
+        reason: Some(format!(
+            "{} of this operator was found without its NodeFence",
+            taint::in_words(taint::mark_key_of_claim(node))
+        )),
     };
     let spec = NodeFenceSpec {
         node_name: node.name.clone(),

@@ -16,7 +16,7 @@ use crate::clock::{self, Clock};
 use crate::core::attempt::{Attempt, OffResult};
 use crate::core::incident::{Device, DeviceOrder, DeviceReply, Level, Settings};
 use crate::core::memory::{OwnClaim, Sight};
-use crate::core::observed::{NodeView, PodView, Ready, Seen};
+use crate::core::observed::{PodView, Ready};
 use crate::core::reading::{PowerState, Reading};
 use crate::core::taint;
 use crate::core::word;
@@ -329,15 +329,7 @@ async fn still_claimed(context: &Context, job: &Job, attempt: &Attempt) -> Resul
         Either::Left((node, fence)) => (node, Either::Left(fence)),
         Either::Right((fence, node)) => (node.await, Either::Right(ready(fence))),
     };
-    let node: NodeView = match node {
-        Seen::Present(node) => node.view(),
-        Seen::Failed(reason) => {
-            return Err(format!(
-                "the claim cannot be read before the command: {reason}"
-            ));
-        }
-        Seen::Absent | Seen::NotRead => return Err("the Node is gone".to_owned()),
-    };
+    let node = unwanted::there(node, "the Node")?.view();
     if node.uid != held.uid || node.claim() != Some(held.value.as_str()) {
         return Err(format!(
             "the claim was lost before the command: the Node carries {}",

@@ -188,7 +188,7 @@ pub fn set(settings: &mut Settings, line: &str) -> Result<(), String> {
         }
         ("elsewhere", "off") => settings.record.elsewhere.off = true,
         ("elsewhere", "on") => settings.record.elsewhere.on = true,
-        ("elsewhere", "unnamed") => settings.record.elsewhere.unnamed = true,
+        ("elsewhere", "orphaned") => settings.record.elsewhere.orphaned = true,
         ("unsupported", words) => settings.unsupported = Some(words.to_owned()),
         ("human", "") => {
             settings.human = true;
@@ -340,7 +340,7 @@ pub fn happen(world: &mut World, event: &str) -> Result<(), String> {
             let (user, node_uid) = user_and_uid.split_once(" of ").unwrap_or((user_and_uid, "uid-1"));
             world.confirmed(user, node_uid);
         }
-        "elsewhere" => world.settings.record.elsewhere.off = rest == "off shows",
+        "elsewhere" if rest == "off shows" => world.settings.record.elsewhere.off = true,
         "released" => world.settings.released = true,
         "policy" => world.settings.stop = Some(format!("NodeFencingPolicy prod {rest}")),
         "power-on" => {

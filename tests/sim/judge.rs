@@ -326,7 +326,7 @@ impl State {
     /// L3: a record that has ended. Where etcd was put back, to a later state perhaps, its version may be by chance the one that the sender has
     /// read before; then it may be ended once more, and not be opened.
     fn written_again(&self, old: &Value, write: &Write) -> Found {
-        let opens = has_completion(old) && !has_completion(&write.new);
+        let opens = !is_ended(&write.new);
         let is_excused = self.rests_on_the_past() && !opens;
         let differs = old["status"]["conditions"] != write.new["status"]["conditions"];
         let words = format!("{} had ended and is written again", write.key.1);
@@ -371,11 +371,6 @@ impl State {
         }
         found
     }
-}
-
-/// Is this the status of a record that says when it ended?
-fn has_completion(fence: &Value) -> bool {
-    fence["status"]["completionTime"].is_string()
 }
 
 /// The NodeFence that a claim names.

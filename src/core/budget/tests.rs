@@ -221,7 +221,7 @@ fn a_storm_names_the_nodes_that_were_deleted() {
     let gone = words(&["a", "b", "c"]);
     assert!(
         gone.starts_with(
-            "1 of 3 nodes of the policy are Ready (down counts what `recovery.strategy: DeleteNode` has deleted: c; if it never"
+            "1 of 3 nodes of the policy are Ready (those that `recovery.strategy: DeleteNode` has deleted count as down: c; "
         ),
         "{gone}"
     );

@@ -9,7 +9,7 @@ use super::super::incident::{Decision, DeviceOrder, Effect, Eviction, Level, Set
 use super::super::memory::{Memory, Sight};
 use super::super::observed::{AttachmentView, NodeView, Observed, PodView, Ready};
 use super::super::proof::PROOF_LIFE;
-use super::super::quiesce::{hindering, name_some, shorten, stuck};
+use super::super::quiesce::{name_some, shorten, stuck};
 use super::super::release::{Hindrance, booted_anew};
 use super::super::stage::Stage;
 use super::super::taint::{self, Detachment};
@@ -19,22 +19,6 @@ use super::watch::WATCH_PERIOD;
 use super::{DETACH_PACE, Moment, act, close, leaving, look_again, wait};
 use std::collections::BTreeSet;
 use std::time::Duration;
-
-/// What hinders the deletion of the Node: pods that use a volume, and VolumeAttachments. A pod without one goes by pod GC once its Node is gone.
-pub fn hindrance(o: &Observed) -> Option<Hindrance> {
-    let Some(pods) = o.pods.present() else {
-        return Some(Hindrance::NotRead);
-    };
-    let left: Vec<PodView> = hindering(pods)
-        .filter(|pod| pod.attachable)
-        .cloned()
-        .collect();
-    if !left.is_empty() {
-        return Some(Hindrance::Pods(left));
-    }
-    let left = o.attachments_cached.clone();
-    (!left.is_empty()).then_some(Hindrance::Attachments(left))
-}
 
 /// Notes since when no pod with a volume is left, or only such as are being deleted: readings of before do not count.
 pub(super) fn note_vacated(m: &mut Memory, hindrance: Option<&Hindrance>, now: Duration) {

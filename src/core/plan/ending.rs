@@ -22,9 +22,12 @@ pub(super) const CONFIRMED: &str =
 /// What an incident that has done all that it was for has come to.
 pub(super) const RELEASED: &str = "the machine was proven down, its pods and volumes are free, the operator's `out-of-service` is gone again";
 
-/// The same, by the name of the taint that the incident had.
+/// The same, by the name of the taint that the incident had; whoever has adopted it does not know which once it is gone.
 pub(super) fn released(s: &Settings) -> String {
-    RELEASED.replace("out-of-service", s.mark())
+    match s.adopted {
+        true => RELEASED.replace("`out-of-service`", "taint"),
+        false => RELEASED.replace("out-of-service", s.mark()),
+    }
 }
 
 /// The end of the incident, if nothing is left to do, or what is left to do after the release.

@@ -57,7 +57,7 @@ pub(super) fn heed_elsewhere(settings: &Settings, memory: &mut Memory, now: Dura
 pub(super) fn heed_more(settings: &Settings, memory: &mut Memory, now: Duration) {
     let (elsewhere, heeded) = (settings.record.elsewhere, memory.heeded);
     let until = late(settings, now);
-    if (elsewhere.off && !heeded.off) || (elsewhere.unnamed && !heeded.unnamed) {
+    if (elsewhere.off && !heeded.off) || (elsewhere.orphaned && !heeded.orphaned) {
         memory.others_until = Some(until);
     }
     if elsewhere.on && !heeded.on {
@@ -66,7 +66,7 @@ pub(super) fn heed_more(settings: &Settings, memory: &mut Memory, now: Duration)
     memory.heeded = Elsewhere {
         off: heeded.off || elsewhere.off,
         on: heeded.on || elsewhere.on,
-        unnamed: heeded.unnamed || elsewhere.unnamed,
+        orphaned: heeded.orphaned || elsewhere.orphaned,
     };
 }
 

@@ -26,7 +26,6 @@ mod watch;
 
 pub use {
     claimed::rival_until,
-    detaching::hindrance as hindrance_of_deletion,
     ending::is_bare,
     level::CONTRADICTION,
     needs::{Needs, evicts_next, foresee, needs},

@@ -61,7 +61,7 @@ pub(super) fn under_the_claim(
         return Some(waits.escalated("QuiesceStuck", words));
     }
     let words = format!("{words}; the claim is given back");
-    // The pods may not be listed before the next claim either.
+    // Its controller may be making the next one: one list without a pod is not trusted at once.
     m.retry_at = Some(t.now + PERIOD);
     m.last_failure = Some(words.clone());
     Some(give_back(m, node, claim, Stage::Held, words).held(HeldBy::PodComesBack))

@@ -6,7 +6,9 @@
 use super::super::incident::{Decision, Effect, Level, Settings};
 use super::super::memory::{Memory, OwnClaim};
 use super::super::observed::{NodeView, Observed};
-use super::super::release::{Hindrance, attachments_left, booted_anew, hindrance, never_went_down};
+use super::super::release::{
+    Hindrance, attachments_left, booted_anew, hindrance, hindrance_of_deletion, never_went_down,
+};
 use super::super::stage::Stage;
 use super::super::taint;
 use super::level::{CONTRADICTION, answer, current_level, judge_level, lost_device, names};
@@ -50,7 +52,7 @@ pub(super) fn step(
     // A Node that goes on is let go like any other.
     let is_deleted = s.deletes_node() && !new_boot && !s.released;
     let hindrance = match is_deleted {
-        true => detaching::hindrance(o),
+        true => hindrance_of_deletion(o),
         false => hindrance(Some(node), o),
     };
     if s.deletes_node() {

@@ -2,8 +2,7 @@
 
 use super::super::memory::Memory;
 use super::super::observed::{AttachmentView, Observed, Seen};
-use super::super::plan::hindrance_of_deletion;
-use super::super::release::{Hindrance, hindrance};
+use super::super::release::{Hindrance, hindrance, hindrance_of_deletion};
 use super::{cut, wall};
 use crate::api::fence_status::{NodeFenceStatus, VolumeRecord, VolumeState};
 use jiff::Timestamp;
@@ -32,19 +31,16 @@ pub fn volumes(
         }
         // Of what could not be read nobody knows whether it has come back.
         (Some(_), _) | (None, None | Some(Hindrance::NotRead | Hindrance::LastList)) => {}
-        (None, Some(_)) if may_be_free_without_node(observed) => {}
+        (None, Some(_)) if still_holds(observed) => {}
         (None, Some(_)) => status.detached_time = None,
     }
 }
 
-/// Is the Node gone, or not known to be there, and nothing seen that would hinder its deletion? Pods without a volume go after their Node.
-fn may_be_free_without_node(observed: &Observed) -> bool {
+/// Does nothing speak against what was written? The Node could not be read; or it is gone, and neither a volume nor a pod that uses one is left.
+fn still_holds(observed: &Observed) -> bool {
     match &observed.node {
         Seen::Present(_) => false,
-        Seen::Absent => !matches!(
-            hindrance_of_deletion(observed),
-            Some(Hindrance::Pods(_) | Hindrance::Attachments(_))
-        ),
+        Seen::Absent => hindrance_of_deletion(observed).is_none(),
         Seen::NotRead | Seen::Failed(_) => true,
     }
 }

@@ -75,17 +75,11 @@ impl Detector {
 
     /// The record of this fence has ended, and the machine that it proved down is Ready with the boot that was fenced (S22).
     fn tell_of_contradiction(&mut self, node: &NodeView) {
-        let boot = self.contradicted.entry(node.name.clone()).or_default();
-        if *boot == node.boot_id {
-            return;
-        }
-        node.boot_id.clone_into(boot);
         let message = format!(
             "Node {} is Ready with the boot ID it was fenced with ({}): it never went down, its device lies or is wired to another machine; its quarantine stays: check the volumes' data, correct the FenceDevice, then reboot the node, or remove the taint (kubectl taint node {} {QUARANTINE}-)",
             node.name, node.boot_id, node.name
         );
-        tracing::error!(node = node.name, "{message}");
-        self.tell(&node.name, "FenceContradiction", message);
+        self.tell_once(&node.name, "FenceContradiction", &node.boot_id, message);
     }
 
     /// A Node that was deleted after its machine was proven down has another one in its place, in the very boot that was fenced (S22).
@@ -94,56 +88,38 @@ impl Detector {
         if node.boot_id.is_empty() || !fences.iter().any(|fence| has_deleted_in_boot(fence, node)) {
             return;
         }
-        let boot = self.contradicted.entry(node.name.clone()).or_default();
-        if *boot == node.boot_id {
-            return;
-        }
-        node.boot_id.clone_into(boot);
         let message = format!(
             "Node {} is back with the boot ID that was fenced ({}) when it was deleted: its machine never went down, its device lies or is wired to another machine; check the volumes' data, correct the FenceDevice, then reboot the node",
             node.name, node.boot_id
         );
-        tracing::error!(node = node.name, "{message}");
-        self.tell(&node.name, "FenceContradiction", message);
+        self.tell_once(&node.name, "FenceContradiction", &node.boot_id, message);
     }
 
     /// The mark of a deletion stands without its claim: no boot makes sure that no deletion of a VolumeAttachment is on its way any more, so that
     /// it does not go by itself.
     fn tell_of_mark_left_behind(&mut self, node: &NodeView) {
         let Some((_, mark)) = node.taint(DETACHING).filter(|_| node.claim().is_none()) else {
-            self.left_behind.remove(&node.name);
+            self.told.is_over(&node.name, "ClaimMissing");
             return;
         };
-        let boot = mark.value.clone().unwrap_or_default();
-        let told = self.left_behind.insert(node.name.clone(), boot.clone());
-        if told == Some(boot) {
-            return;
-        }
+        let boot = mark.value.as_deref().unwrap_or_default();
         let message = left_behind_words(&node.name);
-        tracing::error!(node = node.name, "{message}");
-        self.tell(&node.name, "ClaimMissing", message);
+        self.tell_once(&node.name, "ClaimMissing", boot, message);
     }
 
-    /// Nobody sees to the claim, or knows what was sent under it.
+    /// Nobody sees to the claim, or knows what was sent under it. Each way out has its own words, which name the claim.
     fn tell_of_claim(&mut self, node: &NodeView, reason: &'static str, message: String) {
-        let Some(claim) = node.claim() else { return };
-        let now = (claim.to_owned(), reason);
-        let told = self.unseen.insert(node.name.clone(), now.clone());
-        if told == Some(now) {
-            return;
-        }
-        tracing::error!(node = node.name, "{message}");
-        self.tell(&node.name, reason, message);
+        self.tell_once(&node.name, reason, &message.clone(), message);
     }
 
-    /// A claim without an open NodeFence: without out-of-service it goes once the node is Ready (before that, the next
+    /// A claim without an open NodeFence: without a mark it goes once the node is Ready (before that, the next
     /// incident takes it over); with it, a NodeFence is made that sees to the release, unless there was one.
     async fn tidy_claim(&mut self, node: &NodeView) {
         let Some(claim) = node.claim() else { return };
         let Some(owner) = taint::claim_fence(claim) else {
             return;
         };
-        let is_recorded = match observe::fence(&self.context, owner).await {
+        let has_fence = match observe::fence(&self.context, owner).await {
             Seen::Present(fence) if fence.is_ended() => true,
             Seen::Absent => false,
             Seen::Failed(_) if self.context.caches.is_undecodable(owner) => {
@@ -152,8 +128,8 @@ impl Detector {
             }
             Seen::Present(_) | Seen::Failed(_) | Seen::NotRead => return,
         };
-        let is_out = taint::mark_of_claim(node).is_some();
-        if is_out && is_recorded {
+        let is_marked = taint::mark_of_claim(node).is_some();
+        if is_marked && has_fence {
             // The Node was read before the NodeFence, whose release may have come in between.
             if let Seen::Present(again) = observe::node(&self.context, &node.name).await
                 && again.view().taints == node.taints
@@ -161,13 +137,14 @@ impl Detector {
                 // Whether the machine is down now is told by no record.
                 self.tell_of_claim(node, "ClaimRestored", put_back_words(node, claim, owner));
             }
-        } else if is_out {
+        } else if is_marked {
             let reply = act::create_fence(&self.context, &adopting_fence(node, owner)).await;
             tracing::warn!(
                 node = node.name,
                 claim,
                 ?reply,
-                "out-of-service of ours without its NodeFence: adopted, to release it"
+                "{} of ours without its NodeFence: adopted, to release it",
+                taint::in_words(taint::mark_key_of_claim(node))
             );
         } else if node.ready() == Ready::True
             && let Some(patch) = taint::drop_claim(node, claim)
@@ -180,7 +157,7 @@ impl Detector {
                 "orphaned claim on a Ready node dropped"
             );
             // What its record knew of commands, nobody does any more.
-            if !is_recorded {
+            if reply == Reply::Done && !has_fence {
                 self.tell_of_claim(node, "ClaimOrphaned", deleted_words(node, claim, owner));
             }
         }

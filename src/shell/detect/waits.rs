@@ -59,7 +59,7 @@ impl Detector {
         let shown = policy.spec.unhealthy_conditions.iter().filter(is_shown);
         let mut refused = shown.filter_map(|it| Some((it, refused_by(fences, node, it)?)));
         let Some((condition, fence)) = refused.next() else {
-            self.refused.remove(&node.name);
+            self.told.is_over(&node.name, "FenceRefused");
             return;
         };
         let said_no = match &fence.spec.approval {
@@ -75,8 +75,7 @@ impl Detector {
             condition.status.as_str(),
             fence.name_any(),
         );
-        let before = self.refused.insert(node.name.clone(), words.clone());
-        if before.as_ref() != Some(&words) {
+        if self.told.is_news(&node.name, "FenceRefused", &words) {
             tracing::info!(node = node.name, "{words}");
             self.tell(&node.name, "FenceRefused", words);
         }

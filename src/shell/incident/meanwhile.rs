@@ -54,11 +54,11 @@ impl Round<'_> {
         let claim = node.and_then(NodeView::claim);
         // One of the own name was another NodeFence's, if the own record does not name it.
         let is_own = |of: Option<&str>| of == Some(settings.fence.as_str());
-        let is_recorded =
+        let has_fence =
             |of: Option<&str>| fences.iter().any(|it| it.metadata.name.as_deref() == of);
         let is_orphaned = |claim: &&str| {
             let of = taint::claim_fence(claim);
-            is_own(of) || !is_recorded(of)
+            is_own(of) || !has_fence(of)
         };
         let incident = &self.incident;
         let held = incident.memory.claim.as_ref().map(|held| &held.value);
@@ -66,7 +66,7 @@ impl Round<'_> {
         let known = known.chain(&incident.sent_claims);
         let is_known = |claim: &str| known.clone().any(|it| it == claim);
         Elsewhere {
-            unnamed: claim.filter(is_orphaned).is_some_and(|it| !is_known(it)),
+            orphaned: claim.filter(is_orphaned).is_some_and(|it| !is_known(it)),
             ..resolve::elsewhere(settings, &fences)
         }
     }

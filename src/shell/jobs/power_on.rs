@@ -9,7 +9,6 @@ use crate::api::fence_status::AttemptAction;
 use crate::clock;
 use crate::core::attempt::{OnAttempt, OnResult};
 use crate::core::incident::Device;
-use crate::core::observed::Seen;
 use crate::core::power_on::forbidden;
 use crate::core::reading::PowerState;
 use crate::fence::OnOutcome;
@@ -120,15 +119,7 @@ async fn still_allowed(context: &Context, job: &Job, attempt: &OnAttempt) -> Res
     );
     let node = there(node, "the Node")?.view();
     let fence = there(fence, "the NodeFence")?;
-    let fences = match fences {
-        Seen::Present(fences) => fences,
-        Seen::Failed(reason) => {
-            return Err(format!(
-                "the other NodeFences cannot be read before the command: {reason}"
-            ));
-        }
-        Seen::Absent | Seen::NotRead => return Err("no NodeFence was read".to_owned()),
-    };
+    let fences = there(fences, "the list of NodeFences")?;
     if fence.is_ended() || !is_written(&fence, &attempt.id, AttemptAction::PowerOn) {
         return Err(format!(
             "on command {} does not stand in the NodeFence any more",

@@ -18,7 +18,7 @@ pub fn elsewhere(settings: &Settings, fences: &[NodeFence]) -> Elsewhere {
     Elsewhere {
         off: any(AttemptAction::PowerOff),
         on: any(AttemptAction::PowerOn),
-        unnamed: false,
+        orphaned: false,
     }
 }
 
@@ -69,7 +69,6 @@ mod tests {
         };
         let of = |fence: NodeFence| {
             let elsewhere = elsewhere(&fixtures::settings(), &[fence]);
-            assert!(!elsewhere.unnamed);
             (elsewhere.off, elsewhere.on)
         };
         assert_eq!(of(other(|_| {})), (true, false));

@@ -339,7 +339,7 @@ impl World {
         self.pending = None;
         let before = self.settings.record.approval_waited;
         let elsewhere = Elsewhere {
-            unnamed: false,
+            orphaned: false,
             ..self.settings.record.elsewhere
         };
         self.settings.record = record::read(&self.status, WALL + self.now);

@@ -18,6 +18,7 @@ use e2e::workload::wait_node_ready;
 use http::Method;
 use jiff::Timestamp;
 use serde_json::json;
+use tokio::time::sleep;
 
 use super::prometheus::rules;
 use crate::replicas::{standby_by, wait_leads};
@@ -26,6 +27,8 @@ use crate::replicas::{standby_by, wait_leads};
 pub const ALERT: &str = "NodeFencingWatchStale";
 /// What it waits for, as its rule has it.
 const SILENCE: Duration = Duration::from_mins(10);
+/// Longer than the lab's policy waits before a node has a NodeFence.
+const POLICY_WAITS: Duration = Duration::from_secs(15);
 /// Between two looks back, in seconds.
 const STEP: u32 = 1;
 
@@ -110,6 +113,7 @@ async fn a_replica_that_hears_nothing_of_nodes_is_told_of_until_it_hears_again()
     wait_leads(&standby, true).await?;
     lab.rig(1).machine.set_power(false);
     wait_node_ready(plane.admin(), "node-1", "Unknown", LIMIT).await?;
+    sleep(POLICY_WAITS).await;
     ensure!(lab.fence_of("node-1").await?.is_none(), "it was seen");
     nodes.remove();
     devices.remove();

@@ -26,8 +26,8 @@ async fn package(out: &Path, helm: Option<&Path>) -> Result<(String, String)> {
         String::from_utf8_lossy(&output.stderr)
     );
     let (_, name) = said.split_once(" files in ").unwrap_or_default();
-    let name = name.split(',').next().unwrap_or_default();
-    Ok((name.to_owned(), said.clone()))
+    let name = name.split(',').next().unwrap_or_default().to_owned();
+    Ok((name, said))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -60,13 +60,16 @@ async fn what_a_release_hands_out_installs_what_the_chart_installs() -> Result<(
 /// Whoever tries a release has built the lab, and may have no helm.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dry_release_takes_the_lab_s_helm_where_there_is_no_other() -> Result<()> {
+    let folders = env::var_os("PATH").unwrap_or_default();
+    if env::split_paths(&folders).any(|folder| folder.join("helm").is_file()) {
+        eprintln!("not tried: there is a helm on the PATH, which is the one that it takes");
+        return Ok(());
+    }
     tokio::task::spawn_blocking(Toolchain::build).await??;
     let out = tempfile::tempdir()?;
     let (archive, said) = package(out.path(), None).await?;
     ensure!(Path::new(&archive).is_file(), "no archive: {said}");
-    let folders = env::var_os("PATH").unwrap_or_default();
-    let is_here = env::split_paths(&folders).any(|folder| folder.join("helm").is_file());
     let pushed = format!("/helm push {}", path(archive.into())?);
-    ensure!(is_here || said.contains(&pushed), "{said}");
+    ensure!(said.contains(&pushed), "{said}");
     Ok(())
 }

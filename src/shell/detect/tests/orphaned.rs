@@ -2,6 +2,8 @@
 
 use super::*;
 
+const PATCH: &str = "PATCH /api/v1/nodes/worker-1";
+
 /// Whoever deletes a NodeFence at work deletes what it knew of its commands, and of one that cannot be decoded nobody knows it: people are told,
 /// once.
 #[tokio::test]
@@ -39,6 +41,7 @@ async fn a_claim_that_nobody_sees_to_is_told_once() {
     for (live, cached, (status, stored), told) in table {
         let mut lab = Lab::new(live.clone(), None, cached.into_iter().collect()).await;
         lab.cluster.put(NODE, 200, live.clone());
+        lab.cluster.put(PATCH, 200, live.clone());
         lab.cluster
             .put(&format!("GET {FENCES}/fence"), status, stored.clone());
         for _ in 0..3 {
@@ -46,4 +49,26 @@ async fn a_claim_that_nobody_sees_to_is_told_once() {
         }
         assert_eq!(lab.told(), told, "{live} {stored}");
     }
+}
+
+/// Whoever has deleted the NodeFence that could not be decoded reads what that means; but not that the claim is gone before it is.
+#[tokio::test]
+async fn what_was_told_of_a_claim_hides_nothing_that_comes_after() {
+    let live = node("True", true, false);
+    let mut undecodable = fence(false);
+    undecodable["spec"]["nodeName"] = json!(7);
+    let stored = format!("GET {FENCES}/fence");
+    let mut lab = Lab::new(live.clone(), None, vec![undecodable.clone()]).await;
+    lab.cluster.put(NODE, 200, live.clone());
+    lab.cluster.put(&stored, 200, undecodable);
+    lab.writes().await;
+    assert_eq!(lab.told(), 1);
+    let (gone, busy) = (failure(404, "not found"), failure(500, "etcd is slow"));
+    lab.cluster.put(&stored, gone.0, gone.1);
+    lab.cluster.put(PATCH, busy.0, busy.1);
+    lab.writes().await;
+    assert_eq!(lab.told(), 1, "it carries the claim still");
+    lab.cluster.put(PATCH, 200, live);
+    lab.writes().await;
+    assert_eq!(lab.told(), 2);
 }

@@ -156,7 +156,7 @@ async fn what_the_own_record_does_not_name_may_land() {
 /// S23: its own claims a process knows, whether their answer came or not. One of another NodeFence has its record, unless that was deleted or
 /// cannot be decoded: then nobody knows what was sent under it.
 #[tokio::test]
-async fn a_claim_that_no_record_can_name_is_unnamed() {
+async fn a_claim_that_no_record_can_name_is_orphaned() {
     let cluster = cluster(fake::node()).await;
     let named = |name: &str| {
         let mut fence = fence_object("7", json!({}));
@@ -179,24 +179,24 @@ async fn a_claim_that_no_record_can_name_is_unnamed() {
         incident: &mut incident,
     };
     let settings = fixtures::settings();
-    let is_unnamed = |round: &Round<'_>, claim: &str| {
+    let is_orphaned = |round: &Round<'_>, claim: &str| {
         let node = fixtures::claimed(claim);
-        round.elsewhere(&settings, Some(&node)).unnamed
+        round.elsewhere(&settings, Some(&node)).orphaned
     };
-    assert!(!round.elsewhere(&settings, None).unnamed);
-    assert!(!is_unnamed(&round, "other-n1"));
-    assert!(is_unnamed(&round, "undecoded-n1"));
-    assert!(is_unnamed(&round, "deleted-n1"));
-    assert!(is_unnamed(&round, "fence-n1"));
+    assert!(!round.elsewhere(&settings, None).orphaned);
+    assert!(!is_orphaned(&round, "other-n1"));
+    assert!(is_orphaned(&round, "undecoded-n1"));
+    assert!(is_orphaned(&round, "deleted-n1"));
+    assert!(is_orphaned(&round, "fence-n1"));
     round.incident.memory.claim = Some(fixtures::own_claim("fence-n1"));
     round.incident.note_sent();
-    assert!(!is_unnamed(&round, "fence-n1"));
-    assert!(is_unnamed(&round, "fence-n2"));
+    assert!(!is_orphaned(&round, "fence-n1"));
+    assert!(is_orphaned(&round, "fence-n2"));
     round.incident.memory.claim = Some(fixtures::own_claim("fence-n2"));
-    assert!(!is_unnamed(&round, "fence-n2"));
+    assert!(!is_orphaned(&round, "fence-n2"));
     // The first one lands when the second one has been sent.
     round.incident.note_sent();
-    assert!(!is_unnamed(&round, "fence-n1"));
+    assert!(!is_orphaned(&round, "fence-n1"));
     for _ in 0..SENT_KEPT {
         round.incident.note_sent();
     }
