@@ -208,7 +208,7 @@ fn healthy(budget: &Budget, cluster: &Cluster<'_>) -> Result<(), Hold> {
     let gone = match gone.is_empty() {
         true => String::new(),
         false => format!(
-            " (those that `recovery.strategy: DeleteNode` has deleted count as down: {}; delete the ended NodeFence of one that never comes back)",
+            " (those that `recovery.strategy: DeleteNode` has deleted count as down: {}; if one never comes back, delete its NodeFence once that has ended)",
             shorten(&gone)
         ),
     };

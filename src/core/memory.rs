@@ -67,6 +67,8 @@ pub struct Memory {
     /// Pods found under a claim that has gone, which come back whatever stands there: until a newer list is without them the node is not
     /// claimed. They are no list of its pods, and allow nothing.
     pub found_back: Vec<PodView>,
+    /// The Node is gone, and a pod or a volume was found that its deletion would have waited for: it was not this operator's.
+    pub attached_again: bool,
     /// How the incident ends once the claim is gone; none: it goes on from the beginning.
     pub ending: Option<(Stage, String)>,
     /// The devices have passed the check before the claim, so that only the budget is in the way.

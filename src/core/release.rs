@@ -96,12 +96,8 @@ impl Hindrance {
 /// The first thing that hinders, by the node's pods (quorum), its VolumeAttachments (cache) and `volumesAttached`; none:
 /// worth the last check, [`attachments_left`]. A Node that was deleted (`None`) lists no volumes any more.
 pub fn hindrance(node: Option<&NodeView>, observed: &Observed) -> Option<Hindrance> {
-    let Some(pods) = observed.pods.present() else {
-        return Some(Hindrance::NotRead);
-    };
-    let left: Vec<PodView> = hindering(pods).cloned().collect();
-    if !left.is_empty() {
-        return Some(Hindrance::Pods(left));
+    if let Some(left) = pods_left(observed, |_| true) {
+        return Some(left);
     }
     let tolerated = &observed.tolerated_volumes;
     let left: Vec<AttachmentView> = attached(&observed.attachments_cached, tolerated)
@@ -119,18 +115,21 @@ pub fn hindrance(node: Option<&NodeView>, observed: &Observed) -> Option<Hindran
 /// What hinders the deletion of the Node (`recovery.strategy: DeleteNode`): pods that use a volume, and VolumeAttachments. A pod without one goes by
 /// pod GC once its Node is gone.
 pub fn hindrance_of_deletion(observed: &Observed) -> Option<Hindrance> {
-    let Some(pods) = observed.pods.present() else {
-        return Some(Hindrance::NotRead);
-    };
-    let left: Vec<PodView> = hindering(pods)
-        .filter(|pod| pod.attachable)
-        .cloned()
-        .collect();
-    if !left.is_empty() {
-        return Some(Hindrance::Pods(left));
+    if let Some(left) = pods_left(observed, |pod| pod.attachable) {
+        return Some(left);
     }
     let left = observed.attachments_cached.clone();
     (!left.is_empty()).then_some(Hindrance::Attachments(left))
+}
+
+/// The pods that hinder and count, or that nobody knows whether there are any.
+fn pods_left(observed: &Observed, counts: impl Fn(&PodView) -> bool) -> Option<Hindrance> {
+    let Some(pods) = observed.pods.present() else {
+        return Some(Hindrance::NotRead);
+    };
+    let left = hindering(pods).filter(|pod| counts(pod));
+    let left: Vec<PodView> = left.cloned().collect();
+    (!left.is_empty()).then_some(Hindrance::Pods(left))
 }
 
 /// The last check before a release: `Ok` only on a complete quorum LIST without a VolumeAttachment that has to go. A

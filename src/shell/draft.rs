@@ -70,7 +70,8 @@ fn power_on(policy: &NodeFencingPolicy, mode: FenceMode) -> PowerOnSettings {
     }
 }
 
-/// A record for a taint of ours whose own record is lost. It never leads to a taint: its mode only observes.
+/// A record for a taint of ours whose own record is lost. It never leads to a taint: its mode only observes. The boot that was fenced is told by the
+/// mark of a deletion, and by nothing where `out-of-service` stands.
 pub fn adopting_fence(node: &NodeView, name: &str) -> NodeFence {
     let trigger = Trigger {
         type_: TriggerType::External,
@@ -84,10 +85,11 @@ pub fn adopting_fence(node: &NodeView, name: &str) -> NodeFence {
             taint::in_words(taint::mark_key_of_claim(node))
         )),
     };
+    let fenced = taint::detaching_of_claim(node).and_then(|(_, mark)| mark.value.clone());
     let spec = NodeFenceSpec {
         node_name: node.name.clone(),
         node_uid: Some(node.uid.clone()),
-        boot_id: None,
+        boot_id: fenced,
         policy_name: None,
         policy_generation: None,
         trigger,
@@ -143,8 +145,32 @@ mod tests {
     use super::*;
     use crate::api::fence::FENCE_NAME_CHARS_MAX;
     use crate::core::fixtures;
+    use crate::core::observed::{CLAIM, DETACHING, TaintView};
     use crate::core::taint::{claim_fence, claim_value};
     use serde_json::json;
+
+    /// S22: who adopts the mark of a deletion knows by it which boot was fenced.
+    #[test]
+    fn an_adopted_mark_tells_which_boot_was_fenced() {
+        let node = |mark: TaintView| NodeView {
+            taints: vec![
+                fixtures::dated(fixtures::taint(CLAIM, "fence-n1", "NoExecute")),
+                mark,
+            ],
+            boot_id: "boot-2".to_owned(),
+            ..fixtures::node()
+        };
+        let mark = fixtures::dated(fixtures::taint(DETACHING, "boot-1", "NoExecute"));
+        for (mark, boot, found) in [
+            (mark, Some("boot-1"), DETACHING),
+            (fixtures::out_of_service(), None, "out-of-service"),
+        ] {
+            let fence = adopting_fence(&node(mark), "fence");
+            assert_eq!(fence.spec.boot_id.as_deref(), boot);
+            let reason = fence.spec.trigger.reason.expect("a reason");
+            assert!(reason.starts_with(found), "{reason}");
+        }
+    }
 
     /// Two Nodes may differ in what is cut off only: the hash is of their UIDs.
     #[test]

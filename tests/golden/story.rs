@@ -199,10 +199,10 @@ pub fn set(settings: &mut Settings, line: &str) -> Result<(), String> {
             settings.human = true;
             settings.boot_id = None;
         }
-        ("adopted", "") => {
+        ("adopted", boot) => {
             settings.adopted = true;
             settings.mode = FenceMode::Observe;
-            settings.boot_id = None;
+            settings.boot_id = (!boot.is_empty()).then(|| boot.to_owned());
             settings.levels.clear();
         }
         ("level", rest) => level(settings, rest)?,

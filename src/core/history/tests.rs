@@ -231,3 +231,35 @@ fn a_record_whose_command_may_land_stays_while_the_node_is_in_that_boot() {
     }
     assert!(goes(attempted("Status", json!("TimedOut")), "b1"));
 }
+
+/// S23: a BMC that never cuts leaves such a record with each incident. The last of each command is enough, also when the Node was made anew.
+#[test]
+fn of_records_whose_command_may_land_the_last_one_stays() {
+    let record = |name: &str, hour: i64, uid: &str, actions: &[&str]| {
+        let attempts = actions.iter().map(|action| {
+            json!({
+                "device": "bmc", "action": action, "startTime": "2026-01-01T00:00:00Z",
+                "completionTime": "2026-01-01T00:01:00Z", "result": "TimedOut",
+            })
+        });
+        let attempts: Vec<Value> = attempts.collect();
+        let extra = json!({"spec": {"nodeUID": uid}, "status": {"attempts": attempts}});
+        fence(name, 100_000 - hour * 3600, extra)
+    };
+    let gone = |fences: &[NodeFence]| {
+        let node = |_: &str| Some(node("b1", "True", None));
+        let gone = surplus(&[policy(0, 1)], fences, &node, wall(NOW));
+        let gone: Vec<&str> = gone
+            .iter()
+            .filter_map(|it| it.metadata.name.as_deref())
+            .collect();
+        gone.join(" ")
+    };
+    let first = record("first", 1, "u1", &["PowerOff"]);
+    let second = record("second", 2, "u0", &["PowerOff"]);
+    let on = record("on", 3, "u1", &["PowerOn"]);
+    let both = record("both", 4, "u1", &["PowerOn", "PowerOff"]);
+    assert_eq!(gone(&[first.clone(), second.clone()]), "first");
+    assert_eq!(gone(&[first.clone(), second.clone(), on.clone()]), "first");
+    assert_eq!(gone(&[first, second, on, both]), "first second on");
+}

@@ -1,9 +1,10 @@
 //! How long a stage may take, and what is said when it takes longer: what is waited for, the setting that it has outlasted, and the way out.
 
 use super::super::incident::{Decision, Settings};
-use super::super::observed::{Observed, Seen};
+use super::super::observed::{DETACHING, Observed, Seen};
 use super::super::release::booted_anew;
 use super::super::stage::Stage;
+use super::super::taint;
 use crate::api::settings::ReleaseMode;
 use std::time::Duration;
 
@@ -40,6 +41,10 @@ pub(super) fn overdue(
     let node = &settings.node;
     let has_booted =
         matches!(&observed.node, Seen::Present(it) if booted_anew(it, settings.boot_id.as_deref()));
+    let present = observed.node.present();
+    let mark = present.and_then(|it| settings.mark_on(it));
+    let mark = mark.map_or(settings.mark(), taint::in_words);
+    let is_deletion = settings.deletes_node() || mark == DETACHING;
     let (reason, field, way_out) = match decision.stage {
         Stage::Detaching => (
             "DetachStuck",
@@ -49,13 +54,12 @@ pub(super) fn overdue(
                 match observed.node {
                     Seen::Absent => String::new(),
                     _ => format!(
-                        "{}; `{}` stays on Node {node} until they are free, do not remove it by hand",
-                        match settings.deletes_node() {
+                        "{}; `{mark}` stays on Node {node} until they are free, do not remove it by hand",
+                        match is_deletion {
                             true =>
                                 "; a pod that tolerates every taint and uses a volume goes for good only if whatever makes it makes none (scale it down meanwhile)",
                             false => "",
-                        },
-                        settings.mark()
+                        }
                     ),
                 }
             ),
@@ -64,8 +68,7 @@ pub(super) fn overdue(
             "ReleaseStuck",
             "`release.timeoutSeconds`",
             format!(
-                "`{}` stays on Node {node} until {}; do not remove it by hand",
-                settings.mark(),
+                "`{mark}` stays on Node {node} until {}; do not remove it by hand",
                 match &observed.node {
                     _ if has_booted => "what is named above is over",
                     Seen::Present(it) if settings.deletes_node() && it.deleting => "it is gone",
@@ -108,6 +111,9 @@ fn what_releases(settings: &Settings) -> &'static str {
         }
         ReleaseMode::Manual if !settings.released => {
             "somebody sets `spec.desiredState: Released` (`release.mode` Manual), or its machine has booted anew"
+        }
+        _ if settings.adopted => {
+            "its machine has booted anew, or a human's word says that it is off (`spec.manualConfirmation`): boot it, or give that word"
         }
         _ => OFF_OR_BOOTED,
     }

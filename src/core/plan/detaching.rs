@@ -246,8 +246,9 @@ pub(super) fn created_anew(s: &Settings, m: &Memory, node: &NodeView) -> Decisio
         );
         return close(Stage::Aborted, words.clone()).escalated(CONTRADICTION, words);
     }
-    // Whoever deletes the Node writes down before that everything has detached.
-    if is_marked && (m.releasing || s.record.detached) {
+    // Whoever deletes the Node writes down before that everything has detached. Where somebody else has deleted it, more may have come since.
+    let was_free = (m.releasing || s.record.detached) && !m.attached_again;
+    if is_marked && was_free {
         let words = format!(
             "Node {} was deleted when its machine was proven down and its volumes were free; the machine is back, with UID {}",
             s.node, node.uid

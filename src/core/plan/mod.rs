@@ -157,17 +157,18 @@ pub fn step(
 fn as_seen<'a>(settings: &Settings, observed: &'a Observed) -> Cow<'a, Observed> {
     let mut seen = Cow::Borrowed(observed);
     let fenced = settings.boot_id.as_deref();
+    let deletes = settings.deletes_node();
     let is_back = |it: &NodeView| booted_anew(it, fenced) && it.ready() == Ready::True;
     // Whoever has taken over the mark of one whose record is gone deletes nothing, but what was sent before may be on its way.
     let is_marked = |it: &NodeView| taint::detaching_of_claim(it).is_some();
-    let node = observed.node.present();
-    if node.is_some_and(|it| is_back(it) && (settings.deletes_node() || is_marked(it))) {
+    let stays = |it: &NodeView| if deletes { is_back(it) } else { is_marked(it) };
+    if observed.node.present().is_some_and(stays) {
         // Of a machine that is back nothing is taken any more, and what runs there may stay, whatever it tolerates. Its VolumeAttachment may not: its
         // deletion may be on its way, sent by this process or by another one.
         seen.to_mut().tolerated_volumes.clear();
         return seen;
     }
-    if !settings.deletes_node() {
+    if !deletes {
         return seen;
     }
     let owned = seen.to_mut();
@@ -232,7 +233,7 @@ fn decide(
             false => decision.escalated("WriteFailed", words),
         };
     }
-    if memory.claim.is_some() {
+    if memory.claim.is_some() || power_on::is_begun(settings, memory) {
         inherit::heed_more(settings, memory, moment.now);
     }
     match standing(settings, node) {

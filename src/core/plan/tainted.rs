@@ -114,6 +114,9 @@ pub(super) fn node_gone(s: &Settings, m: &mut Memory, o: &Observed, t: &Moment) 
         true => format!("Node {} is deleted", s.node),
         false => format!("Node {} was deleted under its taint", s.node),
     };
+    let left = hindrance_of_deletion(o);
+    let was_free = matches!(left, None | Some(Hindrance::NotRead | Hindrance::LastList));
+    m.attached_again |= !was_free;
     if let Some(hindrance) = hindrance(None, o) {
         m.last_check = false;
         let words = format!(
@@ -259,8 +262,10 @@ pub(super) fn off_now(
     level: Option<&Level>,
     t: &Moment,
 ) -> Result<(), String> {
-    let level = level
-        .ok_or("no FenceDevice serves the node any more: whether it is still off cannot be read")?;
+    let level = level.ok_or(match s.adopted {
+        true => "the record that named its FenceDevices is gone: whether it is still off is read by none",
+        false => "no FenceDevice serves the node any more: whether it is still off cannot be read",
+    })?;
     if let Some(words) = lost_device(m, level) {
         return Err(format!("{words}, or boot the machine anew"));
     }

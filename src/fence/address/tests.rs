@@ -364,3 +364,22 @@ fn an_address_that_is_not_allowed_is_named_once() {
         assert!(words.starts_with(said), "{words}");
     }
 }
+
+/// As many as are kept, in whatever clothes; and what is allowed stays so.
+#[test]
+fn the_addresses_of_the_api_server_are_denied() {
+    let rules = AddressRules::new(vec!["10.0.0.0/32".parse().expect("a range")], Vec::new());
+    let address = |number: u32| IpAddr::from((0x0a00_0000 + number).to_be_bytes());
+    let is_denied = |address: IpAddr| {
+        let judged = rules.judge("bmc", address);
+        matches!(judged, Err(AddressError::NotAllowed { rule, .. }) if rule == "the API server")
+    };
+    assert!(!is_denied(address(1)));
+    for number in 0..300 {
+        rules.deny_api_server(address(number));
+    }
+    assert!(!is_denied(address(0)), "it is allowed");
+    assert!(is_denied(address(1)) && is_denied(address(255)));
+    assert!(is_denied("::ffff:10.0.0.1".parse().expect("an address")));
+    assert!(!is_denied(address(256)), "the memory has a bound");
+}

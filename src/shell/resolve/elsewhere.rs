@@ -22,20 +22,17 @@ pub fn elsewhere(settings: &Settings, fences: &[NodeFence]) -> Elsewhere {
     }
 }
 
-/// Is it about the same Node and boot? What is not bound to one may be.
+/// Is it about the same boot, which a kubelet that makes its Node anew goes on in? What is not bound to one may be, of the same Node.
 fn is_of_the_machine(other: &NodeFence, settings: &Settings) -> bool {
     let (spec, status) = (&other.spec, other.status.as_ref());
     let uid = spec.node_uid.as_ref();
     let uid = uid.or_else(|| status?.node_uid.as_ref());
     let boot = spec.boot_id.as_ref();
     let boot = boot.or_else(|| status?.boot_id.as_ref());
-    let is_same = |one: Option<&String>, own: &Option<String>| match (one, own) {
-        (Some(one), Some(own)) => one == own,
-        _ => true,
-    };
-    spec.node_name == settings.node
-        && is_same(uid, &settings.node_uid)
-        && is_same(boot, &settings.boot_id)
+    let is_same = |one: Option<&String>, own: &Option<String>| Some(one? == own.as_ref()?);
+    let by_boot = is_same(boot, &settings.boot_id);
+    let by_node = is_same(uid, &settings.node_uid);
+    spec.node_name == settings.node && by_boot.or(by_node).unwrap_or(true)
 }
 
 #[cfg(test)]
@@ -79,13 +76,27 @@ mod tests {
         assert_eq!(of(other(on)), (false, true));
         for (field, value) in [
             ("/spec/nodeName", "worker-2"),
-            ("/spec/nodeUID", "uid-2"),
             ("/spec/bootID", "boot-2"),
             ("/metadata/name", "fence"),
         ] {
             let changed = other(|it| *it.pointer_mut(field).expect("a field") = json!(value));
             assert_eq!(of(changed), (false, false), "{field}");
         }
+    }
+
+    /// Somebody has deleted the Node, and the kubelet has made it anew in the boot that met the command.
+    #[test]
+    fn what_was_sent_to_a_node_that_was_made_anew_in_the_same_boot_may_land() {
+        let off = |boot: Option<&str>| {
+            let made_anew = other(|it| {
+                it["spec"]["nodeUID"] = json!("uid-2");
+                it["spec"]["bootID"] = json!(boot);
+            });
+            elsewhere(&fixtures::settings(), &[made_anew]).off
+        };
+        assert!(off(Some("boot-1")));
+        assert!(!off(Some("boot-2")));
+        assert!(!off(None));
     }
 
     /// A human's is bound by its record; one that is bound to nothing may be about anything.
@@ -102,6 +113,7 @@ mod tests {
         assert!(off(json!({})));
         assert!(off(json!({"nodeUID": "uid-1", "bootID": "boot-1"})));
         assert!(!off(json!({"nodeUID": "uid-1", "bootID": "boot-2"})));
-        assert!(!off(json!({"nodeUID": "uid-2", "bootID": "boot-1"})));
+        assert!(off(json!({"nodeUID": "uid-2", "bootID": "boot-1"})));
+        assert!(!off(json!({"nodeUID": "uid-2"})));
     }
 }

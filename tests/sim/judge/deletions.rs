@@ -187,15 +187,15 @@ impl State {
         if ready.is_some_and(|since| elapsed() > *since + ON_ITS_WAY) {
             found.push(("S9", format!("{name} is deleted and {node} is Ready")));
         }
-        // What was sent when etcd was put back finds the same VolumeAttachment, and has lost all that it was decided by but what the devices have said.
-        if self.rests_on_the_past() {
-            found.extend(self.is_dark(world, write, node, &BTreeMap::new()));
-            return found;
-        }
         let claims = self.seen_claims(&write.actor, node);
         if claims.is_empty() {
             let words = format!("{name} is deleted under no claim that its sender has seen");
             found.push(("S9", words));
+        }
+        // What was sent when etcd was put back finds the same VolumeAttachment, and has lost all that it was decided by but what its sender was told.
+        if self.rests_on_the_past() {
+            found.extend(self.is_dark(world, write, node, &BTreeMap::new()));
+            return found;
         }
         if let Some(object) = self.get(&NODE, node) {
             let evidence = claims.iter();

@@ -67,6 +67,9 @@ fn the_tables_of_apc_are_those_of_its_mib() {
             (name(&command[0]), &command[0].value),
             (apc(control), &Value::Integer(2))
         );
+        let on = outlets.on(&outlets.list()[0]).expect("a command");
+        let on: Vec<_> = on.iter().map(|it| (name(it), &it.value)).collect();
+        assert_eq!(on, [(apc(control), &Value::Integer(1))], "{model}");
         let is_off = |state| {
             judged(&outlets, &[Value::Integer(state), Value::Integer(2)]).0 == PowerState::Off
         };
@@ -92,6 +95,44 @@ fn a_generic_table_puts_the_outlet_into_its_objects() {
         judged(&outlets, &[Value::Integer(8), Value::Integer(8)]).0,
         PowerState::Off
     );
+}
+
+/// S5: linked units have outlets of the same number, which one table tells apart; unit 0 and unit 1 are one.
+#[test]
+fn outlets_of_linked_units_have_names_of_their_own() {
+    let of_unit = |unit: u32| {
+        let column =
+            |column: u32| format!("1.3.6.1.4.1.13742.6.4.1.2.1.{column}.{unit}.${{outlet}}");
+        let table = json!({"generic": {"controlOID": column(2), "statusOID": column(3)}});
+        let mut whole = raritan();
+        json_patch::merge(&mut whole, &table);
+        outlets(whole).expect("a table").names()
+    };
+    assert_eq!(of_unit(1), ["outlet 3/unit 1", "outlet 7/unit 1"]);
+    assert_eq!(of_unit(0), of_unit(1));
+    assert_eq!(of_unit(2), ["outlet 3/unit 2", "outlet 7/unit 2"]);
+    let apc = outlets(json!({"model": "APCRackPDU2", "outlets": [3]})).expect("a table");
+    assert_eq!(apc.names(), ["outlet 3"]);
+}
+
+/// Where nobody has said how an outlet is switched on, it is not guessed.
+#[test]
+fn an_outlet_is_switched_on_by_what_the_settings_say() {
+    let on = |value: serde_json::Value| {
+        let mut whole = raritan();
+        json_patch::merge(&mut whole, &json!({"generic": {"controlOnValue": value}}));
+        let outlets = outlets(whole).expect("a table");
+        outlets.on(&outlets.list()[0])
+    };
+    assert_eq!(on(json!(null)), None);
+    let [command] = &on(json!(1)).expect("a command")[..] else {
+        panic!("one binding");
+    };
+    assert_eq!(
+        command.name.to_string(),
+        "1.3.6.1.4.1.13742.6.4.1.2.1.2.1.3"
+    );
+    assert_eq!(command.value, Value::Integer(1));
 }
 
 #[test]

@@ -265,3 +265,27 @@ fn every_kind_of_value_is_read_as_it_is() {
     let document: Value = serde_json::from_str(text).expect("JSON");
     assert_eq!(json(text.as_bytes()), Ok(document));
 }
+
+/// Each text that is shown is made harmless; a UUID is compared, and a serial number that would be another one is left away.
+#[test]
+fn what_is_shown_of_a_system_is_replaced_and_what_is_compared_is_not() {
+    let uuid = "4c4c4544-0042-3510-8052-b4c04f4a4d32";
+    let texts = serde_json::json!({
+        "PowerState": "On secret", "UUID": uuid, "SerialNumber": "secret", "Manufacturer": "Dell secret",
+        "Model": "R740 secret", "BiosVersion": "2.1 secret", "PowerRestorePolicy": "LastState secret",
+    });
+    let hidden = |system: System| system.with_texts(|text| text.replace("secret", "***"));
+    let shown = hidden(of_system(texts));
+    assert_eq!(shown.raw, "On ***");
+    assert_eq!(shown.vendor.as_deref(), Some("Dell ***"));
+    assert_eq!(shown.model.as_deref(), Some("R740 ***"));
+    assert_eq!(shown.firmware.as_deref(), Some("2.1 ***"));
+    assert_eq!(shown.power_restore_policy.as_deref(), Some("LastState ***"));
+    assert_eq!(shown.identity.system_uuid.as_deref(), Some(uuid));
+    assert_eq!(shown.identity.serial_number, None);
+    let plain = hidden(of_system(
+        serde_json::json!({"UUID": "secret", "SerialNumber": "ABC1"}),
+    ));
+    assert_eq!(plain.identity.system_uuid.as_deref(), Some("***"));
+    assert_eq!(plain.identity.serial_number.as_deref(), Some("ABC1"));
+}
