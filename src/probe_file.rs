@@ -46,7 +46,7 @@ pub async fn run(order: &Probing) -> Result<ExitCode, BadInput> {
             "--power-off needs --node-uuid, so that no other machine is turned off (S5); a device that cannot name its machine has `identityCheck: Skip`".to_owned(),
         ));
     }
-    let devices = Devices::new(
+    let devices = Devices::of_files(
         objects.client(&order.namespace),
         order.namespace.clone(),
         order.addresses.clone(),

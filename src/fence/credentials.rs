@@ -45,6 +45,16 @@ pub enum CredentialsError {
         /// The keys that it must have.
         keys: String,
     },
+    /// `probe FILE` was given no such Secret.
+    #[error(
+        "Secret `{secret}` is not in the files; add it after a line `---` with the keys {keys}, or name its file with --secret"
+    )]
+    NotInFiles {
+        /// Name of the Secret.
+        secret: String,
+        /// The keys that it must have.
+        keys: String,
+    },
     /// A key is not there.
     #[error("Secret `{secret}` has no key `{key}` (it has: {present}); add it")]
     Missing {

@@ -19,6 +19,7 @@ pub use recent::Freshness;
 use access::Maker;
 use keyring::Keyring;
 use recent::Recent;
+use sources::Kept;
 
 use crate::api::device::FenceDevice;
 use crate::clock::Clock;
@@ -53,8 +54,25 @@ impl Devices {
         Self::through(Outside::network(), client, namespace, rules, clock)
     }
 
+    /// The same for `probe FILE`: `client` answers from files, and an object that is missing belongs there.
+    pub fn of_files(client: Client, namespace: String, rules: AddressRules, clock: Clock) -> Self {
+        let outside = Outside::network();
+        Self::made(Kept::InFiles, outside, client, namespace, rules, clock)
+    }
+
     /// The same, with another way to the devices.
     pub fn through(
+        outside: Outside,
+        client: Client,
+        namespace: String,
+        rules: AddressRules,
+        clock: Clock,
+    ) -> Self {
+        Self::made(Kept::InCluster, outside, client, namespace, rules, clock)
+    }
+
+    fn made(
+        kept: Kept,
         outside: Outside,
         client: Client,
         namespace: String,
@@ -66,6 +84,7 @@ impl Devices {
                 outside,
                 client,
                 namespace,
+                kept,
                 rules: Arc::new(rules),
                 clock,
                 key: RandomState::new(),

@@ -266,6 +266,13 @@ fn secrets(rows: &mut Rows) {
             keys: "`username` and `password`".to_owned(),
         },
     );
+    rows.row(
+        "not in the files of `probe`",
+        &CredentialsError::NotInFiles {
+            secret: "bmc".to_owned(),
+            keys: "`username` and `password`".to_owned(),
+        },
+    );
     rows.refused("no password", read(&[user, ("pass", name)], None));
     rows.refused("nothing in it", read(&[], None));
     let with = |password: &[u8]| read(&[user, ("password", password)], None);

@@ -60,7 +60,7 @@ fn the_figures_of_docs_safety_are_those_of_the_files() {
     let (objects, let_through) = (rows("verdicts"), let_through());
     let safety = read("docs/safety.md");
     for figure in [
-        format!("| Stories of incidents, decided by the core | {stories} |"),
+        format!("what the core decides is compared with them word for word | {stories} |"),
         format!("| {} files of them;", properties()),
         format!(
             "| {all} in the list ({core} of the core, {shell} of the shell, {drivers} of the drivers)"

@@ -18,7 +18,10 @@ use std::process::Command;
 const NEEDS: [(&str, &[&str]); 4] = [
     ("lab", &["make"]),
     ("cluster", &["kubectl", "promtool", "grep", "xargs", "tail"]),
-    ("machine", &["node-fencing-operator", "openssl", "cut"]),
+    (
+        "machine",
+        &["node-fencing-operator", "openssl", "cut", "kubectl"],
+    ),
     ("tool", &["helm", "flux", "argocd", "skopeo", "cargo"]),
 ];
 /// Our kinds as kubectl has them, with the name that the schema has.

@@ -3,7 +3,7 @@
 use super::keyring::Keyring;
 use super::recent::{Freshness, Recent};
 use super::renewal::Renewing;
-use super::sources::Opened;
+use super::sources::{Kept, Opened};
 use super::{Devices, group_name};
 use crate::api::device::{FenceDevice, FenceDeviceSpec};
 use crate::api::drivers::{CaReference, IpmiDriver, RedfishDriver};
@@ -92,6 +92,8 @@ pub(super) struct Maker {
     pub(super) client: Client,
     /// Where these are.
     pub(super) namespace: String,
+    /// The same in words.
+    pub(super) kept: Kept,
     /// Where credentials may go.
     pub(super) rules: Arc<AddressRules>,
     /// Where the time comes from.

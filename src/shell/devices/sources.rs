@@ -16,6 +16,15 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use zeroize::Zeroize;
 
+/// Where Secrets and ConfigMaps are kept, which tells what to do about one that is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// In the operator's namespace.
+    InCluster,
+    /// In the files of `probe FILE`.
+    InFiles,
+}
+
 /// What a Secret holds.
 #[derive(Clone)]
 pub(super) struct Opened {
@@ -48,11 +57,7 @@ impl Maker {
             return Ok(opened);
         }
         let secret: Option<Secret> = self.read("Secret", name).await?;
-        let secret = secret.ok_or_else(|| CredentialsError::NotFound {
-            secret: name.clone(),
-            namespace: self.namespace.clone(),
-            keys: wanted,
-        })?;
+        let secret = secret.ok_or_else(|| self.without(name.clone(), wanted))?;
         let version = secret.metadata.resource_version.unwrap_or_default();
         let annotations = secret.metadata.annotations.unwrap_or_default();
         let entries = secret.data.unwrap_or_default().into_iter();
@@ -68,6 +73,18 @@ impl Maker {
         };
         self.opened.put(from, now, &opened);
         Ok(opened)
+    }
+
+    /// There is no such Secret.
+    fn without(&self, secret: String, keys: String) -> CredentialsError {
+        match self.kept {
+            Kept::InCluster => CredentialsError::NotFound {
+                secret,
+                namespace: self.namespace.clone(),
+                keys,
+            },
+            Kept::InFiles => CredentialsError::NotInFiles { secret, keys },
+        }
     }
 
     /// How the device's certificate is checked.
@@ -135,10 +152,15 @@ impl Maker {
             Some(None) => Err(invalid(format!(
                 "{kind} `{name}` has no key `{key}`; put the CA's certificates there"
             ))),
-            None => Err(invalid(format!(
-                "{kind} `{name}` does not exist in namespace `{}`; create it with the CA's certificates in key `{key}`",
-                self.namespace
-            ))),
+            None => Err(invalid(match self.kept {
+                Kept::InCluster => format!(
+                    "{kind} `{name}` does not exist in namespace `{}`; create it with the CA's certificates in key `{key}`",
+                    self.namespace
+                ),
+                Kept::InFiles => format!(
+                    "{kind} `{name}` is not in the files; add it after a line `---`, there or in the file of --secret, with the CA's certificates in key `{key}`"
+                ),
+            })),
         }
     }
 

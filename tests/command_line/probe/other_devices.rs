@@ -1,6 +1,8 @@
 //! `probe FILE` of what is no IPMI BMC: Redfish with its CA in the file, and the outlets of a PDU.
 
 use super::{UUID, assert_told, documents, fence_device, own_address, probed};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use e2e::bmc::{Bmc, BmcCa, Credentials, Plug};
 use e2e::machine::Power;
 use e2e::process::Guard;
@@ -9,6 +11,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::Output;
 use std::sync::Arc;
+use tempfile::NamedTempFile;
 
 const OFF: [&str; 4] = ["--node-uuid", UUID, "--power-off", "--yes"];
 
@@ -58,9 +61,15 @@ fn secret(data: Value) -> Value {
 }
 
 async fn probed_objects(objects: &[Value], flags: &[&str]) -> Output {
-    let file = tempfile::NamedTempFile::new().expect("a file");
+    let file = NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), documents(objects)).expect("the file");
     probed(file.path(), flags, None).await
+}
+
+fn written(object: &Value) -> NamedTempFile {
+    let file = NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), object.to_string()).expect("the file");
+    file
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -86,6 +95,41 @@ async fn a_redfish_bmc_is_trusted_by_the_ca_of_the_file() {
     let output = rack.probe("ConfigMap", "no certificate", &OFF).await;
     assert_told(&output, 1, &["verdict      SettingsInvalid: "]);
     assert_eq!(rack.bmc.log().len(), asked, "nothing was sent");
+}
+
+/// `probe` asks no cluster: nobody is sent to one for what the files lack, and what `kubectl get` prints of one will do.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_in_the_files_is_to_be_put_there() {
+    let rack = Rack::new();
+    let ca_of = |kind: &str| {
+        let tls = json!({"caRef": {"kind": kind, "name": "bmc-ca"}});
+        let redfish = json!({"address": rack.bmc.url(), "tls": tls});
+        fence_device(json!({"nodeName": "worker-3", "redfish": redfish}))
+    };
+    let Credentials { username, password } = rack.bmc.credentials();
+    let secret = secret(json!({"username": username, "password": password}));
+    let output = probed_objects(&[ca_of("ConfigMap")], &OFF).await;
+    let says = "Secret `bmc` is not in the files; add it after a line `---` with the keys `username`, `password`, or name its file with --secret";
+    assert_told(&output, 1, &[says]);
+    for kind in ["ConfigMap", "Secret"] {
+        let says = format!(
+            "{kind} `bmc-ca` is not in the files; add it after a line `---`, there or in the file of --secret, with the CA's certificates in key `ca.crt`"
+        );
+        let output = probed_objects(&[ca_of(kind), secret.clone()], &OFF).await;
+        assert_told(&output, 1, &[&says]);
+    }
+    assert!(rack.bmc.log().is_empty(), "nothing was sent");
+    let namespace = "node-fencing-system";
+    let of_cluster = json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "bmc", "namespace": namespace},
+            "data": {"username": STANDARD.encode(username), "password": STANDARD.encode(password)}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bmc-ca", "namespace": namespace},
+            "data": {"ca.crt": rack.bmc.ca_pem()}},
+    ]});
+    let (file, stdin) = (written(&ca_of("ConfigMap")), written(&of_cluster));
+    let flags = ["--node-uuid", UUID, "--secret", "-"];
+    let output = probed(file.path(), &flags, Some(stdin.path())).await;
+    assert_told(&output, 0, &["verdict      clean: a fence would work\n"]);
 }
 
 /// A look cannot see what the account may do.
