@@ -339,11 +339,12 @@ pub enum MaintenanceNodes {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct History {
-    /// How many ended NodeFences of this policy are kept.
+    /// How many ended NodeFences of this policy are kept. One on which something still hangs stays beyond that: its outage, its node's cooldown, a
+    /// command that may still land in the boot that its node is in.
     #[schemars(range(min = 1, max = 200))]
     pub limit: u32,
 
-    /// How long an ended NodeFence is kept, in seconds.
+    /// How long an ended NodeFence is kept, in seconds, or longer for the same reasons.
     #[schemars(range(min = 3_600, max = 31_536_000))]
     pub ttl_seconds: u32,
 }

@@ -246,7 +246,7 @@ async fn the_api_server_guards_nodes_and_pods() -> Result<()> {
     words::try_all(&guarded, &mut tally).await?;
     node_fields::a_write_to_a_node_leaves_its_status(&guarded).await?;
     node_fields::the_policy_names_every_one(&guarded).await?;
-    tally.finish(140)
+    tally.finish(144)
 }
 
 /// Sets a row's Node up and tries what the row says.
