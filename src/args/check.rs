@@ -17,7 +17,7 @@ Examples:
   May the operator go? (`helm uninstall` asks this first.)
       node-fencing-operator check --uninstall
 
-Exit codes: 0 all is well; 1 something is not, its line begins with FAIL and ends with the way out; 2 a flag or the kubeconfig cannot be used.";
+Exit codes: 0 all is well; 1 something is not, its line begins with FAIL and ends with the way out (SKIP is what this account cannot tell, and no failure); 2 a flag or the kubeconfig cannot be used.";
 
 /// Look once at the cluster: version, CRDs, rights, admission policies, Lease
 #[derive(Debug, Args)]
