@@ -28,7 +28,12 @@ pub(super) struct CheckArgs {
     namespace: String,
 
     /// Look again until all is well, or so many seconds are over
-    #[arg(long, value_name = "SECONDS", default_value = "0")]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        allow_negative_numbers = true,
+        default_value = "0"
+    )]
     wait: String,
 
     /// Say instead whether the operator may be removed: no fence is under way, and no Node bears a taint of its own
