@@ -21,7 +21,7 @@ use crate::api::fence_status::{
     Attempt as AttemptRecord, AttemptAction, AttemptResult, Evidence as EvidenceRecord,
     EvidenceReading, NodeFenceStatus,
 };
-use jiff::{SignedDuration, Timestamp};
+use jiff::{RoundMode, SignedDuration, Timestamp, TimestampRound, Unit};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -93,6 +93,12 @@ pub fn wall(at: Duration, now: Duration, wall: Timestamp) -> Option<Timestamp> {
     wall.checked_add(ahead).ok()
 }
 
+/// For people, who read it in a column of kubectl; never a moment too early.
+fn whole_seconds(at: Timestamp) -> Option<Timestamp> {
+    let up = TimestampRound::new().smallest(Unit::Second);
+    at.round(up.mode(RoundMode::Ceil)).ok()
+}
+
 /// Takes the decision's stage, words and escalation into the conditions.
 pub fn stage(
     status: &mut NodeFenceStatus,
@@ -150,7 +156,8 @@ pub fn stage(
             .and_then(|(_, since)| wall(since, now, wall_now));
     }
     let deadline = decision.deadline;
-    status.stage_deadline_time = deadline.and_then(|deadline| wall(deadline, now, wall_now));
+    let deadline = deadline.and_then(|deadline| wall(deadline, now, wall_now));
+    status.stage_deadline_time = deadline.and_then(whole_seconds);
     status.claim = memory.claim.as_ref().map(|held| held.value.clone());
     status.detected_time.get_or_insert(wall_now);
     // A taint whose write, or whose removal, was never answered is dated from when it was seen.
