@@ -93,12 +93,6 @@ pub fn wall(at: Duration, now: Duration, wall: Timestamp) -> Option<Timestamp> {
     wall.checked_add(ahead).ok()
 }
 
-/// For people, who read it in a column of kubectl; never a moment too early.
-fn whole_seconds(at: Timestamp) -> Option<Timestamp> {
-    let up = TimestampRound::new().smallest(Unit::Second);
-    at.round(up.mode(RoundMode::Ceil)).ok()
-}
-
 /// Takes the decision's stage, words and escalation into the conditions.
 pub fn stage(
     status: &mut NodeFenceStatus,
@@ -157,7 +151,9 @@ pub fn stage(
     }
     let deadline = decision.deadline;
     let deadline = deadline.and_then(|deadline| wall(deadline, now, wall_now));
-    status.stage_deadline_time = deadline.and_then(whole_seconds);
+    // For people, who read it in a column of kubectl: whole seconds, and never one too early.
+    let up = TimestampRound::from(Unit::Second).mode(RoundMode::Ceil);
+    status.stage_deadline_time = deadline.and_then(|at| at.round(up).ok());
     status.claim = memory.claim.as_ref().map(|held| held.value.clone());
     status.detected_time.get_or_insert(wall_now);
     // A taint whose write, or whose removal, was never answered is dated from when it was seen.
