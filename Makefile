@@ -25,6 +25,9 @@ export KUBERNETES
 # make bench-devices ARGS="--only status".
 ARGS ?=
 
+# Where cargo is quiet, because what is printed is the result, a first build tells of itself: $(call first,FILE,WHAT)
+first = ls $(or $(CARGO_TARGET_DIR),target)/debug/$(1) >/dev/null 2>&1 || echo "Building $(2): the first time takes minutes, in silence ..." >&2
+
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
 
@@ -54,13 +57,16 @@ e2e: ## The tests on a real control plane (LAB_REQUIRE_REAL=1: fail where real n
 
 # The tests that the grid names are run by `test`.
 faults: ## The grid of docs/faults.md, and its lists: every write, everything that is watched
+	@$(call first,deps/sim-*,the grid of faults and the simulation)
 	@$(CARGO) test --quiet --package node-fencing-operator --test faults -- --nocapture
 	@$(CARGO) test --quiet --package node-fencing-operator --test sim -- --nocapture matrix::
 
 sim: ## The story of one seed of the simulation: make sim SEED=7 (DETAIL=1: requests too; RUST_LOG=info: the operator's log)
+	@$(call first,deps/sim-*,the simulation)
 	@SEED=$(or $(SEED),$(error say which: make sim SEED=7)) $(CARGO) test --quiet --package node-fencing-operator --test sim -- --nocapture timeline
 
 judge: ## Judge the records of an e2e test: make judge RUN=target/lab/run/NAME-PID-N
+	@$(call first,judge,the judge)
 	@$(CARGO) run --quiet --package e2e --bin judge -- $(or $(RUN),$(error say which: make judge RUN=target/lab/run/NAME-PID-N))
 
 chaos: ## CYCLES=20 deaths of nodes (KIND=real: real ones) with operators and BMCs failing at random, judged; SEED=n for the same fates again

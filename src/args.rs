@@ -70,6 +70,9 @@ pub enum Error {
     /// The command line is malformed: an unknown flag, a missing value.
     #[error("{0}; --help lists the flags")]
     Malformed(String),
+    /// What is asked for is not said clearly enough to be done.
+    #[error("{0}")]
+    Unclear(String),
     /// A value breaks a rule.
     #[error("{flag}: `{value}` {rule}")]
     Invalid {
@@ -137,7 +140,12 @@ struct Args {
     pod_name: Option<String>,
 
     /// Fences that may be under way at once in the whole cluster; those of people count and never wait, the next ones of policies wait for their turn. 0: no limit but each policy's
-    #[arg(long, value_name = "NUMBER", default_value = "0")]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value = "0",
+        allow_negative_numbers = true
+    )]
     max_concurrent_fences: String,
 
     /// Fence devices may have addresses in this range although a rule denies it (loopback, link-local, ...); repeatable
@@ -149,15 +157,30 @@ struct Args {
     deny_device_cidr: Vec<String>,
 
     /// Another replica takes over once the leader's Lease was not renewed for this long
-    #[arg(long, value_name = "SECONDS", default_value = "15")]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        allow_negative_numbers = true,
+        default_value = "15"
+    )]
     leader_elect_lease_duration_seconds: String,
 
     /// A leader that could not renew its Lease for this long stops: less than the duration
-    #[arg(long, value_name = "SECONDS", default_value = "10")]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        allow_negative_numbers = true,
+        default_value = "10"
+    )]
     leader_elect_renew_deadline_seconds: String,
 
     /// Pause between two tries to take or to renew the Lease: at most a third of the deadline
-    #[arg(long, value_name = "SECONDS", default_value = "2")]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        allow_negative_numbers = true,
+        default_value = "2"
+    )]
     leader_elect_retry_period_seconds: String,
 
     /// Kubeconfig file [default: KUBECONFIG, else the pod's service account]

@@ -55,8 +55,8 @@ fn check(checking: &Checking) -> Result<ExitCode, Box<dyn std::error::Error>> {
     for finding in &findings {
         println!("{finding}");
     }
-    let is_well = findings.iter().all(|it| it.is_well);
-    Ok(ExitCode::from(u8::from(!is_well)))
+    let has_failed = findings.iter().any(shell::check::Finding::has_failed);
+    Ok(ExitCode::from(u8::from(has_failed)))
 }
 
 fn start(settings: Settings) -> Result<ExitCode, Box<dyn std::error::Error>> {

@@ -86,10 +86,10 @@ pub const PROBE_REQUESTED_AT: &str = "nodefencing.io/probe-requested-at";
          + (has(self.azure) ? 1 : 0) + (has(self.openstack) ? 1 : 0) + (has(self.vsphere) ? 1 : 0) \
          + (has(self.bareMetalHost) ? 1 : 0) + (has(self.fenceAgent) ? 1 : 0) + (has(self.webhook) ? 1 : 0) \
          + (has(self.grpc) ? 1 : 0) + (has(self.manual) ? 1 : 0) + (has(self.pdu) ? 1 : 0) == 1",
-        "must set exactly one driver: redfish, ipmi, pdu, aws, gcp, azure, openstack, vsphere, bareMetalHost, fenceAgent, \
-         webhook, grpc, manual",
+        "must set exactly one driver: redfish, ipmi, pdu or manual (aws, gcp, azure, openstack, vsphere, bareMetalHost, fenceAgent, \
+         webhook and grpc are for later versions)",
     ),
-    rule("has(self.nodeName) == has(oldSelf.nodeName)", "`nodeName` may not be added or removed"),
+    rule("has(self.nodeName) == has(oldSelf.nodeName)", "`nodeName` may not be added or removed: create another FenceDevice instead"),
     rule("!has(self.redfish) || has(self.credentialsRef)", "`credentialsRef` must be set for driver `redfish`"),
     rule("!has(self.ipmi) || has(self.credentialsRef)", "`credentialsRef` must be set for driver `ipmi`"),
     rule("!has(self.pdu) || has(self.credentialsRef)", "`credentialsRef` must be set for driver `pdu`"),

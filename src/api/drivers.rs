@@ -285,7 +285,12 @@ pub struct BareMetalHostDriver {
 #[serde(rename_all = "camelCase")]
 pub struct FenceAgentDriver {
     /// Name of the agent, for instance `fence_apc_snmp`.
-    #[schemars(length(max = 64), regex(pattern = "^fence_[a-z0-9_]+$"))]
+    #[schemars(
+        length(max = 64),
+        extend("x-kubernetes-validations" = [
+            rule("self.matches('^fence_[a-z0-9_]+$')", "must be the name of an agent, without a path, for instance 'fence_apc_snmp'"),
+        ])
+    )]
     pub agent: String,
 
     /// The agent's own parameters, written to its standard input.

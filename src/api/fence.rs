@@ -271,7 +271,7 @@ pub struct Approval {
     /// Why.
     #[schemars(length(min = 1, max = 1024))]
     pub reason: String,
-    /// When.
+    /// When: a time of RFC 3339, for instance `2027-01-02T18:00:00Z`.
     #[schemars(schema_with = "crd::time")]
     pub time: Timestamp,
 }
@@ -301,7 +301,7 @@ pub struct ManualConfirmation {
     /// How it was verified.
     #[schemars(length(min = 1, max = 1024))]
     pub reason: String,
-    /// When.
+    /// When: a time of RFC 3339, for instance `2027-01-02T18:00:00Z`.
     #[schemars(schema_with = "crd::time")]
     pub time: Timestamp,
 }

@@ -25,12 +25,12 @@ pub struct Window {
 
     /// Local time at which the window opens, as `HH:MM`. A time that is skipped when the clocks are changed is read as calendars do, by the
     /// offset from before (02:30 is 03:30 then); one that comes twice is the first of the two.
-    #[schemars(length(max = 5), regex(pattern = "^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
+    #[schemars(length(max = 5), extend("x-kubernetes-validations" = [time_of_day()]))]
     pub start: String,
 
     /// Local time at which the window closes, as `HH:MM`; `23:59` means midnight. Before `start` means on the next day. When the clocks
     /// are changed it is read as `start` is; if it is not after `start` then, the window does not open that day.
-    #[schemars(length(max = 5), regex(pattern = "^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
+    #[schemars(length(max = 5), extend("x-kubernetes-validations" = [time_of_day()]))]
     pub end: String,
 
     /// IANA time zone of `start`, `end` and `days`, for instance `Europe/Berlin`.
@@ -54,6 +54,14 @@ pub struct Window {
     /// Mode while the window is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<FenceMode>,
+}
+
+/// No `pattern`: the API server would show that alone, and nobody reads it.
+fn time_of_day() -> serde_json::Value {
+    rule(
+        "self.matches('^([01][0-9]|2[0-3]):[0-5][0-9]$')",
+        "must be a time of day as `HH:MM`, from '00:00' to '23:59', in quotation marks; for midnight at the end of a day use '23:59'",
+    )
 }
 
 fn utc() -> String {
@@ -86,8 +94,8 @@ pub struct PauseRequest {
     #[schemars(length(max = 1024))]
     pub reason: Option<String>,
 
-    /// From then on the entry does not count, by the operator's clock; absent: it counts until somebody removes it. The operator
-    /// never removes an entry.
+    /// From then on the entry does not count, by the operator's clock: a time of RFC 3339, for instance `2027-01-02T18:00:00Z`. Absent:
+    /// it counts until somebody removes it. The operator never removes an entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub expire_time: Option<Timestamp>,

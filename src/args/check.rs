@@ -17,7 +17,7 @@ Examples:
   May the operator go? (`helm uninstall` asks this first.)
       node-fencing-operator check --uninstall
 
-Exit codes: 0 all is well; 1 something is not, its line begins with FAIL and ends with the way out; 2 a flag or the kubeconfig cannot be used.";
+Exit codes: 0 all is well; 1 something is not, its line begins with FAIL and ends with the way out (SKIP is what this account cannot tell, and no failure); 2 a flag or the kubeconfig cannot be used.";
 
 /// Look once at the cluster: version, CRDs, rights, admission policies, Lease
 #[derive(Debug, Args)]
@@ -28,7 +28,12 @@ pub(super) struct CheckArgs {
     namespace: String,
 
     /// Look again until all is well, or so many seconds are over
-    #[arg(long, value_name = "SECONDS", default_value = "0")]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        allow_negative_numbers = true,
+        default_value = "0"
+    )]
     wait: String,
 
     /// Say instead whether the operator may be removed: no fence is under way, and no Node bears a taint of its own

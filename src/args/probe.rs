@@ -50,15 +50,15 @@ pub(super) struct ProbeArgs {
     node_uuid: Option<String>,
 
     /// Also turn the machine off, hard, and read until the readings are those that a fence takes for a proof; needs --yes
-    #[arg(long, requires = "yes")]
+    #[arg(long)]
     power_off: bool,
 
     /// Yes, turn it off
-    #[arg(long, requires = "power_off")]
+    #[arg(long)]
     yes: bool,
 
     /// How long the machine may take with --power-off to go off and to be read, in seconds [default: 90]
-    #[arg(long, value_name = "SECONDS", requires = "power_off")]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     timeout: Option<String>,
 
     /// How the result is printed: text, json
@@ -108,6 +108,7 @@ impl ProbeArgs {
             let rule = "is FILE already: leave it out, or name another file";
             return Err(invalid("--secret", &self.file.to_string_lossy(), rule));
         }
+        self.power_off_is_meant()?;
         if let Some(uuid) = &self.node_uuid
             && crate::core::reading::usable_uuid(uuid).is_none()
         {
@@ -136,5 +137,26 @@ impl ProbeArgs {
             output,
             addresses: AddressRules::new(allowed, Vec::new()),
         })
+    }
+
+    /// A machine goes off for nobody who has only mistyped something.
+    fn power_off_is_meant(&self) -> Result<(), Error> {
+        let words = match (self.power_off, self.yes, &self.timeout) {
+            (true, false, _) => format!(
+                "--power-off would turn the machine of `{}` off, hard: whatever runs there ends at once, and it stays off; \
+                 if that is meant add --yes, or leave --power-off out to look only; nothing was sent",
+                self.file.to_string_lossy().escape_debug()
+            ),
+            (false, true, _) => {
+                "--yes only confirms --power-off: add that to turn the machine off, hard, or leave --yes out to look only"
+                    .to_owned()
+            }
+            (false, false, Some(text)) => format!(
+                "--timeout: `{}` only counts with --power-off --yes: add these to turn the machine off, hard, or leave --timeout out to look only",
+                text.escape_debug()
+            ),
+            _ => return Ok(()),
+        };
+        Err(Error::Unclear(words))
     }
 }

@@ -226,6 +226,60 @@ fn a_subcommand_complains_in_the_same_words() {
     assert_eq!(check.namespace, "node-fencing-system");
 }
 
+/// Written with a blank before it, too: clap would take a bare `-1` for a flag, and say nothing of the one it stands behind.
+#[test]
+fn a_number_below_0_gets_the_words_of_its_flag() {
+    let lease = "must be a number of seconds from 1 to 300";
+    for (flags, rule) in [
+        (
+            &["--max-concurrent-fences"][..],
+            "must be a number from 0 (no limit",
+        ),
+        (&["--leader-elect-lease-duration-seconds"], lease),
+        (&["--leader-elect-renew-deadline-seconds"], lease),
+        (&["--leader-elect-retry-period-seconds"], lease),
+        (
+            &["check", "--wait"],
+            "must be a number of seconds from 0 to 3600",
+        ),
+        (
+            &["probe", "a.yaml", "--power-off", "--yes", "--timeout"],
+            "must be a number of seconds from 5 to 1800",
+        ),
+    ] {
+        let flag = flags.last().expect("a flag");
+        let begin = format!("{flag}: `-1` {rule}");
+        let said = complaint(&[flags, &["-1"]].concat());
+        assert!(said.starts_with(&begin), "{said}");
+    }
+    assert_eq!(
+        complaint(&["--max-concurrent-fences", "-1"]),
+        "--max-concurrent-fences: `-1` must be a number from 0 (no limit but `budget.maxConcurrent` of each policy) to 1000; to pause use `pauseRequests`"
+    );
+}
+
+/// Nobody has a machine turned off by leaving something out.
+#[test]
+fn a_power_off_that_is_not_confirmed_says_what_it_would_do_and_what_to_add() {
+    for (flags, words) in [
+        (
+            &["--power-off"][..],
+            "--power-off would turn the machine of `a.yaml` off, hard: whatever runs there ends at once, and it stays off; \
+             if that is meant add --yes, or leave --power-off out to look only; nothing was sent",
+        ),
+        (
+            &["--yes"],
+            "--yes only confirms --power-off: add that to turn the machine off, hard, or leave --yes out to look only",
+        ),
+        (
+            &["--timeout", "60"],
+            "--timeout: `60` only counts with --power-off --yes: add these to turn the machine off, hard, or leave --timeout out to look only",
+        ),
+    ] {
+        assert_eq!(complaint(&[&["probe", "a.yaml"], flags].concat()), words);
+    }
+}
+
 #[test]
 fn help_and_version_are_shown() {
     let Err(Error::Shown(help)) = read(&["--help"]) else {

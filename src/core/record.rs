@@ -21,7 +21,7 @@ use crate::api::fence_status::{
     Attempt as AttemptRecord, AttemptAction, AttemptResult, Evidence as EvidenceRecord,
     EvidenceReading, NodeFenceStatus,
 };
-use jiff::{SignedDuration, Timestamp};
+use jiff::{RoundMode, SignedDuration, Timestamp, TimestampRound, Unit};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -150,7 +150,10 @@ pub fn stage(
             .and_then(|(_, since)| wall(since, now, wall_now));
     }
     let deadline = decision.deadline;
-    status.stage_deadline_time = deadline.and_then(|deadline| wall(deadline, now, wall_now));
+    let deadline = deadline.and_then(|deadline| wall(deadline, now, wall_now));
+    // For people, who read it in a column of kubectl: whole seconds, and never one too early.
+    let up = TimestampRound::from(Unit::Second).mode(RoundMode::Ceil);
+    status.stage_deadline_time = deadline.and_then(|at| at.round(up).ok());
     status.claim = memory.claim.as_ref().map(|held| held.value.clone());
     status.detected_time.get_or_insert(wall_now);
     // A taint whose write, or whose removal, was never answered is dated from when it was seen.

@@ -1,12 +1,13 @@
 //! The objects of a file, and a client that answers from them as an API server would.
 
-use super::BadInput;
+use super::{BadInput, fields};
 use crate::api::device::FenceDevice;
 use crate::args::probe::Probing;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{Request, Response, StatusCode};
 use kube::Client;
+use kube::ResourceExt;
 use kube::client::Body;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -33,9 +34,17 @@ impl Objects {
             .flatten()
         {
             let text = text(file)?;
-            let documents: Vec<Value> = serde_saphyr::from_multiple(&text)
-                .map_err(|error| bad(file, &format!("is not YAML: {}", first_line(&error))))?;
+            let documents: Vec<Value> = serde_saphyr::from_multiple(&text).map_err(|error| {
+                bad(
+                    file,
+                    &format!("is not YAML: {}; correct that place", first_line(&error)),
+                )
+            })?;
             for document in documents {
+                // What stands between two `---`, or behind the last one.
+                if document.is_null() {
+                    continue;
+                }
                 match document.get("items").and_then(Value::as_array) {
                     Some(items) => objects.extend(items.iter().cloned()),
                     None => objects.push(document),
@@ -47,8 +56,7 @@ impl Objects {
         let mut names = BTreeSet::new();
         read.try_for_each(|object| {
             usable(object, &order.namespace)?;
-            let name = object.pointer("/metadata/name").and_then(Value::as_str);
-            let name = name.unwrap_or("without a name");
+            let name = name_of(object);
             match names.insert((kind_of(object), name)) {
                 true => Ok(()),
                 false => Err(BadInput(format!(
@@ -67,33 +75,52 @@ impl Objects {
             .iter()
             .filter(|object| kind_of(object) == "FenceDevice");
         let (Some(device), None) = (devices.next(), devices.next()) else {
-            let kinds: Vec<_> = self
-                .0
-                .iter()
-                .map(|object| kind_of(object).to_owned())
-                .collect();
-            let held = match kinds.as_slice() {
-                [] => " nothing".to_owned(),
-                _ => format!(": {}", kinds.join(", ")),
-            };
-            return Err(BadInput(format!(
-                "the files must hold exactly one FenceDevice, they hold{held}"
-            )));
+            return Err(self.not_one_device());
         };
+        let name = name_of(device);
+        fields::all_known(device, name)?;
         let device: FenceDevice = serde_json::from_value(device.clone()).map_err(|error| {
-            BadInput(format!("the FenceDevice cannot be read: {error}; `kubectl apply --dry-run=server` says more"))
+            BadInput(format!("FenceDevice `{name}` cannot be read: {error}; `kubectl apply --dry-run=server` says more"))
         })?;
         match *device.spec.driver_names() {
             [_] => Ok(device),
-            [] => Err(BadInput(
-                "`spec` of the FenceDevice must set exactly one driver (`redfish`, `ipmi`, `pdu` or `manual`), it sets none; check the spelling, or ask `kubectl apply --dry-run=server -f FILE`".to_owned(),
-            )),
+            [] => Err(BadInput(format!(
+                "`spec` of FenceDevice `{}` must set exactly one driver (`redfish`, `ipmi`, `pdu` or `manual`), it sets none; add one",
+                device.name_any()
+            ))),
             ref drivers => Err(BadInput(format!(
-                "`spec` of the FenceDevice must set exactly one driver (`redfish`, `ipmi`, `pdu` or `manual`), it sets {}: {}",
+                "`spec` of FenceDevice `{}` must set exactly one driver (`redfish`, `ipmi`, `pdu` or `manual`), it sets {}: {}; keep one, and make a FenceDevice of each other",
+                device.name_any(),
                 drivers.len(),
                 drivers.join(", ")
             ))),
         }
+    }
+
+    fn not_one_device(&self) -> BadInput {
+        const SHOWN: usize = 8;
+        let all = self.0.iter();
+        let shown = all.clone().take(SHOWN);
+        let shown = shown.map(|object| format!("{} `{}`", kind_of(object), name_of(object)));
+        let held = match self.0.len() {
+            0 => " nothing".to_owned(),
+            count => {
+                let more = if count > SHOWN { ", ..." } else { "" };
+                format!(": {}{more}", shown.collect::<Vec<_>>().join(", "))
+            }
+        };
+        let way_out = match all
+            .filter(|object| kind_of(object) == "FenceDevice")
+            .count()
+        {
+            0 => "add it as it will be applied (`kind: FenceDevice`)",
+            _ => {
+                "keep the one that is to be probed, with its Secret, and probe each other by a file of its own"
+            }
+        };
+        BadInput(format!(
+            "the files must hold exactly one FenceDevice, they hold{held}; {way_out}"
+        ))
     }
 
     /// A client that knows these objects, and nothing else.
@@ -139,7 +166,7 @@ impl Objects {
 /// Refuses what the API server would refuse of a Secret, and what the operator would not find.
 fn usable(object: &Value, own: &str) -> Result<(), BadInput> {
     let text = |pointer| object.pointer(pointer).and_then(Value::as_str);
-    let name = text("/metadata/name").unwrap_or("without a name");
+    let name = name_of(object);
     if let Some(namespace) = text("/metadata/namespace").filter(|it| *it != own) {
         return Err(BadInput(format!(
             "{} `{name}` is in namespace `{namespace}`, and the operator reads those of its own only: move it to `{own}`, or name the operator's namespace with --namespace",
@@ -206,12 +233,18 @@ fn text(file: &Path) -> Result<String, BadInput> {
             "is larger than 1 MiB; keep the FenceDevice, its Secret and its CA only",
         )),
         Ok(_) => Ok(text),
-        Err(error) => Err(bad(file, &format!("cannot be read: {error}"))),
+        Err(error) => Err(bad(
+            file,
+            &format!("cannot be read: {error}; name a file of YAML, or - for standard input"),
+        )),
     }
 }
 
 fn bad(file: &Path, what: &str) -> BadInput {
-    BadInput(format!("`{}` {what}", file.display()))
+    match file.as_os_str() == STDIN {
+        true => BadInput(format!("standard input (`-`) {what}")),
+        false => BadInput(format!("`{}` {what}", file.display())),
+    }
 }
 
 /// The parser draws the place in further lines.
@@ -226,4 +259,9 @@ fn kind_of(object: &Value) -> &str {
         .get("kind")
         .and_then(Value::as_str)
         .unwrap_or("something without a kind")
+}
+
+fn name_of(object: &Value) -> &str {
+    let name = object.pointer("/metadata/name").and_then(Value::as_str);
+    name.unwrap_or("without a name")
 }

@@ -1,7 +1,8 @@
 //! Is all well, and may the operator go? One look at the cluster through the operator's own eyes, for `helm test`, for the hook
 //! that comes before `helm uninstall`, and for whoever has just installed it.
 //!
-//! Each thing that is looked at gives a line, `ok` or `FAIL`, and a FAIL ends with the way out. Nothing is written: the one patch is a dry run.
+//! Each thing that is looked at gives a line, `ok`, `FAIL`, or `SKIP` where the account that asks cannot tell; a FAIL and a SKIP end with
+//! the way out. Nothing is written: the one patch is a dry run.
 
 use super::client::{self, AskError, Clients, ask};
 use super::guard::{self, Guard};
@@ -12,10 +13,11 @@ use crate::args::check::Checking;
 use crate::clock::since_boot;
 use crate::core::election::Times;
 use crate::core::observed::{CLAIM, DETACHING, QUARANTINE};
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
-use kube::api::ListParams;
+use kube::api::{ListParams, PostParams};
 use std::fmt;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -23,30 +25,58 @@ use tokio::time::sleep;
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_secs(2);
 
+/// How something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// Nobody has to do anything.
+    Well,
+    /// It cannot be told from here.
+    Skipped,
+    /// Somebody has to do something.
+    Failed,
+}
+
 /// What one look at one thing has shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Nobody has to do anything.
-    pub is_well: bool,
+    /// How it is.
+    pub mark: Mark,
     /// What was looked at and how it is; of what is not well also the way out.
     pub words: String,
 }
 
+impl Finding {
+    /// The only thing that makes the check fail. What cannot be told from here is no failure of the cluster.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.mark == Mark::Failed
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mark = if self.is_well { "ok  " } else { "FAIL" };
+        let mark = match self.mark {
+            Mark::Well => "ok  ",
+            Mark::Skipped => "SKIP",
+            Mark::Failed => "FAIL",
+        };
         write!(f, "{mark} {}", self.words)
     }
 }
 
 fn well(words: String) -> Finding {
-    let is_well = true;
-    Finding { is_well, words }
+    let mark = Mark::Well;
+    Finding { mark, words }
+}
+
+fn skipped(words: String) -> Finding {
+    let mark = Mark::Skipped;
+    Finding { mark, words }
 }
 
 fn fail(words: String) -> Finding {
-    let is_well = false;
-    Finding { is_well, words }
+    let mark = Mark::Failed;
+    Finding { mark, words }
 }
 
 /// Looks, again and again if it may take its time, and tells what it saw last.
@@ -61,7 +91,7 @@ pub async fn run(checking: &Checking) -> Result<Vec<Finding>, client::Error> {
             true => vec![may_go(&clients).await],
             false => is_well(&clients, &checking.namespace).await,
         };
-        if findings.iter().all(|it| it.is_well) || since_boot() >= end {
+        if !findings.iter().any(Finding::has_failed) || since_boot() >= end {
             return Ok(findings);
         }
         sleep(PAUSE).await;
@@ -86,7 +116,7 @@ async fn is_well(clients: &Clients, namespace: &str) -> Vec<Finding> {
     vec![
         cluster,
         rights(clients, namespace).await,
-        admission(clients).await,
+        admission(clients, namespace).await,
         leader(clients, namespace).await,
     ]
 }
@@ -109,7 +139,7 @@ async fn rights(clients: &Clients, namespace: &str) -> Finding {
     }
 }
 
-async fn admission(clients: &Clients) -> Finding {
+async fn admission(clients: &Clients, namespace: &str) -> Finding {
     let nodes: Api<Node> = Api::all(clients.reads.clone());
     let one = ListParams::default().limit(1);
     let node = match ask(nodes.list_metadata(&one)).await {
@@ -121,17 +151,36 @@ async fn admission(clients: &Clients) -> Finding {
             "there is no Node to try the admission policies on, and none to guard".to_owned(),
         );
     };
-    match guard::look(&clients.writes, &node).await {
-        Guard::Stands => well(guard::STANDS.to_owned()),
-        Guard::Missing => fail(format!(
-            "{} (they hold nobody else: ask as the operator's own account, as `helm test` does)",
-            guard::MISSING
-        )),
-        Guard::Unknown => fail(format!(
+    let guard = guard::look(&clients.writes, &node).await;
+    if guard == Guard::Stands {
+        return well(guard::STANDS.to_owned());
+    }
+    if let Some(other) = other_account(clients, namespace).await {
+        return skipped(format!(
+            "whether the admission policies stand cannot be told as {other}: they hold nobody but the operator's own account, a service \
+             account of namespace {namespace}; ask as that one: kubectl -n {namespace} exec deployment/node-fencing-operator -- \
+             /node-fencing-operator check, or helm test RELEASE; if the operator is in another namespace, name it with --namespace"
+        ));
+    }
+    match guard {
+        Guard::Missing => fail(guard::MISSING.to_owned()),
+        Guard::Stands | Guard::Unknown => fail(format!(
             "whether the admission policies stand is not known: a dry run on Node {node} was neither accepted nor refused by them; try \
              again, and see the API server's log if this lasts"
         )),
     }
+}
+
+/// Who asks, if it is surely not the operator: its account is one of its own namespace. Of whom nothing is known, the worst is believed.
+async fn other_account(clients: &Clients, namespace: &str) -> Option<String> {
+    let reviews: Api<SelfSubjectReview> = Api::all(clients.reads.clone());
+    let asked = SelfSubjectReview::default();
+    let review = ask(reviews.create(&PostParams::default(), &asked))
+        .await
+        .ok()?;
+    let name = review.status?.user_info?.username?;
+    let own = format!("system:serviceaccount:{namespace}:");
+    (!name.is_empty() && !name.starts_with(&own)).then_some(name)
 }
 
 /// A Lease that is renewed while we look: no clock of another machine is needed for that.

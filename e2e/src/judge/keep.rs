@@ -67,7 +67,7 @@ fn is_of_interest(request: &Request) -> bool {
         "nodes" | "nodefences" | "volumeattachments" => true,
         "pods" => of.subresource != "status",
         "leases" => request.user.username.starts_with("system:node:"),
-        "events" | "selfsubjectaccessreviews" => false,
+        "events" | "selfsubjectaccessreviews" | "selfsubjectreviews" => false,
         _ => request.user.username == OPERATOR,
     }
 }

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -121,6 +121,7 @@ impl Texts {
             let path = directory.join(name);
             std::fs::read(&path).with_context(|| format!("failed to read {}", path.display()))
         };
+        is_recorded(directory)?;
         let extent: Extent = serde_json::from_slice(&text(RUN)?).context(RUN)?;
         let (begin, end) = (
             usize::try_from(extent.audit_begin)?,
@@ -190,6 +191,21 @@ impl Texts {
     }
 }
 
+/// Whoever names something else than the directory of a test that came to its end hears what to name.
+fn is_recorded(directory: &Path) -> Result<()> {
+    let named = directory.display();
+    ensure!(
+        directory.is_dir(),
+        "there is no directory {named}: name one of those that `ls -t target/lab/run` lists, the newest first"
+    );
+    ensure!(
+        directory.join(RUN).exists(),
+        "{named} has no {RUN}, which says what part of the audit log is this run's. It is written when the lab gives its verdict at the end of \
+         a test: this one still runs, or failed before, or it is no test but `make lab`, which gives none. Name another run, or run the test again"
+    );
+    Ok(())
+}
+
 /// Most of the log is reads: they are not worth the parsing.
 fn may_be_a_write(line: &str) -> bool {
     let is = |word: &str| line.contains(word);
@@ -220,4 +236,28 @@ fn volume(handle: &str, text: &str, until: Moment) -> Result<Vec<Line<Write>>> {
     lines.retain(|line| line.what.at <= until);
     lines.sort_by_key(|line| line.what.at);
     Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_record_of_a_run_is_said_with_the_way_out() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let said = |path: &Path| format!("{:#}", Texts::read(path).expect_err("no run"));
+        let gone = directory.path().join("gone");
+        let words = said(&gone);
+        assert!(
+            words.starts_with(&format!("there is no directory {}: ", gone.display())),
+            "{words}"
+        );
+        assert!(words.contains("`ls -t target/lab/run`"), "{words}");
+        let words = said(directory.path());
+        assert!(words.contains(" has no run.json, "), "{words}");
+        assert!(
+            words.ends_with("Name another run, or run the test again"),
+            "{words}"
+        );
+    }
 }

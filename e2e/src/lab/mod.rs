@@ -220,7 +220,11 @@ impl Lab {
         self.rigs
             .iter()
             .find(|rig| rig.machine.name() == node)
-            .with_context(|| format!("no machine is called {node}"))
+            .with_context(|| {
+                let names = self.rigs.iter().map(|rig| rig.machine.name());
+                let names = names.collect::<Vec<_>>().join(", ");
+                format!("no machine is called {node}; there are {names}")
+            })
     }
 
     /// Starts the operator, with exactly the rights of `deploy/`.

@@ -19,7 +19,8 @@ impl Lab {
         Ok(writes
             .into_iter()
             .filter(|write| {
-                resource(write) != "events" && resource(write) != "selfsubjectaccessreviews"
+                let told = ["events", "selfsubjectaccessreviews", "selfsubjectreviews"];
+                !told.contains(&resource(write).as_str())
             })
             .collect())
     }

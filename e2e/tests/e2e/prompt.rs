@@ -89,7 +89,9 @@ async fn the_end_of_a_scripts_input_ends_nothing_and_a_signal_does() -> Result<(
     let (_, kubeconfig) = kubeconfig.split_once('=').context("a path")?;
     ensure!(std::path::Path::new(kubeconfig).exists(), "{kubeconfig}");
     prompt.say("cut nothing").await?;
-    prompt.line("no machine is called nothing").await?;
+    prompt
+        .line("no machine is called nothing; there are node-1")
+        .await?;
     prompt.say("check").await?;
     prompt.line("no volume was written by two machines").await?;
 

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 const LEASE: &str = "GET /apis/coordination.k8s.io/v1/namespaces/ns/leases/node-fencing-operator";
 const NODES: &str = "GET /api/v1/nodes";
+const WHO: &str = "POST /apis/authentication.k8s.io/v1/selfsubjectreviews";
 const FENCES: &str = "GET /apis/nodefencing.io/v1alpha1/nodefences";
 
 fn lease(holder: &str, second: u32) -> Value {
@@ -50,14 +51,14 @@ async fn the_rights_are_those_that_were_asked_for() {
         rights(&server.await.clients, "ns").await
     };
     let all_but_secrets = rights_without("secrets").await;
-    assert!(all_but_secrets.is_well, "{all_but_secrets}");
+    assert!(!all_but_secrets.has_failed(), "{all_but_secrets}");
     assert_eq!(
         all_but_secrets.words,
         "this account has every right that was asked for; whether it may read the Secrets, which a role may name one by one, is \
          told by the conditions of each FenceDevice"
     );
     let no_nodes = rights_without("nodes").await;
-    assert!(!no_nodes.is_well, "{no_nodes}");
+    assert!(no_nodes.has_failed(), "{no_nodes}");
     assert_eq!(
         no_nodes.words,
         "this account may not get nodes, list nodes, watch nodes, patch nodes: apply deploy/rbac.yaml, or set rbac.create in the chart"
@@ -70,7 +71,7 @@ async fn a_lease_that_is_renewed_meanwhile_has_a_leader() {
     let server =
         Fake::start(move |_| (200, lease("op-1", count.fetch_add(1, Ordering::SeqCst)))).await;
     let found = leader(&server.clients, "ns").await;
-    assert!(found.is_well, "{found}");
+    assert!(!found.has_failed(), "{found}");
     assert!(
         found
             .words
@@ -83,14 +84,14 @@ async fn a_lease_that_nobody_holds_has_no_leader() {
     let cluster = Cluster::new().await;
     let clients = &cluster.server.clients;
     let missing = leader(clients, "ns").await;
-    assert!(!missing.is_well && missing.words.starts_with("no replica has the Lease"));
+    assert!(missing.has_failed() && missing.words.starts_with("no replica has the Lease"));
     cluster.put(LEASE, 200, lease("", 1));
-    assert!(!leader(clients, "ns").await.is_well);
+    assert!(leader(clients, "ns").await.has_failed());
     let (code, body) = failure(500, "etcd is away");
     cluster.put(LEASE, code, body);
     let unknown = leader(clients, "ns").await;
     assert!(
-        !unknown.is_well && unknown.words.contains("etcd is away"),
+        unknown.has_failed() && unknown.words.contains("etcd is away"),
         "{unknown}"
     );
 }
@@ -104,7 +105,7 @@ async fn a_lease_that_is_not_renewed_within_its_duration_has_no_leader() {
     let looked = leader(&cluster.server.clients, "ns");
     let found = timeout(Duration::from_secs(10), looked).await;
     let found = found.expect("it looks no longer than the Lease is held");
-    assert!(!found.is_well, "{found}");
+    assert!(found.has_failed(), "{found}");
     assert!(
         found
             .words
@@ -162,7 +163,7 @@ async fn the_operator_may_go_when_nothing_of_it_is_left() {
         list["apiVersion"] = json!("nodefencing.io/v1alpha1");
         cluster.put(FENCES, 200, list);
         let found = may_go(&cluster.server.clients).await;
-        assert_eq!(found.is_well, is_well, "{found}");
+        assert_eq!(found.has_failed(), !is_well, "{found}");
         assert!(found.words.starts_with(words), "{found}");
         let has_way_out = [
             "kubectl patch nf NAME",
@@ -175,9 +176,9 @@ async fn the_operator_may_go_when_nothing_of_it_is_left() {
     }
     // What cannot be asked is no permission.
     let cluster = Cluster::new().await;
-    assert!(!may_go(&cluster.server.clients).await.is_well);
+    assert!(may_go(&cluster.server.clients).await.has_failed());
     cluster.put(NODES, 200, fake::list("Node", "1", &[]));
-    assert!(!may_go(&cluster.server.clients).await.is_well);
+    assert!(may_go(&cluster.server.clients).await.has_failed());
 }
 
 #[tokio::test]
@@ -187,7 +188,7 @@ async fn an_api_server_that_will_not_do_is_the_only_finding() {
     let [found] = found.as_slice() else {
         panic!("{found:?}")
     };
-    assert!(!found.is_well);
+    assert!(found.has_failed());
     assert!(
         found
             .to_string()
@@ -203,17 +204,55 @@ async fn a_guard_that_is_missing_is_a_failure() {
     let node = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": {"name": "worker-1"}});
     cluster.put("PATCH /api/v1/nodes/worker-1", 200, node);
     let clients = &cluster.server.clients;
-    let missing = admission(clients).await;
+    let missing = admission(clients, "ns").await;
     assert!(
-        !missing.is_well && missing.words.starts_with(guard::MISSING),
+        missing.has_failed() && missing.words == guard::MISSING,
         "{missing}"
     );
     let (code, body) = failure(403, &format!("denied: {}", guard::REFUSAL));
     cluster.put("PATCH /api/v1/nodes/worker-1", code, body);
-    assert_eq!(admission(clients).await, well(guard::STANDS.to_owned()));
+    assert_eq!(
+        admission(clients, "ns").await,
+        well(guard::STANDS.to_owned())
+    );
     let (code, body) = failure(500, "later");
     cluster.put("PATCH /api/v1/nodes/worker-1", code, body);
-    assert!(!admission(clients).await.is_well);
+    assert!(admission(clients, "ns").await.has_failed());
     cluster.put(NODES, 200, fake::list("Node", "1", &[]));
-    assert!(admission(clients).await.is_well);
+    assert!(!admission(clients, "ns").await.has_failed());
+}
+
+/// They hold the operator's account alone, so that whoever else asks is refused by nothing, or by something else.
+#[tokio::test]
+async fn whoever_is_not_the_operator_cannot_tell_whether_the_guard_stands() {
+    let cluster = Cluster::new().await;
+    let clients = &cluster.server.clients;
+    cluster.put(NODES, 200, fake::list("Node", "1", &[fake::node()]));
+    let i_am = |name: &str| {
+        let user = json!({"username": name});
+        let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {}, "status": {"userInfo": user}});
+        cluster.put(WHO, 201, review);
+    };
+    let node = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": {"name": "worker-1"}});
+    let no_right = failure(403, "User \"jane\" cannot patch resource \"nodes\"");
+    for (code, body) in [(200, node), no_right] {
+        cluster.put("PATCH /api/v1/nodes/worker-1", code, body);
+        for other in ["jane", "system:serviceaccount:ns-2:operator"] {
+            i_am(other);
+            let found = admission(clients, "ns").await;
+            assert_eq!(found.mark, Mark::Skipped, "{found}");
+            let told = found.to_string();
+            let begin =
+                format!("SKIP whether the admission policies stand cannot be told as {other}: ");
+            assert!(told.starts_with(&begin), "{told}");
+            assert!(
+                told.contains("kubectl -n ns exec deployment/node-fencing-operator -- /node-fencing-operator check"),
+                "{told}"
+            );
+        }
+        for own in ["system:serviceaccount:ns:operator", ""] {
+            i_am(own);
+            assert!(admission(clients, "ns").await.has_failed(), "{own}");
+        }
+    }
 }

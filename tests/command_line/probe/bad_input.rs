@@ -18,6 +18,12 @@ const TWICE: &str =
     "{kind: Secret, metadata: {name: bmc}}\n---\n{kind: Secret, metadata: {name: bmc}}";
 const TWO_SECRETS: &str =
     "{kind: Secret, metadata: {name: bmc}}\n---\n{kind: Secret, metadata: {name: other}}";
+// With a `---` behind the last one, which adds nothing.
+const TWO_DEVICES: &str = "{kind: FenceDevice, metadata: {name: a}, spec: {nodeName: w, manual: {}}}\n---\n{kind: FenceDevice, metadata: {name: b}, spec: {nodeName: v, manual: {}}}\n---\n";
+const MISSPELT: &str =
+    "{kind: FenceDevice, metadata: {name: a}, spec: {nodeName: w, identityChek: Skip, manual: {}}}";
+const OF_NO_TEXT: &str =
+    "{kind: FenceDevice, metadata: {name: a}, spec: {nodeName: 7, manual: {}}}";
 const OF_NOBODY: &str =
     r#"{"kind": "FenceDevice", "metadata": {"name": "a"}, "spec": {"manual": {}}}"#;
 const CA_ELSEWHERE: &str =
@@ -108,15 +114,48 @@ fn a_file_without_one_device_of_one_driver_says_what_it_holds() {
         ("", "exactly one FenceDevice, they hold nothing"),
         (
             TWO_SECRETS,
-            "exactly one FenceDevice, they hold: Secret, Secret",
+            "exactly one FenceDevice, they hold: Secret `bmc`, Secret `other`; add it as it will be applied (`kind: FenceDevice`)",
+        ),
+        (
+            TWO_DEVICES,
+            "exactly one FenceDevice, they hold: FenceDevice `a`, FenceDevice `b`; keep the one that is to be probed",
+        ),
+        (
+            MISSPELT,
+            "FenceDevice `a` sets what this version does not know: `spec.identityChek`; correct the spelling",
+        ),
+        (
+            OF_NO_TEXT,
+            "FenceDevice `a` cannot be read: invalid type: integer `7`, expected a string; ",
         ),
         (
             OF_NONE,
-            "it sets none; check the spelling, or ask `kubectl apply --dry-run=server -f FILE`",
+            "`spec` of FenceDevice `a` must set exactly one driver (`redfish`, `ipmi`, `pdu` or `manual`), it sets none; add one",
         ),
-        (OF_TWO, "it sets 2: ipmi, manual"),
+        (
+            OF_TWO,
+            "it sets 2: ipmi, manual; keep one, and make a FenceDevice of each other",
+        ),
     ] {
         std::fs::write(&file, text).expect("a file");
         refuses(&file, &[], says);
+    }
+}
+
+/// A message names what was read, and `-` alone is no name.
+#[test]
+fn what_cannot_be_used_of_standard_input_is_called_so() {
+    let files = tempfile::tempdir().expect("a directory");
+    let file = files.path().join("file.yaml");
+    for (text, says) in [
+        ("{", "standard input (`-`) is not YAML: "),
+        ("", "exactly one FenceDevice, they hold nothing; add it"),
+    ] {
+        std::fs::write(&file, text).expect("a file");
+        let mut command = operator(&["probe", "-"]);
+        command.stdin(std::fs::File::open(&file).expect("the file"));
+        let (code, said) = refusal(command);
+        assert_eq!(code, 2, "{said}");
+        assert!(said.contains(says), "{said}");
     }
 }

@@ -45,6 +45,29 @@ fn an_incident_has_succeeded_failed_or_is_under_way() {
     }
 }
 
+/// It is a column of `kubectl get nodefences -o wide`.
+#[test]
+fn a_deadline_is_shown_in_whole_seconds_and_never_too_early() {
+    for (deadline, shown) in [
+        (Duration::from_millis(2_000), "1970-01-01T00:00:02Z"),
+        (Duration::from_millis(2_001), "1970-01-01T00:00:03Z"),
+        (Duration::from_nanos(2_999_999_999), "1970-01-01T00:00:03Z"),
+    ] {
+        let mut status = NodeFenceStatus::default();
+        let deadline = Some(deadline);
+        let decision = Decision {
+            deadline,
+            ..decision(Stage::Checking, None)
+        };
+        say(&mut status, &decision);
+        let told = status.stage_deadline_time.map(|it| it.to_string());
+        assert_eq!(told.as_deref(), Some(shown));
+    }
+    let mut status = NodeFenceStatus::default();
+    say(&mut status, &decision(Stage::Checking, None));
+    assert_eq!(status.stage_deadline_time, None);
+}
+
 #[test]
 fn a_call_for_a_human_and_a_hold_are_shown_once_they_were_there_and_closed_after() {
     let mut status = NodeFenceStatus::default();
