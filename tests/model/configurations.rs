@@ -277,6 +277,18 @@ pub fn of_the_soak() -> Vec<World> {
             &[&on, &late_requests, &crash],
         ),
         with(
+            confirm_only(),
+            "two, a second pod tolerates",
+            &[&on, &forgets, &|world| {
+                (world.second, world.incident.tolerates) = (Second::Tolerates, true);
+            }],
+        ),
+        with(
+            confirm_only(),
+            "two, a second pod comes late",
+            &[&on, &forgets, &|world| world.second = Second::ComesLate],
+        ),
+        with(
             power_off(),
             "PowerOff, everything",
             &[&power_ons(2), &late_requests, &crash, &reuse],
