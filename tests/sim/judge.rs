@@ -3,6 +3,7 @@
 //!
 //! It shares no code with the operator and believes no status: it keeps its own picture of the cluster, from the writes alone.
 
+mod by_hand;
 mod deletions;
 mod intents;
 mod known;
@@ -62,6 +63,10 @@ struct State {
     claims: BTreeMap<String, (String, Duration)>,
     /// The one that stood there before, and until when.
     former: BTreeMap<String, ((String, Duration), Duration)>,
+    /// Every claim that was put on each Node, and when.
+    claimed: BTreeMap<String, Vec<(String, Duration)>>,
+    /// NodeFences that a human has deleted, as they were.
+    deleted: BTreeMap<String, Arc<Value>>,
     /// Since when no pod can start on a node; none: one can.
     quiet: BTreeMap<String, Option<Duration>>,
     /// Pods whose deletion etcd has forgotten.
@@ -185,6 +190,9 @@ impl Judge {
                 found.retain(|(id, _)| self.is_guarded || *id != "S6");
                 state.tally.wrote(write);
                 self.count_deletion(write);
+                if state.is_claim_by_hand(write) {
+                    self.world.judged("S10 claim by hand");
+                }
             }
             state.follow(write);
         }
@@ -234,6 +242,7 @@ impl State {
             self.note_quiet(node);
             self.note_left(node);
         }
+        self.note_deleted(write);
         if *write.kind != NODE {
             self.conditions_of_release();
             return;
@@ -265,6 +274,8 @@ impl State {
         let former = match claim {
             Some(claim) if known != Some(claim) => {
                 let since = (claim.to_owned(), elapsed());
+                let all = self.claimed.entry(name.to_owned()).or_default();
+                all.push(since.clone());
                 self.claims.insert(name.to_owned(), since)
             }
             Some(_) => None,
@@ -361,6 +372,7 @@ impl State {
                 found.push(("S6", format!("{node} is Ready and gets {key}")));
             }
         }
+        found.extend(self.claims(write));
         for key in EFFECTS {
             if has(key).is_some() && had(key).is_none() {
                 found.extend(self.takes_effect(world, write, old, key));

@@ -49,7 +49,7 @@ use std::ops::Range;
 const SEEDS: Range<u64> = 0..300;
 
 /// All of them are judged.
-const BOUNDS: [&str; 12] = [
+const BOUNDS: [&str; 13] = [
     "L1",
     "L2",
     "L3",
@@ -59,6 +59,7 @@ const BOUNDS: [&str; 12] = [
     "L6",
     "L7",
     "L8",
+    "S10 claim by hand",
     "S11 power-on",
     "S9 attachment deleted",
     "S9 node deleted",

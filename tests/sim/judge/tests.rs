@@ -58,7 +58,8 @@ impl Scene {
         let registered = world.api.add("kubelet", &NODE, registered).expect("a Node");
         leads(&world, OPERATOR);
         let record = json!({
-            "metadata": {"name": "a-1"}, "spec": {"nodeName": "a", "trigger": {"type": "NodeCondition"}},
+            "metadata": {"name": "a-1"},
+            "spec": {"nodeName": "a", "trigger": {"type": "NodeCondition"}, "fence": {"mode": "PowerOff"}},
         });
         world.api.add(OPERATOR, &FENCE, record).expect("a record");
         let scene = Self { world, judge };
