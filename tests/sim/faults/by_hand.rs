@@ -55,11 +55,11 @@ pub(super) async fn fence(stage: &Stage, machine: &str, time: Duration) {
     if made.len() > 1 {
         world.count(TWO);
     }
-    sleep(time / *dice.pick(&[1, 3, 10])).await;
+    sleep(time / *dice.pick(&[2, 5, 10, 30])).await;
     match dice.between(0, 9) {
         0..3 => release(stage, &node),
-        3..5 => drop(delete(stage, &node)),
-        5..7 => make_anew(stage, &node, time / 20).await,
+        3..6 => drop(delete(stage, &node)),
+        6..9 => make_anew(stage, &node, time / 20).await,
         _ => {}
     }
 }
@@ -117,7 +117,11 @@ fn spec(stage: &Stage, node: &str) -> Value {
     let mut recovery = of_policy["recovery"].clone();
     recovery["strategy"] = json!(strategy);
     let mut power_on = of_policy["powerOn"].clone();
-    power_on["policy"] = json!(if may_turn_on { "AfterRecovery" } else { "Never" });
+    power_on["policy"] = json!(if may_turn_on {
+        "AfterRecovery"
+    } else {
+        "Never"
+    });
     json!({
         "nodeName": node,
         "trigger": {"type": "Manual", "requestedBy": "human", "reason": "smoke in the rack"},

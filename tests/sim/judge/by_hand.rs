@@ -87,3 +87,6 @@ impl State {
 fn is_human_s(fence: &Value) -> bool {
     fence["spec"]["trigger"]["type"] == "Manual"
 }
+
+#[cfg(test)]
+mod tests;

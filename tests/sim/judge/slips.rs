@@ -29,6 +29,7 @@ enum Slip {
     EvidenceOfAnother,
     IntentOfAnother,
     IntentThatHasEnded,
+    RecordThatDoesNotAsk,
     LooksLongBefore,
     LooksBeforeTheClaim,
     LeaseIsOver,
@@ -36,7 +37,7 @@ enum Slip {
 }
 
 /// And what it breaks.
-const SLIPS: [(Slip, &[&str]); 17] = [
+const SLIPS: [(Slip, &[&str]); 18] = [
     (Slip::Nothing, &[]),
     (Slip::ReadsOnce, &["S2"]),
     (Slip::ReadsAtOnce, &["S2"]),
@@ -50,6 +51,7 @@ const SLIPS: [(Slip, &[&str]); 17] = [
     (Slip::EvidenceOfAnother, &["S2"]),
     (Slip::IntentOfAnother, &["S11"]),
     (Slip::IntentThatHasEnded, &["S11"]),
+    (Slip::RecordThatDoesNotAsk, &["S11"]),
     (Slip::LooksLongBefore, &["S11"]),
     (Slip::LooksBeforeTheClaim, &["S11"]),
     (Slip::LeaseIsOver, &["L4"]),
@@ -61,7 +63,10 @@ async fn pass(seconds: u64) {
 }
 
 async fn fence(slip: Slip) -> Vec<String> {
-    let scene = Scene::new();
+    let scene = match slip {
+        Slip::RecordThatDoesNotAsk => Scene::in_mode("ConfirmOnly"),
+        _ => Scene::new(),
+    };
     let it = &scene;
     leads(&it.world, OTHER);
     let uid = it.bound(slip != Slip::ReadsBeforeItIsQuiet);

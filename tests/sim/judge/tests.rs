@@ -30,6 +30,11 @@ pub(super) struct Scene {
 
 impl Scene {
     pub(super) fn new() -> Self {
+        Self::in_mode("PowerOff")
+    }
+
+    /// With a NodeFence of this mode.
+    pub(super) fn in_mode(mode: &str) -> Self {
         let dice = Dice::new(1);
         let world = World::new(stage::api(), dice.clone());
         let mut plan = Plan::of(&dice);
@@ -59,20 +64,27 @@ impl Scene {
         leads(&world, OPERATOR);
         let record = json!({
             "metadata": {"name": "a-1"},
-            "spec": {"nodeName": "a", "trigger": {"type": "NodeCondition"}, "fence": {"mode": "PowerOff"}},
+            "spec": {
+                "nodeName": "a", "trigger": {"type": "NodeCondition"}, "fence": {"mode": mode, "levels": [{"name": "bmc"}]},
+            },
         });
         world.api.add(OPERATOR, &FENCE, record).expect("a record");
         let scene = Self { world, judge };
-        let uid = registered["metadata"]["uid"].clone();
-        let reading = json!({"device": "bmc-a", "powerState": "Off", "time": now()});
+        let evidence = Self::evidence(&registered);
         scene.record(|status| {
             status["bootID"] = json!("a-boot-1");
-            status["evidence"] = json!({
-                "claim": OWN, "nodeUID": uid, "nodeBootID": "a-boot-1", "provenTime": now(), "quiescedTime": now(),
-                "readings": [reading, reading],
-            });
+            status["evidence"] = evidence;
         });
         scene
+    }
+
+    /// Of the scene's claim, for this Node.
+    pub(super) fn evidence(node: &Value) -> Value {
+        let reading = json!({"device": "bmc-a", "powerState": "Off", "time": now()});
+        json!({
+            "claim": OWN, "nodeUID": node["metadata"]["uid"], "nodeBootID": "a-boot-1", "provenTime": now(), "quiescedTime": now(),
+            "readings": [reading, reading],
+        })
     }
 
     pub(super) fn record(&self, change: impl FnOnce(&mut Value)) {
