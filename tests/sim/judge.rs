@@ -3,7 +3,7 @@
 //!
 //! It shares no code with the operator and believes no status: it keeps its own picture of the cluster, from the writes alone.
 
-mod by_hand;
+mod claims;
 mod deletions;
 mod intents;
 mod known;
@@ -267,25 +267,6 @@ impl State {
         self.conditions_of_release();
     }
 
-    fn note_claim(&mut self, name: &str, node: Option<&Value>) {
-        let claim = node.and_then(|node| taint(node, CLAIM));
-        let claim = claim.map(|it| text(it, "/value"));
-        let known = self.claims.get(name).map(|(claim, _)| claim.as_str());
-        let former = match claim {
-            Some(claim) if known != Some(claim) => {
-                let since = (claim.to_owned(), elapsed());
-                let all = self.claimed.entry(name.to_owned()).or_default();
-                all.push(since.clone());
-                self.claims.insert(name.to_owned(), since)
-            }
-            Some(_) => None,
-            None => self.claims.remove(name),
-        };
-        if let Some(former) = former {
-            self.former.insert(name.to_owned(), (former, elapsed()));
-        }
-    }
-
     fn note_quiet(&mut self, node: &str) {
         let is_quiet = self.startable(node).next().is_none();
         let since = self.quiet.entry(node.to_owned()).or_default();
@@ -372,7 +353,7 @@ impl State {
                 found.push(("S6", format!("{node} is Ready and gets {key}")));
             }
         }
-        found.extend(self.claims(write));
+        found.extend(self.is_bound(write));
         for key in EFFECTS {
             if has(key).is_some() && had(key).is_none() {
                 found.extend(self.takes_effect(world, write, old, key));

@@ -110,7 +110,7 @@ impl Plan {
             && plan.release == "AfterDetach"
             && plan.power_on.is_none();
         plan.deletes_node = may_delete && plan.trouble.as_millis().is_multiple_of(2);
-        if about >= 25 && plan.trouble.as_millis() % 3 == 1 {
+        if about >= 25 && plan.trouble.as_millis().is_multiple_of(3) {
             plan.faults.push(Fault::FenceByHand);
         }
         plan

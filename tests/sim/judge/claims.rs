@@ -1,10 +1,10 @@
-//! Several NodeFences of one Node: a human's beside the policy's, each with settings of its own, bound to what it meets first, and deleted
-//! perhaps while it is at work.
+//! The claims of Nodes, and whose they are: a Node may have several NodeFences, a human's beside the policy's, which is bound to what it meets
+//! first, and is deleted perhaps while it is at work.
 
 use super::known::{ON_ITS_WAY, put};
 use super::{Found, State, owner};
 use crate::libc::elapsed;
-use crate::objects::{CLAIM, text};
+use crate::objects::{CLAIM, taint, text};
 use serde_json::Value;
 use simapi::kinds::FENCE;
 use simapi::store::{Change, Write};
@@ -12,6 +12,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl State {
+    /// The claim of a Node has come, changed or gone.
+    pub(super) fn note_claim(&mut self, name: &str, node: Option<&Value>) {
+        let claim = node.and_then(|node| taint(node, CLAIM));
+        let claim = claim.map(|it| text(it, "/value"));
+        let known = self.claims.get(name).map(|(claim, _)| claim.as_str());
+        let former = match claim {
+            Some(claim) if known != Some(claim) => {
+                let since = (claim.to_owned(), elapsed());
+                let all = self.claimed.entry(name.to_owned()).or_default();
+                all.push(since.clone());
+                self.claims.insert(name.to_owned(), since)
+            }
+            Some(_) => None,
+            None => self.claims.remove(name),
+        };
+        if let Some(former) = former {
+            self.former.insert(name.to_owned(), (former, elapsed()));
+        }
+    }
+
     /// A human deletes a NodeFence, whatever it is doing.
     pub(super) fn note_deleted(&mut self, write: &Write) {
         if *write.kind == FENCE && write.change == Change::Deleted && &*write.actor == "human" {
@@ -39,7 +59,7 @@ impl State {
     }
 
     /// S10: a NodeFence claims the Node that it is about; and a human's, which is about a name, no Node before it is bound to it.
-    pub(super) fn claims(&self, write: &Write) -> Found {
+    pub(super) fn is_bound(&self, write: &Write) -> Found {
         let Some(claim) = put(write, CLAIM) else {
             return Vec::new();
         };
