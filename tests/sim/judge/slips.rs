@@ -334,3 +334,25 @@ fn a_volume_is_not_detached_while_a_container_is_started_on_it() {
         assert_eq!(ids(&found), ["S1"], "{found:?}");
     });
 }
+
+#[test]
+fn a_claim_that_was_lost_long_before_the_off_and_a_write_after_the_end_are_flagged() {
+    simulated(late());
+}
+
+async fn late() {
+    let scene = Scene::new();
+    scene.taints(OPERATOR, &[OWN]);
+    scene.intend(OPERATOR);
+    scene.looks();
+    scene.taints("human", &[]);
+    scene.judge.commanded(OPERATOR, "a");
+    assert_eq!(scene.world.broken(), Vec::<String>::new());
+    pass(2).await;
+    scene.judge.commanded(OPERATOR, "a");
+    scene.judge.ends(OPERATOR);
+    pass(3).await;
+    scene.taints(OPERATOR, &[OWN]);
+    let found = scene.world.broken();
+    assert_eq!(ids(&found), ["L8", "S11"], "{found:?}");
+}

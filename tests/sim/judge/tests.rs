@@ -359,32 +359,6 @@ async fn bad() {
 }
 
 #[test]
-fn a_claim_that_was_lost_long_before_the_off_and_a_write_after_the_end_are_flagged() {
-    simulated(late());
-}
-
-async fn late() {
-    let scene = Scene::new();
-    scene.taints(OPERATOR, &[OWN]);
-    scene.intend(OPERATOR);
-    scene.looks();
-    scene.taints("human", &[]);
-    scene.judge.commanded(OPERATOR, "a");
-    assert_eq!(scene.world.broken(), Vec::<String>::new());
-    sleep(Duration::from_secs(2)).await;
-    scene.judge.commanded(OPERATOR, "a");
-    scene.judge.ends(OPERATOR);
-    sleep(Duration::from_secs(3)).await;
-    scene.taints(OPERATOR, &[OWN]);
-    let found = scene.world.broken();
-    let ids: Vec<&str> = found
-        .iter()
-        .filter_map(|it| Some(it.split_once(':')?.0))
-        .collect();
-    assert_eq!(ids, ["S11", "L8"], "{found:?}");
-}
-
-#[test]
 fn the_judge_has_nothing_against_a_good_history() {
     simulated(good());
 }
