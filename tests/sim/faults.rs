@@ -4,6 +4,7 @@
 //! [`crate::heal`] undoes.
 
 mod bmc;
+mod by_hand;
 mod cluster;
 mod people;
 mod steps;
@@ -29,7 +30,7 @@ macro_rules! faults {
             /// All of them.
             pub const ALL: [Self; [$($id),*].len()] = [$(Self::$name),*];
 
-            /// As the summary names it. [`Self::Crash`] and [`Self::PowerOn`] go by the names of what they hit, see [`all`].
+            /// As the summary names it. [`Self::Crash`], [`Self::PowerOn`] and [`Self::FenceByHand`] go by the names of what they hit, see [`all`].
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => concat!($id, " ", stringify!($name)),)*
@@ -122,6 +123,8 @@ faults! {
     ManagersDown = "F55",
     /// A pod is held by a finalizer.
     PodHeld = "F56",
+    /// A human has a node fenced by a NodeFence of their own.
+    FenceByHand = "F57",
     /// Somebody writes a Node again and again.
     Storm = "L6",
     /// SIGTERM.
@@ -150,9 +153,10 @@ faults! {
 pub fn all() -> Vec<&'static str> {
     let plain = Fault::ALL
         .iter()
-        .filter(|it| !matches!(it, Fault::Crash | Fault::PowerOn));
+        .filter(|it| !matches!(it, Fault::Crash | Fault::PowerOn | Fault::FenceByHand));
     let mut all: Vec<&str> = plain.map(|fault| fault.name()).collect();
     all.extend(steps::names());
+    all.extend(by_hand::names());
     all.sort_unstable();
     all
 }
@@ -208,6 +212,7 @@ impl Fault {
             Self::Reimaged => people::install_anew(stage, &machine, time).await,
             Self::Newer => people::write_as_newer(stage),
             Self::PodHeld => people::hold_pod(stage, &machine, time).await,
+            Self::FenceByHand => by_hand::fence(stage, &machine, time).await,
             Self::NodeDeleted | Self::NodeAnew => self.delete_node(stage, &machine, time).await,
             Self::RackCut => {
                 let half: Vec<String> = stage

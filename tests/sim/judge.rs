@@ -3,6 +3,7 @@
 //!
 //! It shares no code with the operator and believes no status: it keeps its own picture of the cluster, from the writes alone.
 
+mod claims;
 mod deletions;
 mod intents;
 mod known;
@@ -62,6 +63,10 @@ struct State {
     claims: BTreeMap<String, (String, Duration)>,
     /// The one that stood there before, and until when.
     former: BTreeMap<String, ((String, Duration), Duration)>,
+    /// Every claim that was put on each Node, and when.
+    claimed: BTreeMap<String, Vec<(String, Duration)>>,
+    /// NodeFences that a human has deleted, as they were.
+    deleted: BTreeMap<String, Arc<Value>>,
     /// Since when no pod can start on a node; none: one can.
     quiet: BTreeMap<String, Option<Duration>>,
     /// Pods whose deletion etcd has forgotten.
@@ -185,6 +190,9 @@ impl Judge {
                 found.retain(|(id, _)| self.is_guarded || *id != "S6");
                 state.tally.wrote(write);
                 self.count_deletion(write);
+                if state.is_claim_by_hand(write) {
+                    self.world.judged("S10 claim by hand");
+                }
             }
             state.follow(write);
         }
@@ -234,6 +242,7 @@ impl State {
             self.note_quiet(node);
             self.note_left(node);
         }
+        self.note_deleted(write);
         if *write.kind != NODE {
             self.conditions_of_release();
             return;
@@ -256,23 +265,6 @@ impl State {
         self.note_claim(name, now);
         self.note_marks(name, now, &write.actor);
         self.conditions_of_release();
-    }
-
-    fn note_claim(&mut self, name: &str, node: Option<&Value>) {
-        let claim = node.and_then(|node| taint(node, CLAIM));
-        let claim = claim.map(|it| text(it, "/value"));
-        let known = self.claims.get(name).map(|(claim, _)| claim.as_str());
-        let former = match claim {
-            Some(claim) if known != Some(claim) => {
-                let since = (claim.to_owned(), elapsed());
-                self.claims.insert(name.to_owned(), since)
-            }
-            Some(_) => None,
-            None => self.claims.remove(name),
-        };
-        if let Some(former) = former {
-            self.former.insert(name.to_owned(), (former, elapsed()));
-        }
     }
 
     fn note_quiet(&mut self, node: &str) {
@@ -361,6 +353,7 @@ impl State {
                 found.push(("S6", format!("{node} is Ready and gets {key}")));
             }
         }
+        found.extend(self.is_bound(write));
         for key in EFFECTS {
             if has(key).is_some() && had(key).is_none() {
                 found.extend(self.takes_effect(world, write, old, key));

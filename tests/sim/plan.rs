@@ -51,7 +51,8 @@ impl Plan {
     /// That of a seed.
     pub fn of(dice: &Dice) -> Self {
         // Some seeds are about one bound, where nothing else is in the way; the others about everything.
-        let faults = match dice.between(0, 99) {
+        let about = dice.between(0, 99);
+        let faults = match about {
             0..8 => Vec::new(),
             8..11 => vec![Fault::Storm],
             11..16 => vec![Fault::BmcHangs],
@@ -59,7 +60,10 @@ impl Plan {
             22..25 => vec![Fault::Terminate],
             _ => {
                 let share = *dice.pick(&[6, 12, 25]);
-                let some = Fault::ALL.into_iter().filter(|_| dice.chance(share));
+                // Nor does a seed without it depend on this one.
+                let mut others = Fault::ALL.to_vec();
+                others.retain(|fault| *fault != Fault::FenceByHand);
+                let some = others.into_iter().filter(|_| dice.chance(share));
                 some.collect()
             }
         };
@@ -106,6 +110,9 @@ impl Plan {
             && plan.release == "AfterDetach"
             && plan.power_on.is_none();
         plan.deletes_node = may_delete && plan.trouble.as_millis().is_multiple_of(2);
+        if about >= 25 && plan.trouble.as_millis().is_multiple_of(3) {
+            plan.faults.push(Fault::FenceByHand);
+        }
         plan
     }
 

@@ -215,6 +215,8 @@ impl Known {
             Some(format!("claim {claim} is of another process"))
         } else if !self.intends(&fence, OFF, machine) {
             Some(format!("it has written down no intent in {fence}"))
+        } else if self.records.get(&fence).is_some_and(|it| !turns_off(it)) {
+            Some(format!("{fence} does not ask for it"))
         } else {
             None
         };
@@ -273,8 +275,13 @@ impl Known {
     }
 }
 
+/// Does the NodeFence ask for power commands at all? A human's may, beside a policy's that does not, and the other way round.
+fn turns_off(fence: &Value) -> bool {
+    text(fence, "/spec/fence/mode") == "PowerOff"
+}
+
 /// The value of this taint, where the write puts it on the Node or changes it.
-fn put(write: &Write, key: &str) -> Option<String> {
+pub(super) fn put(write: &Write, key: &str) -> Option<String> {
     let value = |node: &Value| value_of(node, key);
     let new = value(&write.new)?;
     (write.old.as_deref().and_then(value).as_ref() != Some(&new)).then_some(new)

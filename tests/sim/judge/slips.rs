@@ -29,6 +29,7 @@ enum Slip {
     EvidenceOfAnother,
     IntentOfAnother,
     IntentThatHasEnded,
+    RecordThatDoesNotAsk,
     LooksLongBefore,
     LooksBeforeTheClaim,
     LeaseIsOver,
@@ -36,7 +37,7 @@ enum Slip {
 }
 
 /// And what it breaks.
-const SLIPS: [(Slip, &[&str]); 17] = [
+const SLIPS: [(Slip, &[&str]); 18] = [
     (Slip::Nothing, &[]),
     (Slip::ReadsOnce, &["S2"]),
     (Slip::ReadsAtOnce, &["S2"]),
@@ -50,6 +51,7 @@ const SLIPS: [(Slip, &[&str]); 17] = [
     (Slip::EvidenceOfAnother, &["S2"]),
     (Slip::IntentOfAnother, &["S11"]),
     (Slip::IntentThatHasEnded, &["S11"]),
+    (Slip::RecordThatDoesNotAsk, &["S11"]),
     (Slip::LooksLongBefore, &["S11"]),
     (Slip::LooksBeforeTheClaim, &["S11"]),
     (Slip::LeaseIsOver, &["L4"]),
@@ -61,7 +63,10 @@ async fn pass(seconds: u64) {
 }
 
 async fn fence(slip: Slip) -> Vec<String> {
-    let scene = Scene::new();
+    let scene = match slip {
+        Slip::RecordThatDoesNotAsk => Scene::in_mode("ConfirmOnly"),
+        _ => Scene::new(),
+    };
     let it = &scene;
     leads(&it.world, OTHER);
     let uid = it.bound(slip != Slip::ReadsBeforeItIsQuiet);
@@ -327,4 +332,26 @@ fn a_volume_is_not_detached_while_a_container_is_started_on_it() {
         let found = scene.world.broken();
         assert_eq!(ids(&found), ["S1"], "{found:?}");
     });
+}
+
+#[test]
+fn a_claim_that_was_lost_long_before_the_off_and_a_write_after_the_end_are_flagged() {
+    simulated(late());
+}
+
+async fn late() {
+    let scene = Scene::new();
+    scene.taints(OPERATOR, &[OWN]);
+    scene.intend(OPERATOR);
+    scene.looks();
+    scene.taints("human", &[]);
+    scene.judge.commanded(OPERATOR, "a");
+    assert_eq!(scene.world.broken(), Vec::<String>::new());
+    pass(2).await;
+    scene.judge.commanded(OPERATOR, "a");
+    scene.judge.ends(OPERATOR);
+    pass(3).await;
+    scene.taints(OPERATOR, &[OWN]);
+    let found = scene.world.broken();
+    assert_eq!(ids(&found), ["L8", "S11"], "{found:?}");
 }

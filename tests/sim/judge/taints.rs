@@ -54,7 +54,7 @@ impl State {
 
     pub(super) fn evidence(&self, node: &str, object: &Value, claim: &str) -> Found {
         let name = owner(claim);
-        let Some(fence) = self.fence(name) else {
+        let Some(fence) = self.record_of(claim) else {
             return vec![("S17", format!("{node}: there is no {name}"))];
         };
         let evidence = &fence["status"]["evidence"];
@@ -131,7 +131,7 @@ impl State {
             .map(|it| text(it, "/value"))
             .unwrap_or_default();
         let fenced = self
-            .fence(owner(claim))
+            .record_of(claim)
             .map(|fence| text(&fence, "/status/bootID").to_owned());
         let failed_at = machine.as_ref().map(|machine| machine.failed_at);
         let runs = machine.filter(|machine| machine.on);

@@ -30,6 +30,11 @@ pub(super) struct Scene {
 
 impl Scene {
     pub(super) fn new() -> Self {
+        Self::in_mode("PowerOff")
+    }
+
+    /// With a NodeFence of this mode.
+    pub(super) fn in_mode(mode: &str) -> Self {
         let dice = Dice::new(1);
         let world = World::new(stage::api(), dice.clone());
         let mut plan = Plan::of(&dice);
@@ -58,20 +63,28 @@ impl Scene {
         let registered = world.api.add("kubelet", &NODE, registered).expect("a Node");
         leads(&world, OPERATOR);
         let record = json!({
-            "metadata": {"name": "a-1"}, "spec": {"nodeName": "a", "trigger": {"type": "NodeCondition"}},
+            "metadata": {"name": "a-1"},
+            "spec": {
+                "nodeName": "a", "trigger": {"type": "NodeCondition"}, "fence": {"mode": mode, "levels": [{"name": "bmc"}]},
+            },
         });
         world.api.add(OPERATOR, &FENCE, record).expect("a record");
         let scene = Self { world, judge };
-        let uid = registered["metadata"]["uid"].clone();
-        let reading = json!({"device": "bmc-a", "powerState": "Off", "time": now()});
+        let evidence = Self::evidence(&registered);
         scene.record(|status| {
             status["bootID"] = json!("a-boot-1");
-            status["evidence"] = json!({
-                "claim": OWN, "nodeUID": uid, "nodeBootID": "a-boot-1", "provenTime": now(), "quiescedTime": now(),
-                "readings": [reading, reading],
-            });
+            status["evidence"] = evidence;
         });
         scene
+    }
+
+    /// Of the scene's claim, for this Node.
+    pub(super) fn evidence(node: &Value) -> Value {
+        let reading = json!({"device": "bmc-a", "powerState": "Off", "time": now()});
+        json!({
+            "claim": OWN, "nodeUID": node["metadata"]["uid"], "nodeBootID": "a-boot-1", "provenTime": now(), "quiescedTime": now(),
+            "readings": [reading, reading],
+        })
     }
 
     pub(super) fn record(&self, change: impl FnOnce(&mut Value)) {
@@ -343,32 +356,6 @@ async fn bad() {
             "{id}, {what}: {found:?}"
         );
     }
-}
-
-#[test]
-fn a_claim_that_was_lost_long_before_the_off_and_a_write_after_the_end_are_flagged() {
-    simulated(late());
-}
-
-async fn late() {
-    let scene = Scene::new();
-    scene.taints(OPERATOR, &[OWN]);
-    scene.intend(OPERATOR);
-    scene.looks();
-    scene.taints("human", &[]);
-    scene.judge.commanded(OPERATOR, "a");
-    assert_eq!(scene.world.broken(), Vec::<String>::new());
-    sleep(Duration::from_secs(2)).await;
-    scene.judge.commanded(OPERATOR, "a");
-    scene.judge.ends(OPERATOR);
-    sleep(Duration::from_secs(3)).await;
-    scene.taints(OPERATOR, &[OWN]);
-    let found = scene.world.broken();
-    let ids: Vec<&str> = found
-        .iter()
-        .filter_map(|it| Some(it.split_once(':')?.0))
-        .collect();
-    assert_eq!(ids, ["S11", "L8"], "{found:?}");
 }
 
 #[test]

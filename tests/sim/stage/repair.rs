@@ -1,10 +1,10 @@
 //! What people see to once the trouble is over: devices, and taints that nobody else takes away.
 
 use super::Stage;
-use crate::objects::{CLAIM, DETACHING, OUT_OF_SERVICE, taint, taints, text, value_of};
+use crate::objects::{CLAIM, DETACHING, OUT_OF_SERVICE, is_ended, taint, taints, text, value_of};
 use crate::plan;
 use serde_json::{Value, json};
-use simapi::kinds::{ATTACHMENT, DEVICE, NODE};
+use simapi::kinds::{ATTACHMENT, DEVICE, FENCE, NODE};
 
 impl Stage {
     /// Each machine has the FenceDevice of its Node, and no other.
@@ -37,8 +37,10 @@ impl Stage {
     }
 
     /// A human takes away what is theirs to take: out-of-service without a claim of ours, and the mark under which the operator detaches, once
-    /// that has lost its claim, nothing of the node is attached any more, and the machine is off or has booted anew.
+    /// that has lost its claim, nothing of the node is attached any more, and the machine is off or has booted anew. With the claim, where a
+    /// NodeFence says that both are to be removed: it was deleted and made anew, and knows nothing of what it had proven.
     pub fn untaint(&self, name: &str) {
+        let is_unproven = self.is_told_to_remove_both(name);
         let attachments = self.world.api.all(&ATTACHMENT);
         let is_attached = attachments
             .iter()
@@ -53,16 +55,31 @@ impl Stage {
                 DETACHING => !is_attached && value_of(node, key) != boot,
                 _ => true,
             };
-            taint(node, key).is_some() && taint(node, CLAIM).is_none() && may_go
+            let is_theirs = taint(node, CLAIM).is_none() || is_unproven;
+            taint(node, key).is_some() && is_theirs && may_go
         };
         let _ = self.world.api.change("human", &NODE, ("", name), |node| {
             for key in [OUT_OF_SERVICE, DETACHING] {
                 if foreign(node, key) {
                     let mut all = taints(node).to_vec();
-                    all.retain(|taint| taint["key"] != key);
+                    all.retain(|taint| taint["key"] != key && taint["key"] != CLAIM);
                     node["spec"]["taints"] = json!(all);
                 }
             }
         });
+    }
+
+    /// That is done once the machine is off, or has booted since: all of them have.
+    fn is_told_to_remove_both(&self, node: &str) -> bool {
+        let all = self.world.api.all(&FENCE);
+        let mut open = all
+            .iter()
+            .filter(|it| text(it, "/spec/nodeName") == node && !is_ended(it));
+        let says = |fence: &Value| {
+            let conditions = fence["status"]["conditions"].as_array();
+            let mut conditions = conditions.into_iter().flatten();
+            conditions.any(|one| one["reason"] == "OutOfServiceUnproven")
+        };
+        open.any(|fence| says(fence))
     }
 }

@@ -10,11 +10,12 @@ use std::time::Duration;
 
 impl Judge {
     /// A process sends an on (S11): it has just seen the Node without a claim and without `out-of-service`, and has itself written it down in a
-    /// NodeFence of this very Node that asks for it, and that has turned the machine off. None of its offs is still to take effect (S23).
+    /// NodeFence of this very Node that asks for it, and that has turned the machine off. Nobody else has claimed the Node since (S11), and none of
+    /// its offs is still to take effect (S23).
     pub fn turned_on(&self, operator: &str, machine: &str) {
         let now = elapsed();
         let problem = {
-            let mut state = self.state();
+            let state = self.state();
             let is_to_come = state.offs.iter().any(|(name, sent, at)| {
                 name == machine && *at > now && at.saturating_sub(*sent) <= self.late_effect
             });
@@ -34,9 +35,10 @@ impl Judge {
 }
 
 impl State {
-    fn may_turn_on(&mut self, operator: &str, machine: &str, now: Duration) -> Option<String> {
-        let known = self.knows(operator);
-        let Some((node, look)) = known.last_look(machine) else {
+    fn may_turn_on(&self, operator: &str, machine: &str, now: Duration) -> Option<String> {
+        let known = self.known.get(operator);
+        let seen = known.and_then(|known| Some((known, known.last_look(machine)?)));
+        let Some((known, (node, look))) = seen else {
             return Some("its Node was never read".to_owned());
         };
         if let Some(claim) = &look.claim {
@@ -53,9 +55,14 @@ impl State {
         let written = known.intents.iter();
         let written = written.filter(|(_, intents)| intents.iter().any(is_it));
         let written: Vec<&str> = written.map(|(fence, _)| fence.as_str()).collect();
-        let against = written
-            .iter()
-            .map(|fence| known.against_on(fence, (node, look), machine));
+        let taken = |fence: &str| {
+            let by = self.taken_since(fence, node, CLAIM_LIFE)?;
+            Some(format!("{by} has claimed {node} since {fence} has"))
+        };
+        let against = written.iter().map(|fence| {
+            let against = known.against_on(fence, (node, look), machine);
+            against.or_else(|| taken(fence))
+        });
         let mut found = Vec::new();
         for problem in against {
             // One that has nothing against it is enough.
@@ -76,7 +83,11 @@ impl Known {
     ) -> Option<String> {
         let record = self.records.get(fence).map_or(&Value::Null, |it| &**it);
         let mut offs = self.turned_off.get(fence).into_iter().flatten();
-        let uid = &record["spec"]["nodeUID"];
+        // A human's is bound by its record.
+        let uid = match &record["spec"]["nodeUID"] {
+            Value::Null => &record["status"]["nodeUID"],
+            uid => uid,
+        };
         let is_of_node =
             text(record, "/spec/nodeName") == node && (uid.is_null() || *uid == look.uid.as_str());
         if !is_of_node {

@@ -30,11 +30,13 @@ enum Slip {
     OffOfAnotherMachine,
     OffOfAnotherRecord,
     OffMayLand,
+    TakenSince,
+    TakenByOneThatIsGone,
     LeaseIsOver,
 }
 
 /// And what it breaks.
-const SLIPS: [(Slip, &[&str]); 19] = [
+const SLIPS: [(Slip, &[&str]); 21] = [
     (Slip::Nothing, &[]),
     (Slip::NoLook, &["S11"]),
     (Slip::LooksLongBefore, &["S11"]),
@@ -53,6 +55,8 @@ const SLIPS: [(Slip, &[&str]); 19] = [
     (Slip::OffOfAnotherMachine, &["S11"]),
     (Slip::OffOfAnotherRecord, &["S11"]),
     (Slip::OffMayLand, &["S23"]),
+    (Slip::TakenSince, &["S11"]),
+    (Slip::TakenByOneThatIsGone, &[]),
     (Slip::LeaseIsOver, &["L4"]),
 ];
 
@@ -158,11 +162,41 @@ async fn sees(it: &Scene, slip: Slip) {
         Slip::OffMayLand => it.judge.lands("a", elapsed() + Duration::from_secs(30)),
         _ => {}
     }
+    if [Slip::TakenSince, Slip::TakenByOneThatIsGone].contains(&slip) {
+        taken(it, slip).await;
+    }
     if slip != Slip::NoLook {
         it.looks();
     }
     if slip == Slip::LooksLongBefore {
         sleep(Duration::from_secs(2)).await;
+    }
+}
+
+/// It has put the Node out of service and released it, and another NodeFence has claimed it since.
+async fn taken(it: &Scene, slip: Slip) {
+    leads(&it.world, OPERATOR);
+    let node = it.world.api.get(&NODE, "", "a").expect("a Node");
+    let written = it.world.api.change(OPERATOR, &FENCE, ("", "a-2"), |fence| {
+        let mut evidence = Scene::evidence(&node);
+        evidence["claim"] = json!("a-2-x");
+        fence["status"]["evidence"] = evidence;
+    });
+    assert_eq!(written, Ok(true), "the evidence");
+    it.taints(OPERATOR, &["a-2-x"]);
+    it.proves().await;
+    it.taints(OPERATOR, &["a-2-x", "oos"]);
+    it.taints(OPERATOR, &[]);
+    sleep(Duration::from_secs(1)).await;
+    it.taints(OPERATOR, &["a-3-x"]);
+    it.taints(OPERATOR, &[]);
+    sleep(Duration::from_secs(3)).await;
+    if slip == Slip::TakenByOneThatIsGone {
+        let gone = it
+            .world
+            .api
+            .delete("human", &FENCE, ("", "a-3"), &Value::Null);
+        assert_eq!(gone, Ok(true), "the other one goes");
     }
 }
 
