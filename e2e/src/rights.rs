@@ -21,7 +21,7 @@ use crate::toolchain::{lab_directory, workspace};
 const RECORD: &str = "rights";
 /// How the operator's requests are known.
 const USER_AGENT: &str = "\"userAgent\":\"node-fencing-operator/";
-/// Questions about one's own rights are for everybody.
+/// Who one is, and what one may do, everybody may ask.
 const REVIEWS: [&str; 2] = ["authorization.k8s.io", "authentication.k8s.io"];
 /// Beginning of the names of the admission policies by which a test denies the operator what it may do.
 pub const LAB_DENIES: &str = "lab-denies-";

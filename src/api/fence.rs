@@ -197,6 +197,20 @@ impl NodeFence {
             .and_then(|status| find(&status.conditions, SUCCEEDED))
             .is_some_and(|succeeded| succeeded.status != "Unknown")
     }
+
+    /// May it be about this boot of this node? A kubelet that makes its Node anew goes on in the boot that it had. One that is bound to no boot is
+    /// about a Node, and one that is bound to nothing about whatever has its name.
+    pub fn may_be_about(&self, node: &str, uid: Option<&str>, boot_id: Option<&str>) -> bool {
+        let (spec, status) = (&self.spec, self.status.as_ref());
+        let bound_uid = spec.node_uid.as_deref();
+        let bound_uid = bound_uid.or_else(|| status?.node_uid.as_deref());
+        let bound_boot = spec.boot_id.as_deref();
+        let bound_boot = bound_boot.or_else(|| status?.boot_id.as_deref());
+        let is_same = |one: Option<&str>, other: Option<&str>| Some(one? == other?);
+        let by_boot = is_same(bound_boot, boot_id);
+        let by_node = is_same(bound_uid, uid);
+        spec.node_name == node && by_boot.or(by_node).unwrap_or(true)
+    }
 }
 
 /// Why a node is fenced.

@@ -340,7 +340,7 @@ pub enum MaintenanceNodes {
 #[serde(rename_all = "camelCase", default)]
 pub struct History {
     /// How many ended NodeFences of this policy are kept. One on which something still hangs stays beyond that: its outage, its node's cooldown, a
-    /// command that may still land in the boot that its node is in.
+    /// command that may still land in the boot that its node is in and that no later one tells of.
     #[schemars(range(min = 1, max = 200))]
     pub limit: u32,
 

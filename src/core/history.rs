@@ -1,11 +1,11 @@
 //! Which records of ended incidents may go: those beyond a policy's `history.limit`, and those older than its
 //! `history.ttlSeconds`.
 //!
-//! Only what the operator recorded for a policy that still exists is ever cleared away. A NodeFence that a human made, and one
-//! whose policy is gone, stay until a human deletes them. And a record stays while something hangs on it: as long as the
-//! outage lasts that it is about (without it the same outage would be fenced again), while its node is in the boot that met a
-//! command of unknown effect and no later record tells of one (the next one waits for that), and until its node's `budget.cooldownSeconds` are over. Of an outage
-//! that went through many windows of its policy the last record stands for those that did nothing: a node that is down for a month leaves no hundred of them.
+//! Only what the operator recorded for a policy that still exists is ever cleared away. A NodeFence that a human made, and one whose policy is gone,
+//! stay until a human deletes them. And a record stays while something hangs on it: as long as the outage lasts that it is about (without it the
+//! same outage would be fenced again), while its node is in the boot that met a command of unknown effect and no later record tells of one (the next
+//! one waits for that), and until its node's `budget.cooldownSeconds` are over. Of an outage that went through many windows of its policy the last
+//! record stands for those that did nothing: a node that is down for a month leaves no hundred of them.
 
 use super::delay::touched;
 use super::observed::{NodeView, Ready};
@@ -31,7 +31,7 @@ pub fn surplus<'a>(
             let node = node.as_ref();
             let is_over =
                 !outage_lasts(fence, node) || (was_replaced(fence, fences) && !claims(fence, node));
-            is_over && !tells_of_commands(fence, fences, node)
+            is_over && !alone_tells_of_commands(fence, fences, node)
         })
         .collect();
     surplus.sort_by_key(|(ended, _)| *ended);
@@ -74,34 +74,38 @@ fn outage_lasts(fence: &NodeFence, node: Option<&NodeView>) -> bool {
     claims(fence, Some(node)) || (is_in_its_boot(fence, node) && node.ready() != Ready::True)
 }
 
-/// Does nothing else tell that the node is in a boot that has met a command of which nobody knows what became? Whoever fences the node next has to
-/// know of it, though not how often that was so (S23).
-fn tells_of_commands(fence: &NodeFence, fences: &[NodeFence], node: Option<&NodeView>) -> bool {
+/// Is it the last that tells of a command which may still land in the boot that its node is in? Whoever fences the node next has to know of one, and
+/// not of how many (S23). What people may delete at any time tells of none.
+fn alone_tells_of_commands(
+    fence: &NodeFence,
+    fences: &[NodeFence],
+    node: Option<&NodeView>,
+) -> bool {
     let Some(node) = node else { return false };
-    let ended = |it: &NodeFence| {
-        let at = it.status.as_ref().and_then(|it| it.completion_time);
-        (at, it.metadata.name.clone())
+    let order = |it: &NodeFence| {
+        let ended = it.status.as_ref().and_then(|it| it.completion_time);
+        (ended, it.metadata.name.clone())
+    };
+    let stays = |it: &&NodeFence| {
+        it.spec.trigger.type_ == TriggerType::NodeCondition
+            && it.is_ended()
+            && it.metadata.deletion_timestamp.is_none()
     };
     let newer = fences
         .iter()
-        .filter(|it| it.is_ended() && it.metadata.deletion_timestamp.is_none())
-        .filter(|it| ended(it) > ended(fence));
+        .filter(stays)
+        .filter(|it| order(it) > order(fence));
     let told: Vec<AttemptAction> = newer.flat_map(|it| may_land(it, node)).collect();
     let mut own = may_land(fence, node);
     own.any(|action| !told.contains(&action))
 }
 
-/// The commands of this record that may still land on the node. A kubelet that makes its Node anew goes on in the boot that has met them.
+/// The commands of this record that may still land on the node.
 fn may_land<'a>(
     fence: &'a NodeFence,
     node: &NodeView,
 ) -> impl Iterator<Item = AttemptAction> + use<'a> {
-    let spec = &fence.spec;
-    let is_met = spec.node_name == node.name
-        && match (&spec.boot_id, &spec.node_uid) {
-            (Some(boot), _) => *boot == node.boot_id,
-            (None, uid) => uid.as_ref().is_none_or(|uid| *uid == node.uid),
-        };
+    let is_met = fence.may_be_about(&node.name, Some(&node.uid), Some(&node.boot_id));
     let attempts = fence.status.iter().flat_map(|status| &status.attempts);
     let attempts = attempts.filter(move |it| is_met && it.may_land());
     attempts.map(|it| it.action)

@@ -151,23 +151,21 @@ async fn admission(clients: &Clients, namespace: &str) -> Finding {
             "there is no Node to try the admission policies on, and none to guard".to_owned(),
         );
     };
-    let guard = guard::look(&clients.writes, &node).await;
-    if guard == Guard::Stands {
-        return well(guard::STANDS.to_owned());
-    }
-    if let Some(other) = other_account(clients, namespace).await {
-        return skipped(format!(
+    let words = match guard::look(&clients.writes, &node).await {
+        Guard::Stands => return well(guard::STANDS.to_owned()),
+        Guard::Missing => guard::MISSING.to_owned(),
+        Guard::Unknown => format!(
+            "whether the admission policies stand is not known: a dry run on Node {node} was neither accepted nor refused by them; try \
+             again, and see the API server's log if this lasts"
+        ),
+    };
+    match other_account(clients, namespace).await {
+        Some(other) => skipped(format!(
             "whether the admission policies stand cannot be told as {other}: they hold nobody but the operator's own account, a service \
              account of namespace {namespace}; ask as that one: kubectl -n {namespace} exec deployment/node-fencing-operator -- \
              /node-fencing-operator check, or helm test RELEASE; if the operator is in another namespace, name it with --namespace"
-        ));
-    }
-    match guard {
-        Guard::Missing => fail(guard::MISSING.to_owned()),
-        Guard::Stands | Guard::Unknown => fail(format!(
-            "whether the admission policies stand is not known: a dry run on Node {node} was neither accepted nor refused by them; try \
-             again, and see the API server's log if this lasts"
         )),
+        None => fail(words),
     }
 }
 

@@ -353,7 +353,7 @@ impl State {
                 found.push(("S6", format!("{node} is Ready and gets {key}")));
             }
         }
-        found.extend(self.is_bound(write));
+        found.extend(self.claims_unbound(write));
         for key in EFFECTS {
             if has(key).is_some() && had(key).is_none() {
                 found.extend(self.takes_effect(world, write, old, key));

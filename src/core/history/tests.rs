@@ -261,5 +261,10 @@ fn of_records_whose_command_may_land_the_last_one_stays() {
     let both = record("both", 4, "u1", &["PowerOn", "PowerOff"]);
     assert_eq!(gone(&[first.clone(), second.clone()]), "first");
     assert_eq!(gone(&[first.clone(), second.clone(), on.clone()]), "first");
-    assert_eq!(gone(&[first, second, on, both]), "first second on");
+    let all = [first.clone(), second, on, both];
+    assert_eq!(gone(&all), "first second on");
+    // A human's stays as long as they like, and is about the boot that its status names.
+    let mut of_human = record("human", 2, "u1", &["PowerOff"]);
+    of_human.spec.trigger.type_ = TriggerType::Manual;
+    assert_eq!(gone(&[first, of_human]), "");
 }

@@ -42,9 +42,9 @@ pub(super) fn overdue(
     let has_booted =
         matches!(&observed.node, Seen::Present(it) if booted_anew(it, settings.boot_id.as_deref()));
     let present = observed.node.present();
-    let mark = present.and_then(|it| settings.mark_on(it));
-    let mark = mark.map_or(settings.mark(), taint::in_words);
-    let is_deletion = settings.deletes_node() || mark == DETACHING;
+    let key = present.and_then(|it| settings.mark_on(it));
+    let key = key.unwrap_or(settings.mark_key());
+    let (mark, is_deletion) = (taint::in_words(key), key == DETACHING);
     let (reason, field, way_out) = match decision.stage {
         Stage::Detaching => (
             "DetachStuck",

@@ -159,12 +159,11 @@ fn as_seen<'a>(settings: &Settings, observed: &'a Observed) -> Cow<'a, Observed>
     let fenced = settings.boot_id.as_deref();
     let deletes = settings.deletes_node();
     let is_back = |it: &NodeView| booted_anew(it, fenced) && it.ready() == Ready::True;
-    // Whoever has taken over the mark of one whose record is gone deletes nothing, but what was sent before may be on its way.
     let is_marked = |it: &NodeView| taint::detaching_of_claim(it).is_some();
-    let stays = |it: &NodeView| if deletes { is_back(it) } else { is_marked(it) };
-    if observed.node.present().is_some_and(stays) {
-        // Of a machine that is back nothing is taken any more, and what runs there may stay, whatever it tolerates. Its VolumeAttachment may not: its
-        // deletion may be on its way, sent by this process or by another one.
+    // Of a machine that is back nothing is taken any more, and whoever has adopted a mark takes nothing at all. What runs there may stay, whatever it
+    // tolerates, but its VolumeAttachment may not: a deletion of it may be on its way, of this process or of another one.
+    let deletes_no_more = |it: &NodeView| if deletes { is_back(it) } else { is_marked(it) };
+    if observed.node.present().is_some_and(deletes_no_more) {
         seen.to_mut().tolerated_volumes.clear();
         return seen;
     }

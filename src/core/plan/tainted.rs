@@ -114,9 +114,10 @@ pub(super) fn node_gone(s: &Settings, m: &mut Memory, o: &Observed, t: &Moment) 
         true => format!("Node {} is deleted", s.node),
         false => format!("Node {} was deleted under its taint", s.node),
     };
-    let left = hindrance_of_deletion(o);
-    let was_free = matches!(left, None | Some(Hindrance::NotRead | Hindrance::LastList));
-    m.attached_again |= !was_free;
+    m.attached_again |= matches!(
+        hindrance_of_deletion(o),
+        Some(Hindrance::Pods(_) | Hindrance::Attachments(_))
+    );
     if let Some(hindrance) = hindrance(None, o) {
         m.last_check = false;
         let words = format!(

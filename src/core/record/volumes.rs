@@ -12,8 +12,8 @@ use std::time::Duration;
 pub(super) const VOLUMES_KEPT: usize = 128;
 
 /// Takes the node's VolumeAttachments into the record; one that is not there any more has detached. Once all have, under our taint, that is
-/// written down, and taken back if a pod or a volume comes after all while the Node is there. Once it is not, that is what tells a successor
-/// who finds a new Node of its name that nothing was attached when it went.
+/// written down, and taken back if a pod or a volume comes after all; once the Node is gone, one that its deletion would have waited for. It is what
+/// tells a successor who finds a new Node of its name that nothing was attached when it went.
 pub fn volumes(
     status: &mut NodeFenceStatus,
     memory: &Memory,

@@ -51,7 +51,7 @@ async fn the_rights_are_those_that_were_asked_for() {
         rights(&server.await.clients, "ns").await
     };
     let all_but_secrets = rights_without("secrets").await;
-    assert!(!all_but_secrets.has_failed(), "{all_but_secrets}");
+    assert_eq!(all_but_secrets.mark, Mark::Well, "{all_but_secrets}");
     assert_eq!(
         all_but_secrets.words,
         "this account has every right that was asked for; whether it may read the Secrets, which a role may name one by one, is \
@@ -71,7 +71,7 @@ async fn a_lease_that_is_renewed_meanwhile_has_a_leader() {
     let server =
         Fake::start(move |_| (200, lease("op-1", count.fetch_add(1, Ordering::SeqCst)))).await;
     let found = leader(&server.clients, "ns").await;
-    assert!(!found.has_failed(), "{found}");
+    assert_eq!(found.mark, Mark::Well, "{found}");
     assert!(
         found
             .words
@@ -163,7 +163,8 @@ async fn the_operator_may_go_when_nothing_of_it_is_left() {
         list["apiVersion"] = json!("nodefencing.io/v1alpha1");
         cluster.put(FENCES, 200, list);
         let found = may_go(&cluster.server.clients).await;
-        assert_eq!(found.has_failed(), !is_well, "{found}");
+        let mark = if is_well { Mark::Well } else { Mark::Failed };
+        assert_eq!(found.mark, mark, "{found}");
         assert!(found.words.starts_with(words), "{found}");
         let has_way_out = [
             "kubectl patch nf NAME",
@@ -219,7 +220,7 @@ async fn a_guard_that_is_missing_is_a_failure() {
     cluster.put("PATCH /api/v1/nodes/worker-1", code, body);
     assert!(admission(clients, "ns").await.has_failed());
     cluster.put(NODES, 200, fake::list("Node", "1", &[]));
-    assert!(!admission(clients, "ns").await.has_failed());
+    assert_eq!(admission(clients, "ns").await.mark, Mark::Well);
 }
 
 /// They hold the operator's account alone, so that whoever else asks is refused by nothing, or by something else.

@@ -1,4 +1,4 @@
-//! Our taints on a node that no open incident looks after: a quarantine that is over, a claim or an `out-of-service` without its NodeFence.
+//! Our taints on a node that no open incident looks after: a quarantine that is over, a claim, with a mark or without, whose NodeFence is gone.
 //!
 //! What is ours and can go goes by itself. What only people can judge is told to them, once.
 
@@ -157,7 +157,8 @@ impl Detector {
                 "orphaned claim on a Ready node dropped"
             );
             // What its record knew of commands, nobody does any more.
-            if reply == Reply::Done && !has_fence {
+            let is_refused = matches!(reply, Reply::Refused(..) | Reply::NotSent(_));
+            if !is_refused && !has_fence {
                 self.tell_of_claim(node, "ClaimOrphaned", deleted_words(node, claim, owner));
             }
         }
@@ -209,7 +210,7 @@ fn left_behind_words(node: &str) -> String {
 fn deleted_words(node: &NodeView, claim: &str, owner: &str) -> String {
     let name = &node.name;
     format!(
-        "Node {name} is Ready under claim {claim}, and NodeFence {owner} was deleted: the claim is taken away; if the NodeFence had sent an off command, it may still land: should the machine go down unasked, it was that; next time release a NodeFence (`spec.desiredState: Released`), do not delete it"
+        "Node {name} is Ready under claim {claim}, and NodeFence {owner} was deleted: the claim is being taken away; if the NodeFence had sent an off command, it may still land: should the machine go down unasked, it was that; next time release a NodeFence (`spec.desiredState: Released`), do not delete it"
     )
 }
 

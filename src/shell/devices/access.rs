@@ -92,7 +92,7 @@ pub(super) struct Maker {
     pub(super) client: Client,
     /// Where these are.
     pub(super) namespace: String,
-    /// The same in words.
+    /// What is said to do about one that is missing.
     pub(super) kept: Kept,
     /// Where credentials may go.
     pub(super) rules: Arc<AddressRules>,

@@ -10,7 +10,8 @@ use crate::core::incident::{Elsewhere, Settings};
 pub fn elsewhere(settings: &Settings, fences: &[NodeFence]) -> Elsewhere {
     let is_another = |fence: &&NodeFence| fence.metadata.name.as_ref() != Some(&settings.fence);
     let others = fences.iter().filter(is_another);
-    let others = others.filter(|other| is_of_the_machine(other, settings));
+    let (uid, boot) = (settings.node_uid.as_deref(), settings.boot_id.as_deref());
+    let others = others.filter(|other| other.may_be_about(&settings.node, uid, boot));
     let statuses = others.filter_map(|other| other.status.as_ref());
     let attempts = statuses.flat_map(|status| &status.attempts);
     let open: Vec<&Attempt> = attempts.filter(|it| it.may_land()).collect();
@@ -20,19 +21,6 @@ pub fn elsewhere(settings: &Settings, fences: &[NodeFence]) -> Elsewhere {
         on: any(AttemptAction::PowerOn),
         orphaned: false,
     }
-}
-
-/// Is it about the same boot, which a kubelet that makes its Node anew goes on in? What is not bound to one may be, of the same Node.
-fn is_of_the_machine(other: &NodeFence, settings: &Settings) -> bool {
-    let (spec, status) = (&other.spec, other.status.as_ref());
-    let uid = spec.node_uid.as_ref();
-    let uid = uid.or_else(|| status?.node_uid.as_ref());
-    let boot = spec.boot_id.as_ref();
-    let boot = boot.or_else(|| status?.boot_id.as_ref());
-    let is_same = |one: Option<&String>, own: &Option<String>| Some(one? == own.as_ref()?);
-    let by_boot = is_same(boot, &settings.boot_id);
-    let by_node = is_same(uid, &settings.node_uid);
-    spec.node_name == settings.node && by_boot.or(by_node).unwrap_or(true)
 }
 
 #[cfg(test)]

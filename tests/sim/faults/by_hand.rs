@@ -12,22 +12,43 @@ use tokio::time::sleep;
 /// For an incident that is to be met somebody waits so long.
 const PATIENCE: u64 = 60;
 
-/// Which nodes humans have fenced, as the summary names them.
-const WHOM: [&str; 4] = [
-    "F57 beside an open one",
-    "F57 after one that has ended",
-    "F57 down and not noticed",
-    "F57 healthy",
-];
+/// Which node a human has fenced.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whom {
+    BesideAnOpenOne,
+    AfterOneThatEnded,
+    NotNoticed,
+    Healthy,
+}
+
+impl Whom {
+    const ALL: [Self; 4] = [
+        Self::BesideAnOpenOne,
+        Self::AfterOneThatEnded,
+        Self::NotNoticed,
+        Self::Healthy,
+    ];
+
+    /// As the summary names it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::BesideAnOpenOne => "F57 beside an open one",
+            Self::AfterOneThatEnded => "F57 after one that has ended",
+            Self::NotNoticed => "F57 down and not noticed",
+            Self::Healthy => "F57 healthy",
+        }
+    }
+}
+
 /// Two for one node, in the same moment.
 const TWO: &str = "F57 two at once";
-const RELEASED: &str = "F57 one of several released";
-const DELETED: &str = "F57 one of several deleted";
+const RELEASED: &str = "F57 let go";
+const DELETED: &str = "F57 deleted";
 const MADE_ANEW: &str = "F57 deleted and made anew";
 
 /// As the summary names them.
 pub(super) fn names() -> Vec<&'static str> {
-    let mut all = WHOM.to_vec();
+    let mut all = Whom::ALL.map(Whom::name).to_vec();
     all.extend([TWO, RELEASED, DELETED, MADE_ANEW]);
     all
 }
@@ -35,7 +56,7 @@ pub(super) fn names() -> Vec<&'static str> {
 /// Somebody asks for a fence, or for two, and sees to one of the node's NodeFences a while later.
 pub(super) async fn fence(stage: &Stage, machine: &str, time: Duration) {
     let (world, dice) = (&stage.world, &stage.world.dice);
-    let whom = *dice.pick(&WHOM);
+    let whom = *dice.pick(&Whom::ALL);
     let Some(node) = node(stage, machine, whom).await else {
         return;
     };
@@ -51,7 +72,7 @@ pub(super) async fn fence(stage: &Stage, machine: &str, time: Duration) {
     if made.is_empty() {
         return;
     }
-    world.count(whom);
+    world.count(whom.name());
     if made.len() > 1 {
         world.count(TWO);
     }
@@ -65,32 +86,36 @@ pub(super) async fn fence(stage: &Stage, machine: &str, time: Duration) {
 }
 
 /// The node that somebody wants fenced.
-async fn node(stage: &Stage, machine: &str, whom: &str) -> Option<String> {
+async fn node(stage: &Stage, machine: &str, whom: Whom) -> Option<String> {
     let (world, dice) = (&stage.world, &stage.world.dice);
-    if whom == WHOM[0] || whom == WHOM[1] {
-        for _ in 0..PATIENCE {
-            let all = world.api.all(&FENCE);
-            let mut of = all.iter();
-            let met = of.find(|it| is_ended(it) == (whom == WHOM[1]));
-            if let Some(fence) = met {
-                return Some(text(fence, "/spec/nodeName").to_owned());
+    match whom {
+        Whom::BesideAnOpenOne | Whom::AfterOneThatEnded => {
+            for _ in 0..PATIENCE {
+                let all = world.api.all(&FENCE);
+                let mut of = all.iter();
+                let met = of.find(|it| is_ended(it) == (whom == Whom::AfterOneThatEnded));
+                if let Some(fence) = met {
+                    return Some(text(fence, "/spec/nodeName").to_owned());
+                }
+                sleep(Duration::from_secs(1)).await;
             }
-            sleep(Duration::from_secs(1)).await;
+            None
         }
-        return None;
+        Whom::NotNoticed => {
+            world.fails(machine, "its power fails");
+            // From at once until the policy's wait, which begins with the kubelet's grace period, is nearly over.
+            sleep(dice.seconds(0, 35 + stage.plan.wait)).await;
+            Some(world.machine(machine).node)
+        }
+        Whom::Healthy => {
+            let is_healthy = |node: &String| {
+                let node = world.api.get(&NODE, "", node);
+                node.is_some_and(|node| ready(&node) == "True")
+            };
+            let nodes: Vec<String> = world.nodes().into_iter().filter(is_healthy).collect();
+            (!nodes.is_empty()).then(|| dice.pick(&nodes).clone())
+        }
     }
-    if whom == WHOM[2] {
-        world.fails(machine, "its power fails");
-        // From at once until the policy's wait is nearly over.
-        sleep(dice.seconds(0, 55)).await;
-        return Some(world.machine(machine).node);
-    }
-    let is_healthy = |node: &String| {
-        let node = world.api.get(&NODE, "", node);
-        node.is_some_and(|node| ready(&node) == "True")
-    };
-    let nodes: Vec<String> = world.nodes().into_iter().filter(is_healthy).collect();
-    (!nodes.is_empty()).then(|| dice.pick(&nodes).clone())
 }
 
 /// What a human asks for: what the policy says or something else, but for what a judgement rests on.
@@ -162,8 +187,8 @@ fn one_of(stage: &Stage, node: &str) -> Option<Value> {
         .map(|it| &**it)
         .filter(|it| text(it, "/spec/nodeName") == node && !is_ended(it))
         .collect();
-    let human_s = |it: &&&Value| (it["spec"]["trigger"]["type"] == "Manual") == wants_human_s;
-    let one = open.iter().find(human_s).or(open.first());
+    let is_wanted = |it: &&&Value| (it["spec"]["trigger"]["type"] == "Manual") == wants_human_s;
+    let one = open.iter().find(is_wanted).or(open.first());
     one.map(|it| (*it).clone())
 }
 

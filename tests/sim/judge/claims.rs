@@ -59,7 +59,7 @@ impl State {
     }
 
     /// S10: a NodeFence claims the Node that it is about; and a human's, which is about a name, no Node before it is bound to it.
-    pub(super) fn is_bound(&self, write: &Write) -> Found {
+    pub(super) fn claims_unbound(&self, write: &Write) -> Found {
         let Some(claim) = put(write, CLAIM) else {
             return Vec::new();
         };
@@ -72,8 +72,7 @@ impl State {
         let is_about = |fence: &Value| {
             let of = |field: &str| {
                 let written = [&fence["spec"][field], &fence["status"][field]];
-                let mut written = written.into_iter().filter_map(Value::as_str);
-                written.next().map(str::to_owned)
+                written.into_iter().find_map(Value::as_str)
             };
             let is_bound = of("nodeUID").is_some() && of("bootID").is_some();
             text(fence, "/spec/nodeName") == write.key.1
@@ -93,12 +92,12 @@ impl State {
 
     /// S11: who has claimed this Node since this NodeFence put it out of service, but for a claim of this moment. A record that is gone
     /// tells nobody of it.
-    pub(super) fn taken_since(&self, fence: &str, node: &str, moment: Duration) -> Option<&str> {
+    pub(super) fn taken_since(&self, fence: &str, node: &str, in_flight: Duration) -> Option<&str> {
         let courses = &self.tally.courses;
         let tainted = courses.get(fence).and_then(|course| course.tainted)?;
-        let ago = elapsed().checked_sub(moment + ON_ITS_WAY)?;
+        let until = elapsed().checked_sub(in_flight + ON_ITS_WAY)?;
         let claims = self.claimed.get(node).into_iter().flatten();
-        let others = claims.filter(|(_, at)| *at > tainted && *at < ago);
+        let others = claims.filter(|(_, at)| *at > tainted && *at < until);
         let mut others = others.map(|(claim, _)| owner(claim));
         others.find(|other| *other != fence && self.fence(other).is_some())
     }
