@@ -120,6 +120,9 @@ pub struct Elsewhere {
     /// Nobody knows what was sent under the Node's claim: the NodeFence that it names was deleted or cannot be decoded; or it names this one, and
     /// neither its record nor this process knows the claim (an earlier NodeFence had the name).
     pub orphaned: bool,
+    /// How long after it was sent such a command may land at most, by the settings of its own NodeFence: the time of its levels, and its
+    /// `lateEffectSeconds`.
+    pub window: Duration,
 }
 
 /// The frozen settings of an incident, and the few inputs that may still stop or narrow it (S15).

@@ -86,6 +86,7 @@ pub fn adopting_fence(node: &NodeView, name: &str) -> NodeFence {
         )),
     };
     let fenced = taint::detaching_of_claim(node).and_then(|(_, mark)| mark.value.clone());
+    let fenced = fenced.filter(|boot| !boot.is_empty());
     let spec = NodeFenceSpec {
         node_name: node.name.clone(),
         node_uid: Some(node.uid.clone()),

@@ -187,6 +187,10 @@ pub fn set(settings: &mut Settings, line: &str) -> Result<(), String> {
             settings.approval_on_timeout = ApprovalTimeout::Abort;
         }
         ("elsewhere", "off") => settings.record.elsewhere.off = true,
+        ("elsewhere", slow) if slow.starts_with("off within ") => {
+            settings.record.elsewhere.off = true;
+            settings.record.elsewhere.window = seconds(&slow["off within ".len()..])?;
+        }
         ("elsewhere", "on") => settings.record.elsewhere.on = true,
         ("elsewhere", "orphaned") => settings.record.elsewhere.orphaned = true,
         ("unsupported", words) => settings.unsupported = Some(words.to_owned()),
@@ -341,6 +345,10 @@ pub fn happen(world: &mut World, event: &str) -> Result<(), String> {
             world.confirmed(user, node_uid);
         }
         "elsewhere" if rest == "off shows" => world.settings.record.elsewhere.off = true,
+        "elsewhere" if rest.starts_with("off within ") => {
+            let slow = rest["off within ".len()..].trim_end_matches(" shows");
+            world.settings.record.elsewhere.window = seconds(slow)?;
+        }
         "released" => world.settings.released = true,
         "policy" => world.settings.stop = Some(format!("NodeFencingPolicy prod {rest}")),
         "power-on" => {

@@ -238,14 +238,15 @@ pub(super) fn created_anew(s: &Settings, m: &Memory, node: &NodeView) -> Decisio
         "Node {} was deleted and created anew: its UID is {}",
         s.node, node.uid
     );
-    let is_marked = s.deletes_node() && (m.tainted || s.record.tainted);
-    if is_marked && s.boot_id.as_deref() == Some(node.boot_id.as_str()) {
+    let was_tainted = m.tainted || s.record.tainted;
+    if was_tainted && s.boot_id.as_deref() == Some(node.boot_id.as_str()) {
         let words = format!(
             "{anew}, and its boot ID is the one that was fenced ({}): its machine never went down, its device lies or is wired to another machine; check the volumes' data, correct the FenceDevice, then reboot the node",
             node.boot_id
         );
         return close(Stage::Aborted, words.clone()).escalated(CONTRADICTION, words);
     }
+    let is_marked = s.deletes_node() && was_tainted;
     // Whoever deletes the Node writes down before that everything has detached. Where somebody else has deleted it, more may have come since.
     let was_free = (m.releasing || s.record.detached) && !m.attached_again;
     if is_marked && was_free {

@@ -56,17 +56,20 @@ pub(super) fn heed_elsewhere(settings: &Settings, memory: &mut Memory, now: Dura
 /// The same of what shows only now: the NodeFences are known by a watch, which may be late.
 pub(super) fn heed_more(settings: &Settings, memory: &mut Memory, now: Duration) {
     let (elsewhere, heeded) = (settings.record.elsewhere, memory.heeded);
-    let until = late(settings, now);
-    if (elsewhere.off && !heeded.off) || (elsewhere.orphaned && !heeded.orphaned) {
-        memory.others_until = Some(until);
+    let until = late(settings, now).max(now + elsewhere.window);
+    let is_slower = elsewhere.window > heeded.window;
+    let is_new = |seen: bool, before: bool| seen && (!before || is_slower);
+    if is_new(elsewhere.off, heeded.off) || (elsewhere.orphaned && !heeded.orphaned) {
+        memory.others_until = memory.others_until.max(Some(until));
     }
-    if elsewhere.on && !heeded.on {
-        memory.may_go_on_until = Some(until);
+    if is_new(elsewhere.on, heeded.on) {
+        memory.may_go_on_until = memory.may_go_on_until.max(Some(until));
     }
     memory.heeded = Elsewhere {
         off: heeded.off || elsewhere.off,
         on: heeded.on || elsewhere.on,
         orphaned: heeded.orphaned || elsewhere.orphaned,
+        window: heeded.window.max(elsewhere.window),
     };
 }
 

@@ -114,10 +114,10 @@ pub(super) fn node_gone(s: &Settings, m: &mut Memory, o: &Observed, t: &Moment) 
         true => format!("Node {} is deleted", s.node),
         false => format!("Node {} was deleted under its taint", s.node),
     };
-    m.attached_again |= matches!(
-        hindrance_of_deletion(o),
-        Some(Hindrance::Pods(_) | Hindrance::Attachments(_))
-    );
+    if let Some(Hindrance::Pods(_) | Hindrance::Attachments(_)) = hindrance_of_deletion(o) {
+        m.attached_again = true;
+        m.drained = None;
+    }
     if let Some(hindrance) = hindrance(None, o) {
         m.last_check = false;
         let words = format!(
@@ -300,6 +300,13 @@ pub(super) fn off_now(
 
 /// A word does not say that the machine is off now, and a NodeFence takes one only.
 fn word_is_over(s: &Settings) -> String {
+    if s.adopted {
+        return format!(
+            "the word is too old to say that the machine is off now, and this NodeFence takes no other and asks no FenceDevice: boot it, or delete this \
+             NodeFence ({}), which is made anew and takes a new one",
+            s.fence
+        );
+    }
     format!(
         "the word by which the machine was proven down is too old to say that it is off now: boot it, have a FenceDevice of Node {node} read it Off, or, \
          if it is gone for good, delete its Node (`kubectl delete node {node}`)",

@@ -3,8 +3,10 @@
 //! Each remembers its own commands only, and its record is closed when it ends, though one of them may land later: whoever begins next waits for it.
 
 use crate::api::fence::NodeFence;
-use crate::api::fence_status::{Attempt, AttemptAction};
+use crate::api::fence_status::AttemptAction;
+use crate::api::settings::FenceSettings;
 use crate::core::incident::{Elsewhere, Settings};
+use std::time::Duration;
 
 /// Of these NodeFences, which are about the same node.
 pub fn elsewhere(settings: &Settings, fences: &[NodeFence]) -> Elsewhere {
@@ -12,15 +14,31 @@ pub fn elsewhere(settings: &Settings, fences: &[NodeFence]) -> Elsewhere {
     let others = fences.iter().filter(is_another);
     let (uid, boot) = (settings.node_uid.as_deref(), settings.boot_id.as_deref());
     let others = others.filter(|other| other.may_be_about(&settings.node, uid, boot));
-    let statuses = others.filter_map(|other| other.status.as_ref());
-    let attempts = statuses.flat_map(|status| &status.attempts);
-    let open: Vec<&Attempt> = attempts.filter(|it| it.may_land()).collect();
-    let any = |action| open.iter().any(|attempt| attempt.action == action);
-    Elsewhere {
-        off: any(AttemptAction::PowerOff),
-        on: any(AttemptAction::PowerOn),
-        orphaned: false,
-    }
+    let may_land = |other: &NodeFence| -> Vec<AttemptAction> {
+        let attempts = other.status.iter().flat_map(|status| &status.attempts);
+        let open = attempts.filter(|it| it.may_land());
+        open.map(|it| it.action).collect()
+    };
+    others.fold(Elsewhere::default(), |all, other| {
+        let open = may_land(other);
+        let window = match open.is_empty() {
+            true => Duration::ZERO,
+            false => window(&other.spec.fence),
+        };
+        Elsewhere {
+            off: all.off || open.contains(&AttemptAction::PowerOff),
+            on: all.on || open.contains(&AttemptAction::PowerOn),
+            window: all.window.max(window),
+            ..all
+        }
+    })
+}
+
+/// How long a fence with these settings may go on to send, and its last command to land.
+fn window(fence: &FenceSettings) -> Duration {
+    let times = fence.levels.iter().map(|level| level.timeout_seconds);
+    let seconds = u64::from(times.max().unwrap_or_default());
+    Duration::from_secs(seconds + u64::from(fence.verification.late_effect_seconds))
 }
 
 #[cfg(test)]
@@ -70,6 +88,26 @@ mod tests {
             let changed = other(|it| *it.pointer_mut(field).expect("a field") = json!(value));
             assert_eq!(of(changed), (false, false), "{field}");
         }
+    }
+
+    /// Its device may be slower than that of whoever waits, by its own policy.
+    #[test]
+    fn what_another_has_sent_may_land_as_late_as_its_own_settings_say() {
+        let window = |result: Value| {
+            let fence = other(|it| {
+                it["spec"]["fence"] = json!({
+                    "mode": "PowerOff", "verification": {"lateEffectSeconds": 600},
+                    "levels": [{"name": "a", "timeoutSeconds": 90}, {"name": "b", "timeoutSeconds": 30}],
+                });
+                it["status"]["attempts"][0]["result"] = result;
+            });
+            let short = other(|it| it["metadata"]["name"] = json!("short"));
+            elsewhere(&fixtures::settings(), &[fence, short]).window
+        };
+        assert_eq!(window(json!("TimedOut")), Duration::from_secs(690));
+        assert_eq!(window(json!("Succeeded")), Duration::from_secs(60));
+        let none = elsewhere(&fixtures::settings(), &[]);
+        assert_eq!(none.window, Duration::ZERO);
     }
 
     /// Somebody has deleted the Node, and the kubelet has made it anew in the boot that met the command.
