@@ -181,7 +181,8 @@ async fn values_are_rendered_as_the_table_says() -> Result<()> {
         let objects = objects.with_context(|| row.values.to_string())?;
         let found = row.wrong(&objects).into_iter();
         let namespace = row.namespace.as_deref().unwrap_or(NAMESPACE);
-        wrong.extend(found.map(|it| format!("{} {:?} in {namespace}: {it}", row.values, row.flags)));
+        wrong
+            .extend(found.map(|it| format!("{} {:?} in {namespace}: {it}", row.values, row.flags)));
     }
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
     Ok(())
@@ -195,7 +196,12 @@ async fn a_file_without_what_its_template_replaces_is_refused() -> Result<()> {
         "- kind: ServiceAccount\n  name: node-fencing-operator\n  namespace: node-fencing-system";
     let elsewhere = subject.replace("-system", "");
     for (file, from, to, flag) in [
-        ("delete-node", subject, elsewhere.as_str(), "rbac.deleteNode"),
+        (
+            "delete-node",
+            subject,
+            elsewhere.as_str(),
+            "rbac.deleteNode",
+        ),
         ("admission", account, "somebody", "admissionPolicy.enabled"),
         (
             "admission",
