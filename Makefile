@@ -1,7 +1,7 @@
 # Everything that a developer or CI does. `make help` lists it.
 .DEFAULT_GOAL := help
 .PHONY: help build test unit e2e faults sim judge chaos demo lab bench-failover bench-devices mutants cargo-mutants switched-mutants soak fuzz generate clean \
-	image image-base image-twice image-test book release-dry
+	image image-base image-twice image-test book links release-dry
 
 CARGO ?= cargo
 # e2e tests at the same time. Each has a cluster of 1 GiB to itself, and leaves its API server to the next test when all went well.
@@ -132,6 +132,9 @@ generate: ## Rewrite the generated files (crds/, golden answers, the chart's, do
 
 book: ## Render docs/ as HTML to target/book (the first time it builds mdBook, some minutes)
 	hack/book
+
+links: ## Ask for every page of another site that the documents link to (by curl; `test` does not, it needs the Internet)
+	hack/links
 
 release-dry: ## The steps of a release, without what needs a network, a key or a registry
 	hack/release --dry-run all
