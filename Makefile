@@ -130,7 +130,7 @@ image-test: ## Build the image, look into it, and have a fence go through from i
 generate: ## Rewrite the generated files (crds/, golden answers, the chart's, docs/reference)
 	UPDATE=1 $(CARGO) test --package node-fencing-operator --quiet
 
-book: ## Render docs/ as HTML to target/book (the first time it builds mdBook, some minutes)
+book: ## Render docs/ as HTML to target/book, and follow its links within the book (the first time it builds mdBook, some minutes)
 	hack/book
 
 links: ## Ask for every page of another site that the documents link to (by curl; `test` does not, it needs the Internet)
