@@ -1,7 +1,7 @@
 # Everything that a developer or CI does. `make help` lists it.
 .DEFAULT_GOAL := help
 .PHONY: help build test unit e2e faults sim judge chaos demo lab bench-failover bench-devices mutants cargo-mutants switched-mutants soak fuzz generate clean \
-	image image-base image-twice image-test book release-dry
+	image image-base image-twice image-test book links release-dry
 
 CARGO ?= cargo
 # e2e tests at the same time. Each has a cluster of 1 GiB to itself, and leaves its API server to the next test when all went well.
@@ -130,8 +130,11 @@ image-test: ## Build the image, look into it, and have a fence go through from i
 generate: ## Rewrite the generated files (crds/, golden answers, the chart's, docs/reference)
 	UPDATE=1 $(CARGO) test --package node-fencing-operator --quiet
 
-book: ## Render docs/ as HTML to target/book (the first time it builds mdBook, some minutes)
+book: ## Render docs/ as HTML to target/book, and follow its links within the book (the first time it builds mdBook, some minutes)
 	hack/book
+
+links: ## Ask for every page of another site that the documents link to (by curl; `test` does not, it needs the Internet)
+	hack/links
 
 release-dry: ## The steps of a release, without what needs a network, a key or a registry
 	hack/release --dry-run all

@@ -60,6 +60,7 @@ pub fn documents() -> Vec<Page> {
         "SECURITY.md",
         "CHANGELOG.md",
         "CONTRIBUTING.md",
+        "fuzz/README.md",
         "charts/node-fencing-operator/README.md",
     ];
     of_the_book().into_iter().chain(others.map(page)).collect()

@@ -2,8 +2,8 @@
 //! the Makefile, flags, kinds, fields, and what a patch writes.
 //!
 //! A block says after its language what it needs: `run` nothing but this checkout, `lab` what `make lab` needs, `cluster` one with the operator in it
-//! (those are run by e2e/tests/e2e/book.rs, and the tutorial's by e2e/tests/e2e/prompt/tutorial.rs),
-//! `machine` a device, `tool` a program that is not ours. In a runbook it is a cluster.
+//! (those are run by e2e/tests/e2e/book.rs, and the tutorial's by e2e/tests/e2e/prompt/tutorial.rs), `machine` a device, `tool` a program that is not
+//! ours (e2e/tests/e2e/chart/release.rs types what calls Helm). In a runbook it is a cluster. A block without a language has no commands.
 
 use crate::fields;
 use crate::pages::{documents, read, root};
@@ -16,13 +16,19 @@ use std::process::Command;
 
 /// What a block may need, and the programs that it may call then.
 const NEEDS: [(&str, &[&str]); 4] = [
-    ("lab", &["make"]),
+    ("lab", &["make", "cargo"]),
     ("cluster", &["kubectl", "promtool", "grep", "xargs", "tail"]),
     (
         "machine",
         &["node-fencing-operator", "openssl", "cut", "kubectl"],
     ),
-    ("tool", &["helm", "flux", "argocd", "skopeo", "cargo"]),
+    (
+        "tool",
+        &[
+            "helm", "flux", "argocd", "skopeo", "cargo", "make", "docker", "apt-get", "export",
+            "fuzz/run",
+        ],
+    ),
 ];
 /// Our kinds as kubectl has them, with the name that the schema has.
 const OURS: [(&str, &str); 8] = [
@@ -117,10 +123,49 @@ fn every_block_of_commands_says_what_it_needs_and_names_what_exists() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
+/// A block that looks like commands and does not say so is looked at by nobody.
+#[test]
+fn no_block_without_a_language_has_commands() {
+    let mut found = Vec::new();
+    for page in documents() {
+        for block in page.blocks() {
+            let begins = |line: &str| block.info.is_empty() && is_command(line);
+            let line = block.text.lines().find(|line| begins(line));
+            found.extend(
+                line.map(|line| format!("{}: `sh` and what it needs: {line}", block.place)),
+            );
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+    for line in ["make lab", "SEED=7 cargo test", "fuzz/run datagrams 60"] {
+        assert!(is_command(line), "{line}");
+    }
+    assert!(!is_command(
+        "      0.000  node-1, node-2                      POWER CUT"
+    ));
+}
+
+/// Does the line begin with a program that some block may call?
+fn is_command(line: &str) -> bool {
+    let program = without_variables(line).first().copied();
+    let mut programs = NEEDS.iter().flat_map(|(_, programs)| programs.iter());
+    programs.any(|known| program == Some(*known))
+}
+
+/// The words of a command, without the variables that are set for it alone.
+fn without_variables(command: &str) -> Vec<&str> {
+    let is_name = |name: &str| {
+        name.chars()
+            .all(|sign| sign.is_ascii_uppercase() || sign == '_')
+    };
+    let is_variable = |word: &&str| word.split_once('=').is_some_and(|(name, _)| is_name(name));
+    command.split_whitespace().skip_while(is_variable).collect()
+}
+
 fn complaints(command: &str, programs: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for part in command.split(" | ") {
-        let words: Vec<&str> = part.split_whitespace().collect();
+        let words = without_variables(part);
         // A variable that the next command uses.
         if part.starts_with("ME=$(kubectl ") {
             continue;
@@ -129,7 +174,8 @@ fn complaints(command: &str, programs: &[&str]) -> Vec<String> {
         if !programs.contains(&program) {
             found.push(format!("`{program}` is none of {programs:?}"));
         }
-        let is_there = |path: &&str| path.starts_with("charts/") && !root().join(path).exists();
+        let is_ours = |path: &str| ["charts/", "fuzz/"].iter().any(|it| path.starts_with(it));
+        let is_there = |path: &&str| is_ours(path) && !root().join(path).exists();
         found.extend(
             words
                 .iter()
@@ -139,6 +185,7 @@ fn complaints(command: &str, programs: &[&str]) -> Vec<String> {
         );
         match program {
             "make" => found.extend(target_is_missing(&words)),
+            "cargo" => found.extend(test_is_missing(&words)),
             "node-fencing-operator" => found.extend(flags_are_missing(&words)),
             "kubectl" => found.extend(kubectl(part, &words)),
             _ => {}
@@ -154,6 +201,29 @@ fn target_is_missing(words: &[&str]) -> Option<String> {
         .lines()
         .any(|line| line.starts_with(&format!("{target}:")));
     (!is_there).then(|| format!("the Makefile has no {target}"))
+}
+
+/// The packages and the tests that cargo is told to take.
+fn test_is_missing(words: &[&str]) -> Vec<String> {
+    let after = |flag: &'static str| {
+        let pairs = words.windows(2);
+        pairs.filter_map(move |pair| (pair[0] == flag).then_some(pair[1]))
+    };
+    let ours = env!("CARGO_PKG_NAME");
+    let package = after("--package").next().unwrap_or(ours);
+    let folder = root().join(if package == ours { "" } else { package });
+    let mut found = Vec::new();
+    if !folder.join("Cargo.toml").exists() {
+        found.push(format!("there is no package {package}"));
+    }
+    for test in after("--test") {
+        let tests = folder.join("tests");
+        if !tests.join(test).join("main.rs").exists() && !tests.join(format!("{test}.rs")).exists()
+        {
+            found.push(format!("{package} has no test {test}"));
+        }
+    }
+    found
 }
 
 fn flags_are_missing(words: &[&str]) -> Vec<String> {

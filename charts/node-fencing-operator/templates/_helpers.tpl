@@ -51,6 +51,15 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ .Values.serviceAccount.name }}
 {{- .text | replace "app.kubernetes.io/name: node-fencing-operator" $labels -}}
 {{- end }}
 
+{{/* A text of a file of this chart (.file, .text) with .new in place of .old. Without .old there it would be installed as it is, for another
+account for instance: so that is an error. */}}
+{{- define "nfo.replaced" -}}
+{{- if not (contains .old .text) -}}
+{{- fail (printf "%s of this chart has no %q, which the chart's template replaces: take the whole chart of one version" .file .old) -}}
+{{- end -}}
+{{- .text | replace .old .new -}}
+{{- end }}
+
 {{/* Is this kind to be rendered? Of .root, .kind ("monitoring.coreos.com/v1/ServiceMonitor"), .mode and .what (the value that asks for it). */}}
 {{- define "nfo.renders" -}}
 {{- if or (eq .mode "alwaysRender") (.root.Capabilities.APIVersions.Has .kind) -}}

@@ -233,10 +233,15 @@ impl ControlPlane {
 
     /// Runs a program of the toolchain as the administrator.
     pub async fn run(&self, program: &str, arguments: &[&str]) -> Result<Output> {
-        let home = self.files.directory().join("home");
         let mut command = Command::new(self.toolchain.program(program));
+        command.args(arguments);
+        self.run_command(command).await
+    }
+
+    /// Runs any command as the administrator.
+    pub async fn run_command(&self, mut command: Command) -> Result<Output> {
+        let home = self.files.directory().join("home");
         command
-            .args(arguments)
             .env("KUBECONFIG", self.kubeconfig_for_admin())
             .env("NO_PROXY", "*");
         // Caches and helm's configuration are this lab's: discovery of another cluster must not answer.
@@ -249,7 +254,7 @@ impl ControlPlane {
             .env("XDG_DATA_HOME", home.join("data"));
         let output = tokio::time::timeout(Duration::from_secs(120), command.output()).await;
         output
-            .with_context(|| format!("{program} {arguments:?} takes too long"))?
+            .with_context(|| format!("{:?} takes too long", command.as_std()))?
             .context("failed to run it")
     }
 

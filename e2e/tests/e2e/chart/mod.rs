@@ -1,10 +1,11 @@
 //! The Helm chart in the hands of Helm 3 and of Helm 4: that every render is what an API server takes, and that it is what `deploy/` is.
-//! [`values`] has what it makes of which values, [`archive`] what a release hands out, [`release`] lives through a release, [`replicas`] runs the operator from what was rendered.
+//! [`values`] has what it makes of which values, [`archive`] what a release hands out, [`release`] lives through a release by the book's own lines, [`replicas`] runs the operator from what was rendered.
 
 mod archive;
 mod conform;
 mod release;
 mod replicas;
+mod typed;
 mod values;
 
 use std::collections::{BTreeMap, BTreeSet};

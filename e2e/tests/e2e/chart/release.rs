@@ -1,4 +1,5 @@
-//! A release from its first installation, of an older chart, to its last, by either Helm.
+//! A release from its first installation, of an older chart, to its last, by either Helm. Whatever the book has people type is typed here as
+//! it stands on its pages ([`super::typed`]): every line of theirs that calls Helm.
 
 use std::process::Stdio;
 
@@ -12,6 +13,7 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
+use super::typed::Desk;
 use super::{RELEASE, chart, path};
 use crate::verdict::{Body, call, must};
 
@@ -21,6 +23,14 @@ const DEVICES: &str = "/apis/nodefencing.io/v1alpha1/fencedevices";
 const FENCES: &str = "/apis/nodefencing.io/v1alpha1/nodefences";
 /// What it is, and how it was made: tests/data/chart/README.md.
 const OLDER: &str = "tests/data/chart/node-fencing-operator-0.0.9.tgz";
+/// Pages with lines to be typed.
+const INSTALL: &str = "docs/how-to/install.md";
+const UPGRADE: &str = "docs/how-to/upgrade.md";
+const UNINSTALL: &str = "docs/how-to/uninstall.md";
+const WATCH: &str = "docs/how-to/watch.md";
+const AIR_GAP: &str = "docs/how-to/air-gap.md";
+/// A line is typed as it stands there.
+const AS_IT_IS: (&str, &str) = ("", "");
 /// By the present chart, with something to see it by.
 const THREE_REPLICAS: &str = "--set=replicaCount=3";
 
@@ -29,6 +39,7 @@ struct Release<'a> {
     plane: &'a ControlPlane,
     helm: &'static str,
     chart: String,
+    desk: Desk<'a>,
 }
 
 impl Release<'_> {
@@ -41,9 +52,15 @@ impl Release<'_> {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    async fn install(&self, chart: &str) -> Result<String> {
-        self.helm(&["install", RELEASE, chart, "--create-namespace"])
-            .await
+    /// Types the line of a page that has these words.
+    async fn types(&self, page: &str, words: &str) -> Result<String> {
+        self.desk.types(page, words, AS_IT_IS).await
+    }
+
+    /// Upgrades to the present chart by the page.
+    async fn upgrade_by_the_book(&self) -> Result<()> {
+        self.types(UPGRADE, "helm get values").await?;
+        self.types(UPGRADE, "helm upgrade").await.map(drop)
     }
 
     async fn upgrade(&self, flags: &[&str]) -> Result<String> {
@@ -53,9 +70,8 @@ impl Release<'_> {
 
     /// How it ended, and what the pod of the hook said.
     async fn uninstall(&self) -> Result<(Result<String>, String)> {
-        let arguments = ["uninstall", RELEASE, "--timeout=100s"];
         let (ended, said) = tokio::join!(
-            self.helm(&arguments),
+            self.types(UNINSTALL, "helm uninstall"),
             as_kubelet(self.plane, "node-fencing-operator-uninstall")
         );
         Ok((ended, said?))
@@ -86,13 +102,13 @@ async fn life(helm: &'static str) -> Result<()> {
         plane: &plane,
         helm,
         chart: chart()?,
+        desk: Desk::furnish(&plane, helm).await?,
     };
     from_an_older_chart(&release).await?;
 
     let operator = Operator::start(&plane, operator::Options::default()).await?;
-    let test = ["test", RELEASE, "--timeout=100s"];
     let (asked, log) = tokio::join!(
-        release.helm(&test),
+        release.types(INSTALL, "helm test"),
         as_kubelet(&plane, "node-fencing-operator-check")
     );
     let log = log?;
@@ -103,7 +119,7 @@ async fn life(helm: &'static str) -> Result<()> {
     );
     release.upgrade(&[THREE_REPLICAS]).await?; // 5
     ensure!(release.replicas().await? == 3);
-    release.helm(&["rollback", RELEASE, "4"]).await?; // 6
+    back_to(&release, "4").await?; // 6
     ensure!(release.replicas().await? == 2);
 
     open_fence(&plane).await?;
@@ -116,9 +132,46 @@ async fn life(helm: &'static str) -> Result<()> {
     gone.context(log)?;
     // The records outlive the release, and the next one takes their CRDs over.
     plane.kubectl_text(&["get", "nf", "by-hand"]).await?;
-    release.install(&release.chart).await?;
+    release.types(INSTALL, "helm install").await?;
     plane.kubectl_text(&["get", "nf", "by-hand"]).await?;
+    watched_and_not(&release).await?;
+    through_an_air_gap(&release).await?;
+    release.desk.has_typed_all()
+}
+
+/// The values that a page has somebody set are those of the release, and no others.
+async fn watched_and_not(release: &Release<'_>) -> Result<()> {
+    for value in ["true", "false"] {
+        let words = format!("metrics.serviceMonitor.enabled={value}");
+        release.types(WATCH, &words).await?;
+        let values = release.helm(&["get", "values", RELEASE]).await?;
+        let set = values.matches(&format!("enabled: {value}")).count();
+        ensure!(set == 3, "{values}");
+        ensure!(
+            values.contains("repository: registry.example.com/"),
+            "{values}"
+        );
+    }
     Ok(())
+}
+
+/// Removed, and installed from the one file that is carried over, with the values of the page.
+async fn through_an_air_gap(release: &Release<'_>) -> Result<()> {
+    let (gone, log) = release.uninstall().await?;
+    gone.context(log)?;
+    release.types(AIR_GAP, "helm package").await?;
+    release.desk.writes(AIR_GAP, "values.yaml")?;
+    release.types(AIR_GAP, "helm install").await?;
+    let values = release.helm(&["get", "values", RELEASE]).await?;
+    ensure!(values.contains("repository: INSIDE/"), "{values}");
+    Ok(())
+}
+
+/// Puts the release back to a revision.
+async fn back_to(release: &Release<'_>, revision: &str) -> Result<()> {
+    let change = ("REVISION", revision);
+    let line = release.desk.types(UNINSTALL, "helm rollback", change);
+    line.await.map(drop)
 }
 
 /// Four revisions: the older chart, this one, the older one again, this one again. Objects stay what they are, a new field is there with its
@@ -126,7 +179,8 @@ async fn life(helm: &'static str) -> Result<()> {
 async fn from_an_older_chart(release: &Release<'_>) -> Result<()> {
     let (plane, admin) = (release.plane, release.plane.admin());
     let older = path(workspace().join(OLDER))?;
-    let notes = release.install(&older).await?;
+    let install = ["install", RELEASE, &older, "--create-namespace"];
+    let notes = release.helm(&install).await?;
     ensure!(
         notes.contains("nothing is watched until you write one"),
         "{notes}"
@@ -177,14 +231,14 @@ async fn from_an_older_chart(release: &Release<'_>) -> Result<()> {
         })
         .await
     };
-    release.upgrade(&[]).await?;
+    release.upgrade_by_the_book().await?;
     kept().await?;
     let fence = json!({"spec": {"exclusions": {"maintenance": "Fence"}}});
     maintenance(json!("Fence"), Some(&fence)).await?;
-    release.helm(&["rollback", RELEASE, "1"]).await?;
+    release.types(UPGRADE, "helm rollback").await?;
     maintenance(Value::Null, None).await?;
     kept().await?;
-    release.upgrade(&[]).await?;
+    release.upgrade_by_the_book().await?;
     maintenance(json!("Fence"), None).await?;
     kept().await
 }
@@ -206,7 +260,13 @@ async fn refused(release: &Release<'_>, revision: &str) -> Result<()> {
         let said = format!("{:#}", said.context("it was upgraded")?);
         ensure!(said.contains("has no deployed releases"), "{said}");
     }
-    release.helm(&["rollback", RELEASE, revision]).await?;
+    let history = release.types(UNINSTALL, "helm history").await?;
+    let last = history.lines().last().unwrap_or_default();
+    ensure!(
+        last.split_whitespace().next() == Some(revision),
+        "{history}"
+    );
+    back_to(release, revision).await?;
     release.upgrade(&[THREE_REPLICAS]).await?;
     ensure!(release.replicas().await? == 3);
     Ok(())
@@ -219,9 +279,11 @@ async fn left_open(release: &Release<'_>, operator: Operator) -> Result<Operator
     let fence = format!("{FENCES}/by-hand");
     let before = must(&plane.admin(), Method::GET, &fence, None).await?;
     ensure!(succeeded(&before) == Some("Unknown"), "it is not open");
-    release
-        .helm(&["uninstall", RELEASE, "--no-hooks", "--timeout=100s"])
-        .await?;
+    let all_the_same = ("", "--no-hooks");
+    let line = release
+        .desk
+        .types(UNINSTALL, "helm uninstall", all_the_same);
+    line.await?;
     ensure!(release.replicas().await.is_err(), "it is still there");
     let released = json!({"spec": {"desiredState": "Released"}});
     let after = Some((Body::Merge, &released));
@@ -232,7 +294,7 @@ async fn left_open(release: &Release<'_>, operator: Operator) -> Result<Operator
         "it has changed from {before} to {after}"
     );
 
-    release.install(&release.chart).await?;
+    release.types(INSTALL, "helm install").await?;
     plane
         .wait_for_service_account(NAMESPACE, SERVICE_ACCOUNT)
         .await?;

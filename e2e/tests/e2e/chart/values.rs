@@ -11,6 +11,7 @@ use e2e::toolchain::workspace;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::process::Command;
 
 use super::{HELMS, KUBE_VERSION, RELEASE, chart, monitoring, path, render, render_by, run};
 
@@ -114,6 +115,7 @@ struct Render {
     values: Value,
     #[serde(default)]
     flags: Vec<String>,
+    namespace: Option<String>,
     only: Option<String>,
     #[serde(default)]
     has: BTreeMap<String, BTreeMap<String, Value>>,
@@ -125,9 +127,10 @@ impl Render {
     async fn objects(&self, values: &str) -> Result<BTreeMap<String, Value>> {
         let mut arguments = vec!["-f", values];
         arguments.extend(self.flags.iter().map(String::as_str));
+        let namespace = self.namespace.as_deref().unwrap_or(NAMESPACE);
         let objects = match self.only.as_deref() {
-            Some(helm) => render_by(helm, NAMESPACE, &arguments).await?,
-            None => render(NAMESPACE, &arguments).await?,
+            Some(helm) => render_by(helm, namespace, &arguments).await?,
+            None => render(namespace, &arguments).await?,
         };
         let mut named = BTreeMap::new();
         for object in objects {
@@ -177,9 +180,55 @@ async fn values_are_rendered_as_the_table_says() -> Result<()> {
         let objects = row.objects(&file).await;
         let objects = objects.with_context(|| row.values.to_string())?;
         let found = row.wrong(&objects).into_iter();
-        wrong.extend(found.map(|it| format!("{} {:?}: {it}", row.values, row.flags)));
+        let namespace = row.namespace.as_deref().unwrap_or(NAMESPACE);
+        wrong
+            .extend(found.map(|it| format!("{} {:?} in {namespace}: {it}", row.values, row.flags)));
     }
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    Ok(())
+}
+
+/// What a template replaces in a file stands there: a file of another version, that a template does not understand, is refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_without_what_its_template_replaces_is_refused() -> Result<()> {
+    let account = "system:serviceaccount:node-fencing-system:node-fencing-operator";
+    let subject =
+        "- kind: ServiceAccount\n  name: node-fencing-operator\n  namespace: node-fencing-system";
+    let elsewhere = subject.replace("-system", "");
+    for (file, from, to, flag) in [
+        (
+            "delete-node",
+            subject,
+            elsewhere.as_str(),
+            "rbac.deleteNode",
+        ),
+        ("admission", account, "somebody", "admissionPolicy.enabled"),
+        (
+            "admission",
+            "validationActions: [Warn, Audit]",
+            "validationActions: [Audit]",
+            "admissionPolicy.guardRail",
+        ),
+    ] {
+        let folder = tempfile::tempdir()?;
+        let copied = folder.path().join(RELEASE);
+        let mut copy = Command::new("cp");
+        let status = copy.arg("-r").arg(chart()?).arg(&copied).status().await?;
+        ensure!(status.success(), "cp: {status}");
+        let spoiled = copied.join(format!("files/{file}.yaml"));
+        let text = std::fs::read_to_string(&spoiled)?;
+        ensure!(text.contains(from), "{file}.yaml has no {from}");
+        std::fs::write(&spoiled, text.replace(from, to))?;
+        let (copied, flag) = (path(copied)?, format!("--set={flag}=true"));
+        let expected = format!(
+            "files/{file}.yaml of this chart has no {from:?}, which the chart's template replaces: take the whole chart of one version"
+        );
+        for helm in HELMS {
+            let output = run(helm, &["template", RELEASE, &copied, KUBE_VERSION, &flag]).await?;
+            let said = String::from_utf8(output.stderr)?;
+            ensure!(words(&said) == Some(&expected), "{helm}: {said}");
+        }
+    }
     Ok(())
 }
 

@@ -19,7 +19,7 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use super::scene::{Scene, device, node};
+use super::scene::{LATE, Scene, device, node};
 use crate::devices::probe_again;
 use crate::outage::{approve, let_go, name};
 use crate::replicas::wait_leads;
@@ -66,6 +66,7 @@ impl Scene {
             self.incidents_are_told(),
             self.a_ghost_is_told(),
             self.the_rest_is_told(),
+            self.another_fencer_is_told(),
             self.a_node_is_fenced_twice(),
         )?;
         self.scrapes_are_valid().await?;
@@ -100,7 +101,7 @@ impl Scene {
         Ok(Refusals { claim, events })
     }
 
-    /// Devices, a taint and the admission policies.
+    /// Devices, a taint, somebody else's mark and the admission policies.
     async fn somebody_meddles(&self) -> Result<()> {
         self.rig("silent")?.bmc.set_line(Line::Refused)?;
         let bmc = &self.rig("stranger")?.bmc;
@@ -109,12 +110,21 @@ impl Scene {
             probe_again(&self.lab, &device(case)?, 14).await?;
         }
         self.taint_spare("=lab:NoSchedule").await?;
+        self.mark_spare("=2026-01-01T00:00:00Z").await?;
         self.admission("delete").await
     }
 
     async fn taint_spare(&self, what: &str) -> Result<()> {
         let taint = format!("{OUT_OF_SERVICE}{what}");
         let arguments = ["taint", "node", &node("spare")?, &taint];
+        let plane = &self.lab.control_plane;
+        plane.kubectl_text(&arguments).await.map(drop)
+    }
+
+    /// kured writes so when a node is to be restarted. It is no maintenance yet, and nothing follows from it.
+    async fn mark_spare(&self, what: &str) -> Result<()> {
+        let mark = format!("weave.works/kured-most-recent-reboot-needed{what}");
+        let arguments = ["annotate", "node", &node("spare")?, &mark];
         let plane = &self.lab.control_plane;
         plane.kubectl_text(&arguments).await.map(drop)
     }
@@ -184,6 +194,17 @@ impl Scene {
             .await
     }
 
+    /// The policy of the spare node says so when it next looks at the caches, within a minute or so.
+    async fn another_fencer_is_told(&self) -> Result<()> {
+        let gauge = "node_fencing_other_fencers{policy=\"spare\", system=\"kured\"} == 1";
+        eventually("kured is told of", LATE, async || {
+            let found = self.prometheus.query(gauge).await?;
+            ensure!(!found.is_empty(), "nobody has seen it");
+            Ok(())
+        })
+        .await
+    }
+
     /// Each time, its BMC refuses the first command.
     async fn a_node_is_fenced_twice(&self) -> Result<()> {
         let node = node("flapping")?;
@@ -240,6 +261,7 @@ impl Scene {
             probe_again(&self.lab, &device(case)?, 15).await?;
         }
         self.taint_spare("-").await?;
+        self.mark_spare("-").await?;
         self.admission("create").await?;
         self.resolves("OutOfServiceTaintOnReadyNode", &[]).await?;
         self.resolves("FenceDeviceUnreachable", &[]).await?;

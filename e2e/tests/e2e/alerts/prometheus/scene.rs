@@ -26,7 +26,7 @@ const CASES: [&str; 11] = [
 /// The label of a node that says which case it is.
 const CASE: &str = "lab/case";
 /// A stage is late after a minute at the earliest, and an approval after two; a device that has lied is read for longer than usual.
-const LATE: Duration = LIMIT.saturating_mul(2);
+pub const LATE: Duration = LIMIT.saturating_mul(2);
 
 /// A lab under the eyes of Prometheus.
 pub struct Scene {
