@@ -298,6 +298,26 @@ fn held_by(word: &str) -> Result<HeldBy, String> {
     named.ok_or_else(|| format!("no brake is called {word}"))
 }
 
+/// What a human answers to the incident.
+fn says(world: &mut World, word: &str, rest: &str) -> Result<(), String> {
+    match word {
+        "approved" => world.settings.approval = Approval::Approved(rest.replace("by ", "")),
+        "denied" => {
+            let (user, why) = rest.split_once(": ").ok_or("no reason")?;
+            let user = user.replace("by ", "");
+            world.settings.approval = Approval::Denied(user, why.to_owned());
+        }
+        _ => {
+            let who = rest.strip_prefix("by ").ok_or("nobody")?;
+            let is_ahead = who.ends_with(", dated ahead");
+            let who = who.trim_end_matches(", dated ahead");
+            let (user, node_uid) = who.split_once(" of ").unwrap_or((who, "uid-1"));
+            world.confirmed(user, node_uid, is_ahead);
+        }
+    }
+    Ok(())
+}
+
 /// One thing that happens.
 pub fn happen(world: &mut World, event: &str) -> Result<(), String> {
     let (word, rest) = event.split_once(' ').unwrap_or((event, ""));
@@ -332,19 +352,7 @@ pub fn happen(world: &mut World, event: &str) -> Result<(), String> {
             let words = words.to_owned();
             world.hold = Some(Hold { reason, words });
         }
-        "approved" => world.settings.approval = Approval::Approved(rest.replace("by ", "")),
-        "denied" => {
-            let (user, why) = rest.split_once(": ").ok_or("no reason")?;
-            let user = user.replace("by ", "");
-            world.settings.approval = Approval::Denied(user, why.to_owned());
-        }
-        "confirmed" => {
-            let who = rest.strip_prefix("by ").ok_or("nobody")?;
-            let is_ahead = who.ends_with(", dated ahead");
-            let who = who.trim_end_matches(", dated ahead");
-            let (user, node_uid) = who.split_once(" of ").unwrap_or((who, "uid-1"));
-            world.confirmed(user, node_uid, is_ahead);
-        }
+        "approved" | "denied" | "confirmed" => says(world, word, rest)?,
         "elsewhere" if rest == "off shows" => world.settings.record.elsewhere.off = true,
         "released" => world.settings.released = true,
         "rights" => world.settings.unsupported = rest.strip_prefix("missing: ").map(str::to_owned),
