@@ -39,8 +39,8 @@ pub enum Hindrance {
     Attachments(Vec<AttachmentView>),
     /// `status.volumesAttached` still lists more volumes than the VolumeAttachments of tolerating pods.
     VolumesAttached(usize),
-    /// A list that is needed could not be read, or not completely.
-    NotRead,
+    /// This list is needed and could not be read, or not completely: which, and why, in words.
+    NotRead(String),
     /// Nothing is known to be left, and the list that has to say so has not been asked for yet.
     LastList,
 }
@@ -85,7 +85,7 @@ impl Hindrance {
             Self::VolumesAttached(number) => {
                 format!("waits for `status.volumesAttached` of the Node to empty: {number} left")
             }
-            Self::NotRead => "waits for a complete list of pods and VolumeAttachments".to_owned(),
+            Self::NotRead(list) => format!("waits for a complete list of {list}"),
             Self::LastList => {
                 "one last complete list of VolumeAttachments is read before the release".to_owned()
             }
@@ -125,7 +125,8 @@ pub fn hindrance_of_deletion(observed: &Observed) -> Option<Hindrance> {
 /// The pods that hinder and count, or that nobody knows whether there are any.
 fn pods_left(observed: &Observed, counts: impl Fn(&PodView) -> bool) -> Option<Hindrance> {
     let Some(pods) = observed.pods.present() else {
-        return Some(Hindrance::NotRead);
+        let list = format!("the node's pods{}", observed.pods.why());
+        return Some(Hindrance::NotRead(list));
     };
     let left = hindering(pods).filter(|pod| counts(pod));
     let left: Vec<PodView> = left.cloned().collect();
@@ -138,7 +139,10 @@ pub fn attachments_left(observed: &Observed) -> Result<(), Hindrance> {
     let attachments = match &observed.attachments {
         Seen::Present(attachments) => attachments,
         Seen::NotRead => return Err(Hindrance::LastList),
-        Seen::Absent | Seen::Failed(_) => return Err(Hindrance::NotRead),
+        unread @ (Seen::Absent | Seen::Failed(_)) => {
+            let list = format!("the node's VolumeAttachments{}", unread.why());
+            return Err(Hindrance::NotRead(list));
+        }
     };
     let left: Vec<AttachmentView> = attached(attachments, &observed.tolerated_volumes)
         .cloned()

@@ -33,9 +33,10 @@ pub fn retell(told: &str) -> Result<String, String> {
                 .split_once(": ")
                 .ok_or_else(|| at("no `: `".to_owned()))?;
             world.now = seconds(time).map_err(at)?;
-            for event in events.split("; ") {
+            for event in events.replace(r"\; ", "\0").split("; ") {
                 let so_far = |error: String| format!("{}\n{error}", lines.join("\n"));
-                happen(&mut world, event).map_err(at).map_err(so_far)?;
+                let event = event.replace('\0', "; ");
+                happen(&mut world, &event).map_err(at).map_err(so_far)?;
             }
             play(&mut world, &mut lines).map_err(at)?;
         } else if !line.is_empty() && !line.starts_with('#') {
@@ -301,6 +302,26 @@ fn held_by(word: &str) -> Result<HeldBy, String> {
     named.ok_or_else(|| format!("no brake is called {word}"))
 }
 
+/// What a human answers to the incident.
+fn says(world: &mut World, word: &str, rest: &str) -> Result<(), String> {
+    match word {
+        "approved" => world.settings.approval = Approval::Approved(rest.replace("by ", "")),
+        "denied" => {
+            let (user, why) = rest.split_once(": ").ok_or("no reason")?;
+            let user = user.replace("by ", "");
+            world.settings.approval = Approval::Denied(user, why.to_owned());
+        }
+        _ => {
+            let who = rest.strip_prefix("by ").ok_or("nobody")?;
+            let is_ahead = who.ends_with(", dated ahead");
+            let who = who.trim_end_matches(", dated ahead");
+            let (user, node_uid) = who.split_once(" of ").unwrap_or((who, "uid-1"));
+            world.confirmed(user, node_uid, is_ahead);
+        }
+    }
+    Ok(())
+}
+
 /// One thing that happens.
 pub fn happen(world: &mut World, event: &str) -> Result<(), String> {
     let (word, rest) = event.split_once(' ').unwrap_or((event, ""));
@@ -311,6 +332,8 @@ pub fn happen(world: &mut World, event: &str) -> Result<(), String> {
         "untaint" => world.untaint(rest)?,
         "lease" => world.lease_event(rest)?,
         "pod" => world.pod_event(rest)?,
+        "fence" => world.fence_unreadable = rest.strip_prefix("cannot be read: ").map(str::to_owned),
+        "volumes" => world.volumes_unreadable = rest == "cannot be listed",
         "pods" => {
             world.pods_unreadable = rest == "unreadable";
             world.pods_late = rest == "take long to list";
@@ -333,23 +356,14 @@ pub fn happen(world: &mut World, event: &str) -> Result<(), String> {
             let words = words.to_owned();
             world.hold = Some(Hold { reason, words });
         }
-        "approved" => world.settings.approval = Approval::Approved(rest.replace("by ", "")),
-        "denied" => {
-            let (user, why) = rest.split_once(": ").ok_or("no reason")?;
-            let user = user.replace("by ", "");
-            world.settings.approval = Approval::Denied(user, why.to_owned());
-        }
-        "confirmed" => {
-            let user_and_uid = rest.strip_prefix("by ").ok_or("nobody")?;
-            let (user, node_uid) = user_and_uid.split_once(" of ").unwrap_or((user_and_uid, "uid-1"));
-            world.confirmed(user, node_uid);
-        }
+        "approved" | "denied" | "confirmed" => says(world, word, rest)?,
         "elsewhere" if rest == "off shows" => world.settings.record.elsewhere.off = true,
         "elsewhere" if rest.starts_with("off within ") => {
             let slow = rest["off within ".len()..].trim_end_matches(" shows");
             world.settings.record.elsewhere.window = seconds(slow)?;
         }
         "released" => world.settings.released = true,
+        "rights" => world.settings.unsupported = rest.strip_prefix("missing: ").map(str::to_owned),
         "policy" => world.settings.stop = Some(format!("NodeFencingPolicy prod {rest}")),
         "power-on" => {
             let wanted = world.settings.power_on.as_mut().ok_or("it is never turned on")?;
@@ -361,7 +375,8 @@ pub fn happen(world: &mut World, event: &str) -> Result<(), String> {
         }
         "devices" => {
             let level = world.settings.levels.first_mut().ok_or("no level")?;
-            level.devices = rest.split(", ").map(World::device).collect();
+            let names = rest.split(", ").filter(|name| *name != "none");
+            level.devices = names.map(World::device).collect();
         }
         "corrected" => {
             let levels = &mut world.settings.levels;

@@ -81,10 +81,13 @@ pub(super) fn step(
     }
     heed_word(s, m, t.now);
     let Some(level) = current_level(s, m) else {
-        let words = m
-            .word_refuted
-            .clone()
-            .unwrap_or_else(|| "no FenceDevice of any level serves the node any more".to_owned());
+        let none_left = || {
+            format!(
+                "no FenceDevice of any level serves Node {} any more; create one, or correct `fence.levels[].deviceSelector`, and then create a NodeFence of your own if the node is still down",
+                node.name
+            )
+        };
+        let words = m.word_refuted.clone().unwrap_or_else(none_left);
         return abort(m, node, claim, Stage::Aborted, words);
     };
     if m.busy.is_some() {
@@ -197,7 +200,10 @@ fn take_over(
     }
     // It was written with an approval, of which this process has not heard yet.
     if s.approval == Approval::Awaited {
-        let words = format!("claim {claim} is not taken over before `spec.approval` is seen");
+        let words = format!(
+            "claim {claim} of Node {} is not taken over before `spec.approval` is seen; if nobody has answered yet, set it to Approved or Denied",
+            node.name
+        );
         return wait(Stage::AwaitingApproval, words);
     }
     // It was written by a process that had bound it, of which this one has not heard either.

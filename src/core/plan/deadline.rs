@@ -113,7 +113,7 @@ fn what_releases(settings: &Settings) -> &'static str {
             "somebody sets `spec.desiredState: Released` (`release.mode` Manual), or its machine has booted anew"
         }
         _ if settings.adopted && settings.word.is_some() => {
-            "its machine has booted anew, or the word counts: boot it, or see above"
+            "its machine has booted anew: boot it, or delete this NodeFence, which is made anew and takes a new word"
         }
         _ if settings.adopted => {
             "its machine has booted anew, or a human's word says that it is off (`spec.manualConfirmation`): boot it, or give that word"

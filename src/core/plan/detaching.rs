@@ -33,7 +33,7 @@ pub(super) fn note_vacated(m: &mut Memory, hindrance: Option<&Hindrance>, now: D
             m.vacated = None;
             m.doomed.clear();
         }
-        Some(Hindrance::NotRead | Hindrance::LastList) => {}
+        Some(Hindrance::NotRead(_) | Hindrance::LastList) => {}
         _ => {
             m.vacated = m.vacated.or(Some(now));
             m.doomed.clear();

@@ -59,7 +59,9 @@ pub(super) fn step(
         let short = taint::in_words(key);
         if s.released {
             let words = format!(
-                "released by `spec.desiredState: Released`; `{short}` stays on Node {}: it stands without the operator's claim, so whoever removed the claim or set the taint has to remove it",
+                "released by `spec.desiredState: Released`; `{short}` stays on Node {}: it stands without the operator's claim, so the operator does not remove it; once {}, remove it yourself (kubectl taint node {} {key}-)",
+                node.name,
+                taint::harmless_when(key),
                 node.name
             );
             return close(Stage::Aborted, words);

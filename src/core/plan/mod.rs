@@ -229,7 +229,12 @@ fn decide(
         };
         return match memory.write_failures < WRITE_FAILURES_MAX {
             true => decision,
-            false => decision.escalated("WriteFailed", words),
+            false => {
+                let words = format!(
+                    "{words}; see why the API server does not take it (etcd, an admission webhook, the network in between)"
+                );
+                decision.escalated("WriteFailed", words)
+            }
         };
     }
     if memory.claim.is_some() || power_on::is_begun(settings, memory) {

@@ -20,7 +20,7 @@ use super::watch::WATCH_PERIOD;
 use super::{Moment, act, close, wait};
 use crate::api::settings::FenceMode;
 use devices::{
-    exhausted, named, next_group, rewired, somebody_else, state, take_in, targets, told,
+    exhausted, named, next_group, rewired, somebody_else, state, take_in, told, without_target,
 };
 use std::time::Duration;
 
@@ -143,10 +143,7 @@ fn over(s: &Settings, m: &Memory, wanted: &PowerOn, node: &NodeView) -> Option<D
             let is_gone = node.taint(QUARANTINE).is_none();
             is_gone.then(|| "somebody has taken its quarantine away".to_owned())
         })
-        .or_else(|| {
-            let words = "no FenceDevice that this NodeFence has turned it off with serves the node";
-            targets(s, m).is_empty().then(|| words.to_owned())
-        });
+        .or_else(|| without_target(s, m));
     if let Some(why) = why {
         return Some(left_alone(m, &why));
     }

@@ -61,7 +61,7 @@ pub(super) fn step(
     match &hindrance {
         None => m.drained = m.drained.or(Some(t.now)),
         // A list that could not be read takes back nothing that was seen before.
-        Some(Hindrance::NotRead | Hindrance::LastList) => {}
+        Some(Hindrance::NotRead(_) | Hindrance::LastList) => {}
         Some(_) => m.drained = None,
     }
     let level = current_level(s, m);
@@ -200,7 +200,7 @@ fn release(
     m.last_check = !m.last_check;
     match attachments_left(o) {
         Ok(()) => {}
-        Err(unread @ (Hindrance::NotRead | Hindrance::LastList)) => {
+        Err(unread @ (Hindrance::NotRead(_) | Hindrance::LastList)) => {
             let pace = match m.last_check {
                 true => t.now,
                 false => poll(m, t.now, DETACH_PACE),
@@ -265,7 +265,9 @@ pub(super) fn off_now(
 ) -> Result<(), String> {
     let level = level.ok_or(match s.adopted {
         true => "the record that named its FenceDevices is gone: whether it is still off is read by none",
-        false => "no FenceDevice serves the node any more: whether it is still off cannot be read",
+        false => {
+            "no FenceDevice serves the node any more: whether it is still off cannot be read; bring one back, or boot the machine anew"
+        }
     })?;
     if let Some(words) = lost_device(m, level) {
         return Err(format!("{words}, or boot the machine anew"));

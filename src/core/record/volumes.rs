@@ -30,7 +30,7 @@ pub fn volumes(
             status.detached_time = wall(at, now, wall_now);
         }
         // Of what could not be read nobody knows whether it has come back.
-        (Some(_), _) | (None, None | Some(Hindrance::NotRead | Hindrance::LastList)) => {}
+        (Some(_), _) | (None, None | Some(Hindrance::NotRead(_) | Hindrance::LastList)) => {}
         (None, Some(_)) if still_holds(observed) => {}
         (None, Some(_)) => status.detached_time = None,
     }

@@ -66,12 +66,14 @@ fn a_list_that_was_not_read_is_never_an_empty_one() {
             pods: unread,
             ..drained()
         };
-        assert_eq!(hindrance(Some(&node), &observed), Some(Hindrance::NotRead));
+        let hindrance = hindrance(Some(&node), &observed);
+        assert!(matches!(hindrance, Some(Hindrance::NotRead(_))));
     }
     let failed = Seen::Failed("HTTP 503".to_owned());
+    let why = "the node's VolumeAttachments: HTTP 503".to_owned();
     for (unread, hindrance) in [
         (Seen::NotRead, Hindrance::LastList),
-        (failed, Hindrance::NotRead),
+        (failed, Hindrance::NotRead(why)),
     ] {
         let observed = Observed {
             attachments: unread,

@@ -53,6 +53,9 @@ pub struct World {
     /// Their list takes longer than the second that a look has for it.
     pub pods_late: bool,
     pub cache_is_empty: bool,
+    /// Why the NodeFence cannot be read.
+    pub fence_unreadable: Option<String>,
+    pub volumes_unreadable: bool,
     node: Option<NodeView>,
     node_unreadable: Option<String>,
     lease: u32,
@@ -124,6 +127,8 @@ impl World {
             pods_unreadable: false,
             pods_late: false,
             cache_is_empty: false,
+            fence_unreadable: None,
+            volumes_unreadable: false,
             node: Some(events::node("uid-1", "boot-1")),
             node_unreadable: None,
             lease: 1,
@@ -151,7 +156,7 @@ impl World {
     }
 
     /// A human gives a word now, about the Node with this UID.
-    pub fn confirmed(&mut self, user: &str, node_uid: &str) {
+    pub fn confirmed(&mut self, user: &str, node_uid: &str, is_ahead: bool) {
         const BY_HAND: &str = "manualConfirmation";
         let heard = Now {
             boot: self.now,
@@ -161,7 +166,7 @@ impl World {
             user: user.to_owned(),
             node_uid: node_uid.to_owned(),
             given: Since::at(WALL, heard),
-            is_ahead: false,
+            is_ahead,
         });
         self.settings.levels.push(Level {
             name: BY_HAND.to_owned(),
@@ -260,9 +265,10 @@ impl World {
                 false => read(true, self.pods_unreadable)
                     .unwrap_or_else(|| Seen::Present(self.still_there(&needs.starting))),
             },
-            attachments: match needs.attachments {
-                true => Seen::Present(self.volumes.clone()),
-                false => Seen::NotRead,
+            attachments: match (needs.attachments, self.volumes_unreadable) {
+                (true, true) => Seen::Failed("HTTP 503".to_owned()),
+                (true, false) => Seen::Present(self.volumes.clone()),
+                (false, _) => Seen::NotRead,
             },
             attachments_cached: if self.cache_is_empty {
                 Vec::new()
@@ -276,12 +282,13 @@ impl World {
                 .flat_map(|pod| pod.claims.clone())
                 .collect(),
             kubelet_answers: needs.kubelet && self.kubelet_answers,
-            evidence: match needs.record {
-                true => Seen::Present(self.status.evidence.iter().any(|it| {
+            evidence: match (needs.record, &self.fence_unreadable) {
+                (true, Some(reason)) => Seen::Failed(reason.clone()),
+                (true, None) => Seen::Present(self.status.evidence.iter().any(|it| {
                     let claim = self.node.as_ref().and_then(NodeView::claim);
                     claim == Some(it.claim.as_str())
                 })),
-                false => Seen::NotRead,
+                (false, _) => Seen::NotRead,
             },
             hold: self.hold.clone(),
             claim_of_other_fence: self.rival,

@@ -24,6 +24,8 @@ pub(super) enum Fate {
     AnswerLost,
     /// Done, and done again by what stands in between: the answer is that to the second one.
     Repeated(u16, String),
+    /// Not done, and answered in these words, which do not say so: an error of the API server's own (5xx), or too many requests.
+    Fails(String),
     /// Not done, no answer: it may still land.
     OnItsWay,
 }
@@ -66,7 +68,7 @@ impl World {
                     answers,
                 });
             }
-            (Some(Fate::Refused(..) | Fate::OnItsWay), _) => Ok(()),
+            (Some(Fate::Refused(..) | Fate::Fails(_) | Fate::OnItsWay), _) => Ok(()),
             (_, Effect::Close) => return self.ended = true,
             (_, effect) => self.write(effect),
         };
@@ -74,6 +76,7 @@ impl World {
             (Some(Fate::Refused(status, words) | Fate::Repeated(status, words)), _) => {
                 Reply::Refused(status, words)
             }
+            (Some(Fate::Fails(words)), _) => Reply::Unknown(words),
             (Some(Fate::AnswerLost | Fate::OnItsWay), _) => {
                 Reply::Unknown("no answer within 5 s".to_owned())
             }
@@ -184,13 +187,14 @@ impl World {
         self.notes.push(note);
     }
 
-    /// `refused STATUS WORDS`, `repeated STATUS WORDS`, `loses its answer`, `stays on its way`: the next one, or the one after those said
+    /// `refused STATUS WORDS`, `repeated STATUS WORDS`, `fails: WORDS`, `loses its answer`, `stays on its way`: the next one, or the one after those said
     /// before.
     pub fn next_write(&mut self, text: &str) -> Result<(), String> {
         self.fate.push(match text {
             "is done" => Fate::Done,
             "loses its answer" => Fate::AnswerLost,
             "stays on its way" => Fate::OnItsWay,
+            _ if text.starts_with("fails: ") => Fate::Fails(text.replace("fails: ", "")),
             _ => {
                 let repeated = text.strip_prefix("repeated ");
                 let refused = repeated.or(text.strip_prefix("refused "));

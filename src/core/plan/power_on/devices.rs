@@ -8,6 +8,7 @@ use crate::core::incident::{Device, Settings};
 use crate::core::memory::Memory;
 use crate::core::proof::IdentityRule;
 use crate::core::reading::PowerState;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Devices of one kind that a level has: outlets, or what reads the machine itself.
@@ -34,6 +35,27 @@ pub(super) fn targets<'a>(s: &'a Settings, m: &Memory) -> Vec<(usize, &'a Device
     }
     found.sort_by_key(|(_, device)| !device.outlets);
     found
+}
+
+/// Why there is no device to turn it on by.
+pub(super) fn without_target(s: &Settings, m: &Memory) -> Option<String> {
+    if !targets(s, m).is_empty() {
+        return None;
+    }
+    let off = [&m.power_on.turned_off, &s.record.turned_off];
+    let names: BTreeSet<&str> = off
+        .into_iter()
+        .flatten()
+        .map(|(it, _)| it.as_str())
+        .collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    Some(match names.is_empty() {
+        true => "no off command of this NodeFence has turned it off".to_owned(),
+        false => format!(
+            "FenceDevice {}, to which its off command went, no longer serves the node; turn the machine on by hand",
+            names.join(", ")
+        ),
+    })
 }
 
 /// Why none of them is turned on: one was changed since its off, and no identity tells whether what it reads now, an outlet perhaps, is this

@@ -233,7 +233,7 @@ fn a_no_ends_it() {
 fn only_what_was_turned_off_by_a_command_is_turned_on() {
     let mut settings = wanted();
     settings.record.turned_off.clear();
-    is_closed(&Process::of(settings).at(1), "no FenceDevice");
+    is_closed(&Process::of(settings).at(1), "no off command");
     for settings in [
         Settings {
             mode: FenceMode::ConfirmOnly,
