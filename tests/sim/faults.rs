@@ -215,12 +215,8 @@ impl Fault {
             Self::FenceByHand => by_hand::fence(stage, &machine, time).await,
             Self::NodeDeleted | Self::NodeAnew => self.delete_node(stage, &machine, time).await,
             Self::RackCut => {
-                let half: Vec<String> = stage
-                    .world
-                    .names()
-                    .into_iter()
-                    .filter(|_| dice.chance(60))
-                    .collect();
+                let mut half = stage.world.names();
+                half.retain(|_| dice.chance(60));
                 cluster::cut(stage, self, &half, time * 2).await;
             }
             Self::SitePower => cluster::site_power(stage, time).await,

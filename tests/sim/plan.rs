@@ -55,22 +55,7 @@ impl Plan {
     pub fn of(dice: &Dice) -> Self {
         // Some seeds are about one bound, where nothing else is in the way; the others about everything.
         let about = dice.between(0, 99);
-        let faults = match about {
-            0..8 => Vec::new(),
-            8..11 => vec![Fault::Storm],
-            11..16 => vec![Fault::BmcHangs],
-            16..22 => vec![Fault::Crash],
-            22..MIXED => vec![Fault::Terminate],
-            MIXED.. => {
-                let share = *dice.pick(&[6, 12, 25]);
-                // The last one comes below, by what is drawn already: a draw of its own would change every other seed.
-                let others = Fault::ALL
-                    .into_iter()
-                    .filter(|it| *it != Fault::FenceByHand);
-                let some = others.filter(|_| dice.chance(share));
-                some.collect()
-            }
-        };
+        let faults = faults(dice, about);
         let mut plan = Self {
             machines: dice.between(2, 5),
             replicas: if dice.chance(60) { 2 } else { 1 },
@@ -155,6 +140,24 @@ impl Plan {
                 "exclusions": {"minUptimeSeconds": 0},
             },
         })
+    }
+}
+
+/// What may happen in a seed that is about this.
+fn faults(dice: &Dice, about: u64) -> Vec<Fault> {
+    match about {
+        0..8 => Vec::new(),
+        8..11 => vec![Fault::Storm],
+        11..16 => vec![Fault::BmcHangs],
+        16..22 => vec![Fault::Crash],
+        22..MIXED => vec![Fault::Terminate],
+        MIXED.. => {
+            let share = *dice.pick(&[6, 12, 25]);
+            // One comes below, by what is drawn already: a draw of its own would change every other seed.
+            let mut others = Fault::ALL.to_vec();
+            others.retain(|it| *it != Fault::FenceByHand && dice.chance(share));
+            others
+        }
     }
 }
 
