@@ -1,11 +1,13 @@
-//! Case 10: many nodes fail at once. The budget lets them through one at a time, or holds them until a human has looked.
+//! Case 10: many nodes fail at once. The budget lets them through one at a time, or holds them until a human has looked; those of the control
+//! plane whatever a human says, until enough of them are back.
 
 use std::collections::BTreeMap;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab, Setup, condition, stage};
-use e2e::workload::{Template, node_of};
+use e2e::machine::Ailment;
+use e2e::workload::{Template, node_of, wait_node_ready};
 use kube::api::DynamicObject;
 use serde_json::json;
 
@@ -122,9 +124,9 @@ async fn half_the_cluster_fails_and_is_held_until_a_human_approves() -> Result<(
     // Their kubelets only hang: nothing but an approved off command makes these machines safe to leave.
     let failed: Vec<_> = lab.rigs.iter().take(2).collect();
     for rig in &failed {
-        rig.machine.ail(e2e::machine::Ailment {
+        rig.machine.ail(Ailment {
             kubelet_hung: true,
-            ..Default::default()
+            ..Ailment::default()
         });
     }
     let mut held = Vec::new();
@@ -148,6 +150,89 @@ async fn half_the_cluster_fails_and_is_held_until_a_human_approves() -> Result<(
         lab.silent_after_proof(&fence).await?;
     }
     all_run(&lab).await?;
+    operator.check()?;
+    lab.verdict().await
+}
+
+/// As kubeadm sets it.
+const CONTROL_PLANE_LABEL: &str = "node-role.kubernetes.io/control-plane=";
+const CONTROL_PLANE: [&str; 3] = ["node-1", "node-2", "node-3"];
+const QUORUM: &str = "held (Quorum): 1 of 3 control-plane nodes would be left Ready, quorum needs 2; bring one back, or set `budget.controlPlane: Ignore`";
+
+/// These are held for the quorum, in these very words, with their machines on and nothing of ours on the Nodes.
+async fn wait_held_for_the_quorum(lab: &Lab, nodes: &[&str]) -> Result<Vec<DynamicObject>> {
+    let mut held = Vec::new();
+    for node in nodes {
+        let is_held = |fence: &DynamicObject| held_for(fence, &["(Quorum)"]);
+        let fence = lab.wait_fence(node, is_held).await?;
+        let words = &condition(&fence, "Held").context("it is held")?["message"];
+        ensure!(*words == QUORUM && stage(&fence) == "Held", "{words}");
+        let rig = lab.rig_of(node)?;
+        ensure!(rig.machine.is_on() && rig.bmc.power_commands().is_empty());
+        held.push(fence);
+    }
+    let writes = node_writes(lab).await?;
+    let touched = writes.iter().map(|write| write.object_ref.name.as_str());
+    ensure!(!touched.into_iter().any(|node| nodes.contains(&node)));
+    Ok(held)
+}
+
+/// Their kubelets only hang, as above. No approval makes up for a member of etcd.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_control_plane_keeps_its_quorum_whoever_approves_until_one_is_back_or_the_policy_says_so()
+-> Result<()> {
+    let lab = Lab::start(Setup::new("quorum", 4)).await?;
+    let operator = lab.operator().await?;
+    lab.wait_protected().await?;
+    for node in CONTROL_PLANE {
+        let label = ["label", "node", node, CONTROL_PLANE_LABEL];
+        lab.control_plane.kubectl_text(&label).await?;
+    }
+    let hangs = |number: usize, yes: bool| {
+        lab.rig(number).machine.ail(Ailment {
+            kubelet_hung: yes,
+            ..Ailment::default()
+        });
+    };
+    let ready = async |node: &str, wanted: &str| {
+        wait_node_ready(lab.control_plane.admin(), node, wanted, LIMIT).await
+    };
+    // There is no policy before both are down: of two that fail one after the other the first would be fenced.
+    hangs(1, true);
+    hangs(2, true);
+    ready("node-1", "Unknown").await?;
+    ready("node-2", "Unknown").await?;
+    let policy = json!({"budget": {"maxConcurrent": 10}});
+    lab.policy("PowerOff", policy).await?;
+    let both = ["node-1", "node-2"];
+    for fence in wait_held_for_the_quorum(&lab, &both).await? {
+        let told = lab.wait_told(&fence, "Held").await?;
+        ensure!(told == QUORUM, "{told}");
+        approve(&lab, name(&fence)?).await?;
+    }
+
+    // In the time in which another node's outage begins and ends, nothing becomes of these.
+    hangs(4, true);
+    lab.wait_stage("node-4", "Recovered").await?;
+    let held = wait_held_for_the_quorum(&lab, &both).await?;
+    let is_approved = |fence: &&DynamicObject| fence.data["spec"]["approval"].is_object();
+    ensure!(held.iter().filter(is_approved).count() == 2);
+
+    // One is back, and is not fenced any more; the other one need not be asked for again.
+    hangs(2, false);
+    lab.wait_stage("node-2", "SelfRecovered").await?;
+    let fenced = lab.wait_stage("node-1", "Recovered").await?;
+    ensure!(fenced.metadata.uid == held[0].metadata.uid && !lab.rig(1).machine.is_on());
+
+    // With one machine off it is the same again for the second, and the policy's owner decides.
+    hangs(2, true);
+    let is_new = |fence: &DynamicObject| fence.metadata.uid != held[1].metadata.uid;
+    lab.wait_fence("node-2", is_new).await?;
+    wait_held_for_the_quorum(&lab, &["node-2"]).await?;
+    let ignores = json!({"budget": {"maxConcurrent": 10, "controlPlane": "Ignore"}});
+    lab.policy("PowerOff", ignores).await?;
+    lab.wait_stage("node-2", "Recovered").await?;
+    ensure!(!lab.rig(2).machine.is_on() && lab.rig(3).machine.is_on());
     operator.check()?;
     lab.verdict().await
 }

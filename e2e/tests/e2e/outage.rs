@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 /// The StatefulSet's one pod.
 pub const POD: &str = "db-0";
 /// Number of the machine that runs no pods and only ever fails as somebody else: see [`Outage::stays`].
-const BYSTANDER: usize = 3;
+pub const BYSTANDER: usize = 3;
 
 /// A lab whose pod `db-0` runs on `node`, under an operator and a policy.
 pub struct Outage {

@@ -1,13 +1,17 @@
 //! A node that joined or was fenced a moment ago has to wait, and it is said why; a record that nobody wants to keep goes.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
-use anyhow::{Result, bail, ensure};
-use e2e::lab::{LIMIT, Lab, condition};
+use anyhow::{Context, Result, bail, ensure};
+use e2e::clocks::available_to_test;
+use e2e::lab::{LIMIT, Lab, Setup, condition};
+use jiff::Timestamp;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::outage::{Outage, name};
+use crate::clocks::move_date;
+use crate::outage::{Outage, Watched, name};
 
 const AN_HOUR: u32 = 3600;
 
@@ -103,4 +107,79 @@ async fn a_young_node_and_one_just_fenced_wait_and_old_records_go() -> Result<()
     ensure!(records(&outage.lab).await?.len() == 1);
     outage.restore().await?;
     outage.verdict().await
+}
+
+/// All but the first are only watched.
+fn watched(number: usize) -> BTreeMap<String, String> {
+    [("lab/watched".to_owned(), (number > 1).to_string())].into()
+}
+
+/// A policy for the watched nodes, which keeps so many records for the 30 days that are the default.
+async fn watch(lab: &Lab, limit: u32) -> Result<()> {
+    let policy = json!({
+        "nodeSelector": {"matchLabels": {"lab/watched": "true"}}, "priority": 1,
+        "history": {"limit": limit},
+    });
+    lab.policy_named("watched", "Observe", policy).await
+}
+
+/// When the incident of this node ended.
+async fn wait_ended(lab: &Lab, node: &str) -> Result<Timestamp> {
+    let has_ended = |fence: &DynamicObject| fence.data["status"]["completionTime"].is_string();
+    let fence = lab.wait_fence(node, has_ended).await?;
+    let ended = fence.data["status"]["completionTime"].as_str();
+    Ok(ended.context("it has ended")?.parse()?)
+}
+
+/// Its date decides alone: the operator looks for what is too old and for what is too much in one go, the oldest first. So when a record is
+/// gone that was too much, the older one has been found too young.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_goes_when_it_is_older_than_its_policy_keeps_it_and_no_sooner() -> Result<()> {
+    if !available_to_test("too-old")? {
+        return Ok(());
+    }
+    let setup = Setup {
+        labels: watched,
+        ..Setup::new("too-old", 3)
+    };
+    let ttl = json!({"history": {"ttlSeconds": AN_HOUR}});
+    let scene = Watched::set(setup, ttl).await?;
+    let lab = &scene.lab;
+    let clocks = scene.operator.clocks()?;
+    scene.power(1, false).await?;
+    let fenced = lab.wait_stage("node-1", "Recovered").await?;
+    let fenced = name(&fenced)?.to_owned();
+    let ended = wait_ended(lab, "node-1").await?;
+    scene.power(1, true).await?;
+
+    watch(lab, 2).await?;
+    for on in [false, true] {
+        scene.power(2, on).await?;
+        scene.power(3, on).await?;
+        if !on {
+            lab.wait_stage("node-2", "Observing").await?;
+            lab.wait_stage("node-3", "Observing").await?;
+        }
+    }
+    let mut later = Vec::new();
+    for node in ["node-2", "node-3"] {
+        let record = lab.fence_of(node).await?.context("it has a NodeFence")?;
+        later.push((wait_ended(lab, node).await?, name(&record)?.to_owned()));
+    }
+    later.sort();
+    ensure!(later.iter().all(|(at, _)| *at > ended) && records(lab).await?.len() == 3);
+
+    // Minutes before its time, and one of the others is too much from now on.
+    let age = Timestamp::now().as_second() - ended.as_second();
+    move_date(&scene.operator, &clocks, i64::from(AN_HOUR) - 300 - age)?;
+    watch(lab, 1).await?;
+    wait_gone(lab, &later[0].1).await?;
+    let kept = records(lab).await?;
+    ensure!(kept.len() == 2 && kept.contains(&fenced), "{kept:?}");
+
+    move_date(&scene.operator, &clocks, 301)?;
+    wait_gone(lab, &fenced).await?;
+    ensure!(records(lab).await? == [later[1].1.as_str()]);
+    scene.operator.check()?;
+    lab.verdict().await
 }

@@ -1,16 +1,19 @@
-//! Windows of a policy that open and close while a node is down. The operator's date is set ahead over their boundaries; that a window
-//! follows the clocks of its zone, also in a night in which they are changed, is for the tables of `src/core/window` to show.
+//! Windows of a policy that open and close while a node is down. The operator's date is set ahead over their boundaries, and over the next
+//! night in which the clocks of a zone are changed; what becomes of a window that opens or closes in such an hour itself is for the tables of
+//! `src/core/window` to show.
 
 use anyhow::{Context, Result, ensure};
 use e2e::clocks::{Clocks, available_to_test};
 use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, condition, stage};
-use jiff::{Timestamp, ToSpan};
+use jiff::civil::{Date, Time};
+use jiff::tz::{TimeZone, TimeZoneDatabase};
+use jiff::{SignedDuration, Timestamp, ToSpan};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use crate::clocks::move_date;
-use crate::outage::{Outage, approve, name};
+use crate::outage::{BYSTANDER, Outage, approve, name};
 use crate::patience::policy_says;
 
 const HOUR: i64 = 3600;
@@ -134,6 +137,84 @@ async fn a_node_that_nobody_has_approved_in_office_hours_is_fenced_when_they_end
     let fenced = next_of(&outage, &asks, "Recovered").await?;
     ensure!(fenced.data["spec"]["fence"]["approval"]["mode"] == "Automatic");
     ended(&outage, &asks).await?;
+    outage.restore().await?;
+    outage.verdict().await
+}
+
+/// A zone in which clocks are changed twice a year, always before [`EARLY`].
+const CHANGES_ITS_CLOCKS: &str = "Europe/Berlin";
+const EARLY: Time = Time::constant(6, 0, 0, 0);
+const HALF_AN_HOUR: SignedDuration = SignedDuration::from_mins(30);
+
+/// When the wall clock there shows [`EARLY`] on the day of the next change, and on the day before.
+fn early_when_clocks_are_changed(zone: &TimeZone) -> Result<[Timestamp; 2]> {
+    // The day before is to come too.
+    let change = zone.following(Timestamp::now() + 72.hours()).next();
+    let change = change.context("its clocks are changed no more")?;
+    let day = change.timestamp().to_zoned(zone.clone()).date();
+    let early = |day: Date| -> Result<Timestamp> {
+        Ok(day.to_datetime(EARLY).to_zoned(zone.clone())?.timestamp())
+    };
+    let (before, after) = (early(day.yesterday()?)?, early(day)?);
+    let lies_between = before < change.timestamp() && change.timestamp() < after;
+    ensure!(lies_between && after.duration_since(before) != SignedDuration::from_hours(24));
+    Ok([before, after])
+}
+
+/// Sets the operator's date ahead to this one. That may be months: the lab's certificates and tokens last.
+fn date_becomes(outage: &Outage, clocks: &Clocks, ahead: &mut i64, date: Timestamp) -> Result<()> {
+    let seconds = date.as_second() - Timestamp::now().as_second() - *ahead;
+    move_date(&outage.operator, clocks, seconds)?;
+    *ahead += seconds;
+    outage.lab.notes_date_ahead(*ahead);
+    Ok(())
+}
+
+/// By any one offset from UTC the window would open an hour early or late, on the day before the change or on that of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_window_opens_by_the_wall_clock_on_the_day_on_which_it_is_changed() -> Result<()> {
+    if !available_to_test("clocks-changed")? {
+        return Ok(());
+    }
+    let zone = TimeZoneDatabase::bundled().get(CHANGES_ITS_CLOCKS)?;
+    let [before, after] = early_when_clocks_are_changed(&zone)?;
+    let early = json!({
+        "mode": "ConfirmOnly", "timeZone": CHANGES_ITS_CLOCKS, "start": EARLY.strftime("%H:%M").to_string(), "end": "12:00",
+    });
+    let windows = json!({"windows": [window(0, early)]});
+    let outage = Outage::prepare("clocks-changed", "Observe", windows).await?;
+    let (lab, node, mut ahead) = (&outage.lab, &outage.node, 0);
+    let clocks = outage.operator.clocks()?;
+    let closed_until = |opens: Timestamp| {
+        format!("no window is open: mode Observe and approval Automatic count until {opens}")
+    };
+
+    date_becomes(&outage, &clocks, &mut ahead, before - HALF_AN_HOUR)?;
+    policy_says(lab, &closed_until(before)).await?;
+    outage.cut().await?;
+    let first = lab.wait_stage(node, "Observing").await?;
+
+    // Clocks have been changed, and it is not yet time by them: what is down stays as it is, and what goes down is only observed.
+    date_becomes(&outage, &clocks, &mut ahead, after - HALF_AN_HOUR)?;
+    policy_says(lab, &closed_until(after)).await?;
+    let other = &lab.rig(BYSTANDER).machine;
+    other.set_power(false);
+    let second = lab.wait_stage(other.name(), "Observing").await?;
+    ensure!(second.data["spec"]["fence"]["mode"] == "Observe");
+    let still = lab.wait_stage(node, "Observing").await?;
+    ensure!(still.metadata.uid == first.metadata.uid);
+    ensure!(outage.node_writes().await?.is_empty());
+
+    date_becomes(&outage, &clocks, &mut ahead, after + HALF_AN_HOUR)?;
+    let fenced = next_of(&outage, &first, "Recovered").await?;
+    ensure!(fenced.data["spec"]["fence"]["mode"] == "ConfirmOnly");
+    let why = ended(&outage, &first).await?;
+    ensure!(
+        why.contains("window kept is open: mode ConfirmOnly"),
+        "{why}"
+    );
+    lab.wait_stage(other.name(), "Recovered").await?;
+    other.set_power(true);
     outage.restore().await?;
     outage.verdict().await
 }

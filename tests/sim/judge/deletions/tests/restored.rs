@@ -12,7 +12,7 @@ fn a_deletion_that_was_on_its_way_when_etcd_was_put_back_rests_on_the_power_alon
     simulated(async {
         for (seconds, sender, is_off, is_written, expected) in [
             (0, OPERATOR, true, false, &[][..]),
-            (0, OTHER, true, false, &["S9"]),
+            (0, OTHER, true, false, &["L4", "S9"]),
             (0, OPERATOR, false, false, &["S2"]),
             (0, OPERATOR, true, true, &["S1"]),
             (2, OPERATOR, true, false, &["S9"]),
