@@ -21,7 +21,7 @@ use super::level::{
     new_attempt, note_devices, order,
 };
 use super::prove::{late_on, prove, verification};
-use super::unclaimed::bind;
+use super::unclaimed::{awaiting_approval, bind};
 use super::usable::note_contradiction;
 use super::{Moment, READ_PACE, act, held, holds, look_again, returning, wait};
 use crate::api::settings::FenceMode;
@@ -81,14 +81,15 @@ pub(super) fn step(
     }
     heed_word(s, m, t.now);
     let Some(level) = current_level(s, m) else {
-        let none_left = || {
-            format!(
-                "no FenceDevice of any level serves Node {} any more; create one, or correct `fence.levels[].deviceSelector`, and then create a NodeFence of your own if the node is still down",
-                node.name
-            )
-        };
-        let words = m.word_refuted.clone().unwrap_or_else(none_left);
-        return abort(m, node, claim, Stage::Aborted, words);
+        if let Some(words) = m.word_refuted.clone() {
+            return abort(m, node, claim, Stage::Aborted, words);
+        }
+        // One that is replaced is there again in a moment.
+        let words = format!(
+            "no FenceDevice of any level serves Node {} any more: the claim is given back until one does; create one, or correct `fence.levels[].deviceSelector`",
+            node.name
+        );
+        return give_back(m, node, claim, Stage::Checking, words);
     };
     if m.busy.is_some() {
         let words = waited_for(s, m, node, &level, t);
@@ -200,11 +201,15 @@ fn take_over(
     }
     // It was written with an approval, of which this process has not heard yet.
     if s.approval == Approval::Awaited {
+        let waits = awaiting_approval(s, m, t);
+        if let Some((stage, words)) = m.ending.clone() {
+            return abort(m, node, claim, stage, words);
+        }
         let words = format!(
             "claim {claim} of Node {} is not taken over before `spec.approval` is seen; if nobody has answered yet, set it to Approved or Denied",
             node.name
         );
-        return wait(Stage::AwaitingApproval, words);
+        return Decision { words, ..waits };
     }
     // It was written by a process that had bound it, of which this one has not heard either.
     if let Some(decision) = bind(s, node) {

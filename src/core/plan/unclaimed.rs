@@ -122,7 +122,7 @@ fn held_back(
 }
 
 /// Nobody has answered yet. When time is up, the policy says whether the incident ends or somebody is called.
-fn awaiting_approval(s: &Settings, m: &mut Memory, t: &Moment) -> Decision {
+pub(super) fn awaiting_approval(s: &Settings, m: &mut Memory, t: &Moment) -> Decision {
     let since = match m.stage {
         Some((Stage::AwaitingApproval, since)) => since,
         _ => t.now,
