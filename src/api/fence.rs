@@ -198,6 +198,13 @@ impl NodeFence {
             .is_some_and(|succeeded| succeeded.status != "Unknown")
     }
 
+    /// The commands that may still land, by what is recorded of them.
+    pub fn commands_that_may_land(&self) -> impl Iterator<Item = AttemptAction> + use<'_> {
+        let attempts = self.status.iter().flat_map(|status| &status.attempts);
+        let open = attempts.filter(|it| it.may_land());
+        open.map(|it| it.action)
+    }
+
     /// May it be about this boot of this node? A kubelet that makes its Node anew goes on in the boot that it had. One that is bound to no boot is
     /// about a Node, and one that is bound to nothing about whatever has its name.
     pub fn may_be_about(&self, node: &str, uid: Option<&str>, boot_id: Option<&str>) -> bool {

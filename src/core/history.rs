@@ -106,9 +106,8 @@ fn may_land<'a>(
     node: &NodeView,
 ) -> impl Iterator<Item = AttemptAction> + use<'a> {
     let is_met = fence.may_be_about(&node.name, Some(&node.uid), Some(&node.boot_id));
-    let attempts = fence.status.iter().flat_map(|status| &status.attempts);
-    let attempts = attempts.filter(move |it| is_met && it.may_land());
-    attempts.map(|it| it.action)
+    let commands = fence.commands_that_may_land();
+    commands.filter(move |_| is_met)
 }
 
 /// Is it the very Node, in the very boot, that the incident was about?

@@ -202,6 +202,7 @@ fn take_over(
     // It was written with an approval, of which this process has not heard yet.
     if s.approval == Approval::Awaited {
         let waits = awaiting_approval(s, m, t);
+        // Its time is over, and the policy wants no more of it: the claim goes first.
         if let Some((stage, words)) = m.ending.clone() {
             return abort(m, node, claim, stage, words);
         }

@@ -14,13 +14,8 @@ pub fn elsewhere(settings: &Settings, fences: &[NodeFence]) -> Elsewhere {
     let others = fences.iter().filter(is_another);
     let (uid, boot) = (settings.node_uid.as_deref(), settings.boot_id.as_deref());
     let others = others.filter(|other| other.may_be_about(&settings.node, uid, boot));
-    let may_land = |other: &NodeFence| -> Vec<AttemptAction> {
-        let attempts = other.status.iter().flat_map(|status| &status.attempts);
-        let open = attempts.filter(|it| it.may_land());
-        open.map(|it| it.action).collect()
-    };
     others.fold(Elsewhere::default(), |all, other| {
-        let open = may_land(other);
+        let open: Vec<AttemptAction> = other.commands_that_may_land().collect();
         let window = match open.is_empty() {
             true => Duration::ZERO,
             false => window(&other.spec.fence),
