@@ -64,6 +64,21 @@ pub fn all() -> Vec<(&'static str, Value)> {
     ]
 }
 
+/// The schema of the objects of this kind, one of ours.
+#[must_use]
+pub fn schema_of(kind: &str) -> Option<Value> {
+    let definitions = all().into_iter().map(|(_, definition)| definition);
+    let mut of_kind =
+        definitions.filter(|it| it.pointer("/spec/names/kind").is_some_and(|it| it == kind));
+    schema(&of_kind.next()?).cloned()
+}
+
+/// The schema of a definition's objects.
+#[must_use]
+pub fn schema(definition: &Value) -> Option<&Value> {
+    definition.pointer("/spec/versions/0/schema/openAPIV3Schema")
+}
+
 /// The definition with what the derive cannot say.
 fn finished(crd: &CustomResourceDefinition, root_rules: Vec<Value>) -> Value {
     let mut definition = json!(crd);

@@ -70,6 +70,16 @@ pub enum Approval {
     Denied(String, String),
 }
 
+impl Approval {
+    /// Who has refused it and why, in words.
+    pub fn denial(&self) -> Option<String> {
+        match self {
+            Self::Denied(user, reason) => Some(format!("denied by {user}: {reason}")),
+            Self::NotNeeded | Self::Awaited | Self::Approved(_) => None,
+        }
+    }
+}
+
 /// What the NodeFence's status says of the time before this process. Bookkeeping only: no taint and no power command
 /// follows from it, it only ever makes the rest stricter (S3).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]

@@ -3,37 +3,24 @@
 
 use super::BadInput;
 use crate::api::crd;
+use crate::shell::schema::listed;
 use serde_json::Value;
 
-/// Fields that are named.
-const NAMED_MAX: usize = 5;
 /// Whatever Kubernetes adds to an object, we do not judge.
 const OF_KUBERNETES: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
 
 /// Refuses a FenceDevice with a field that this version does not know.
 pub fn all_known(device: &Value, name: &str) -> Result<(), BadInput> {
-    let definitions = crd::all();
-    let schema = definitions.iter().find_map(|(_, definition)| {
-        let is_ours = definition.pointer("/spec/names/kind")? == "FenceDevice";
-        let schema = definition.pointer("/spec/versions/0/schema/openAPIV3Schema");
-        schema.filter(|_| is_ours)
-    });
+    let schema = crd::schema_of("FenceDevice").unwrap_or_default();
     let mut unknown = Vec::new();
-    if let Some(schema) = schema {
-        compare("", device, schema, &mut unknown);
-    }
+    compare("", device, &schema, &mut unknown);
     if unknown.is_empty() {
         return Ok(());
     }
-    let named: Vec<_> = unknown.iter().take(NAMED_MAX).map(String::as_str).collect();
-    let more = match unknown.len().saturating_sub(NAMED_MAX) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
     Err(BadInput(format!(
-        "FenceDevice `{name}` sets what this version does not know: `{}`{more}; correct the spelling and where it stands, or take it out \
+        "FenceDevice `{name}` sets what this version does not know: {}; correct the spelling and where it stands, or take it out \
          (docs/reference/fencedevice.md and `kubectl explain fencedevice.spec --recursive` have all fields)",
-        named.join("`, `")
+        listed(&unknown, "`")
     )))
 }
 

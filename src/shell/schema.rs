@@ -30,7 +30,7 @@ pub async fn unknown_fields(clients: &Clients) -> Result<Vec<String>, AskError> 
     let mut unknown = Vec::new();
     for (_, definition) in crd::all() {
         let name = |of: &str| definition.pointer("/spec/names")?.get(of)?.as_str();
-        let ours = definition.pointer("/spec/versions/0/schema/openAPIV3Schema");
+        let ours = crd::schema(&definition);
         let (Some(kind), Some(plural), Some(ours)) = (name("kind"), name("plural"), ours) else {
             continue;
         };
@@ -79,16 +79,21 @@ fn compare(path: &str, ours: &Value, served: &Value, unknown: &mut Vec<String>) 
 /// What to do about it, in words.
 #[must_use]
 pub fn words(unknown: &[String]) -> String {
-    let named: Vec<_> = unknown.iter().take(NAMED_MAX).map(String::as_str).collect();
-    let more = match unknown.len().saturating_sub(NAMED_MAX) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
     format!(
-        "the CustomResourceDefinitions of {GROUP}/{VERSION} are of an older version, and the API server drops what they do not know: {}{more}; apply \
+        "the CustomResourceDefinitions of {GROUP}/{VERSION} are of an older version, and the API server drops what they do not know: {}; apply \
          those of this version (kubectl apply -k crds, or helm upgrade)",
-        named.join(", ")
+        listed(unknown, "")
     )
+}
+
+/// The first five of them, each in these marks, and how many more there are.
+pub fn listed(fields: &[String], mark: &str) -> String {
+    let named = fields.iter().take(NAMED_MAX);
+    let named: Vec<_> = named.map(|it| format!("{mark}{it}{mark}")).collect();
+    match fields.len().saturating_sub(NAMED_MAX) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
 }
 
 /// Looks until nothing is missing, and says what is, once.

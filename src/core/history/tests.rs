@@ -263,6 +263,16 @@ fn of_records_whose_command_may_land_the_last_one_stays() {
     assert_eq!(gone(&[first.clone(), second.clone(), on.clone()]), "first");
     let all = [first.clone(), second, on, both];
     assert_eq!(gone(&all), "first second on");
+    // The later one's command has less time: whoever waits only for that waits too short.
+    let slow = |late: u32| {
+        let mut fence = first.clone();
+        fence.spec.fence.verification.late_effect_seconds = late;
+        fence
+    };
+    let second = record("second", 2, "u0", &["PowerOff"]);
+    let known = second.spec.fence.verification.late_effect_seconds;
+    assert_eq!(gone(&[slow(known), second.clone()]), "first");
+    assert_eq!(gone(&[slow(known + 1), second]), "");
     // A human's stays as long as they like, and is about the boot that its status names.
     let mut of_human = record("human", 2, "u1", &["PowerOff"]);
     of_human.spec.trigger.type_ = TriggerType::Manual;

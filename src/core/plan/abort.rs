@@ -2,11 +2,13 @@
 
 use super::super::attempt::OffResult;
 use super::super::delay::HeldCondition;
-use super::super::incident::{Approval, Decision, Effect, Settings};
+use super::super::incident::{Decision, Effect, Settings};
 use super::super::memory::Memory;
-use super::super::observed::{NodeView, Ready};
+use super::super::observed::{NodeView, Observed, Ready};
+use super::super::release::booted_anew;
 use super::super::stage::Stage;
 use super::super::taint;
+use super::ending::decided;
 use super::level::{CONTRADICTION, busy_stage};
 use super::{Moment, act, wait};
 
@@ -27,8 +29,8 @@ pub(super) fn aborted(
 
 /// A claim is held only while the node is down and its fence is wanted.
 fn why_abort(s: &Settings, m: &Memory, node: &NodeView) -> Option<(Stage, String)> {
-    if let Some(ending) = &m.ending {
-        return Some(ending.clone());
+    if let Some(ending) = decided(s, m, node) {
+        return Some(ending);
     }
     // Whoever set it may have been a process before this one.
     if m.tainted || s.record.tainted {
@@ -58,10 +60,9 @@ fn why_abort(s: &Settings, m: &Memory, node: &NodeView) -> Option<(Stage, String
 
 /// Somebody wants no fence.
 pub(super) fn taken_back(s: &Settings) -> Option<(Stage, String)> {
-    let words = match &s.approval {
-        _ if s.released => "released by `spec.desiredState: Released`".to_owned(),
-        Approval::Denied(user, reason) => format!("denied by {user}: {reason}"),
-        _ => return None,
+    let words = match s.released {
+        true => "released by `spec.desiredState: Released`".to_owned(),
+        false => s.approval.denial()?,
     };
     Some((Stage::Aborted, words))
 }
@@ -113,12 +114,49 @@ fn after_off(s: &Settings, m: &Memory, node: &NodeView, t: &Moment) -> Option<St
     let may_land = m.unresolved_until.is_some_and(|until| t.now < until);
     match devices.as_slice() {
         [] if may_land => Some("although an off command to its machine may still land late (`status.attempts`): it may go down once more; if it does, power it on again".to_owned()),
-        [] => None,
+        [] => never_down(m, node).filter(|_| !has_booted),
         devices => Some(format!(
             "although FenceDevice {} accepted an off command: it may still go down; if it does not, check the device's wiring and its identity",
             devices.join(", ")
         )),
     }
+}
+
+/// The machine was proven down, and its node is Ready in the very boot that was fenced.
+fn never_down(m: &Memory, node: &NodeView) -> Option<String> {
+    let (stored, storing) = (&m.learned.proven_by, &m.learned.proving);
+    let proven = if storing.is_empty() { stored } else { storing };
+    (node.ready() == Ready::True && !proven.is_empty()).then(|| {
+        format!(
+            "although it was read Off by {}: it never went down; correct the FenceDevice's wiring and its identity before the node fails again, or withdraw the word if it was a human's",
+            proven.join(", ")
+        )
+    })
+}
+
+/// What people have to know who find the incident ended before its taint: nobody sees any more what has become of an off that was sent.
+pub(super) fn off_left_behind(
+    s: &Settings,
+    m: &Memory,
+    o: &Observed,
+    t: &Moment,
+) -> Option<&'static str> {
+    let results = m
+        .attempt
+        .iter()
+        .flat_map(|attempt| attempt.results.values());
+    let is_sent = m.has_commanded
+        || !s.record.turned_off.is_empty()
+        || results.into_iter().any(OffResult::may_turn_off);
+    let may_land = m.commanding() || m.unresolved_until.is_some_and(|until| t.now < until);
+    let is_back =
+        |it: &NodeView| it.ready() == Ready::True || booted_anew(it, s.boot_id.as_deref());
+    let runs = o.node.present().is_some_and(is_back);
+    // Of what the lost record of an adopted taint has sent nobody knows.
+    let is_told = m.accused.is_some() || s.adopted;
+    (!is_told && (may_land || (is_sent && !runs))).then_some(
+        "; an off command was sent to its machine (`status.attempts`), which may be off, or go off late: power it on by hand if it is to run",
+    )
 }
 
 /// Takes our claim away, once no command of ours is on its way any more.

@@ -1,6 +1,6 @@
 //! How long a stage may take, and what is said when it takes longer: what is waited for, the setting that it has outlasted, and the way out.
 
-use super::super::incident::{Decision, Settings};
+use super::super::incident::{Decision, Effect, Settings};
 use super::super::observed::{DETACHING, Observed, Seen};
 use super::super::release::booted_anew;
 use super::super::stage::Stage;
@@ -35,34 +35,21 @@ pub(super) fn overdue(
     decision: &mut Decision,
     now: Duration,
 ) {
-    if decision.escalation.is_some() || decision.deadline.is_none_or(|deadline| now < deadline) {
+    // What was waited for is there.
+    let is_over = matches!(decision.effect, Effect::Release(_) | Effect::DeleteNode(_));
+    let is_late = decision.deadline.is_some_and(|deadline| now >= deadline);
+    if decision.escalation.is_some() || is_over || !is_late {
         return;
     }
     let node = &settings.node;
     let has_booted =
         matches!(&observed.node, Seen::Present(it) if booted_anew(it, settings.boot_id.as_deref()));
-    let present = observed.node.present();
-    let key = present.and_then(|it| settings.mark_on(it));
-    let key = key.unwrap_or(settings.mark_key());
-    let (mark, is_deletion) = (taint::in_words(key), key == DETACHING);
+    let mark = taint::in_words(mark_key(settings, observed));
     let (reason, field, way_out) = match decision.stage {
         Stage::Detaching => (
             "DetachStuck",
             "`recovery.detachTimeoutSeconds`",
-            format!(
-                "see what holds them (a pod's finalizers, the CSI driver's controller, kube-controller-manager){}",
-                match observed.node {
-                    Seen::Absent => String::new(),
-                    _ => format!(
-                        "{}; `{mark}` stays on Node {node} until they are free, do not remove it by hand",
-                        match is_deletion {
-                            true =>
-                                "; a pod that tolerates every taint and uses a volume goes for good only if whatever makes it makes none (scale it down meanwhile)",
-                            false => "",
-                        }
-                    ),
-                }
-            ),
+            what_frees(settings, observed),
         ),
         Stage::AwaitingRelease => (
             "ReleaseStuck",
@@ -102,6 +89,38 @@ pub(super) fn overdue(
         limit.as_secs()
     );
     decision.escalation = Some((reason, words));
+}
+
+/// What has to be seen to before everything has detached.
+fn what_frees(settings: &Settings, observed: &Observed) -> String {
+    let see = match &observed.pods {
+        Seen::Failed(_) => "see why the API server does not list them",
+        _ => {
+            "see what holds them (a pod's finalizers, the CSI driver's controller, kube-controller-manager)"
+        }
+    };
+    if observed.node == Seen::Absent {
+        return see.to_owned();
+    }
+    let key = mark_key(settings, observed);
+    let tolerating = match key == DETACHING {
+        true => {
+            "; a pod that tolerates every taint and uses a volume goes for good only if whatever makes it makes none (scale it down meanwhile)"
+        }
+        false => "",
+    };
+    format!(
+        "{see}{tolerating}; `{}` stays on Node {} until they are free, do not remove it by hand",
+        taint::in_words(key),
+        settings.node
+    )
+}
+
+/// The key of the mark that stands, or that would.
+fn mark_key(settings: &Settings, observed: &Observed) -> &'static str {
+    let node = observed.node.present();
+    let key = node.and_then(|it| settings.mark_on(it));
+    key.unwrap_or(settings.mark_key())
 }
 
 fn what_releases(settings: &Settings) -> &'static str {

@@ -7,7 +7,7 @@ use super::super::delay::HeldCondition;
 use super::super::incident::{Decision, Settings};
 use super::super::memory::Memory;
 use super::super::observed::{NodeView, Ready};
-use super::super::release::booted_anew;
+use super::super::release::{booted_anew, never_went_down};
 use super::super::stage::Stage;
 use super::super::taint::is_quarantined;
 use super::abort::{accuse, still_accused, taken_back, with_accused};
@@ -19,15 +19,15 @@ use jiff::Timestamp;
 pub(super) const CONFIRMED: &str =
     "the machine is proven down; `recovery.strategy: None` wants nothing more";
 
-/// What an incident that has done all that it was for has come to.
-pub(super) const RELEASED: &str = "the machine was proven down, its pods and volumes are free, the operator's `out-of-service` is gone again";
-
-/// The same, by the name of the taint that the incident had; whoever has adopted it does not know which once it is gone.
+/// What an incident that has done all that it was for has come to. Whoever has adopted a taint does not know which it was once it is gone.
 pub(super) fn released(s: &Settings) -> String {
-    match s.adopted {
-        true => RELEASED.replace("`out-of-service`", "taint"),
-        false => RELEASED.replace("out-of-service", s.mark()),
-    }
+    let mark = match s.adopted {
+        true => "taint".to_owned(),
+        false => format!("`{}`", s.mark()),
+    };
+    format!(
+        "the machine was proven down, its pods and volumes are free, the operator's {mark} is gone again"
+    )
 }
 
 /// The end of the incident, if nothing is left to do, or what is left to do after the release.
@@ -40,12 +40,19 @@ pub(super) fn ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -
     }
     let (stage, words) = why_ended(s, m, node, t)?;
     // What was said when the claim went is what counts.
-    let is_new = m.ending.is_none() && stage != Stage::Recovered;
+    let is_new = decided(s, m, node).is_none() && stage != Stage::Recovered;
     if is_new && !m.tainted && !s.record.tainted {
         accuse(s, m, node, t);
     }
     let words = with_accused(m, words);
     Some(still_accused(m, close(stage, words)))
+}
+
+/// The end that was decided when the claim had to go. A machine is not told as proven down when its node is Ready in the boot that was fenced.
+pub(super) fn decided(s: &Settings, m: &Memory, node: &NodeView) -> Option<(Stage, String)> {
+    let is_refuted = never_went_down(node, s.boot_id.as_deref());
+    let decided = m.ending.clone();
+    decided.filter(|(stage, _)| *stage != Stage::ConfirmedDown || !is_refuted)
 }
 
 /// Has `out-of-service` of this incident been taken away by it?
@@ -64,8 +71,8 @@ fn why_ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Optio
         .boot_id
         .as_deref()
         .is_some_and(|boot| booted_anew(node, Some(boot)));
-    if let Some(ending) = &m.ending {
-        return Some(ending.clone());
+    if let Some(ending) = decided(s, m, node) {
+        return Some(ending);
     }
     if is_released(s, m, node) {
         return Some((Stage::Recovered, released(s)));

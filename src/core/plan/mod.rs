@@ -122,6 +122,12 @@ pub fn step(
     let observed = as_seen(settings, observed);
     let observed = observed.as_ref();
     let mut decision = decide(settings, memory, observed, moment);
+    if decision.stage == Stage::Aborted
+        && matches!(decision.effect, Effect::Close)
+        && let Some(words) = abort::off_left_behind(settings, memory, observed, moment)
+    {
+        decision.words.push_str(words);
+    }
     let since = match memory.stage {
         Some((stage, since)) if stage == decision.stage => since,
         _ => moment.now,

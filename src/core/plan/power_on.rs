@@ -14,7 +14,7 @@ use super::super::reading::PowerState;
 use super::super::release::{booted_anew, never_went_down};
 use super::super::stage::Stage;
 use super::abort::taken_back;
-use super::ending::RELEASED;
+use super::ending::released;
 use super::level::{CONTRADICTION, order_max};
 use super::watch::WATCH_PERIOD;
 use super::{Moment, act, close, wait};
@@ -42,7 +42,7 @@ pub(super) fn is_begun(s: &Settings, m: &Memory) -> bool {
 /// The Node is gone, or another one by now: the end of its incident, whose fence was over if it had been released.
 pub(super) fn gone(s: &Settings, m: &Memory, words: String) -> Decision {
     match is_begun(s, m) {
-        true => close(Stage::Recovered, format!("{RELEASED}; then {words}")),
+        true => close(Stage::Recovered, format!("{}; then {words}", released(s))),
         false => close(Stage::Aborted, words),
     }
 }
@@ -64,27 +64,27 @@ pub(super) fn step(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) ->
     let until = deadline(m, wanted);
     if new_boot {
         let words = format!("Node {} has booted anew and is not Ready yet", node.name);
-        return Some(waits(m, wanted, words, t.now + PAUSE, t));
+        return Some(waits(s, m, wanted, words, t.now + PAUSE, t));
     }
     let why_not = forbidden(node, s.node_uid.as_deref(), s.boot_id.as_deref());
     if let Some(why) = why_not.or_else(|| wanted.hold.clone()) {
         let words = format!("its machine is not turned on: {why}");
         // Whoever keeps it off knows why, and is not called for it.
         if t.now >= until && !m.power_on.has_sent() {
-            return Some(close(Stage::Recovered, format!("{RELEASED}; {words}")));
+            return Some(close(Stage::Recovered, format!("{}; {words}", released(s))));
         }
-        return Some(waits(m, wanted, words, t.now + WATCH_PERIOD, t));
+        return Some(waits(s, m, wanted, words, t.now + WATCH_PERIOD, t));
     }
     if let Some(due) = m.power_on.due.filter(|due| t.now < *due) {
         let words = format!(
             "its machine is turned on {} s after the release (`powerOn.delaySeconds`)",
             wanted.delay.as_secs()
         );
-        return Some(waits(m, wanted, words, due, t));
+        return Some(waits(s, m, wanted, words, due, t));
     }
     if let Some(until) = m.may_land_until().filter(|until| t.now < *until) {
         let words = "an off command may still land late: its machine is turned on when its time is over, or it could be power-cycled";
-        return Some(waits(m, wanted, words.to_owned(), until, t));
+        return Some(waits(s, m, wanted, words.to_owned(), until, t));
     }
     Some(turn_on(s, m, wanted, node, t))
 }
@@ -120,18 +120,21 @@ fn over(s: &Settings, m: &Memory, wanted: &PowerOn, node: &NodeView) -> Option<D
     let taken = taken(node, &s.fence);
     if booted_anew(node, boot_id) {
         let words = format!(
-            "{RELEASED}; its machine was turned on again: Node {} has booted anew and is Ready",
+            "{}; its machine was turned on again: Node {} has booted anew and is Ready",
+            released(s),
             node.name
         );
         return match node.ready() {
             Ready::True => Some(close(Stage::Recovered, words)),
-            _ => taken.map(|why| left_alone(m, &why)),
+            _ => taken.map(|why| left_alone(s, m, &why)),
         };
     }
     if never_went_down(node, boot_id) {
         let words = format!(
-            "{RELEASED}; but Node {} is Ready with the boot ID it was fenced with ({}): it never went down, its device lies or is wired to another machine: check the volumes' data, correct the FenceDevice, then reboot the node",
-            node.name, node.boot_id
+            "{}; but Node {} is Ready with the boot ID it was fenced with ({}): it never went down, its device lies or is wired to another machine: check the volumes' data, correct the FenceDevice, then reboot the node",
+            released(s),
+            node.name,
+            node.boot_id
         );
         return Some(close(Stage::Recovered, words.clone()).escalated(CONTRADICTION, words));
     }
@@ -145,29 +148,36 @@ fn over(s: &Settings, m: &Memory, wanted: &PowerOn, node: &NodeView) -> Option<D
         })
         .or_else(|| without_target(s, m));
     if let Some(why) = why {
-        return Some(left_alone(m, &why));
+        return Some(left_alone(s, m, &why));
     }
-    let decision = left_alone(m, &rewired(s, m)?);
+    let decision = left_alone(s, m, &rewired(s, m)?);
     let words = decision.words.clone();
     Some(decision.escalated(POWER_ON_FAILED, words))
 }
 
 /// The end of it, whatever was done so far.
-fn left_alone(m: &Memory, why: &str) -> Decision {
+fn left_alone(s: &Settings, m: &Memory, why: &str) -> Decision {
     let what = match m.power_on.has_sent() {
         true => "nothing more is done to turn its machine on",
         false => "its machine is not turned on",
     };
-    close(Stage::Recovered, format!("{RELEASED}; {what}: {why}"))
+    close(Stage::Recovered, format!("{}; {what}: {why}", released(s)))
 }
 
 /// Waits, says so, and calls somebody when time is up; ends when nobody came.
-fn waits(m: &Memory, wanted: &PowerOn, words: String, wake: Duration, t: &Moment) -> Decision {
-    within(m, wanted, wait(Stage::PoweringOn, words).until(wake), t)
+fn waits(
+    s: &Settings,
+    m: &Memory,
+    wanted: &PowerOn,
+    words: String,
+    wake: Duration,
+    t: &Moment,
+) -> Decision {
+    within(s, m, wanted, wait(Stage::PoweringOn, words).until(wake), t)
 }
 
 /// The decision under the deadline of the stage.
-fn within(m: &Memory, wanted: &PowerOn, decision: Decision, t: &Moment) -> Decision {
+fn within(s: &Settings, m: &Memory, wanted: &PowerOn, decision: Decision, t: &Moment) -> Decision {
     let until = deadline(m, wanted);
     let end = until + CALLED_FOR;
     let failed = |why: &str| format!("{}; {why}: {WAY_OUT}", decision.words);
@@ -188,7 +198,8 @@ fn within(m: &Memory, wanted: &PowerOn, decision: Decision, t: &Moment) -> Decis
     };
     if t.now >= end {
         let words = format!(
-            "{RELEASED}; its machine was not seen to come back: {}; turn it on by hand",
+            "{}; its machine was not seen to come back: {}; turn it on by hand",
+            released(s),
             decision.words
         );
         return close(Stage::Recovered, words.clone()).escalated(POWER_ON_FAILED, words);
@@ -212,7 +223,7 @@ fn turn_on(
 ) -> Decision {
     if m.busy.is_some() {
         let words = "waits for the FenceDevices that have turned its machine off";
-        return waits(m, wanted, words.to_owned(), t.now + PAUSE, t);
+        return waits(s, m, wanted, words.to_owned(), t.now + PAUSE, t);
     }
     if let Some(decision) = carry_out(s, m, wanted, t) {
         return decision;
@@ -221,7 +232,8 @@ fn turn_on(
     let group = next_group(s, m);
     if let Some(who) = somebody_else(s, m, group.as_ref()) {
         let words = format!(
-            "{RELEASED}; FenceDevice {who} reads On: somebody has turned its machine on, and nothing is done"
+            "{}; FenceDevice {who} reads On: somebody has turned its machine on, and nothing is done",
+            released(s)
         );
         return close(Stage::Recovered, words);
     }
@@ -231,10 +243,11 @@ fn turn_on(
             "its machine has power again: Node {} has to boot anew and to be Ready",
             node.name
         );
-        return waits(m, wanted, words, t.now + PAUSE, t);
+        return waits(s, m, wanted, words, t.now + PAUSE, t);
     };
     let Some(level) = s.levels.get(group.level) else {
         return waits(
+            s,
             m,
             wanted,
             "no level serves the node".to_owned(),
@@ -254,7 +267,7 @@ fn turn_on(
             false => format!("asks FenceDevice {} for its power", named(&group.devices)),
         };
         let look = order(m, group.level, level, DeviceOrder::Look);
-        return within(m, wanted, act(look, Stage::PoweringOn, words), t);
+        return within(s, m, wanted, act(look, Stage::PoweringOn, words), t);
     }
     let words = told(m, &group);
     m.power_on.failure = exhausted(m, &group, t);
@@ -266,10 +279,10 @@ fn turn_on(
     let off: Vec<String> = off.map(|device| device.name.clone()).collect();
     if off.is_empty() || !may_try {
         let next = m.looked_at + WATCH_PERIOD;
-        return waits(m, wanted, words, next, t);
+        return waits(s, m, wanted, words, next, t);
     }
     new_attempt(s, m, level, off, t);
-    carry_out(s, m, wanted, t).unwrap_or_else(|| waits(m, wanted, words, t.now + PAUSE, t))
+    carry_out(s, m, wanted, t).unwrap_or_else(|| waits(s, m, wanted, words, t.now + PAUSE, t))
 }
 
 /// A command that was decided on: it is written down, and then sent.
@@ -294,7 +307,7 @@ fn carry_out(s: &Settings, m: &mut Memory, wanted: &PowerOn, t: &Moment) -> Opti
             act(on, Stage::PoweringOn, words)
         }
     };
-    Some(within(m, wanted, decision, t))
+    Some(within(s, m, wanted, decision, t))
 }
 
 fn new_attempt(s: &Settings, m: &mut Memory, level: &Level, devices: Vec<String>, t: &Moment) {

@@ -127,18 +127,31 @@ pub(super) fn node_gone(s: &Settings, m: &mut Memory, o: &Observed, t: &Moment) 
         );
         return look_again(m, Stage::Detaching, words, t, DETACH_PACE);
     }
-    m.last_check = !m.last_check;
-    match attachments_left(o) {
+    match last_list(m, o, t) {
         Ok(()) => {
             let words =
                 format!("{gone}; the machine was proven down, its pods and volumes are free");
             close(Stage::Recovered, words)
         }
-        Err(left) => {
+        Err((left, wake)) => {
             let words = format!("{gone}; {}{}", left.words(), without_lock(s, &left));
-            look_again(m, Stage::Detaching, words, t, DETACH_PACE)
+            wait(Stage::Detaching, words).until(wake)
         }
     }
+}
+
+/// The last word on the VolumeAttachments, which this round has listed if the one before asked for it; or what hinders, and when to look again.
+/// Asked for until it has come, it says the same all the time.
+fn last_list(m: &mut Memory, o: &Observed, t: &Moment) -> Result<(), (Hindrance, Duration)> {
+    let was_asked = m.last_check;
+    let left = attachments_left(o).err();
+    m.last_check = matches!(left, Some(Hindrance::NotRead(_) | Hindrance::LastList));
+    let Some(left) = left else { return Ok(()) };
+    let wake = match m.last_check && !was_asked {
+        true => t.now,
+        false => poll(m, t.now, DETACH_PACE),
+    };
+    Err((left, wake))
 }
 
 /// Somebody else has deleted the Node before its volumes were free: without the claim on it nothing says that nobody uses them.
@@ -197,17 +210,12 @@ fn release(
         return decision;
     }
     // Everything else is settled: one complete quorum LIST of the VolumeAttachments is the last word.
-    m.last_check = !m.last_check;
-    match attachments_left(o) {
+    match last_list(m, o, t) {
         Ok(()) => {}
-        Err(unread @ (Hindrance::NotRead(_) | Hindrance::LastList)) => {
-            let pace = match m.last_check {
-                true => t.now,
-                false => poll(m, t.now, DETACH_PACE),
-            };
-            return wait(Stage::AwaitingRelease, unread.words()).until(pace);
+        Err((unread @ (Hindrance::NotRead(_) | Hindrance::LastList), wake)) => {
+            return wait(Stage::AwaitingRelease, unread.words()).until(wake);
         }
-        Err(left) => return wait(Stage::Detaching, left.words()).until(again),
+        Err((left, _)) => return wait(Stage::Detaching, left.words()).until(again),
     }
     if let Some(decision) = unheard(m, o, t) {
         return decision;
@@ -239,6 +247,8 @@ fn unheard(m: &mut Memory, o: &Observed, t: &Moment) -> Option<Decision> {
     if o.evidence.present().is_some() {
         return None;
     }
+    // Both are read once more, then.
+    m.last_check = true;
     let words = format!("needs the NodeFence before the release{}", o.evidence.why());
     let stage = Stage::AwaitingRelease;
     Some(look_again(m, stage, words, t, DETACH_PACE))

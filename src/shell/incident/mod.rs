@@ -80,7 +80,7 @@ pub struct Incident {
     /// An approval has been heard of.
     is_approved: bool,
     /// What would have stopped it before its taint, and no longer does, as people have been told.
-    past_stop: Option<String>,
+    past_stops: Vec<String>,
 }
 
 /// What people have an Event of: whatever changes here is told anew.
@@ -184,7 +184,7 @@ impl Incidents {
             sent_claims: Vec::new(),
             unnamed_claim: None,
             is_approved: false,
-            past_stop: None,
+            past_stops: vec![],
         }));
         self.open().insert(name, (uid, incident.clone()));
         incident

@@ -101,15 +101,17 @@ impl Round<'_> {
         }
     }
 
-    /// Whoever deletes or narrows a policy to stop a fence must not think that it has stopped when its node is out of service already (S15).
+    /// Whoever denies a fence, or deletes or narrows its policy, to stop it must not think that it has stopped when its node is out of service already (S15).
     fn tell_of_past_stop(&mut self, settings: &Settings, decision: &Decision) {
         let is_under_taint = matches!(decision.stage, Stage::Detaching | Stage::AwaitingRelease);
-        let stop = settings.stop.as_ref().filter(|_| is_under_taint);
-        if self.incident.past_stop.as_ref() == stop {
+        let stops = [settings.stop.clone(), settings.approval.denial()];
+        let stops = stops.into_iter().flatten().filter(|_| is_under_taint);
+        let stops: Vec<String> = stops.collect();
+        if self.incident.past_stops == stops {
             return;
         }
-        self.incident.past_stop = stop.cloned();
-        if let Some(stop) = stop {
+        self.incident.past_stops.clone_from(&stops);
+        if let Some(stop) = stops.last() {
             let words = format!(
                 "{stop}, which stops no fence whose node is out of service: that of Node {} goes on to its release, by the settings it began with",
                 settings.node

@@ -4,7 +4,6 @@
 
 use crate::api::fence::NodeFence;
 use crate::api::fence_status::AttemptAction;
-use crate::api::settings::FenceSettings;
 use crate::core::incident::{Elsewhere, Settings};
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ pub fn elsewhere(settings: &Settings, fences: &[NodeFence]) -> Elsewhere {
         let open: Vec<AttemptAction> = other.commands_that_may_land().collect();
         let window = match open.is_empty() {
             true => Duration::ZERO,
-            false => window(&other.spec.fence),
+            false => Duration::from_secs(other.spec.fence.window_seconds()),
         };
         Elsewhere {
             off: all.off || open.contains(&AttemptAction::PowerOff),
@@ -27,13 +26,6 @@ pub fn elsewhere(settings: &Settings, fences: &[NodeFence]) -> Elsewhere {
             ..all
         }
     })
-}
-
-/// How long a fence with these settings may go on to send, and its last command to land.
-fn window(fence: &FenceSettings) -> Duration {
-    let times = fence.levels.iter().map(|level| level.timeout_seconds);
-    let seconds = u64::from(times.max().unwrap_or_default());
-    Duration::from_secs(seconds + u64::from(fence.verification.late_effect_seconds))
 }
 
 #[cfg(test)]

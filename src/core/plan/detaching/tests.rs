@@ -13,6 +13,7 @@ use crate::core::observed::{AttachmentView, CLAIM, DETACHING, Seen};
 use crate::core::reading::PowerState;
 
 mod late;
+mod looks;
 
 const CLAIM_VALUE: &str = "fence-n1";
 

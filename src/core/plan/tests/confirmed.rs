@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::api::settings::RecoveryStrategy;
+use crate::core::incident::Elsewhere;
 
 const THEN: &str = "2026-01-01T00:00:00Z";
 const LATER: &str = "2026-01-01T00:00:10Z";
@@ -100,5 +101,37 @@ fn an_off_of_the_former_process_that_may_land_is_waited_for() {
         );
         assert!(decision.wake.is_some_and(|at| at > seconds(160)));
         assert_eq!(decision.deadline, decision.wake);
+    }
+}
+
+/// S23: so is one of another NodeFence, which is gone from its list in the next round.
+#[test]
+fn an_off_of_another_nodefence_that_was_seen_at_the_beginning_is_waited_for() {
+    let evidence = |evidence: bool| Record {
+        evidence,
+        reported: THEN.parse().ok(),
+        elsewhere: Elsewhere {
+            off: true,
+            window: seconds(90),
+            ..Elsewhere::default()
+        },
+        ..Record::default()
+    };
+    for (strategy, record, node) in [
+        (RecoveryStrategy::None, evidence(true), node()),
+        (
+            RecoveryStrategy::OutOfServiceTaint,
+            evidence(false),
+            claimed("fence-n1"),
+        ),
+    ] {
+        let s = Settings {
+            strategy,
+            record,
+            ..settings()
+        };
+        let mut m = Memory::default();
+        decided(&s, &mut m, reported(node, THEN), seconds(100));
+        assert_eq!(m.others_until, Some(seconds(190)), "{strategy:?}");
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::api::conditions::{ESCALATED, HELD, find};
 use crate::core::hold::HeldBy;
-use crate::core::incident::{Decision, Effect};
+use crate::core::incident::{Approval, Decision, Effect};
 use crate::core::plan::CONTRADICTION;
 use crate::shell::events::Events;
 use crate::shell::stop::Stopper;
@@ -171,7 +171,7 @@ async fn another_reason_to_hold_is_another_event() {
     assert_eq!(told, [true, false, false, true, false, false]);
 }
 
-/// S15: what stops a fence before its taint stops none after it, and whoever has just deleted the policy for that has to hear so, once.
+/// S15: what stops a fence before its taint stops none after it, and whoever has just deleted the policy or denied it for that has to hear so, once.
 #[tokio::test]
 async fn a_policy_that_is_deleted_under_the_taint_stops_nothing_and_that_is_told_once() {
     const EVENTS: &str = "POST /apis/events.k8s.io/v1/namespaces/default/events";
@@ -187,13 +187,16 @@ async fn a_policy_that_is_deleted_under_the_taint_stops_nothing_and_that_is_told
     let incident = Incidents::default().begin(fence.clone());
     let mut incident = incident.lock().await;
     let deleted = Some("NodeFencingPolicy prod was deleted".to_owned());
-    for (stage, stop) in [
+    let denied = Approval::Denied("bob".to_owned(), "not this node".to_owned());
+    let needs_none = Approval::NotNeeded;
+    for (stage, stop, approval) in [
         // Before the taint its end says why.
-        (Stage::Verifying, deleted.clone()),
-        (Stage::Detaching, None),
-        (Stage::Detaching, deleted.clone()),
-        (Stage::Detaching, deleted.clone()),
-        (Stage::AwaitingRelease, deleted),
+        (Stage::Verifying, deleted.clone(), &denied),
+        (Stage::Detaching, None, &needs_none),
+        (Stage::Detaching, deleted.clone(), &needs_none),
+        (Stage::Detaching, deleted.clone(), &needs_none),
+        (Stage::AwaitingRelease, deleted.clone(), &denied),
+        (Stage::AwaitingRelease, deleted, &denied),
     ] {
         let decision = Decision {
             effect: Effect::Wait,
@@ -206,6 +209,7 @@ async fn a_policy_that_is_deleted_under_the_taint_stops_nothing_and_that_is_told
         };
         let settings = Settings {
             stop,
+            approval: approval.clone(),
             ..fixtures::settings()
         };
         let mut round = Round {
@@ -226,7 +230,8 @@ async fn a_policy_that_is_deleted_under_the_taint_stops_nothing_and_that_is_told
     assert_eq!(
         told,
         [
-            "NodeFencingPolicy prod was deleted, which stops no fence whose node is out of service: that of Node worker-1 goes on to its release, by the settings it began with"
+            "NodeFencingPolicy prod was deleted, which stops no fence whose node is out of service: that of Node worker-1 goes on to its release, by the settings it began with",
+            "denied by bob: not this node, which stops no fence whose node is out of service: that of Node worker-1 goes on to its release, by the settings it began with",
         ]
     );
 }
