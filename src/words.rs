@@ -37,6 +37,17 @@ pub fn shortened(text: &str, bytes_max: usize) -> String {
     format!("{kept}{ELLIPSIS}")
 }
 
+/// The first of these, so many at most, each between two marks, and how many more there are.
+#[must_use]
+pub fn listed(names: &[String], mark: &str, named_max: usize) -> String {
+    let named = names.iter().take(named_max);
+    let named: Vec<_> = named.map(|it| format!("{mark}{it}{mark}")).collect();
+    match names.len().saturating_sub(named_max) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,6 +13,9 @@ use super::device::FenceDevice;
 use super::fence::{FENCE_NAME_CHARS_MAX, NodeFence};
 use super::policy::NodeFencingPolicy;
 
+/// Where a definition has the schema of its objects.
+const SCHEMA: &str = "/spec/versions/0/schema/openAPIV3Schema";
+
 /// A CEL rule on the value it stands at; `message` is what the user reads when it does not hold.
 pub(super) fn rule(rule: &str, message: &str) -> Value {
     json!({"rule": rule, "message": message})
@@ -64,25 +67,23 @@ pub fn all() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// The schema of the objects of this kind, one of ours.
+/// The schema of a FenceDevice.
 #[must_use]
-pub fn schema_of(kind: &str) -> Option<Value> {
-    let definitions = all().into_iter().map(|(_, definition)| definition);
-    let mut of_kind =
-        definitions.filter(|it| it.pointer("/spec/names/kind").is_some_and(|it| it == kind));
-    schema(&of_kind.next()?).cloned()
+pub fn of_fence_device() -> Value {
+    let definition = finished(&FenceDevice::crd(), vec![]);
+    schema(&definition).cloned().unwrap_or_default()
 }
 
 /// The schema of a definition's objects.
 #[must_use]
 pub fn schema(definition: &Value) -> Option<&Value> {
-    definition.pointer("/spec/versions/0/schema/openAPIV3Schema")
+    definition.pointer(SCHEMA)
 }
 
 /// The definition with what the derive cannot say.
 fn finished(crd: &CustomResourceDefinition, root_rules: Vec<Value>) -> Value {
     let mut definition = json!(crd);
-    if let Some(schema) = definition.pointer_mut("/spec/versions/0/schema/openAPIV3Schema") {
+    if let Some(schema) = definition.pointer_mut(SCHEMA) {
         tidy(schema);
         if let (false, Some(root)) = (root_rules.is_empty(), schema.as_object_mut()) {
             root.insert(

@@ -38,7 +38,7 @@ pub struct FenceSettings {
 
 impl FenceSettings {
     /// How long a fence with these settings may go on to send, and its last command to land, in seconds.
-    pub fn window_seconds(&self) -> u64 {
+    pub fn landing_seconds(&self) -> u64 {
         let times = self.levels.iter().map(|level| level.timeout_seconds);
         let longest = u64::from(times.max().unwrap_or_default());
         longest + u64::from(self.verification.late_effect_seconds)

@@ -74,8 +74,7 @@ fn outage_lasts(fence: &NodeFence, node: Option<&NodeView>) -> bool {
     claims(fence, Some(node)) || (is_in_its_boot(fence, node) && node.ready() != Ready::True)
 }
 
-/// Is it the last that tells of a command which may still land in the boot that its node is in, or do the later ones tell of a shorter window for it?
-/// Whoever fences the node next has to know of one, and not of how many (S23). What people may delete at any time tells of none.
+/// Does it tell of a command that may still land in the boot that its node is in, and no later record of the same one with as long to land? Whoever fences the node next has to know of one, and not of how many (S23). What people may delete at any time tells of none.
 fn alone_tells_of_commands(
     fence: &NodeFence,
     fences: &[NodeFence],
@@ -96,11 +95,11 @@ fn alone_tells_of_commands(
         .filter(stays)
         .filter(|it| order(it) > order(fence));
     let told: Vec<(AttemptAction, u64)> = newer.flat_map(|it| may_land(it, node)).collect();
-    let is_told = |(action, window): (AttemptAction, u64)| {
-        let mut those = told.iter().filter(|(other, _)| *other == action);
-        those.any(|(_, theirs)| *theirs >= window)
+    let is_told = |action: AttemptAction, seconds: u64| {
+        told.iter()
+            .any(|(other, theirs)| *other == action && *theirs >= seconds)
     };
-    may_land(fence, node).any(|own| !is_told(own))
+    may_land(fence, node).any(|(action, seconds)| !is_told(action, seconds))
 }
 
 /// The commands of this record that may still land on the node, and how long they have for it, in seconds.
@@ -109,9 +108,9 @@ fn may_land<'a>(
     node: &NodeView,
 ) -> impl Iterator<Item = (AttemptAction, u64)> + use<'a> {
     let is_met = fence.may_be_about(&node.name, Some(&node.uid), Some(&node.boot_id));
-    let window = fence.spec.fence.window_seconds();
+    let seconds = fence.spec.fence.landing_seconds();
     let commands = fence.commands_that_may_land().filter(move |_| is_met);
-    commands.map(move |action| (action, window))
+    commands.map(move |action| (action, seconds))
 }
 
 /// Is it the very Node, in the very boot, that the incident was about?

@@ -110,7 +110,9 @@ pub struct Memory {
     pub said: Said,
     /// Life beside a device that read Off, in words, the first two (S22).
     pub contradictions: Vec<String>,
-    /// What is said of devices that may still turn off a machine that has come back.
+    /// Who has proven the machine down, in words: by whatever claim, for each is of the boot that was fenced.
+    pub proven_off_by: Option<String>,
+    /// What is said of devices that may still turn off a machine that has come back, or that have read Off what never went down.
     pub accused: Option<String>,
     /// An off of this incident may still land until then (time since boot, S23).
     pub unresolved_until: Option<Duration>,
@@ -254,10 +256,14 @@ impl Memory {
         if self.commanding() || is_unseen {
             self.may_land(late);
         }
-        let results = self.attempt.iter().flat_map(|it| it.results.values());
-        let mut taken = results.map(OffResult::may_turn_off);
-        self.has_commanded |= self.commanding() || taken.any(|it| it);
+        self.has_commanded = self.may_have_commanded();
         self.attempt = None;
+    }
+
+    /// Has an off command of this process turned something off, or may one have?
+    pub fn may_have_commanded(&self) -> bool {
+        let mut results = self.attempt.iter().flat_map(|it| it.results.values());
+        self.has_commanded || self.commanding() || results.any(OffResult::may_turn_off)
     }
 
     /// Forgets everything that was learned under a claim: a new claim begins from nothing, and not while a pod comes back that was found

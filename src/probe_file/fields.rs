@@ -3,15 +3,17 @@
 
 use super::BadInput;
 use crate::api::crd;
-use crate::shell::schema::listed;
+use crate::words::listed;
 use serde_json::Value;
 
+/// Fields that are named.
+const NAMED_MAX: usize = 5;
 /// Whatever Kubernetes adds to an object, we do not judge.
 const OF_KUBERNETES: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
 
 /// Refuses a FenceDevice with a field that this version does not know.
 pub fn all_known(device: &Value, name: &str) -> Result<(), BadInput> {
-    let schema = crd::schema_of("FenceDevice").unwrap_or_default();
+    let schema = crd::of_fence_device();
     let mut unknown = Vec::new();
     compare("", device, &schema, &mut unknown);
     if unknown.is_empty() {
@@ -20,7 +22,7 @@ pub fn all_known(device: &Value, name: &str) -> Result<(), BadInput> {
     Err(BadInput(format!(
         "FenceDevice `{name}` sets what this version does not know: {}; correct the spelling and where it stands, or take it out \
          (docs/reference/fencedevice.md and `kubectl explain fencedevice.spec --recursive` have all fields)",
-        listed(&unknown, "`")
+        listed(&unknown, "`", NAMED_MAX)
     )))
 }
 

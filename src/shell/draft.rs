@@ -5,7 +5,7 @@
 use super::client::MANAGER;
 use crate::api::fence::{NodeFence, NodeFenceSpec, Trigger, TriggerType};
 use crate::api::policy::{
-    FenceMode, FenceSettings, NodeFencingPolicy, PowerOnPolicy, PowerOnSettings, UnhealthyCondition,
+    FenceMode, NodeFencingPolicy, PowerOnPolicy, PowerOnSettings, UnhealthyCondition,
 };
 use crate::core::observed::NodeView;
 use crate::core::taint;
@@ -71,9 +71,8 @@ fn power_on(policy: &NodeFencingPolicy, mode: FenceMode) -> PowerOnSettings {
 }
 
 /// A record for a taint of ours whose own record is lost. It never leads to a taint: its mode only observes. The boot that was fenced is told by the
-/// mark of a deletion, and by nothing where `out-of-service` stands. What was sent by the lost one may land as late as that of the slowest of these
-/// policies (S23).
-pub fn adopting_fence(node: &NodeView, name: &str, policies: &[NodeFencingPolicy]) -> NodeFence {
+/// mark of a deletion, and by nothing where `out-of-service` stands.
+pub fn adopting_fence(node: &NodeView, name: &str) -> NodeFence {
     let trigger = Trigger {
         type_: TriggerType::External,
         condition_type: None,
@@ -88,12 +87,6 @@ pub fn adopting_fence(node: &NodeView, name: &str, policies: &[NodeFencingPolicy
     };
     let fenced = taint::detaching_of_claim(node).and_then(|(_, mark)| mark.value.clone());
     let fenced = fenced.filter(|boot| !boot.is_empty());
-    let mut fence = FenceSettings::default();
-    let late = &mut fence.verification.late_effect_seconds;
-    for policy in policies {
-        let theirs = &policy.spec.fence.verification;
-        *late = theirs.late_effect_seconds.max(*late);
-    }
     let spec = NodeFenceSpec {
         node_name: node.name.clone(),
         node_uid: Some(node.uid.clone()),
@@ -101,7 +94,7 @@ pub fn adopting_fence(node: &NodeView, name: &str, policies: &[NodeFencingPolicy
         policy_name: None,
         policy_generation: None,
         trigger,
-        fence,
+        fence: Default::default(),
         recovery: Default::default(),
         release: Default::default(),
         power_on: Default::default(),
@@ -173,28 +166,11 @@ mod tests {
             (mark, Some("boot-1"), DETACHING),
             (fixtures::out_of_service(), None, "out-of-service"),
         ] {
-            let fence = adopting_fence(&node(mark), "fence", &[]);
+            let fence = adopting_fence(&node(mark), "fence");
             assert_eq!(fence.spec.boot_id.as_deref(), boot);
             let reason = fence.spec.trigger.reason.expect("a reason");
             assert!(reason.starts_with(found), "{reason}");
         }
-    }
-
-    /// S23: nobody knows any more by whose settings the lost record was.
-    #[test]
-    fn what_a_lost_record_has_sent_may_land_as_late_as_any_policy_says() {
-        let policy = |late: u32| {
-            let verification = json!({"lateEffectSeconds": late});
-            let spec = json!({"nodeSelector": {}, "fence": {"verification": verification}});
-            NodeFencingPolicy::new("p", serde_json::from_value(spec).expect("a spec"))
-        };
-        let late = |policies: &[NodeFencingPolicy]| {
-            let fence = adopting_fence(&fixtures::node(), "fence", policies);
-            fence.spec.fence.verification.late_effect_seconds
-        };
-        assert_eq!(late(&[]), 60);
-        assert_eq!(late(&[policy(0)]), 60);
-        assert_eq!(late(&[policy(300), policy(30)]), 300);
     }
 
     /// Two Nodes may differ in what is cut off only: the hash is of their UIDs.

@@ -8,6 +8,7 @@
 use super::client::{AskError, Clients, ask};
 use super::stop::Stop;
 use crate::api::{GROUP, VERSION, crd};
+use crate::words::listed;
 use serde_json::Value;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -82,18 +83,8 @@ pub fn words(unknown: &[String]) -> String {
     format!(
         "the CustomResourceDefinitions of {GROUP}/{VERSION} are of an older version, and the API server drops what they do not know: {}; apply \
          those of this version (kubectl apply -k crds, or helm upgrade)",
-        listed(unknown, "")
+        listed(unknown, "", NAMED_MAX)
     )
-}
-
-/// The first five of them, each in these marks, and how many more there are.
-pub fn listed(fields: &[String], mark: &str) -> String {
-    let named = fields.iter().take(NAMED_MAX);
-    let named: Vec<_> = named.map(|it| format!("{mark}{it}{mark}")).collect();
-    match fields.len().saturating_sub(NAMED_MAX) {
-        0 => named.join(", "),
-        more => format!("{} and {more} more", named.join(", ")),
-    }
 }
 
 /// Looks until nothing is missing, and says what is, once.

@@ -198,6 +198,8 @@ impl Workspace {
             .env("CARGO_INCREMENTAL", "1")
             .env("CARGO_PROFILE_DEV_DEBUG", "none")
             .env("FUZZ_SECONDS", "1")
+            // What a property has found for one mutant is not tried for the next.
+            .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true")
             .env_remove("UPDATE")
             .process_group(0)
             .stdin(Stdio::null())

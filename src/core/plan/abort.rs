@@ -5,10 +5,9 @@ use super::super::delay::HeldCondition;
 use super::super::incident::{Decision, Effect, Settings};
 use super::super::memory::Memory;
 use super::super::observed::{NodeView, Observed, Ready};
-use super::super::release::booted_anew;
+use super::super::release::{booted_anew, never_went_down};
 use super::super::stage::Stage;
 use super::super::taint;
-use super::ending::decided;
 use super::level::{CONTRADICTION, busy_stage};
 use super::{Moment, act, wait};
 
@@ -27,9 +26,18 @@ pub(super) fn aborted(
     Some(abort(m, node, claim, stage, words))
 }
 
+/// The end that was decided when the claim had to go, unless it says "down" of a node that is Ready in the boot that was fenced.
+pub(super) fn decided_end(s: &Settings, m: &Memory, node: &NodeView) -> Option<(Stage, String)> {
+    let end = m.ending.clone()?;
+    match end.0 {
+        Stage::ConfirmedDown if never_went_down(node, s.boot_id.as_deref()) => None,
+        _ => Some(end),
+    }
+}
+
 /// A claim is held only while the node is down and its fence is wanted.
 fn why_abort(s: &Settings, m: &Memory, node: &NodeView) -> Option<(Stage, String)> {
-    if let Some(ending) = decided(s, m, node) {
+    if let Some(ending) = decided_end(s, m, node) {
         return Some(ending);
     }
     // Whoever set it may have been a process before this one.
@@ -85,7 +93,7 @@ fn reports_again(s: &Settings, node: &NodeView) -> bool {
 /// S22: life after an off command means a device that lies or is wired to another machine, or one that is about to turn off a node that
 /// has come back. Somebody is called, and the end of the incident does not send them away.
 pub(super) fn accuse(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) {
-    if let Some(accused) = after_off(s, m, node, t) {
+    if let Some(accused) = accusation(s, m, node, t) {
         m.accused = Some(accused);
         m.alarm = Some(CONTRADICTION);
     }
@@ -99,9 +107,9 @@ pub(super) fn with_accused(m: &Memory, words: String) -> String {
     }
 }
 
-/// Which commands of this incident may still turn off a machine that has come back, in words: those of others say nothing of a device of it. Who has booted anew after its device was seen to be off
-/// was turned on by somebody.
-fn after_off(s: &Settings, m: &Memory, node: &NodeView, t: &Moment) -> Option<String> {
+/// What speaks against a device of this incident once its node shows life, in words: an off of it that may still act, or a proof that is refuted.
+/// The commands of others say nothing of a device of it. Who has booted anew after its device was seen to be off was turned on by somebody.
+fn accusation(s: &Settings, m: &Memory, node: &NodeView, t: &Moment) -> Option<String> {
     let has_booted = has_booted(s, m, node);
     if node.ready() != Ready::True && !has_booted && !reports_again(s, node) {
         return None;
@@ -112,9 +120,19 @@ fn after_off(s: &Settings, m: &Memory, node: &NodeView, t: &Moment) -> Option<St
     });
     let devices: Vec<&str> = accepted.map(|(device, _)| device.as_str()).collect();
     let may_land = m.unresolved_until.is_some_and(|until| t.now < until);
+    let is_refuted = !has_booted && node.ready() == Ready::True;
+    if let Some(proof) = m.proven_off_by.as_ref().filter(|_| is_refuted) {
+        let late = match may_land {
+            true => "; an off command to its machine may still land late (`status.attempts`)",
+            false => "",
+        };
+        return Some(format!(
+            "although {proof} said that it was off: it never went down; see which machine that is, and correct the wiring and the identity of the FenceDevice before the node fails again{late}"
+        ));
+    }
     match devices.as_slice() {
         [] if may_land => Some("although an off command to its machine may still land late (`status.attempts`): it may go down once more; if it does, power it on again".to_owned()),
-        [] => never_down(m, node).filter(|_| !has_booted),
+        [] => None,
         devices => Some(format!(
             "although FenceDevice {} accepted an off command: it may still go down; if it does not, check the device's wiring and its identity",
             devices.join(", ")
@@ -122,41 +140,34 @@ fn after_off(s: &Settings, m: &Memory, node: &NodeView, t: &Moment) -> Option<St
     }
 }
 
-/// The machine was proven down, and its node is Ready in the very boot that was fenced.
-fn never_down(m: &Memory, node: &NodeView) -> Option<String> {
-    let (stored, storing) = (&m.learned.proven_by, &m.learned.proving);
-    let proven = if storing.is_empty() { stored } else { storing };
-    (node.ready() == Ready::True && !proven.is_empty()).then(|| {
-        format!(
-            "although it was read Off by {}: it never went down; correct the FenceDevice's wiring and its identity before the node fails again, or withdraw the word if it was a human's",
-            proven.join(", ")
-        )
-    })
-}
-
-/// What people have to know who find the incident ended before its taint: nobody sees any more what has become of an off that was sent.
+/// What people have to know who find the incident aborted: nobody sees any more what has become of an off that was sent.
 pub(super) fn off_left_behind(
     s: &Settings,
     m: &Memory,
     o: &Observed,
     t: &Moment,
 ) -> Option<&'static str> {
-    let results = m
-        .attempt
-        .iter()
-        .flat_map(|attempt| attempt.results.values());
-    let is_sent = m.has_commanded
-        || !s.record.turned_off.is_empty()
-        || results.into_iter().any(OffResult::may_turn_off);
-    let may_land = m.commanding() || m.unresolved_until.is_some_and(|until| t.now < until);
-    let is_back =
-        |it: &NodeView| it.ready() == Ready::True || booted_anew(it, s.boot_id.as_deref());
-    let runs = o.node.present().is_some_and(is_back);
-    // Of what the lost record of an adopted taint has sent nobody knows.
-    let is_told = m.accused.is_some() || s.adopted;
-    (!is_told && (may_land || (is_sent && !runs))).then_some(
-        "; an off command was sent to its machine (`status.attempts`), which may be off, or go off late: power it on by hand if it is to run",
+    // What the lost record of an adopted taint has sent nobody knows, and who is accused is named with the off.
+    if s.adopted || m.accused.is_some() {
+        return None;
+    }
+    let is_sent = m.may_have_commanded() || !s.record.turned_off.is_empty();
+    let mut results = m.attempt.iter().flat_map(|it| it.results.values());
+    let may_land = m.commanding()
+        || results.any(|it| !it.is_settled())
+        || m.unresolved_until.is_some_and(|until| t.now < until);
+    let runs = o.node.present().is_some_and(|it| shows_life(s, it));
+    (may_land || (is_sent && !runs)).then_some(
+        "; an off command was sent to its machine, or may have been (`status.attempts`): it may be off, or go off late; power it on by hand if it is to run",
     )
+}
+
+/// Is it Ready, has it booted since, or has a kubelet made it anew, which runs?
+fn shows_life(s: &Settings, node: &NodeView) -> bool {
+    let is_another = s.node_uid.as_ref().is_some_and(|uid| *uid != node.uid);
+    node.ready() == Ready::True
+        || booted_anew(node, s.boot_id.as_deref())
+        || (is_another && !node.boot_id.is_empty())
 }
 
 /// Takes our claim away, once no command of ours is on its way any more.
@@ -245,7 +256,7 @@ mod tests {
                 nonce: String::new(),
                 date: fixtures::DATE.to_owned(),
             };
-            after_off(&fixtures::settings(), &m, &node, &moment).is_some()
+            accusation(&fixtures::settings(), &m, &node, &moment).is_some()
         };
         assert!(!accused(OffResult::Accepted, "Unknown", "boot-1"));
         assert!(accused(OffResult::Accepted, "True", "boot-1"));

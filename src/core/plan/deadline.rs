@@ -44,12 +44,13 @@ pub(super) fn overdue(
     let node = &settings.node;
     let has_booted =
         matches!(&observed.node, Seen::Present(it) if booted_anew(it, settings.boot_id.as_deref()));
-    let mark = taint::in_words(mark_key(settings, observed));
+    let key = mark_key(settings, observed);
+    let mark = taint::in_words(key);
     let (reason, field, way_out) = match decision.stage {
         Stage::Detaching => (
             "DetachStuck",
             "`recovery.detachTimeoutSeconds`",
-            what_frees(settings, observed),
+            what_frees(settings, observed, key),
         ),
         Stage::AwaitingRelease => (
             "ReleaseStuck",
@@ -57,6 +58,9 @@ pub(super) fn overdue(
             format!(
                 "`{mark}` stays on Node {node} until {}; do not remove it by hand",
                 match &observed.node {
+                    _ if is_unread(observed) => {
+                        "the API server tells all of it: see why it does not"
+                    }
                     _ if has_booted => "what is named above is over",
                     Seen::Present(it) if settings.deletes_node() && it.deleting => "it is gone",
                     _ => what_releases(settings),
@@ -91,18 +95,19 @@ pub(super) fn overdue(
     decision.escalation = Some((reason, words));
 }
 
-/// What has to be seen to before everything has detached.
-fn what_frees(settings: &Settings, observed: &Observed) -> String {
-    let see = match &observed.pods {
-        Seen::Failed(_) => "see why the API server does not list them",
-        _ => {
+/// What people have to see to before everything can detach.
+fn what_frees(settings: &Settings, observed: &Observed, key: &str) -> String {
+    let is_unlisted =
+        matches!(observed.pods, Seen::Failed(_)) || matches!(observed.attachments, Seen::Failed(_));
+    let see = match is_unlisted {
+        true => "see why the API server does not tell which",
+        false => {
             "see what holds them (a pod's finalizers, the CSI driver's controller, kube-controller-manager)"
         }
     };
     if observed.node == Seen::Absent {
         return see.to_owned();
     }
-    let key = mark_key(settings, observed);
     let tolerating = match key == DETACHING {
         true => {
             "; a pod that tolerates every taint and uses a volume goes for good only if whatever makes it makes none (scale it down meanwhile)"
@@ -114,6 +119,13 @@ fn what_frees(settings: &Settings, observed: &Observed) -> String {
         taint::in_words(key),
         settings.node
     )
+}
+
+/// Has the API server not told what the release waits for?
+fn is_unread(observed: &Observed) -> bool {
+    matches!(observed.pods, Seen::Failed(_))
+        || matches!(observed.attachments, Seen::Failed(_))
+        || matches!(observed.evidence, Seen::Failed(_))
 }
 
 /// The key of the mark that stands, or that would.

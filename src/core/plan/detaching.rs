@@ -115,6 +115,8 @@ pub(super) fn detach(
     let attachments = match o.attachments.present() {
         Some(all) => all.iter().filter(is_left).cloned().collect(),
         None if lists => {
+            // Asked for until it has come: it says the same all the time.
+            m.lists_attachments = true;
             let words = format!("{}{}", hindrance.words(), o.attachments.why());
             return look_again(m, Stage::Detaching, words, t, DETACH_PACE);
         }
@@ -239,10 +241,15 @@ pub(super) fn created_anew(s: &Settings, m: &Memory, node: &NodeView) -> Decisio
         s.node, node.uid
     );
     let was_tainted = m.tainted || s.record.tainted;
-    if was_tainted && s.boot_id.as_deref() == Some(node.boot_id.as_str()) {
+    let was_proven = was_tainted || m.proven_off_by.is_some();
+    if was_proven && s.boot_id.as_deref() == Some(node.boot_id.as_str()) {
         let words = format!(
-            "{anew}, and its boot ID is the one that was fenced ({}): its machine never went down, its device lies or is wired to another machine; check the volumes' data, correct the FenceDevice, then reboot the node",
-            node.boot_id
+            "{anew}, and its boot ID is the one that was fenced ({}): its machine never went down, its device lies or is wired to another machine; {}",
+            node.boot_id,
+            match was_tainted {
+                true => "check the volumes' data, correct the FenceDevice, then reboot the node",
+                false => "correct the FenceDevice before the node fails again",
+            }
         );
         return close(Stage::Aborted, words.clone()).escalated(CONTRADICTION, words);
     }

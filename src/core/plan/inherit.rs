@@ -6,6 +6,7 @@
 use super::super::incident::{Elsewhere, Settings};
 use super::super::memory::Memory;
 use super::level::{CONTRADICTION, ORDER_MIN, order_max};
+use super::prove::witnesses;
 use std::time::Duration;
 
 /// Once: what the process before us has left.
@@ -21,6 +22,9 @@ pub(super) fn read_record(settings: &Settings, memory: &mut Memory, now: Duratio
         claimed.or_insert_with(|| devices.clone());
         memory.learned.proven_by.clone_from(devices);
         memory.learned.proven_by.sort_unstable();
+        let mut manual = settings.levels.iter().filter(|it| it.is_manual());
+        let by_word = manual.any(|it| it.name == *level);
+        memory.proven_off_by = Some(witnesses(devices, by_word));
     }
     let refuted = &settings.record.word_refuted;
     memory.word_refuted = memory.word_refuted.take().or_else(|| refuted.clone());
@@ -36,9 +40,12 @@ pub(super) fn read_record(settings: &Settings, memory: &mut Memory, now: Duratio
     if memory.is_contradicted() && !settings.record.tainted {
         memory.alarm = Some(CONTRADICTION);
     }
-    // An off of the process before us may still be on its way (S23), and who has no record of it cannot say that there was none.
-    if settings.record.unresolved || settings.adopted {
+    // An off of the process before us may still be on its way (S23), and who has no record of it cannot say that there was none, nor how late it is.
+    if settings.record.unresolved {
         memory.may_land(late(settings, now));
+    }
+    if settings.adopted {
+        memory.may_land(late(settings, now).max(now + settings.record.elsewhere.window));
     }
     // It may have begun when another NodeFence had just ended.
     if settings.record.evidence {

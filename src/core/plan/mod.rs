@@ -127,6 +127,9 @@ pub fn step(
         && let Some(words) = abort::off_left_behind(settings, memory, observed, moment)
     {
         decision.words.push_str(words);
+        if let Some((_, said)) = &mut decision.escalation {
+            said.push_str(words);
+        }
     }
     let since = match memory.stage {
         Some((stage, since)) if stage == decision.stage => since,

@@ -290,6 +290,14 @@ fn read_off(m: &Memory) -> Vec<String> {
     names
 }
 
+/// Who has read it Off, in words.
+pub(super) fn witnesses(devices: &[String], by_word: bool) -> String {
+    match by_word {
+        true => "a human's word".to_owned(),
+        false => format!("FenceDevice {}", devices.join(", ")),
+    }
+}
+
 /// Evidence, eviction, taint: in this order, each under the same living proof.
 fn use_proof(
     s: &Settings,
@@ -315,6 +323,7 @@ fn use_proof(
         m.learned.proving = read_off(m);
         let level = s.levels.get(m.level);
         let by_word = level.is_some_and(Level::is_manual);
+        m.proven_off_by = Some(witnesses(&m.learned.proving, by_word));
         let level = level.map_or_else(String::new, |level| level.name.clone());
         let evidence = Evidence {
             claim: proof.claim().to_owned(),

@@ -263,7 +263,11 @@ fn may_land(m: &Memory, t: &Moment) -> Option<Decision> {
     }
     let until = m.may_land_until().filter(|until| t.now < *until)?;
     let words = "everything has detached; an off command may still land late: the taint stays until its time is over";
-    Some(wait(Stage::AwaitingRelease, words.to_owned()).until(until.min(again)))
+    let waits = wait(Stage::AwaitingRelease, words.to_owned()).until(until.min(again));
+    Some(Decision {
+        deadline: Some(until),
+        ..waits
+    })
 }
 
 /// Off, read by the right machine's device, after everything had detached (or where the operator detaches: since no pod is left) and just now.

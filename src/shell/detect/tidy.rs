@@ -138,9 +138,7 @@ impl Detector {
                 self.tell_of_claim(node, "ClaimRestored", put_back_words(node, claim, owner));
             }
         } else if is_marked {
-            let policies = self.context.caches.policies();
-            let adopting = adopting_fence(node, owner, &policies);
-            let reply = act::create_fence(&self.context, &adopting).await;
+            let reply = act::create_fence(&self.context, &adopting_fence(node, owner)).await;
             tracing::warn!(
                 node = node.name,
                 claim,

@@ -14,6 +14,7 @@ use crate::core::taint;
 use crate::shell::detect::cleared_by;
 use crate::shell::resolve;
 use kube::ResourceExt;
+use std::time::Duration;
 
 impl Round<'_> {
     /// The other NodeFence that has proven this machine down in this boot and taken everything off it, by the rule by which the policy would
@@ -65,10 +66,25 @@ impl Round<'_> {
         let known = held.into_iter().chain(&incident.stored.status.claim);
         let known = known.chain(&incident.sent_claims);
         let is_known = |claim: &str| known.clone().any(|it| it == claim);
+        let orphaned = claim.filter(is_orphaned).is_some_and(|it| !is_known(it));
+        let known = resolve::elsewhere(settings, &fences);
+        let window = match orphaned || settings.adopted {
+            true => known.window.max(self.longest_window()),
+            false => known.window,
+        };
         Elsewhere {
-            orphaned: claim.filter(is_orphaned).is_some_and(|it| !is_known(it)),
-            ..resolve::elsewhere(settings, &fences)
+            orphaned,
+            window,
+            ..known
         }
+    }
+
+    /// As late as this may land what was sent by a record that is lost: it was of one of these policies, of one that is gone, or a human's, and of
+    /// those nobody knows.
+    fn longest_window(&self) -> Duration {
+        let policies = self.context.caches.policies();
+        let windows = policies.iter().map(|it| it.spec.fence.landing_seconds());
+        Duration::from_secs(windows.max().unwrap_or_default())
     }
 
     /// Why a claim goes that may have landed late, and under which this process does nothing: what was asked before it was sent may be otherwise

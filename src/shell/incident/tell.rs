@@ -107,11 +107,8 @@ impl Round<'_> {
         let stops = [settings.stop.clone(), settings.approval.denial()];
         let stops = stops.into_iter().flatten().filter(|_| is_under_taint);
         let stops: Vec<String> = stops.collect();
-        if self.incident.past_stops == stops {
-            return;
-        }
-        self.incident.past_stops.clone_from(&stops);
-        if let Some(stop) = stops.last() {
+        let before = std::mem::replace(&mut self.incident.past_stops, stops.clone());
+        for stop in stops.iter().filter(|it| !before.contains(it)) {
             let words = format!(
                 "{stop}, which stops no fence whose node is out of service: that of Node {} goes on to its release, by the settings it began with",
                 settings.node

@@ -4,7 +4,7 @@ use super::{Live, approval, stop};
 use crate::api::fence::{DesiredState, NodeFence, TriggerType};
 use crate::api::fence_status::NodeFenceStatus;
 use crate::api::policy::{NodeFencingPolicy, PowerOnPolicy};
-use crate::core::incident::{Approval, Settings};
+use crate::core::incident::Settings;
 use crate::core::keep_off::leave_off;
 use crate::core::observed::NodeView;
 use crate::core::power_on::{PowerOn, taken_by};
@@ -55,8 +55,7 @@ fn no(fence: &NodeFence) -> Option<String> {
         _ if fence.spec.desired_state == DesiredState::Released => {
             Some("released by `spec.desiredState: Released`".to_owned())
         }
-        Approval::Denied(user, reason) => Some(format!("denied by {user}: {reason}")),
-        _ => None,
+        approval => approval.denial(),
     }
 }
 

@@ -83,12 +83,15 @@ fn observed(node: NodeView) -> Observed {
 }
 
 fn decide(s: &Settings, m: &mut Memory, o: &Observed) -> Decision {
-    let moment = Moment {
-        now: seconds(14),
+    step(s, m, o, &moment(seconds(14)))
+}
+
+fn moment(now: Duration) -> Moment {
+    Moment {
+        now,
         nonce: "f0000002".to_owned(),
         date: DATE.to_owned(),
-    };
-    step(s, m, o, &moment)
+    }
 }
 
 #[test]

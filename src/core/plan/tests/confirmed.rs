@@ -135,3 +135,27 @@ fn an_off_of_another_nodefence_that_was_seen_at_the_beginning_is_waited_for() {
         assert_eq!(m.others_until, Some(seconds(190)), "{strategy:?}");
     }
 }
+
+/// S23: what the lost record of an adopted taint has sent may land as late as the slowest policy says, or as long as a try takes.
+#[test]
+fn what_a_lost_record_has_sent_is_waited_for() {
+    let until = |window: u64| {
+        let record = Record {
+            elsewhere: Elsewhere {
+                window: seconds(window),
+                ..Elsewhere::default()
+            },
+            ..Record::default()
+        };
+        let s = Settings {
+            adopted: true,
+            record,
+            ..settings()
+        };
+        let mut m = Memory::default();
+        decided(&s, &mut m, node(), seconds(100));
+        m.may_land_until().expect("a wait")
+    };
+    assert!(until(0) > seconds(100) + settings().late_effect);
+    assert_eq!(until(690), seconds(790));
+}

@@ -1,6 +1,6 @@
 //! What has become of the node while its incident was held, or its claim was on its way.
 
-use super::places::{Lab, of_the_policy};
+use super::places::{Lab, POLICY_LANDING, of_the_policy};
 use super::*;
 use crate::core::observed::QUARANTINE;
 
@@ -183,4 +183,31 @@ async fn a_claim_that_lands_on_a_machine_that_is_proven_down_is_given_back() {
         let last = operations.and_then(|it| it.last()).expect("a write");
         assert_eq!(last["op"], "remove", "{is_open}: {writes:?}");
     }
+}
+
+/// S23: of a record that is lost, or a claim that no record names, nobody knows the policy: the slowest one is waited for.
+#[tokio::test]
+async fn what_a_lost_record_has_sent_may_land_as_late_as_any_policy_says() {
+    let mine = of_the_policy("fence", "worker-1", json!({}));
+    let nodes = fake::list("Node", "7", &[]);
+    let lab = Lab::with_fences(unclaimed(), mine, of_a_human("2026-01-01T00:00:00Z"), nodes).await;
+    let incident = Incidents::default().begin(lab.mine.clone());
+    let mut incident = incident.lock().await;
+    let round = Round {
+        context: &lab.context,
+        fence: &lab.mine,
+        incident: &mut incident,
+    };
+    let adopted = Settings {
+        adopted: true,
+        ..fixtures::settings()
+    };
+    let window = |settings: &Settings, claim: &str| {
+        let node = fixtures::claimed(claim);
+        round.elsewhere(settings, Some(&node)).window
+    };
+    let known = fixtures::settings();
+    assert_eq!(window(&known, "other-n1"), Duration::ZERO);
+    assert_eq!(window(&known, "deleted-n1"), POLICY_LANDING);
+    assert_eq!(window(&adopted, "other-n1"), POLICY_LANDING);
 }

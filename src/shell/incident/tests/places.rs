@@ -11,6 +11,9 @@ use tokio::task::JoinSet;
 const FENCES: &str = "GET /apis/nodefencing.io/v1alpha1/nodefences";
 const POLICIES: &str = "GET /apis/nodefencing.io/v1alpha1/nodefencingpolicies";
 
+/// How long what a fence of the policy has sent may take to land.
+pub(super) const POLICY_LANDING: Duration = Duration::from_secs(690);
+
 /// One fence may be under way at a time.
 fn policy() -> Value {
     json!({
@@ -18,7 +21,9 @@ fn policy() -> Value {
         "metadata": {"name": "prod", "uid": "uid-prod", "generation": 1},
         "spec": {
             "nodeSelector": {}, "budget": {"maxConcurrent": 1, "minHealthy": 0},
-            "fence": {"mode": "PowerOff"},
+            "fence": {
+                "mode": "PowerOff", "levels": [{"name": "a", "timeoutSeconds": 90}], "verification": {"lateEffectSeconds": 600},
+            },
         },
     })
 }

@@ -173,7 +173,7 @@ async fn another_reason_to_hold_is_another_event() {
 
 /// S15: what stops a fence before its taint stops none after it, and whoever has just deleted the policy or denied it for that has to hear so, once.
 #[tokio::test]
-async fn a_policy_that_is_deleted_under_the_taint_stops_nothing_and_that_is_told_once() {
+async fn what_stops_nothing_under_the_taint_any_more_is_told_once() {
     const EVENTS: &str = "POST /apis/events.k8s.io/v1/namespaces/default/events";
     let cluster = cluster(unclaimed()).await;
     cluster.put(EVENTS, 201, json!({"regarding": {}, "metadata": {}}));
@@ -189,6 +189,7 @@ async fn a_policy_that_is_deleted_under_the_taint_stops_nothing_and_that_is_told
     let deleted = Some("NodeFencingPolicy prod was deleted".to_owned());
     let denied = Approval::Denied("bob".to_owned(), "not this node".to_owned());
     let needs_none = Approval::NotNeeded;
+    let narrowed = Some("NodeFencingPolicy prod no longer selects the Node".to_owned());
     for (stage, stop, approval) in [
         // Before the taint its end says why.
         (Stage::Verifying, deleted.clone(), &denied),
@@ -196,7 +197,8 @@ async fn a_policy_that_is_deleted_under_the_taint_stops_nothing_and_that_is_told
         (Stage::Detaching, deleted.clone(), &needs_none),
         (Stage::Detaching, deleted.clone(), &needs_none),
         (Stage::AwaitingRelease, deleted.clone(), &denied),
-        (Stage::AwaitingRelease, deleted, &denied),
+        (Stage::AwaitingRelease, None, &denied),
+        (Stage::AwaitingRelease, narrowed, &denied),
     ] {
         let decision = Decision {
             effect: Effect::Wait,
@@ -232,6 +234,7 @@ async fn a_policy_that_is_deleted_under_the_taint_stops_nothing_and_that_is_told
         [
             "NodeFencingPolicy prod was deleted, which stops no fence whose node is out of service: that of Node worker-1 goes on to its release, by the settings it began with",
             "denied by bob: not this node, which stops no fence whose node is out of service: that of Node worker-1 goes on to its release, by the settings it began with",
+            "NodeFencingPolicy prod no longer selects the Node, which stops no fence whose node is out of service: that of Node worker-1 goes on to its release, by the settings it began with",
         ]
     );
 }

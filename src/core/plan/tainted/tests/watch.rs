@@ -255,3 +255,43 @@ fn a_release_needs_a_device_that_reads_exactly_off() {
         assert_eq!(off.is_ok(), is_off, "{state:?} {faults:?}: {off:?}");
     }
 }
+
+/// L5: a list that cannot be had, before the release or when the Node is gone, is asked for at once, then quickly, then every two seconds.
+#[test]
+fn the_last_list_is_asked_for_at_a_pace_until_it_comes() {
+    let s = Settings {
+        release: ReleaseMode::AfterDetach,
+        ..settings(FenceMode::ConfirmOnly)
+    };
+    let here = observed(Vec::new());
+    let gone = Observed {
+        node: Seen::Absent,
+        ..here.clone()
+    };
+    for o in [here, gone] {
+        let mut m = Memory {
+            claim: Some(fixtures::own_claim(CLAIM_VALUE)),
+            tainted: true,
+            drained: Some(Duration::from_secs(50)),
+            looked_at: Duration::from_secs(99),
+            learned: looked(vec![sight(PowerState::Off, 98)]),
+            ..Memory::default()
+        };
+        let mut pause = |attachments: Seen<Vec<AttachmentView>>| {
+            let o = Observed {
+                attachments,
+                ..o.clone()
+            };
+            let decision = decide(&s, &mut m, &o, 100);
+            let wake = decision.wake.expect("a time");
+            wake - Duration::from_secs(100)
+        };
+        let unread = || Seen::Failed("HTTP 503".to_owned());
+        assert!(pause(Seen::NotRead) <= Duration::from_millis(2));
+        assert!(pause(unread()) > Duration::ZERO);
+        for _ in 0..40 {
+            pause(unread());
+        }
+        assert_eq!(pause(unread()), Duration::from_secs(2));
+    }
+}
