@@ -10,6 +10,9 @@ use serde_json::Value;
 use super::crd::rule_at;
 use super::selector::LabelSelector;
 
+/// One command to the devices of a level has so many seconds, however little its level leaves.
+pub const ORDER_SECONDS_MIN: u64 = 25;
+
 /// How the machine is proven to be down, and how far the operator may go for that.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -41,7 +44,7 @@ impl FenceSettings {
     pub fn landing_seconds(&self) -> u64 {
         let times = self.levels.iter().map(|level| level.timeout_seconds);
         let longest = u64::from(times.max().unwrap_or_default());
-        longest + u64::from(self.verification.late_effect_seconds)
+        longest.max(ORDER_SECONDS_MIN) + u64::from(self.verification.late_effect_seconds)
     }
 }
 

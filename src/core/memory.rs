@@ -71,6 +71,8 @@ pub struct Memory {
     pub attached_again: bool,
     /// How the incident ends once the claim is gone; none: it goes on from the beginning.
     pub ending: Option<(Stage, String)>,
+    /// What the kubelet had reported last when that was decided.
+    pub ending_report: String,
     /// The devices have passed the check before the claim, so that only the budget is in the way.
     pub checked: bool,
     /// The level of a human's word has had its turn: after this order.
@@ -112,6 +114,8 @@ pub struct Memory {
     pub contradictions: Vec<String>,
     /// Who has proven the machine down, in words: by whatever claim, for each is of the boot that was fenced.
     pub proven_off_by: Option<String>,
+    /// Its node was Ready in that very boot since, or was made anew in it.
+    pub proof_refuted: bool,
     /// What is said of devices that may still turn off a machine that has come back, or that have read Off what never went down.
     pub accused: Option<String>,
     /// An off of this incident may still land until then (time since boot, S23).

@@ -3,6 +3,7 @@
 //! The protocol writes three times (intent, evidence, end); a stage in between is only worth a write of its own when it has
 //! lasted a while, so that a clean fence costs few writes and a stuck one is always explained.
 
+mod confirmed;
 mod power_on;
 mod volumes;
 
@@ -15,7 +16,7 @@ use super::memory::Memory;
 use super::reading::PowerState;
 use super::stage::Stage;
 use crate::api::conditions::{
-    ConditionStatus, ESCALATED, HELD, NODE_CONFIRMED_DOWN, SUCCEEDED, find, set_condition,
+    ConditionStatus, ESCALATED, HELD, SUCCEEDED, find, set_condition,
 };
 use crate::api::fence_status::{
     Attempt as AttemptRecord, AttemptAction, AttemptResult, Evidence as EvidenceRecord,
@@ -104,6 +105,9 @@ pub fn stage(
 ) {
     status.observed_generation = generation;
     note_findings(status, memory);
+    if memory.proof_refuted {
+        confirmed::refuted(status, wall_now);
+    }
     power_on::on_outcome(status, memory, wall_now);
     let succeeded = match decision.stage {
         Stage::Recovered | Stage::ConfirmedDown => ConditionStatus::True,
@@ -375,21 +379,7 @@ pub fn evidence(
         .take(100)
         .cloned()
         .collect();
-    let off = match evidence.by_word {
-        true => "off by a human's word (`spec.manualConfirmation`)",
-        false => "off, read by its device again and again",
-    };
-    let words = format!("{off}, and no sign of life since the claim");
-    let generation = status.observed_generation;
-    set_condition(
-        &mut status.conditions,
-        NODE_CONFIRMED_DOWN,
-        ConditionStatus::True,
-        "Proven",
-        &words,
-        generation,
-        wall_now,
-    );
+    confirmed::proven(status, evidence.by_word, wall_now);
 }
 
 fn cut(text: &str) -> String {

@@ -125,6 +125,8 @@ fn without_words(m: &mut Memory) {
         words.clear();
     }
     m.accused = None;
+    m.proven_off_by = None;
+    m.proof_refuted = false;
     m.power_on.failure = None;
     if let Some(attempt) = &mut m.power_on.attempt {
         "attempt".clone_into(&mut attempt.id);

@@ -26,19 +26,22 @@ pub(super) fn aborted(
     Some(abort(m, node, claim, stage, words))
 }
 
-/// The end that was decided when the claim had to go, unless it says "down" of a node that is Ready in the boot that was fenced.
-pub(super) fn decided_end(s: &Settings, m: &Memory, node: &NodeView) -> Option<(Stage, String)> {
-    let end = m.ending.clone()?;
-    match end.0 {
-        Stage::ConfirmedDown if never_went_down(node, s.boot_id.as_deref()) => None,
-        _ => Some(end),
+/// An end that says "down" is decided anew where the kubelet has reported since, most of all when its node is Ready in the boot that was fenced. Who has
+/// booted anew was down.
+pub(super) fn reconsider(s: &Settings, m: &mut Memory, node: &NodeView) {
+    let is_confirmed = matches!(m.ending, Some((Stage::ConfirmedDown, _)));
+    let has_reported = node.last_report() != m.ending_report;
+    let has_booted = booted_anew(node, s.boot_id.as_deref());
+    let is_refuted = never_went_down(node, s.boot_id.as_deref());
+    if is_confirmed && (is_refuted || (has_reported && !has_booted)) {
+        m.ending = None;
     }
 }
 
 /// A claim is held only while the node is down and its fence is wanted.
 fn why_abort(s: &Settings, m: &Memory, node: &NodeView) -> Option<(Stage, String)> {
-    if let Some(ending) = decided_end(s, m, node) {
-        return Some(ending);
+    if let Some(ending) = &m.ending {
+        return Some(ending.clone());
     }
     // Whoever set it may have been a process before this one.
     if m.tainted || s.record.tainted {
@@ -94,6 +97,7 @@ fn reports_again(s: &Settings, node: &NodeView) -> bool {
 /// has come back. Somebody is called, and the end of the incident does not send them away.
 pub(super) fn accuse(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) {
     if let Some(accused) = accusation(s, m, node, t) {
+        m.proof_refuted |= is_refuted(m, node, has_booted(s, m, node));
         m.accused = Some(accused);
         m.alarm = Some(CONTRADICTION);
     }
@@ -120,14 +124,13 @@ fn accusation(s: &Settings, m: &Memory, node: &NodeView, t: &Moment) -> Option<S
     });
     let devices: Vec<&str> = accepted.map(|(device, _)| device.as_str()).collect();
     let may_land = m.unresolved_until.is_some_and(|until| t.now < until);
-    let is_refuted = !has_booted && node.ready() == Ready::True;
-    if let Some(proof) = m.proven_off_by.as_ref().filter(|_| is_refuted) {
-        let late = match may_land {
-            true => "; an off command to its machine may still land late (`status.attempts`)",
+    if let Some(proof) = m.proven_off_by.as_ref().filter(|_| is_refuted(m, node, has_booted)) {
+        let off = match m.may_have_commanded() || may_land {
+            true => "; an off command was sent too (`status.attempts`): another machine may be off, or this one may still go down",
             false => "",
         };
         return Some(format!(
-            "although {proof} said that it was off: it never went down; see which machine that is, and correct the wiring and the identity of the FenceDevice before the node fails again{late}"
+            "although {proof} said that it was off: it seems never to have gone down; see which machine that was, and correct what led there (the wiring of a FenceDevice, its identity) before the node fails again{off}"
         ));
     }
     match devices.as_slice() {
@@ -140,6 +143,11 @@ fn accusation(s: &Settings, m: &Memory, node: &NodeView, t: &Moment) -> Option<S
     }
 }
 
+/// Is its node Ready in the boot in which it was proven down?
+fn is_refuted(m: &Memory, node: &NodeView, has_booted: bool) -> bool {
+    m.proven_off_by.is_some() && !has_booted && node.ready() == Ready::True
+}
+
 /// What people have to know who find the incident aborted: nobody sees any more what has become of an off that was sent.
 pub(super) fn off_left_behind(
     s: &Settings,
@@ -147,7 +155,7 @@ pub(super) fn off_left_behind(
     o: &Observed,
     t: &Moment,
 ) -> Option<&'static str> {
-    // What the lost record of an adopted taint has sent nobody knows, and who is accused is named with the off.
+    // What the lost record of an adopted taint has sent nobody knows, and what is said of who is accused names the off.
     if s.adopted || m.accused.is_some() {
         return None;
     }
@@ -179,6 +187,7 @@ pub(super) fn abort(
     words: String,
 ) -> Decision {
     m.ending = Some((stage, words.clone()));
+    node.last_report().clone_into(&mut m.ending_report);
     let words = with_accused(m, words);
     let decision = give_back(m, node, claim, busy_stage(m), words);
     still_accused(m, decision)

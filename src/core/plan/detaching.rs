@@ -235,7 +235,7 @@ fn may_go(
 
 /// A Node of another UID has the name. If the operator has deleted the one that it has fenced, the machine has come back; by then nothing of it
 /// was attached.
-pub(super) fn created_anew(s: &Settings, m: &Memory, node: &NodeView) -> Decision {
+pub(super) fn created_anew(s: &Settings, m: &mut Memory, node: &NodeView) -> Decision {
     let anew = format!(
         "Node {} was deleted and created anew: its UID is {}",
         s.node, node.uid
@@ -243,6 +243,7 @@ pub(super) fn created_anew(s: &Settings, m: &Memory, node: &NodeView) -> Decisio
     let was_tainted = m.tainted || s.record.tainted;
     let was_proven = was_tainted || m.proven_off_by.is_some();
     if was_proven && s.boot_id.as_deref() == Some(node.boot_id.as_str()) {
+        m.proof_refuted = true;
         let words = format!(
             "{anew}, and its boot ID is the one that was fenced ({}): its machine never went down, its device lies or is wired to another machine; {}",
             node.boot_id,

@@ -10,7 +10,7 @@ use super::super::observed::{NodeView, Ready};
 use super::super::release::{booted_anew, never_went_down};
 use super::super::stage::Stage;
 use super::super::taint::is_quarantined;
-use super::abort::{accuse, decided_end, still_accused, taken_back, with_accused};
+use super::abort::{accuse, still_accused, taken_back, with_accused};
 use super::{Moment, Standing, close, is_proven, power_on, standing, wait};
 use crate::api::settings::RecoveryStrategy;
 use jiff::Timestamp;
@@ -40,7 +40,7 @@ pub(super) fn ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -
     }
     let (stage, words) = why_ended(s, m, node, t)?;
     // What was said when the claim went is what counts.
-    let is_new = decided_end(s, m, node).is_none() && stage != Stage::Recovered;
+    let is_new = m.ending.is_none() && stage != Stage::Recovered;
     let is_refuted = never_went_down(node, s.boot_id.as_deref()) && m.accused.is_none();
     if (is_new || is_refuted) && !m.tainted && !s.record.tainted {
         accuse(s, m, node, t);
@@ -65,8 +65,8 @@ fn why_ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Optio
         .boot_id
         .as_deref()
         .is_some_and(|boot| booted_anew(node, Some(boot)));
-    if let Some(ending) = decided_end(s, m, node) {
-        return Some(ending);
+    if let Some(ending) = &m.ending {
+        return Some(ending.clone());
     }
     if is_released(s, m, node) {
         return Some((Stage::Recovered, released(s)));

@@ -15,7 +15,7 @@ pub(super) fn absent(s: &Settings, m: &mut Memory, o: &Observed, t: &Moment) -> 
 }
 
 /// A Node of another UID has the name: nothing of this incident is about it (S10).
-pub(super) fn created_anew(s: &Settings, m: &Memory, node: &NodeView) -> Decision {
+pub(super) fn created_anew(s: &Settings, m: &mut Memory, node: &NodeView) -> Decision {
     if !power_on::is_begun(s, m) {
         return detaching::created_anew(s, m, node);
     }

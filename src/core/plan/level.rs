@@ -8,6 +8,7 @@ use super::super::reading::{PowerState, Reading};
 use super::super::stage::Stage;
 use super::super::word::heard;
 use super::Moment;
+use crate::api::settings::ORDER_SECONDS_MIN;
 use std::time::Duration;
 
 /// Escalation: every level has been tried in vain.
@@ -15,7 +16,7 @@ pub(super) const DEVICE_FAILED: &str = "DeviceFailed";
 /// Escalation: a device took the machine for off, or turned it off, and it lives (S22).
 pub const CONTRADICTION: &str = "FenceContradiction";
 /// A device has this long to answer, its turn and a call of 15 s included, however little time its level has left.
-pub(super) const ORDER_MIN: Duration = Duration::from_secs(25);
+pub(super) const ORDER_MIN: Duration = Duration::from_secs(ORDER_SECONDS_MIN);
 /// Longest pause between two rounds over all levels.
 pub(super) const ROUND_PAUSE_MAX: Duration = Duration::from_secs(30);
 

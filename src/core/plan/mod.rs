@@ -137,7 +137,12 @@ pub fn step(
     };
     memory.stage = Some((decision.stage, since));
     if decision.deadline.is_none() {
-        decision.deadline = time_limit(settings, decision.stage).map(|limit| since + limit);
+        // The time in which an off may land is not the release's.
+        let begun = match decision.stage {
+            Stage::AwaitingRelease => memory.may_land_until().map_or(since, |it| since.max(it)),
+            _ => since,
+        };
+        decision.deadline = time_limit(settings, decision.stage).map(|limit| begun + limit);
     }
     overdue(settings, observed, &mut decision, moment.now);
     // A node that comes back within the policy's wait is nobody's matter.
@@ -206,6 +211,9 @@ fn decide(
     moment: &Moment,
 ) -> Decision {
     inherit::read_record(settings, memory, moment.now);
+    if let Some(node) = observed.node.present() {
+        abort::reconsider(settings, memory, node);
+    }
     if let Some(frozen) = &observed.frozen {
         return held(
             HeldBy::ClusterWentBack,
@@ -237,6 +245,7 @@ fn decide(
             ..wait(stage, words.clone())
         };
         return match memory.write_failures < WRITE_FAILURES_MAX {
+            true if memory.accused.is_some() => abort::still_accused(memory, decision),
             true => decision,
             false => {
                 let words = format!(

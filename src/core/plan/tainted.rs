@@ -55,6 +55,8 @@ pub(super) fn step(
         true => hindrance_of_deletion(o),
         false => hindrance(Some(node), o),
     };
+    // Asked for until it has come, or nobody needs it any more.
+    m.lists_attachments &= matches!(hindrance, Some(Hindrance::Attachments(_)));
     if s.deletes_node() {
         detaching::note_vacated(m, hindrance.as_ref(), t.now);
     }
@@ -88,6 +90,7 @@ pub(super) fn step(
             .unwrap_or_else(|| release(s, m, node, claim, level.as_ref(), o, t)),
     };
     if never_went_down(node, fenced_boot) {
+        m.proof_refuted = true;
         let said = level.as_ref().map_or("its device".to_owned(), names);
         let words = format!(
             "Node {} is Ready with the boot ID it was fenced with ({}): it never went down, {said} lies or is wired to another machine; check the volumes' data, correct the FenceDevice, then reboot the node: the taint stays until it has booted anew",
@@ -263,11 +266,7 @@ fn may_land(m: &Memory, t: &Moment) -> Option<Decision> {
     }
     let until = m.may_land_until().filter(|until| t.now < *until)?;
     let words = "everything has detached; an off command may still land late: the taint stays until its time is over";
-    let waits = wait(Stage::AwaitingRelease, words.to_owned()).until(until.min(again));
-    Some(Decision {
-        deadline: Some(until),
-        ..waits
-    })
+    Some(wait(Stage::AwaitingRelease, words.to_owned()).until(until.min(again)))
 }
 
 /// Off, read by the right machine's device, after everything had detached (or where the operator detaches: since no pod is left) and just now.

@@ -168,5 +168,17 @@ fn what_is_confirmed_down_says_whether_a_device_or_a_human_has_said_so() {
         evidence(&mut status, &proven, &memory, Duration::ZERO, at);
         let confirmed = find(&status.conditions, NODE_CONFIRMED_DOWN).expect("the condition");
         assert_eq!(confirmed.message, said);
+        // S22: nobody may go by it any more when its node is there in the boot that was proven down.
+        for (proof_refuted, is) in [(false, "True"), (true, "False")] {
+            let memory = Memory {
+                proof_refuted,
+                ..Memory::default()
+            };
+            let mut status = status.clone();
+            let decision = decision(Stage::SelfRecovered, None);
+            stage(&mut status, &memory, &decision, None, Duration::ZERO, at);
+            let confirmed = find(&status.conditions, NODE_CONFIRMED_DOWN).expect("the condition");
+            assert_eq!(confirmed.status, is);
+        }
     }
 }

@@ -1,0 +1,43 @@
+//! Condition `NodeConfirmedDown`: whoever sees to the volumes by themselves (`recovery.strategy: None`) goes by it.
+
+use crate::api::conditions::{ConditionStatus, NODE_CONFIRMED_DOWN, find, set_condition};
+use crate::api::fence_status::NodeFenceStatus;
+use jiff::Timestamp;
+
+/// The machine is proven down, by a human's word or by its devices.
+pub(super) fn proven(status: &mut NodeFenceStatus, by_word: bool, wall_now: Timestamp) {
+    let off = match by_word {
+        true => "off by a human's word (`spec.manualConfirmation`)",
+        false => "off, read by its device again and again",
+    };
+    let words = format!("{off}, and no sign of life since the claim");
+    set(status, ConditionStatus::True, "Proven", &words, wall_now);
+}
+
+/// The proof was false, if there was one.
+pub(super) fn refuted(status: &mut NodeFenceStatus, wall_now: Timestamp) {
+    if find(&status.conditions, NODE_CONFIRMED_DOWN).is_some() {
+        let words = "the node is there in the very boot that was proven down: its machine never went down";
+        set(status, ConditionStatus::False, "Refuted", words, wall_now);
+    }
+}
+
+fn set(
+    status: &mut NodeFenceStatus,
+    is: ConditionStatus,
+    reason: &str,
+    words: &str,
+    wall_now: Timestamp,
+) {
+    let generation = status.observed_generation;
+    let conditions = &mut status.conditions;
+    set_condition(
+        conditions,
+        NODE_CONFIRMED_DOWN,
+        is,
+        reason,
+        words,
+        generation,
+        wall_now,
+    );
+}
