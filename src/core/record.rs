@@ -15,9 +15,7 @@ use super::incident::{Decision, Evidence, Record};
 use super::memory::Memory;
 use super::reading::PowerState;
 use super::stage::Stage;
-use crate::api::conditions::{
-    ConditionStatus, ESCALATED, HELD, SUCCEEDED, find, set_condition,
-};
+use crate::api::conditions::{ConditionStatus, ESCALATED, HELD, SUCCEEDED, find, set_condition};
 use crate::api::fence_status::{
     Attempt as AttemptRecord, AttemptAction, AttemptResult, Evidence as EvidenceRecord,
     EvidenceReading, NodeFenceStatus,

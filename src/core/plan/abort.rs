@@ -124,9 +124,15 @@ fn accusation(s: &Settings, m: &Memory, node: &NodeView, t: &Moment) -> Option<S
     });
     let devices: Vec<&str> = accepted.map(|(device, _)| device.as_str()).collect();
     let may_land = m.unresolved_until.is_some_and(|until| t.now < until);
-    if let Some(proof) = m.proven_off_by.as_ref().filter(|_| is_refuted(m, node, has_booted)) {
+    if let Some(proof) = m
+        .proven_off_by
+        .as_ref()
+        .filter(|_| is_refuted(m, node, has_booted))
+    {
         let off = match m.may_have_commanded() || may_land {
-            true => "; an off command was sent too (`status.attempts`): another machine may be off, or this one may still go down",
+            true => {
+                "; an off command was sent too (`status.attempts`): another machine may be off, or this one may still go down"
+            }
             false => "",
         };
         return Some(format!(

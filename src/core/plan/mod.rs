@@ -234,26 +234,8 @@ fn decide(
     {
         return gone::created_anew(settings, memory, node);
     }
-    if memory.write_retry_at.is_some_and(|at| moment.now < at) {
-        let stage = going_on(memory);
-        let words = format!(
-            "the last {} write(s) for Node {} failed ({}); it is decided again",
-            memory.write_failures, settings.node, memory.write_failure
-        );
-        let decision = Decision {
-            wake: memory.write_retry_at,
-            ..wait(stage, words.clone())
-        };
-        return match memory.write_failures < WRITE_FAILURES_MAX {
-            true if memory.accused.is_some() => abort::still_accused(memory, decision),
-            true => decision,
-            false => {
-                let words = format!(
-                    "{words}; see why the API server does not take it (etcd, an admission webhook, the network in between)"
-                );
-                decision.escalated("WriteFailed", words)
-            }
-        };
+    if let Some(decision) = after_a_failed_write(settings, memory, moment.now) {
+        return decision;
     }
     if memory.claim.is_some() || power_on::is_begun(settings, memory) {
         inherit::heed_more(settings, memory, moment.now);
@@ -284,6 +266,26 @@ fn decide(
         Standing::Overruled(claim) => foreign::give_way(memory, node, claim),
         Standing::ForeignTaint => foreign::step(settings, memory, node, observed, moment),
     }
+}
+
+/// The last write has failed: its reason, until it is time to decide again.
+fn after_a_failed_write(settings: &Settings, memory: &Memory, now: Duration) -> Option<Decision> {
+    let at = memory.write_retry_at.filter(|at| now < *at)?;
+    let words = format!(
+        "the last {} write(s) for Node {} failed ({}); it is decided again",
+        memory.write_failures, settings.node, memory.write_failure
+    );
+    let decision = wait(going_on(memory), words.clone()).until(at);
+    Some(match memory.write_failures < WRITE_FAILURES_MAX {
+        true if memory.accused.is_some() => abort::still_accused(memory, decision),
+        true => decision,
+        false => {
+            let words = format!(
+                "{words}; see why the API server does not take it (etcd, an admission webhook, the network in between)"
+            );
+            decision.escalated("WriteFailed", words)
+        }
+    })
 }
 
 /// The stage that goes on while nothing new is known. An end that could not be written is none yet: whoever only waits must not write it.

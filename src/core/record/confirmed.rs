@@ -17,7 +17,8 @@ pub(super) fn proven(status: &mut NodeFenceStatus, by_word: bool, wall_now: Time
 /// The proof was false, if there was one.
 pub(super) fn refuted(status: &mut NodeFenceStatus, wall_now: Timestamp) {
     if find(&status.conditions, NODE_CONFIRMED_DOWN).is_some() {
-        let words = "the node is there in the very boot that was proven down: its machine never went down";
+        let words =
+            "the node is there in the very boot that was proven down: its machine never went down";
         set(status, ConditionStatus::False, "Refuted", words, wall_now);
     }
 }

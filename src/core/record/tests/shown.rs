@@ -1,6 +1,7 @@
 //! The conditions of a NodeFence, and what its end closes.
 
 use super::*;
+use crate::api::conditions::NODE_CONFIRMED_DOWN;
 use crate::core::hold::HeldBy;
 
 fn decision(stage: Stage, escalation: Option<(&'static str, String)>) -> Decision {
