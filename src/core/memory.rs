@@ -47,6 +47,37 @@ impl Sight {
 /// The first contradiction may be a slow machine, the second one is a device that lies; more of them say nothing new.
 pub const CONTRADICTIONS_KEPT: usize = 2;
 
+/// Who has said that the machine is off.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Witness {
+    /// A human, by `spec.manualConfirmation`.
+    Word,
+    /// These FenceDevices, in order.
+    Devices(Vec<String>),
+}
+
+impl Witness {
+    /// In words, as the subject of a sentence.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Word => "a human's word (`spec.manualConfirmation`)".to_owned(),
+            Self::Devices(devices) => format!("FenceDevice {}", devices.join(", ")),
+        }
+    }
+
+    /// What people have to do if it was not so.
+    pub fn way_out(&self) -> &'static str {
+        match self {
+            Self::Word => {
+                "they looked at another machine: see which one, and give no word for this Node again before that is known"
+            }
+            Self::Devices(_) => {
+                "the device lies or is wired to another machine: see which one, and correct the FenceDevice (address, `systemID`, outlets) before the node fails again"
+            }
+        }
+    }
+}
+
 /// What this process remembers of an incident.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Memory {
@@ -112,8 +143,8 @@ pub struct Memory {
     pub said: Said,
     /// Life beside a device that read Off, in words, the first two (S22).
     pub contradictions: Vec<String>,
-    /// Who has proven the machine down, in words: by whatever claim, for each is of the boot that was fenced.
-    pub proven_off_by: Option<String>,
+    /// Who has proven the machine down, by whatever claim: each is of the boot that was fenced.
+    pub proven_off_by: Option<Witness>,
     /// Its node was Ready in that very boot since, or was made anew in it.
     pub proof_refuted: bool,
     /// What is said of devices that may still turn off a machine that has come back, or that have read Off what never went down.

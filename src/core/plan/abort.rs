@@ -3,13 +3,14 @@
 use super::super::attempt::OffResult;
 use super::super::delay::HeldCondition;
 use super::super::incident::{Decision, Effect, Settings};
-use super::super::memory::Memory;
+use super::super::memory::{Memory, Witness};
 use super::super::observed::{NodeView, Observed, Ready};
 use super::super::release::{booted_anew, never_went_down};
 use super::super::stage::Stage;
 use super::super::taint;
 use super::level::{CONTRADICTION, busy_stage};
 use super::{Moment, act, wait};
+use crate::api::settings::RecoveryStrategy;
 
 /// What follows if the claim may not be held any longer.
 pub(super) fn aborted(
@@ -97,7 +98,7 @@ fn reports_again(s: &Settings, node: &NodeView) -> bool {
 /// has come back. Somebody is called, and the end of the incident does not send them away.
 pub(super) fn accuse(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) {
     if let Some(accused) = accusation(s, m, node, t) {
-        m.proof_refuted |= is_refuted(m, node, has_booted(s, m, node));
+        m.proof_refuted |= refuted_proof(m, node, has_booted(s, m, node)).is_some();
         m.accused = Some(accused);
         m.alarm = Some(CONTRADICTION);
     }
@@ -106,7 +107,7 @@ pub(super) fn accuse(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) 
 /// The words of an end, and who is accused beside them.
 pub(super) fn with_accused(m: &Memory, words: String) -> String {
     match &m.accused {
-        Some(accused) => format!("{words}, {accused}"),
+        Some(accused) => format!("{words}{accused}"),
         None => words,
     }
 }
@@ -124,34 +125,50 @@ fn accusation(s: &Settings, m: &Memory, node: &NodeView, t: &Moment) -> Option<S
     });
     let devices: Vec<&str> = accepted.map(|(device, _)| device.as_str()).collect();
     let may_land = m.unresolved_until.is_some_and(|until| t.now < until);
-    if let Some(proof) = m
-        .proven_off_by
-        .as_ref()
-        .filter(|_| is_refuted(m, node, has_booted))
-    {
-        let off = match m.may_have_commanded() || may_land {
-            true => {
-                "; an off command was sent too (`status.attempts`): another machine may be off, or this one may still go down"
-            }
-            false => "",
-        };
-        return Some(format!(
-            "although {proof} said that it was off: it seems never to have gone down; see which machine that was, and correct what led there (the wiring of a FenceDevice, its identity) before the node fails again{off}"
+    if let Some(witness) = refuted_proof(m, node, has_booted) {
+        return Some(refuted(
+            s,
+            witness,
+            node,
+            m.may_have_commanded() || may_land,
         ));
     }
     match devices.as_slice() {
-        [] if may_land => Some("although an off command to its machine may still land late (`status.attempts`): it may go down once more; if it does, power it on again".to_owned()),
+        [] if may_land => Some(", although an off command to its machine may still land late (`status.attempts`): it may go down once more; if it does, power it on again".to_owned()),
         [] => None,
         devices => Some(format!(
-            "although FenceDevice {} accepted an off command: it may still go down; if it does not, check the device's wiring and its identity",
+            ", although FenceDevice {} accepted an off command: it may still go down; if it does not, check the device's wiring and its identity",
             devices.join(", ")
         )),
     }
 }
 
-/// Is its node Ready in the boot in which it was proven down?
-fn is_refuted(m: &Memory, node: &NodeView, has_booted: bool) -> bool {
-    m.proven_off_by.is_some() && !has_booted && node.ready() == Ready::True
+/// What is said of a proof that its node has refuted.
+fn refuted(s: &Settings, witness: &Witness, node: &NodeView, off_was_sent: bool) -> String {
+    let off = match off_was_sent {
+        true => {
+            "; an off command was sent too (`status.attempts`): another machine may be off, or this one may still go down"
+        }
+        false => "",
+    };
+    let data = match s.strategy {
+        RecoveryStrategy::None => {
+            "; whoever frees volumes by `NodeConfirmedDown` has to stop, and to check their data"
+        }
+        _ => "",
+    };
+    format!(
+        "; it is Ready in boot {}, in which {} said that it was off: its machine never went down, {}{off}{data}",
+        node.boot_id,
+        witness.words(),
+        witness.way_out()
+    )
+}
+
+/// Who has proven it down, if its node is Ready in that very boot.
+fn refuted_proof<'m>(m: &'m Memory, node: &NodeView, has_booted: bool) -> Option<&'m Witness> {
+    let is_back = !has_booted && node.ready() == Ready::True;
+    m.proven_off_by.as_ref().filter(|_| is_back)
 }
 
 /// What people have to know who find the incident aborted: nobody sees any more what has become of an off that was sent.
@@ -160,7 +177,7 @@ pub(super) fn off_left_behind(
     m: &Memory,
     o: &Observed,
     t: &Moment,
-) -> Option<&'static str> {
+) -> Option<String> {
     // What the lost record of an adopted taint has sent nobody knows, and what is said of who is accused names the off.
     if s.adopted || m.accused.is_some() {
         return None;
@@ -171,9 +188,12 @@ pub(super) fn off_left_behind(
         || results.any(|it| !it.is_settled())
         || m.unresolved_until.is_some_and(|until| t.now < until);
     let runs = o.node.present().is_some_and(|it| shows_life(s, it));
-    (may_land || (is_sent && !runs)).then_some(
-        "; an off command was sent to its machine, or may have been (`status.attempts`): it may be off, or go off late; power it on by hand if it is to run",
-    )
+    (may_land || (is_sent && !runs)).then(|| {
+        format!(
+            "; an off command was sent to the machine of Node {}, or may have been (`status.attempts` names the FenceDevice): it may be off, or go off late; power it on by hand if it is to run",
+            s.node
+        )
+    })
 }
 
 /// Is it Ready, has it booted since, or has a kubelet made it anew, which runs?

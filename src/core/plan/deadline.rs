@@ -59,7 +59,7 @@ pub(super) fn overdue(
                 "`{mark}` stays on Node {node} until {}; do not remove it by hand",
                 match &observed.node {
                     _ if is_unread(observed) => {
-                        "the API server tells all of it: see why it does not"
+                        "the API server shows that nothing of it is left: see why it does not answer"
                     }
                     _ if has_booted => "what is named above is over",
                     Seen::Present(it) if settings.deletes_node() && it.deleting => "it is gone",
@@ -100,13 +100,14 @@ fn what_frees(settings: &Settings, observed: &Observed, key: &str) -> String {
     let is_unlisted =
         matches!(observed.pods, Seen::Failed(_)) || matches!(observed.attachments, Seen::Failed(_));
     let see = match is_unlisted {
-        true => "see why the API server does not tell which",
-        false => {
-            "see what holds them (a pod's finalizers, the CSI driver's controller, kube-controller-manager)"
-        }
+        true => format!(
+            "see why the API server does not list the pods or VolumeAttachments of Node {} (etcd, its load, the operator's rights)",
+            settings.node
+        ),
+        false => "see what holds them (a pod's finalizers, the CSI driver's controller, kube-controller-manager)".to_owned(),
     };
     if observed.node == Seen::Absent {
-        return see.to_owned();
+        return see;
     }
     let tolerating = match key == DETACHING {
         true => {

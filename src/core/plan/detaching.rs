@@ -6,7 +6,7 @@
 //! way of `out-of-service` ([`tainted`](super::tainted)): the same watch over the power, the same gate at the end.
 
 use super::super::incident::{Decision, DeviceOrder, Effect, Eviction, Level, Settings};
-use super::super::memory::{Memory, Sight};
+use super::super::memory::{Memory, Sight, Witness};
 use super::super::observed::{AttachmentView, NodeView, Observed, PodView, Ready};
 use super::super::proof::PROOF_LIFE;
 use super::super::quiesce::{name_some, shorten, stuck};
@@ -17,6 +17,7 @@ use super::level::{CONTRADICTION, names, order};
 use super::tainted::{READ_ONCE_MORE, off_now};
 use super::watch::WATCH_PERIOD;
 use super::{DETACH_PACE, Moment, act, close, leaving, look_again, wait};
+use crate::api::settings::RecoveryStrategy;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -233,6 +234,9 @@ fn may_go(
     }
 }
 
+/// What is said of an adopted mark, whose record is gone.
+const OF_A_DEVICE: &str = "its device lies or is wired to another machine: correct the FenceDevice";
+
 /// A Node of another UID has the name. If the operator has deleted the one that it has fenced, the machine has come back; by then nothing of it
 /// was attached.
 pub(super) fn created_anew(s: &Settings, m: &mut Memory, node: &NodeView) -> Decision {
@@ -245,11 +249,14 @@ pub(super) fn created_anew(s: &Settings, m: &mut Memory, node: &NodeView) -> Dec
     if was_proven && s.boot_id.as_deref() == Some(node.boot_id.as_str()) {
         m.proof_refuted = true;
         let words = format!(
-            "{anew}, and its boot ID is the one that was fenced ({}): its machine never went down, its device lies or is wired to another machine; {}",
+            "{anew}, and its boot ID is the one that was fenced ({}): its machine never went down, {}{}",
             node.boot_id,
-            match was_tainted {
-                true => "check the volumes' data, correct the FenceDevice, then reboot the node",
-                false => "correct the FenceDevice before the node fails again",
+            m.proven_off_by
+                .as_ref()
+                .map_or(OF_A_DEVICE, Witness::way_out),
+            match was_tainted || s.strategy == RecoveryStrategy::None {
+                true => "; check the volumes' data, then reboot the node",
+                false => "",
             }
         );
         return close(Stage::Aborted, words.clone()).escalated(CONTRADICTION, words);

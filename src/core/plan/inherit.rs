@@ -6,7 +6,7 @@
 use super::super::incident::{Elsewhere, Settings};
 use super::super::memory::Memory;
 use super::level::{CONTRADICTION, ORDER_MIN, order_max};
-use super::prove::witnesses;
+use super::prove::witness;
 use std::time::Duration;
 
 /// Once: what the process before us has left.
@@ -24,7 +24,7 @@ pub(super) fn read_record(settings: &Settings, memory: &mut Memory, now: Duratio
         memory.learned.proven_by.sort_unstable();
         let mut manual = settings.levels.iter().filter(|it| it.is_manual());
         let by_word = manual.any(|it| it.name == *level);
-        memory.proven_off_by = Some(witnesses(devices, by_word));
+        memory.proven_off_by = Some(witness(devices, by_word));
     }
     let refuted = &settings.record.word_refuted;
     memory.word_refuted = memory.word_refuted.take().or_else(|| refuted.clone());

@@ -126,9 +126,9 @@ pub fn step(
         && matches!(decision.effect, Effect::Close)
         && let Some(words) = abort::off_left_behind(settings, memory, observed, moment)
     {
-        decision.words.push_str(words);
+        decision.words.push_str(&words);
         if let Some((_, said)) = &mut decision.escalation {
-            said.push_str(words);
+            said.push_str(&words);
         }
     }
     let since = match memory.stage {

@@ -5,7 +5,7 @@
 //! the deletion beside the evidence, for the taint beside the deletion).
 
 use super::super::incident::{Decision, DeviceOrder, Effect, Eviction, Evidence, Level, Settings};
-use super::super::memory::{CONTRADICTIONS_KEPT, Memory};
+use super::super::memory::{CONTRADICTIONS_KEPT, Memory, Witness};
 use super::super::observed::{NodeView, Observed, PodView, Ready, Seen};
 use super::super::proof::{
     Case, DeviceReadings, NotProven, Proof, Verification, have_read_off, judge,
@@ -290,11 +290,11 @@ fn read_off(m: &Memory) -> Vec<String> {
     names
 }
 
-/// Who has read it Off, in words.
-pub(super) fn witnesses(devices: &[String], by_word: bool) -> String {
+/// Who has said so: these, or a human.
+pub(super) fn witness(devices: &[String], by_word: bool) -> Witness {
     match by_word {
-        true => "a human's word".to_owned(),
-        false => format!("FenceDevice {}", devices.join(", ")),
+        true => Witness::Word,
+        false => Witness::Devices(devices.to_vec()),
     }
 }
 
@@ -323,7 +323,7 @@ fn use_proof(
         m.learned.proving = read_off(m);
         let level = s.levels.get(m.level);
         let by_word = level.is_some_and(Level::is_manual);
-        m.proven_off_by = Some(witnesses(&m.learned.proving, by_word));
+        m.proven_off_by = Some(witness(&m.learned.proving, by_word));
         let level = level.map_or_else(String::new, |level| level.name.clone());
         let evidence = Evidence {
             claim: proof.claim().to_owned(),

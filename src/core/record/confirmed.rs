@@ -17,9 +17,12 @@ pub(super) fn proven(status: &mut NodeFenceStatus, by_word: bool, wall_now: Time
 /// The proof was false, if there was one.
 pub(super) fn refuted(status: &mut NodeFenceStatus, wall_now: Timestamp) {
     if find(&status.conditions, NODE_CONFIRMED_DOWN).is_some() {
-        let words =
-            "the node is there in the very boot that was proven down: its machine never went down";
-        set(status, ConditionStatus::False, "Refuted", words, wall_now);
+        let evidence = status.evidence.as_ref();
+        let boot = evidence.map_or("", |it| it.node_boot_id.as_str());
+        let words = format!(
+            "the Node is Ready in boot {boot}, which was proven down, or was made anew in it: its machine never went down; free no volume by this, and check the data of those that were freed"
+        );
+        set(status, ConditionStatus::False, "Refuted", &words, wall_now);
     }
 }
 
