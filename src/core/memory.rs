@@ -69,10 +69,10 @@ impl Witness {
     pub fn way_out(&self) -> &'static str {
         match self {
             Self::Word => {
-                "they looked at another machine: see which one, and give no word for this Node again before that is known"
+                "they looked at another one; see which, and give no word for this Node again before that is known"
             }
             Self::Devices(_) => {
-                "the device lies or is wired to another machine: see which one, and correct the FenceDevice (address, `systemID`, outlets) before the node fails again"
+                "the device lies or is wired to another machine; see which, and correct the FenceDevice (address, `systemID`, outlets) before the node fails again"
             }
         }
     }

@@ -158,7 +158,8 @@ fn refuted(s: &Settings, witness: &Witness, node: &NodeView, off_was_sent: bool)
         _ => "",
     };
     format!(
-        "; it is Ready in boot {}, in which {} said that it was off: its machine never went down, {}{off}{data}",
+        "; Node {} is Ready in boot {}, in which {} said that it was off: its machine never went down: {}{off}{data}",
+        node.name,
         node.boot_id,
         witness.words(),
         witness.way_out()

@@ -249,7 +249,7 @@ pub(super) fn created_anew(s: &Settings, m: &mut Memory, node: &NodeView) -> Dec
     if was_proven && s.boot_id.as_deref() == Some(node.boot_id.as_str()) {
         m.proof_refuted = true;
         let words = format!(
-            "{anew}, and its boot ID is the one that was fenced ({}): its machine never went down, {}{}",
+            "{anew}, and its boot ID is the one that was fenced ({}): its machine never went down: {}{}",
             node.boot_id,
             m.proven_off_by
                 .as_ref()
