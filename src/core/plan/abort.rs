@@ -259,46 +259,4 @@ pub(super) fn drop_claim(m: &mut Memory, node: &NodeView, claim: &str, words: St
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::core::attempt::Attempt;
-    use crate::core::fixtures;
-    use crate::core::observed::ConditionView;
-    use std::time::Duration;
-
-    /// S22: a machine that lives after its device has accepted an off is its device's fault, unless somebody has turned it on since.
-    #[test]
-    fn a_device_is_accused_of_what_lives_and_was_not_off_in_between() {
-        let accused = |result: OffResult, ready: &str, boot: &str| {
-            let attempt = Attempt {
-                results: [("bmc".to_owned(), result)].into(),
-                ..fixtures::attempt()
-            };
-            let m = Memory {
-                claim: Some(fixtures::own_claim("fence-n1")),
-                attempt: Some(attempt),
-                ..Memory::default()
-            };
-            let node = NodeView {
-                boot_id: boot.to_owned(),
-                conditions: vec![ConditionView {
-                    status: ready.to_owned(),
-                    ..fixtures::node().conditions.remove(0)
-                }],
-                ..fixtures::node()
-            };
-            let moment = Moment {
-                now: Duration::from_secs(1),
-                nonce: String::new(),
-                date: fixtures::DATE.to_owned(),
-            };
-            accusation(&fixtures::settings(), &m, &node, &moment).is_some()
-        };
-        assert!(!accused(OffResult::Accepted, "Unknown", "boot-1"));
-        assert!(accused(OffResult::Accepted, "True", "boot-1"));
-        assert!(accused(OffResult::Accepted, "Unknown", "boot-2"));
-        assert!(accused(OffResult::Landed, "True", "boot-1"));
-        assert!(!accused(OffResult::Landed, "True", "boot-2"));
-        assert!(!accused(OffResult::AlreadyOff, "True", "boot-1"));
-    }
-}
+mod tests;

@@ -207,6 +207,27 @@ mod tests {
         );
     }
 
+    /// Each of these alone: the API server is to be seen to, and no device.
+    #[test]
+    fn the_way_out_of_what_cannot_be_read_is_the_api_server_s() {
+        let unread = || "HTTP 503".to_owned();
+        let seen = |change: fn(&mut Observed, String)| {
+            let mut o = drained();
+            change(&mut o, unread());
+            is_unread(&o)
+        };
+        assert!(!seen(|_, _| {}));
+        assert!(seen(|o, why| o.pods = Seen::Failed(why)));
+        assert!(seen(|o, why| o.attachments = Seen::Failed(why)));
+        assert!(seen(|o, why| o.evidence = Seen::Failed(why)));
+        let o = Observed {
+            evidence: Seen::Failed(unread()),
+            ..drained()
+        };
+        let words = said(&settings(), &o, Stage::AwaitingRelease);
+        assert!(words.contains("see why it does not answer"), "{words}");
+    }
+
     #[test]
     fn the_way_out_of_a_release_is_what_it_still_waits_for() {
         use ReleaseMode::{AfterDetach, AfterRecovery, Manual};

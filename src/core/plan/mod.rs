@@ -277,8 +277,7 @@ fn after_a_failed_write(settings: &Settings, memory: &Memory, now: Duration) -> 
     );
     let decision = wait(going_on(memory), words.clone()).until(at);
     Some(match memory.write_failures < WRITE_FAILURES_MAX {
-        true if memory.accused.is_some() => abort::still_accused(memory, decision),
-        true => decision,
+        true => abort::still_accused(memory, decision),
         false => {
             let words = format!(
                 "{words}; see why the API server does not take it (etcd, an admission webhook, the network in between)"

@@ -232,7 +232,7 @@ fn the_evidence_names_its_level_and_the_time_of_each_answer() {
 #[test]
 fn the_evidence_names_every_device_that_it_rests_on() {
     let one = crate::core::fixtures::off_readings().remove(0);
-    for devices in [1, 4, 5, 32] {
+    for (devices, share) in [(1, 8), (4, 8), (5, 6), (32, 1)] {
         let names: Vec<String> = (0..devices).map(|it| format!("outlet-{it}")).collect();
         let readings = names.iter().map(|name| DeviceReadings {
             device: name.clone(),
@@ -253,6 +253,7 @@ fn the_evidence_names_every_device_that_it_rests_on() {
         let at = Timestamp::UNIX_EPOCH;
         evidence(&mut status, &proven, &Memory::default(), Duration::ZERO, at);
         let stored = status.evidence.expect("evidence").readings;
+        assert_eq!(stored.len(), devices * share);
         let stored: BTreeSet<String> = stored.into_iter().map(|it| it.device).collect();
         assert_eq!(stored.len(), devices);
     }

@@ -183,3 +183,32 @@ fn what_is_confirmed_down_says_whether_a_device_or_a_human_has_said_so() {
         }
     }
 }
+
+/// S22: whoever goes on knows of what others have found, each once, and of no more than the schema takes.
+#[test]
+fn findings_of_another_process_are_taken_over_once_each() {
+    let of = |names: std::ops::Range<usize>| NodeFenceStatus {
+        contradicting_devices: names.map(|it| format!("bmc-{it}")).collect(),
+        ..NodeFenceStatus::default()
+    };
+    let merged = |mut mine: NodeFenceStatus, theirs: NodeFenceStatus| {
+        merge_findings(&mut mine, &theirs);
+        mine.contradicting_devices.len()
+    };
+    assert_eq!(merged(of(0..2), of(1..3)), 3);
+    assert_eq!(merged(of(0..2), of(0..2)), 2);
+    assert_eq!(
+        merged(of(0..CONTRADICTING_MAX), of(20..22)),
+        CONTRADICTING_MAX
+    );
+    assert_eq!(merged(of(0..1), of(1..30)), CONTRADICTING_MAX);
+}
+
+/// Whoever finds a record in which anything stands knows that the policy's wait was over when it was written.
+#[test]
+fn nothing_is_written_before_the_policy_s_wait_is_over() {
+    let mut status = NodeFenceStatus::default();
+    assert!(!read(&status, Timestamp::UNIX_EPOCH).due);
+    say(&mut status, &decision(Stage::Checking, None));
+    assert!(read(&status, Timestamp::UNIX_EPOCH).due);
+}
