@@ -2,7 +2,11 @@
 
 use super::*;
 use crate::api::settings::RecoveryStrategy;
-use crate::core::incident::Elsewhere;
+use crate::core::fixtures::{bmc, level};
+use crate::core::incident::{Device, Elsewhere, Level};
+use crate::core::memory::Witness;
+use crate::core::plan::ending::late_off;
+use crate::core::plan::prove::late_on;
 
 const THEN: &str = "2026-01-01T00:00:00Z";
 const LATER: &str = "2026-01-01T00:00:10Z";
@@ -158,4 +162,58 @@ fn what_a_lost_record_has_sent_is_waited_for() {
     };
     assert!(until(0) > seconds(100) + settings().late_effect);
     assert_eq!(until(690), seconds(790));
+}
+
+/// S22: who has proven it down is told by the level that the record names.
+#[test]
+fn a_successor_knows_whether_a_device_or_a_human_has_proven_it() {
+    let manual = Level {
+        name: "word".to_owned(),
+        devices: vec![Device {
+            manual: true,
+            ..bmc()
+        }],
+        ..level()
+    };
+    let proven = |of: &str| {
+        let s = Settings {
+            levels: vec![level(), manual.clone()],
+            record: Record {
+                proven_by: [(of.to_owned(), vec!["bmc".to_owned()])].into(),
+                ..Record::default()
+            },
+            ..settings()
+        };
+        let mut m = Memory::default();
+        decided(&s, &mut m, node(), seconds(100));
+        m.proven_off_by
+    };
+    assert_eq!(proven("word"), Some(Witness::Word));
+    let devices = Witness::Devices(vec!["bmc".to_owned()]);
+    assert_eq!(proven(&level().name), Some(devices));
+}
+
+/// S23: woken at the very moment when nothing can land any more, it waits no longer; until then the stage's time does not run.
+#[test]
+fn a_late_command_is_waited_for_until_that_moment() {
+    let until = seconds(10);
+    let off = Memory {
+        unresolved_until: Some(until),
+        ..Memory::default()
+    };
+    let on = Memory {
+        may_go_on_until: Some(until),
+        ..Memory::default()
+    };
+    let waits = |now: Duration| {
+        let s = Settings {
+            strategy: RecoveryStrategy::None,
+            ..settings()
+        };
+        [late_off(&off, &moment(now)), late_on(&s, &on, &moment(now))]
+    };
+    for decision in waits(until - Duration::from_nanos(1)) {
+        assert_eq!(decision.expect("a wait").deadline, Some(until));
+    }
+    assert_eq!(waits(until), [None, None]);
 }

@@ -295,3 +295,19 @@ fn the_last_list_is_asked_for_at_a_pace_until_it_comes() {
         assert_eq!(pause(unread()), Duration::from_secs(2));
     }
 }
+
+/// L5: a machine that has booted anew is not asked what it does: attach/detach takes the volumes from it by itself.
+#[test]
+fn the_power_of_what_has_booted_anew_is_not_looked_at() {
+    let s = settings(FenceMode::ConfirmOnly);
+    let attached = AttachmentView {
+        deleting: false,
+        ..stuck().remove(0)
+    };
+    let mut o = observed(vec![attached]);
+    assert!(looks(&s, off(10, 10), &o, 100));
+    if let Seen::Present(node) = &mut o.node {
+        "boot-2".clone_into(&mut node.boot_id);
+    }
+    assert!(!looks(&s, off(10, 10), &o, 100));
+}
