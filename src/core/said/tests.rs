@@ -269,3 +269,58 @@ fn an_answer_that_was_overtaken_says_nothing() {
         assert_eq!(found.is_some(), is_against, "{first:?} {late:?}");
     }
 }
+
+/// A late answer to an earlier question takes nothing back; whether it is earlier is told by its question, and for an Off by its answer as well.
+#[test]
+fn an_answer_to_an_earlier_question_is_older() {
+    let seconds = Duration::from_secs;
+    let reading = |asked: u64, answered: u64| Reading {
+        asked: seconds(asked),
+        answered: seconds(answered),
+        ..off_readings()[0].readings[0].clone()
+    };
+    let off = LastWord::Off {
+        since: seconds(10),
+        commanded: true,
+    };
+    for (asked, answered, is_older) in [
+        (8, 9, true),
+        (9, 10, false),
+        (9, 11, false),
+        (10, 11, false),
+    ] {
+        let reading = reading(asked, answered);
+        assert_eq!(off.is_newer_than(&reading), is_older, "{asked}, {answered}");
+    }
+    let on = LastWord::On {
+        asked: seconds(10),
+        raw: "On".to_owned(),
+        contradicts: false,
+    };
+    for (asked, is_older) in [(9, true), (10, false), (11, false)] {
+        assert_eq!(on.is_newer_than(&reading(asked, 12)), is_older, "{asked}");
+    }
+    assert!(!LastWord::Fed.is_newer_than(&reading(0, 0)));
+}
+
+/// Who said On in the very last moment in which it may have been before the off is not accused of it.
+#[test]
+fn an_on_of_the_moment_of_the_off_contradicts_nobody() {
+    let since = Duration::from_secs(10);
+    let accused = |asked: Duration| {
+        let off = LastWord::Off {
+            since,
+            commanded: true,
+        };
+        let on = LastWord::On {
+            asked,
+            raw: "On".to_owned(),
+            contradicts: false,
+        };
+        let mut said = Said([("bmc".to_owned(), off), ("out".to_owned(), on)].into());
+        said.accuse(&["bmc"], 1, Require::All);
+        said.0["out"].contradicts()
+    };
+    assert!(!accused(since + TOGETHER_MAX));
+    assert!(accused(since + TOGETHER_MAX + Duration::from_nanos(1)));
+}
