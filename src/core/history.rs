@@ -74,7 +74,8 @@ fn outage_lasts(fence: &NodeFence, node: Option<&NodeView>) -> bool {
     claims(fence, Some(node)) || (is_in_its_boot(fence, node) && node.ready() != Ready::True)
 }
 
-/// Does it tell of a command that may still land in the boot that its node is in, and no later record of the same one with as long to land? Whoever fences the node next has to know of one, and not of how many (S23). What people may delete at any time tells of none.
+/// Does it tell of a command that may still land in the boot that its node is in, and no later record of the same one with as long to land?
+/// Whoever fences the node next has to know of one, and not of how many (S23). What people may delete at any time tells of none.
 fn alone_tells_of_commands(
     fence: &NodeFence,
     fences: &[NodeFence],

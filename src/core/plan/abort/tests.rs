@@ -10,29 +10,11 @@ use std::time::Duration;
 #[test]
 fn a_device_is_accused_of_what_lives_and_was_not_off_in_between() {
     let accused = |result: OffResult, ready: &str, boot: &str| {
-        let attempt = Attempt {
-            results: [("bmc".to_owned(), result)].into(),
-            ..fixtures::attempt()
-        };
-        let m = Memory {
-            claim: Some(fixtures::own_claim("fence-n1")),
-            attempt: Some(attempt),
-            ..Memory::default()
-        };
         let node = NodeView {
             boot_id: boot.to_owned(),
-            conditions: vec![ConditionView {
-                status: ready.to_owned(),
-                ..fixtures::node().conditions.remove(0)
-            }],
-            ..fixtures::node()
+            ..is(ready)
         };
-        let moment = Moment {
-            now: Duration::from_secs(1),
-            nonce: String::new(),
-            date: fixtures::DATE.to_owned(),
-        };
-        accusation(&fixtures::settings(), &m, &node, &moment).is_some()
+        accusation(&fixtures::settings(), &commanded(result), &node, &at(1)).is_some()
     };
     assert!(!accused(OffResult::Accepted, "Unknown", "boot-1"));
     assert!(accused(OffResult::Accepted, "True", "boot-1"));
