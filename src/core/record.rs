@@ -299,10 +299,13 @@ fn settle_records(
     }
 }
 
-/// Takes over the off commands, and what counts for good, that another process has written into the record. What became of
+/// Takes over the binding, the off commands, and what counts for good, that another process has written into the record. What became of
 /// `own` this process knows better.
 pub fn adopt_attempts(status: &mut NodeFenceStatus, live: NodeFenceStatus, own: Option<&Attempt>) {
     merge_findings(status, &live);
+    // Whichever process is first binds it to a Node and its boot, for all of them (S10).
+    status.node_uid = live.node_uid.or(status.node_uid.take());
+    status.boot_id = live.boot_id.or(status.boot_id.take());
     let known = std::mem::replace(&mut status.attempts, live.attempts);
     for attempt in known {
         let is_own = own.is_some_and(|own| attempt.id.as_deref() == Some(own.id.as_str()));

@@ -71,6 +71,8 @@ struct State {
     quiet: BTreeMap<String, Option<Duration>>,
     /// Pods whose deletion etcd has forgotten.
     undeleted: BTreeSet<String>,
+    /// Records as they were when etcd forgot them, by the claim that their evidence is for.
+    forgotten: BTreeMap<String, Arc<Value>>,
     /// Until when a write may rest on what was there before etcd was put back.
     restored_until: Duration,
     /// All offs that were ever written down.
@@ -140,6 +142,7 @@ impl Judge {
         let leaving = state.of_kind(&POD).filter(|pod| is_leaving(pod));
         let leaving = leaving.map(|pod| text(pod, "/metadata/uid").to_owned());
         state.undeleted = leaving.collect();
+        state.note_forgotten();
         state.restored_until = elapsed() + ON_ITS_WAY;
         state.objects = objects;
         state.effects = past.0;

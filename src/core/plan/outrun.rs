@@ -44,3 +44,35 @@ pub(super) fn held_by_other_fence(m: &mut Memory, node: &NodeView) -> Decision {
     );
     held(HeldBy::OtherNodeFence, words)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::fixtures::settings;
+
+    #[test]
+    fn what_was_asked_for_afterwards_is_done_and_so_is_what_sees_to_a_taint() {
+        for (adopted, human, was_held_by_it, is_outrun) in [
+            (false, false, false, true),
+            (false, false, true, true),
+            (false, true, false, false),
+            (false, true, true, true),
+            (true, false, false, false),
+            (true, false, true, false),
+            (true, true, false, false),
+            (true, true, true, false),
+        ] {
+            let s = Settings {
+                adopted,
+                human,
+                ..settings()
+            };
+            let m = Memory {
+                outrun: was_held_by_it,
+                ..Memory::default()
+            };
+            let row = (adopted, human, was_held_by_it);
+            assert_eq!(may_be_outrun(&s, &m), is_outrun, "{row:?}");
+        }
+    }
+}

@@ -180,22 +180,6 @@ fn waits(
 fn within(s: &Settings, m: &Memory, wanted: &PowerOn, decision: Decision, t: &Moment) -> Decision {
     let until = deadline(m, wanted);
     let end = until + CALLED_FOR;
-    let failed = |why: &str| format!("{}; {why}: {WAY_OUT}", decision.words);
-    let escalation = match &m.power_on.failure {
-        Some(failure) => failed(failure),
-        None if t.now >= until => failed(&format!(
-            "this takes longer than `powerOn.timeoutSeconds` ({} s)",
-            wanted.timeout.as_secs()
-        )),
-        None => {
-            let wake = decision.wake.map(|wake| wake.min(until));
-            return Decision {
-                deadline: Some(until),
-                wake,
-                ..decision
-            };
-        }
-    };
     if t.now >= end {
         let words = format!(
             "{}; its machine was not seen to come back: {}; turn it on by hand",
@@ -204,13 +188,25 @@ fn within(s: &Settings, m: &Memory, wanted: &PowerOn, decision: Decision, t: &Mo
         );
         return close(Stage::Recovered, words.clone()).escalated(POWER_ON_FAILED, words);
     }
+    let late = || {
+        format!(
+            "this takes longer than `powerOn.timeoutSeconds` ({} s)",
+            wanted.timeout.as_secs()
+        )
+    };
+    let failure = m.power_on.failure.clone();
+    let failure = failure.or_else(|| (t.now >= until).then(late));
+    let call = failure.map(|why| format!("{}; {why}: {WAY_OUT}", decision.words));
     let next = if t.now < until { until } else { end };
-    Decision {
+    let decision = Decision {
         deadline: Some(until),
         wake: decision.wake.map(|wake| wake.min(next)),
         ..decision
+    };
+    match call {
+        Some(words) => decision.escalated(POWER_ON_FAILED, words),
+        None => decision,
     }
-    .escalated(POWER_ON_FAILED, escalation)
 }
 
 /// Intent, command, and looks in between, until the machine reads On.

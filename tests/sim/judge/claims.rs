@@ -1,7 +1,7 @@
 //! The claims of Nodes, and whose they are: a Node may have several NodeFences, a human's beside the policy's, which is bound to what it meets
 //! first, and is deleted perhaps while it is at work.
 
-use super::known::{ON_ITS_WAY, put};
+use super::known::{ON_ITS_WAY, put, sender};
 use super::{Found, State, owner};
 use crate::libc::elapsed;
 use crate::objects::{CLAIM, taint, text};
@@ -50,6 +50,24 @@ impl State {
             Some(fence) if is_of_claim(&fence) || deleted.is_none() => Some(fence),
             _ => deleted.cloned(),
         }
+    }
+
+    /// etcd is about to forget what the records say.
+    pub(super) fn note_forgotten(&mut self) {
+        let records = self.of_kind(&FENCE).filter_map(|fence| {
+            let claim = fence["status"]["evidence"]["claim"].as_str()?;
+            Some((claim.to_owned(), Arc::clone(fence)))
+        });
+        let records: Vec<(String, Arc<Value>)> = records.collect();
+        self.forgotten.extend(records);
+    }
+
+    /// The record that a write rests on. What was sent before etcd was put back, and comes late, rests on what etcd has forgotten since: on evidence for
+    /// this very claim, that was stored then.
+    pub(super) fn record_behind(&self, write: &Write, claim: &str) -> Option<Arc<Value>> {
+        let (_, is_late) = sender(&write.actor);
+        let forgotten = self.forgotten.get(claim).filter(|_| is_late);
+        forgotten.cloned().or_else(|| self.record_of(claim))
     }
 
     /// Does a NodeFence that a human has made put its claim on a Node?

@@ -218,6 +218,38 @@ fn a_deletion_that_was_forgotten_counts_for_what_was_about_to_be_sent() {
     });
 }
 
+/// S2, S10, S17: etcd forgets the evidence, and not the claim. A taint that left when the evidence was stored, and that the network has held back, may
+/// come; nobody else's may, nor one whose evidence was never there.
+#[test]
+fn a_taint_that_comes_late_rests_on_the_evidence_that_etcd_has_forgotten() {
+    simulated(async {
+        let late = format!("{OPERATOR} (late)");
+        let lacks = ["S10", "S17", "S2"];
+        for (actor, was_stored, expected) in [
+            (late.as_str(), true, &[][..]),
+            (OPERATOR, true, &lacks),
+            (&late, false, &lacks),
+        ] {
+            let scene = Scene::new();
+            scene.bound(true);
+            scene.taints(OPERATOR, &[OWN]);
+            let mut evidence = json!(null);
+            scene.record(|status| evidence = status["evidence"].take());
+            let (snapshot, past) = (scene.world.api.snapshot(), scene.judge.past());
+            scene.proves().await;
+            if was_stored {
+                scene.record(|status| status["evidence"] = evidence);
+            }
+            scene.world.api.restore(snapshot);
+            scene.judge.restored(past);
+            pass(9).await;
+            scene.taints(actor, &[OWN, "oos"]);
+            let found = scene.world.broken();
+            assert_eq!(ids(&found), expected, "{actor}, {was_stored}: {found:?}");
+        }
+    });
+}
+
 /// L3: the version of a record may be by chance the one that was read before, for a moment; but no record is opened again.
 #[test]
 fn a_record_that_had_ended_is_ended_once_more_right_after_a_restore_and_never_opened() {

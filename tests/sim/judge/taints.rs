@@ -29,7 +29,7 @@ impl State {
             found.push(("S9", format!("{node}: the claim went with the taint")));
         }
         self.tally.tainted(owner(&held), node);
-        found.extend(self.evidence(node, old, &held));
+        found.extend(evidence(self.record_behind(write, &held), node, old, &held));
         if key == DETACHING {
             found.extend(self.mark(node, new));
         }
@@ -53,32 +53,7 @@ impl State {
     }
 
     pub(super) fn evidence(&self, node: &str, object: &Value, claim: &str) -> Found {
-        let name = owner(claim);
-        let Some(fence) = self.record_of(claim) else {
-            return vec![("S17", format!("{node}: there is no {name}"))];
-        };
-        let evidence = &fence["status"]["evidence"];
-        let uid = &object["metadata"]["uid"];
-        let mut found = Vec::new();
-        if evidence["claim"] != claim {
-            found.push((
-                "S17",
-                format!(
-                    "{node}: the evidence of {name} is for {}, not {claim}",
-                    evidence["claim"]
-                ),
-            ));
-        }
-        if evidence["nodeUID"] != *uid {
-            found.push((
-                "S10",
-                format!("{node}: the evidence of {name} is for another Node"),
-            ));
-        }
-        if evidence["readings"].as_array().map_or(0, Vec::len) < 2 {
-            found.push(("S2", format!("{node}: {name} has fewer than two readings")));
-        }
-        found
+        evidence(self.record_of(claim), node, object, claim)
     }
 
     /// What keeps a Node where it is. The operator that deletes the Node of the boot that it has fenced leaves pods without a volume to pod GC.
@@ -182,4 +157,34 @@ impl State {
         }
         found
     }
+}
+
+/// S2, S10, S17: what the evidence in this record lacks.
+fn evidence(record: Option<Arc<Value>>, node: &str, object: &Value, claim: &str) -> Found {
+    let name = owner(claim);
+    let Some(fence) = record else {
+        return vec![("S17", format!("{node}: there is no {name}"))];
+    };
+    let evidence = &fence["status"]["evidence"];
+    let uid = &object["metadata"]["uid"];
+    let mut found = Vec::new();
+    if evidence["claim"] != claim {
+        found.push((
+            "S17",
+            format!(
+                "{node}: the evidence of {name} is for {}, not {claim}",
+                evidence["claim"]
+            ),
+        ));
+    }
+    if evidence["nodeUID"] != *uid {
+        found.push((
+            "S10",
+            format!("{node}: the evidence of {name} is for another Node"),
+        ));
+    }
+    if evidence["readings"].as_array().map_or(0, Vec::len) < 2 {
+        found.push(("S2", format!("{node}: {name} has fewer than two readings")));
+    }
+    found
 }

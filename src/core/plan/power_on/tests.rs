@@ -1,4 +1,6 @@
+mod devices;
 mod taken;
+mod wakes;
 
 use super::*;
 use crate::core::attempt::{OffResult, OnResult};

@@ -137,6 +137,29 @@ async fn the_evidence_of_another_process_is_not_written_over() {
     assert!(incidents.get(&fence).is_none(), "it begins anew");
 }
 
+/// S10: another process has bound the NodeFence to the Node and its boot, and this one's binding came too late. What this one writes then does not take
+/// the binding away, which would let the next process bind it to another boot.
+#[tokio::test]
+async fn the_binding_of_another_process_is_not_written_over() {
+    let cluster = cluster(unclaimed()).await;
+    let (context, incidents) = (cluster.context(), Incidents::default());
+    until_refused(&cluster, &context, &incidents, &fence("7")).await;
+    let bound = sent(&cluster, PATCH_FENCE).swap_remove(0);
+    assert_eq!(bound["status"]["bootID"], "boot-1", "its own try");
+    cluster.put(FENCE, 200, fence_object("8", of_the_node(json!({}))));
+    // What it writes next says why it waits, and not once more what it has bound.
+    let (status, denied) = failure(403, "denied");
+    cluster.put(NODE, status, denied);
+    for _ in 0..2 {
+        until_refused(&cluster, &context, &incidents, &fence("7")).await;
+    }
+    let body = sent(&cluster, PATCH_FENCE).pop().expect("a write");
+    assert_eq!(body["metadata"]["resourceVersion"], "8", "{body}");
+    for field in ["nodeUID", "bootID"] {
+        assert_eq!(body["status"].get(field), None, "{body}");
+    }
+}
+
 /// S21: a process that ends a moment later has told its successor.
 #[tokio::test]
 async fn what_counts_for_good_is_written_before_anything_else_is_done() {
