@@ -262,7 +262,8 @@ pub struct ReleaseSettings {
     /// ID. `AfterRecovery` keeps the out-of-service taint until then. `Manual` waits for `desiredState: Released`.
     pub mode: ReleaseMode,
 
-    /// How long the release may take before the incident escalates, in seconds.
+    /// How long the release may take before the incident escalates, in seconds; counted from when everything has detached and no off command may still
+    /// land late.
     #[schemars(range(min = 60, max = 86_400))]
     pub timeout_seconds: u32,
 }
