@@ -148,6 +148,7 @@ pub struct Memory {
     /// Its node was Ready in that very boot since, or was made anew in it.
     pub proof_refuted: bool,
     /// What is said of devices that may still turn off a machine that has come back, or that have read Off what never went down.
+    /// It goes on with the sentence of the end, and begins with its own `, ` or `; `.
     pub accused: Option<String>,
     /// An off of this incident may still land until then (time since boot, S23).
     pub unresolved_until: Option<Duration>,
@@ -281,6 +282,16 @@ impl Memory {
     /// Until when an off may still land (time since boot), whoever has sent it.
     pub fn may_land_until(&self) -> Option<Duration> {
         self.unresolved_until.max(self.others_until)
+    }
+
+    /// The same, as long as that moment is still to come.
+    pub fn late_off_until(&self, now: Duration) -> Option<Duration> {
+        self.may_land_until().filter(|until| now < *until)
+    }
+
+    /// May an off of this incident still land?
+    pub fn own_off_may_land(&self, now: Duration) -> bool {
+        self.unresolved_until.is_some_and(|until| now < until)
     }
 
     /// Forgets the off command of this try. If it is still on its way, or was accepted and nothing was read since that shows its

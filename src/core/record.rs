@@ -301,7 +301,7 @@ fn settle_records(
 
 /// Takes over the binding, the off commands, and what counts for good, that another process has written into the record. What became of
 /// `own` this process knows better.
-pub fn adopt_attempts(status: &mut NodeFenceStatus, live: NodeFenceStatus, own: Option<&Attempt>) {
+pub fn adopt(status: &mut NodeFenceStatus, live: NodeFenceStatus, own: Option<&Attempt>) {
     merge_findings(status, &live);
     // Whichever process is first binds it to a Node and its boot, for all of them (S10).
     status.node_uid = live.node_uid.or(status.node_uid.take());

@@ -119,20 +119,16 @@ fn accusation(s: &Settings, m: &Memory, node: &NodeView, t: &Moment) -> Option<S
     if node.ready() != Ready::True && !has_booted && !reports_again(s, node) {
         return None;
     }
+    let may_land = m.own_off_may_land(t.now);
+    if let Some(witness) = refuted_proof(m, node, has_booted) {
+        let off_was_sent = m.may_have_commanded() || may_land;
+        return Some(refuted(s, witness, node, off_was_sent));
+    }
     let results = m.attempt.iter().flat_map(|attempt| &attempt.results);
     let accepted = results.filter(|(_, result)| {
         result.is_accepted() && !(has_booted && **result == OffResult::Landed)
     });
     let devices: Vec<&str> = accepted.map(|(device, _)| device.as_str()).collect();
-    let may_land = m.unresolved_until.is_some_and(|until| t.now < until);
-    if let Some(witness) = refuted_proof(m, node, has_booted) {
-        return Some(refuted(
-            s,
-            witness,
-            node,
-            m.may_have_commanded() || may_land,
-        ));
-    }
     match devices.as_slice() {
         [] if may_land => Some(", although an off command to its machine may still land late (`status.attempts`): it may go down once more; if it does, power it on again".to_owned()),
         [] => None,
@@ -185,9 +181,8 @@ pub(super) fn off_left_behind(
     }
     let is_sent = m.may_have_commanded() || !s.record.turned_off.is_empty();
     let mut results = m.attempt.iter().flat_map(|it| it.results.values());
-    let may_land = m.commanding()
-        || results.any(|it| !it.is_settled())
-        || m.unresolved_until.is_some_and(|until| t.now < until);
+    let may_land =
+        m.commanding() || results.any(|it| !it.is_settled()) || m.own_off_may_land(t.now);
     let runs = o.node.present().is_some_and(|it| shows_life(s, it));
     (may_land || (is_sent && !runs)).then(|| {
         format!(

@@ -97,9 +97,7 @@ pub(super) fn overdue(
 
 /// What people have to see to before everything can detach.
 fn what_frees(settings: &Settings, observed: &Observed, key: &str) -> String {
-    let is_unlisted =
-        matches!(observed.pods, Seen::Failed(_)) || matches!(observed.attachments, Seen::Failed(_));
-    let see = match is_unlisted {
+    let see = match is_unlisted(observed) {
         true => format!(
             "see why the API server does not list the pods or VolumeAttachments of Node {} (etcd, its load, the operator's rights)",
             settings.node
@@ -122,11 +120,14 @@ fn what_frees(settings: &Settings, observed: &Observed, key: &str) -> String {
     )
 }
 
+/// Has the API server not listed what is still on the node?
+fn is_unlisted(observed: &Observed) -> bool {
+    matches!(observed.pods, Seen::Failed(_)) || matches!(observed.attachments, Seen::Failed(_))
+}
+
 /// Has the API server not told what the release waits for?
 fn is_unread(observed: &Observed) -> bool {
-    matches!(observed.pods, Seen::Failed(_))
-        || matches!(observed.attachments, Seen::Failed(_))
-        || matches!(observed.evidence, Seen::Failed(_))
+    is_unlisted(observed) || matches!(observed.evidence, Seen::Failed(_))
 }
 
 /// The key of the mark that stands, or that would.

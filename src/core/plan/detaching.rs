@@ -239,11 +239,12 @@ const OF_A_DEVICE: &str = "its device lies or is wired to another machine: corre
 
 /// A Node of another UID has the name. If the operator has deleted the one that it has fenced, the machine has come back; by then nothing of it
 /// was attached.
-pub(super) fn created_anew(s: &Settings, m: &mut Memory, node: &NodeView) -> Decision {
-    let anew = format!(
-        "Node {} was deleted and created anew: its UID is {}",
-        s.node, node.uid
-    );
+pub(super) fn created_anew(
+    s: &Settings,
+    m: &mut Memory,
+    node: &NodeView,
+    anew: String,
+) -> Decision {
     let was_tainted = m.tainted || s.record.tainted;
     let was_proven = was_tainted || m.proven_off_by.is_some();
     if was_proven && s.boot_id.as_deref() == Some(node.boot_id.as_str()) {

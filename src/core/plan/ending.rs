@@ -138,7 +138,7 @@ pub(super) fn is_confirmed_down(s: &Settings, m: &Memory, node: &NodeView) -> bo
 /// The machine is proven down, and nothing else is wanted. An off that may still land would turn off what somebody turns on: it is waited for
 /// before the incident ends, for the end says that there is none (S23).
 pub(super) fn late_off(m: &Memory, t: &Moment) -> Option<Decision> {
-    let until = m.may_land_until().filter(|until| t.now < *until)?;
+    let until = m.late_off_until(t.now)?;
     let words = "the machine is proven down; an off command may still land late (`status.attempts`): leave it off until the incident has ended";
     let waits = wait(Stage::Verifying, words.to_owned()).until(until);
     Some(Decision {

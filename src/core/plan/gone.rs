@@ -16,12 +16,12 @@ pub(super) fn absent(s: &Settings, m: &mut Memory, o: &Observed, t: &Moment) -> 
 
 /// A Node of another UID has the name: nothing of this incident is about it (S10).
 pub(super) fn created_anew(s: &Settings, m: &mut Memory, node: &NodeView) -> Decision {
-    if !power_on::is_begun(s, m) {
-        return detaching::created_anew(s, m, node);
-    }
-    let words = format!(
+    let anew = format!(
         "Node {} was deleted and created anew: its UID is {}",
         s.node, node.uid
     );
-    power_on::gone(s, m, words)
+    match power_on::is_begun(s, m) {
+        true => power_on::gone(s, m, anew),
+        false => detaching::created_anew(s, m, node, anew),
+    }
 }

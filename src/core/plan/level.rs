@@ -50,7 +50,7 @@ pub(super) fn new_attempt(s: &Settings, m: &mut Memory, level: &Level, t: &Momen
         versions: versions.collect(),
         limit: time_left(m, level, t.now),
         recorded: false,
-        contested: m.may_land_until().is_some_and(|until| t.now < until),
+        contested: m.late_off_until(t.now).is_some(),
         results: Default::default(),
     };
     m.attempt.insert(attempt).clone()

@@ -82,7 +82,7 @@ pub(super) fn step(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) ->
         );
         return Some(waits(s, m, wanted, words, due, t));
     }
-    if let Some(until) = m.may_land_until().filter(|until| t.now < *until) {
+    if let Some(until) = m.late_off_until(t.now) {
         let words = "an off command may still land late: its machine is turned on when its time is over, or it could be power-cycled";
         return Some(waits(s, m, wanted, words.to_owned(), until, t));
     }
@@ -195,8 +195,8 @@ fn within(s: &Settings, m: &Memory, wanted: &PowerOn, decision: Decision, t: &Mo
         )
     };
     let failure = m.power_on.failure.clone();
-    let failure = failure.or_else(|| (t.now >= until).then(late));
-    let call = failure.map(|why| format!("{}; {why}: {WAY_OUT}", decision.words));
+    let why = failure.or_else(|| (t.now >= until).then(late));
+    let call = why.map(|why| format!("{}; {why}: {WAY_OUT}", decision.words));
     let next = if t.now < until { until } else { end };
     let decision = Decision {
         deadline: Some(until),

@@ -264,7 +264,7 @@ fn may_land(m: &Memory, t: &Moment) -> Option<Decision> {
         let words = "everything has detached; an off command is on its way: the taint stays until its device has answered";
         return Some(wait(Stage::AwaitingRelease, words.to_owned()).until(again));
     }
-    let until = m.may_land_until().filter(|until| t.now < *until)?;
+    let until = m.late_off_until(t.now)?;
     let words = "everything has detached; an off command may still land late: the taint stays until its time is over";
     Some(wait(Stage::AwaitingRelease, words.to_owned()).until(until.min(again)))
 }

@@ -141,7 +141,7 @@ fn the_commands_of_two_processes_stand_side_by_side() {
     intent(&mut theirs, &other, at);
     own.results.insert("bmc".to_owned(), OffResult::AlreadyOff);
     outcome(&mut ours, &own, at);
-    adopt_attempts(&mut ours, theirs.clone(), Some(&own));
+    adopt(&mut ours, theirs.clone(), Some(&own));
     let result = |attempt: &AttemptRecord| (attempt.id.clone(), attempt.result);
     let shared: Vec<_> = ours.attempts.iter().map(result).collect();
     let id = |attempt: &Attempt| Some(attempt.id.clone());
@@ -153,7 +153,7 @@ fn the_commands_of_two_processes_stand_side_by_side() {
         .results
         .insert("bmc".to_owned(), OffResult::AlreadyOff);
     outcome(&mut theirs, &other, at);
-    adopt_attempts(&mut ours, theirs, Some(&own));
+    adopt(&mut ours, theirs, Some(&own));
     assert!(!read(&ours, at).unresolved);
 }
 
@@ -176,7 +176,7 @@ fn what_two_processes_have_sent_is_no_longer_than_the_list_may_be() {
         outcome(&mut theirs, &attempt, at);
     }
     theirs.confirmation_refused = Some("the BMC reads On".to_owned());
-    adopt_attempts(&mut ours, theirs.clone(), None);
+    adopt(&mut ours, theirs.clone(), None);
     assert_eq!(ours.attempts, theirs.attempts);
     assert_eq!(ours.confirmation_refused, theirs.confirmation_refused);
 }
@@ -194,7 +194,7 @@ fn only_what_may_still_land_is_put_back_into_the_record() {
         .results
         .insert("bmc".to_owned(), OffResult::AlreadyOff);
     outcome(&mut ours, &ended, at);
-    adopt_attempts(&mut ours, NodeFenceStatus::default(), None);
+    adopt(&mut ours, NodeFenceStatus::default(), None);
     let kept: Vec<_> = ours.attempts.iter().map(|it| it.id.clone()).collect();
     assert_eq!(kept, [Some("n1-2".to_owned())]);
 }
@@ -333,7 +333,7 @@ fn what_counts_for_good_is_told_to_every_process() {
         assert!(!has_new_findings(same, than), "{same:?} than {than:?}");
     }
     let mut own = word;
-    adopt_attempts(&mut own, twice, None);
+    adopt(&mut own, twice, None);
     let record = read(&own, Timestamp::UNIX_EPOCH);
     assert_eq!(record.word_refuted.as_deref(), Some("it answers"));
     assert_eq!(record.contradictions, ["it lies", "again"]);

@@ -28,7 +28,8 @@ impl Told {
 }
 
 impl Detector {
-    /// Calls people to something that only they can judge, once for each thing that it is about.
+    /// Calls people to something that only they can judge, once for each thing that it is `about`: a boot, or the words themselves where these
+    /// name it.
     pub(super) fn tell_once(
         &mut self,
         node: &str,

@@ -216,7 +216,7 @@ impl Round<'_> {
             self.incident.status.evidence.clone_from(&status.evidence);
         }
         let own = self.incident.memory.attempt.as_ref();
-        record::adopt_attempts(&mut self.incident.status, status, own);
+        record::adopt(&mut self.incident.status, status, own);
         if is_news {
             self.incident.record = record::read(&self.incident.status, clock::wall());
             self.incident.memory.record_read = false;

@@ -63,7 +63,7 @@ impl State {
     }
 
     /// The record that a write rests on. What was sent before etcd was put back, and comes late, rests on what etcd has forgotten since: on evidence for
-    /// this very claim, that was stored then.
+    /// this very claim, that was stored then. When it left is not asked: nobody else has this claim.
     pub(super) fn record_behind(&self, write: &Write, claim: &str) -> Option<Arc<Value>> {
         let (_, is_late) = sender(&write.actor);
         let forgotten = self.forgotten.get(claim).filter(|_| is_late);

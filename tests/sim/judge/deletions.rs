@@ -2,6 +2,7 @@
 //! VolumeAttachments of a machine that is down, under its claim and mark, and the Node last (docs/protocol.md, "Without the taint"). Nothing else.
 
 use super::known::{ON_ITS_WAY, PROOF_LIFE, sender};
+use super::taints::check_evidence;
 use super::{Found, Judge, State};
 use crate::libc::elapsed;
 use crate::objects::{
@@ -199,7 +200,8 @@ impl State {
         }
         if let Some(object) = self.get(&NODE, node) {
             let evidence = claims.iter();
-            let mut evidence = evidence.map(|claim| self.evidence(node, &object, claim));
+            let mut evidence =
+                evidence.map(|claim| check_evidence(self.record_of(claim), node, &object, claim));
             if let Some(first) = evidence.next()
                 && !first.is_empty()
                 && !evidence.any(|it| it.is_empty())
@@ -270,7 +272,7 @@ impl State {
         if taint(old, OUT_OF_SERVICE).is_some() {
             found.push(("S8", format!("{name} is deleted and is out of service")));
         }
-        found.extend(self.evidence(name, old, &claim));
+        found.extend(check_evidence(self.record_of(&claim), name, old, &claim));
         let words = |pod| format!("{name} is deleted and runs {pod}");
         found.extend(writer(world, name, None).map(|pod| ("S1", words(pod))));
         let (_, is_late) = sender(&write.actor);

@@ -29,7 +29,12 @@ impl State {
             found.push(("S9", format!("{node}: the claim went with the taint")));
         }
         self.tally.tainted(owner(&held), node);
-        found.extend(evidence(self.record_behind(write, &held), node, old, &held));
+        found.extend(check_evidence(
+            self.record_behind(write, &held),
+            node,
+            old,
+            &held,
+        ));
         if key == DETACHING {
             found.extend(self.mark(node, new));
         }
@@ -50,10 +55,6 @@ impl State {
             ));
         }
         found
-    }
-
-    pub(super) fn evidence(&self, node: &str, object: &Value, claim: &str) -> Found {
-        evidence(self.record_of(claim), node, object, claim)
     }
 
     /// What keeps a Node where it is. The operator that deletes the Node of the boot that it has fenced leaves pods without a volume to pod GC.
@@ -160,7 +161,12 @@ impl State {
 }
 
 /// S2, S10, S17: what the evidence in this record lacks.
-fn evidence(record: Option<Arc<Value>>, node: &str, object: &Value, claim: &str) -> Found {
+pub(super) fn check_evidence(
+    record: Option<Arc<Value>>,
+    node: &str,
+    object: &Value,
+    claim: &str,
+) -> Found {
     let name = owner(claim);
     let Some(fence) = record else {
         return vec![("S17", format!("{node}: there is no {name}"))];

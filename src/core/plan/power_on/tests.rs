@@ -113,6 +113,16 @@ impl Process {
         self.at(seconds)
     }
 
+    fn hold(&mut self, why: Option<&str>) {
+        let wanted = self.settings.power_on.as_mut().expect("wanted");
+        wanted.hold = why.map(str::to_owned);
+    }
+
+    fn has_sent(&mut self, commands: u32) {
+        let device = self.memory.power_on.tries.entry("bmc".to_owned());
+        device.or_default().sent = commands;
+    }
+
     fn commanded(&mut self, result: OnResult, seconds: u64) -> Decision {
         let reply = DeviceReply::TurnedOn([("bmc".to_owned(), result)].into());
         self.hears(
@@ -346,16 +356,12 @@ fn what_another_process_sends_is_waited_for() {
 #[test]
 fn who_is_at_work_is_neither_fought_nor_called() {
     let mut process = Process::of(wanted());
-    let hold = |process: &mut Process, hold: Option<&str>| {
-        let wanted = process.settings.power_on.as_mut().expect("wanted");
-        wanted.hold = hold.map(str::to_owned);
-    };
-    hold(&mut process, Some("Node worker-1 is cordoned"));
+    process.hold(Some("Node worker-1 is cordoned"));
     let held = process.at(61);
     assert_eq!((&held.effect, held.escalation), (&Effect::Wait, None));
-    hold(&mut process, None);
+    process.hold(None);
     assert!(is_look(&process.at(62)));
-    hold(&mut process, Some("Node worker-1 is cordoned"));
+    process.hold(Some("Node worker-1 is cordoned"));
     let end = process.at(360);
     is_closed(&end, "cordoned");
     assert!(end.escalation.is_none());

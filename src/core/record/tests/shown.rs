@@ -137,7 +137,7 @@ fn a_list_that_is_full_of_open_commands_gets_no_longer() {
         intent(&mut theirs, &sent, at);
     }
     intent(&mut ours, &attempt(), at);
-    adopt_attempts(&mut ours, theirs.clone(), None);
+    adopt(&mut ours, theirs.clone(), None);
     assert_eq!(ours.attempts, theirs.attempts);
 }
 

@@ -150,6 +150,7 @@ async fn the_binding_of_another_process_is_not_written_over() {
     // What it writes next says why it waits, and not once more what it has bound.
     let (status, denied) = failure(403, "denied");
     cluster.put(NODE, status, denied);
+    // The first write is refused for its version, and takes the record over; the second goes out on it.
     for _ in 0..2 {
         until_refused(&cluster, &context, &incidents, &fence("7")).await;
     }

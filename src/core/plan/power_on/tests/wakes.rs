@@ -9,17 +9,12 @@ fn seconds(after_release: u64) -> Option<Duration> {
 /// What waits is looked at again when its time is up, and once more when nobody came; `wanted` has 60 s of a pause and then 300.
 #[test]
 fn a_wait_ends_with_the_time_for_the_node_and_then_with_the_incident() {
-    let hold = |process: &mut Process| {
-        let wanted = process.settings.power_on.as_mut().expect("wanted");
-        wanted.hold = Some("Node worker-1 is cordoned".to_owned());
-    };
     let mut process = Process::of(wanted());
-    hold(&mut process);
+    process.hold(Some("Node worker-1 is cordoned"));
     let held = process.at(355);
     assert_eq!((held.deadline, held.wake), (seconds(360), seconds(360)));
     // The same for one that is called for before.
-    let device = process.memory.power_on.tries.entry("bmc".to_owned());
-    device.or_default().sent = 1;
+    process.has_sent(1);
     process.memory.power_on.failure = Some("the device refuses".to_owned());
     let end = 360 + CALLED_FOR.as_secs();
     for (now, wake) in [(355, 360), (360, 370), (end - 5, end)] {
@@ -41,8 +36,7 @@ fn each_wait_for_the_machine_has_its_pause() {
     assert_eq!((on.effect, on.wake), (Effect::Close, None));
     // Turned on by us: its node has to boot.
     let mut process = Process::of(wanted());
-    let device = process.memory.power_on.tries.entry("bmc".to_owned());
-    device.or_default().sent = 1;
+    process.has_sent(1);
     process.at(60);
     let on = process.reads(PowerState::On, 63);
     assert_eq!((on.effect, on.wake), (Effect::Wait, seconds(93)));
