@@ -63,7 +63,7 @@ fn the_figures_of_docs_safety_are_those_of_the_files() {
         format!("what the core decides is compared with them word for word | {stories} |"),
         format!("| {} files of them;", properties()),
         format!(
-            "| {all} in the list ({core} of the core, {shell} of the shell, {drivers} of the drivers)"
+            "| {all} in the list ({core} of the core, {shell} of the shell and the API types, {drivers} of the drivers)"
         ),
         format!("| {guarded} rows without a cluster"),
         format!("| the same answers to the {} requests of", requests()),
