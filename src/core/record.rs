@@ -3,10 +3,12 @@
 //! The protocol writes three times (intent, evidence, end); a stage in between is only worth a write of its own when it has
 //! lasted a while, so that a clean fence costs few writes and a stuck one is always explained.
 
+mod adopt;
 mod confirmed;
 mod power_on;
 mod volumes;
 
+pub use adopt::{adopt, has_new_findings, is_news, merge_findings};
 pub use power_on::on_intent;
 pub use volumes::volumes;
 
@@ -189,31 +191,6 @@ pub fn note_findings(status: &mut NodeFenceStatus, memory: &Memory) {
     merge_findings(status, &seen);
 }
 
-/// As many as the CRD takes.
-const CONTRADICTING_MAX: usize = 16;
-
-/// Takes over the findings that stand in `of` only.
-pub fn merge_findings(status: &mut NodeFenceStatus, of: &NodeFenceStatus) {
-    let refused = &mut status.confirmation_refused;
-    *refused = refused.take().or_else(|| of.confirmation_refused.clone());
-    let known = status.contradictions.len();
-    let more = of.contradictions.iter().skip(known).cloned();
-    status.contradictions.extend(more);
-    for device in &of.contradicting_devices {
-        let known = &mut status.contradicting_devices;
-        if known.len() < CONTRADICTING_MAX && !known.contains(device) {
-            known.push(device.clone());
-        }
-    }
-}
-
-/// Does this record have findings that that one does not?
-pub fn has_new_findings(status: &NodeFenceStatus, than: &NodeFenceStatus) -> bool {
-    let mut both = than.clone();
-    merge_findings(&mut both, status);
-    both != *than
-}
-
 /// Writes an off command down before it is sent.
 pub fn intent(status: &mut NodeFenceStatus, attempt: &Attempt, wall_now: Timestamp) {
     let id = (attempt.id.as_str(), attempt.level.as_str());
@@ -297,32 +274,6 @@ fn settle_records(
         record.message = message;
         record.completion_time = is_settled.then_some(wall_now);
     }
-}
-
-/// Takes over the binding, the off commands, and what counts for good, that another process has written into the record. What became of
-/// `own` this process knows better.
-pub fn adopt(status: &mut NodeFenceStatus, live: NodeFenceStatus, own: Option<&Attempt>) {
-    merge_findings(status, &live);
-    // Whichever process is first binds it to a Node and its boot, for all of them (S10).
-    status.node_uid = live.node_uid.or(status.node_uid.take());
-    status.boot_id = live.boot_id.or(status.boot_id.take());
-    let known = std::mem::replace(&mut status.attempts, live.attempts);
-    for attempt in known {
-        let is_own = own.is_some_and(|own| attempt.id.as_deref() == Some(own.id.as_str()));
-        let is_full = status.attempts.len() >= ATTEMPTS_KEPT;
-        let mut records = status.attempts.iter_mut();
-        let same = records.find(|it| (&it.id, &it.device) == (&attempt.id, &attempt.device));
-        match same {
-            Some(same) if is_own => *same = attempt,
-            Some(_) => {}
-            // It was left out because it has ended.
-            None if attempt.completion_time.is_some() => {}
-            // Nothing of what stands there makes room for it.
-            None if is_full => {}
-            None => status.attempts.push(attempt),
-        }
-    }
-    status.attempt_count = status.attempt_count.max(live.attempt_count);
 }
 
 /// Writes the evidence down: the facts that the proof rests on.

@@ -145,6 +145,7 @@ impl Judge {
         state.note_forgotten();
         state.restored_until = elapsed() + ON_ITS_WAY;
         state.objects = objects;
+        state.keep_forgotten();
         state.effects = past.0;
         for node in nodes {
             let name = text(&node, "/metadata/name");

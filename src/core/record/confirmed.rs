@@ -3,6 +3,7 @@
 use crate::api::conditions::{ConditionStatus, NODE_CONFIRMED_DOWN, find, set_condition};
 use crate::api::fence_status::NodeFenceStatus;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 /// The machine is proven down, by a human's word or by its devices.
 pub(super) fn proven(status: &mut NodeFenceStatus, by_word: bool, wall_now: Timestamp) {
@@ -12,6 +13,22 @@ pub(super) fn proven(status: &mut NodeFenceStatus, by_word: bool, wall_now: Time
     };
     let words = format!("{off}, and no sign of life since the claim");
     set(status, ConditionStatus::True, "Proven", &words, wall_now);
+}
+
+/// Does it say that the proof was false?
+pub(super) fn is_refuted(status: &NodeFenceStatus) -> bool {
+    let told = find(&status.conditions, NODE_CONFIRMED_DOWN);
+    told.is_some_and(|it| it.status == "False")
+}
+
+/// Another process has found that the proof was false.
+pub(super) fn adopt(status: &mut NodeFenceStatus, live: &NodeFenceStatus) {
+    if is_refuted(live) {
+        let told = |it: &Condition| it.type_ == NODE_CONFIRMED_DOWN;
+        status.conditions.retain(|it| !told(it));
+        let theirs = live.conditions.iter().filter(|it| told(it));
+        status.conditions.extend(theirs.cloned());
+    }
 }
 
 /// The proof was false, if there was one.

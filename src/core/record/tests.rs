@@ -338,6 +338,13 @@ fn what_counts_for_good_is_told_to_every_process() {
     assert_eq!(record.word_refuted.as_deref(), Some("it answers"));
     assert_eq!(record.contradictions, ["it lies", "again"]);
 
+    // Two processes have seen it once each.
+    let mut mine = saw(None, &["it lies"]);
+    let theirs = saw(None, &["no"]);
+    assert!(has_new_findings(&theirs, &mine));
+    merge_findings(&mut mine, &theirs);
+    assert_eq!(mine.contradictions, ["it lies", "no"]);
+
     // It stays what was said first.
     merge_findings(&mut own, &saw(Some("no"), &["no", "no"]));
     assert_eq!(read(&own, Timestamp::UNIX_EPOCH), record);

@@ -295,8 +295,13 @@ impl Incident {
 
 /// Is the spec of this NodeFence newer than that one's? Each change of it counts `metadata.generation` up; a status leaves it as it is.
 fn is_newer(live: &NodeFence, than: &NodeFence) -> bool {
-    let is_same = live.metadata.uid == than.metadata.uid;
-    is_same && live.metadata.generation > than.metadata.generation
+    is_same(live, than) && live.metadata.generation > than.metadata.generation
+}
+
+/// Another NodeFence may have the name by now: a human has deleted the one and made it anew. What that one asks for the incident does not know, and it
+/// gets nothing of the record.
+fn is_same(live: &NodeFence, as_that: &NodeFence) -> bool {
+    live.metadata.uid == as_that.metadata.uid
 }
 
 impl Stored {

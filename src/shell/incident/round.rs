@@ -1,6 +1,6 @@
 //! A round: everything is read, the core is asked, its decision is told and carried out.
 
-use super::{Answer, Next, Round, Stored};
+use super::{Answer, Next, Round, Stored, is_same};
 use crate::api::fence::NodeFence;
 use crate::api::fence_status::NodeFenceStatus;
 use crate::api::policy::NodeFencingPolicy;
@@ -141,8 +141,8 @@ impl Round<'_> {
     /// still land is not forgotten (S23); anything else that somebody wrote there is no input, and what this process knows is written again.
     async fn catch_up(&mut self, nonce: &str) -> Option<Next> {
         let live = match observe::fence(self.context, &self.fence.name_any()).await {
-            Seen::Present(live) => live,
-            Seen::Absent => return Some(Next::Ended),
+            Seen::Present(live) if is_same(&live, self.fence) => live,
+            Seen::Present(_) | Seen::Absent => return Some(Next::Ended),
             Seen::Failed(_) | Seen::NotRead => {
                 let metrics = &self.context.metrics;
                 metrics.reconcile_error(RoundError::ReadFailed);
@@ -192,8 +192,8 @@ impl Round<'_> {
         theirs.any(|it| self.incident.status.evidence.as_ref() != Some(it))
     }
 
-    /// Does the record name a command or a proof that this process knows nothing of, or refuse a human's word or a device that it would
-    /// believe?
+    /// Does the record name a command, a proof or a taint that this process knows nothing of, or refuse a human's word, a proof or a device that it
+    /// would believe?
     fn is_news(&self, live: &NodeFenceStatus) -> bool {
         let memory = &self.incident.memory;
         let own = memory.attempt.as_ref().map(|it| &it.id);
@@ -204,7 +204,7 @@ impl Round<'_> {
             let is_own = [own, own_on].contains(&attempt.id.as_ref());
             !is_own && !known.attempts.iter().any(|it| it.id == attempt.id)
         });
-        is_sent || self.is_proven_by_another(live) || record::has_new_findings(live, known)
+        is_sent || self.is_proven_by_another(live) || record::is_news(live, known)
     }
 
     /// Takes the record as it is, with what another process has sent. Under one taint that both see to, nobody begins anew with every off
@@ -229,6 +229,9 @@ impl Round<'_> {
     /// alone. Whoever knows an older record begins anew from it (S23), and goes on when it is the one that is known.
     fn superseded(&mut self, record: Seen<NodeFence>) -> Option<Next> {
         match record {
+            Seen::Present(live) if !is_same(&live, self.fence) => Some(Next::Ended),
+            // The other one has released it: nothing is written into a record that has ended (L3).
+            Seen::Present(live) if live.is_ended() => Some(Next::Anew),
             // It has seen to the taint up to the last check: the other one's commands are all that it asks for.
             Seen::Present(live) if self.incident.memory.last_check => {
                 let is_edited = self.incident.heed(&live, self.fence);

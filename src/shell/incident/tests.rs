@@ -14,6 +14,7 @@ mod edited;
 mod heard;
 mod meanwhile;
 mod places;
+mod rivals;
 mod told;
 mod two_processes;
 

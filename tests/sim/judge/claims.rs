@@ -62,6 +62,16 @@ impl State {
         self.forgotten.extend(records);
     }
 
+    /// What stands there still is not forgotten.
+    pub(super) fn keep_forgotten(&mut self) {
+        let stands: Vec<String> = self
+            .of_kind(&FENCE)
+            .filter_map(|fence| fence["status"]["evidence"]["claim"].as_str())
+            .map(str::to_owned)
+            .collect();
+        self.forgotten.retain(|claim, _| !stands.contains(claim));
+    }
+
     /// The record that a write rests on. What was sent before etcd was put back, and comes late, rests on what etcd has forgotten since: on evidence for
     /// this very claim, that was stored then. When it left is not asked: nobody else has this claim.
     pub(super) fn record_behind(&self, write: &Write, claim: &str) -> Option<Arc<Value>> {

@@ -33,6 +33,8 @@ const LATE: &str = " (late)";
 #[derive(Default)]
 pub(super) struct Known {
     nodes: BTreeMap<String, Look>,
+    /// All claims that it has been told of, whichever look was asked for first. No two Nodes have one.
+    seen: BTreeSet<String>,
     /// The claim that it has written last, by Node.
     claims: BTreeMap<String, String>,
     /// The claim that it has stored evidence for last, by Node.
@@ -145,6 +147,7 @@ impl Judge {
         };
         let name = text(node, "/metadata/name").to_owned();
         let mut state = self.state();
+        state.knows(operator).seen.extend(look.claim.clone());
         let nodes = &mut state.knows(operator).nodes;
         // Of two reads at a time the answer to the first may come last.
         if nodes.get(&name).is_none_or(|known| known.asked <= asked) {
@@ -266,8 +269,7 @@ impl Known {
 
     /// May it take this claim from this Node?
     fn has_seen(&self, node: &str, claim: &str) -> bool {
-        let seen = self.nodes.get(node).and_then(|look| look.claim.as_deref());
-        seen == Some(claim) || self.wrote_claim(node, claim)
+        self.seen.contains(claim) || self.wrote_claim(node, claim)
     }
 
     fn wrote_claim(&self, node: &str, claim: &str) -> bool {

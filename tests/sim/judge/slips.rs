@@ -6,7 +6,7 @@ use crate::kubelet::{forgotten, judge_start};
 use crate::libc::elapsed;
 use crate::objects::attachment;
 use serde_json::json;
-use simapi::kinds::ATTACHMENT;
+use simapi::kinds::{ATTACHMENT, NODE};
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -176,6 +176,17 @@ fn a_claim_is_taken_away_by_nobody_who_has_not_seen_it() {
         scene.taints(OTHER, &[]);
         let found = scene.world.broken();
         assert_eq!(ids(&found), ["S9"], "{found:?}");
+        // Of two looks on a slow way the one that was asked for last has seen less.
+        let scene = Scene::new();
+        leads(&scene.world, OTHER);
+        let node = || scene.world.api.get(&NODE, "", "a").expect("the Node");
+        let (before, asked) = (node(), elapsed());
+        scene.taints(OPERATOR, &[OWN]);
+        pass(1).await;
+        scene.judge.looked(OTHER, &before, elapsed());
+        scene.judge.looked(OTHER, &node(), asked);
+        scene.taints(OTHER, &[]);
+        assert_eq!(scene.world.broken(), Vec::<String>::new());
     });
 }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::api::conditions::NODE_CONFIRMED_DOWN;
 use crate::core::hold::HeldBy;
+use crate::core::record::adopt::CONTRADICTING_MAX;
 
 fn decision(stage: Stage, escalation: Option<(&'static str, String)>) -> Decision {
     Decision {

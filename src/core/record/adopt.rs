@@ -1,0 +1,80 @@
+//! What another process of the operator has written into the record: this one takes it over, or begins anew from it, and never writes over it.
+//!
+//! Two of them may be at work on one incident (a leader was paused, and goes on), and each writes all that it knows. What is said here for good, and what
+//! was done to the Node, is taken from either: nobody's next write takes it away.
+
+use super::{ATTEMPTS_KEPT, confirmed};
+use crate::api::fence_status::NodeFenceStatus;
+use crate::core::attempt::Attempt;
+use crate::core::memory::CONTRADICTIONS_KEPT;
+
+/// As many as the CRD takes.
+pub(super) const CONTRADICTING_MAX: usize = 16;
+
+/// Takes over the findings that stand in `of` only.
+pub fn merge_findings(status: &mut NodeFenceStatus, of: &NodeFenceStatus) {
+    let refused = &mut status.confirmation_refused;
+    *refused = refused.take().or_else(|| of.confirmation_refused.clone());
+    // What was seen twice stands there twice.
+    let mut more = of.contradictions.clone();
+    for known in &status.contradictions {
+        if let Some(same) = more.iter().position(|it| it == known) {
+            more.remove(same);
+        }
+    }
+    let room = CONTRADICTIONS_KEPT.saturating_sub(status.contradictions.len());
+    status.contradictions.extend(more.into_iter().take(room));
+    for device in &of.contradicting_devices {
+        let known = &mut status.contradicting_devices;
+        if known.len() < CONTRADICTING_MAX && !known.contains(device) {
+            known.push(device.clone());
+        }
+    }
+}
+
+/// Does this record have findings that that one does not?
+pub fn has_new_findings(status: &NodeFenceStatus, than: &NodeFenceStatus) -> bool {
+    let mut both = than.clone();
+    merge_findings(&mut both, status);
+    both != *than
+}
+
+/// Does this record tell of something for good that that one does not: a finding, that a proof was false, or what was done to the Node?
+pub fn is_news(status: &NodeFenceStatus, than: &NodeFenceStatus) -> bool {
+    let is_later = |told: fn(&NodeFenceStatus) -> bool| told(status) && !told(than);
+    has_new_findings(status, than)
+        || is_later(confirmed::is_refuted)
+        || is_later(|it| it.taint_applied_time.is_some())
+        || is_later(|it| it.taint_removed_time.is_some())
+}
+
+/// Takes over the binding, what was done to the Node, the off commands, and what counts for good, that another process has written into the
+/// record. What became of `own` this process knows better.
+pub fn adopt(status: &mut NodeFenceStatus, live: NodeFenceStatus, own: Option<&Attempt>) {
+    merge_findings(status, &live);
+    confirmed::adopt(status, &live);
+    // Whichever process is first binds it to a Node and its boot, for all of them (S10).
+    status.node_uid = live.node_uid.or(status.node_uid.take());
+    status.boot_id = live.boot_id.or(status.boot_id.take());
+    // What was done to the Node is not done once more by whoever did not see it (S11).
+    status.taint_applied_time = live.taint_applied_time.or(status.taint_applied_time);
+    status.detached_time = live.detached_time.or(status.detached_time);
+    status.taint_removed_time = live.taint_removed_time.or(status.taint_removed_time);
+    let known = std::mem::replace(&mut status.attempts, live.attempts);
+    for attempt in known {
+        let is_own = own.is_some_and(|own| attempt.id.as_deref() == Some(own.id.as_str()));
+        let is_full = status.attempts.len() >= ATTEMPTS_KEPT;
+        let mut records = status.attempts.iter_mut();
+        let same = records.find(|it| (&it.id, &it.device) == (&attempt.id, &attempt.device));
+        match same {
+            Some(same) if is_own => *same = attempt,
+            Some(_) => {}
+            // It was left out because it has ended.
+            None if attempt.completion_time.is_some() => {}
+            // Nothing of what stands there makes room for it.
+            None if is_full => {}
+            None => status.attempts.push(attempt),
+        }
+    }
+    status.attempt_count = status.attempt_count.max(live.attempt_count);
+}

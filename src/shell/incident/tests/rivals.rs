@@ -1,0 +1,136 @@
+//! What one process of the operator takes out of a record that another one has written: nothing.
+
+use super::*;
+
+/// An incident at version 7, whose next write has been refused for its version, and what the record says by then.
+async fn refused(known: Value, theirs: Value) -> (Cluster, Arc<Context>, Incidents, NodeFence) {
+    let cluster = cluster(unclaimed()).await;
+    let (context, incidents) = (cluster.context(), Incidents::default());
+    let fence = decoded(fence_object("7", of_the_node(known)));
+    let incident = incidents.begin(fence.clone());
+    incident.lock().await.stored.behind = true;
+    cluster.put(FENCE, 200, fence_object("8", of_the_node(theirs)));
+    (cluster, context, incidents, fence)
+}
+
+/// The condition by which others free volumes.
+fn confirmed(is: &str, reason: &str) -> Value {
+    json!([{
+        "type": "NodeConfirmedDown", "status": is, "reason": reason, "message": "words",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }])
+}
+
+/// S11, S22: what another process has done to the Node, and that it has found a proof to be false, this one begins anew from.
+#[tokio::test]
+async fn what_another_process_has_done_is_begun_anew_from() {
+    let time = "2026-01-01T00:00:00Z";
+    for theirs in [
+        json!({"claim": "fence-n1", "taintAppliedTime": time}),
+        json!({"claim": "fence-n1", "taintRemovedTime": time}),
+        json!({"claim": "fence-n1", "conditions": confirmed("False", "Refuted")}),
+    ] {
+        let known = json!({"claim": "fence-n1", "conditions": confirmed("True", "Proven")});
+        let (cluster, context, incidents, fence) = refused(known, theirs.clone()).await;
+        run(&context, &incidents, &fence).await;
+        assert_eq!(sent(&cluster, PATCH_FENCE), Vec::<Value>::new());
+        assert!(incidents.get(&fence).is_none(), "{theirs}");
+    }
+}
+
+/// S11: under one taint that both see to, the other one has released the Node: this one goes on from there, and its record says so.
+#[tokio::test]
+async fn a_release_by_another_process_is_not_written_over() {
+    let times = json!({
+        "claim": "fence-n1", "taintAppliedTime": "2026-01-01T00:00:00Z", "detachedTime": "2026-01-01T00:01:00Z",
+        "taintRemovedTime": "2026-01-01T00:02:00Z", "conditions": confirmed("False", "Refuted"),
+    });
+    let known = json!({"claim": "fence-n1", "conditions": confirmed("True", "Proven")});
+    let (cluster, context, incidents, fence) = refused(known, times.clone()).await;
+    let incident = incidents.get(&fence).expect("an incident");
+    incident.lock().await.memory.tainted = true;
+    let (status, denied) = failure(403, "denied");
+    cluster.put(NODE, status, denied);
+    run(&context, &incidents, &fence).await;
+    let status = serde_json::to_value(&incident.lock().await.status).expect("a status");
+    for field in ["taintAppliedTime", "detachedTime", "taintRemovedTime"] {
+        assert_eq!(status[field], times[field], "{field}");
+    }
+    let conditions = status["conditions"].as_array().expect("conditions");
+    let told = conditions
+        .iter()
+        .filter(|it| it["type"] == "NodeConfirmedDown");
+    let told: Vec<&Value> = told.map(|it| &it["reason"]).collect();
+    assert_eq!(told, ["Refuted"]);
+}
+
+/// S10: a human has deleted the NodeFence and made it anew. What the one has found and sent is not written into the other.
+#[tokio::test]
+async fn a_nodefence_that_was_made_anew_gets_nothing_of_the_former_one_s_record() {
+    for is_under_the_taint in [false, true] {
+        let (cluster, context, incidents, fence) = refused(json!({}), json!({})).await;
+        let mut anew = fence_object("8", json!({}));
+        anew["metadata"]["uid"] = json!("uid-2");
+        cluster.put(FENCE, 200, anew);
+        let incident = incidents.get(&fence).expect("an incident");
+        {
+            let mut incident = incident.lock().await;
+            incident.memory.tainted = is_under_the_taint;
+            incident.stored.behind = !is_under_the_taint;
+        }
+        if is_under_the_taint {
+            cluster.put(NODE, 200, fake::tainted());
+            incident.lock().await.memory.last_check = true;
+        }
+        run(&context, &incidents, &fence).await;
+        assert_eq!(sent(&cluster, PATCH_FENCE), Vec::<Value>::new());
+        assert!(incidents.get(&fence).is_none(), "{is_under_the_taint}");
+    }
+}
+
+/// L3: between this process's look at the Node and at the record the other one has released it and ended.
+#[tokio::test]
+async fn a_record_that_another_process_has_ended_is_not_opened_again() {
+    let (cluster, context, incidents, fence) = refused(json!({}), json!({})).await;
+    cluster.put(NODE, 200, fake::tainted());
+    let time = "2026-01-01T00:00:00Z";
+    let ended = json!({"completionTime": time, "conditions": [{
+        "type": "Succeeded", "status": "True", "reason": "Recovered", "message": "words", "lastTransitionTime": time,
+    }]});
+    cluster.put(FENCE, 200, fence_object("8", of_the_node(ended)));
+    let incident = incidents.get(&fence).expect("an incident");
+    {
+        let mut incident = incident.lock().await;
+        incident.memory.tainted = true;
+        incident.memory.last_check = true;
+        incident.stored.behind = false;
+    }
+    run(&context, &incidents, &fence).await;
+    assert_eq!(sent(&cluster, PATCH_FENCE), Vec::<Value>::new());
+    assert!(incidents.get(&fence).is_none(), "it has ended");
+}
+
+/// L2: whoever stands by, or cannot read the Node, leaves the claim in the record as it is. When it is gone from the Node, it goes from there too.
+#[tokio::test]
+async fn who_stands_by_takes_no_claim_out_of_the_record() {
+    let mut node = fake::node();
+    node["spec"]["taints"][0]["value"] = json!("fence-n2");
+    let (status, denied) = failure(403, "denied");
+    for (node, status, keeps) in [
+        (node, 200, true),
+        (denied, status, true),
+        (unclaimed(), 200, false),
+    ] {
+        let known = json!({"claim": "fence-n2"});
+        let cluster = cluster(unclaimed()).await;
+        let (context, incidents) = (cluster.context(), Incidents::default());
+        let fence = decoded(fence_object("7", of_the_node(known)));
+        cluster.put(NODE, status, node);
+        let incident = incidents.begin(fence.clone());
+        let soon = clock::since_boot() + Duration::from_secs(30);
+        incident.lock().await.memory.rival_until = Some(soon);
+        until_refused(&cluster, &context, &incidents, &fence).await;
+        let body = sent(&cluster, PATCH_FENCE).swap_remove(0);
+        assert_eq!(body["status"].get("claim").is_none(), keeps, "{body}");
+    }
+}
