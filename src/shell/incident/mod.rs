@@ -231,6 +231,8 @@ pub async fn run(
         // The first look of this process: the cache may be older than what the process before us wrote.
         None => match observe::fence(context, &fence.name_any()).await {
             Seen::Present(live) if live.is_ended() => return None,
+            // The cache has yet to hear of it.
+            Seen::Present(live) if !is_same(&live, fence) => return None,
             Seen::Present(live) => {
                 let policy = live.spec.policy_name.as_deref().unwrap_or_default();
                 context

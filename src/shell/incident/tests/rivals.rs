@@ -88,6 +88,22 @@ async fn a_nodefence_that_was_made_anew_gets_nothing_of_the_former_one_s_record(
     }
 }
 
+/// S10: the same at the first look of a process, whose cache has the former one.
+#[tokio::test]
+async fn a_nodefence_that_was_made_anew_is_begun_with_when_the_cache_has_it() {
+    let cluster = cluster(unclaimed()).await;
+    let (context, incidents) = (cluster.context(), Incidents::default());
+    let mut anew = fence_object("8", json!({}));
+    anew["metadata"]["uid"] = json!("uid-2");
+    cluster.put(FENCE, 200, anew.clone());
+    for (known, begins) in [(fence("7"), false), (decoded(anew), true)] {
+        run(&context, &incidents, &known).await;
+        let has_begun = !incidents.open().is_empty();
+        assert_eq!(has_begun, begins, "{:?}", cluster.requests());
+        assert_eq!(sent(&cluster, PATCH_FENCE).is_empty(), !begins);
+    }
+}
+
 /// L3: between this process's look at the Node and at the record the other one has released it and ended.
 #[tokio::test]
 async fn a_record_that_another_process_has_ended_is_not_opened_again() {
