@@ -7,6 +7,7 @@ use crate::core::incident::Effect;
 use crate::core::proof::DeviceReadings;
 use std::collections::BTreeSet;
 
+mod adopted;
 mod shown;
 mod volumes;
 

@@ -11,6 +11,7 @@ use crate::core::observed::{
 use crate::core::proof::IdentityRule;
 use crate::core::reading::{PowerState, Reading};
 
+mod gone;
 mod watch;
 
 const CLAIM_VALUE: &str = "node-1-abcd-00000001";

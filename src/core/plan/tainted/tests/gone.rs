@@ -1,0 +1,27 @@
+//! Somebody has deleted the Node under its taint.
+
+use super::*;
+
+/// L4: what is attached once somebody has deleted the Node had not detached before.
+#[test]
+fn what_is_attached_to_a_node_that_was_deleted_had_not_detached() {
+    let before = Some(Duration::from_secs(90));
+    for (attachments, drained) in [(stuck(), None), (Vec::new(), before)] {
+        let mut m = Memory {
+            tainted: true,
+            drained: before,
+            ..Memory::default()
+        };
+        let gone = Observed {
+            node: Seen::Absent,
+            ..observed(attachments)
+        };
+        node_gone(
+            &settings(FenceMode::ConfirmOnly),
+            &mut m,
+            &gone,
+            &moment(100),
+        );
+        assert_eq!((m.drained, m.attached_again), (drained, drained.is_none()));
+    }
+}

@@ -1,0 +1,107 @@
+//! What a record of two processes keeps of the other one's.
+
+use super::*;
+use crate::api::conditions::{NODE_CONFIRMED_DOWN, find};
+use crate::core::record::is_news;
+
+fn at(second: i64) -> Option<Timestamp> {
+    Some(Timestamp::from_second(second).expect("a second"))
+}
+
+fn confirmed(is_refuted: bool) -> NodeFenceStatus {
+    let mut status = NodeFenceStatus::default();
+    super::super::confirmed::proven(&mut status, false, Timestamp::UNIX_EPOCH);
+    if is_refuted {
+        super::super::confirmed::refuted(&mut status, Timestamp::UNIX_EPOCH);
+    }
+    status
+}
+
+fn is_confirmed(status: &NodeFenceStatus) -> Option<&str> {
+    let told = find(&status.conditions, NODE_CONFIRMED_DOWN);
+    told.map(|it| it.reason.as_str())
+}
+
+/// S10: who is first binds it.
+#[test]
+fn a_record_is_bound_once() {
+    let bound = |node: &str, boot: &str| NodeFenceStatus {
+        node_uid: Some(node.to_owned()),
+        boot_id: Some(boot.to_owned()),
+        ..NodeFenceStatus::default()
+    };
+    let theirs = || bound("uid-1", "boot-1");
+    for (own, live) in [
+        (NodeFenceStatus::default(), theirs()),
+        (bound("uid-2", "boot-2"), theirs()),
+        (theirs(), NodeFenceStatus::default()),
+    ] {
+        let mut status = own;
+        adopt(&mut status, live, None);
+        assert_eq!(status, theirs());
+    }
+}
+
+/// S11: what was done to the Node was done, whoever knows of it.
+#[test]
+fn what_was_done_to_the_node_stays_in_the_record() {
+    let done = |applied, detached, removed| NodeFenceStatus {
+        taint_applied_time: applied,
+        detached_time: detached,
+        taint_removed_time: removed,
+        ..NodeFenceStatus::default()
+    };
+    let nothing = || done(None, None, None);
+    for (own, live, both) in [
+        (
+            nothing(),
+            done(at(1), at(2), at(3)),
+            done(at(1), at(2), at(3)),
+        ),
+        (
+            done(at(1), at(2), at(3)),
+            nothing(),
+            done(at(1), at(2), at(3)),
+        ),
+        (
+            done(at(9), None, None),
+            done(at(1), at(2), None),
+            done(at(1), at(2), None),
+        ),
+    ] {
+        let mut status = own;
+        adopt(&mut status, live, None);
+        assert_eq!(status, both);
+    }
+    assert!(is_news(&done(at(1), None, None), &nothing()));
+    assert!(is_news(&done(at(1), None, at(3)), &done(at(1), None, None)));
+    for known in [nothing(), done(at(9), None, None), done(at(9), None, at(9))] {
+        assert!(!is_news(&nothing(), &known));
+        assert!(!is_news(&known, &known));
+    }
+}
+
+/// S22: a proof that was false stays false, and one that is true for the other process tells this one nothing.
+#[test]
+fn a_proof_that_was_refuted_stays_refuted() {
+    let unknown = NodeFenceStatus::default;
+    for (own, live, told, is_new) in [
+        (confirmed(false), confirmed(true), Some("Refuted"), true),
+        (confirmed(true), confirmed(false), Some("Refuted"), false),
+        (confirmed(false), confirmed(false), Some("Proven"), false),
+        (unknown(), confirmed(true), Some("Refuted"), true),
+        (unknown(), confirmed(false), None, false),
+    ] {
+        assert_eq!(is_news(&live, &own), is_new, "{told:?}");
+        let mut status = own;
+        adopt(&mut status, live, None);
+        assert_eq!(is_confirmed(&status), told);
+        let conditions = status.conditions.iter();
+        assert!(
+            conditions
+                .filter(|it| it.type_ == NODE_CONFIRMED_DOWN)
+                .count()
+                <= 1
+        );
+    }
+}
