@@ -6,12 +6,17 @@
 
 use std::{
     fs::{File, OpenOptions},
-    net::{IpAddr, Ipv4Addr, TcpListener},
+    net::{IpAddr, Ipv4Addr, SocketAddrV4, TcpListener},
     ops::RangeInclusive,
 };
 
 use anyhow::{Context, Result, bail};
-use rustix::fs::{FlockOperation, flock};
+use rustix::{
+    fs::{FlockOperation, flock},
+    net::{
+        AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt::set_socket_reuseaddr,
+    },
+};
 
 /// Below 32768, where Linux starts to take ports for outgoing connections, and above what servers use by default.
 const RANGE: RangeInclusive<u16> = 20_000..=29_999;
@@ -26,12 +31,16 @@ pub struct Port {
 impl Port {
     /// Reserves a port that nobody listens on.
     pub fn reserve() -> Result<Self> {
-        Self::listen(Ipv4Addr::LOCALHOST.into()).map(|(port, _)| port)
+        Self::first(|number| is_free(number).then_some(())).map(|(port, ())| port)
     }
 
-    /// The same, listening there. Who would close that and listen again finds the port taken now and then: a program that is just being
-    /// started has all that is open until it runs.
+    /// The same, listening there.
     pub fn listen(address: IpAddr) -> Result<(Self, TcpListener)> {
+        Self::first(|number| TcpListener::bind((address, number)).ok())
+    }
+
+    /// The first port that no other lab holds and that `take` can have.
+    fn first<T>(take: impl Fn(u16) -> Option<T>) -> Result<(Self, T)> {
         let user = rustix::process::getuid().as_raw();
         let directory = std::env::temp_dir().join(format!("nodefencing-lab-ports-{user}"));
         std::fs::create_dir_all(&directory)
@@ -46,12 +55,12 @@ impl Port {
                 .append(true)
                 .open(directory.join(number.to_string()))?;
             let ours = flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
-            if ours && let Ok(listener) = TcpListener::bind((address, number)) {
+            if ours && let Some(taken) = take(number) {
                 let port = Self {
                     number,
                     _lock: lock,
                 };
-                return Ok((port, listener));
+                return Ok((port, taken));
             }
         }
         bail!("all ports of {RANGE:?} are taken")
@@ -61,6 +70,18 @@ impl Port {
     pub fn number(&self) -> u16 {
         self.number
     }
+}
+
+/// Does nobody listen there? Bound, and not listened on, to find out: a program that is just being started has all that is open until it runs, and
+/// what listens there would be in the way of whoever the port is for. A socket that is only bound is in nobody's way (`SO_REUSEADDR`).
+fn is_free(number: u16) -> bool {
+    let bound = || {
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
+        set_socket_reuseaddr(&socket, true)?;
+        bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, number))
+    };
+    bound().is_ok()
 }
 
 #[cfg(test)]
@@ -78,5 +99,31 @@ mod tests {
         let _listener = TcpListener::bind((Ipv4Addr::LOCALHOST, number)).expect("it was free");
         let third = Port::reserve().expect("a third port");
         assert_ne!(third.number(), number);
+    }
+    /// Tests start programs all the time, each of which holds for a moment whatever is open.
+    #[test]
+    fn a_reserved_port_can_be_listened_on_while_programs_are_started() {
+        use std::{
+            process::Command,
+            sync::atomic::{AtomicBool, Ordering},
+            thread,
+        };
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        Command::new("true").status().expect("a program runs");
+                    }
+                });
+            }
+            let taken = (0..1_000).filter(|_| {
+                let port = Port::reserve().expect("a port");
+                TcpListener::bind((Ipv4Addr::LOCALHOST, port.number())).is_err()
+            });
+            let taken = taken.count();
+            is_over.store(true, Ordering::Relaxed);
+            assert_eq!(taken, 0, "of 1000");
+        });
     }
 }
