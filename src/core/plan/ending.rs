@@ -56,7 +56,7 @@ fn is_released(s: &Settings, m: &Memory, node: &NodeView) -> bool {
     m.releasing
         || power_on::is_begun(s, m)
         || (s.record.tainted && has_booted())
-        || ((m.tainted || s.record.tainted) && is_quarantined(node))
+        || (s.record.tainted && is_quarantined(node))
 }
 
 /// Reasons to end before anything was written.

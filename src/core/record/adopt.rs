@@ -1,7 +1,7 @@
 //! What another process of the operator has written into the record: this one takes it over, or begins anew from it, and never writes over it.
 //!
-//! Two of them may be at work on one incident (a leader was paused, and goes on), and each writes all that it knows. What is said here for good, and what
-//! was done to the Node, is taken from either: nobody's next write takes it away.
+//! Two of them may be at work on one incident (a paused leader goes on). Findings, and what was done to the Node, are kept from both, so that no later
+//! write removes them.
 
 use super::{ATTEMPTS_KEPT, confirmed};
 use crate::api::fence_status::NodeFenceStatus;
@@ -15,7 +15,7 @@ pub(super) const CONTRADICTING_MAX: usize = 16;
 pub fn merge_findings(status: &mut NodeFenceStatus, of: &NodeFenceStatus) {
     let refused = &mut status.confirmation_refused;
     *refused = refused.take().or_else(|| of.confirmation_refused.clone());
-    // What was seen twice stands there twice.
+    // Equal words are one sighting, unless one record alone has them twice.
     let mut more = of.contradictions.clone();
     for known in &status.contradictions {
         if let Some(same) = more.iter().position(|it| it == known) {
@@ -56,9 +56,9 @@ pub fn adopt(status: &mut NodeFenceStatus, live: NodeFenceStatus, own: Option<&A
     // Whichever process is first binds it to a Node and its boot, for all of them (S10).
     status.node_uid = live.node_uid.or(status.node_uid.take());
     status.boot_id = live.boot_id.or(status.boot_id.take());
-    // What was done to the Node is not done once more by whoever did not see it (S11).
+    // What was done to the Node is not done once more by whoever did not see it (S11). That everything had detached each looks at by itself: a volume
+    // may have come back since.
     status.taint_applied_time = live.taint_applied_time.or(status.taint_applied_time);
-    status.detached_time = live.detached_time.or(status.detached_time);
     status.taint_removed_time = live.taint_removed_time.or(status.taint_removed_time);
     let known = std::mem::replace(&mut status.attempts, live.attempts);
     for attempt in known {

@@ -231,7 +231,7 @@ pub async fn run(
         // The first look of this process: the cache may be older than what the process before us wrote.
         None => match observe::fence(context, &fence.name_any()).await {
             Seen::Present(live) if live.is_ended() => return None,
-            // The cache has yet to hear of it.
+            // Another of that name: begun with once the cache has it.
             Seen::Present(live) if !is_same(&live, fence) => return None,
             Seen::Present(live) => {
                 let policy = live.spec.policy_name.as_deref().unwrap_or_default();
@@ -300,8 +300,7 @@ fn is_newer(live: &NodeFence, than: &NodeFence) -> bool {
     is_same(live, than) && live.metadata.generation > than.metadata.generation
 }
 
-/// Another NodeFence may have the name by now: a human has deleted the one and made it anew. What that one asks for the incident does not know, and it
-/// gets nothing of the record.
+/// Is it the same object? A human may have deleted the NodeFence and created another of that name, which gets nothing of this one's record.
 fn is_same(live: &NodeFence, as_that: &NodeFence) -> bool {
     live.metadata.uid == as_that.metadata.uid
 }

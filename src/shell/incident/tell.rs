@@ -37,7 +37,7 @@ impl Round<'_> {
             now,
             wall,
         );
-        // Whoever stands by, or cannot read the Node, takes no other process's claim out of the record: who goes on with it would not know it.
+        // A process that only stands by, or cannot read the Node, keeps the other's claim in the record: whoever goes on has to recognise it.
         let recorded = &incident.stored.status.claim;
         let stands = match &observed.node {
             Seen::Present(node) => node.claim() == recorded.as_deref(),

@@ -228,7 +228,7 @@ fn a_taint_that_another_process_has_released_is_the_same_end() {
     assert_eq!(ends(tainted(), "boot-1", false), Stage::Aborted);
     assert_eq!(ends(tainted(), "boot-1", true), Stage::Recovered);
     assert_ne!(ends(proven(), "boot-1", true), Stage::Recovered);
-    // The other process sees to it beside this one, and could not write it down.
+    // A human has taken the taint of this process away, from a Node whose quarantine is an older incident's.
     let mut now = node();
     let quarantine = crate::core::fixtures::taint(QUARANTINE, "boot-1", "NoSchedule");
     now.taints.push(quarantine);
@@ -237,7 +237,7 @@ fn a_taint_that_another_process_has_released_is_the_same_end() {
         ..held()
     };
     let end = decided(&settings(), &mut memory, now, seconds(100)).stage;
-    assert_eq!(end, Stage::Recovered);
+    assert_eq!(end, Stage::Aborted);
 }
 
 /// S23: a node that is back is warned of an off that may still land, and from the end of its window on of nothing.
