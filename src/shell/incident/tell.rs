@@ -7,7 +7,7 @@ use crate::api::fence_status::{Attempt, NodeFenceStatus};
 use crate::clock;
 use crate::core::hold::HeldBy;
 use crate::core::incident::{Approval, Decision, Settings};
-use crate::core::observed::{Observed, Seen};
+use crate::core::observed::Observed;
 use crate::core::plan::CONTRADICTION;
 use crate::core::record;
 use crate::core::stage::Stage;
@@ -37,16 +37,6 @@ impl Round<'_> {
             now,
             wall,
         );
-        // A process that only stands by, or cannot read the Node, keeps the other's claim in the record: whoever goes on has to recognise it.
-        let recorded = &incident.stored.status.claim;
-        let stands = match &observed.node {
-            Seen::Present(node) => node.claim() == recorded.as_deref(),
-            Seen::Absent => false,
-            Seen::Failed(_) | Seen::NotRead => true,
-        };
-        if incident.status.claim.is_none() && stands && !decision.stage.is_ended() {
-            incident.status.claim.clone_from(recorded);
-        }
         if incident.memory.tainted || incident.memory.learned.quiesce.since.is_some() {
             record::volumes(&mut incident.status, &incident.memory, observed, now, wall);
         }

@@ -124,28 +124,3 @@ async fn a_record_that_another_process_has_ended_is_not_opened_again() {
     assert_eq!(sent(&cluster, PATCH_FENCE), Vec::<Value>::new());
     assert!(incidents.get(&fence).is_none(), "it has ended");
 }
-
-/// L2: whoever stands by, or cannot read the Node, leaves the claim in the record as it is. When it is gone from the Node, it goes from there too.
-#[tokio::test]
-async fn who_stands_by_takes_no_claim_out_of_the_record() {
-    let mut node = fake::node();
-    node["spec"]["taints"][0]["value"] = json!("fence-n2");
-    let (status, denied) = failure(403, "denied");
-    for (node, status, keeps) in [
-        (node, 200, true),
-        (denied, status, true),
-        (unclaimed(), 200, false),
-    ] {
-        let known = json!({"claim": "fence-n2"});
-        let cluster = cluster(unclaimed()).await;
-        let (context, incidents) = (cluster.context(), Incidents::default());
-        let fence = decoded(fence_object("7", of_the_node(known)));
-        cluster.put(NODE, status, node);
-        let incident = incidents.begin(fence.clone());
-        let soon = clock::since_boot() + Duration::from_secs(30);
-        incident.lock().await.memory.rival_until = Some(soon);
-        until_refused(&cluster, &context, &incidents, &fence).await;
-        let body = sent(&cluster, PATCH_FENCE).swap_remove(0);
-        assert_eq!(body["status"].get("claim").is_none(), keeps, "{body}");
-    }
-}
