@@ -8,6 +8,7 @@ use crate::objects::{CLAIM, taint, text};
 use serde_json::Value;
 use simapi::kinds::FENCE;
 use simapi::store::{Change, Write};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,24 +53,26 @@ impl State {
         }
     }
 
-    /// etcd is about to forget what the records say.
-    pub(super) fn note_forgotten(&mut self) {
+    /// The records that have evidence, by the claim that it is for.
+    fn proven(&self) -> BTreeMap<String, Arc<Value>> {
         let records = self.of_kind(&FENCE).filter_map(|fence| {
             let claim = fence["status"]["evidence"]["claim"].as_str()?;
             Some((claim.to_owned(), Arc::clone(fence)))
         });
-        let records: Vec<(String, Arc<Value>)> = records.collect();
+        records.collect()
+    }
+
+    /// etcd is about to forget what the records say.
+    pub(super) fn note_forgotten(&mut self) {
+        let records = self.proven();
         self.forgotten.extend(records);
     }
 
     /// What stands there still is not forgotten.
     pub(super) fn keep_forgotten(&mut self) {
-        let stands: Vec<String> = self
-            .of_kind(&FENCE)
-            .filter_map(|fence| fence["status"]["evidence"]["claim"].as_str())
-            .map(str::to_owned)
-            .collect();
-        self.forgotten.retain(|claim, _| !stands.contains(claim));
+        let stands = self.proven();
+        self.forgotten
+            .retain(|claim, _| !stands.contains_key(claim));
     }
 
     /// The record that a write rests on. What was sent before etcd was put back, and comes late, rests on what etcd has forgotten since: on evidence for

@@ -42,7 +42,8 @@ async fn what_another_process_has_done_is_begun_anew_from() {
 #[tokio::test]
 async fn a_release_by_another_process_is_not_written_over() {
     let times = json!({
-        "claim": "fence-n1", "taintAppliedTime": "2026-01-01T00:00:00Z", "taintRemovedTime": "2026-01-01T00:02:00Z", "conditions": confirmed("False", "Refuted"),
+        "claim": "fence-n1", "taintAppliedTime": "2026-01-01T00:00:00Z", "taintRemovedTime": "2026-01-01T00:02:00Z",
+        "conditions": confirmed("False", "Refuted"),
     });
     let known = json!({"claim": "fence-n1", "conditions": confirmed("True", "Proven")});
     let (cluster, context, incidents, fence) = refused(known, times.clone()).await;
