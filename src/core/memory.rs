@@ -275,7 +275,7 @@ impl Memory {
     }
 
     /// An off of this incident may still land until then (time since boot), or until a later moment that is known already.
-    pub fn may_land(&mut self, until: Duration) {
+    pub fn note_late_off(&mut self, until: Duration) {
         self.unresolved_until = self.unresolved_until.max(Some(until));
     }
 
@@ -289,6 +289,16 @@ impl Memory {
         self.may_land_until().filter(|until| now < *until)
     }
 
+    /// That off, in words.
+    pub fn late_off_words(&self) -> &'static str {
+        match self.unresolved_until >= self.others_until {
+            true => "an off command may still land late (`status.attempts`)",
+            false => {
+                "an off command that another NodeFence has sent, or that no record names, may still land late"
+            }
+        }
+    }
+
     /// May an off of this incident still land?
     pub fn own_off_may_land(&self, now: Duration) -> bool {
         self.unresolved_until.is_some_and(|until| now < until)
@@ -300,7 +310,7 @@ impl Memory {
         let results = self.attempt.iter().flat_map(|it| it.results.values());
         let is_unseen = results.into_iter().any(|it| *it == OffResult::Accepted);
         if self.commanding() || is_unseen {
-            self.may_land(late);
+            self.note_late_off(late);
         }
         self.has_commanded = self.may_have_commanded();
         self.attempt = None;

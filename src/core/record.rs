@@ -8,7 +8,7 @@ mod confirmed;
 mod power_on;
 mod volumes;
 
-pub use adopt::{adopt, has_new_findings, is_news, merge_findings};
+pub use adopt::{adopt, hand_on, has_new_findings, is_news, merge_findings};
 pub use power_on::on_intent;
 pub use volumes::volumes;
 

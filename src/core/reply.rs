@@ -348,7 +348,7 @@ fn commanded(
         memory.power_on.turned_off.extend(devices);
     }
     if results.values().any(OffResult::is_unresolved) {
-        memory.may_land(now + settings.late_effect);
+        memory.note_late_off(now + settings.late_effect);
     }
     let failures: Vec<String> = results
         .iter()

@@ -49,7 +49,8 @@ pub(super) fn ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -
     Some(still_accused(m, close(stage, words)))
 }
 
-/// Has `out-of-service` of this incident been taken away by it?
+/// Has `out-of-service` of this incident been taken away by it? Where an older incident of this very boot has left its quarantine, whoever has not
+/// seen the end cannot tell it from a human's removal of the taint: either way the machine was proven down, and nothing has reported since.
 fn is_released(s: &Settings, m: &Memory, node: &NodeView) -> bool {
     let boot = s.boot_id.as_deref();
     let has_booted = || boot.is_some_and(|boot| booted_anew(node, Some(boot)));
@@ -139,8 +140,11 @@ pub(super) fn is_confirmed_down(s: &Settings, m: &Memory, node: &NodeView) -> bo
 /// before the incident ends, for the end says that there is none (S23).
 pub(super) fn late_off(m: &Memory, t: &Moment) -> Option<Decision> {
     let until = m.late_off_until(t.now)?;
-    let words = "the machine is proven down; an off command may still land late (`status.attempts`): leave it off until the incident has ended";
-    let waits = wait(Stage::Verifying, words.to_owned()).until(until);
+    let words = format!(
+        "the machine is proven down; {}: leave it off until the incident has ended",
+        m.late_off_words()
+    );
+    let waits = wait(Stage::Verifying, words).until(until);
     Some(Decision {
         deadline: Some(until),
         ..waits

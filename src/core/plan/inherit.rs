@@ -42,10 +42,10 @@ pub(super) fn read_record(settings: &Settings, memory: &mut Memory, now: Duratio
     }
     // An off of the process before us may still be on its way (S23), and who has no record of it cannot say that there was none, nor how late it is.
     if settings.record.unresolved {
-        memory.may_land(late(settings, now));
+        memory.note_late_off(late(settings, now));
     }
     if settings.adopted {
-        memory.may_land(late(settings, now).max(now + settings.record.elsewhere.window));
+        memory.note_late_off(late(settings, now).max(now + settings.record.elsewhere.window));
     }
     // It may have begun when another NodeFence had just ended.
     if settings.record.evidence {

@@ -83,8 +83,11 @@ pub(super) fn step(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) ->
         return Some(waits(s, m, wanted, words, due, t));
     }
     if let Some(until) = m.late_off_until(t.now) {
-        let words = "an off command may still land late: its machine is turned on when its time is over, or it could be power-cycled";
-        return Some(waits(s, m, wanted, words.to_owned(), until, t));
+        let words = format!(
+            "{}: its machine is turned on when its time is over, or it could be power-cycled",
+            m.late_off_words()
+        );
+        return Some(waits(s, m, wanted, words, until, t));
     }
     Some(turn_on(s, m, wanted, node, t))
 }

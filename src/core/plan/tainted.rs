@@ -265,8 +265,11 @@ fn may_land(m: &Memory, t: &Moment) -> Option<Decision> {
         return Some(wait(Stage::AwaitingRelease, words.to_owned()).until(again));
     }
     let until = m.late_off_until(t.now)?;
-    let words = "everything has detached; an off command may still land late: the taint stays until its time is over";
-    Some(wait(Stage::AwaitingRelease, words.to_owned()).until(until.min(again)))
+    let words = format!(
+        "everything has detached; {}: the taint stays until its time is over",
+        m.late_off_words()
+    );
+    Some(wait(Stage::AwaitingRelease, words).until(until.min(again)))
 }
 
 /// Off, read by the right machine's device, after everything had detached (or where the operator detaches: since no pod is left) and just now.

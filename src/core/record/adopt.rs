@@ -39,27 +39,39 @@ pub fn has_new_findings(status: &NodeFenceStatus, than: &NodeFenceStatus) -> boo
     both != *than
 }
 
-/// Does this record tell of something for good that that one does not: a finding, that a proof was false, or what was done to the Node?
-pub fn is_news(status: &NodeFenceStatus, than: &NodeFenceStatus) -> bool {
-    let is_later = |told: fn(&NodeFenceStatus) -> bool| told(status) && !told(than);
-    has_new_findings(status, than)
-        || is_later(confirmed::is_refuted)
-        || is_later(|it| it.taint_applied_time.is_some())
-        || is_later(|it| it.taint_removed_time.is_some())
+/// Takes over what counts for good and stands in `of`: its findings, that a proof was false, and what was done to the Node.
+fn merge_lasting(status: &mut NodeFenceStatus, of: &NodeFenceStatus) {
+    merge_findings(status, of);
+    confirmed::adopt(status, of);
+    // What was done to the Node is not done once more by whoever did not see it (S11). That everything had detached each looks at by itself: a volume
+    // may have come back since.
+    status.taint_applied_time = of.taint_applied_time.or(status.taint_applied_time);
+    status.taint_removed_time = of.taint_removed_time.or(status.taint_removed_time);
 }
 
-/// Takes over the binding, what was done to the Node, the off commands, and what counts for good, that another process has written into the
-/// record. What became of `own` this process knows better.
+/// Does this record tell of something for good that that one does not?
+pub fn is_news(status: &NodeFenceStatus, than: &NodeFenceStatus) -> bool {
+    let mut both = than.clone();
+    merge_lasting(&mut both, status);
+    both != *than
+}
+
+/// Hands on to whoever goes on with the record what this process has found, and that the proof which stands there was false.
+pub fn hand_on(status: &mut NodeFenceStatus, of: &NodeFenceStatus) {
+    merge_findings(status, of);
+    // Of another proof, by another process, this one knows nothing.
+    if status.evidence == of.evidence {
+        confirmed::adopt(status, of);
+    }
+}
+
+/// Takes over what counts for good, the binding and the off commands, which another process has written into the record. What became of `own` this
+/// process knows better.
 pub fn adopt(status: &mut NodeFenceStatus, live: NodeFenceStatus, own: Option<&Attempt>) {
-    merge_findings(status, &live);
-    confirmed::adopt(status, &live);
+    merge_lasting(status, &live);
     // Whichever process is first binds it to a Node and its boot, for all of them (S10).
     status.node_uid = live.node_uid.or(status.node_uid.take());
     status.boot_id = live.boot_id.or(status.boot_id.take());
-    // What was done to the Node is not done once more by whoever did not see it (S11). That everything had detached each looks at by itself: a volume
-    // may have come back since.
-    status.taint_applied_time = live.taint_applied_time.or(status.taint_applied_time);
-    status.taint_removed_time = live.taint_removed_time.or(status.taint_removed_time);
     let known = std::mem::replace(&mut status.attempts, live.attempts);
     for attempt in known {
         let is_own = own.is_some_and(|own| attempt.id.as_deref() == Some(own.id.as_str()));

@@ -16,14 +16,14 @@ pub(super) fn proven(status: &mut NodeFenceStatus, by_word: bool, wall_now: Time
 }
 
 /// Does it say that the proof was false?
-pub(super) fn is_refuted(status: &NodeFenceStatus) -> bool {
+fn is_refuted(status: &NodeFenceStatus) -> bool {
     let told = find(&status.conditions, NODE_CONFIRMED_DOWN);
     told.is_some_and(|it| it.status == "False")
 }
 
 /// Another process has found that the proof was false.
 pub(super) fn adopt(status: &mut NodeFenceStatus, live: &NodeFenceStatus) {
-    if is_refuted(live) {
+    if is_refuted(live) && !is_refuted(status) {
         let told = |it: &Condition| it.type_ == NODE_CONFIRMED_DOWN;
         status.conditions.retain(|it| !told(it));
         let theirs = live.conditions.iter().filter(|it| told(it));

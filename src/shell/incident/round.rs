@@ -175,7 +175,7 @@ impl Round<'_> {
     async fn hand_on(&self, live: &NodeFence) -> Option<Next> {
         let stored = live.status.clone().unwrap_or_default();
         let mut warned = stored.clone();
-        record::merge_findings(&mut warned, &self.incident.status);
+        record::hand_on(&mut warned, &self.incident.status);
         let version = live.metadata.resource_version.as_deref();
         let changes = status_patch(version, Some(&stored), &warned).filter(|_| !live.is_ended())?;
         let written = act::patch_status(self.context, &live.name_any(), &changes).await;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::api::conditions::{NODE_CONFIRMED_DOWN, find};
-use crate::core::record::is_news;
+use crate::core::record::{hand_on, is_news};
 
 fn at(second: i64) -> Option<Timestamp> {
     Some(Timestamp::from_second(second).expect("a second"))
@@ -72,6 +72,17 @@ fn what_was_done_to_the_node_stays_in_the_record() {
     }
 }
 
+/// S21: so is a word that was refused.
+#[test]
+fn a_finding_of_another_process_is_news() {
+    let refused = NodeFenceStatus {
+        confirmation_refused: Some("no".to_owned()),
+        ..NodeFenceStatus::default()
+    };
+    assert!(is_news(&refused, &NodeFenceStatus::default()));
+    assert!(!is_news(&NodeFenceStatus::default(), &refused));
+}
+
 /// S22: a proof that was false stays false, and one that is true for the other process tells this one nothing.
 #[test]
 fn a_proof_that_was_refuted_stays_refuted() {
@@ -94,5 +105,26 @@ fn a_proof_that_was_refuted_stays_refuted() {
                 .count()
                 <= 1
         );
+    }
+}
+
+/// S22: whoever goes on with the proof that this process has refuted has to know; of another one's proof it knows nothing.
+#[test]
+fn a_proof_that_was_refuted_is_handed_on_with_its_evidence() {
+    let of_claim = |claim: &str, status: NodeFenceStatus| {
+        let evidence = serde_json::json!({
+            "claim": claim, "nodeUID": "uid-1", "nodeBootID": "boot-1", "quiescedTime": "2026-01-01T00:00:00Z",
+            "provenTime": "2026-01-01T00:00:00Z", "readings": [],
+        });
+        let evidence = serde_json::from_value(evidence).expect("evidence");
+        NodeFenceStatus {
+            evidence: Some(evidence),
+            ..status
+        }
+    };
+    for (claim, told) in [("fence-n1", "Refuted"), ("fence-n2", "Proven")] {
+        let mut theirs = of_claim(claim, confirmed(false));
+        hand_on(&mut theirs, &of_claim("fence-n1", confirmed(true)));
+        assert_eq!(theirs, of_claim(claim, confirmed(told == "Refuted")));
     }
 }
