@@ -24,7 +24,8 @@ use std::sync::LazyLock;
 static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
 /// How far changes are looked for, forwards and back. One opening of a weekly window may fall out, which makes it two weeks, and what was
-/// before a change is looked at too.
+/// before a change is looked at too. Only windows of several zones that hide each other change at times more than three weeks apart, where one zone
+/// has changed its clocks: an outage that lasts through such a time may then get a second record after three weeks, unless somebody has said no to it.
 const REACH: SignedDuration = SignedDuration::from_hours(21 * 24);
 /// Openings further away do not reach into it.
 const REACH_DAYS: i32 = 24;
