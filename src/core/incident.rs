@@ -1,5 +1,4 @@
-//! One incident: its frozen settings, what can be done next, and what became of it. What a process remembers of it is in
-//! [`memory`](super::memory).
+//! One incident: its frozen settings, what can be done next, and what became of it. What a process remembers of it is in [`memory`](super::memory).
 
 use super::attempt::{Attempt, OffResult, OnAttempt, OnResult};
 use super::delay::HeldCondition;
@@ -92,6 +91,8 @@ pub struct Record {
     pub proven_by: BTreeMap<String, Vec<String>>,
     /// `out-of-service` of ours was set for certain.
     pub tainted: bool,
+    /// Off commands since.
+    pub reoffs: u32,
     /// An off command was intended, and neither its failure nor its effect was written down: it may still land (S23).
     pub unresolved: bool,
     /// The policy's wait was over: nothing is written into the record before.
@@ -120,7 +121,7 @@ pub struct Record {
     pub released_for: Duration,
 }
 
-/// Commands that another record names, or none (S23). No date tells how old they are: whoever begins waits as if they had just been sent.
+/// Commands that another record names, or none (S23). No date tells how old they are: whoever begins waits as if they were new.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Elsewhere {
     /// Another NodeFence of this Node and boot has an off whose outcome nobody knows.

@@ -147,6 +147,8 @@ pub struct Memory {
     pub proven_off_by: Option<Witness>,
     /// Its node was Ready in that very boot since, or was made anew in it.
     pub proof_refuted: bool,
+    /// There was a sign of life since the evidence was stored, in words: whether the machine is down is not known before it is proven anew.
+    pub proof_doubted: Option<String>,
     /// What is said of devices that may still turn off a machine that has come back, or that have read Off what never went down.
     /// It goes on with the sentence of the end, and begins with its own `, ` or `; `.
     pub accused: Option<String>,
@@ -215,8 +217,10 @@ pub struct Learned {
     pub pods: Option<Vec<PodView>>,
     /// A deletion of them failed: a new list has to tell which are left.
     pub relist: bool,
-    /// The kubelet's Lease when the readings began.
+    /// The kubelet's Lease, which may not move from then on: as it was when the node was claimed, or when the power was read first after an off.
     pub lease_before: Option<LeaseView>,
+    /// It was read after the off command of this try: until then the kubelet was allowed to live, and from then on it is not.
+    pub lease_after_off: bool,
     /// The evidence is in the NodeFence.
     pub evidence: bool,
     /// It holds the readings that are judged now.
@@ -277,6 +281,11 @@ impl Memory {
     /// An off of this incident may still land until then (time since boot), or until a later moment that is known already.
     pub fn note_late_off(&mut self, until: Duration) {
         self.unresolved_until = self.unresolved_until.max(Some(until));
+    }
+
+    /// The same of one that another NodeFence has sent, or that no record names.
+    pub fn note_others_off(&mut self, until: Duration) {
+        self.others_until = self.others_until.max(Some(until));
     }
 
     /// Until when an off may still land (time since boot), whoever has sent it.

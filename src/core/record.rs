@@ -23,7 +23,7 @@ use crate::api::fence_status::{
     EvidenceReading, NodeFenceStatus,
 };
 use jiff::{RoundMode, SignedDuration, Timestamp, TimestampRound, Unit};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Readings kept in the evidence, of all devices.
@@ -44,6 +44,7 @@ pub fn read(status: &NodeFenceStatus, wall_now: Timestamp) -> Record {
         reported: (status.evidence.as_ref()).and_then(|it| it.ready_heartbeat_time),
         proven_by: proven_by(status),
         tainted: status.taint_applied_time.is_some(),
+        reoffs: reoffs(status),
         detached: status.detached_time.is_some(),
         unresolved: status
             .attempts
@@ -57,6 +58,16 @@ pub fn read(status: &NodeFenceStatus, wall_now: Timestamp) -> Record {
         contradicting: status.contradicting_devices.clone(),
         ..power_on::read(status, wall_now)
     }
+}
+
+/// Off commands that were written down under the taint. Where two clocks differ one more or less is counted than there were.
+fn reoffs(status: &NodeFenceStatus) -> u32 {
+    let off = status.attempts.iter().filter(|it| {
+        let is_later = |tainted| it.start_time > tainted;
+        it.action == AttemptAction::PowerOff && status.taint_applied_time.is_some_and(is_later)
+    });
+    let ids: BTreeSet<&Option<String>> = off.map(|it| &it.id).collect();
+    u32::try_from(ids.len()).unwrap_or(u32::MAX)
 }
 
 fn proven_by(status: &NodeFenceStatus) -> BTreeMap<String, Vec<String>> {
@@ -107,6 +118,8 @@ pub fn stage(
     note_findings(status, memory);
     if memory.proof_refuted {
         confirmed::refuted(status, wall_now);
+    } else if let Some(sign) = &memory.proof_doubted {
+        confirmed::doubted(status, sign, wall_now);
     }
     power_on::on_outcome(status, memory, wall_now);
     let succeeded = match decision.stage {

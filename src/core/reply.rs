@@ -87,6 +87,7 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
                 Asked::StoreEvidence => {
                     memory.learned.evidence = true;
                     memory.learned.evidence_is_new = true;
+                    memory.proof_doubted = None;
                     memory.learned.proven_by = std::mem::take(&mut memory.learned.proving);
                 }
                 Asked::Evict => memory.learned.evicted = true,

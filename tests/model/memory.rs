@@ -127,6 +127,7 @@ fn without_words(m: &mut Memory) {
     m.accused = None;
     m.proven_off_by = None;
     m.proof_refuted = false;
+    m.proof_doubted = None;
     m.power_on.failure = None;
     if let Some(attempt) = &mut m.power_on.attempt {
         "attempt".clone_into(&mut attempt.id);
@@ -204,6 +205,7 @@ fn without_the_past(m: &mut Memory) {
     if m.tainted {
         m.learned.quiesce = Quiesce::default();
         m.learned.lease_before = None;
+        m.learned.lease_after_off = false;
     }
 }
 
@@ -257,6 +259,7 @@ pub fn changed(mut m: Memory, change: Change) -> Memory {
             m.learned.pods = None;
             m.learned.relist = false;
             m.learned.lease_before = None;
+            m.learned.lease_after_off = false;
             m.learned.evicted = false;
         }
         Change::Proof => {

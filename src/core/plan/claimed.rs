@@ -293,6 +293,17 @@ fn quiesce(m: &mut Memory, o: &Observed, t: &Moment) -> Option<Decision> {
     None
 }
 
+/// After an off command that may have turned the machine off the Lease counts from here, once: what moves it beside later readings lives.
+pub(super) fn note_lease(m: &mut Memory, level: &Level, o: &Observed) {
+    let is_due = m.may_have_commanded() && !m.learned.lease_after_off && !level.is_manual();
+    if let Seen::Present(lease) = &o.lease
+        && is_due
+    {
+        m.learned.lease_before = Some(lease.clone());
+        m.learned.lease_after_off = true;
+    }
+}
+
 /// Devices are resolved live, so a level may have gained or lost one: a command that was written down for others, or readings
 /// of others, are none of this level's; nor are readings of a FenceDevice that was corrected since. The command may still land
 /// until `late` (S23).

@@ -49,15 +49,21 @@ pub(super) fn ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -
     Some(still_accused(m, close(stage, words)))
 }
 
-/// Has `out-of-service` of this incident been taken away by it? Where an older incident of this very boot has left its quarantine, whoever has not
-/// seen the end cannot tell it from a human's removal of the taint: either way the machine was proven down, and nothing has reported since.
+/// Has `out-of-service` of this incident been taken away by it? Whoever has not seen the taint stand knows it by the quarantine, unless the kubelet
+/// has reported since. (That quarantine may be an older incident's, and the taint a human have removed: the machine was proven down all the same.)
 fn is_released(s: &Settings, m: &Memory, node: &NodeView) -> bool {
     let boot = s.boot_id.as_deref();
     let has_booted = || boot.is_some_and(|boot| booted_anew(node, Some(boot)));
     m.releasing
         || power_on::is_begun(s, m)
         || (s.record.tainted && has_booted())
-        || (s.record.tainted && is_quarantined(node))
+        || (s.record.tainted && !m.tainted && is_quarantined(node) && !has_reported(s, node))
+}
+
+/// Has the kubelet reported since the machine was proven down? Nobody knows where the record does not say when it had reported last.
+fn has_reported(s: &Settings, node: &NodeView) -> bool {
+    let reported: Option<Timestamp> = node.last_report().parse().ok();
+    s.record.reported.is_some() && reported != s.record.reported
 }
 
 /// Reasons to end before anything was written.
@@ -137,14 +143,15 @@ pub(super) fn is_confirmed_down(s: &Settings, m: &Memory, node: &NodeView) -> bo
 }
 
 /// The machine is proven down, and nothing else is wanted. An off that may still land would turn off what somebody turns on: it is waited for
-/// before the incident ends, for the end says that there is none (S23).
+/// before anybody is told (`NodeConfirmedDown`), for then others go by it (S23).
 pub(super) fn late_off(m: &Memory, t: &Moment) -> Option<Decision> {
     let until = m.late_off_until(t.now)?;
     let words = format!(
         "the machine is proven down; {}: leave it off until the incident has ended",
         m.late_off_words()
     );
-    let waits = wait(Stage::Verifying, words).until(until);
+    // Verified it is; what is read again later has its own time.
+    let waits = wait(Stage::Tainting, words).until(until);
     Some(Decision {
         deadline: Some(until),
         ..waits

@@ -40,12 +40,16 @@ pub(super) fn read_record(settings: &Settings, memory: &mut Memory, now: Duratio
     if memory.is_contradicted() && !settings.record.tainted {
         memory.alarm = Some(CONTRADICTION);
     }
+    // Twice in an incident, whoever has sent them (S11).
+    memory.reoffs = memory.reoffs.max(settings.record.reoffs);
     // An off of the process before us may still be on its way (S23), and who has no record of it cannot say that there was none, nor how late it is.
     if settings.record.unresolved {
         memory.note_late_off(late(settings, now));
     }
     if settings.adopted {
-        memory.note_late_off(late(settings, now).max(now + settings.record.elsewhere.window));
+        // No record names it.
+        let until = late(settings, now).max(now + settings.record.elsewhere.window);
+        memory.note_others_off(until);
     }
     // It may have begun when another NodeFence had just ended.
     if settings.record.evidence {
@@ -67,7 +71,7 @@ pub(super) fn heed_more(settings: &Settings, memory: &mut Memory, now: Duration)
     let is_slower = elsewhere.window > heeded.window;
     let is_new = |seen: bool, before: bool| seen && (!before || is_slower);
     if is_new(elsewhere.off, heeded.off) || (elsewhere.orphaned && !heeded.orphaned) {
-        memory.others_until = memory.others_until.max(Some(until));
+        memory.note_others_off(until);
     }
     if is_new(elsewhere.on, heeded.on) {
         memory.may_go_on_until = memory.may_go_on_until.max(Some(until));

@@ -39,6 +39,7 @@ pub(super) fn heed_word(s: &Settings, m: &mut Memory, now: Duration) {
 /// An off command to all devices of the level. It takes the place of the one before it, which may still land (S23).
 pub(super) fn new_attempt(s: &Settings, m: &mut Memory, level: &Level, t: &Moment) -> Attempt {
     m.drop_attempt(t.now + s.late_effect);
+    m.learned.lease_after_off = false;
     m.attempts += 1;
     let devices = level.devices.iter().map(|device| device.name.clone());
     let versions = level.devices.iter();

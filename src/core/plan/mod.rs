@@ -6,6 +6,7 @@
 
 mod abort;
 mod claimed;
+mod contradiction;
 mod deadline;
 mod detaching;
 mod ending;

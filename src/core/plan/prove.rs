@@ -5,20 +5,19 @@
 //! the deletion beside the evidence, for the taint beside the deletion).
 
 use super::super::incident::{Decision, DeviceOrder, Effect, Eviction, Evidence, Level, Settings};
-use super::super::memory::{CONTRADICTIONS_KEPT, Memory, Witness};
-use super::super::observed::{NodeView, Observed, PodView, Ready, Seen};
-use super::super::proof::{
-    Case, DeviceReadings, NotProven, Proof, Verification, have_read_off, judge,
-};
+use super::super::memory::{Memory, Witness};
+use super::super::observed::{NodeView, Observed, PodView, Ready};
+use super::super::proof::{Case, NotProven, Proof, Verification, judge};
 use super::super::quiesce::{name_some, newcomers, stuck};
 use super::super::reading::{PowerState, Reading};
 use super::super::stage::Stage;
 use super::super::taint;
 use super::super::word;
 use super::abort::{abort, drop_claim};
-use super::claimed::try_again;
+use super::claimed::{note_lease, try_again};
+use super::contradiction::{contradicted, contradiction};
 use super::ending::{CONFIRMED, late_off};
-use super::level::{CONTRADICTION, fail, in_trouble, names, order, unresolved};
+use super::level::{fail, in_trouble, names, order, unresolved};
 use super::{Moment, READ_PACE, act, look_again, wait};
 use crate::api::settings::{FenceMode, PodDeletion, RecoveryStrategy};
 use std::time::Duration;
@@ -41,12 +40,7 @@ pub(super) fn prove(
     t: &Moment,
 ) -> Decision {
     let Some(readings) = m.learned.readings.clone() else {
-        // After an off command the Lease counts from here: until then the kubelet was allowed to live.
-        if let (FenceMode::PowerOff, false, Seen::Present(lease)) =
-            (s.mode, level.is_manual(), &o.lease)
-        {
-            m.learned.lease_before = Some(lease.clone());
-        }
+        note_lease(m, level, o);
         let words = format!(
             "reads the power from {} until it is proven off",
             names(level)
@@ -127,26 +121,6 @@ pub(super) fn late_on(s: &Settings, m: &Memory, t: &Moment) -> Option<Decision> 
     })
 }
 
-/// What life beside a reading of Off is to people: a device that lies, or a human's word that counts for nothing any more. A device that
-/// has shown it is remembered for that.
-fn contradicted(
-    s: &Settings,
-    m: &mut Memory,
-    level: &Level,
-    readings: &[DeviceReadings],
-    reason: &NotProven,
-) -> String {
-    if let NotProven::OnWhileOff { .. } = reason {
-        let off = have_read_off(readings);
-        m.said.accuse(&off, readings.len(), level.require);
-    }
-    if !level.is_manual() {
-        return reason.to_string();
-    }
-    let words = word::refused(s, &reason.sign_of_life());
-    m.word_refuted.insert(words).clone()
-}
-
 /// Until when the human's word counts that the level rests on; none: it rests on no word.
 fn word_until(s: &Settings, level: &Level, now: Duration) -> Result<Option<Duration>, NotProven> {
     if !level.is_manual() {
@@ -176,48 +150,6 @@ pub(super) fn verification(
         window: s.verification.window.max(silence),
         ..s.verification.clone()
     }
-}
-
-/// S22. A slow machine may have lived between its off command and the first reading, so the first contradiction of a
-/// PowerOff fence only begins the reading anew; from the second on a human is called, and there is no taint. Nor another off
-/// command, by whatever device: it would go to whatever machine is at its other end. Only readings over a whole Lease without a renewal
-/// settle it, or a human's word.
-fn contradiction(
-    s: &Settings,
-    m: &mut Memory,
-    node: &NodeView,
-    level: &Level,
-    words: String,
-    t: &Moment,
-) -> Decision {
-    let kept = match s.mode {
-        // No device has lied.
-        _ if level.is_manual() => 0,
-        FenceMode::PowerOff => CONTRADICTIONS_KEPT,
-        // Nothing is commanded there: all that follows is that readings take longer.
-        _ => 1,
-    };
-    if m.contradictions.len() < kept {
-        m.contradictions.push(words.clone());
-    }
-    m.learned.readings = None;
-    m.forget_denial();
-    if s.mode == FenceMode::PowerOff && !m.is_contradicted() {
-        return wait(
-            Stage::Verifying,
-            format!("{words}; the power is read again"),
-        )
-        .until(t.now);
-    }
-    m.last_failure = Some(words.clone());
-    m.alarm = Some(CONTRADICTION);
-    m.retry_at = Some(t.now + Duration::from_secs(30));
-    let claim = node.claim().unwrap_or_default().to_owned();
-    let decision = match s.mode {
-        FenceMode::PowerOff => wait(Stage::Verifying, words).until(t.now + Duration::from_secs(30)),
-        _ => drop_claim(m, node, &claim, words),
-    };
-    in_trouble(m, decision)
 }
 
 /// Pods came to the node since the quiesce, or may have come and gone: they have to be on their way out before the power is read.
@@ -317,36 +249,19 @@ fn use_proof(
     m.last_failure = None;
     m.level_failures.clear();
     m.alarm = None;
+    if s.strategy == RecoveryStrategy::None
+        && let Some(decision) = late_off(m, t)
+    {
+        return decision;
+    }
     // Stored under this claim may be an older proof, since which the machine may have run. It stays what is known until the new one is
     // stored: the taint of the older one may be on its way.
     if !m.learned.evidence_is_new {
-        m.learned.proving = read_off(m);
-        let level = s.levels.get(m.level);
-        let by_word = level.is_some_and(Level::is_manual);
-        m.proven_off_by = Some(witness(&m.learned.proving, by_word));
-        let level = level.map_or_else(String::new, |level| level.name.clone());
-        let evidence = Evidence {
-            claim: proof.claim().to_owned(),
-            node_uid: node.uid.clone(),
-            boot_id: node.boot_id.clone(),
-            lease_renew_time,
-            last_report: node.last_report().to_owned(),
-            level,
-            by_word,
-            readings: m.learned.readings.clone().unwrap_or_default(),
-        };
-        let words = format!("Node {} is proven down: the evidence is stored", node.name);
-        return act(
-            Effect::StoreEvidence(Box::new(evidence)),
-            Stage::Tainting,
-            words,
-        );
+        return store(s, m, node, lease_renew_time, &proof);
     }
     if s.strategy == RecoveryStrategy::None {
-        return late_off(m, t).unwrap_or_else(|| {
-            let words = CONFIRMED.to_owned();
-            abort(m, node, proof.claim(), Stage::ConfirmedDown, words)
-        });
+        let words = CONFIRMED.to_owned();
+        return abort(m, node, proof.claim(), Stage::ConfirmedDown, words);
     }
     let pods = to_evict(s, m);
     if !pods.is_empty() {
@@ -378,6 +293,37 @@ fn use_proof(
         Some(patch) => act(Effect::Taint(patch), Stage::Tainting, words),
         None => wait(Stage::Tainting, "the claim was lost".to_owned()).until(t.now),
     }
+}
+
+/// The evidence is written down.
+fn store(
+    s: &Settings,
+    m: &mut Memory,
+    node: &NodeView,
+    lease_renew_time: String,
+    proof: &Proof,
+) -> Decision {
+    m.learned.proving = read_off(m);
+    let level = s.levels.get(m.level);
+    let by_word = level.is_some_and(Level::is_manual);
+    m.proven_off_by = Some(witness(&m.learned.proving, by_word));
+    let level = level.map_or_else(String::new, |level| level.name.clone());
+    let evidence = Evidence {
+        claim: proof.claim().to_owned(),
+        node_uid: node.uid.clone(),
+        boot_id: node.boot_id.clone(),
+        lease_renew_time,
+        last_report: node.last_report().to_owned(),
+        level,
+        by_word,
+        readings: m.learned.readings.clone().unwrap_or_default(),
+    };
+    let words = format!("Node {} is proven down: the evidence is stored", node.name);
+    act(
+        Effect::StoreEvidence(Box::new(evidence)),
+        Stage::Tainting,
+        words,
+    )
 }
 
 /// The pods that are still to be deleted by force before the taint.

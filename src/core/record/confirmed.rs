@@ -43,6 +43,15 @@ pub(super) fn refuted(status: &mut NodeFenceStatus, wall_now: Timestamp) {
     }
 }
 
+/// There is a sign of life beside the proof, if there was one.
+pub(super) fn doubted(status: &mut NodeFenceStatus, sign: &str, wall_now: Timestamp) {
+    if find(&status.conditions, NODE_CONFIRMED_DOWN).is_some() {
+        let words = format!("{sign}; free no volume by this before it is True again");
+        let unknown = ConditionStatus::Unknown;
+        set(status, unknown, "Contradicted", &words, wall_now);
+    }
+}
+
 fn set(
     status: &mut NodeFenceStatus,
     is: ConditionStatus,

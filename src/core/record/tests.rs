@@ -8,6 +8,7 @@ use crate::core::proof::DeviceReadings;
 use std::collections::BTreeSet;
 
 mod adopted;
+mod reoffs;
 mod shown;
 mod volumes;
 

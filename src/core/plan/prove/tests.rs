@@ -6,10 +6,13 @@ use crate::core::delay::{Now, Since};
 use crate::core::fixtures::{
     DATE, claimed, drained, lease, off_readings, out_of_service, own_claim, pod, settings,
 };
+use crate::core::incident::Reply;
 use crate::core::memory::Learned;
+use crate::core::observed::{LeaseView, Seen};
 use crate::core::proof::IdentityRule;
 use crate::core::quiesce::Quiesce;
 use crate::core::record;
+use crate::core::reply::{Asked, learn};
 use crate::core::word::{WORD_LIFE, Word};
 use std::collections::BTreeSet;
 
@@ -64,6 +67,34 @@ fn next(settings: &Settings, memory: &mut Memory, node: NodeView, seconds: u64) 
 
 fn decided_at(settings: &Settings, seconds: u64) -> Effect {
     decided(settings, read_off(), claimed(CLAIM_VALUE), seconds)
+}
+
+/// S22: who goes by the condition is told of life beside a proof that was stored, by whichever process, until it is proven anew.
+#[test]
+fn life_after_the_evidence_makes_it_doubtful() {
+    for (evidence, stored, doubted) in [
+        (true, false, true),
+        (false, true, true),
+        (false, false, false),
+    ] {
+        let mut memory = read_off();
+        memory.learned.evidence = evidence;
+        let moved = LeaseView {
+            renew_time: "later".to_owned(),
+        };
+        memory.learned.lease_before = Some(moved);
+        let mut settings = confirm_only();
+        settings.record.evidence = stored;
+        next(&settings, &mut memory, claimed(CLAIM_VALUE), 14);
+        assert_eq!(memory.proof_doubted.is_some(), doubted, "{memory:?}");
+    }
+    let mut memory = Memory {
+        proof_doubted: Some("life".to_owned()),
+        ..read_off()
+    };
+    let (at, done) = (Duration::ZERO, Reply::Done);
+    learn(&settings(), &mut memory, Asked::StoreEvidence, done, at);
+    assert_eq!(memory.proof_doubted, None);
 }
 
 /// S13: by this the outage is known again when node-lifecycle has dated its condition anew.

@@ -228,16 +228,30 @@ fn a_taint_that_another_process_has_released_is_the_same_end() {
     assert_eq!(ends(tainted(), "boot-1", false), Stage::Aborted);
     assert_eq!(ends(tainted(), "boot-1", true), Stage::Recovered);
     assert_ne!(ends(proven(), "boot-1", true), Stage::Recovered);
-    // A human has taken the taint of this process away, from a Node whose quarantine is an older incident's.
-    let mut now = node();
-    let quarantine = crate::core::fixtures::taint(QUARANTINE, "boot-1", "NoSchedule");
-    now.taints.push(quarantine);
-    let mut memory = Memory {
-        tainted: true,
-        ..held()
+    let reported = |at: &str| Record {
+        reported: at.parse().ok(),
+        ..tainted()
     };
-    let end = decided(&settings(), &mut memory, now, seconds(100)).stage;
-    assert_eq!(end, Stage::Aborted);
+    let heard = node().last_report().to_owned();
+    assert_eq!(ends(reported(&heard), "boot-1", true), Stage::Recovered);
+    let before = reported("2025-12-31T00:00:00Z");
+    assert_eq!(ends(before, "boot-1", true), Stage::Aborted);
+    // A human has taken the taint away that this process has set or has seen to, from a Node whose quarantine is an older incident's.
+    for record in [Record::default(), tainted()] {
+        let mut now = node();
+        let quarantine = crate::core::fixtures::taint(QUARANTINE, "boot-1", "NoSchedule");
+        now.taints.push(quarantine);
+        let mut memory = Memory {
+            tainted: true,
+            ..held()
+        };
+        let s = Settings {
+            record,
+            ..settings()
+        };
+        let end = decided(&s, &mut memory, now, seconds(100)).stage;
+        assert_eq!(end, Stage::Aborted);
+    }
 }
 
 /// S23: a node that is back is warned of an off that may still land, and from the end of its window on of nothing.

@@ -101,7 +101,7 @@ fn an_off_of_the_former_process_that_may_land_is_waited_for() {
         let decision = found(RecoveryStrategy::None, record, reported(node, THEN));
         assert_eq!(
             (decision.effect, decision.stage),
-            (Effect::Wait, Stage::Verifying)
+            (Effect::Wait, Stage::Tainting)
         );
         assert!(decision.wake.is_some_and(|at| at > seconds(160)));
         assert_eq!(decision.deadline, decision.wake);

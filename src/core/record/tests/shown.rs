@@ -171,9 +171,16 @@ fn what_is_confirmed_down_says_whether_a_device_or_a_human_has_said_so() {
         let confirmed = find(&status.conditions, NODE_CONFIRMED_DOWN).expect("the condition");
         assert_eq!(confirmed.message, said);
         // S22: nobody may go by it any more when its node is there in the boot that was proven down.
-        for (proof_refuted, is) in [(false, "True"), (true, "False")] {
+        let life = || Some("the Lease was renewed".to_owned());
+        for (proof_refuted, proof_doubted, is) in [
+            (false, None, "True"),
+            (true, None, "False"),
+            (false, life(), "Unknown"),
+            (true, life(), "False"),
+        ] {
             let memory = Memory {
                 proof_refuted,
+                proof_doubted,
                 ..Memory::default()
             };
             let mut status = status.clone();

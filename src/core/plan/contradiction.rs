@@ -1,0 +1,81 @@
+//! Life beside a reading of Off (S22): a device that lies or is wired to another machine, a human who has looked at another one, or a machine that
+//! took a moment to go down.
+
+use super::super::incident::{Decision, Level, Settings};
+use super::super::memory::{CONTRADICTIONS_KEPT, Memory};
+use super::super::observed::NodeView;
+use super::super::proof::{DeviceReadings, NotProven, have_read_off};
+use super::super::stage::Stage;
+use super::super::word;
+use super::abort::drop_claim;
+use super::level::{CONTRADICTION, in_trouble};
+use super::{Moment, wait};
+use crate::api::settings::FenceMode;
+use std::time::Duration;
+
+/// What life beside a reading of Off is to people: a device that lies, or a human's word that counts for nothing any more. A device that
+/// has shown it is remembered for that.
+pub(super) fn contradicted(
+    s: &Settings,
+    m: &mut Memory,
+    level: &Level,
+    readings: &[DeviceReadings],
+    reason: &NotProven,
+) -> String {
+    if let NotProven::OnWhileOff { .. } = reason {
+        let off = have_read_off(readings);
+        m.said.accuse(&off, readings.len(), level.require);
+    }
+    if !level.is_manual() {
+        return reason.to_string();
+    }
+    let words = word::refused(s, &reason.sign_of_life());
+    m.word_refuted.insert(words).clone()
+}
+
+/// S22. A slow machine may have lived between its off command and the first reading, so the first contradiction of a
+/// PowerOff fence only begins the reading anew; from the second on a human is called, and there is no taint. Nor another off
+/// command, by whatever device: it would go to whatever machine is at its other end. Only readings over a whole Lease without a renewal
+/// settle it, or a human's word.
+pub(super) fn contradiction(
+    s: &Settings,
+    m: &mut Memory,
+    node: &NodeView,
+    level: &Level,
+    words: String,
+    t: &Moment,
+) -> Decision {
+    let kept = match s.mode {
+        // No device has lied.
+        _ if level.is_manual() => 0,
+        FenceMode::PowerOff => CONTRADICTIONS_KEPT,
+        // Nothing is commanded there: all that follows is that readings take longer.
+        _ => 1,
+    };
+    if m.contradictions.len() < kept {
+        m.contradictions.push(words.clone());
+    }
+    if m.learned.evidence || s.record.evidence {
+        m.proof_doubted = Some(words.clone());
+    }
+    m.learned.readings = None;
+    // That it moved is known now: what counts is whether it moves again.
+    m.learned.lease_before = None;
+    m.forget_denial();
+    if s.mode == FenceMode::PowerOff && !m.is_contradicted() {
+        return wait(
+            Stage::Verifying,
+            format!("{words}; the power is read again"),
+        )
+        .until(t.now);
+    }
+    m.last_failure = Some(words.clone());
+    m.alarm = Some(CONTRADICTION);
+    m.retry_at = Some(t.now + Duration::from_secs(30));
+    let claim = node.claim().unwrap_or_default().to_owned();
+    let decision = match s.mode {
+        FenceMode::PowerOff => wait(Stage::Verifying, words).until(t.now + Duration::from_secs(30)),
+        _ => drop_claim(m, node, &claim, words),
+    };
+    in_trouble(m, decision)
+}
