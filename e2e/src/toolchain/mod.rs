@@ -21,8 +21,8 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest, Sha256};
 
-pub use version::kubernetes_version;
 use version::{KUBERNETES, kubernetes, ldflags};
+pub use version::{is_usual_kubernetes, kubernetes_version};
 
 /// Programs that talk to a control plane and are no part of it: of any version of Kubernetes they are those of `go.mod`.
 const TOOLS: [(&str, &str); 4] = [

@@ -20,6 +20,12 @@ pub fn kubernetes_version() -> &'static str {
     kubernetes().1
 }
 
+/// Is it the version that is pinned first, by which what programs of Kubernetes print is recorded?
+pub fn is_usual_kubernetes() -> bool {
+    let [(_, usual), ..] = KUBERNETES;
+    kubernetes_version() == usual
+}
+
 /// The module file and the version that it pins.
 pub(super) fn kubernetes() -> (&'static str, &'static str) {
     let [usual, ..] = KUBERNETES;
