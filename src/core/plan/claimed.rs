@@ -293,9 +293,12 @@ fn quiesce(m: &mut Memory, o: &Observed, t: &Moment) -> Option<Decision> {
     None
 }
 
-/// After an off command that may have turned the machine off the Lease counts from here, once: what moves it beside later readings lives.
-pub(super) fn note_lease(m: &mut Memory, level: &Level, o: &Observed) {
-    let is_due = m.may_have_commanded() && !m.learned.lease_after_off && !level.is_manual();
+/// After an off command that may have turned the machine off, or may still, the Lease counts from here, once: what moves it beside later readings
+/// lives.
+pub(super) fn note_lease(m: &mut Memory, level: &Level, o: &Observed, t: &Moment) {
+    let mut results = m.attempt.iter().flat_map(|it| it.results.values());
+    let is_off = results.any(OffResult::may_turn_off) || m.late_off_until(t.now).is_some();
+    let is_due = is_off && !m.learned.lease_after_off && !level.is_manual();
     if let Seen::Present(lease) = &o.lease
         && is_due
     {
@@ -384,6 +387,10 @@ fn power_off(s: &Settings, m: &mut Memory, level: &Level, t: &Moment) -> Option<
 pub(super) fn try_again(s: &Settings, m: &mut Memory, words: String, t: &Moment) -> Decision {
     m.drop_attempt(t.now + s.late_effect);
     m.learned.readings = None;
+    // Nothing is commanded any more after which it would count anew, and readings last a whole Lease.
+    if m.is_contradicted() {
+        m.learned.lease_before = None;
+    }
     fail(s, m, words.clone(), t.now);
     in_trouble(m, wait(busy_stage(m), words)).until(m.retry_at.unwrap_or(t.now))
 }

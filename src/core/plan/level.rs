@@ -33,6 +33,8 @@ pub(super) fn heed_word(s: &Settings, m: &mut Memory, now: Duration) {
         m.retry_at = None;
         turn_to(m, index);
         m.learned.sights.clear();
+        // The readings beside it last a whole Lease: what lives renews it within them, and what renewed it before may be off since.
+        m.learned.lease_before = None;
     }
 }
 

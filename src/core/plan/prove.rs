@@ -40,7 +40,7 @@ pub(super) fn prove(
     t: &Moment,
 ) -> Decision {
     let Some(readings) = m.learned.readings.clone() else {
-        note_lease(m, level, o);
+        note_lease(m, level, o, t);
         let words = format!(
             "reads the power from {} until it is proven off",
             names(level)
@@ -83,6 +83,10 @@ pub(super) fn prove(
     match judged {
         Ok(proof) => use_proof(s, m, node, lease_now.renew_time.clone(), proof, o, t),
         Err(NotProven::Stale { .. }) => {
+            // Read again when its time is over, once: a device that does not answer meanwhile would be told off anew.
+            if let (true, Some(decision)) = (is_told(s), late_off(m, t)) {
+                return decision;
+            }
             m.learned.readings = None;
             let words = "the proof has died of age: the power is read again";
             wait(Stage::Verifying, words.to_owned()).until(t.now)
@@ -108,10 +112,9 @@ pub(super) fn prove(
 /// Under the taint whoever turns the machine on does no harm, but those who are told that it is down (`recovery.strategy: None`) rely on that: what
 /// another NodeFence has sent is waited for before the power is read.
 pub(super) fn late_on(s: &Settings, m: &Memory, t: &Moment) -> Option<Decision> {
-    let is_told = s.strategy == RecoveryStrategy::None;
     let until = m
         .may_go_on_until
-        .filter(|until| is_told && t.now < *until)?;
+        .filter(|until| is_told(s) && t.now < *until)?;
     let words = "an on command of another NodeFence may still land late (its `status.attempts`): the power is read when its time is over";
     // Nothing is verified yet: the time for that has not begun.
     let waits = wait(Stage::Quiescing, words.to_owned()).until(until);
@@ -119,6 +122,16 @@ pub(super) fn late_on(s: &Settings, m: &Memory, t: &Moment) -> Option<Decision> 
         deadline: Some(until),
         ..waits
     })
+}
+
+/// Do others go by it that the machine is down?
+fn is_told(s: &Settings) -> bool {
+    s.strategy == RecoveryStrategy::None
+}
+
+/// Does the level rest on a human's word?
+fn by_word(s: &Settings, m: &Memory) -> bool {
+    s.levels.get(m.level).is_some_and(Level::is_manual)
 }
 
 /// Until when the human's word counts that the level rests on; none: it rests on no word.
@@ -249,7 +262,9 @@ fn use_proof(
     m.last_failure = None;
     m.level_failures.clear();
     m.alarm = None;
-    if s.strategy == RecoveryStrategy::None
+    // A word may be over before that: what it has proven is told at once, and the end waits.
+    if is_told(s)
+        && !by_word(s, m)
         && let Some(decision) = late_off(m, t)
     {
         return decision;
@@ -259,9 +274,11 @@ fn use_proof(
     if !m.learned.evidence_is_new {
         return store(s, m, node, lease_renew_time, &proof);
     }
-    if s.strategy == RecoveryStrategy::None {
-        let words = CONFIRMED.to_owned();
-        return abort(m, node, proof.claim(), Stage::ConfirmedDown, words);
+    if is_told(s) {
+        return late_off(m, t).unwrap_or_else(|| {
+            let words = CONFIRMED.to_owned();
+            abort(m, node, proof.claim(), Stage::ConfirmedDown, words)
+        });
     }
     let pods = to_evict(s, m);
     if !pods.is_empty() {
@@ -305,7 +322,7 @@ fn store(
 ) -> Decision {
     m.learned.proving = read_off(m);
     let level = s.levels.get(m.level);
-    let by_word = level.is_some_and(Level::is_manual);
+    let by_word = by_word(s, m);
     m.proven_off_by = Some(witness(&m.learned.proving, by_word));
     let level = level.map_or_else(String::new, |level| level.name.clone());
     let evidence = Evidence {

@@ -59,12 +59,8 @@ pub fn is_news(status: &NodeFenceStatus, than: &NodeFenceStatus) -> bool {
 /// Hands on to whoever goes on with the record what this process has found, and that the proof which stands there was false.
 pub fn hand_on(status: &mut NodeFenceStatus, of: &NodeFenceStatus) {
     merge_findings(status, of);
-    // Of another proof, by another process, this one knows nothing. (What the API server has kept of it may be less than was sent.)
-    let proof = |of: &NodeFenceStatus| {
-        let evidence = of.evidence.as_ref();
-        evidence.map(|it| (it.claim.clone(), it.proven_time))
-    };
-    if proof(status) == proof(of) {
+    // Of another proof, by another process, this one knows nothing.
+    if confirmed::is_same_proof(status, of) {
         confirmed::adopt(status, of);
     }
 }

@@ -15,15 +15,33 @@ pub(super) fn proven(status: &mut NodeFenceStatus, by_word: bool, wall_now: Time
     set(status, ConditionStatus::True, "Proven", &words, wall_now);
 }
 
-/// Does it say that the proof was false?
-fn is_refuted(status: &NodeFenceStatus) -> bool {
+/// What it says of the proof, the stronger the greater: nothing or that it holds, that something speaks against it, that it was false.
+fn standing(status: &NodeFenceStatus) -> u8 {
     let told = find(&status.conditions, NODE_CONFIRMED_DOWN);
-    told.is_some_and(|it| it.status == "False")
+    match told.map(|it| it.status.as_str()) {
+        Some("False") => 2,
+        Some("Unknown") => 1,
+        _ => 0,
+    }
 }
 
-/// Another process has found that the proof was false.
+/// Does this record say less for its proof than that one for the same, or that it was false?
+pub fn is_weaker(status: &NodeFenceStatus, than: &NodeFenceStatus) -> bool {
+    standing(status) > standing(than) && (standing(status) == 2 || is_same_proof(status, than))
+}
+
+/// Is it the same proof? (What the API server has kept of it may be less than was sent.)
+pub(super) fn is_same_proof(status: &NodeFenceStatus, other: &NodeFenceStatus) -> bool {
+    let proof = |of: &NodeFenceStatus| {
+        let evidence = of.evidence.as_ref();
+        evidence.map(|it| (it.claim.clone(), it.proven_time))
+    };
+    proof(status) == proof(other)
+}
+
+/// Another process has found that something speaks against the proof, or that it was false.
 pub(super) fn adopt(status: &mut NodeFenceStatus, live: &NodeFenceStatus) {
-    if is_refuted(live) && !is_refuted(status) {
+    if is_weaker(live, status) {
         let told = |it: &Condition| it.type_ == NODE_CONFIRMED_DOWN;
         status.conditions.retain(|it| !told(it));
         let theirs = live.conditions.iter().filter(|it| told(it));

@@ -245,7 +245,9 @@ impl Round<'_> {
     pub(super) fn is_urgent(&self, effect: &Effect) -> bool {
         let (known, stored) = (&self.incident.status, &self.incident.stored.status);
         let is_tainted = known.taint_applied_time.is_some() && stored.taint_applied_time.is_none();
-        record::has_new_findings(known, stored) || is_tainted && *effect != Effect::Wait
+        record::has_new_findings(known, stored)
+            || record::is_weaker(known, stored)
+            || is_tainted && *effect != Effect::Wait
     }
 
     fn hand_out(

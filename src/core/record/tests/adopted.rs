@@ -108,23 +108,67 @@ fn a_proof_that_was_refuted_stays_refuted() {
     }
 }
 
+/// A status with evidence of this claim, proven in this second; `heard` is what an older schema drops.
+fn with_evidence(
+    claim: &str,
+    second: i64,
+    heard: bool,
+    status: NodeFenceStatus,
+) -> NodeFenceStatus {
+    let evidence = serde_json::json!({
+        "claim": claim, "nodeUID": "uid-1", "nodeBootID": "boot-1", "quiescedTime": "2026-01-01T00:00:00Z",
+        "provenTime": at(second), "readings": [], "readyHeartbeatTime": heard.then(|| at(0)),
+    });
+    NodeFenceStatus {
+        evidence: Some(serde_json::from_value(evidence).expect("evidence")),
+        ..status
+    }
+}
+
 /// S22: whoever goes on with the proof that this process has refuted has to know; of another one's proof it knows nothing.
 #[test]
 fn a_proof_that_was_refuted_is_handed_on_with_its_evidence() {
-    let of_claim = |claim: &str, status: NodeFenceStatus| {
-        let evidence = serde_json::json!({
-            "claim": claim, "nodeUID": "uid-1", "nodeBootID": "boot-1", "quiescedTime": "2026-01-01T00:00:00Z",
-            "provenTime": "2026-01-01T00:00:00Z", "readings": [],
-        });
-        let evidence = serde_json::from_value(evidence).expect("evidence");
-        NodeFenceStatus {
-            evidence: Some(evidence),
-            ..status
-        }
+    for (claim, second, heard, told) in [
+        ("fence-n1", 1, true, "Refuted"),
+        ("fence-n1", 1, false, "Refuted"),
+        ("fence-n1", 2, true, "Proven"),
+        ("fence-n2", 1, true, "Proven"),
+    ] {
+        let mut theirs = with_evidence(claim, second, heard, confirmed(false));
+        hand_on(
+            &mut theirs,
+            &with_evidence("fence-n1", 1, true, confirmed(true)),
+        );
+        let refuted = confirmed(told == "Refuted");
+        assert_eq!(theirs, with_evidence(claim, second, heard, refuted));
+    }
+}
+
+/// S22: a sign of life beside a proof is kept by whoever knows of that proof, and says nothing of a newer one. It makes no refutation weaker.
+#[test]
+fn what_speaks_against_a_proof_is_taken_over_with_its_evidence() {
+    let doubted = |second| {
+        let mut status = confirmed(false);
+        super::super::confirmed::doubted(&mut status, "life", Timestamp::UNIX_EPOCH);
+        with_evidence("fence-n1", second, true, status)
     };
-    for (claim, told) in [("fence-n1", "Refuted"), ("fence-n2", "Proven")] {
-        let mut theirs = of_claim(claim, confirmed(false));
-        hand_on(&mut theirs, &of_claim("fence-n1", confirmed(true)));
-        assert_eq!(theirs, of_claim(claim, confirmed(told == "Refuted")));
+    for (own, told) in [
+        (
+            with_evidence("fence-n1", 1, true, confirmed(false)),
+            "Contradicted",
+        ),
+        (
+            with_evidence("fence-n1", 2, true, confirmed(false)),
+            "Proven",
+        ),
+        (
+            with_evidence("fence-n1", 1, true, confirmed(true)),
+            "Refuted",
+        ),
+    ] {
+        let mut status = own.clone();
+        adopt(&mut status, doubted(1), None);
+        assert_eq!(is_confirmed(&status), Some(told));
+        assert_eq!(is_news(&doubted(1), &own), told == "Contradicted");
     }
 }
