@@ -79,7 +79,7 @@ pub(super) fn step(
     if let Some(decision) = quiesce(m, o, t) {
         return returning::under_the_claim(s, m, node, claim, t).unwrap_or(decision);
     }
-    heed_word(s, m, t.now);
+    heed_word(s, m, &o.lease, t.now);
     let Some(level) = current_level(s, m) else {
         if let Some(words) = m.word_refuted.clone() {
             return abort(m, node, claim, Stage::Aborted, words);

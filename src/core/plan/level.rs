@@ -3,6 +3,7 @@
 use super::super::attempt::Attempt;
 use super::super::incident::{Decision, Device, DeviceOrder, Effect, Level, Settings};
 use super::super::memory::{Memory, Sight};
+use super::super::observed::{LeaseView, Seen};
 use super::super::proof::{NotProven, Require, speaks_against};
 use super::super::reading::{PowerState, Reading};
 use super::super::stage::Stage;
@@ -21,7 +22,7 @@ pub(super) const ORDER_MIN: Duration = Duration::from_secs(ORDER_SECONDS_MIN);
 pub(super) const ROUND_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// A human's word is given: the level that rests on it has its turn at once, once.
-pub(super) fn heed_word(s: &Settings, m: &mut Memory, now: Duration) {
+pub(super) fn heed_word(s: &Settings, m: &mut Memory, lease: &Seen<LeaseView>, now: Duration) {
     // Readings that have just arrived are judged first: they may contradict, or prove it better.
     let is_occupied = m.busy.is_some() || m.learned.readings.is_some();
     if m.word_heeded.is_some() || m.word_refuted.is_some() || is_occupied || heard(s, now).is_err()
@@ -34,7 +35,7 @@ pub(super) fn heed_word(s: &Settings, m: &mut Memory, now: Duration) {
         turn_to(m, index);
         m.learned.sights.clear();
         // The readings beside it last a whole Lease: what lives renews it within them, and what renewed it before may be off since.
-        m.learned.lease_before = None;
+        m.learned.lease_before = lease.present().cloned();
     }
 }
 

@@ -40,15 +40,7 @@ pub(super) fn prove(
     t: &Moment,
 ) -> Decision {
     let Some(readings) = m.learned.readings.clone() else {
-        note_lease(m, level, o, t);
-        let words = format!(
-            "reads the power from {} until it is proven off",
-            names(level)
-        );
-        let window = verification(s, m, node, level).window;
-        let confirm = DeviceOrder::Confirm { window };
-        let confirm = order(m, level, confirm, t.now);
-        return in_trouble(m, act(confirm, Stage::Verifying, words));
+        return read_power(s, m, node, level, o, t);
     };
     let (Some(held), Some(quiesced), Some(lease_before)) =
         (&m.claim, m.learned.quiesce.since, &m.learned.lease_before)
@@ -109,6 +101,31 @@ pub(super) fn prove(
     }
 }
 
+/// Has the power read, again and again, when it is known how the Lease was before.
+fn read_power(
+    s: &Settings,
+    m: &mut Memory,
+    node: &NodeView,
+    level: &Level,
+    o: &Observed,
+    t: &Moment,
+) -> Decision {
+    note_lease(m, level, o, t);
+    // The readings are compared with it: it is older than they are, always.
+    if m.learned.lease_before.is_none() {
+        let words = "reads the kubelet's Lease before the power is read".to_owned();
+        return wait(Stage::Quiescing, words).until(t.now);
+    }
+    let words = format!(
+        "reads the power from {} until it is proven off",
+        names(level)
+    );
+    let window = verification(s, m, node, level).window;
+    let confirm = DeviceOrder::Confirm { window };
+    let confirm = order(m, level, confirm, t.now);
+    in_trouble(m, act(confirm, Stage::Verifying, words))
+}
+
 /// Under the taint whoever turns the machine on does no harm, but those who are told that it is down (`recovery.strategy: None`) rely on that: what
 /// another NodeFence has sent is waited for before the power is read.
 pub(super) fn late_on(s: &Settings, m: &Memory, t: &Moment) -> Option<Decision> {
@@ -127,11 +144,6 @@ pub(super) fn late_on(s: &Settings, m: &Memory, t: &Moment) -> Option<Decision> 
 /// Do others go by it that the machine is down?
 fn is_told(s: &Settings) -> bool {
     s.strategy == RecoveryStrategy::None
-}
-
-/// Does the level rest on a human's word?
-fn by_word(s: &Settings, m: &Memory) -> bool {
-    s.levels.get(m.level).is_some_and(Level::is_manual)
 }
 
 /// Until when the human's word counts that the level rests on; none: it rests on no word.
@@ -262,9 +274,7 @@ fn use_proof(
     m.last_failure = None;
     m.level_failures.clear();
     m.alarm = None;
-    // A word may be over before that: what it has proven is told at once, and the end waits.
     if is_told(s)
-        && !by_word(s, m)
         && let Some(decision) = late_off(m, t)
     {
         return decision;
@@ -275,10 +285,8 @@ fn use_proof(
         return store(s, m, node, lease_renew_time, &proof);
     }
     if is_told(s) {
-        return late_off(m, t).unwrap_or_else(|| {
-            let words = CONFIRMED.to_owned();
-            abort(m, node, proof.claim(), Stage::ConfirmedDown, words)
-        });
+        let words = CONFIRMED.to_owned();
+        return abort(m, node, proof.claim(), Stage::ConfirmedDown, words);
     }
     let pods = to_evict(s, m);
     if !pods.is_empty() {
@@ -322,7 +330,7 @@ fn store(
 ) -> Decision {
     m.learned.proving = read_off(m);
     let level = s.levels.get(m.level);
-    let by_word = by_word(s, m);
+    let by_word = level.is_some_and(Level::is_manual);
     m.proven_off_by = Some(witness(&m.learned.proving, by_word));
     let level = level.map_or_else(String::new, |level| level.name.clone());
     let evidence = Evidence {

@@ -174,7 +174,7 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
         m.level_since = None;
         return held_by_budget(m, hold);
     }
-    heed_word(s, m, t.now);
+    heed_word(s, m, &o.lease, t.now);
     let Some(level) = current_level(s, m) else {
         let words = format!(
             "no FenceDevice of any level serves Node {}; create one, or correct `fence.levels[].deviceSelector`",

@@ -21,7 +21,7 @@ fn a_word_is_heeded_when_nothing_is_under_way() {
     let heeded = |change: fn(&mut Memory)| {
         let mut memory = Memory::default();
         change(&mut memory);
-        heed_word(&with_word(), &mut memory, seconds(1));
+        heed_word(&with_word(), &mut memory, &Seen::NotRead, seconds(1));
         memory.level == 1
     };
     assert!(heeded(|_| {}));
@@ -33,6 +33,29 @@ fn a_word_is_heeded_when_nothing_is_under_way() {
     assert!(!heeded(
         |memory| memory.word_refuted = Some("it reads On".to_owned())
     ));
+}
+
+/// S21: nobody knows how the Lease was before the word, where it was not read beside it: it is read first, and then the power.
+#[test]
+fn beside_a_word_the_power_is_read_after_the_lease() {
+    for (lease, reads) in [(Seen::Present(lease()), true), (Seen::NotRead, false)] {
+        let mut memory = Memory {
+            claim: Some(own_claim(CLAIM_VALUE)),
+            ..Memory::default()
+        };
+        memory.learned.quiesce.since = Some(seconds(1));
+        memory.learned.lease_before = Some(crate::core::fixtures::lease());
+        let observed = Observed {
+            node: Seen::Present(claimed(CLAIM_VALUE)),
+            lease,
+            ..drained()
+        };
+        let s = with_word();
+        let decision = step(&s, &mut memory, &observed, &moment(seconds(2)));
+        assert_eq!(memory.level, 1, "{decision:?}");
+        let is_read = matches!(decision.effect, Effect::Device { .. });
+        assert_eq!(is_read, reads, "{decision:?}");
+    }
 }
 
 #[test]
