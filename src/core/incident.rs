@@ -121,7 +121,7 @@ pub struct Record {
     pub released_for: Duration,
 }
 
-/// Commands that another record names, or none (S23). No date tells how old they are: whoever begins waits as if they were new.
+/// Commands that another record names, or none (S23). No date tells how old they are: whoever begins waits as if they had just been sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Elsewhere {
     /// Another NodeFence of this Node and boot has an off whose outcome nobody knows.

@@ -133,11 +133,10 @@ fn why_ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Optio
 /// reported nothing since? They were told (`NodeConfirmedDown`), and a second off would hit what they do by now (S11). A sign of life beside
 /// an off, whenever it came, has to be settled by this process.
 pub(super) fn is_confirmed_down(s: &Settings, m: &Memory, node: &NodeView) -> bool {
-    let reported: Option<Timestamp> = node.last_report().parse().ok();
     s.strategy == RecoveryStrategy::None
         && s.record.evidence
-        && reported.is_some()
-        && reported == s.record.reported
+        && s.record.reported.is_some()
+        && !has_reported(s, node)
         && m.contradictions.is_empty()
         && m.word_refuted.is_none()
 }
