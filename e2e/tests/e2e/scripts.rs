@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::control_plane::{ControlPlane, Options};
-use e2e::toolchain::workspace;
+use e2e::toolchain::{is_usual_kubernetes, workspace};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use simapi::script::{ALL, play, read};
+
+use crate::verdict::without_values;
 
 /// The controller-manager looks at nodes so seldom: the scripts' Nodes are not for it.
 const NEVER: Duration = Duration::from_secs(3600);
@@ -32,14 +34,22 @@ async fn scripts_are_answered_as_the_simulation_answers_them() -> Result<()> {
         }
         let recorded = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         let mut lines = recorded.lines().zip(answered.lines());
-        let differs = lines.find(|(recorded, answered)| recorded != answered);
+        let differs = lines.find(|(recorded, answered)| !is_same(recorded, answered));
         ensure!(
             differs.is_none(),
             "{name}: recorded, and answered now: {differs:#?}"
         );
+        let [recorded, answered] = [recorded, answered].map(|it| it.lines().count());
         ensure!(recorded == answered, "{name}: one of them is longer");
     }
     plane.check()
+}
+
+/// The same answer, on another Kubernetes than the usual one but for the values that it calls invalid.
+fn is_same(recorded: &str, answered: &str) -> bool {
+    // They stand in JSON in JSON.
+    let bare = |answer: &str| without_values(&answer.replace("\\\"", "\""));
+    recorded == answered || !is_usual_kubernetes() && bare(recorded) == bare(answered)
 }
 
 async fn transcript(plane: &ControlPlane, name: &str) -> Result<String> {

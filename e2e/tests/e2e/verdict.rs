@@ -88,7 +88,7 @@ fn reason(message: &str) -> &str {
 
 /// The words without the values that they call invalid. Kubernetes up to 1.34 names the value's type in their place, and that of the object
 /// where later ones name nothing.
-fn without_values(words: &str) -> String {
+pub fn without_values(words: &str) -> String {
     const BEFORE: &str = "Invalid value: ";
     let mut parts = words.split(BEFORE);
     let first = parts.next().unwrap_or_default().to_owned();
