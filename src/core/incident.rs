@@ -1,9 +1,12 @@
 //! One incident: its frozen settings, what can be done next, and what became of it. What a process remembers of it is in [`memory`](super::memory).
 
-use super::attempt::{Attempt, OffResult, OnAttempt, OnResult};
+mod answer;
+
+pub use answer::{DeviceReply, PodList, Reply};
+
+use super::attempt::{Attempt, OnAttempt};
 use super::delay::HeldCondition;
 use super::hold::HeldBy;
-use super::memory::Sight;
 use super::observed::{DETACHING, NodeView, OUT_OF_SERVICE, PodView};
 use super::power_on::{PowerOn, Tries};
 use super::proof::{DeviceReadings, IdentityRule, Require, Verification};
@@ -201,6 +204,11 @@ impl Settings {
         self.strategy == RecoveryStrategy::DeleteNode
     }
 
+    /// Is the machine only proven down, for others to free what is on it (`NodeConfirmedDown`)? They go by it from then on.
+    pub fn only_proves(&self) -> bool {
+        self.strategy == RecoveryStrategy::None
+    }
+
     /// The key of the mark that it sets.
     pub fn mark_key(&self) -> &'static str {
         match self.deletes_node() {
@@ -341,59 +349,6 @@ pub struct Decision {
     pub wake: Option<Duration>,
     /// The stage is late from this moment on (time since boot).
     pub deadline: Option<Duration>,
-}
-
-/// What became of an effect.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Reply {
-    /// The API server did it.
-    Done,
-    /// The API server refused: nothing was written. HTTP status and message.
-    Refused(u16, String),
-    /// The request was never sent, for this reason: nothing was written.
-    NotSent(String),
-    /// No definite answer: it may have been written, or may still be (F21).
-    Unknown(String),
-    /// Device work has ended: the order's number and its answer.
-    Device(u64, DeviceReply),
-}
-
-/// The node's pods, and when all of them were known.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct PodList {
-    /// The pods, complete.
-    pub pods: Vec<PodView>,
-    /// When the list was answered (time since boot).
-    pub answered: Duration,
-}
-
-/// Answer of the devices.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum DeviceReply {
-    /// To [`DeviceOrder::Look`].
-    Looked {
-        /// What each device showed.
-        sights: Vec<Sight>,
-        /// The node's pods, listed meanwhile; none: they have to be listed under the claim.
-        pods: Option<Vec<PodView>>,
-    },
-    /// To [`DeviceOrder::Off`], per device.
-    Commanded(BTreeMap<String, OffResult>),
-    /// To [`DeviceOrder::On`], per device.
-    TurnedOn(BTreeMap<String, OnResult>),
-    /// To [`DeviceOrder::Confirm`].
-    Confirmed {
-        /// What the devices said.
-        readings: Vec<DeviceReadings>,
-        /// Why it ended without an Off run, per device.
-        failures: Vec<String>,
-        /// What the devices of the node's other levels showed meanwhile, as far as they answered.
-        others: Vec<DeviceReadings>,
-        /// Something answered at the kubelet's port meanwhile.
-        kubelet_answers: bool,
-        /// The node's pods, listed meanwhile, oldest first.
-        pods: Vec<PodList>,
-    },
 }
 
 #[cfg(test)]

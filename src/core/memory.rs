@@ -5,13 +5,15 @@
 
 use super::attempt::{Attempt, OffResult};
 use super::incident::{Device, Elsewhere};
-use super::observed::{LeaseView, PodView};
+use super::observed::{LeaseView, NodeView, PodView};
 use super::power_on::TurningOn;
 use super::proof::DeviceReadings;
 use super::quiesce::{Quiesce, coming_back};
 use super::reading::Reading;
 use super::said::Said;
 use super::stage::Stage;
+use super::witness::Witness;
+use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -47,37 +49,6 @@ impl Sight {
 /// The first contradiction may be a slow machine, the second one is a device that lies; more of them say nothing new.
 pub const CONTRADICTIONS_KEPT: usize = 2;
 
-/// Who has said that the machine is off.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Witness {
-    /// A human, by `spec.manualConfirmation`.
-    Word,
-    /// These FenceDevices, in order.
-    Devices(Vec<String>),
-}
-
-impl Witness {
-    /// In words, as the subject of a sentence.
-    pub fn words(&self) -> String {
-        match self {
-            Self::Word => "a human's word (`spec.manualConfirmation`)".to_owned(),
-            Self::Devices(devices) => format!("FenceDevice {}", devices.join(", ")),
-        }
-    }
-
-    /// What people have to do if it was not so.
-    pub fn way_out(&self) -> &'static str {
-        match self {
-            Self::Word => {
-                "they looked at another one; see which, and give no word for this Node again before that is known"
-            }
-            Self::Devices(_) => {
-                "the device lies or is wired to another machine; see which, and correct the FenceDevice (address, `systemID`, outlets) before the node fails again"
-            }
-        }
-    }
-}
-
 /// What this process remembers of an incident.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Memory {
@@ -102,8 +73,6 @@ pub struct Memory {
     pub attached_again: bool,
     /// How the incident ends once the claim is gone; none: it goes on from the beginning.
     pub ending: Option<(Stage, String)>,
-    /// What the kubelet had reported last when that was decided.
-    pub ending_report: String,
     /// The devices have passed the check before the claim, so that only the budget is in the way.
     pub checked: bool,
     /// The level of a human's word has had its turn: after this order.
@@ -145,19 +114,23 @@ pub struct Memory {
     pub contradictions: Vec<String>,
     /// Who has proven the machine down, by whatever claim: each is of the boot that was fenced.
     pub proven_off_by: Option<Witness>,
-    /// Its node was Ready in that very boot since, or was made anew in it.
+    /// That proof is stored, by this process or the one before it: others go by it.
+    pub told_down: bool,
+    /// The kubelet's last report then, as it dates it ([`NodeView::last_report`]); none: not known.
+    pub proven_report: Option<Timestamp>,
+    /// Its node was Ready in that very boot since, or has reported, or was made anew in it.
     pub proof_refuted: bool,
-    /// There was a sign of life since the evidence was stored, in words: whether the machine is down is not known before it is proven anew.
+    /// There was a sign of life since, in words: whether the machine is down is not known before it is proven anew.
     pub proof_doubted: Option<String>,
     /// What is said of devices that may still turn off a machine that has come back, or that have read Off what never went down.
     /// It goes on with the sentence of the end, and begins with its own `, ` or `; `.
     pub accused: Option<String>,
     /// An off of this incident may still land until then (time since boot, S23).
-    pub unresolved_until: Option<Duration>,
+    pub own_off_until: Option<Duration>,
     /// An on of another NodeFence may still land until then (time since boot).
     pub may_go_on_until: Option<Duration>,
     /// An off that another NodeFence has sent, or one whose record is gone, may still land until then (time since boot, S23).
-    pub others_until: Option<Duration>,
+    pub others_off_until: Option<Duration>,
     /// What of others is waited for by these two.
     pub heeded: Elsewhere,
     /// What the stored record says of attempts and readings has been taken over.
@@ -217,7 +190,8 @@ pub struct Learned {
     pub pods: Option<Vec<PodView>>,
     /// A deletion of them failed: a new list has to tell which are left.
     pub relist: bool,
-    /// The kubelet's Lease, which may not move from then on: as it was when the node was claimed, or when the power was read first after an off.
+    /// The kubelet's Lease with which later ones are compared. It counts from the claim on, and anew from the first reading after an off, from a
+    /// word's turn, and from each contradiction: what was renewed before that is known, or was allowed.
     pub lease_before: Option<LeaseView>,
     /// It was read after the off command of this try: until then the kubelet was allowed to live, and from then on it is not.
     pub lease_after_off: bool,
@@ -278,19 +252,32 @@ impl Memory {
         own != Some(&OffResult::AlreadyOff) && results.any(|(_, it)| it.may_turn_off())
     }
 
+    /// Has the kubelet reported since the machine was proven down? No, where nobody knows when it had reported last.
+    pub fn has_reported(&self, node: &NodeView) -> bool {
+        let reported: Option<Timestamp> = node.last_report().parse().ok();
+        let then = self.proven_report.zip(reported);
+        then.is_some_and(|(then, now)| then != now)
+    }
+
+    /// Is what the kubelet has reported last what it had when the machine was proven down?
+    pub fn has_not_reported(&self, node: &NodeView) -> bool {
+        let reported: Option<Timestamp> = node.last_report().parse().ok();
+        reported.is_some() && reported == self.proven_report
+    }
+
     /// An off of this incident may still land until then (time since boot), or until a later moment that is known already.
-    pub fn note_late_off(&mut self, until: Duration) {
-        self.unresolved_until = self.unresolved_until.max(Some(until));
+    pub fn note_own_off(&mut self, until: Duration) {
+        self.own_off_until = self.own_off_until.max(Some(until));
     }
 
     /// The same of one that another NodeFence has sent, or that no record names.
     pub fn note_others_off(&mut self, until: Duration) {
-        self.others_until = self.others_until.max(Some(until));
+        self.others_off_until = self.others_off_until.max(Some(until));
     }
 
     /// Until when an off may still land (time since boot), whoever has sent it.
     pub fn may_land_until(&self) -> Option<Duration> {
-        self.unresolved_until.max(self.others_until)
+        self.own_off_until.max(self.others_off_until)
     }
 
     /// The same, as long as that moment is still to come.
@@ -300,7 +287,7 @@ impl Memory {
 
     /// That off, in words.
     pub fn late_off_words(&self) -> &'static str {
-        match self.unresolved_until >= self.others_until {
+        match self.own_off_until >= self.others_off_until {
             true => "an off command may still land late (`status.attempts`)",
             false => {
                 "an off command that another NodeFence has sent, or that no record names, may still land late"
@@ -310,7 +297,7 @@ impl Memory {
 
     /// May an off of this incident still land?
     pub fn own_off_may_land(&self, now: Duration) -> bool {
-        self.unresolved_until.is_some_and(|until| now < until)
+        self.own_off_until.is_some_and(|until| now < until)
     }
 
     /// Forgets the off command of this try. If it is still on its way, or was accepted and nothing was read since that shows its
@@ -319,7 +306,7 @@ impl Memory {
         let results = self.attempt.iter().flat_map(|it| it.results.values());
         let is_unseen = results.into_iter().any(|it| *it == OffResult::Accepted);
         if self.commanding() || is_unseen {
-            self.note_late_off(late);
+            self.note_own_off(late);
         }
         self.has_commanded = self.may_have_commanded();
         self.attempt = None;

@@ -46,4 +46,5 @@ pub mod stage;
 pub mod support;
 pub mod taint;
 pub mod window;
+pub mod witness;
 pub mod word;

@@ -106,13 +106,11 @@ pub struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// The level's devices that read Off last, for people.
+    /// The level's devices that said Off last, for people.
     fn devices(&self) -> String {
-        let reads_off = |device: &&DeviceReadings| {
-            let last = device.readings.last();
-            last.is_some_and(|last| last.state == PowerState::Off)
-        };
-        let devices = self.devices.iter().filter(reads_off);
+        let says_off =
+            |it: &&DeviceReadings| said(it).is_some_and(|it| it.state == PowerState::Off);
+        let devices = self.devices.iter().filter(says_off);
         let names: Vec<&str> = devices.map(|device| device.device.as_str()).collect();
         format!("FenceDevice {}", names.join(", "))
     }
@@ -141,6 +139,26 @@ impl Proof {
 pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
     no_life(case)?;
     nobody_contradicts(case)?;
+    let off = off_until(case, now);
+    // Too short, too old or not by all at once: it proves nothing, and a kubelet that lives beside it speaks against it all the same.
+    if have_said_off(case) {
+        lease_unmoved(case)?;
+    }
+    let until = off?;
+    if case.kubelet_answers {
+        let devices = case.devices();
+        return Err(NotProven::KubeletAnswers { devices });
+    }
+    nothing_else_reads_on(case)?;
+    let dies = until + PROOF_LIFE;
+    Ok(Proof {
+        claim: case.claim.to_owned(),
+        valid_until: case.word_until.map_or(dies, |word| word.min(dies)),
+    })
+}
+
+/// Until when the machine was read off, by all of the devices that the level needs.
+fn off_until(case: &Case<'_>, now: Duration) -> Result<Duration, NotProven> {
     let off_run = |device| device_is_off(device, case.quiesced, case.verification, now);
     let mut runs = Vec::new();
     let mut refusal = NotProven::NoDevice;
@@ -164,17 +182,7 @@ pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
     if case.require == Require::All {
         off_together(case, &runs, until)?;
     }
-    lease_unmoved(case)?;
-    if case.kubelet_answers {
-        let devices = case.devices();
-        return Err(NotProven::KubeletAnswers { devices });
-    }
-    nothing_else_reads_on(case)?;
-    let dies = until + PROOF_LIFE;
-    Ok(Proof {
-        claim: case.claim.to_owned(),
-        valid_until: case.word_until.map_or(dies, |word| word.min(dies)),
-    })
+    Ok(until)
 }
 
 /// What a proof asks of each device, at `now`, and of nothing else: readings of off, asked for after `since`, by the right machine, long
@@ -233,8 +241,27 @@ pub(super) fn have_read_off(devices: &[DeviceReadings]) -> Vec<&str> {
     off.map(|it| it.device.as_str()).collect()
 }
 
-/// The kubelet did not renew its Lease. Looked at last: only beside a device that reads Off it is a contradiction (S22), and
-/// beside one that reads On it is what has to be expected.
+/// What a device has said last: one that is silent since said it before.
+fn said(device: &DeviceReadings) -> Option<&Reading> {
+    let mut readings = device.readings.iter().rev();
+    readings.find(|reading| reading.state != PowerState::Unknown)
+}
+
+/// Is Off what the machine's devices said last, few or old as the readings may be? One of two supplies says nothing: the kubelet lives by the other
+/// one.
+fn have_said_off(case: &Case<'_>) -> bool {
+    let has_said_off = |device: &DeviceReadings| {
+        let is_its_own = |it: &Reading| device.identity.check(&device.device, &it.identity).is_ok();
+        said(device).is_some_and(|it| is_off(it, case.quiesced) && is_its_own(it))
+    };
+    match case.require {
+        Require::All => !case.devices.is_empty() && case.devices.iter().all(has_said_off),
+        Require::Any => case.devices.iter().any(has_said_off),
+    }
+}
+
+/// The kubelet did not renew its Lease. Only beside a device that reads Off it is a contradiction (S22); beside one that reads On it is what has
+/// to be expected.
 fn lease_unmoved(case: &Case<'_>) -> Result<(), NotProven> {
     if case.lease_now == case.lease_before {
         return Ok(());

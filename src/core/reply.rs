@@ -86,6 +86,7 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
                 }
                 Asked::StoreEvidence => {
                     memory.learned.evidence = true;
+                    memory.told_down = true;
                     memory.learned.evidence_is_new = true;
                     memory.proof_doubted = None;
                     memory.learned.proven_by = std::mem::take(&mut memory.learned.proving);
@@ -298,7 +299,7 @@ fn note_effect<'a>(
     now: Duration,
 ) {
     let late = Some(now + settings.late_effect);
-    let (mut until, others) = (memory.unresolved_until, memory.others_until);
+    let (mut until, others) = (memory.own_off_until, memory.others_off_until);
     let Some(attempt) = &mut memory.attempt else {
         return;
     };
@@ -320,7 +321,7 @@ fn note_effect<'a>(
         ));
         until = until.max(late);
     }
-    memory.unresolved_until = until;
+    memory.own_off_until = until;
 }
 
 /// Off, without a fault indication, read from the machine that was commanded.
@@ -349,7 +350,7 @@ fn commanded(
         memory.power_on.turned_off.extend(devices);
     }
     if results.values().any(OffResult::is_unresolved) {
-        memory.note_late_off(now + settings.late_effect);
+        memory.note_own_off(now + settings.late_effect);
     }
     let failures: Vec<String> = results
         .iter()

@@ -104,8 +104,8 @@ pub fn settle(mut m: Memory) -> Memory {
         false => JUST_NOW,
     };
     // Over or not over: how long it is makes no difference.
-    m.unresolved_until = m
-        .unresolved_until
+    m.own_off_until = m
+        .own_off_until
         .filter(|until| *until > NOW)
         .map(|_| MAY_LAND);
     m
@@ -211,7 +211,7 @@ fn without_the_past(m: &mut Memory) {
 
 /// Does this memory, before it is settled, know of a late command that it did not know of before?
 pub fn awaits_more(m: &Memory) -> bool {
-    m.unresolved_until.is_some_and(|until| until > MAY_LAND)
+    m.own_off_until.is_some_and(|until| until > MAY_LAND)
 }
 
 /// What changes a memory besides rounds and answers: time, and names.
@@ -241,7 +241,7 @@ pub fn changed(mut m: Memory, change: Change) -> Memory {
         }
         Change::RecordUnread => m.record_read = false,
         Change::PowerOnOver => m.power_on.due = Some(Duration::ZERO),
-        Change::LateEffect => m.unresolved_until = Some(LONG_BEFORE),
+        Change::LateEffect => m.own_off_until = Some(LONG_BEFORE),
         Change::Look => {
             m.looked_at = LONG_AGO;
             for sight in m
@@ -291,7 +291,7 @@ pub fn meaning(m: &Memory) -> Meaning {
         busy: m.busy.is_some(),
         proven_just_now: last.is_some_and(|last| last.asked > LONG_AGO),
         looked_just_now: m.looked_at > LONG_AGO,
-        may_land: m.unresolved_until.is_some(),
+        may_land: m.own_off_until.is_some(),
         record_read: m.record_read,
         attempt: attempt.is_some(),
         is_settled: attempt.is_some_and(|it| {

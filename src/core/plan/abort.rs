@@ -3,14 +3,14 @@
 use super::super::attempt::OffResult;
 use super::super::delay::HeldCondition;
 use super::super::incident::{Decision, Effect, Settings};
-use super::super::memory::{Memory, Witness};
+use super::super::memory::Memory;
 use super::super::observed::{NodeView, Observed, Ready};
 use super::super::release::{booted_anew, never_went_down};
 use super::super::stage::Stage;
 use super::super::taint;
+use super::super::witness::Witness;
 use super::level::{CONTRADICTION, busy_stage};
 use super::{Moment, act, wait};
-use crate::api::settings::RecoveryStrategy;
 
 /// What follows if the claim may not be held any longer.
 pub(super) fn aborted(
@@ -31,11 +31,24 @@ pub(super) fn aborted(
 /// booted anew was down.
 pub(super) fn reconsider(s: &Settings, m: &mut Memory, node: &NodeView) {
     let is_confirmed = matches!(m.ending, Some((Stage::ConfirmedDown, _)));
-    let has_reported = node.last_report() != m.ending_report;
     let has_booted = booted_anew(node, s.boot_id.as_deref());
     let is_refuted = never_went_down(node, s.boot_id.as_deref());
-    if is_confirmed && (is_refuted || (has_reported && !has_booted)) {
+    if is_confirmed && (is_refuted || (m.has_reported(node) && !has_booted)) {
         m.ending = None;
+    }
+}
+
+/// S22: who goes by `NodeConfirmedDown` is told of a report of the kubelet since, in the boot that was proven down, and that the word which it rests
+/// on counts for nothing any more.
+pub(super) fn heed_doubt(s: &Settings, m: &mut Memory, node: &NodeView) {
+    if let (Some(Witness::Word), Some(words)) = (&m.proven_off_by, &m.word_refuted) {
+        m.proof_doubted.get_or_insert_with(|| words.clone());
+    }
+    let is_its_node = s.node_uid.as_ref().is_none_or(|uid| *uid == node.uid);
+    let is_its_boot = s.boot_id.as_ref() == Some(&node.boot_id);
+    if is_its_node && is_its_boot && m.has_reported(node) {
+        let words = format!("the kubelet of Node {} has reported since", node.name);
+        m.proof_doubted.get_or_insert(words);
     }
 }
 
@@ -98,7 +111,9 @@ fn reports_again(s: &Settings, node: &NodeView) -> bool {
 /// has come back. Somebody is called, and the end of the incident does not send them away.
 pub(super) fn accuse(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) {
     if let Some(accused) = accusation(s, m, node, t) {
-        m.proof_refuted |= refuted_proof(m, node, has_booted(s, m, node)).is_some();
+        let is_refuted = refuted_proof(m, node, has_booted(s, m, node)).is_some();
+        // Another report may have been on its way all the while.
+        m.proof_refuted |= is_refuted && node.ready() == Ready::True;
         m.accused = Some(accused);
         m.alarm = Some(CONTRADICTION);
     }
@@ -116,7 +131,8 @@ pub(super) fn with_accused(m: &Memory, words: String) -> String {
 /// The commands of others say nothing of a device of it. Who has booted anew after its device was seen to be off was turned on by somebody.
 fn accusation(s: &Settings, m: &Memory, node: &NodeView, t: &Moment) -> Option<String> {
     let has_booted = has_booted(s, m, node);
-    if node.ready() != Ready::True && !has_booted && !reports_again(s, node) {
+    let lives = node.ready() == Ready::True || reports_again(s, node) || m.has_reported(node);
+    if !lives && !has_booted {
         return None;
     }
     let may_land = m.own_off_may_land(t.now);
@@ -147,24 +163,30 @@ fn refuted(s: &Settings, witness: &Witness, node: &NodeView, off_was_sent: bool)
         }
         false => "",
     };
-    let data = match s.strategy {
-        RecoveryStrategy::None => {
+    let data = match s.only_proves() {
+        true => {
             "; whoever frees volumes by `NodeConfirmedDown` has to stop, and to check their data"
         }
-        _ => "",
+        false => "",
+    };
+    let (sign, so) = match node.ready() {
+        Ready::True => (format!("Node {} is Ready", node.name), ""),
+        _ => (
+            format!("the kubelet of Node {} has reported since", node.name),
+            "unless that report was long on its way, ",
+        ),
     };
     format!(
-        "; Node {} is Ready in boot {}, in which {} said that it was off: its machine never went down: {}{off}{data}",
-        node.name,
+        "; {sign} in boot {}, in which {} said that it was off: {so}its machine never went down: {}{off}{data}",
         node.boot_id,
         witness.words(),
         witness.way_out()
     )
 }
 
-/// Who has proven it down, if its node is Ready in that very boot.
+/// Who has proven it down, if its node is Ready in that very boot, or has reported in it since.
 fn refuted_proof<'m>(m: &'m Memory, node: &NodeView, has_booted: bool) -> Option<&'m Witness> {
-    let is_back = !has_booted && node.ready() == Ready::True;
+    let is_back = !has_booted && (node.ready() == Ready::True || m.has_reported(node));
     m.proven_off_by.as_ref().filter(|_| is_back)
 }
 
@@ -209,7 +231,6 @@ pub(super) fn abort(
     words: String,
 ) -> Decision {
     m.ending = Some((stage, words.clone()));
-    node.last_report().clone_into(&mut m.ending_report);
     let words = with_accused(m, words);
     let decision = give_back(m, node, claim, busy_stage(m), words);
     still_accused(m, decision)

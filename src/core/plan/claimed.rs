@@ -14,7 +14,7 @@ use super::super::stage::Stage;
 use super::super::taint;
 use super::super::word::heard;
 use super::abort::{abort, aborted, drop_claim, give_back};
-use super::ending::{CONFIRMED, broken, is_confirmed_down, late_off};
+use super::ending::{broken, confirmed_down, is_confirmed_down};
 use super::inherit::heed_elsewhere;
 use super::level::{
     busy_stage, current_level, fail, heed_word, in_trouble, judge_level, lost_device, names,
@@ -77,19 +77,12 @@ pub(super) fn step(
         return drop_claim(m, node, claim, words);
     }
     if let Some(decision) = quiesce(m, o, t) {
+        let decision = in_trouble(m, decision);
         return returning::under_the_claim(s, m, node, claim, t).unwrap_or(decision);
     }
     heed_word(s, m, &o.lease, t.now);
     let Some(level) = current_level(s, m) else {
-        if let Some(words) = m.word_refuted.clone() {
-            return abort(m, node, claim, Stage::Aborted, words);
-        }
-        // One that is replaced is there again in a moment.
-        let words = format!(
-            "no FenceDevice of any level serves Node {} any more: the claim is given back until one does; create one, or correct `fence.levels[].deviceSelector`",
-            node.name
-        );
-        return give_back(m, node, claim, Stage::Checking, words);
+        return unserved(m, node, claim);
     };
     if m.busy.is_some() {
         let words = waited_for(s, m, node, &level, t);
@@ -103,6 +96,10 @@ pub(super) fn step(
         .until(at);
     }
     forget_other_devices(m, &level, t.now + s.late_effect);
+    // Whoever was told of the proof may have turned the machine on: it is neither read again nor told off.
+    if m.learned.readings.is_none() && is_confirmed_down(s, m, node) {
+        return confirmed_down(s, m, node, claim, t);
+    }
     if let Some(words) = lost_device(m, &level) {
         let words = format!("{words}, or release this NodeFence");
         return try_again(s, m, words, t);
@@ -114,7 +111,20 @@ pub(super) fn step(
     {
         return decision;
     }
-    late_on(s, m, t).unwrap_or_else(|| prove(s, m, node, &level, o, t))
+    let decision = late_on(s, m, t).unwrap_or_else(|| prove(s, m, node, &level, o, t));
+    in_trouble(m, decision)
+}
+
+/// No level has a device for the node any more. One that is replaced is there again in a moment.
+fn unserved(m: &mut Memory, node: &NodeView, claim: &str) -> Decision {
+    if let Some(words) = m.word_refuted.clone() {
+        return abort(m, node, claim, Stage::Aborted, words);
+    }
+    let words = format!(
+        "no FenceDevice of any level serves Node {} any more: the claim is given back until one does; create one, or correct `fence.levels[].deviceSelector`",
+        node.name
+    );
+    give_back(m, node, claim, Stage::Checking, words)
 }
 
 /// What is waited for while the level's devices are asked. A word that is given is not waited for, but for what may speak against it.
@@ -217,8 +227,7 @@ fn take_over(
         return decision;
     }
     if is_confirmed_down(s, m, node) {
-        return late_off(m, t)
-            .unwrap_or_else(|| abort(m, node, claim, Stage::ConfirmedDown, CONFIRMED.to_owned()));
+        return confirmed_down(s, m, node, claim, t);
     }
     m.rival_until = None;
     // The claim that stands was due when it was written.
@@ -250,7 +259,7 @@ pub fn rival_until(now: Duration, nonce: &str) -> Duration {
 
 /// Until no pod can start on the node: all are listed once, beside the look at the devices or under the claim, and those that could
 /// start are read until none can. One that comes meanwhile is found by the list beside the readings. Also notes the kubelet's
-/// Lease, which may not move from here on.
+/// Lease, with which later ones are compared until something makes it count anew ([`Learned::lease_before`](super::super::memory::Learned)).
 fn quiesce(m: &mut Memory, o: &Observed, t: &Moment) -> Option<Decision> {
     if m.learned.lease_before.is_none() {
         match &o.lease {
@@ -291,20 +300,6 @@ fn quiesce(m: &mut Memory, o: &Observed, t: &Moment) -> Option<Decision> {
     m.learned.quiesce.since = Some(t.now);
     m.learned.polls = 0;
     None
-}
-
-/// After an off command that may have turned the machine off, or may still, the Lease counts from here, once: what moves it beside later readings
-/// lives.
-pub(super) fn note_lease(m: &mut Memory, level: &Level, o: &Observed, t: &Moment) {
-    let mut results = m.attempt.iter().flat_map(|it| it.results.values());
-    let is_off = results.any(OffResult::may_turn_off) || m.late_off_until(t.now).is_some();
-    let is_due = is_off && !m.learned.lease_after_off && !level.is_manual();
-    if let Seen::Present(lease) = &o.lease
-        && is_due
-    {
-        m.learned.lease_before = Some(lease.clone());
-        m.learned.lease_after_off = true;
-    }
 }
 
 /// Devices are resolved live, so a level may have gained or lost one: a command that was written down for others, or readings
@@ -387,7 +382,8 @@ fn power_off(s: &Settings, m: &mut Memory, level: &Level, t: &Moment) -> Option<
 pub(super) fn try_again(s: &Settings, m: &mut Memory, words: String, t: &Moment) -> Decision {
     m.drop_attempt(t.now + s.late_effect);
     m.learned.readings = None;
-    // Nothing is commanded any more after which it would count anew, and readings last a whole Lease.
+    // Without a command nothing lets the Lease count anew, so one renewal would refute every later try. It may be forgotten: readings span a whole
+    // Lease by now (`verification`).
     if m.is_contradicted() {
         m.learned.lease_before = None;
     }

@@ -13,9 +13,11 @@ use super::{Moment, wait};
 use crate::api::settings::FenceMode;
 use std::time::Duration;
 
-/// What life beside a reading of Off is to people: a device that lies, or a human's word that counts for nothing any more. A device that
-/// has shown it is remembered for that.
-pub(super) fn contradicted(
+/// A lie is a human's matter, and the machine is looked at again at this pace.
+const LIE_PAUSE: Duration = Duration::from_secs(30);
+
+/// Remembers who has lied, and gives the words for people: of a device, or of a human's word, which counts for nothing any more.
+pub(super) fn note_life(
     s: &Settings,
     m: &mut Memory,
     level: &Level,
@@ -37,7 +39,7 @@ pub(super) fn contradicted(
 /// PowerOff fence only begins the reading anew; from the second on a human is called, and there is no taint. Nor another off
 /// command, by whatever device: it would go to whatever machine is at its other end. Only readings over a whole Lease without a renewal
 /// settle it, or a human's word.
-pub(super) fn contradiction(
+pub(super) fn after_life(
     s: &Settings,
     m: &mut Memory,
     node: &NodeView,
@@ -55,9 +57,7 @@ pub(super) fn contradiction(
     if m.contradictions.len() < kept {
         m.contradictions.push(words.clone());
     }
-    if m.learned.evidence || s.record.evidence {
-        m.proof_doubted = Some(words.clone());
-    }
+    m.proof_doubted = Some(words.clone());
     m.learned.readings = None;
     // That it moved is known now: what counts is whether it moves again.
     m.learned.lease_before = None;
@@ -71,10 +71,10 @@ pub(super) fn contradiction(
     }
     m.last_failure = Some(words.clone());
     m.alarm = Some(CONTRADICTION);
-    m.retry_at = Some(t.now + Duration::from_secs(30));
+    m.retry_at = Some(t.now + LIE_PAUSE);
     let claim = node.claim().unwrap_or_default().to_owned();
     let decision = match s.mode {
-        FenceMode::PowerOff => wait(Stage::Verifying, words).until(t.now + Duration::from_secs(30)),
+        FenceMode::PowerOff => wait(Stage::Verifying, words).until(t.now + LIE_PAUSE),
         _ => drop_claim(m, node, &claim, words),
     };
     in_trouble(m, decision)

@@ -6,18 +6,17 @@
 //! way of `out-of-service` ([`tainted`](super::tainted)): the same watch over the power, the same gate at the end.
 
 use super::super::incident::{Decision, DeviceOrder, Effect, Eviction, Level, Settings};
-use super::super::memory::{Memory, Sight, Witness};
+use super::super::memory::{Memory, Sight};
 use super::super::observed::{AttachmentView, NodeView, Observed, PodView, Ready};
 use super::super::proof::PROOF_LIFE;
 use super::super::quiesce::{name_some, shorten, stuck};
 use super::super::release::{Hindrance, booted_anew};
 use super::super::stage::Stage;
 use super::super::taint::{self, Detachment};
-use super::level::{CONTRADICTION, names, order};
+use super::level::{names, order};
 use super::tainted::{READ_ONCE_MORE, off_now};
 use super::watch::WATCH_PERIOD;
-use super::{DETACH_PACE, Moment, act, close, leaving, look_again, wait};
-use crate::api::settings::RecoveryStrategy;
+use super::{DETACH_PACE, Moment, act, leaving, look_again, wait};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -232,53 +231,6 @@ fn may_go(
         true => Ok(until),
         false => Err(READ_ONCE_MORE.to_owned()),
     }
-}
-
-/// What is said of an adopted mark, whose record is gone.
-const OF_A_DEVICE: &str = "its device lies or is wired to another machine: correct the FenceDevice";
-
-/// A Node of another UID has the name. If the operator has deleted the one that it has fenced, the machine has come back; by then nothing of it
-/// was attached.
-pub(super) fn created_anew(
-    s: &Settings,
-    m: &mut Memory,
-    node: &NodeView,
-    anew: String,
-) -> Decision {
-    let was_tainted = m.tainted || s.record.tainted;
-    let was_proven = was_tainted || m.proven_off_by.is_some();
-    if was_proven && s.boot_id.as_deref() == Some(node.boot_id.as_str()) {
-        m.proof_refuted = true;
-        let words = format!(
-            "{anew}, and its boot ID is the one that was fenced ({}): its machine never went down: {}{}",
-            node.boot_id,
-            m.proven_off_by
-                .as_ref()
-                .map_or(OF_A_DEVICE, Witness::way_out),
-            match was_tainted || s.strategy == RecoveryStrategy::None {
-                true => "; check the volumes' data, then reboot the node",
-                false => "",
-            }
-        );
-        return close(Stage::Aborted, words.clone()).escalated(CONTRADICTION, words);
-    }
-    let is_marked = s.deletes_node() && was_tainted;
-    // Whoever deletes the Node writes down before that everything has detached. Where somebody else has deleted it, more may have come since.
-    let was_free = (m.releasing || s.record.detached) && !m.attached_again;
-    if is_marked && was_free {
-        let words = format!(
-            "Node {} was deleted when its machine was proven down and its volumes were free; the machine is back, with UID {}",
-            s.node, node.uid
-        );
-        return close(Stage::Recovered, words);
-    }
-    let words = match is_marked {
-        true => format!(
-            "{anew}; nothing of it is deleted any more: what is still attached is Kubernetes' to detach"
-        ),
-        false => anew,
-    };
-    close(Stage::Aborted, words)
 }
 
 #[cfg(test)]

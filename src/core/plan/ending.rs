@@ -10,10 +10,8 @@ use super::super::observed::{NodeView, Ready};
 use super::super::release::{booted_anew, never_went_down};
 use super::super::stage::Stage;
 use super::super::taint::is_quarantined;
-use super::abort::{accuse, still_accused, taken_back, with_accused};
+use super::abort::{abort, accuse, still_accused, taken_back, with_accused};
 use super::{Moment, Standing, close, is_proven, power_on, standing, wait};
-use crate::api::settings::RecoveryStrategy;
-use jiff::Timestamp;
 
 /// The end of an incident that only proves.
 pub(super) const CONFIRMED: &str =
@@ -52,26 +50,20 @@ pub(super) fn ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -
 /// Has `out-of-service` of this incident been taken away by it? Whoever has not seen the taint stand knows it by the quarantine, unless the kubelet
 /// has reported since. (That quarantine may be an older incident's, and the taint a human have removed: the machine was proven down all the same.)
 fn is_released(s: &Settings, m: &Memory, node: &NodeView) -> bool {
-    let boot = s.boot_id.as_deref();
-    let has_booted = || boot.is_some_and(|boot| booted_anew(node, Some(boot)));
     m.releasing
         || power_on::is_begun(s, m)
-        || (s.record.tainted && has_booted())
-        || (s.record.tainted && !m.tainted && is_quarantined(node) && !has_reported(s, node))
+        || (s.record.tainted && has_booted(s, node))
+        || (s.record.tainted && !m.tainted && is_quarantined(node) && !m.has_reported(node))
 }
 
-/// Has the kubelet reported since the machine was proven down? Nobody knows where the record does not say when it had reported last.
-fn has_reported(s: &Settings, node: &NodeView) -> bool {
-    let reported: Option<Timestamp> = node.last_report().parse().ok();
-    s.record.reported.is_some() && reported != s.record.reported
+/// Has it booted since the incident was bound to its boot? Of an unknown boot nothing is concluded, not even from a node that is Ready.
+fn has_booted(s: &Settings, node: &NodeView) -> bool {
+    let boot = s.boot_id.as_deref();
+    boot.is_some() && booted_anew(node, boot)
 }
 
-/// Reasons to end before anything was written.
+/// Why the incident ends, now that nothing of it is on the Node; the first that holds.
 fn why_ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Option<(Stage, String)> {
-    let boot_changed = s
-        .boot_id
-        .as_deref()
-        .is_some_and(|boot| booted_anew(node, Some(boot)));
     if let Some(ending) = &m.ending {
         return Some(ending.clone());
     }
@@ -111,7 +103,7 @@ fn why_ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Optio
             ),
         });
     }
-    if boot_changed {
+    if has_booted(s, node) {
         return Some((
             Stage::Aborted,
             format!(
@@ -120,7 +112,7 @@ fn why_ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Optio
             ),
         ));
     }
-    if is_confirmed_down(s, m, node) && late_off(m, t).is_none() {
+    if is_confirmed_down(s, m, node) && late_off(s, m, t).is_none() {
         return Some((Stage::ConfirmedDown, CONFIRMED.to_owned()));
     }
     if let Some(reason) = &s.stop {
@@ -129,24 +121,24 @@ fn why_ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Optio
     no_longer_holds(s, m, node, t)
 }
 
-/// Has the process before this one proven the machine down for others to free what is on it (`recovery.strategy: None`), and has its kubelet
+/// Has this process, or the one before it, proven the machine down for others to free what is on it (`recovery.strategy: None`), and has its kubelet
 /// reported nothing since? They were told (`NodeConfirmedDown`), and a second off would hit what they do by now (S11). A sign of life beside
 /// an off, whenever it came, has to be settled by this process.
 pub(super) fn is_confirmed_down(s: &Settings, m: &Memory, node: &NodeView) -> bool {
-    s.strategy == RecoveryStrategy::None
-        && s.record.evidence
-        && s.record.reported.is_some()
-        && !has_reported(s, node)
+    s.only_proves()
+        && m.told_down
+        && m.has_not_reported(node)
+        && m.proof_doubted.is_none()
         && m.contradictions.is_empty()
         && m.word_refuted.is_none()
 }
 
-/// The machine is proven down, and nothing else is wanted. An off that may still land would turn off what somebody turns on: it is waited for
+/// The machine was proven down, and nothing else is wanted. An off that may still land would turn off what somebody turns on: it is waited for
 /// before anybody is told (`NodeConfirmedDown`), for then others go by it (S23).
-pub(super) fn late_off(m: &Memory, t: &Moment) -> Option<Decision> {
-    let until = m.late_off_until(t.now)?;
+pub(super) fn late_off(s: &Settings, m: &Memory, t: &Moment) -> Option<Decision> {
+    let until = m.late_off_until(t.now).filter(|_| s.only_proves())?;
     let words = format!(
-        "the machine is proven down; {}: leave it off until the incident has ended",
+        "the machine was proven down; {}: leave it off until the incident has ended",
         m.late_off_words()
     );
     // Verified it is; what is read again later has its own time.
@@ -155,6 +147,18 @@ pub(super) fn late_off(m: &Memory, t: &Moment) -> Option<Decision> {
         deadline: Some(until),
         ..waits
     })
+}
+
+/// What is proven down for others is done with: the claim goes, once no off may land any more.
+pub(super) fn confirmed_down(
+    s: &Settings,
+    m: &mut Memory,
+    node: &NodeView,
+    claim: &str,
+    t: &Moment,
+) -> Decision {
+    late_off(s, m, t)
+        .unwrap_or_else(|| abort(m, node, claim, Stage::ConfirmedDown, CONFIRMED.to_owned()))
 }
 
 /// The incident was opened a little early: until the policy's wait is over its condition has to hold, without a break. From then on it has to be

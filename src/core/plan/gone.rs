@@ -3,7 +3,10 @@
 use super::super::incident::{Decision, Settings};
 use super::super::memory::Memory;
 use super::super::observed::{NodeView, Observed};
-use super::{Moment, detaching, power_on, tainted};
+use super::super::stage::Stage;
+use super::super::witness::said_off;
+use super::level::CONTRADICTION;
+use super::{Moment, close, power_on, tainted};
 
 /// There is no Node of that name. Where it was out of service its pods and volumes are seen off; after the release nothing is left of it.
 pub(super) fn absent(s: &Settings, m: &mut Memory, o: &Observed, t: &Moment) -> Decision {
@@ -22,6 +25,42 @@ pub(super) fn created_anew(s: &Settings, m: &mut Memory, node: &NodeView) -> Dec
     );
     match power_on::is_begun(s, m) {
         true => power_on::gone(s, m, anew),
-        false => detaching::created_anew(s, m, node, anew),
+        false => is_back(s, m, node, anew),
     }
+}
+
+/// If the operator has deleted the one that it has fenced, the machine has come back; by then nothing of it was attached.
+fn is_back(s: &Settings, m: &mut Memory, node: &NodeView, anew: String) -> Decision {
+    let was_tainted = m.tainted || s.record.tainted;
+    let was_proven = was_tainted || m.proven_off_by.is_some();
+    if was_proven && s.boot_id.as_deref() == Some(node.boot_id.as_str()) {
+        m.proof_refuted = true;
+        let (said, way_out) = said_off(m.proven_off_by.as_ref());
+        let data = match was_tainted || s.only_proves() {
+            true => "; check the volumes' data, then reboot the node",
+            false => "",
+        };
+        let words = format!(
+            "{anew}; it is in boot {}, in which {said} said that it was off: its machine never went down: {way_out}{data}",
+            node.boot_id
+        );
+        return close(Stage::Aborted, words.clone()).escalated(CONTRADICTION, words);
+    }
+    let is_marked = s.deletes_node() && was_tainted;
+    // Whoever deletes the Node writes down before that everything has detached. Where somebody else has deleted it, more may have come since.
+    let was_free = (m.releasing || s.record.detached) && !m.attached_again;
+    if is_marked && was_free {
+        let words = format!(
+            "Node {} was deleted when its machine was proven down and its volumes were free; the machine is back, with UID {}",
+            s.node, node.uid
+        );
+        return close(Stage::Recovered, words);
+    }
+    let words = match is_marked {
+        true => format!(
+            "{anew}; nothing of it is deleted any more: what is still attached is Kubernetes' to detach"
+        ),
+        false => anew,
+    };
+    close(Stage::Aborted, words)
 }

@@ -26,6 +26,8 @@ pub(super) fn read_record(settings: &Settings, memory: &mut Memory, now: Duratio
         let by_word = manual.any(|it| it.name == *level);
         memory.proven_off_by = Some(witness(devices, by_word));
     }
+    memory.proven_report = settings.record.reported.or(memory.proven_report);
+    memory.told_down |= settings.record.evidence;
     let refuted = &settings.record.word_refuted;
     memory.word_refuted = memory.word_refuted.take().or_else(|| refuted.clone());
     if settings.record.contradictions.len() > memory.contradictions.len() {
@@ -44,7 +46,7 @@ pub(super) fn read_record(settings: &Settings, memory: &mut Memory, now: Duratio
     memory.reoffs = memory.reoffs.max(settings.record.reoffs);
     // An off of the process before us may still be on its way (S23), and who has no record of it cannot say that there was none, nor how late it is.
     if settings.record.unresolved {
-        memory.note_late_off(late(settings, now));
+        memory.note_own_off(late(settings, now));
     }
     if settings.adopted {
         // No record names it.

@@ -228,6 +228,7 @@ fn decide(
         Seen::Failed(reason) => return unreadable(memory, settings, reason, moment.now),
         Seen::NotRead => return unreadable(memory, settings, "it was not read", moment.now),
     };
+    abort::heed_doubt(settings, memory, node);
     if settings
         .node_uid
         .as_ref()

@@ -13,6 +13,7 @@ use super::super::power_on::{PowerOn, forbidden, taken};
 use super::super::reading::PowerState;
 use super::super::release::{booted_anew, never_went_down};
 use super::super::stage::Stage;
+use super::super::witness::said_off;
 use super::abort::taken_back;
 use super::ending::released;
 use super::level::{CONTRADICTION, order_max};
@@ -133,8 +134,9 @@ fn over(s: &Settings, m: &Memory, wanted: &PowerOn, node: &NodeView) -> Option<D
         };
     }
     if never_went_down(node, boot_id) {
+        let (said, way_out) = said_off(m.proven_off_by.as_ref());
         let words = format!(
-            "{}; but Node {} is Ready with the boot ID it was fenced with ({}): it never went down, its device lies or is wired to another machine: check the volumes' data, correct the FenceDevice, then reboot the node",
+            "{}; but Node {} is Ready in boot {}, in which {said} said that it was off: its machine never went down: {way_out}; check the volumes' data, then reboot the node",
             released(s),
             node.name,
             node.boot_id

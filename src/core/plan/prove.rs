@@ -4,22 +4,24 @@
 //! A round does one of these; the next one judges anew, so that whatever is done rests on a Node and a Lease read just before (for
 //! the deletion beside the evidence, for the taint beside the deletion).
 
+use super::super::attempt::{Attempt, OffResult};
 use super::super::incident::{Decision, DeviceOrder, Effect, Eviction, Evidence, Level, Settings};
-use super::super::memory::{Memory, Witness};
-use super::super::observed::{NodeView, Observed, PodView, Ready};
+use super::super::memory::Memory;
+use super::super::observed::{NodeView, Observed, PodView, Ready, Seen};
 use super::super::proof::{Case, NotProven, Proof, Verification, judge};
 use super::super::quiesce::{name_some, newcomers, stuck};
 use super::super::reading::{PowerState, Reading};
 use super::super::stage::Stage;
 use super::super::taint;
+use super::super::witness::Witness;
 use super::super::word;
 use super::abort::{abort, drop_claim};
-use super::claimed::{note_lease, try_again};
-use super::contradiction::{contradicted, contradiction};
+use super::claimed::try_again;
+use super::contradiction::{after_life, note_life};
 use super::ending::{CONFIRMED, late_off};
-use super::level::{fail, in_trouble, names, order, unresolved};
+use super::level::{busy_stage, fail, in_trouble, names, order, unresolved};
 use super::{Moment, READ_PACE, act, look_again, wait};
-use crate::api::settings::{FenceMode, PodDeletion, RecoveryStrategy};
+use crate::api::settings::{FenceMode, PodDeletion};
 use std::time::Duration;
 
 /// A kubelet renews its Lease every 10 s, a quarter of its `nodeLeaseDurationSeconds`; with two seconds to spare.
@@ -74,18 +76,15 @@ pub(super) fn prove(
     m.learned.judged_down |= judged.is_ok();
     match judged {
         Ok(proof) => use_proof(s, m, node, lease_now.renew_time.clone(), proof, o, t),
-        Err(NotProven::Stale { .. }) => {
-            // Read again when its time is over, once: a device that does not answer meanwhile would be told off anew.
-            if let (true, Some(decision)) = (is_told(s), late_off(m, t)) {
-                return decision;
-            }
+        // A late off is waited for before the power is read again: a device that does not answer meanwhile would be told off anew.
+        Err(NotProven::Stale { .. }) => late_off(s, m, t).unwrap_or_else(|| {
             m.learned.readings = None;
             let words = "the proof has died of age: the power is read again";
             wait(Stage::Verifying, words.to_owned()).until(t.now)
-        }
+        }),
         Err(reason) if reason.is_contradiction() => {
-            let words = contradicted(s, m, level, &readings, &reason);
-            contradiction(s, m, node, level, words, t)
+            let words = note_life(s, m, level, &readings, &reason);
+            after_life(s, m, node, level, words, t)
         }
         Err(reason) if s.mode == FenceMode::ConfirmOnly => {
             let words = format!("{reason}; the claim is given back");
@@ -101,6 +100,19 @@ pub(super) fn prove(
     }
 }
 
+/// Does the Lease count from here? After an off command that may have turned the machine off, or may still, it does so once: what moves it beside
+/// later readings lives.
+fn counts_anew(m: &Memory, level: &Level, t: &Moment) -> bool {
+    let has_turned_off = |it: &Attempt| {
+        let mut results = it.results.values();
+        let is_late = !it.results.is_empty() && m.late_off_until(t.now).is_some();
+        is_late || results.any(OffResult::may_turn_off)
+    };
+    let is_off = m.attempt.as_ref().is_some_and(has_turned_off);
+    let is_due = is_off && !m.learned.lease_after_off && !level.is_manual();
+    is_due || m.learned.lease_before.is_none()
+}
+
 /// Has the power read, again and again, when it is known how the Lease was before.
 fn read_power(
     s: &Settings,
@@ -110,11 +122,16 @@ fn read_power(
     o: &Observed,
     t: &Moment,
 ) -> Decision {
-    note_lease(m, level, o, t);
     // The readings are compared with it: it is older than they are, always.
-    if m.learned.lease_before.is_none() {
-        let words = "reads the kubelet's Lease before the power is read".to_owned();
-        return wait(Stage::Quiescing, words).until(t.now);
+    if counts_anew(m, level, t) {
+        let Seen::Present(lease) = &o.lease else {
+            let why = o.lease.why();
+            let words = format!("reads the kubelet's Lease before the power is read{why}");
+            let decision = look_again(m, busy_stage(m), words, t, READ_PACE);
+            return in_trouble(m, decision);
+        };
+        m.learned.lease_before = Some(lease.clone());
+        m.learned.lease_after_off = true;
     }
     let words = format!(
         "reads the power from {} until it is proven off",
@@ -131,7 +148,7 @@ fn read_power(
 pub(super) fn late_on(s: &Settings, m: &Memory, t: &Moment) -> Option<Decision> {
     let until = m
         .may_go_on_until
-        .filter(|until| is_told(s) && t.now < *until)?;
+        .filter(|until| s.only_proves() && t.now < *until)?;
     let words = "an on command of another NodeFence may still land late (its `status.attempts`): the power is read when its time is over";
     // Nothing is verified yet: the time for that has not begun.
     let waits = wait(Stage::Quiescing, words.to_owned()).until(until);
@@ -139,11 +156,6 @@ pub(super) fn late_on(s: &Settings, m: &Memory, t: &Moment) -> Option<Decision> 
         deadline: Some(until),
         ..waits
     })
-}
-
-/// Do others go by it that the machine is down?
-fn is_told(s: &Settings) -> bool {
-    s.strategy == RecoveryStrategy::None
 }
 
 /// Until when the human's word counts that the level rests on; none: it rests on no word.
@@ -274,17 +286,22 @@ fn use_proof(
     m.last_failure = None;
     m.level_failures.clear();
     m.alarm = None;
-    if is_told(s)
-        && let Some(decision) = late_off(m, t)
-    {
+    if let Some(decision) = late_off(s, m, t) {
         return decision;
+    }
+    // The kubelet has reported since they were stored: they are read again, and not believed once more.
+    if m.learned.evidence_is_new && m.proof_doubted.is_some() {
+        m.learned.readings = None;
+        let words =
+            "the kubelet has reported since the machine was proven down: the power is read again";
+        return wait(Stage::Verifying, words.to_owned()).until(t.now);
     }
     // Stored under this claim may be an older proof, since which the machine may have run. It stays what is known until the new one is
     // stored: the taint of the older one may be on its way.
     if !m.learned.evidence_is_new {
         return store(s, m, node, lease_renew_time, &proof);
     }
-    if is_told(s) {
+    if s.only_proves() {
         let words = CONFIRMED.to_owned();
         return abort(m, node, proof.claim(), Stage::ConfirmedDown, words);
     }
@@ -332,6 +349,7 @@ fn store(
     let level = s.levels.get(m.level);
     let by_word = level.is_some_and(Level::is_manual);
     m.proven_off_by = Some(witness(&m.learned.proving, by_word));
+    m.proven_report = node.last_report().parse().ok();
     let level = level.map_or_else(String::new, |level| level.name.clone());
     let evidence = Evidence {
         claim: proof.claim().to_owned(),
@@ -355,7 +373,7 @@ fn store(
 pub(super) fn to_evict(s: &Settings, m: &Memory) -> Vec<PodView> {
     // Pod GC leaves a pod where it is while its Node stands, and no volume goes before its pod.
     let is_expedited = s.pod_deletion == PodDeletion::Expedited || s.deletes_node();
-    let is_wanted = s.strategy != RecoveryStrategy::None && is_expedited && !m.learned.evicted;
+    let is_wanted = !s.only_proves() && is_expedited && !m.learned.evicted;
     let listed = m.learned.pods.as_deref().filter(|_| is_wanted);
     stuck(listed.unwrap_or_default()).cloned().collect()
 }

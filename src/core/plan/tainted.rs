@@ -11,7 +11,8 @@ use super::super::release::{
 };
 use super::super::stage::Stage;
 use super::super::taint;
-use super::level::{CONTRADICTION, answer, current_level, judge_level, lost_device, names};
+use super::super::witness::said_off;
+use super::level::{CONTRADICTION, answer, current_level, judge_level, lost_device};
 use super::watch::{NOW_LIFE, WATCH_PERIOD, has_power, reads, regressed, watch_power, would_know};
 use super::{DETACH_PACE, Moment, act, close, detaching, leaving, look_again, poll, wait};
 use crate::api::settings::ReleaseMode;
@@ -91,9 +92,9 @@ pub(super) fn step(
     };
     if never_went_down(node, fenced_boot) {
         m.proof_refuted = true;
-        let said = level.as_ref().map_or("its device".to_owned(), names);
+        let (said, way_out) = said_off(m.proven_off_by.as_ref());
         let words = format!(
-            "Node {} is Ready with the boot ID it was fenced with ({}): it never went down, {said} lies or is wired to another machine; check the volumes' data, correct the FenceDevice, then reboot the node: the taint stays until it has booted anew",
+            "Node {} is Ready in boot {}, in which {said} said that it was off: its machine never went down: {way_out}; check the volumes' data, then reboot the node: the taint stays until it has booted anew",
             node.name, node.boot_id
         );
         return decision.escalated(CONTRADICTION, words);
@@ -209,7 +210,7 @@ fn release(
             .until(t.now + Duration::from_secs(1));
         }
     }
-    if let Some(decision) = may_land(m, t) {
+    if let Some(decision) = late_off_keeps_the_taint(m, t) {
         return decision;
     }
     // Everything else is settled: one complete quorum LIST of the VolumeAttachments is the last word.
@@ -258,7 +259,7 @@ fn unheard(m: &mut Memory, o: &Observed, t: &Moment) -> Option<Decision> {
 }
 
 /// An off command that may still land keeps the taint where it is (S23).
-fn may_land(m: &Memory, t: &Moment) -> Option<Decision> {
+fn late_off_keeps_the_taint(m: &Memory, t: &Moment) -> Option<Decision> {
     let again = t.now + WATCH_PERIOD;
     if m.commanding() {
         let words = "everything has detached; an off command is on its way: the taint stays until its device has answered";

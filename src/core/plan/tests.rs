@@ -12,6 +12,7 @@ mod claims;
 mod confirmed;
 mod levels;
 mod needs;
+mod reports;
 
 const CLAIM_VALUE: &str = "fence-n1";
 

@@ -40,7 +40,7 @@ pub(super) fn step(
         return end;
     }
     if is_confirmed_down(s, m, node)
-        && let Some(waits) = late_off(m, t)
+        && let Some(waits) = late_off(s, m, t)
     {
         return waits;
     }

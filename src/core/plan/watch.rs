@@ -22,7 +22,8 @@ use std::time::Duration;
 pub(super) const WATCH_PERIOD: Duration = Duration::from_secs(10);
 /// A reading counts as "now" for the release this long.
 pub(super) const NOW_LIFE: Duration = Duration::from_secs(5);
-/// Off commands while the taint stands (F33 to F40).
+/// Off commands under the taint in an incident, whichever process has sent them (S11): from then on something turns the machine on that an off
+/// does not end (F33 to F40).
 const REOFFS_MAX: u32 = 2;
 
 /// Device work while the taint stands: a look every ten seconds, at once when only the release is left, and off again when

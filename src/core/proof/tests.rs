@@ -163,18 +163,6 @@ fn a_sign_of_life_on_the_node_refuses() {
 }
 
 #[test]
-fn a_renewed_lease_contradicts_only_a_device_that_reads_off() {
-    let renew = |good: &mut Good| good.lease_now.renew_time = "renewal-2".to_owned();
-    let outcome = judged(renew).expect_err("no proof");
-    assert!(outcome.is_contradiction(), "{outcome}");
-    let outcome = judged(|good| {
-        renew(good);
-        good.devices[0].readings[1].state = PowerState::On;
-    });
-    assert!(!outcome.expect_err("no proof").is_contradiction());
-}
-
-#[test]
 fn only_an_exact_off_counts_and_it_counts_from_the_last_other_answer() {
     for state in [
         PowerState::On,

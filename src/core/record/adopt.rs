@@ -7,6 +7,7 @@ use super::{ATTEMPTS_KEPT, confirmed};
 use crate::api::fence_status::NodeFenceStatus;
 use crate::core::attempt::Attempt;
 use crate::core::memory::CONTRADICTIONS_KEPT;
+use jiff::Timestamp;
 
 /// As many as the CRD takes.
 pub(super) const CONTRADICTING_MAX: usize = 16;
@@ -56,12 +57,22 @@ pub fn is_news(status: &NodeFenceStatus, than: &NodeFenceStatus) -> bool {
     both != *than
 }
 
-/// Hands on to whoever goes on with the record what this process has found, and that the proof which stands there was false.
-pub fn hand_on(status: &mut NodeFenceStatus, of: &NodeFenceStatus) {
+/// Hands on to whoever goes on with the record what this process has found, and what speaks against the proof which stands there. What was done to
+/// the Node stands on the Node, which each of them looks at.
+pub fn hand_on(status: &mut NodeFenceStatus, of: &NodeFenceStatus, wall_now: Timestamp) {
+    let is_news = has_new_findings(of, status);
     merge_findings(status, of);
-    // Of another proof, by another process, this one knows nothing.
-    if confirmed::is_same_proof(status, of) {
-        confirmed::adopt(status, of);
+    match of
+        .contradictions
+        .last()
+        .or(of.confirmation_refused.as_ref())
+    {
+        _ if confirmed::is_same_proof(status, of) => confirmed::adopt(status, of),
+        // It was seen beside another proof, or before there was one: whether before this one nobody knows.
+        Some(sign) if is_news && !confirmed::is_refuted(status) => {
+            confirmed::doubted(status, sign, wall_now);
+        }
+        _ => {}
     }
 }
 

@@ -15,19 +15,34 @@ pub(super) fn proven(status: &mut NodeFenceStatus, by_word: bool, wall_now: Time
     set(status, ConditionStatus::True, "Proven", &words, wall_now);
 }
 
-/// What it says of the proof, the stronger the greater: nothing or that it holds, that something speaks against it, that it was false.
-fn standing(status: &NodeFenceStatus) -> u8 {
+/// What speaks against the proof, the stronger the greater.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Against {
+    Nothing,
+    /// There was a sign of life beside it.
+    Doubt,
+    /// It was false.
+    Refutation,
+}
+
+fn against(status: &NodeFenceStatus) -> Against {
     let told = find(&status.conditions, NODE_CONFIRMED_DOWN);
     match told.map(|it| it.status.as_str()) {
-        Some("False") => 2,
-        Some("Unknown") => 1,
-        _ => 0,
+        Some("False") => Against::Refutation,
+        Some("Unknown") => Against::Doubt,
+        _ => Against::Nothing,
     }
 }
 
-/// Does this record say less for its proof than that one for the same, or that it was false?
+/// Does this record say more against its proof than that one? A refutation is about the boot, whichever proof it was; a doubt is about one proof.
 pub fn is_weaker(status: &NodeFenceStatus, than: &NodeFenceStatus) -> bool {
-    standing(status) > standing(than) && (standing(status) == 2 || is_same_proof(status, than))
+    let is = against(status);
+    is > against(than) && (is == Against::Refutation || is_same_proof(status, than))
+}
+
+/// Was the proof false?
+pub(super) fn is_refuted(status: &NodeFenceStatus) -> bool {
+    against(status) == Against::Refutation
 }
 
 /// Is it the same proof? (What the API server has kept of it may be less than was sent.)
@@ -39,9 +54,11 @@ pub(super) fn is_same_proof(status: &NodeFenceStatus, other: &NodeFenceStatus) -
     proof(status) == proof(other)
 }
 
-/// Another process has found that something speaks against the proof, or that it was false.
+/// Another process has found that something speaks against the proof, or that it was false. What is told of a proof goes with it.
 pub(super) fn adopt(status: &mut NodeFenceStatus, live: &NodeFenceStatus) {
-    if is_weaker(live, status) {
+    let told = find(&status.conditions, NODE_CONFIRMED_DOWN);
+    let is_untold = told.is_none() && status.evidence.is_some();
+    if is_weaker(live, status) || (is_untold && is_same_proof(live, status)) {
         let told = |it: &Condition| it.type_ == NODE_CONFIRMED_DOWN;
         status.conditions.retain(|it| !told(it));
         let theirs = live.conditions.iter().filter(|it| told(it));

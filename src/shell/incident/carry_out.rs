@@ -240,8 +240,8 @@ impl Round<'_> {
         })
     }
 
-    /// What a successor of this process would have to know at once. That the taint stands is said before anything is done under it: its
-    /// write may have had no answer, or have been another process's.
+    /// What a successor of this process would have to know at once, and what speaks against a proof, for others free volumes by it (S22). That the
+    /// taint stands is said before anything is done under it: its write may have had no answer, or have been another process's.
     pub(super) fn is_urgent(&self, effect: &Effect) -> bool {
         let (known, stored) = (&self.incident.status, &self.incident.stored.status);
         let is_tainted = known.taint_applied_time.is_some() && stored.taint_applied_time.is_none();

@@ -6,6 +6,7 @@
 mod carry_out;
 mod meanwhile;
 mod round;
+mod superseded;
 mod tell;
 
 use super::context::Context;

@@ -17,6 +17,7 @@ mod places;
 mod rivals;
 mod told;
 mod two_processes;
+mod urgent;
 
 const NODE: &str = "GET /api/v1/nodes/worker-1";
 const FENCE: &str = "GET /apis/nodefencing.io/v1alpha1/nodefences/fence";

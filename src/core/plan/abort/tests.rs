@@ -147,7 +147,7 @@ fn an_end_tells_of_an_off_that_was_sent() {
         1
     ));
     let late = Memory {
-        unresolved_until: Some(Duration::from_secs(10)),
+        own_off_until: Some(Duration::from_secs(10)),
         ..Memory::default()
     };
     assert!(told(&late, Some(is("True")), 9));

@@ -1,5 +1,6 @@
 //! What is asked for before a volume, or the Node, is taken from a machine.
 
+use super::super::level::CONTRADICTION;
 use super::super::step;
 use super::*;
 use crate::api::settings::{FenceMode, RecoveryStrategy};

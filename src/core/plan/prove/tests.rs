@@ -4,7 +4,7 @@ use super::*;
 use crate::api::fence_status::NodeFenceStatus;
 use crate::core::delay::{Now, Since};
 use crate::core::fixtures::{
-    DATE, claimed, drained, lease, off_readings, out_of_service, own_claim, pod, settings,
+    DATE, attempt, claimed, drained, lease, off_readings, out_of_service, own_claim, pod, settings,
 };
 use crate::core::incident::Reply;
 use crate::core::memory::Learned;
@@ -69,32 +69,47 @@ fn decided_at(settings: &Settings, seconds: u64) -> Effect {
     decided(settings, read_off(), claimed(CLAIM_VALUE), seconds)
 }
 
-/// S22: who goes by the condition is told of life beside a proof that was stored, by whichever process, until it is proven anew.
+/// An off command that its device has carried out.
+fn landed() -> Attempt {
+    Attempt {
+        results: [("bmc".to_owned(), OffResult::Landed)].into(),
+        ..attempt()
+    }
+}
+
+/// S22: who goes by the condition is told of life beside a proof, under whatever claim and by whichever process it was stored, until it is proven
+/// anew.
 #[test]
 fn life_after_the_evidence_makes_it_doubtful() {
-    for (evidence, stored, doubted) in [
-        (true, false, true),
-        (false, true, true),
-        (false, false, false),
-    ] {
+    for mode in [FenceMode::ConfirmOnly, FenceMode::PowerOff] {
         let mut memory = read_off();
-        memory.learned.evidence = evidence;
         let moved = LeaseView {
             renew_time: "later".to_owned(),
         };
         memory.learned.lease_before = Some(moved);
-        let mut settings = confirm_only();
-        settings.record.evidence = stored;
+        memory.attempt = Some(landed());
+        memory.learned.evidence = false;
+        let settings = Settings {
+            mode,
+            ..confirm_only()
+        };
         next(&settings, &mut memory, claimed(CLAIM_VALUE), 14);
-        assert_eq!(memory.proof_doubted.is_some(), doubted, "{memory:?}");
+        assert_eq!(memory.contradictions.len(), 1, "{memory:?}");
+        assert_eq!(memory.proof_doubted, memory.contradictions.last().cloned());
     }
     let mut memory = Memory {
         proof_doubted: Some("life".to_owned()),
         ..read_off()
     };
+    // The same readings are not believed once more.
+    let node = claimed(CLAIM_VALUE);
+    let again = next(&confirm_only(), &mut memory, node, 14);
+    assert_eq!((again, &memory.learned.readings), (Effect::Wait, &None));
+    assert!(memory.proof_doubted.is_some());
     let (at, done) = (Duration::ZERO, Reply::Done);
     learn(&settings(), &mut memory, Asked::StoreEvidence, done, at);
     assert_eq!(memory.proof_doubted, None);
+    assert!(memory.told_down);
 }
 
 /// S13: by this the outage is known again when node-lifecycle has dated its condition anew.

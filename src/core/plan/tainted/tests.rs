@@ -348,11 +348,11 @@ fn a_release_needs_a_reading_of_now_and_the_record() {
 fn an_off_that_may_land_keeps_the_taint_until_its_time_is_over() {
     let m = Memory {
         tainted: true,
-        unresolved_until: Some(Duration::from_secs(100)),
+        own_off_until: Some(Duration::from_secs(100)),
         ..Memory::default()
     };
-    assert!(may_land(&m, &moment(99)).is_some());
-    assert!(may_land(&m, &moment(100)).is_none());
+    assert!(late_off_keeps_the_taint(&m, &moment(99)).is_some());
+    assert!(late_off_keeps_the_taint(&m, &moment(100)).is_none());
 }
 
 /// S14: it may have been the end of a power cut before the last volume was let go, or its answer was half a minute on the way.

@@ -201,9 +201,11 @@ fn under_a_taint_the_claim_that_stands_is_this_process_s() {
 /// nothing was set is that of an older incident.
 #[test]
 fn a_taint_that_another_process_has_released_is_the_same_end() {
+    let heard = "2026-01-01T00:00:00Z";
     let ends = |record: Record, boot: &str, is_quarantined: bool| {
         let mut now = node();
         boot.clone_into(&mut now.boot_id);
+        heard.clone_into(&mut now.conditions[0].heartbeat);
         if is_quarantined {
             let taint = crate::core::fixtures::taint(QUARANTINE, "boot-1", "NoSchedule");
             now.taints.push(taint);
@@ -232,8 +234,7 @@ fn a_taint_that_another_process_has_released_is_the_same_end() {
         reported: at.parse().ok(),
         ..tainted()
     };
-    let heard = node().last_report().to_owned();
-    assert_eq!(ends(reported(&heard), "boot-1", true), Stage::Recovered);
+    assert_eq!(ends(reported(heard), "boot-1", true), Stage::Recovered);
     let before = reported("2025-12-31T00:00:00Z");
     assert_eq!(ends(before, "boot-1", true), Stage::Aborted);
     // A human has taken the taint away that this process has set or has seen to, from a Node whose quarantine is an older incident's.
@@ -260,8 +261,8 @@ fn a_node_that_is_back_is_warned_of_an_off_as_long_as_it_may_land() {
     let warned = |now: Duration, by_another: bool| {
         let until = Some(seconds(100));
         let mut memory = Memory {
-            unresolved_until: until.filter(|_| !by_another),
-            others_until: until.filter(|_| by_another),
+            own_off_until: until.filter(|_| !by_another),
+            others_off_until: until.filter(|_| by_another),
             ..held()
         };
         let mut back = claimed(CLAIM_VALUE);

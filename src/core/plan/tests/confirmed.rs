@@ -4,9 +4,9 @@ use super::*;
 use crate::api::settings::RecoveryStrategy;
 use crate::core::fixtures::{bmc, level};
 use crate::core::incident::{Device, Elsewhere, Level};
-use crate::core::memory::Witness;
 use crate::core::plan::ending::late_off;
 use crate::core::plan::prove::late_on;
+use crate::core::witness::Witness;
 
 const THEN: &str = "2026-01-01T00:00:00Z";
 const LATER: &str = "2026-01-01T00:00:10Z";
@@ -136,7 +136,7 @@ fn an_off_of_another_nodefence_that_was_seen_at_the_beginning_is_waited_for() {
         };
         let mut m = Memory::default();
         decided(&s, &mut m, reported(node, THEN), seconds(100));
-        assert_eq!(m.others_until, Some(seconds(190)), "{strategy:?}");
+        assert_eq!(m.others_off_until, Some(seconds(190)), "{strategy:?}");
     }
 }
 
@@ -198,7 +198,7 @@ fn a_successor_knows_whether_a_device_or_a_human_has_proven_it() {
 fn a_late_command_is_waited_for_until_that_moment() {
     let until = seconds(10);
     let off = Memory {
-        unresolved_until: Some(until),
+        own_off_until: Some(until),
         ..Memory::default()
     };
     let on = Memory {
@@ -210,7 +210,10 @@ fn a_late_command_is_waited_for_until_that_moment() {
             strategy: RecoveryStrategy::None,
             ..settings()
         };
-        [late_off(&off, &moment(now)), late_on(&s, &on, &moment(now))]
+        [
+            late_off(&s, &off, &moment(now)),
+            late_on(&s, &on, &moment(now)),
+        ]
     };
     for decision in waits(until - Duration::from_nanos(1)) {
         assert_eq!(decision.expect("a wait").deadline, Some(until));

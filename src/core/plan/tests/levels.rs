@@ -99,8 +99,8 @@ fn a_command_is_contested_as_long_as_an_earlier_one_may_land() {
     let contested = |now: Duration, by_another: bool| {
         let until = Some(seconds(100));
         let mut memory = Memory {
-            unresolved_until: until.filter(|_| !by_another),
-            others_until: until.filter(|_| by_another),
+            own_off_until: until.filter(|_| !by_another),
+            others_off_until: until.filter(|_| by_another),
             ..Memory::default()
         };
         new_attempt(&settings(), &mut memory, &level(), &moment(now)).contested

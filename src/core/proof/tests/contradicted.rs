@@ -1,4 +1,4 @@
-//! What a device said before it fell silent.
+//! What speaks against a device that reads Off: what another one said before it fell silent, and a Lease that was renewed.
 
 use super::*;
 
@@ -43,4 +43,78 @@ fn a_human_s_word_counts_whatever_was_said_before_it() {
         matches!(refused, NotProven::OnWhileOff { .. }),
         "{refused:?}"
     );
+}
+
+#[test]
+fn a_renewed_lease_contradicts_only_a_device_that_reads_off() {
+    let renew = |good: &mut Good| good.lease_now.renew_time = "renewal-2".to_owned();
+    let outcome = judged(renew).expect_err("no proof");
+    assert!(outcome.is_contradiction(), "{outcome}");
+    let outcome = judged(|good| {
+        renew(good);
+        good.devices[0].readings[1].state = PowerState::On;
+    });
+    assert!(!outcome.expect_err("no proof").is_contradiction());
+}
+
+/// S22: one that has read Off too short or too long ago would be read again, or told off again, and the Lease count anew.
+#[test]
+fn a_renewed_lease_contradicts_an_off_that_is_no_proof() {
+    let is_contradicted = |change: fn(&mut Good)| {
+        let renewed = judged(move |good| {
+            good.lease_now.renew_time = "renewal-2".to_owned();
+            change(good);
+        });
+        let unmoved = judged(change).expect_err("no proof");
+        assert!(!unmoved.is_contradiction(), "{unmoved}");
+        renewed.expect_err("no proof").is_contradiction()
+    };
+    assert!(is_contradicted(|good| good.devices[0].readings.truncate(1)));
+    assert!(is_contradicted(|good| good.now += PROOF_LIFE * 2));
+    // It falls silent.
+    assert!(is_contradicted(
+        |good| good.devices[0].readings[1].state = PowerState::Unknown
+    ));
+    assert!(!is_contradicted(|good| good.devices[0].readings.clear()));
+    assert!(!is_contradicted(
+        |good| good.devices[0].readings[1].state = PowerState::On
+    ));
+    // Before the node was quiet, or of another machine.
+    assert!(!is_contradicted(|good| {
+        good.devices[0].readings.truncate(1);
+        good.devices[0].readings[0].asked = Duration::ZERO;
+    }));
+    assert!(!is_contradicted(
+        |good| good.devices[0].identity = IdentityRule::Is("another".to_owned())
+    ));
+}
+
+/// S22: of two devices that are needed each has to say so, for the kubelet lives by the other one; where one is enough, one that says so lies, in
+/// whatever order they stand.
+#[test]
+fn a_renewed_lease_contradicts_those_that_say_off_together() {
+    for (require, others, contradicts) in [
+        (Require::All, PowerState::Off, true),
+        (Require::All, PowerState::Unknown, false),
+        (Require::All, PowerState::On, false),
+        (Require::Any, PowerState::Unknown, true),
+    ] {
+        for other in [0, 1] {
+            let outcome = judged(move |good| {
+                good.lease_now.renew_time = "renewal-2".to_owned();
+                good.require = require;
+                good.devices.push(device("pdu"));
+                for device in &mut good.devices {
+                    device.readings.truncate(1);
+                }
+                good.devices[other].readings[0].state = others;
+            });
+            let outcome = outcome.expect_err("no proof");
+            let is_moved = matches!(outcome, NotProven::LeaseMoved { .. });
+            assert_eq!(
+                is_moved, contradicts,
+                "{require:?} {other} {others:?}: {outcome}"
+            );
+        }
+    }
 }

@@ -138,6 +138,7 @@ fn a_proof_that_was_refuted_is_handed_on_with_its_evidence() {
         hand_on(
             &mut theirs,
             &with_evidence("fence-n1", 1, true, confirmed(true)),
+            at(9).expect("a moment"),
         );
         let refuted = confirmed(told == "Refuted");
         assert_eq!(theirs, with_evidence(claim, second, heard, refuted));
@@ -171,4 +172,60 @@ fn what_speaks_against_a_proof_is_taken_over_with_its_evidence() {
         assert_eq!(is_confirmed(&status), Some(told));
         assert_eq!(is_news(&doubted(1), &own), told == "Contradicted");
     }
+}
+
+/// S22: what this process has seen it has seen beside no proof, or beside another one: whether before the proof that stands there nobody knows.
+#[test]
+fn a_sign_of_life_beside_no_proof_is_handed_on_as_a_doubt() {
+    let seen = |sign: &str| NodeFenceStatus {
+        contradictions: vec![sign.to_owned()],
+        ..NodeFenceStatus::default()
+    };
+    let now = at(9).expect("a moment");
+    let handed = |of: &NodeFenceStatus, theirs: NodeFenceStatus| {
+        let mut theirs = with_evidence("fence-n2", 1, true, theirs);
+        hand_on(&mut theirs, of, now);
+        is_confirmed(&theirs).map(str::to_owned)
+    };
+    let own = seen("the Lease was renewed");
+    assert_eq!(
+        handed(&own, confirmed(false)).as_deref(),
+        Some("Contradicted")
+    );
+    assert_eq!(handed(&own, confirmed(true)).as_deref(), Some("Refuted"));
+    let refused = NodeFenceStatus {
+        confirmation_refused: Some("the BMC reads On".to_owned()),
+        ..NodeFenceStatus::default()
+    };
+    assert_eq!(
+        handed(&refused, confirmed(false)).as_deref(),
+        Some("Contradicted")
+    );
+    // It knew.
+    let mut knew = confirmed(false);
+    knew.contradictions.clone_from(&own.contradictions);
+    assert_eq!(handed(&own, knew).as_deref(), Some("Proven"));
+    let nothing = NodeFenceStatus::default();
+    assert_eq!(
+        handed(&nothing, confirmed(false)).as_deref(),
+        Some("Proven")
+    );
+}
+
+/// S22: what is told of a proof goes with its evidence, and of no other.
+#[test]
+fn what_is_told_of_a_proof_is_taken_over_with_its_evidence() {
+    let bare = || with_evidence("fence-n1", 1, true, NodeFenceStatus::default());
+    for (second, told) in [(1, Some("Proven")), (2, None)] {
+        let mut status = bare();
+        adopt(
+            &mut status,
+            with_evidence("fence-n1", second, true, confirmed(false)),
+            None,
+        );
+        assert_eq!(is_confirmed(&status), told);
+    }
+    let mut status = NodeFenceStatus::default();
+    adopt(&mut status, confirmed(false), None);
+    assert_eq!(is_confirmed(&status), None, "of no evidence");
 }

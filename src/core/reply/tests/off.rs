@@ -26,7 +26,7 @@ fn an_off_of_unknown_outcome_may_land_until_the_late_effect_window_has_passed() 
     ];
     for (result, until, told) in table {
         let memory = answered(1, commanded(result.clone()));
-        assert_eq!(memory.unresolved_until, until, "{result:?}");
+        assert_eq!(memory.own_off_until, until, "{result:?}");
         let told = told.map(|why| format!("FenceDevice bmc: {why}"));
         assert_eq!(memory.last_failure, told, "{result:?}");
         let attempt = memory.attempt.expect("the attempt stays");
@@ -49,14 +49,14 @@ fn an_attempt_is_not_dropped_without_its_window() {
         let mut memory = ended(&result);
         memory.drop_attempt(late);
         assert_eq!(memory.attempt, None);
-        assert_eq!(memory.unresolved_until, until, "{result:?}");
+        assert_eq!(memory.own_off_until, until, "{result:?}");
     }
 }
 
 /// An accepted command, while an earlier one may still land `until` then: what a look under the taint makes of both.
 fn looked_at(state: PowerState, until: Option<Duration>) -> (OffResult, Option<Duration>) {
     let mut memory = ended(&OffResult::Accepted);
-    memory.unresolved_until = until;
+    memory.own_off_until = until;
     memory.begin(false);
     let mut reading = off_readings()[0].readings[1].clone();
     reading.state = state;
@@ -68,7 +68,7 @@ fn looked_at(state: PowerState, until: Option<Duration>) -> (OffResult, Option<D
     let reply = Reply::Device(1, looked);
     learn(&settings(), &mut memory, Asked::Device, reply, NOW);
     let attempt = memory.attempt.expect("the attempt stays");
-    (attempt.results["bmc"].clone(), memory.unresolved_until)
+    (attempt.results["bmc"].clone(), memory.own_off_until)
 }
 
 /// S23: under the taint a look tells what became of the command.
@@ -91,11 +91,11 @@ fn what_lands_while_an_earlier_one_may_is_either_of_them() {
     // Whoever has sent the other one.
     for (others, after) in [(NOW, None), (soon, Some(NOW + LATE_EFFECT))] {
         let mut memory = ended(&OffResult::Accepted);
-        (memory.unresolved_until, memory.others_until) = (None, Some(others));
+        (memory.own_off_until, memory.others_off_until) = (None, Some(others));
         memory.begin(false);
         let reply = Reply::Device(1, confirmed(off_readings(), Vec::new()));
         learn(&settings(), &mut memory, Asked::Device, reply, NOW);
-        assert_eq!(memory.unresolved_until, after);
+        assert_eq!(memory.own_off_until, after);
     }
 }
 
@@ -106,11 +106,11 @@ fn what_landed_while_an_earlier_one_might_is_either_of_them_however_late_it_is_l
     for (contested, after) in [(false, NOW), (true, NOW + LATE_EFFECT)] {
         let mut memory = ended(&OffResult::Accepted);
         memory.attempt.as_mut().expect("an attempt").contested = contested;
-        memory.unresolved_until = Some(NOW);
+        memory.own_off_until = Some(NOW);
         memory.begin(false);
         let reply = Reply::Device(1, confirmed(off_readings(), Vec::new()));
         learn(&settings(), &mut memory, Asked::Device, reply, NOW);
-        assert_eq!(memory.unresolved_until, Some(after));
+        assert_eq!(memory.own_off_until, Some(after));
     }
 }
 
@@ -133,7 +133,7 @@ fn an_accepted_off_that_is_not_seen_in_time_is_unresolved() {
         let reply = Reply::Device(1, confirmed(readings, Vec::new()));
         learn(&settings(), &mut memory, Asked::Device, reply, NOW);
         let attempt = memory.attempt.expect("the attempt stays");
-        (attempt.results["bmc"].clone(), memory.unresolved_until)
+        (attempt.results["bmc"].clone(), memory.own_off_until)
     };
     let ending = |state: PowerState| {
         let mut readings = off_readings();

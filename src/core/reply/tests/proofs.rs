@@ -262,7 +262,7 @@ fn a_claim_that_is_forgotten_takes_everything_with_it_that_was_learned_under_it(
     let expected = Memory {
         orders: 1,
         // The command that was on its way may still land (S23).
-        unresolved_until: Some(NOW + LATE_EFFECT),
+        own_off_until: Some(NOW + LATE_EFFECT),
         // Nor does what it has brought about count as an off that was there before.
         has_commanded: true,
         ..Memory::default()

@@ -1,6 +1,7 @@
 //! What one process of the operator takes out of a record that another one has written: nothing.
 
 use super::*;
+use crate::core::fixtures::own_claim;
 
 /// An incident at version 7, whose next write has been refused for its version, and what the record says by then.
 async fn refused(known: Value, theirs: Value) -> (Cluster, Arc<Context>, Incidents, NodeFence) {
@@ -13,28 +14,67 @@ async fn refused(known: Value, theirs: Value) -> (Cluster, Arc<Context>, Inciden
     (cluster, context, incidents, fence)
 }
 
+/// The evidence of a process that held this claim.
+pub(super) fn evidence_under(claim: &str) -> Value {
+    json!({
+        "claim": claim, "nodeUID": "uid-1", "nodeBootID": "boot-1",
+        "quiescedTime": "2026-01-01T00:00:00Z", "provenTime": "2026-01-01T00:00:00Z", "readings": [],
+    })
+}
+
 /// The condition by which others free volumes.
-fn confirmed(is: &str, reason: &str) -> Value {
+pub(super) fn confirmed(is: &str, reason: &str) -> Value {
     json!([{
         "type": "NodeConfirmedDown", "status": is, "reason": reason, "message": "words",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }])
 }
 
-/// S11, S22: what another process has done to the Node, and that it has found a proof to be false, this one begins anew from.
+/// S11, S22: what another process has done to the Node, and that it has found a proof to be false, this one begins anew from. What tells of neither it
+/// only takes the version of.
 #[tokio::test]
 async fn what_another_process_has_done_is_begun_anew_from() {
     let time = "2026-01-01T00:00:00Z";
-    for theirs in [
-        json!({"claim": "fence-n1", "taintAppliedTime": time}),
-        json!({"claim": "fence-n1", "taintRemovedTime": time}),
-        json!({"claim": "fence-n1", "conditions": confirmed("False", "Refuted")}),
+    let proven = || json!({"claim": "fence-n1", "conditions": confirmed("True", "Proven")});
+    for (theirs, begins, tainted) in [
+        (
+            json!({"claim": "fence-n1", "taintAppliedTime": time}),
+            true,
+            true,
+        ),
+        (
+            json!({"claim": "fence-n1", "taintRemovedTime": time}),
+            true,
+            false,
+        ),
+        (
+            json!({"claim": "fence-n1", "conditions": confirmed("False", "Refuted")}),
+            true,
+            false,
+        ),
+        (proven(), false, false),
     ] {
-        let known = json!({"claim": "fence-n1", "conditions": confirmed("True", "Proven")});
-        let (cluster, context, incidents, fence) = refused(known, theirs.clone()).await;
+        let (cluster, context, incidents, fence) = refused(proven(), theirs.clone()).await;
+        let (status, denied) = failure(403, "denied");
+        cluster.put(NODE, status, denied);
         run(&context, &incidents, &fence).await;
-        assert_eq!(sent(&cluster, PATCH_FENCE), Vec::<Value>::new());
-        assert!(incidents.get(&fence).is_none(), "{theirs}");
+        assert_eq!(incidents.get(&fence).is_none(), begins, "{theirs}");
+        if begins {
+            assert_eq!(sent(&cluster, PATCH_FENCE), Vec::<Value>::new());
+            run(&context, &incidents, &fence).await;
+        }
+        let incident = incidents.get(&fence).expect("it goes on");
+        let incident = incident.lock().await;
+        assert_eq!(incident.record.tainted, tainted, "{theirs}");
+        assert_eq!(
+            incident.memory.rival_until.is_some(),
+            begins,
+            "the other one lives"
+        );
+        let told = serde_json::to_value(&incident.status.conditions).expect("conditions");
+        let is_refuted = told.to_string().contains("Refuted");
+        assert_eq!(is_refuted, theirs.to_string().contains("Refuted"));
+        assert_eq!(sent(&cluster, PATCH_NODE), Vec::<Value>::new());
     }
 }
 
@@ -62,6 +102,13 @@ async fn a_release_by_another_process_is_not_written_over() {
         .filter(|it| it["type"] == "NodeConfirmedDown");
     let told: Vec<&Value> = told.map(|it| &it["reason"]).collect();
     assert_eq!(told, ["Refuted"]);
+    until_refused(&cluster, &context, &incidents, &fence).await;
+    let body = sent(&cluster, PATCH_FENCE).pop().expect("a write");
+    assert_eq!(body["metadata"]["resourceVersion"], "8");
+    for field in ["taintAppliedTime", "taintRemovedTime"] {
+        assert_eq!(body["status"].get(field), None, "{body}");
+    }
+    assert_eq!(sent(&cluster, PATCH_NODE), Vec::<Value>::new());
 }
 
 /// S10: a human has deleted the NodeFence and made it anew. What the one has found and sent is not written into the other.
@@ -84,6 +131,7 @@ async fn a_nodefence_that_was_made_anew_gets_nothing_of_the_former_one_s_record(
         }
         run(&context, &incidents, &fence).await;
         assert_eq!(sent(&cluster, PATCH_FENCE), Vec::<Value>::new());
+        assert_eq!(sent(&cluster, PATCH_NODE), Vec::<Value>::new());
         assert!(incidents.get(&fence).is_none(), "{is_under_the_taint}");
     }
 }
@@ -123,5 +171,26 @@ async fn a_record_that_another_process_has_ended_is_not_opened_again() {
     }
     run(&context, &incidents, &fence).await;
     assert_eq!(sent(&cluster, PATCH_FENCE), Vec::<Value>::new());
+    assert_eq!(sent(&cluster, PATCH_NODE), Vec::<Value>::new());
     assert!(incidents.get(&fence).is_none(), "it has ended");
+}
+
+/// S22: evidence of this process has landed, and its answer was lost. What it writes next does not take away what others go by.
+#[tokio::test]
+async fn evidence_that_has_landed_unanswered_is_kept() {
+    let theirs = json!({
+        "claim": "fence-n1", "evidence": evidence_under("fence-n1"), "conditions": confirmed("True", "Proven"),
+    });
+    let known = json!({"claim": "fence-n1"});
+    let (cluster, context, incidents, fence) = refused(known, theirs).await;
+    let incident = incidents.get(&fence).expect("an incident");
+    incident.lock().await.memory.claim = Some(own_claim("fence-n1"));
+    let (status, denied) = failure(403, "denied");
+    cluster.put(NODE, status, denied);
+    until_refused(&cluster, &context, &incidents, &fence).await;
+    let body = sent(&cluster, PATCH_FENCE).pop().expect("a write");
+    assert_eq!(body["status"].get("evidence"), None, "{body}");
+    let conditions = body["status"]["conditions"].to_string();
+    assert!(conditions.contains("Proven"), "{conditions}");
+    assert!(incident.lock().await.memory.told_down, "others go by it");
 }

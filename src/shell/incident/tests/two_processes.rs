@@ -1,21 +1,13 @@
 //! What a loop makes of a taint that another process of the operator has set, or sees to as well.
 
+use super::rivals::evidence_under;
 use super::*;
-use crate::core::incident::Effect;
 use crate::core::plan::Needs;
 use crate::core::taint::{NodeDeletion, NodePatch};
 use crate::shell::observe::Reads;
 
 /// `lateEffectSeconds` that nobody has set.
 const LATE_EFFECT: Duration = Duration::from_secs(60);
-
-/// The evidence of a process that held this claim.
-fn evidence_under(claim: &str) -> Value {
-    json!({
-        "claim": claim, "nodeUID": "uid-1", "nodeBootID": "boot-1",
-        "quiescedTime": "2026-01-01T00:00:00Z", "provenTime": "2026-01-01T00:00:00Z", "readings": [],
-    })
-}
 
 /// S23: another process has proven the machine down and set the taint while this one was paused, and a command of it may still land.
 /// That stands in the record alone: it is not written over, and is known before anything is done under the taint.
@@ -42,7 +34,7 @@ async fn the_taint_of_another_process_is_taken_over_with_its_record() {
         let incident = incidents.get(&fence).expect("it begins anew only once");
         let incident = incident.lock().await;
         assert!(incident.memory.tainted, "{:?}", cluster.requests());
-        assert!(incident.memory.unresolved_until.is_some());
+        assert!(incident.memory.own_off_until.is_some());
         assert_eq!(incident.status.attempts.len(), 1);
         let evidence = incident.status.evidence.as_ref().expect("evidence");
         assert_eq!(evidence.claim, "fence-n1");
@@ -58,7 +50,9 @@ async fn the_taint_of_another_process_is_taken_over_with_its_record() {
 /// command that the other has sent, keeps it in the record, and waits as long as it may land.
 #[tokio::test]
 async fn before_a_release_the_commands_of_another_process_are_waited_for() {
-    let records = json!({"claim": "fence-n1", "evidence": evidence_under("fence-n1")});
+    let records = json!({
+        "claim": "fence-n1", "evidence": evidence_under("fence-n1"), "taintAppliedTime": "2025-12-31T00:00:00Z",
+    });
     for is_behind in [true, false] {
         let cluster = cluster(fake::tainted()).await;
         cluster.put(FENCE, 200, fence_object("7", records.clone()));
@@ -69,23 +63,25 @@ async fn before_a_release_the_commands_of_another_process_are_waited_for() {
         {
             let mut incident = incident.lock().await;
             assert!(incident.memory.tainted, "{:?}", cluster.requests());
-            assert_eq!(incident.memory.unresolved_until, None);
+            assert_eq!(incident.memory.own_off_until, None);
             incident.memory.reoffs = 1;
             incident.memory.last_check = !is_behind;
             incident.stored.behind = is_behind;
         }
         let mut theirs = records.clone();
-        theirs["attempts"] = json!([open_attempt()]);
+        let mut another = open_attempt();
+        another["id"] = json!("n9-2");
+        theirs["attempts"] = json!([open_attempt(), another]);
         cluster.put(FENCE, 200, fence_object("8", theirs));
         run(&context, &incidents, &fence).await;
         let incident = incident.lock().await;
         // It may still be sending it, for as long as a level may take.
-        let until = incident.memory.unresolved_until.expect("a window");
+        let until = incident.memory.own_off_until.expect("a window");
         let left = until.saturating_sub(clock::since_boot());
         assert!(left > LATE_EFFECT, "{is_behind}: {left:?}");
-        assert_eq!(incident.status.attempts.len(), 1);
-        // It counts its own as before.
-        assert_eq!(incident.memory.reoffs, 1);
+        assert_eq!(incident.status.attempts.len(), 2);
+        // Both count against the two of the incident, whoever has sent them.
+        assert_eq!(incident.memory.reoffs, 2);
         assert!(sent(&cluster, PATCH_NODE).is_empty());
     }
 }
@@ -135,6 +131,10 @@ async fn the_evidence_of_another_process_is_not_written_over() {
     run(&context, &incidents, &fence).await;
     assert_eq!(sent(&cluster, PATCH_FENCE), Vec::<Value>::new());
     assert!(incidents.get(&fence).is_none(), "it begins anew");
+    run(&context, &incidents, &fence).await;
+    let incident = incidents.get(&fence).expect("it has begun anew");
+    let evidence = incident.lock().await.status.evidence.clone();
+    assert_eq!(evidence.map(|it| it.claim), Some("fence-n1".to_owned()));
 }
 
 /// S10: another process has bound the NodeFence to the Node and its boot, and this one's binding came too late. What this one writes then does not take
@@ -182,7 +182,7 @@ async fn what_counts_for_good_is_written_before_anything_else_is_done() {
     let first = |request: &str| requests.iter().position(|it| it.starts_with(request));
     let (record, node) = (first(PATCH_FENCE), first(PATCH_NODE));
     assert!(
-        record.is_some() && node.is_none_or(|node| record < Some(node)),
+        record.is_some() && node.is_some() && record < node,
         "{requests:?}"
     );
     let body = sent(&cluster, PATCH_FENCE).swap_remove(0);
@@ -205,55 +205,13 @@ async fn only_evidence_of_the_claim_on_the_node_is_a_proof_of_its_taint() {
     }
 }
 
-fn patch() -> NodePatch {
+pub(super) fn patch() -> NodePatch {
     NodePatch {
         node: "worker-1".to_owned(),
         operations: json!([]),
         valid_from: Duration::ZERO,
         valid_until: None,
     }
-}
-
-/// S8: a successor that does not know of the taint would set it again after somebody has taken it away.
-#[tokio::test]
-async fn that_the_taint_is_set_is_written_at_once() {
-    let cluster = cluster(fake::tainted()).await;
-    cluster.put(PATCH_FENCE, 200, fence_object("8", json!({})));
-    cluster.put(PATCH_NODE, 200, fake::tainted());
-    let context = cluster.context();
-    let incident = Incidents::default().begin(fence("7"));
-    let mut incident = incident.lock().await;
-    let fence = fence("7");
-    let mut round = Round {
-        context: &context,
-        fence: &fence,
-        incident: &mut incident,
-    };
-    assert_eq!(round.taint(patch()).await, Reply::Done);
-    let written = sent(&cluster, PATCH_FENCE);
-    let date = written
-        .first()
-        .map(|it| it["status"]["taintAppliedTime"].is_string());
-    assert_eq!((written.len(), date), (1, Some(true)), "{written:?}");
-}
-
-/// S8: the taint's own write may have had no answer, or be another process's. Words alone are not worth a write at once.
-#[tokio::test]
-async fn that_the_taint_stands_is_written_before_anything_is_done_under_it() {
-    let cluster = cluster(fake::tainted()).await;
-    let context = cluster.context();
-    let incident = Incidents::default().begin(fence("7"));
-    let mut incident = incident.lock().await;
-    let fence = fence("7");
-    incident.status.taint_applied_time = Some("2026-01-01T00:00:05Z".parse().expect("a date"));
-    let round = Round {
-        context: &context,
-        fence: &fence,
-        incident: &mut incident,
-    };
-    assert!(round.is_urgent(&Effect::Close) && !round.is_urgent(&Effect::Wait));
-    round.incident.stored.status = round.incident.status.clone();
-    assert!(!round.is_urgent(&Effect::Close));
 }
 
 /// S23: while the last LIST is answered, another process may write a command down. The NodeFence is read after it.

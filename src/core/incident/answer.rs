@@ -1,0 +1,61 @@
+//! What became of an effect: what the API server and the devices have answered.
+
+use super::super::attempt::{OffResult, OnResult};
+use super::super::memory::Sight;
+use super::super::observed::PodView;
+use super::super::proof::DeviceReadings;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What became of an effect.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Reply {
+    /// The API server did it.
+    Done,
+    /// The API server refused: nothing was written. HTTP status and message.
+    Refused(u16, String),
+    /// The request was never sent, for this reason: nothing was written.
+    NotSent(String),
+    /// No definite answer: it may have been written, or may still be (F21).
+    Unknown(String),
+    /// Device work has ended: the order's number and its answer.
+    Device(u64, DeviceReply),
+}
+
+/// The node's pods, and when all of them were known.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PodList {
+    /// The pods, complete.
+    pub pods: Vec<PodView>,
+    /// When the list was answered (time since boot).
+    pub answered: Duration,
+}
+
+/// Answer of the devices.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum DeviceReply {
+    /// To [`super::DeviceOrder::Look`].
+    Looked {
+        /// What each device showed.
+        sights: Vec<Sight>,
+        /// The node's pods, listed meanwhile; none: they have to be listed under the claim.
+        pods: Option<Vec<PodView>>,
+    },
+    /// To [`super::DeviceOrder::Off`], per device.
+    Commanded(BTreeMap<String, OffResult>),
+    /// To [`super::DeviceOrder::On`], per device.
+    TurnedOn(BTreeMap<String, OnResult>),
+    /// To [`super::DeviceOrder::Confirm`].
+    Confirmed {
+        /// What the devices said.
+        readings: Vec<DeviceReadings>,
+        /// Why it ended without an Off run, per device.
+        failures: Vec<String>,
+        /// What the devices of the node's other levels showed meanwhile, as far as they answered.
+        others: Vec<DeviceReadings>,
+        /// Something answered at the kubelet's port meanwhile.
+        kubelet_answers: bool,
+        /// The node's pods, listed meanwhile, oldest first.
+        pods: Vec<PodList>,
+    },
+}
