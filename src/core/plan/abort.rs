@@ -47,7 +47,10 @@ pub(super) fn heed_doubt(s: &Settings, m: &mut Memory, node: &NodeView) {
     let is_its_node = s.node_uid.as_ref().is_none_or(|uid| *uid == node.uid);
     let is_its_boot = s.boot_id.as_ref() == Some(&node.boot_id);
     if is_its_node && is_its_boot && m.has_reported(node) {
-        let words = format!("the kubelet of Node {} has reported since", node.name);
+        let words = format!(
+            "the kubelet of Node {} has reported since, unless that report was long on its way",
+            node.name
+        );
         m.proof_doubted.get_or_insert(words);
     }
 }

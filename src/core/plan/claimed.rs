@@ -96,8 +96,9 @@ pub(super) fn step(
         .until(at);
     }
     forget_other_devices(m, &level, t.now + s.late_effect);
-    // Whoever was told of the proof may have turned the machine on: it is neither read again nor told off.
-    if m.learned.readings.is_none() && is_confirmed_down(s, m, node) {
+    // Whoever was told of the proof may have turned the machine on: it is neither read again nor told off. But where an on may have landed.
+    let is_told = m.learned.readings.is_none() && is_confirmed_down(s, m, node);
+    if is_told && m.may_go_on_until.is_none() {
         return confirmed_down(s, m, node, claim, t);
     }
     if let Some(words) = lost_device(m, &level) {

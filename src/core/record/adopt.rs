@@ -69,9 +69,7 @@ pub fn hand_on(status: &mut NodeFenceStatus, of: &NodeFenceStatus, wall_now: Tim
     {
         _ if confirmed::is_same_proof(status, of) => confirmed::adopt(status, of),
         // It was seen beside another proof, or before there was one: whether before this one nobody knows.
-        Some(sign) if is_news && !confirmed::is_refuted(status) => {
-            confirmed::doubted(status, sign, wall_now);
-        }
+        Some(sign) if is_news => confirmed::doubted(status, sign, wall_now),
         _ => {}
     }
 }

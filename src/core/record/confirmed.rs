@@ -40,11 +40,6 @@ pub fn is_weaker(status: &NodeFenceStatus, than: &NodeFenceStatus) -> bool {
     is > against(than) && (is == Against::Refutation || is_same_proof(status, than))
 }
 
-/// Was the proof false?
-pub(super) fn is_refuted(status: &NodeFenceStatus) -> bool {
-    against(status) == Against::Refutation
-}
-
 /// Is it the same proof? (What the API server has kept of it may be less than was sent.)
 pub(super) fn is_same_proof(status: &NodeFenceStatus, other: &NodeFenceStatus) -> bool {
     let proof = |of: &NodeFenceStatus| {
@@ -78,9 +73,10 @@ pub(super) fn refuted(status: &mut NodeFenceStatus, wall_now: Timestamp) {
     }
 }
 
-/// There is a sign of life beside the proof, if there was one.
+/// There is a sign of life beside the proof, if there was one. That it was false stays said.
 pub(super) fn doubted(status: &mut NodeFenceStatus, sign: &str, wall_now: Timestamp) {
-    if find(&status.conditions, NODE_CONFIRMED_DOWN).is_some() {
+    let is_told = find(&status.conditions, NODE_CONFIRMED_DOWN).is_some();
+    if is_told && against(status) != Against::Refutation {
         let words = format!("{sign}; free no volume by this before it is True again");
         let unknown = ConditionStatus::Unknown;
         set(status, unknown, "Contradicted", &words, wall_now);

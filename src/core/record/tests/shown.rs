@@ -188,6 +188,14 @@ fn what_is_confirmed_down_says_whether_a_device_or_a_human_has_said_so() {
             stage(&mut status, &memory, &decision, None, Duration::ZERO, at);
             let confirmed = find(&status.conditions, NODE_CONFIRMED_DOWN).expect("the condition");
             assert_eq!(confirmed.status, is);
+            // The next process knows nothing but a sign of life, which makes no refutation weaker.
+            let successor = Memory {
+                proof_doubted: life(),
+                ..Memory::default()
+            };
+            stage(&mut status, &successor, &decision, None, Duration::ZERO, at);
+            let confirmed = find(&status.conditions, NODE_CONFIRMED_DOWN).expect("the condition");
+            assert_eq!(confirmed.status == "False", is == "False", "{confirmed:?}");
         }
     }
 }
