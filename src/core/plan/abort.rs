@@ -269,6 +269,7 @@ pub(super) fn give_back(
     }
 }
 
+/// Takes our claim away at once, whatever may be on its way: [`give_back`] waits for it.
 pub(super) fn drop_claim(m: &mut Memory, node: &NodeView, claim: &str, words: String) -> Decision {
     m.dropping = true;
     match taint::drop_claim(node, claim) {

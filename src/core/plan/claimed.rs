@@ -36,6 +36,7 @@ const UNDATED_PAUSE: Duration = Duration::from_secs(5);
 /// How long another process is left alone with a claim that it has taken from this one.
 const RIVAL_PAUSE: Duration = Duration::from_secs(30);
 
+/// The next step under this claim of the NodeFence, this process's or another one's.
 pub(super) fn step(
     s: &Settings,
     m: &mut Memory,

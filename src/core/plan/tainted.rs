@@ -23,6 +23,7 @@ const ASKED_LIFE: Duration = Duration::from_secs(25);
 /// What the release still waits for.
 pub(super) const READ_ONCE_MORE: &str = "the machine's power is read once more before the release";
 
+/// The next step under our mark and the claim that it stands under, whichever process has set them.
 pub(super) fn step(
     s: &Settings,
     m: &mut Memory,

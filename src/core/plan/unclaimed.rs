@@ -29,6 +29,7 @@ const CLAIM_AHEAD: Duration = Duration::from_millis(50);
 /// Pause between two looks at a machine that is not off (ConfirmOnly).
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
 
+/// The next step while nothing of the incident is on the Node: is there a reason to end it, what holds it, and is the machine off, or may be turned off?
 pub(super) fn step(
     s: &Settings,
     m: &mut Memory,

@@ -27,6 +27,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 impl Round<'_> {
+    /// Does what was decided, and teaches the memory what became of it.
     pub(super) async fn carry_out(
         &mut self,
         settings: &Settings,
