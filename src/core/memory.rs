@@ -114,11 +114,11 @@ pub struct Memory {
     pub contradictions: Vec<String>,
     /// Who has proven the machine down, by whatever claim: each is of the boot that was fenced.
     pub proven_off_by: Option<Witness>,
-    /// That proof is stored, by this process or the one before it: others go by it.
-    pub told_down: bool,
     /// The kubelet's last report then, as it dates it ([`NodeView::last_report`]); none: not known.
     pub proven_report: Option<Timestamp>,
-    /// Its node was Ready in that very boot since, or has reported, or was made anew in it.
+    /// A proof is stored, by this process or the one before it: others go by it.
+    pub told_down: bool,
+    /// Its node was Ready in that very boot since, or was made anew in it.
     pub proof_refuted: bool,
     /// There was a sign of life since, in words: whether the machine is down is not known before it is proven anew.
     pub proof_doubted: Option<String>,
@@ -254,15 +254,17 @@ impl Memory {
 
     /// Has the kubelet reported since the machine was proven down? No, where nobody knows when it had reported last.
     pub fn has_reported(&self, node: &NodeView) -> bool {
-        let reported: Option<Timestamp> = node.last_report().parse().ok();
-        let then = self.proven_report.zip(reported);
-        then.is_some_and(|(then, now)| then != now)
+        self.reports(node).is_some_and(|(then, now)| then != now)
     }
 
     /// Is what the kubelet has reported last what it had when the machine was proven down?
     pub fn has_not_reported(&self, node: &NodeView) -> bool {
-        let reported: Option<Timestamp> = node.last_report().parse().ok();
-        reported.is_some() && reported == self.proven_report
+        self.reports(node).is_some_and(|(then, now)| then == now)
+    }
+
+    /// The kubelet's last report when the machine was proven down, and now.
+    fn reports(&self, node: &NodeView) -> Option<(Timestamp, Timestamp)> {
+        self.proven_report.zip(node.last_report().parse().ok())
     }
 
     /// An off of this incident may still land until then (time since boot), or until a later moment that is known already.

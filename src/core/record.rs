@@ -9,7 +9,7 @@ mod power_on;
 mod volumes;
 
 pub use adopt::{adopt, hand_on, has_new_findings, is_news, merge_findings};
-pub use confirmed::is_weaker;
+pub use confirmed::speaks_more_against;
 pub use power_on::on_intent;
 pub use volumes::volumes;
 

@@ -35,7 +35,7 @@ fn against(status: &NodeFenceStatus) -> Against {
 }
 
 /// Does this record say more against its proof than that one? A refutation is about the boot, whichever proof it was; a doubt is about one proof.
-pub fn is_weaker(status: &NodeFenceStatus, than: &NodeFenceStatus) -> bool {
+pub fn speaks_more_against(status: &NodeFenceStatus, than: &NodeFenceStatus) -> bool {
     let is = against(status);
     is > against(than) && (is == Against::Refutation || is_same_proof(status, than))
 }
@@ -53,7 +53,7 @@ pub(super) fn is_same_proof(status: &NodeFenceStatus, other: &NodeFenceStatus) -
 pub(super) fn adopt(status: &mut NodeFenceStatus, live: &NodeFenceStatus) {
     let told = find(&status.conditions, NODE_CONFIRMED_DOWN);
     let is_untold = told.is_none() && status.evidence.is_some();
-    if is_weaker(live, status) || (is_untold && is_same_proof(live, status)) {
+    if speaks_more_against(live, status) || (is_untold && is_same_proof(live, status)) {
         let told = |it: &Condition| it.type_ == NODE_CONFIRMED_DOWN;
         status.conditions.retain(|it| !told(it));
         let theirs = live.conditions.iter().filter(|it| told(it));

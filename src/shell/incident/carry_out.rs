@@ -247,7 +247,7 @@ impl Round<'_> {
         let (known, stored) = (&self.incident.status, &self.incident.stored.status);
         let is_tainted = known.taint_applied_time.is_some() && stored.taint_applied_time.is_none();
         record::has_new_findings(known, stored)
-            || record::is_weaker(known, stored)
+            || record::speaks_more_against(known, stored)
             || is_tainted && *effect != Effect::Wait
     }
 

@@ -70,7 +70,7 @@ impl Round<'_> {
         theirs.any(|it| self.incident.status.evidence.as_ref() != Some(it))
     }
 
-    /// Is the evidence there of this process, written by a request that it had no answer to?
+    /// Is a newer proof stored than this process knows of? Its own may have been, by a request that it had no answer to.
     fn has_landed(&self, live: &NodeFenceStatus) -> bool {
         let proven = |it: &NodeFenceStatus| it.evidence.as_ref().map(|it| it.proven_time);
         proven(live) > proven(&self.incident.status)

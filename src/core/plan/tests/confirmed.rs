@@ -8,10 +8,10 @@ use crate::core::plan::ending::late_off;
 use crate::core::plan::prove::late_on;
 use crate::core::witness::Witness;
 
-const THEN: &str = "2026-01-01T00:00:00Z";
-const LATER: &str = "2026-01-01T00:00:10Z";
+pub(super) const THEN: &str = "2026-01-01T00:00:00Z";
+pub(super) const LATER: &str = "2026-01-01T00:00:10Z";
 
-fn reported(mut node: NodeView, at: &str) -> NodeView {
+pub(super) fn reported(mut node: NodeView, at: &str) -> NodeView {
     for condition in &mut node.conditions {
         at.clone_into(&mut condition.heartbeat);
     }

@@ -1,21 +1,12 @@
 //! A report of the kubelet since its machine was proven down, in that very boot (S22), and what others are told of the proof meanwhile.
 
+use super::confirmed::{LATER, THEN, reported};
 use super::*;
 use crate::api::settings::RecoveryStrategy;
 use crate::core::attempt::OffResult;
 use crate::core::delay::HeldCondition;
 use crate::core::plan::level::CONTRADICTION;
 use crate::core::witness::Witness;
-
-const THEN: &str = "2026-01-01T00:00:00Z";
-const LATER: &str = "2026-01-01T00:00:10Z";
-
-fn reported(mut node: NodeView, at: &str) -> NodeView {
-    for condition in &mut node.conditions {
-        at.clone_into(&mut condition.heartbeat);
-    }
-    node
-}
 
 fn only_proves() -> Settings {
     Settings {
