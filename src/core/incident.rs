@@ -127,6 +127,8 @@ pub struct Record {
 /// Commands that another record names, or none (S23). No date tells how old they are: whoever begins waits as if they had just been sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Elsewhere {
+    /// It is what the watch has told, which may be late; otherwise a quorum LIST.
+    pub by_watch: bool,
     /// Another NodeFence of this Node and boot has an off whose outcome nobody knows.
     pub off: bool,
     /// The same of an on.

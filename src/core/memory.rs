@@ -195,6 +195,8 @@ pub struct Learned {
     pub lease_before: Option<LeaseView>,
     /// It was read after the off command of this try: until then the kubelet was allowed to live, and from then on it is not.
     pub lease_after_off: bool,
+    /// What the other NodeFences have sent was listed under this claim, beside which nobody sends an on: all that may still land is known.
+    pub others_listed: bool,
     /// The evidence is in the NodeFence.
     pub evidence: bool,
     /// It holds the readings that are judged now.

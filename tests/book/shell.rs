@@ -171,6 +171,8 @@ fn complaints(command: &str, programs: &[&str]) -> Vec<String> {
             continue;
         }
         let program = words.first().copied().unwrap_or_default();
+        // Where a build has put ours.
+        let program = program.strip_prefix("target/release/").unwrap_or(program);
         if !programs.contains(&program) {
             found.push(format!("`{program}` is none of {programs:?}"));
         }

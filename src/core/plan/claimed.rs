@@ -15,7 +15,7 @@ use super::super::taint;
 use super::super::word::heard;
 use super::abort::{abort, aborted, drop_claim, give_back};
 use super::ending::{broken, confirmed_down, is_confirmed_down};
-use super::inherit::heed_elsewhere;
+use super::inherit::{heed_elsewhere, heed_list, unlisted};
 use super::level::{
     busy_stage, current_level, fail, heed_word, in_trouble, judge_level, lost_device, names,
     new_attempt, note_devices, order,
@@ -65,6 +65,7 @@ pub(super) fn step(
     if !holds(m, claim) {
         return take_over(s, m, node, claim, o, t);
     }
+    heed_list(s, m, t.now);
     // The claim was decided on a moment before it was due. Later, nobody can tell whether the condition broke before or after.
     m.is_due |= t.now > s.not_before + FIRST_LOOK_MAX;
     if let Some(words) = broken(s, m, node) {
@@ -97,9 +98,8 @@ pub(super) fn step(
         .until(at);
     }
     forget_other_devices(m, &level, t.now + s.late_effect);
-    // Whoever was told of the proof may have turned the machine on: it is neither read again nor told off. But where an on may have landed.
-    let is_told = m.learned.readings.is_none() && is_confirmed_down(s, m, node);
-    if is_told && m.may_go_on_until.is_none() {
+    // Whoever was told of the proof may have turned the machine on: it is neither read again nor told off.
+    if m.learned.readings.is_none() && is_confirmed_down(s, m, node) {
         return confirmed_down(s, m, node, claim, t);
     }
     if let Some(words) = lost_device(m, &level) {
@@ -113,7 +113,9 @@ pub(super) fn step(
     {
         return decision;
     }
-    let decision = late_on(s, m, t).unwrap_or_else(|| prove(s, m, node, &level, o, t));
+    let decision = unlisted(s, m, t)
+        .or_else(|| late_on(s, m, t))
+        .unwrap_or_else(|| prove(s, m, node, &level, o, t));
     in_trouble(m, decision)
 }
 

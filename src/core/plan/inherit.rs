@@ -3,10 +3,12 @@
 //! It comes from the record, and only ever makes the rest stricter (S3): a word that was refused, a device that has lied, a command that may
 //! still land. So does what other NodeFences have sent to the machine.
 
-use super::super::incident::{Elsewhere, Settings};
+use super::super::incident::{Decision, Elsewhere, Settings};
 use super::super::memory::Memory;
+use super::super::stage::Stage;
 use super::level::{CONTRADICTION, ORDER_MIN, order_max};
 use super::prove::witness;
+use super::{Moment, READ_PACE, look_again};
 use std::time::Duration;
 
 /// Once: what the process before us has left.
@@ -66,6 +68,24 @@ pub(super) fn heed_elsewhere(settings: &Settings, memory: &mut Memory, now: Dura
     heed_more(settings, memory, now);
 }
 
+/// S23: with `recovery.strategy: None` others are told that the machine is down and rely on it, so every on that may still land has to be known
+/// first. Nobody sends one beside a claim, and who sent one before has written it down: a list that was made under the claim shows it, where the
+/// watch may be late.
+pub(super) fn heed_list(s: &Settings, m: &mut Memory, now: Duration) {
+    if s.only_proves() && !m.learned.others_listed && !s.record.elsewhere.by_watch {
+        m.learned.others_listed = true;
+        heed_elsewhere(s, m, now);
+    }
+}
+
+/// Until there is such a list.
+pub(super) fn unlisted(s: &Settings, m: &mut Memory, t: &Moment) -> Option<Decision> {
+    (s.only_proves() && !m.learned.others_listed).then(|| {
+        let words = "the power is read when it is known what other NodeFences have sent: they could not be listed";
+        look_again(m, Stage::Quiescing, words.to_owned(), t, READ_PACE)
+    })
+}
+
 /// The same of what shows only now: the NodeFences are known by a watch, which may be late.
 pub(super) fn heed_more(settings: &Settings, memory: &mut Memory, now: Duration) {
     let (elsewhere, heeded) = (settings.record.elsewhere, memory.heeded);
@@ -79,6 +99,7 @@ pub(super) fn heed_more(settings: &Settings, memory: &mut Memory, now: Duration)
         memory.may_go_on_until = memory.may_go_on_until.max(Some(until));
     }
     memory.heeded = Elsewhere {
+        by_watch: elsewhere.by_watch,
         off: heeded.off || elsewhere.off,
         on: heeded.on || elsewhere.on,
         orphaned: heeded.orphaned || elsewhere.orphaned,

@@ -22,6 +22,8 @@ pub struct Needs {
     pub attachments: bool,
     /// Whether something answers at the kubelet's port.
     pub kubelet: bool,
+    /// The other NodeFences, by quorum LIST: what they have sent.
+    pub elsewhere: bool,
     /// The NodeFence, after the Node: is the `out-of-service` there ours, and what was sent by whoever set it?
     pub record: bool,
 }
@@ -57,7 +59,11 @@ pub fn evicts_next(settings: &Settings, memory: &Memory) -> bool {
 /// What to read for the next [`step`], given the Node; `None`: it does not exist, or cannot be read.
 pub fn needs(settings: &Settings, memory: &Memory, node: Option<&NodeView>) -> Needs {
     match node.map(|node| standing(settings, node)) {
-        Some(Standing::Claimed(_)) => under_claim(memory),
+        Some(Standing::Claimed(_)) => Needs {
+            // Not before the first look under the claim, which may not be late.
+            elsewhere: settings.only_proves() && memory.is_due && !memory.learned.others_listed,
+            ..under_claim(memory)
+        },
         Some(Standing::Tainted(claim)) => Needs {
             // Before the last word, what another process that sees to it has sent meanwhile.
             record: !holds(memory, claim) || memory.last_check,
@@ -92,9 +98,8 @@ fn under_claim(memory: &Memory) -> Needs {
         pods: !quiesced && (memory.learned.quiesce.listed.is_none() || many)
             || (judging && (memory.learned.pods.is_none() || memory.learned.relist)),
         starting,
-        attachments: false,
         kubelet: judging && commanded && !memory.learned.judged_down,
-        record: false,
+        ..Needs::default()
     }
 }
 

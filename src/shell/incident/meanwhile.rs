@@ -8,11 +8,11 @@ use crate::clock;
 use crate::core::hold::Hold;
 use crate::core::incident::{Elsewhere, Settings};
 use crate::core::keep_off::{KeepOff, keep_off};
-use crate::core::observed::NodeView;
+use crate::core::observed::{NodeView, Seen};
 use crate::core::plan;
 use crate::core::taint;
 use crate::shell::detect::cleared_by;
-use crate::shell::resolve;
+use crate::shell::{observe, resolve};
 use kube::ResourceExt;
 use std::time::Duration;
 
@@ -52,6 +52,34 @@ impl Round<'_> {
     /// What may be on its way to the machine that the record does not name (S23).
     pub(super) fn elsewhere(&self, settings: &Settings, node: Option<&NodeView>) -> Elsewhere {
         let fences = self.context.caches.fences_of(&settings.node);
+        Elsewhere {
+            by_watch: true,
+            ..self.sent_by(&fences, settings, node)
+        }
+    }
+
+    /// The same by a quorum LIST; none: there is no list.
+    pub(super) async fn listed_elsewhere(
+        &self,
+        settings: &Settings,
+        node: Option<&NodeView>,
+    ) -> Option<Elsewhere> {
+        match observe::fences(self.context).await {
+            Seen::Present(fences) => Some(self.sent_by(&fences, settings, node)),
+            unread => {
+                let fence = &settings.fence;
+                tracing::warn!(%fence, why = unread.why(), "the NodeFences could not be listed");
+                None
+            }
+        }
+    }
+
+    fn sent_by(
+        &self,
+        fences: &[NodeFence],
+        settings: &Settings,
+        node: Option<&NodeView>,
+    ) -> Elsewhere {
         let claim = node.and_then(NodeView::claim);
         // One of the own name was another NodeFence's, if the own record does not name it.
         let is_own = |of: Option<&str>| of == Some(settings.fence.as_str());
@@ -67,7 +95,7 @@ impl Round<'_> {
         let known = known.chain(&incident.sent_claims);
         let is_known = |claim: &str| known.clone().any(|it| it == claim);
         let orphaned = claim.filter(is_orphaned).is_some_and(|it| !is_known(it));
-        let known = resolve::elsewhere(settings, &fences);
+        let known = resolve::elsewhere(settings, fences);
         let window = match orphaned || settings.adopted {
             true => known.window.max(self.longest_window()),
             false => known.window,

@@ -50,13 +50,18 @@ impl Round<'_> {
         let (policy, wall_now) = (self.policy(), clock::wall());
         let live = policy.as_ref().map(|policy| Live::at(policy, wall_now));
         self.incident.moments.listen(self.fence, now());
-        let settings = self.settings(reads.node(), live.as_ref());
+        let mut settings = self.settings(reads.node(), live.as_ref());
         if reads.is_unread() {
             self.put_back(answers);
         } else {
             self.listen(&settings, answers);
         }
         let needs = plan::needs(&settings, &self.incident.memory, reads.node());
+        if needs.elsewhere
+            && let Some(listed) = self.listed_elsewhere(&settings, reads.node()).await
+        {
+            settings.record.elsewhere = listed;
+        }
         let (mut observed, record) = reads.complete(self.context, &settings.fence, needs).await;
         if observed.has_failed_read() {
             let metrics = &self.context.metrics;

@@ -19,6 +19,7 @@ const EVERYTHING: Needs = Needs {
     starting: Vec::new(),
     attachments: true,
     kubelet: true,
+    elsewhere: true,
     record: true,
 };
 

@@ -1,10 +1,11 @@
 //! `recovery.strategy: None`: what the process before this one has proven.
 
 use super::*;
-use crate::api::settings::RecoveryStrategy;
+use crate::api::settings::{FenceMode, RecoveryStrategy};
 use crate::core::fixtures::{bmc, level};
 use crate::core::incident::{Device, Elsewhere, Level};
 use crate::core::plan::ending::late_off;
+use crate::core::plan::level::order_max;
 use crate::core::plan::prove::late_on;
 use crate::core::witness::Witness;
 
@@ -191,6 +192,53 @@ fn a_successor_knows_whether_a_device_or_a_human_has_proven_it() {
     assert_eq!(proven("word"), Some(Witness::Word));
     let devices = Witness::Devices(vec!["bmc".to_owned()]);
     assert_eq!(proven(&level().name), Some(devices));
+}
+
+/// S23: the watch may not have told yet what another NodeFence has sent. The list under the claim has it, and its time counts from then on.
+#[test]
+fn the_power_is_read_when_what_others_have_sent_was_listed() {
+    for (strategy, by_watch, on, waits, until) in [
+        (RecoveryStrategy::None, true, false, true, None),
+        (RecoveryStrategy::None, true, true, true, Some(seconds(90))),
+        (RecoveryStrategy::None, false, false, false, None),
+        (
+            RecoveryStrategy::None,
+            false,
+            true,
+            false,
+            Some(seconds(100) + order_max(&level()) + settings().late_effect),
+        ),
+        (settings().strategy, true, true, false, Some(seconds(90))),
+    ] {
+        let elsewhere = Elsewhere {
+            by_watch,
+            on,
+            ..Elsewhere::default()
+        };
+        let s = Settings {
+            mode: FenceMode::ConfirmOnly,
+            strategy,
+            record: Record {
+                elsewhere,
+                ..Record::default()
+            },
+            ..settings()
+        };
+        // It was known when the claim was decided on, if at all: that was before the claim had landed.
+        let mut memory = Memory {
+            record_read: true,
+            is_due: true,
+            claim: Some(own_claim("fence-n1")),
+            heeded: elsewhere,
+            may_go_on_until: on.then_some(seconds(90)),
+            ..Memory::default()
+        };
+        memory.learned.quiesce.since = Some(seconds(10));
+        let decision = decided(&s, &mut memory, claimed("fence-n1"), seconds(100));
+        let is_waiting = decision.words.contains("could not be listed");
+        assert_eq!(is_waiting, waits, "{by_watch} {on}: {}", decision.words);
+        assert_eq!(memory.may_go_on_until, until);
+    }
 }
 
 /// S23: woken at the very moment when nothing can land any more, it waits no longer; until then the stage's time does not run.

@@ -2,6 +2,7 @@
 
 use super::super::needs::ONE_BY_ONE_MAX;
 use super::*;
+use crate::api::settings::RecoveryStrategy;
 
 /// Under the claim, with the Lease noted and all pods listed: nothing is left to read.
 fn quiet() -> Memory {
@@ -52,6 +53,30 @@ fn commanded() -> Memory {
 
 fn under_the_claim(memory: &Memory) -> Needs {
     needs(&settings(), memory, Some(&claimed(CLAIM_VALUE)))
+}
+
+/// S23: once under each claim, and only where others are told.
+#[test]
+fn what_others_have_sent_is_listed_once_under_the_claim() {
+    let only_proves = Settings {
+        strategy: RecoveryStrategy::None,
+        ..settings()
+    };
+    let listed = |s: &Settings, change: &dyn Fn(&mut Memory), node: NodeView| {
+        let mut memory = quiet();
+        memory.is_due = true;
+        change(&mut memory);
+        needs(s, &memory, Some(&node)).elsewhere
+    };
+    let nothing = |_: &mut Memory| {};
+    assert!(listed(&only_proves, &nothing, claimed(CLAIM_VALUE)));
+    assert!(!listed(&only_proves, &nothing, node()));
+    assert!(!listed(&settings(), &nothing, claimed(CLAIM_VALUE)));
+    let once = |m: &mut Memory| m.learned.others_listed = true;
+    assert!(!listed(&only_proves, &once, claimed(CLAIM_VALUE)));
+    // The first look, which tells whether the condition has held, is not held up.
+    let first = |m: &mut Memory| m.is_due = false;
+    assert!(!listed(&only_proves, &first, claimed(CLAIM_VALUE)));
 }
 
 #[test]

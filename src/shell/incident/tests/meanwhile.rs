@@ -1,6 +1,6 @@
 //! What has become of the node while its incident was held, or its claim was on its way.
 
-use super::places::{Lab, POLICY_LANDING, of_the_policy};
+use super::places::{FENCES, Lab, POLICY_LANDING, of_the_policy};
 use super::*;
 use crate::core::observed::QUARANTINE;
 
@@ -210,4 +210,39 @@ async fn what_a_lost_record_has_sent_may_land_as_late_as_any_policy_says() {
     assert_eq!(window(&known, "other-n1"), Duration::ZERO);
     assert_eq!(window(&known, "deleted-n1"), POLICY_LANDING);
     assert_eq!(window(&adopted, "other-n1"), POLICY_LANDING);
+}
+
+/// S23: under the claim of a fence that tells others, the NodeFences are listed, for the watch may be late.
+#[tokio::test]
+async fn what_others_have_sent_is_listed_beside_the_claim() {
+    let then = "2026-01-01T00:00:00Z";
+    let mut sends = of_a_human(then);
+    sends["status"]["attempts"] = json!([{
+        "id": "n1-1", "device": "bmc", "action": "PowerOn", "startTime": "2026-01-01T00:10:00Z",
+    }]);
+    for strategy in ["None", "OutOfServiceTaint"] {
+        for is_there in [true, false] {
+            let mut mine = of_the_policy("fence", "worker-1", json!({"claim": "fence-n1"}));
+            mine["spec"]["recovery"] = json!({"strategy": strategy});
+            let nodes = fake::list("Node", "7", &[]);
+            let lab = Lab::with_fences(fake::node(), mine.clone(), of_a_human(then), nodes).await;
+            let (status, listed) = match is_there {
+                true => (200, fake::list("NodeFence", "8", &[mine, sends.clone()])),
+                false => failure(500, "etcd is busy"),
+            };
+            lab.cluster.put(FENCES, status, listed);
+            let incidents = Incidents::default();
+            let incident = incidents.begin(lab.mine.clone());
+            {
+                let memory = &mut incident.lock().await.memory;
+                memory.claim = Some(fixtures::own_claim("fence-n1"));
+                memory.is_due = true;
+            }
+            run(&lab.context, &incidents, &lab.mine).await;
+            let memory = &incident.lock().await.memory;
+            let is_heeded = is_there && strategy == "None";
+            assert_eq!(memory.learned.others_listed, is_heeded, "{strategy}");
+            assert_eq!(memory.heeded.on, is_heeded, "{strategy}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use crate::core::taint::NodePatch;
 use crate::shell::brakes::Applicant;
 use tokio::task::JoinSet;
 
-const FENCES: &str = "GET /apis/nodefencing.io/v1alpha1/nodefences";
+pub(super) const FENCES: &str = "GET /apis/nodefencing.io/v1alpha1/nodefences";
 const POLICIES: &str = "GET /apis/nodefencing.io/v1alpha1/nodefencingpolicies";
 
 /// How long what a fence of the policy has sent may take to land.
