@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Namespace of the operator, unless a flag or the pod says otherwise.
-const NAMESPACE: &str = "node-fencing-system";
+pub const NAMESPACE: &str = "node-fencing-system";
 
 /// What `--max-concurrent-fences` may be at most.
 const MAX_CONCURRENT_MAX: u32 = 1000;
@@ -107,7 +107,7 @@ cluster version, CRDs). The last line of the log says what and why.";
 #[command(
     name = "node-fencing-operator",
     version,
-    max_term_width = 100,
+    term_width = 100,
     after_help = EXAMPLES,
     // The last one counts: what a chart's `extraArgs` add has to win over what the chart wrote before.
     args_override_self = true,
@@ -269,7 +269,8 @@ fn object_name(flag: &'static str, name: String) -> Result<String, Error> {
     Err(invalid(flag, &name, rule))
 }
 
-fn is_dns_name(name: &str) -> bool {
+/// Is this a DNS subdomain, as Kubernetes wants it for the name of an object?
+pub(crate) fn is_dns_name(name: &str) -> bool {
     let is_label = |label: &str| {
         !label.is_empty()
             && label

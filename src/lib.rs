@@ -32,6 +32,7 @@
 
 pub mod api;
 pub mod args;
+pub mod cli;
 pub mod clock;
 pub mod core;
 pub mod fence;

@@ -141,6 +141,23 @@ impl Credentials {
         Self::with_keys(secret, &LOGIN, data, annotations)
     }
 
+    /// Those of nobody: a request with them carries no login, and gets what a device tells everybody.
+    #[must_use]
+    pub fn nobody() -> Self {
+        Self {
+            secret: String::new(),
+            values: Vec::new(),
+            allowed_hosts: None,
+            trimmed_keys: Vec::new(),
+        }
+    }
+
+    /// Is nobody logged in with them?
+    #[must_use]
+    pub fn is_nobody(&self) -> bool {
+        self.values.is_empty()
+    }
+
     /// Reads the keys that a driver asks for, and the annotation.
     ///
     /// # Errors

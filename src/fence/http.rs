@@ -217,8 +217,10 @@ impl Client {
             .header(ACCEPT, "application/json")
             .header(ACCEPT_ENCODING, "identity")
             // Without it some BMCs answer 406.
-            .header("OData-Version", "4.0")
-            .header(AUTHORIZATION, self.target.credentials.basic()?);
+            .header("OData-Version", "4.0");
+        if !self.target.credentials.is_nobody() {
+            builder = builder.header(AUTHORIZATION, self.target.credentials.basic()?);
+        }
         if method == Method::POST {
             builder = builder.header(CONTENT_TYPE, "application/json");
         }

@@ -258,7 +258,7 @@ impl Admissions {
 
 /// The Nodes that this policy had deleted and that are not there again, as long as the records of that are kept: machines that are down, which
 /// a storm is told by like any other (S13).
-fn deleted_nodes(fences: &[NodeFence], policy: &str, nodes: &[NodeView]) -> BTreeSet<String> {
+pub fn deleted_nodes(fences: &[NodeFence], policy: &str, nodes: &[NodeView]) -> BTreeSet<String> {
     let is_gone = |name: &str| !nodes.iter().any(|node| node.name == name);
     let of_policy = fences
         .iter()
@@ -272,7 +272,7 @@ fn deleted_nodes(fences: &[NodeFence], policy: &str, nodes: &[NodeView]) -> BTre
 }
 
 /// Admitted by a process before us: it has claimed the node, or more, and has not released it.
-fn was_admitted(fence: &NodeFence) -> bool {
+pub fn was_admitted(fence: &NodeFence) -> bool {
     let status = fence.status.as_ref();
     status.is_some_and(|status| {
         let is_out = status.taint_applied_time.is_some() && status.taint_removed_time.is_none();

@@ -40,7 +40,7 @@ pub mod draft;
 pub mod early;
 pub mod events;
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;
 pub mod guard;
 pub mod health;
 pub mod history;

@@ -85,20 +85,29 @@ pub fn unanswered(clients: &Clients, what: &'static str, source: AskError) -> Er
 /// # Errors
 /// [`Error`].
 pub async fn cluster(clients: &Clients) -> Result<String, Error> {
-    let client = &clients.reads;
-    let ask = |what| move |error: kube::Error| unanswered(clients, what, error.into());
-    let version = client
-        .apiserver_version()
-        .await
-        .map_err(ask("for its version"))?;
-    new_enough(&version)?;
+    let version = version(clients).await?;
     let group_version = format!("{GROUP}/{VERSION}");
-    let served = match client.list_api_group_resources(&group_version).await {
+    let listed = clients.reads.list_api_group_resources(&group_version).await;
+    let served = match listed {
         Ok(list) => list.resources.into_iter().map(|one| one.name).collect(),
         Err(kube::Error::Api(status)) if status.code == 404 => vec![],
-        Err(source) => return Err(ask("for its custom resources")(source)),
+        Err(source) => {
+            let what = "for its custom resources";
+            return Err(unanswered(clients, what, source.into()));
+        }
     };
     installed(&served)?;
+    Ok(version)
+}
+
+/// The API server is new enough. Gives its version.
+///
+/// # Errors
+/// [`Error::Ask`], [`Error::TooOld`].
+pub async fn version(clients: &Clients) -> Result<String, Error> {
+    let version = clients.reads.apiserver_version().await;
+    let version = version.map_err(|it| unanswered(clients, "for its version", it.into()))?;
+    new_enough(&version)?;
     Ok(version.git_version)
 }
 

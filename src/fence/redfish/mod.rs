@@ -8,6 +8,7 @@ pub mod parse;
 pub mod said;
 mod session;
 mod status;
+pub mod survey;
 mod task;
 
 use super::address::{Address, AddressRules};

@@ -281,7 +281,7 @@ pub fn date_time(document: &Value) -> Option<Timestamp> {
 }
 
 /// A text field that says something.
-fn word(document: &Value, name: &str) -> Option<String> {
+pub(super) fn word(document: &Value, name: &str) -> Option<String> {
     let text = document.get(name)?.as_str()?.trim();
     (!text.is_empty()).then(|| printable(text, WORD_CHARACTERS_MAX))
 }

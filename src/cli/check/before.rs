@@ -1,0 +1,84 @@
+//! Before the operator is installed (`--pre`): is the cluster new enough, may the user install it, and what will it meet there?
+
+use super::super::cluster::{Cluster, Error, seen};
+use super::{Check, Finding, others};
+use crate::shell::preflight;
+use crate::shell::slim::SlimNode;
+use kube::api::ListParams;
+
+const VERSION: Check = check("api-server", "docs/compatibility.md");
+const RIGHTS: Check = check("rights-to-install", "docs/how-to/install.md");
+const NODES: Check = check("nodes", "docs/how-to/install.md");
+
+/// What `deploy/` is made of, cluster-wide or in a namespace of its own: group and plural name.
+const INSTALLED: [(&str, &str); 7] = [
+    ("", "namespaces"),
+    ("apiextensions.k8s.io", "customresourcedefinitions"),
+    ("rbac.authorization.k8s.io", "clusterroles"),
+    ("rbac.authorization.k8s.io", "clusterrolebindings"),
+    (
+        "admissionregistration.k8s.io",
+        "validatingadmissionpolicies",
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "validatingadmissionpolicybindings",
+    ),
+    ("apps", "deployments"),
+];
+
+const fn check(name: &'static str, page: &'static str) -> Check {
+    Check {
+        category: "before installation",
+        name,
+        page,
+    }
+}
+
+pub(super) async fn look(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
+    let mut findings = match preflight::version(&cluster.clients).await {
+        Ok(version) => {
+            let server = &cluster.clients.server;
+            vec![VERSION.well(format!("{server} is Kubernetes {version}"))]
+        }
+        Err(error) => return Ok(vec![VERSION.fails(error.to_string())]),
+    };
+    findings.push(rights(cluster).await?);
+    findings.push(nodes(cluster).await?);
+    findings.extend(others::around(cluster).await?);
+    Ok(findings)
+}
+
+async fn rights(cluster: &Cluster) -> Result<Finding, Error> {
+    let mut missing = Vec::new();
+    for (group, resource) in INSTALLED {
+        if !cluster.may("create", group, resource).await? {
+            missing.push(resource);
+        }
+    }
+    Ok(match missing.is_empty() {
+        true => RIGHTS.well("you may create everything that the operator is made of"),
+        false => RIGHTS.fails(format!(
+            "you may not create {}: install it as somebody who may (ClusterRole cluster-admin)",
+            missing.join(", ")
+        )),
+    })
+}
+
+/// The operator's own node may be the one that fails.
+async fn nodes(cluster: &Cluster) -> Result<Finding, Error> {
+    let all = ListParams::default();
+    let nodes = match seen(cluster.list(&cluster.api::<SlimNode>(), &all).await)? {
+        Ok(nodes) => nodes.len(),
+        Err(words) => return Ok(NODES.unknown(words)),
+    };
+    Ok(match nodes {
+        0 | 1 => NODES.fails(format!(
+            "the cluster has {nodes} node(s): one that fails can be fenced by an operator on another one only"
+        )),
+        2 => NODES.warns(
+            "the cluster has two nodes: when one fails, the replica of the operator on the other one is all that there is to fence it",
+        ),
+        many => NODES.well(format!("the cluster has {many} nodes")),
+    })
+}

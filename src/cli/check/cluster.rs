@@ -1,0 +1,85 @@
+//! The cluster: its version, the custom resources, the policies that guard them.
+
+use super::super::cluster::{Cluster, Error, VIEWER, seen};
+use super::{Check, Finding};
+use crate::shell::client::AskError;
+use crate::shell::{preflight, schema};
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
+use kube::ResourceExt;
+use kube::api::ListParams;
+use std::collections::BTreeSet;
+
+const VERSION: Check = check("api-server", "docs/compatibility.md");
+const SCHEMAS: Check = check("custom-resources", "docs/how-to/upgrade.md");
+const GUARD: Check = check(
+    "admission-policies",
+    "docs/runbooks/NodeFencingAdmissionGuardMissing.md",
+);
+/// Bindings of `deploy/admission.yaml` that hold the operator and people, by how their names end.
+const GUARDS: [&str; 9] = [
+    "-nodes",
+    "-attachments",
+    "-pods",
+    "-claim",
+    "-out-of-service",
+    "-records",
+    "-approve",
+    "-confirm",
+    "-fence",
+];
+
+const fn check(name: &'static str, page: &'static str) -> Check {
+    Check {
+        category: "cluster",
+        name,
+        page,
+    }
+}
+
+pub(super) async fn look(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
+    let clients = &cluster.clients;
+    let mut findings = match preflight::cluster(clients).await {
+        Ok(version) => vec![VERSION.well(format!("{} is Kubernetes {version}", clients.server))],
+        Err(error @ preflight::Error::NotInstalled { .. }) => {
+            return Ok(vec![SCHEMAS.fails(error.to_string())]);
+        }
+        Err(error) => return Ok(vec![VERSION.fails(error.to_string())]),
+    };
+    findings.push(match schema::unknown_fields(clients).await {
+        Ok(unknown) if unknown.is_empty() => {
+            SCHEMAS.well("the CustomResourceDefinitions know every field of this version")
+        }
+        Ok(unknown) => SCHEMAS.warns(schema::words(&unknown)),
+        Err(AskError::Refused { message, .. }) => SCHEMAS.unknown(message),
+        Err(error) => SCHEMAS.unknown(error.to_string()),
+    });
+    findings.push(guard(cluster).await?);
+    Ok(findings)
+}
+
+/// Whether they refuse what they should only the operator can try; that they are there is what a user can see.
+async fn guard(cluster: &Cluster) -> Result<Finding, Error> {
+    let bindings = cluster.api::<ValidatingAdmissionPolicyBinding>();
+    let bindings = cluster.list(&bindings, &ListParams::default()).await;
+    let bindings =
+        match seen(bindings)? {
+            Ok(bindings) => bindings,
+            Err(words) => return Ok(GUARD.unknown(format!(
+                "whether the admission policies stand is not known: {words} (ClusterRole {VIEWER})"
+            ))),
+        };
+    let names: BTreeSet<String> = bindings.iter().map(ResourceExt::name_any).collect();
+    let stands = |end: &&str| {
+        names
+            .iter()
+            .any(|it| it.contains("node-fencing") && it.ends_with(*end))
+    };
+    let missing: Vec<&str> = GUARDS.into_iter().filter(|it| !stands(it)).collect();
+    Ok(match missing.is_empty() {
+        true => GUARD.well("the admission policies of the operator are bound"),
+        false => GUARD.fails(format!(
+            "no binding of a ValidatingAdmissionPolicy of the operator ends with {}: nothing limits what a stolen token of it could do, and nothing says who may give a human's word; apply deploy/admission.yaml, or set admissionPolicies.enabled in the chart",
+            missing.join(", ")
+        )),
+    })
+}

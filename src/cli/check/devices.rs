@@ -1,0 +1,112 @@
+//! Devices, policies and the nodes that they protect: what the operator says of each, all of it from conditions that it keeps.
+
+use super::super::cluster::{Cluster, Error, seen};
+use super::{Check, Finding};
+use crate::api::conditions::{READY, find};
+use crate::api::device::FenceDevice;
+use crate::api::policy::{FenceMode, NodeFencingPolicy};
+use crate::core::observed::NodeView;
+use crate::core::select::governing;
+use crate::shell::slim::SlimNode;
+use crate::words::listed;
+use kube::ResourceExt;
+use kube::api::ListParams;
+
+const DEVICES: Check = check("devices", "docs/runbooks/FenceDeviceUnreachable.md");
+const POLICIES: Check = check("policies", "docs/how-to/first-node.md");
+const NODES: Check = check("nodes", "docs/runbooks/NodesWithoutFenceDevice.md");
+/// Names in one line.
+const NAMED_MAX: usize = 5;
+
+const fn check(name: &'static str, page: &'static str) -> Check {
+    Check {
+        category: "fleet",
+        name,
+        page,
+    }
+}
+
+pub(super) async fn look(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
+    let all = ListParams::default();
+    let devices = cluster.list(&cluster.api::<FenceDevice>(), &all).await?;
+    let policies = cluster
+        .list(&cluster.api::<NodeFencingPolicy>(), &all)
+        .await?;
+    let nodes = seen(cluster.list(&cluster.api::<SlimNode>(), &all).await)?;
+    let of_nodes = match nodes {
+        Ok(nodes) => {
+            let views: Vec<NodeView> = nodes.iter().map(SlimNode::view).collect();
+            protected(&policies, &views)
+        }
+        Err(words) => NODES.unknown(format!(
+            "which nodes no policy selects is not known: {words}"
+        )),
+    };
+    let mut findings = of_devices(&devices);
+    findings.extend(of_policies(&policies));
+    findings.push(of_nodes);
+    Ok(findings)
+}
+
+fn of_devices(devices: &[FenceDevice]) -> Vec<Finding> {
+    if devices.is_empty() {
+        return vec![DEVICES.warns("there is no FenceDevice: no machine can be proven down but by a human's word; write one for each node (kubectl explain fencedevice.spec)")];
+    }
+    let not_ready = devices.iter().filter_map(|device| {
+        let conditions = device.status.as_ref().map(|it| it.conditions.as_slice());
+        let ready = find(conditions.unwrap_or_default(), READY);
+        let words = match ready {
+            Some(ready) if ready.status == "True" => return None,
+            Some(ready) => format!("{}: {}", ready.reason, ready.message),
+            None => "the operator has not looked at it yet".to_owned(),
+        };
+        Some(DEVICES.fails(format!(
+            "FenceDevice {} is not ready: {words}",
+            device.name_any()
+        )))
+    });
+    let not_ready: Vec<Finding> = not_ready.collect();
+    match not_ready.is_empty() {
+        true => vec![DEVICES.well(format!(
+            "{} FenceDevice(s) answer for the right machines",
+            devices.len()
+        ))],
+        false => not_ready,
+    }
+}
+
+fn of_policies(policies: &[NodeFencingPolicy]) -> Vec<Finding> {
+    if policies.is_empty() {
+        return vec![POLICIES.fails("there is no NodeFencingPolicy: nothing is fenced; write one (kubectl explain nodefencingpolicy.spec)")];
+    }
+    let of_policy = |policy: &NodeFencingPolicy| {
+        let name = policy.name_any();
+        let status = policy.status.as_ref();
+        let ready = find(status.map_or(&[], |it| &it.conditions), READY);
+        let mode = status.and_then(|it| Some(it.effective.as_ref()?.mode));
+        let mode = mode.unwrap_or(policy.spec.fence.mode);
+        match ready {
+            None => POLICIES.fails(format!("NodeFencingPolicy {name}: the operator has not looked at it yet")),
+            Some(ready) if ready.status != "True" => POLICIES.fails(format!("NodeFencingPolicy {name} is not ready: {}: {}", ready.reason, ready.message)),
+            Some(_) if mode == FenceMode::Observe => POLICIES.warns(format!("NodeFencingPolicy {name} only observes now: it says what it would do and does nothing; set fence.mode when you trust it")),
+            Some(ready) => POLICIES.well(format!("NodeFencingPolicy {name} acts, mode {mode:?}: {}", ready.message)),
+        }
+    };
+    policies.iter().map(of_policy).collect()
+}
+
+fn protected(policies: &[NodeFencingPolicy], nodes: &[NodeView]) -> Finding {
+    let selected = |node: &&NodeView| !matches!(governing(policies, node), Ok(None));
+    let (selected, left): (Vec<&NodeView>, Vec<&NodeView>) =
+        nodes.iter().partition(|it| selected(it));
+    let left: Vec<String> = left.iter().map(|it| it.name.clone()).collect();
+    let statuses = policies.iter().filter_map(|it| it.status.as_ref());
+    let unprotected: Vec<String> = statuses
+        .flat_map(|it| it.unprotected_nodes.clone())
+        .collect();
+    match (unprotected.is_empty(), left.is_empty()) {
+        (true, true) => NODES.well(format!("all {} nodes are protected", nodes.len())),
+        (true, false) => NODES.warns(format!("{} node(s) are protected; no policy selects {}", selected.len(), listed(&left, "", NAMED_MAX))),
+        (false, _) => NODES.fails(format!("{} could not be fenced: no device of their policy's levels is ready; kubectl get fencedevices, and write the ones that are missing", listed(&unprotected, "", NAMED_MAX))),
+    }
+}

@@ -1,0 +1,240 @@
+//! `kubectl fence check`: is the fleet protected, and would a fence go through tonight?
+//!
+//! One line for each thing that was looked at, by category, as `linkerd check` has it; what is not well ends with the way out and the page of the
+//! book. Everything is read with the user's own rights, and what they do not suffice for is said to be not known, which is no failure.
+
+mod before;
+mod cluster;
+mod devices;
+mod others;
+mod replicas;
+
+use super::Done;
+use super::cluster::{Cluster, Error as ClusterError};
+use super::output::{Form, print, serialized};
+use super::pause::time;
+use super::table::wrapped;
+use crate::clock::since_boot;
+use clap::ValueEnum;
+use jiff::SignedDuration;
+use serde::Serialize;
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// Pause between two looks of `--wait`.
+const PAUSE: Duration = Duration::from_secs(2);
+
+const EXAMPLES: &str = "\
+Examples:
+  Would a fence go through tonight?
+      kubectl fence check
+
+  Before the operator is installed:
+      kubectl fence check --pre
+
+  In a pipeline, after helm upgrade:
+      kubectl fence check --wait 2m --strict -o short
+
+Exit codes: 0 nothing has failed, 1 something has, 2 with --strict: there are \
+warnings.";
+
+/// Check whether the fleet is protected
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// What has to hold before the operator is installed
+    #[arg(long)]
+    pre: bool,
+
+    /// Look again until nothing fails, or this time is over, such as 90s or 2m
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    wait: Option<SignedDuration>,
+
+    /// Warnings fail too
+    #[arg(long)]
+    strict: bool,
+
+    /// In which form
+    #[arg(short, long, value_name = "FORM", default_value = "table")]
+    output: Shape,
+}
+
+/// How the findings are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Shape {
+    /// All, by category
+    Table,
+    /// What is not well
+    Short,
+    /// JSON of `cli.nodefencing.io/v1`
+    Json,
+}
+
+/// How something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Mark {
+    /// Nobody has to do anything.
+    Ok,
+    /// It cannot be told with these rights, or from here.
+    Unknown,
+    /// It works, and may not on the night that it is needed.
+    Warning,
+    /// Fences do not go through.
+    Failed,
+}
+
+/// What one look at one thing has shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    /// What it belongs to.
+    pub category: &'static str,
+    /// Names the check: it never changes its meaning.
+    pub check: &'static str,
+    /// How it is.
+    pub status: Mark,
+    /// What was seen; of what is not well also the way out.
+    pub message: String,
+    /// The page of the book that says more.
+    pub page: &'static str,
+}
+
+/// A check: what it is called, and where the book tells of it.
+#[derive(Debug, Clone, Copy)]
+struct Check {
+    category: &'static str,
+    name: &'static str,
+    page: &'static str,
+}
+
+impl Check {
+    fn found(self, status: Mark, message: impl Into<String>) -> Finding {
+        Finding {
+            category: self.category,
+            check: self.name,
+            status,
+            message: message.into(),
+            page: self.page,
+        }
+    }
+
+    fn well(self, message: impl Into<String>) -> Finding {
+        self.found(Mark::Ok, message)
+    }
+
+    fn fails(self, message: impl Into<String>) -> Finding {
+        self.found(Mark::Failed, message)
+    }
+
+    fn warns(self, message: impl Into<String>) -> Finding {
+        self.found(Mark::Warning, message)
+    }
+
+    fn unknown(self, message: impl Into<String>) -> Finding {
+        self.found(Mark::Unknown, message)
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// [`super::Error`].
+pub async fn run(cluster: &Cluster, args: Args) -> Done {
+    let wait = args.wait.and_then(|it| Duration::try_from(it).ok());
+    let end = since_boot() + wait.unwrap_or_default();
+    let findings = loop {
+        let findings = match args.pre {
+            true => before::look(cluster).await?,
+            false => look(cluster).await?,
+        };
+        let has_failed = findings.iter().any(|it| it.status == Mark::Failed);
+        if !has_failed || since_boot() >= end {
+            break findings;
+        }
+        sleep(PAUSE).await;
+    };
+    print(&match args.output {
+        Shape::Table => told(&findings, |_| true),
+        Shape::Short => told(&findings, |it| it.status != Mark::Ok),
+        Shape::Json => serialized(
+            Form::Json,
+            "Check",
+            &Findings {
+                findings: &findings,
+            },
+        )?,
+    })?;
+    Ok(exit_code(&findings, args.strict))
+}
+
+/// The findings as `-o json` has them.
+///
+/// # Errors
+/// [`super::Error`].
+pub async fn json(cluster: &Cluster) -> Result<String, super::Error> {
+    let findings = look(cluster).await?;
+    let content = Findings {
+        findings: &findings,
+    };
+    serialized(Form::Json, "Check", &content)
+}
+
+/// What programs read.
+#[derive(Debug, Serialize)]
+struct Findings<'a> {
+    findings: &'a [Finding],
+}
+
+async fn look(cluster: &Cluster) -> Result<Vec<Finding>, ClusterError> {
+    let mut findings = cluster::look(cluster).await?;
+    // Where the custom resources are missing nothing else can be asked.
+    if findings.iter().any(|it| it.status == Mark::Failed) {
+        return Ok(findings);
+    }
+    findings.extend(replicas::look(cluster).await?);
+    findings.extend(devices::look(cluster).await?);
+    findings.extend(others::look(cluster).await?);
+    Ok(findings)
+}
+
+fn exit_code(findings: &[Finding], strict: bool) -> ExitCode {
+    let any = |mark: Mark| findings.iter().any(|it| it.status == mark);
+    match (any(Mark::Failed), any(Mark::Warning) && strict) {
+        (true, _) => ExitCode::FAILURE,
+        (false, true) => ExitCode::from(2),
+        (false, false) => ExitCode::SUCCESS,
+    }
+}
+
+/// Lines under their categories.
+fn told(findings: &[Finding], is_shown: fn(&Finding) -> bool) -> String {
+    let mut text = String::new();
+    let mut category = "";
+    for finding in findings.iter().filter(|it| is_shown(it)) {
+        if finding.category != category {
+            category = finding.category;
+            let gap = if text.is_empty() { "" } else { "\n" };
+            text += &format!("{gap}{category}\n");
+        }
+        let mark = match finding.status {
+            Mark::Ok => "ok  ",
+            Mark::Unknown => "?   ",
+            Mark::Warning => "WARN",
+            Mark::Failed => "FAIL",
+        };
+        let line = wrapped(&format!("{} [{}]", finding.message, finding.check), 7);
+        text += &format!("  {mark} {}", line.trim_start());
+        if finding.status != Mark::Ok {
+            text += &format!("       see {}\n", finding.page);
+        }
+    }
+    let count = |mark: Mark| findings.iter().filter(|it| it.status == mark).count();
+    text + &format!(
+        "\n{} ok, {} not known, {} warning(s), {} failed\n",
+        count(Mark::Ok),
+        count(Mark::Unknown),
+        count(Mark::Warning),
+        count(Mark::Failed)
+    )
+}

@@ -1,0 +1,95 @@
+//! The operator's replicas: two of them, on different nodes, and one that leads.
+
+use super::super::cluster::{Cluster, Error, seen};
+use super::super::table::age;
+use super::{Check, Finding};
+use crate::clock;
+use crate::core::election::Times;
+use crate::shell::lease;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use kube::api::ListParams;
+use std::collections::BTreeSet;
+
+const LEADER: Check = check("leader", "docs/runbooks/NodeFencingNoLeader.md");
+const REPLICAS: Check = check("replicas", "docs/runbooks/NodeFencingReplicasLow.md");
+/// What every pod of the operator bears.
+const PODS: &str = "app.kubernetes.io/name=node-fencing-operator";
+
+const fn check(name: &'static str, page: &'static str) -> Check {
+    Check {
+        category: "operator",
+        name,
+        page,
+    }
+}
+
+pub(super) async fn look(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
+    let own = ListParams::default().labels(PODS);
+    let pods = seen(cluster.list(&cluster.own::<Pod>(), &own).await)?;
+    let lease = seen(cluster.find(&cluster.own::<Lease>(), lease::NAME).await)?;
+    let namespace = &cluster.namespace;
+    let of_pods = match pods {
+        Ok(pods) => replicas(&pods, namespace),
+        Err(words) => REPLICAS.unknown(words),
+    };
+    let of_lease = match lease {
+        Ok(lease) => leader(lease.as_ref(), namespace, clock::wall()),
+        Err(words) => LEADER.unknown(words),
+    };
+    Ok(vec![of_pods, of_lease])
+}
+
+fn replicas(pods: &[Pod], namespace: &str) -> Finding {
+    let is_ready = |pod: &&Pod| {
+        let conditions = pod
+            .status
+            .iter()
+            .flat_map(|it| it.conditions.iter().flatten());
+        let mut ready = conditions.filter(|it| it.type_ == "Ready" && it.status == "True");
+        pod.metadata.deletion_timestamp.is_none() && ready.next().is_some()
+    };
+    let ready: Vec<&Pod> = pods.iter().filter(is_ready).collect();
+    let node = |pod: &&Pod| pod.spec.as_ref()?.node_name.clone();
+    let nodes: BTreeSet<String> = ready.iter().filter_map(node).collect();
+    let way_out = format!("see kubectl -n {namespace} get pods -l {PODS} -o wide");
+    match (ready.len(), nodes.len()) {
+        (0, _) => REPLICAS.fails(format!("no pod of the operator is ready in namespace {namespace}: nothing is fenced; {way_out}, or name another namespace with --operator-namespace")),
+        (1, _) => REPLICAS.warns(format!("one pod of the operator is ready, {}: if its own node fails, nobody fences it; run two (replicas in the chart), {way_out}", ready.first().map(|it| it.name_any()).unwrap_or_default())),
+        (many, 1) => REPLICAS.warns(format!("all {many} pods of the operator are on one node, {}: if that fails, nobody fences it; {way_out}", nodes.first().map(String::as_str).unwrap_or_default())),
+        (many, on) => REPLICAS.well(format!("{many} pods of the operator are ready, on {on} nodes")),
+    }
+}
+
+fn leader(lease: Option<&Lease>, namespace: &str, now: Timestamp) -> Finding {
+    let name = lease::NAME;
+    let way_out = format!(
+        "see kubectl -n {namespace} get pods and the operator's log; until one leads nothing is fenced"
+    );
+    let spec = lease.and_then(|it| it.spec.as_ref());
+    let holder = spec
+        .and_then(|it| it.holder_identity.as_deref())
+        .filter(|it| !it.is_empty());
+    let renewed = spec.and_then(|it| it.renew_time.as_ref());
+    let (Some(holder), Some(renewed)) = (holder, renewed) else {
+        return LEADER.fails(format!(
+            "no replica has the Lease {namespace}/{name}: {way_out}"
+        ));
+    };
+    // Its clock may differ from this one: only what is far over is told of.
+    let lasts = spec.and_then(|it| it.lease_duration_seconds);
+    let lasts = lasts.map_or_else(
+        || SignedDuration::try_from(Times::default().lease).unwrap_or_default(),
+        |it| SignedDuration::from_secs(it.into()),
+    );
+    let told = format!(
+        "{holder} has the Lease {namespace}/{name} and renewed it {} ago",
+        age(renewed.0, now)
+    );
+    match now.duration_since(renewed.0) > lasts * 4 {
+        true => LEADER.fails(format!("{told}, by this machine's clock: {way_out}")),
+        false => LEADER.well(told),
+    }
+}

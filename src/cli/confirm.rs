@@ -1,0 +1,230 @@
+//! `kubectl fence confirm`: a human's word that a machine has no power, where no device can say so.
+//!
+//! A false word corrupts data, so it is asked for twice: what speaks against it is looked at first (the Node is Ready, a device reads On), what runs
+//! there is shown, and the node's name has to be typed. The admission policies hold whoever has no right to give it, and the operator takes the word
+//! for nothing as soon as a device or the kubelet speaks against it (S21).
+
+use super::answer::DryRun;
+use super::cluster::{Cluster, Error as ClusterError, seen};
+use super::table::{age, table, wrapped};
+use super::{Done, Error, fleet, output};
+use crate::api::device::FenceDevice;
+use crate::api::device_status::PowerState;
+use crate::api::fence::{ManualStatement, NodeFence};
+use crate::clock;
+use crate::core::observed::{NodeView, Ready};
+use crate::shell::devices;
+use crate::shell::slim::SlimNode;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use kube::api::ListParams;
+use serde_json::json;
+use std::io::{self, BufRead as _, IsTerminal as _};
+
+const EXAMPLES: &str = "\
+Examples:
+      kubectl fence confirm worker-3 --reason \"both cords are out, rack 7\"
+
+It takes the verb `confirm` (ClusterRole node-fencing-confirmer) and counts for \
+15 minutes. What you confirm is that the machine has no power, seen with your \
+own eyes: not that it does not answer.";
+
+/// Give your word that a machine has no power
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The node of an open incident
+    node: String,
+
+    /// How you have verified it, for the record
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+
+    /// The node's name once more, in place of typing it
+    #[arg(long, value_name = "NODE")]
+    yes_for: Option<String>,
+
+    #[command(flatten)]
+    dry_run: DryRun,
+}
+
+/// What the user is shown before they give their word.
+struct Scene {
+    node: NodeView,
+    /// The devices that serve the node.
+    devices: Vec<FenceDevice>,
+    /// The pods that are there, or why they are not known.
+    pods: Result<Vec<Pod>, String>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// [`Error`].
+pub async fn run(cluster: &Cluster, args: Args) -> Done {
+    let fence = fleet::open(cluster, &args.node).await?;
+    let (name, node) = (fence.name_any(), fence.spec.node_name.clone());
+    if fence.spec.manual_confirmation.is_some() {
+        return Err(Error::No(format!(
+            "NodeFence {name} has a human's word already, which is given once; have the node fenced anew to give another: kubectl fence release {name}, then kubectl fence now {node}"
+        )));
+    }
+    let scene = scene(cluster, &node).await?;
+    against(&scene, &fence).map_err(Error::No)?;
+    output::print(&shown(&scene, &name, clock::wall()))?;
+    if typed(&node, args.yes_for)? != node {
+        return Err(Error::No(format!(
+            "that is not `{node}`: nothing was confirmed"
+        )));
+    }
+    // Somebody may have read for a while.
+    let scene = self::scene(cluster, &node).await?;
+    against(&scene, &fence).map_err(Error::No)?;
+    let asker = cluster.asker().await?;
+    let patch = json!({
+        "metadata": {"resourceVersion": fence.metadata.resource_version},
+        "spec": {"manualConfirmation": {
+            "statement": ManualStatement::IVerifiedTheNodeIsPoweredOff,
+            "nodeUID": scene.node.uid,
+            "user": asker.name,
+            "reason": args.reason,
+            "time": asker.at,
+        }},
+    });
+    let write = args.dry_run.write("node-fencing-confirmer");
+    let written: Result<NodeFence, ClusterError> = cluster.patch(&name, &patch, &write).await;
+    written?;
+    args.dry_run.told("nodefence", &name, "confirmed")
+}
+
+async fn scene(cluster: &Cluster, name: &str) -> Result<Scene, Error> {
+    let node = cluster.find(&cluster.api::<SlimNode>(), name).await?;
+    let node = node.ok_or_else(|| ClusterError::Absent {
+        kind: "Node".to_owned(),
+        name: name.to_owned(),
+        way_out: "its incident ends by itself".to_owned(),
+    })?;
+    let node = node.view();
+    let devices = cluster.api::<FenceDevice>();
+    let mut devices = cluster.list(&devices, &ListParams::default()).await?;
+    devices.retain(|it| devices::serves(it, &node));
+    let there = ListParams::default().fields(&format!("spec.nodeName={name}"));
+    let pods = cluster.list(&cluster.api::<Pod>(), &there).await;
+    Ok(Scene {
+        node,
+        devices,
+        pods: seen(pods)?,
+    })
+}
+
+/// What speaks against the word, as far as it is known here.
+fn against(scene: &Scene, fence: &NodeFence) -> Result<(), String> {
+    let node = &scene.node;
+    if node.ready() == Ready::True {
+        return Err(format!(
+            "Node {} is Ready: its machine runs, whatever you have looked at; see which machine it is",
+            node.name
+        ));
+    }
+    let status = fence.status.as_ref();
+    let bound = fence.spec.node_uid.as_ref();
+    let bound = bound.or_else(|| status?.node_uid.as_ref());
+    if bound.is_some_and(|uid| *uid != node.uid) {
+        return Err(format!(
+            "Node {} was deleted and made anew since NodeFence {} began: its machine is alive",
+            node.name,
+            fence.name_any()
+        ));
+    }
+    // What was read before the outage says nothing of it: a device that has fallen silent since is why somebody has gone to look.
+    let began = fence.spec.trigger.unhealthy_since_time;
+    let began = began.or_else(|| fleet::created(fence));
+    let on = scene.devices.iter().find(|it| {
+        let status = it.status.as_ref();
+        let is_on = status.and_then(|it| it.power_state) == Some(PowerState::On);
+        is_on && status.and_then(|it| it.last_success_time) >= began
+    });
+    match on {
+        Some(device) => Err(format!(
+            "FenceDevice {} reads On, of {}: the operator would take your word for nothing; cut the power that it feeds, or see which machine it belongs to, and wait until it reads Off or is silent",
+            device.name_any(),
+            probed(device)
+        )),
+        None => Ok(()),
+    }
+}
+
+/// When the device was read last.
+fn probed(device: &FenceDevice) -> String {
+    let status = device.status.as_ref();
+    let at = status.and_then(|it| it.last_success_time);
+    at.map_or_else(|| "no known time".to_owned(), |at| at.to_string())
+}
+
+/// What is known of the node.
+fn shown(scene: &Scene, fence: &str, now: Timestamp) -> String {
+    let node = &scene.node;
+    let mut text = format!(
+        "Node {} (nodefence/{fence}), last heard of at {}\n",
+        node.name,
+        node.last_report()
+    );
+    let devices: Vec<_> = scene.devices.iter().map(|it| device_row(it, now)).collect();
+    text += &table(["DEVICE", "POWER", "READ"], &devices);
+    match &scene.pods {
+        Ok(pods) => {
+            let rows: Vec<_> = pods.iter().map(pod_row).collect();
+            text += &format!("{} pod(s) are bound to it\n", pods.len());
+            text += &table(["NAMESPACE", "POD", "VOLUMES"], &rows);
+        }
+        Err(words) => text += &wrapped(&format!("Its pods are not shown: {words}"), 0),
+    }
+    text += &wrapped(
+        "If this machine runs after all, two nodes will write to one volume. Type the node's name to confirm that it has no power:",
+        0,
+    );
+    text
+}
+
+fn device_row(device: &FenceDevice, now: Timestamp) -> [String; 3] {
+    let status = device.status.as_ref();
+    let power = status.and_then(|it| it.power_state);
+    let at = status.and_then(|it| it.last_success_time);
+    [
+        device.name_any(),
+        power.map_or_else(|| "<unknown>".to_owned(), |it| format!("{it:?}")),
+        at.map_or_else(
+            || "<never>".to_owned(),
+            |at| format!("{} ago", age(at, now)),
+        ),
+    ]
+}
+
+fn pod_row(pod: &Pod) -> [String; 3] {
+    let volumes = pod.spec.iter().flat_map(|it| it.volumes.iter().flatten());
+    let claims = volumes.filter(|it| it.persistent_volume_claim.is_some());
+    [
+        pod.namespace().unwrap_or_default(),
+        pod.name_any(),
+        claims.count().to_string(),
+    ]
+}
+
+/// The name that the user gives.
+///
+/// # Errors
+/// Nobody is at a terminal.
+pub fn typed(node: &str, given: Option<String>) -> Result<String, Error> {
+    if let Some(given) = given {
+        return Ok(given);
+    }
+    if !io::stdin().is_terminal() {
+        return Err(Error::No(format!(
+            "nobody is at a terminal to type the node's name: add --yes-for {node}"
+        )));
+    }
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line)?;
+    Ok(line.trim().to_owned())
+}

@@ -1,0 +1,84 @@
+//! The pods that attach and detach for a CSI driver: external-attacher, mostly a sidecar of the driver's controller.
+//!
+//! No object says which of them serves which driver. One that names the driver does; else those beside a pod that names it (its node plugin, by
+//! the path of its socket); else it may be any, and is said to be so.
+
+use super::index::Index;
+use super::slim::Workload;
+use kube::ResourceExt;
+use std::collections::BTreeSet;
+
+/// The attachers of a driver.
+pub struct Attachers<'a> {
+    /// The pods.
+    pub pods: Vec<&'a Workload>,
+    /// Is it known that they are this driver's?
+    pub is_sure: bool,
+}
+
+/// Those of this driver.
+pub fn of<'a>(index: &Index<'a>, driver: &str) -> Attachers<'a> {
+    let pods = index.facts.pods.items.iter().filter(|it| !it.is_finished());
+    let all: Vec<&Workload> = pods.filter(|it| container(it).is_some()).collect();
+    let own: Vec<&Workload> = all
+        .iter()
+        .copied()
+        .filter(|it| it.mentions(driver))
+        .collect();
+    if !own.is_empty() {
+        return Attachers {
+            pods: own,
+            is_sure: true,
+        };
+    }
+    let named = index
+        .facts
+        .pods
+        .items
+        .iter()
+        .filter(|it| it.mentions(driver));
+    let namespaces: BTreeSet<String> = named.filter_map(ResourceExt::namespace).collect();
+    let is_beside = |pod: &&Workload| pod.namespace().is_some_and(|it| namespaces.contains(&it));
+    let beside: Vec<&Workload> = all.iter().copied().filter(is_beside).collect();
+    match beside.is_empty() {
+        false => Attachers {
+            pods: beside,
+            is_sure: true,
+        },
+        true => Attachers {
+            is_sure: all.len() < 2,
+            pods: all,
+        },
+    }
+}
+
+/// The attacher's container in a pod.
+pub fn container(pod: &Workload) -> Option<&str> {
+    let mut containers = pod.spec.containers.iter();
+    let found = containers.find(|it| {
+        let names = [it.name.as_str(), it.image.as_str()];
+        names
+            .iter()
+            .any(|name| name.contains("csi-attacher") || name.contains("external-attacher"))
+    })?;
+    Some(&found.name)
+}
+
+/// How such a pod is, in words.
+pub fn told(index: &Index<'_>, pod: &Workload) -> String {
+    let node = pod.spec.node_name.as_deref();
+    let is_down = node
+        .and_then(|it| index.node(it))
+        .is_some_and(super::slim::Machine::is_down);
+    let place = match node {
+        None => "waits for a node".to_owned(),
+        Some(node) if is_down => format!("is on node {node}, which is not Ready itself"),
+        Some(node) => format!("is on node {node}"),
+    };
+    let state = match (pod.is_deleting(), pod.is_ready()) {
+        (true, _) => "is Terminating",
+        (false, true) => "is ready",
+        (false, false) => "is not ready",
+    };
+    format!("{} {state} and {place}", pod.full_name())
+}

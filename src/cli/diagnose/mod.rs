@@ -1,0 +1,259 @@
+//! `kubectl fence diagnose`: why does this pod not get its volume?
+//!
+//! "Multi-Attach error" has ten causes, of which a dead node is one. The command reads what volumes hang on, once ([`facts`]), tells the causes
+//! apart ([`signatures`]), and ends with the way out as commands to copy. Of one object it prints first all that a guide would have a reader look
+//! up ([`checklist`]).
+
+pub mod attachers;
+pub mod backends;
+pub mod checklist;
+pub mod facts;
+pub mod finding;
+pub mod index;
+pub mod scope;
+pub mod signatures;
+pub mod slim;
+pub mod stuck;
+#[cfg(test)]
+mod world;
+
+use super::cluster::{Cluster, Error as ClusterError};
+use super::output::{Form, print, serialized};
+use super::table::wrapped;
+use super::{Done, Error};
+use checklist::{Checklist, checklist};
+use clap::ValueEnum;
+use facts::Facts;
+use finding::{Finding, Object};
+use index::Index;
+use jiff::Timestamp;
+use scope::{Kind, Scope, subject};
+use serde::Serialize;
+use signatures::findings;
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+use stuck::{Stuck, stuck};
+
+/// Exit code where something was found.
+const FOUND: u8 = 2;
+
+const EXAMPLES: &str = "\
+Examples:
+  Why does this pod not start?
+      kubectl fence diagnose pod/db-0 -n shop
+
+  Who has this volume, and what would let it go?
+      kubectl fence diagnose pvc/data-db-0 -n shop
+
+  What waits for this node?
+      kubectl fence diagnose node/worker-3
+
+  Everything that is stuck on a volume, for a script:
+      kubectl fence diagnose -A -o json
+
+What is found:
+  D1   a node has died, and nobody fences it
+  D2   a node has died, and is being fenced
+  D3   a fenced node's volumes do not detach: the storage refuses
+  D4   a rollout starts the new pod before the old one stops
+  D5   two workloads share a volume that goes to one node
+  D6   a kubelet does not let go of a volume that no pod uses
+  D7   a VolumeAttachment of a node that is no more
+  D8   pods that tolerate out-of-service, which no fence evicts
+  D9   the storage says attached, the cluster knows nothing of it
+  D10  the scheduler's own limits: no fence lifts them
+
+It reads only, with your own rights; what you may not read is said to be not
+known. Exit codes: 0 nothing was found, 2 something was, or the command line
+cannot be used, 1 failed.";
+
+/// Tell why a pod does not get its volume
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// pod/NAME, pvc/NAME or node/NAME [default: all of the namespace]
+    #[arg(value_name = "TYPE/NAME", num_args = 0..=2)]
+    subject: Vec<String>,
+
+    /// Namespace of the pod or claim [default: the context's]
+    #[arg(short, long, value_name = "NAME")]
+    namespace: Option<String>,
+
+    /// The whole cluster
+    #[arg(short = 'A', long, conflicts_with_all = ["subject", "namespace"])]
+    all_namespaces: bool,
+
+    /// In which form
+    #[arg(short, long, value_name = "FORM", default_value = "table")]
+    output: Shape,
+}
+
+/// How it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Shape {
+    /// For people
+    Table,
+    /// JSON of `cli.nodefencing.io/v1`
+    Json,
+}
+
+/// What the command shows.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Diagnosis {
+    /// Of one object: all that hangs on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checklist: Option<Checklist>,
+    /// What could not be read, and why.
+    pub unknown: Vec<String>,
+    /// What was found.
+    pub findings: Vec<Finding>,
+    /// Pods that wait for a volume for a reason that none of the findings tells.
+    pub waiting: Vec<String>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// [`Error`].
+pub async fn run(cluster: &Cluster, args: Args) -> Done {
+    let scope = meant(cluster, &args)?;
+    let facts = facts::read(cluster, scope.namespace()).await?;
+    let diagnosis = diagnose(&facts, &scope)?;
+    print(&match args.output {
+        Shape::Table => told(&diagnosis, &scope, facts.now),
+        Shape::Json => serialized(Form::Json, "Diagnosis", &diagnosis)?,
+    })?;
+    Ok(
+        match (diagnosis.findings.is_empty(), diagnosis.unknown.is_empty()) {
+            (false, _) => ExitCode::from(FOUND),
+            (true, true) => ExitCode::SUCCESS,
+            // Whether there is something nobody knows.
+            (true, false) => ExitCode::FAILURE,
+        },
+    )
+}
+
+fn meant(cluster: &Cluster, args: &Args) -> Result<Scope, Error> {
+    let namespace = || {
+        let own = cluster.clients.reads.default_namespace();
+        args.namespace.clone().unwrap_or_else(|| own.to_owned())
+    };
+    let subject = subject(&args.subject).map_err(Error::No)?;
+    Ok(match (args.all_namespaces, subject) {
+        (true, _) => Scope::All,
+        (false, Some((kind, name))) => Scope::One(kind, namespace(), name),
+        (false, None) => Scope::Namespace(namespace()),
+    })
+}
+
+/// The diagnosis of these facts.
+///
+/// # Errors
+/// The object is not there, or whether it is cannot be known.
+pub fn diagnose(facts: &Facts, scope: &Scope) -> Result<Diagnosis, Error> {
+    let index = Index::of(facts);
+    if !scope.is_there(&index) {
+        return Err(absent(facts, scope));
+    }
+    let findings = findings(facts);
+    let waiting = waiting(&index, scope, &findings);
+    Ok(Diagnosis {
+        checklist: checklist(&index, scope),
+        unknown: facts.unknown(),
+        findings: scope.of_it(&index, findings),
+        waiting,
+    })
+}
+
+/// A detach in order looks like that, for some seconds.
+fn waiting(index: &Index<'_>, scope: &Scope, findings: &[Finding]) -> Vec<String> {
+    let told: BTreeSet<&Object> = findings.iter().flat_map(|it| &it.objects).collect();
+    let all = stuck(index);
+    // What is told of an attachment is of its volume, and stands for whoever waits for that.
+    let is_told = |it: &Stuck<'_>| {
+        let volume = Object::of_cluster("pv", &it.volume);
+        told.contains(&Object::pod(it.pod)) || told.contains(&volume)
+    };
+    let untold = all.iter().filter(|it| !is_told(it));
+    let pods = scope.pods_of_it(index, untold.clone().map(|it| it.pod).collect());
+    let names: BTreeSet<String> = pods.iter().map(|it| it.full_name()).collect();
+    let of_it = untold.filter(|it| names.contains(&it.pod.full_name()));
+    let in_words = of_it.map(|it| {
+        let holder = it
+            .holder
+            .as_ref()
+            .map(|it| format!(", which node {it} has"));
+        format!(
+            "pod {} waits for volume {}{}",
+            it.pod.full_name(),
+            it.volume,
+            holder.unwrap_or_default()
+        )
+    });
+    in_words.collect()
+}
+
+fn absent(facts: &Facts, scope: &Scope) -> Error {
+    let Scope::One(kind, namespace, name) = scope else {
+        return Error::No("nothing was asked about".to_owned());
+    };
+    let (unknown, way_out) = match kind {
+        Kind::Node => (&facts.nodes.unknown, "kubectl get nodes".to_owned()),
+        Kind::Pod => (
+            &facts.pods.unknown,
+            format!("kubectl -n {namespace} get pods"),
+        ),
+        Kind::Claim => (
+            &facts.claims.unknown,
+            format!("kubectl -n {namespace} get pvc"),
+        ),
+    };
+    let kind = kind.name();
+    match unknown {
+        Some(why) => Error::No(format!("{kind} `{name}` could not be read: {why}")),
+        None => Error::Cluster(ClusterError::Absent {
+            kind: kind.to_owned(),
+            name: name.clone(),
+            way_out: format!(
+                "`{way_out}` lists those that there are, and -n names another namespace"
+            ),
+        }),
+    }
+}
+
+/// First what was looked at, then what was found, which ends with the way out.
+fn told(diagnosis: &Diagnosis, scope: &Scope, now: Timestamp) -> String {
+    let mut text = String::new();
+    if let Some(checklist) = &diagnosis.checklist {
+        text += &checklist.told(now);
+        text.push('\n');
+    }
+    for unknown in &diagnosis.unknown {
+        text += &wrapped(&format!("Not known: {unknown}"), 0);
+    }
+    if !diagnosis.unknown.is_empty() {
+        text += &wrapped(
+            "The ClusterRole node-fencing-cluster-viewer shows the rest: kubectl auth can-i --list tells which rights you have",
+            0,
+        );
+        text.push('\n');
+    }
+    for waiting in &diagnosis.waiting {
+        let words =
+            "and none of D1 to D10 tells why: a detach in order takes some seconds, look again";
+        text += &wrapped(&format!("{waiting}, {words}"), 0);
+    }
+    if diagnosis.findings.is_empty() {
+        return text
+            + &wrapped(
+                &format!("Nothing of D1 to D10 was found {}", scope.told()),
+                0,
+            );
+    }
+    let findings: Vec<String> = diagnosis.findings.iter().map(Finding::told).collect();
+    text + &findings.join("\n")
+}
+
+#[cfg(test)]
+mod tests;

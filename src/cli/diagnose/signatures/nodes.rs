@@ -1,0 +1,242 @@
+//! Nodes that have died with volumes: nobody fences them (D1), somebody does (D2), or their pods tolerate what evicts all others (D8).
+
+use super::super::finding::{Finding, Id, Object, Step, named, step};
+use super::super::index::Index;
+use super::super::slim::{Machine, Workload};
+use super::super::stuck::Stuck;
+use super::unfenced;
+use crate::api::fence::NodeFence;
+use crate::cli::fleet;
+use crate::core::hold::HeldBy;
+use crate::core::observed::Ready;
+use kube::ResourceExt;
+use std::collections::BTreeSet;
+
+/// D1 and D2: one finding for each silent node that pods wait for. What is explained by a refused detach (D3) is left to that.
+pub(super) fn dead(index: &Index<'_>, stuck: &[Stuck<'_>], undetached: &[Finding]) -> Vec<Finding> {
+    let refused: BTreeSet<&Object> = undetached.iter().flat_map(|it| &it.objects).collect();
+    let nodes = index.facts.nodes.items.iter().filter(|it| it.is_down());
+    let of_node = |node: &Machine| {
+        let name = node.name_any();
+        let is_refused = |it: &Stuck<'_>| refused.contains(&Object::of_cluster("pv", &it.volume));
+        let waiting: Vec<&Stuck<'_>> = stuck
+            .iter()
+            .filter(|it| it.holder.as_ref() == Some(&name) && !is_refused(it))
+            .collect();
+        let terminating = terminating(index, &name);
+        if waiting.is_empty() && terminating.is_empty() {
+            return None;
+        }
+        let scene = Scene {
+            node,
+            waiting,
+            terminating,
+        };
+        match index.fence(&name) {
+            Some(fence) => Some(scene.fenced(index, fence)),
+            // Somebody has said that the machine is off, and attach/detach is at it.
+            None if node.is_marked() => None,
+            None => Some(scene.unfenced(index)),
+        }
+    };
+    nodes.filter_map(of_node).collect()
+}
+
+/// Pods with claims that are to leave the node and cannot: its kubelet is to say that they have stopped.
+fn terminating<'a>(index: &Index<'a>, node: &str) -> Vec<&'a Workload> {
+    let pods = index.pods(node).iter().copied();
+    let leaving = pods.filter(|it| it.is_deleting() && !it.claims().is_empty());
+    leaving.collect()
+}
+
+/// A silent node, and who waits for it.
+struct Scene<'a> {
+    node: &'a Machine,
+    waiting: Vec<&'a Stuck<'a>>,
+    terminating: Vec<&'a Workload>,
+}
+
+impl Scene<'_> {
+    fn objects(&self) -> Vec<Object> {
+        let mut objects = vec![Object::of_cluster("node", &self.node.name_any())];
+        let pods = self.waiting.iter().map(|it| it.pod);
+        let pods = pods.chain(self.terminating.iter().copied());
+        objects.extend(pods.map(Object::pod));
+        let volumes = self.waiting.iter();
+        objects.extend(volumes.map(|it| Object::of_cluster("pv", &it.volume)));
+        let mut seen = BTreeSet::new();
+        objects.retain(|it| seen.insert(it.clone()));
+        objects
+    }
+
+    /// A kubelet that speaks is not dead, and its pods may well run.
+    fn fate(&self) -> &'static str {
+        match self.node.view().ready() {
+            Ready::False => "is not Ready",
+            _ => "has died",
+        }
+    }
+
+    fn seen(&self, index: &Index<'_>) -> Vec<String> {
+        let mut seen = vec![self.node.told(index.facts.now)];
+        seen.extend(self.waiting.iter().take(3).map(|it| told(it)));
+        if !self.terminating.is_empty() {
+            let pods: Vec<String> = self.terminating.iter().map(|it| it.full_name()).collect();
+            seen.push(format!(
+                "there Terminating, for want of a kubelet that says that they have stopped: {}",
+                named(&pods)
+            ));
+        }
+        seen
+    }
+
+    fn unfenced(&self, index: &Index<'_>) -> Finding {
+        let node = self.node.name_any();
+        let why = unfenced::why(index, self.node);
+        let mut seen = self.seen(index);
+        seen.push(why.words);
+        let mut fix = vec![step(
+            "whether the machine is reached at all, and by whom",
+            format!("kubectl describe node {node}"),
+        )];
+        fix.extend(why.steps);
+        Finding {
+            id: Id::D1,
+            title: format!("node {node} {}, and nobody fences it", self.fate()),
+            objects: self.objects(),
+            cause: format!(
+                "Kubernetes takes no volume from a node that may still write. Until the machine is proven down, pods that need the volumes of {node} wait"
+            ),
+            seen,
+            fix,
+        }
+    }
+
+    fn fenced(&self, index: &Index<'_>, fence: &NodeFence) -> Finding {
+        let (node, name) = (self.node.name_any(), fence.name_any());
+        let now = index.facts.now;
+        let mut seen = self.seen(index);
+        seen.push(format!(
+            "NodeFence {name} is {} for {}, deadline {}: {}",
+            fleet::stage(fence),
+            fleet::lasts(fence, now),
+            fleet::deadline(fence, now),
+            fleet::message(fence)
+        ));
+        let escalated = fleet::escalated(fence);
+        seen.extend(
+            escalated.map(|(reason, words)| format!("it calls for you: {reason}: {words}")),
+        );
+        Finding {
+            id: Id::D2,
+            title: format!(
+                "node {node} {}, and is being fenced: {}",
+                self.fate(),
+                fleet::stage(fence)
+            ),
+            objects: self.objects(),
+            cause: format!(
+                "NodeFence {name} is at work; its volumes are free when it has reached Detaching and each of them has gone"
+            ),
+            seen,
+            fix: follow(fence, &node),
+        }
+    }
+}
+
+/// The way out of an incident that is open: to wait, and to answer it.
+fn follow(fence: &NodeFence, node: &str) -> Vec<Step> {
+    let mut fix = Vec::new();
+    let asks = HeldBy::AwaitingApproval.as_str();
+    if fleet::stage(fence) == asks || fleet::held(fence) == Some(asks) {
+        fix.push(step(
+            "it waits for a human's answer",
+            format!("kubectl fence approve {node} --reason \"WHY\""),
+        ));
+    }
+    fix.push(step(
+        "follow it",
+        format!("kubectl fence status {node} --watch"),
+    ));
+    fix.push(step(
+        "its record",
+        format!("kubectl get nodefence {} -o yaml", fence.name_any()),
+    ));
+    fix
+}
+
+/// Who waits for what.
+fn told(stuck: &Stuck<'_>) -> String {
+    let pod = stuck.pod.full_name();
+    let volume = &stuck.volume;
+    match stuck.event {
+        Some(event) => format!("pod {pod}: {event}"),
+        None => format!(
+            "pod {pod} waits for volume {volume}, which is attached there; attach/detach has said so once, and the event has expired"
+        ),
+    }
+}
+
+/// D8: pods with claims that stay on a silent node, though it is out of service. One that is to go is gone within 20 s, whatever it tolerates: pod GC
+/// asks for its deletion and the taint alone (`gcTerminating`, upstream's `pkg/controller/podgc/gc_controller.go`, v1.36).
+pub(super) fn unevictable(index: &Index<'_>) -> Vec<Finding> {
+    let nodes = index.facts.nodes.items.iter();
+    let nodes = nodes.filter(|it| it.is_down() && it.is_marked());
+    let of_node = |node: &Machine| {
+        let name = node.name_any();
+        let pods = index.pods(&name).iter().copied();
+        let stays = |it: &&Workload| {
+            !it.is_deleting() && !it.claims().is_empty() && it.tolerates_out_of_service()
+        };
+        let staying = pods.filter(stays);
+        let pods: Vec<&Workload> = staying.collect();
+        (!pods.is_empty()).then(|| unevicted(index, node, &pods))
+    };
+    nodes.filter_map(of_node).collect()
+}
+
+fn unevicted(index: &Index<'_>, node: &Machine, pods: &[&Workload]) -> Finding {
+    let name = node.name_any();
+    let names: Vec<String> = pods.iter().map(|it| it.full_name()).collect();
+    let mut objects = vec![Object::of_cluster("node", &name)];
+    objects.extend(pods.iter().map(|it| Object::pod(it)));
+    let owners: BTreeSet<(String, String)> = pods
+        .iter()
+        .map(|it| (it.namespace().unwrap_or_default(), index.owner(it)))
+        .collect();
+    let mut fix: Vec<Step> = owners
+        .into_iter()
+        .filter(|(_, owner)| !owner.starts_with("pod/"))
+        .map(|(namespace, owner)| {
+            step(
+                "remove the toleration that has no key, or the key node.kubernetes.io/out-of-service, or limit it by tolerationSeconds",
+                format!("kubectl -n {namespace} edit {owner}"),
+            )
+        })
+        .collect();
+    fix.push(step(
+        "who has said that the machine is down, and by what proof: the taint alone is none",
+        format!("kubectl fence history {name}"),
+    ));
+    for pod in pods.iter().take(3) {
+        let namespace = pod.namespace().unwrap_or_default();
+        fix.push(step(
+            "only then: the pod of now keeps its tolerations, so it is deleted by hand; pod GC takes it under the taint",
+            format!(
+                "kubectl -n {namespace} delete pod {} --wait=false",
+                pod.name_any()
+            ),
+        ));
+    }
+    Finding {
+        id: Id::D8,
+        title: format!("pods on node {name} tolerate out-of-service, so no fence evicts them"),
+        objects,
+        cause: "the taint out-of-service has Kubernetes force-delete the pods of a node that has died, except those that tolerate it for ever; their volumes stay attached".to_owned(),
+        seen: vec![
+            node.told(index.facts.now),
+            format!("on it, not evicted, and with claims: {}", named(&names)),
+        ],
+        fix,
+    }
+}

@@ -1,0 +1,269 @@
+//! D1, D2 and D8.
+
+use super::*;
+use serde_json::json;
+
+#[test]
+fn d1_a_dead_node_that_nobody_fences_because_no_policy_selects_it() {
+    let found = World::waiting("Unknown", EXCLUSIVE).only();
+    assert_eq!(found.id, Id::D1);
+    assert!(seen(&found, "exclusively attached"), "{found:#?}");
+    assert!(seen(&found, "Ready Unknown for 10m"), "{found:#?}");
+    assert!(seen(&found, "no NodeFencingPolicy selects"), "{found:#?}");
+    assert!(
+        commands(&found, "kubectl label node worker-1"),
+        "{found:#?}"
+    );
+    assert!(
+        commands(&found, "kubectl fence now worker-1 --reason"),
+        "{found:#?}"
+    );
+}
+
+/// As it is after eviction: the old pod is Terminating, so attach/detach names it.
+#[test]
+fn d1_is_told_from_a_rollout_by_the_node_although_attach_detach_names_a_pod() {
+    let mut world = World::rolling(json!({"type": "RollingUpdate"}));
+    world.nodes[0] = node("worker-1", "Unknown");
+    deleting(&mut world.pods[1]);
+    let found = world.only();
+    assert_eq!(found.id, Id::D1);
+    assert!(seen(&found, "Terminating"), "{found:#?}");
+}
+
+/// A StatefulSet starts no second pod of a name, so no event ever tells of the volume.
+#[test]
+fn d1_a_pod_that_cannot_leave_a_dead_node_is_enough() {
+    let mut world = World::waiting("Unknown", EXCLUSIVE);
+    world.events.clear();
+    world.pods = vec![pod("db-0", "Running", Some("worker-1"))];
+    assert!(world.ids().is_empty(), "it is not evicted yet");
+    deleting(&mut world.pods[0]);
+    assert_eq!(world.ids(), [Id::D1]);
+}
+
+/// Attach/detach says it once, and events last for an hour.
+#[test]
+fn d1_does_without_the_event_once_a_detach_would_have_taken_place() {
+    let mut world = World::waiting("Unknown", EXCLUSIVE);
+    world.events.clear();
+    assert!(world.ids().is_empty(), "it waits for ten seconds");
+    world.pods[0]["metadata"]["creationTimestamp"] = json!("2026-11-26T05:00:00Z");
+    assert_eq!(world.ids(), [Id::D1]);
+    // Several nodes may have it: it waits for something else.
+    world.volumes = vec![volume("ebs.csi.aws.com", &["ReadWriteMany"])];
+    assert!(world.ids().is_empty());
+}
+
+#[test]
+fn d1_the_scheduler_that_waits_for_a_pod_on_a_dead_node_is_no_matter_of_scheduling() {
+    let mut world = World::waiting("Unknown", "");
+    let words = "0/2 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod.";
+    world.pods = vec![
+        pod("db-new", "Pending", None),
+        pod("db-old", "Running", Some("worker-1")),
+    ];
+    world.claims = vec![claim(&["ReadWriteOncePod"])];
+    world.events = vec![event("db-new", "FailedScheduling", words)];
+    assert_eq!(world.ids(), [Id::D1]);
+}
+
+#[test]
+fn d1_says_why_the_policy_that_selects_the_node_does_not_act() {
+    let of = |policy| {
+        let mut world = World::waiting("Unknown", EXCLUSIVE);
+        world.policies = vec![policy];
+        world.only()
+    };
+    let observes = of(policy("Observe", json!({})));
+    assert!(seen(&observes, "only observes now"), "{observes:#?}");
+    // By its own mode a human's fence would do no more than it does.
+    assert!(
+        commands(&observes, "kubectl fence now worker-1 --mode ConfirmOnly"),
+        "{observes:#?}"
+    );
+    let paused = of(policy(
+        "PowerOff",
+        json!({"pauseRequests": [{"name": "ada"}]}),
+    ));
+    assert!(
+        seen(&paused, "paused by its `pauseRequests`: ada"),
+        "{paused:#?}"
+    );
+    let waits = json!({"unhealthyConditions": [{"type": "Ready", "status": "Unknown", "durationSeconds": 3600}]});
+    let waits = of(policy("PowerOff", waits));
+    assert!(seen(&waits, "acts in about 50m"), "{waits:#?}");
+    let other = json!({"unhealthyConditions": [{"type": "Ready", "status": "False", "durationSeconds": 60}]});
+    let other = of(policy("PowerOff", other));
+    assert!(
+        seen(
+            &other,
+            "waits for Ready=False while Node worker-1 has Ready=Unknown"
+        ),
+        "{other:#?}"
+    );
+    let mut bare = policy("PowerOff", json!({}));
+    bare["status"]["unprotectedNodes"] = json!(["worker-1"]);
+    assert!(seen(&of(bare), "no FenceDevice of its levels is ready"));
+    let idle = of(policy("PowerOff", json!({})));
+    assert!(seen(&idle, "should have acted"), "{idle:#?}");
+}
+
+#[test]
+fn d1_two_policies_of_one_priority_are_a_conflict() {
+    let mut world = World::waiting("Unknown", EXCLUSIVE);
+    let mut second = policy("PowerOff", json!({}));
+    second["metadata"]["name"] = json!("others");
+    world.policies = vec![policy("PowerOff", json!({})), second];
+    let found = world.only();
+    assert!(
+        seen(&found, "policies others, workers all select node worker-1"),
+        "{found:#?}"
+    );
+    // Which refuses a node that two policies govern.
+    let way_out: Vec<&str> = found.fix.iter().map(|it| it.command.as_str()).collect();
+    let governs = way_out
+        .iter()
+        .position(|it| it.contains(r#"others --type=merge -p '{"spec":{"priority":1}}'"#));
+    let fences = way_out
+        .iter()
+        .position(|it| it.contains("kubectl fence now"));
+    assert!(governs.is_some() && governs < fences, "{way_out:#?}");
+}
+
+#[test]
+fn d1_tells_how_the_last_incident_has_ended_and_an_observed_one_is_none() {
+    let mut world = World::waiting("Unknown", EXCLUSIVE);
+    world.policies = vec![policy("PowerOff", json!({}))];
+    let denied = condition("Succeeded", "False", "Denied", "ada has denied it");
+    let observed = condition("Succeeded", "Unknown", "Observed", "would fence");
+    world.fences = vec![
+        fence("worker-1", "PowerOff", denied),
+        fence("worker-1", "Observe", observed),
+    ];
+    let found = world.only();
+    assert_eq!(found.id, Id::D1);
+    assert!(
+        seen(&found, "has ended Denied: ada has denied it"),
+        "{found:#?}"
+    );
+}
+
+#[test]
+fn d1_that_cannot_be_explained_for_want_of_rights_says_so() {
+    let mut facts = World::waiting("Unknown", EXCLUSIVE).facts();
+    facts.policies.unknown = Some("nodefencingpolicies is forbidden".to_owned());
+    let found = crate::cli::diagnose::signatures::findings(&facts);
+    let found = found.first().expect("a finding");
+    assert!(
+        seen(found, "is not known: nodefencingpolicies is forbidden"),
+        "{found:#?}"
+    );
+    assert!(commands(found, "kubectl fence now worker-1"), "{found:#?}");
+}
+
+#[test]
+fn d1_without_the_operator_has_kubernetes_own_way_out_behind_a_warning() {
+    let mut facts = World::waiting("Unknown", EXCLUSIVE).facts();
+    facts.policies.unknown = Some(
+        "the cluster does not know `nodefencing.io`: the operator is not installed".to_owned(),
+    );
+    let found = crate::cli::diagnose::signatures::findings(&facts);
+    let found = found.first().expect("a finding");
+    assert!(
+        commands(found, "out-of-service=nodeshutdown:NoExecute"),
+        "{found:#?}"
+    );
+    assert!(!commands(found, "kubectl fence now"), "{found:#?}");
+    assert!(
+        found.fix.iter().any(|it| it.why.contains("no power")),
+        "{found:#?}"
+    );
+}
+
+#[test]
+fn d2_the_same_while_a_nodefence_is_open() {
+    let mut world = World::waiting("Unknown", EXCLUSIVE);
+    let fencing = condition("Succeeded", "Unknown", "Fencing", "bmc is asked");
+    world.fences = vec![fence("worker-1", "PowerOff", fencing)];
+    let found = world.only();
+    assert_eq!(found.id, Id::D2);
+    assert!(
+        seen(&found, "is Fencing for 60s, deadline <none>: bmc is asked"),
+        "{found:#?}"
+    );
+    assert!(
+        commands(&found, "kubectl fence status worker-1 --watch"),
+        "{found:#?}"
+    );
+    assert!(!commands(&found, "approve"), "{found:#?}");
+    let held = condition("Held", "True", "AwaitingApproval", "asks for you");
+    let conditions = world.fences[0]["status"]["conditions"]
+        .as_array_mut()
+        .expect("a list");
+    conditions.push(held);
+    assert!(commands(&world.only(), "kubectl fence approve worker-1"));
+    // As the operator records one that waits for nothing else.
+    let asks = condition("Succeeded", "Unknown", "AwaitingApproval", "asks for you");
+    world.fences[0]["status"]["conditions"] = json!([asks]);
+    assert!(commands(&world.only(), "kubectl fence approve worker-1"));
+    // An incident of another node is none of this one.
+    world.fences[0]["spec"]["nodeName"] = json!("worker-2");
+    assert_eq!(world.ids(), [Id::D1]);
+}
+
+/// A human's taint without a NodeFence: attach/detach is at it, and there is nothing to tell yet.
+#[test]
+fn neither_d1_nor_d2_where_the_node_is_out_of_service() {
+    let mut world = World::waiting("Unknown", EXCLUSIVE);
+    taint(&mut world.nodes[0], "node.kubernetes.io/out-of-service");
+    assert!(world.ids().is_empty());
+}
+
+/// Its pod tolerates everything, and the node is out of service.
+fn staying() -> World {
+    let mut world = World::waiting("Unknown", EXCLUSIVE);
+    let mut stays = pod("db-0", "Running", Some("worker-1"));
+    stays["spec"]["tolerations"] = json!([{"operator": "Exists"}]);
+    stays["metadata"]["ownerReferences"] = owned("StatefulSet", "db");
+    world.pods = vec![stays];
+    taint(&mut world.nodes[0], "node.kubernetes.io/out-of-service");
+    world
+}
+
+#[test]
+fn d8_pods_that_tolerate_what_evicts_all_others() {
+    let mut world = staying();
+    let found = world.only();
+    assert_eq!(found.id, Id::D8);
+    for command in [
+        "kubectl -n shop edit statefulset/db",
+        "kubectl fence history worker-1",
+        "kubectl -n shop delete pod db-0",
+    ] {
+        assert!(commands(&found, command), "{found:#?}");
+    }
+    // Which tolerates what every pod tolerates for five minutes.
+    world.pods[0]["spec"]["tolerations"] = json!([
+        {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
+    ]);
+    assert!(world.ids().is_empty());
+}
+
+/// Such as those of a network plugin's DaemonSet, which tolerate everything on every node that dies.
+#[test]
+fn not_d8_without_a_claim_that_it_keeps() {
+    let mut world = staying();
+    world.pods[0]["spec"]["volumes"] = json!([]);
+    assert!(world.ids().is_empty());
+}
+
+#[test]
+fn not_d8_of_a_pod_that_pod_gc_takes_or_before_the_node_is_out_of_service() {
+    let mut world = staying();
+    deleting(&mut world.pods[0]);
+    assert!(world.ids().is_empty());
+    let mut world = staying();
+    world.nodes[0]["spec"] = json!({});
+    assert!(world.ids().is_empty());
+}

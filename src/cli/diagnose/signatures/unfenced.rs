@@ -1,0 +1,243 @@
+//! Why does nobody fence a node that has died? The policies are asked as the operator asks them, and the first answer that explains it is told.
+
+use super::super::finding::{Step, step};
+use super::super::index::Index;
+use super::super::slim::Machine;
+use crate::api::conditions::{READY, find};
+use crate::api::policy::{NodeFencingPolicy, UnhealthyCondition};
+use crate::api::settings::FenceMode;
+use crate::cli::fleet;
+use crate::cli::table::duration;
+use crate::core::keep_off::keep_off;
+use crate::core::observed::NodeView;
+use crate::core::select::{Conflict, fenceable, governing};
+use crate::core::window;
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+
+/// Why, and the way out.
+pub(super) struct Why {
+    /// In words.
+    pub words: String,
+    /// The commands.
+    pub steps: Vec<Step>,
+}
+
+/// Why nobody fences it.
+pub(super) fn why(index: &Index<'_>, node: &Machine) -> Why {
+    let facts = index.facts;
+    let view = node.view();
+    if !facts.is_installed() {
+        return uninstalled(&view.name);
+    }
+    let unknown = facts
+        .policies
+        .unknown
+        .as_ref()
+        .or(facts.fences.unknown.as_ref());
+    if let Some(unknown) = unknown {
+        let words = format!(
+            "whether a policy selects it, and a NodeFence is open, is not known: {unknown}"
+        );
+        return Why {
+            words,
+            steps: vec![by_hand(&view.name)],
+        };
+    }
+    match governing(&facts.policies.items, &view) {
+        Err(conflict) => in_conflict(&conflict, &view.name),
+        Ok(None) => unselected(&view),
+        Ok(Some(policy)) => Why {
+            words: with_last(index, &view, of_policy(policy, &view, facts.now)),
+            steps: vec![shown(policy), under(policy, &view.name)],
+        },
+    }
+}
+
+/// The way that Kubernetes' own documents have it, whose proof is a human's eyes.
+fn uninstalled(node: &str) -> Why {
+    Why {
+        words:
+            "the operator is not installed in this cluster, so nobody proves that a machine is down"
+                .to_owned(),
+        steps: vec![
+            step(
+                "what the cluster needs for the operator (docs/how-to/install.md)",
+                "kubectl fence check --pre",
+            ),
+            step(
+                "without it: first see for yourself that the machine has no power. If it runs, this destroys data. Then",
+                format!(
+                    "kubectl taint nodes {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
+                ),
+            ),
+            step(
+                "once its volumes have detached, and before it runs again",
+                format!("kubectl taint nodes {node} node.kubernetes.io/out-of-service-"),
+            ),
+        ],
+    }
+}
+
+fn by_hand(node: &str) -> Step {
+    step(
+        "have it fenced now: its machine is proven down all the same",
+        format!("kubectl fence now {node} --reason \"WHY\""),
+    )
+}
+
+/// The same by the settings of a policy, among them its mode: one that observes would do no more for a human.
+fn under(policy: &NodeFencingPolicy, node: &str) -> Step {
+    if policy.spec.fence.mode != FenceMode::Observe {
+        return by_hand(node);
+    }
+    step(
+        "have it fenced now: ConfirmOnly never turns the machine off and goes on when its devices read Off; PowerOff turns it off",
+        format!("kubectl fence now {node} --mode ConfirmOnly --reason \"WHY\""),
+    )
+}
+
+/// Until one of them governs the node, nobody has said by which devices it is fenced.
+fn in_conflict(conflict: &Conflict, node: &str) -> Why {
+    let mut steps = vec![shown_policies()];
+    let patch = format!(
+        r#"{{"spec":{{"priority":{}}}}}"#,
+        conflict.priority.saturating_add(1)
+    );
+    steps.extend(conflict.policies.first().map(|it| {
+        step(
+            "have one of them govern the node",
+            format!("kubectl patch nodefencingpolicy {it} --type=merge -p '{patch}'"),
+        )
+    }));
+    steps.push(step(
+        "then have it fenced now",
+        format!("kubectl fence now {node} --reason \"WHY\""),
+    ));
+    Why {
+        words: conflict.to_string(),
+        steps,
+    }
+}
+
+fn shown(policy: &NodeFencingPolicy) -> Step {
+    let name = policy.name_any();
+    step(
+        "what the operator says of the policy",
+        format!("kubectl fence status {name}"),
+    )
+}
+
+fn shown_policies() -> Step {
+    let columns = "NAME:.metadata.name,PRIORITY:.spec.priority,SELECTS:.spec.nodeSelector";
+    step(
+        "which policies there are, and which nodes they select",
+        format!("kubectl get nodefencingpolicies -o custom-columns={columns}"),
+    )
+}
+
+fn unselected(view: &NodeView) -> Why {
+    let node = &view.name;
+    let labels = view.labels.len();
+    Why {
+        words: format!(
+            "no NodeFencingPolicy selects Node {node} by its {labels} label(s), so nobody has said by which devices it is fenced"
+        ),
+        steps: vec![
+            shown_policies(),
+            step(
+                "give the node a label that a policy selects, or widen a policy's nodeSelector",
+                format!("kubectl label node {node} KEY=VALUE"),
+            ),
+            step(
+                "then have it fenced now",
+                format!("kubectl fence now {node} --reason \"WHY\""),
+            ),
+        ],
+    }
+}
+
+/// The policy's own answer, in the order in which the operator asks.
+fn of_policy(policy: &NodeFencingPolicy, view: &NodeView, now: Timestamp) -> String {
+    let name = policy.name_any();
+    let status = policy.status.as_ref();
+    if let Err(words) = fenceable(view) {
+        return format!("policy {name} governs it, and never fences it: {words}");
+    }
+    if let Some(kept_off) = keep_off(policy, view, now) {
+        return kept_off.words;
+    }
+    let mode = window::mode(policy, now);
+    if mode == FenceMode::Observe {
+        return format!(
+            "policy {name} governs it, and only observes now: it says what it would do and does nothing (`fence.mode`, or an open window)"
+        );
+    }
+    if status.is_some_and(|it| it.unprotected_nodes.contains(&view.name)) {
+        return format!(
+            "policy {name} governs it, and no FenceDevice of its levels is ready for it: see kubectl get fencedevices"
+        );
+    }
+    let ready = find(status.map_or(&[], |it| &it.conditions), READY);
+    if let Some(ready) = ready.filter(|it| it.status != "True") {
+        return format!(
+            "policy {name} governs it, and is not ready: {}: {}",
+            ready.reason, ready.message
+        );
+    }
+    due(policy, view, now)
+}
+
+/// Does the node show what the policy waits for, and for how long has it? By this machine's clock, which the operator does not ask.
+fn due(policy: &NodeFencingPolicy, view: &NodeView, now: Timestamp) -> String {
+    let name = policy.name_any();
+    let conditions = &policy.spec.unhealthy_conditions;
+    let left = conditions.iter().filter_map(|it| left(it, view, now)).min();
+    match left {
+        None => {
+            let wanted: Vec<String> = conditions
+                .iter()
+                .map(|it| format!("{}={}", it.type_, it.status.as_str()))
+                .collect();
+            let shown = view
+                .condition("Ready")
+                .map_or("missing", |it| it.status.as_str());
+            format!(
+                "policy {name} governs it, and waits for {} while Node {} has Ready={shown}: add that to `unhealthyConditions`",
+                wanted.join(" or "),
+                view.name
+            )
+        }
+        Some(left) if left > SignedDuration::ZERO => format!(
+            "policy {name} governs it, and acts in about {}: its condition has to hold for so long (`unhealthyConditions`)",
+            duration(left)
+        ),
+        Some(_) => format!(
+            "policy {name} governs it, and should have acted: does a replica of the operator lead? (kubectl fence check)"
+        ),
+    }
+}
+
+fn left(wanted: &UnhealthyCondition, view: &NodeView, now: Timestamp) -> Option<SignedDuration> {
+    let condition = view.condition(&wanted.type_)?;
+    let since: Timestamp = condition.transition.parse().ok()?;
+    let lasts = SignedDuration::from_secs(wanted.duration_seconds.into());
+    (condition.status == wanted.status.as_str()).then(|| lasts - now.duration_since(since))
+}
+
+/// And how the last incident of the node has ended.
+fn with_last(index: &Index<'_>, view: &NodeView, words: String) -> String {
+    let fences = index.facts.fences.items.iter();
+    let boot = Some(view.boot_id.as_str()).filter(|it| !it.is_empty());
+    let of_boot =
+        fences.filter(|it| it.is_ended() && it.may_be_about(&view.name, Some(&view.uid), boot));
+    match of_boot.max_by_key(|it| fleet::created(it)) {
+        None => words,
+        Some(last) => format!(
+            "{words}. Its last incident, NodeFence {}, has ended {}: {}",
+            last.name_any(),
+            fleet::stage(last),
+            fleet::message(last)
+        ),
+    }
+}

@@ -1,0 +1,154 @@
+//! Which pods wait for a volume that another node has, and which node that is.
+//!
+//! Attach/detach says `Multi-Attach error` once for each pod and volume (upstream's `pkg/controller/volume/attachdetach/reconciler`, v1.36), and
+//! events last for an hour. So a pod is stuck, too, that has waited for longer than a detach takes while its volume is attached elsewhere.
+
+use super::facts::ATTACH;
+use super::index::Index;
+use super::slim::Workload;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+use kube::ResourceExt;
+use std::collections::BTreeSet;
+
+/// How attach/detach begins what it says of a volume that another node has.
+pub const MULTI_ATTACH: &str = "Multi-Attach error for volume";
+/// How the scheduler says that a claim may be used by one pod only (upstream's `volumerestrictions`, v1.36).
+pub const ONE_POD: &str =
+    "PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod";
+/// A detach in order takes less than this.
+const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
+
+/// A pod that waits for a volume.
+#[derive(Debug, Clone)]
+pub struct Stuck<'a> {
+    /// The pod.
+    pub pod: &'a Workload,
+    /// The PersistentVolume.
+    pub volume: String,
+    /// The node that has it, if that is known.
+    pub holder: Option<String>,
+    /// Pods that use it there.
+    pub users: Vec<&'a Workload>,
+    /// What attach/detach or the scheduler has said.
+    pub event: Option<&'a str>,
+    /// It has no node yet: its claim may be used by one pod only.
+    pub is_unscheduled: bool,
+}
+
+/// All of them, in the order of the pods.
+pub fn stuck<'a>(index: &Index<'a>) -> Vec<Stuck<'a>> {
+    let pods = index.facts.pods.items.iter();
+    let waiting = pods.filter(|it| it.status.phase == "Pending" && !it.is_deleting());
+    let of_pod = |pod: &'a Workload| match &pod.spec.node_name {
+        Some(node) => of_attach(index, pod, node),
+        None => of_scheduler(index, pod),
+    };
+    waiting.flat_map(of_pod).collect()
+}
+
+/// The volume that attach/detach speaks of.
+fn named(message: &str) -> Option<&str> {
+    let (_, rest) = message.split_once(MULTI_ATTACH)?;
+    rest.split('"').nth(1)
+}
+
+fn of_attach<'a>(index: &Index<'a>, pod: &'a Workload, node: &str) -> Vec<Stuck<'a>> {
+    let namespace = pod.namespace().unwrap_or_default();
+    let claims = pod.claims();
+    let of_claims = claims
+        .iter()
+        .filter_map(|it| index.volume_of(&namespace, it));
+    let mut volumes: BTreeSet<&str> = of_claims.collect();
+    volumes.extend(
+        index
+            .event(pod, ATTACH, |it| named(it).is_some())
+            .and_then(named),
+    );
+    let of_volume = |volume: &str| {
+        let mut attachments = index.attachments(volume).iter();
+        let is_attached_here = |it: &&VolumeAttachment| {
+            it.spec.node_name == node && it.status.as_ref().is_some_and(|it| it.attached)
+        };
+        if attachments.any(is_attached_here) {
+            return None;
+        }
+        let event = index.event(pod, ATTACH, |it| named(it) == Some(volume));
+        let users = users_elsewhere(index, pod, volume);
+        let holder = holder(index, node, volume).or_else(|| users.first()?.spec.node_name.clone());
+        let has_waited = waits(pod, index.facts.now) >= PATIENCE;
+        let is_held = holder.is_some() && !index.is_shared(volume) && has_waited;
+        let on_holder = |it: &&Workload| it.spec.node_name == holder;
+        (event.is_some() || is_held).then(|| Stuck {
+            pod,
+            volume: volume.to_owned(),
+            users: users.into_iter().filter(on_holder).collect(),
+            holder: holder.clone(),
+            event,
+            is_unscheduled: false,
+        })
+    };
+    volumes.into_iter().filter_map(of_volume).collect()
+}
+
+/// The node beside the pod's own that has the volume.
+fn holder(index: &Index<'_>, own: &str, volume: &str) -> Option<String> {
+    let others = index.attachments(volume).iter();
+    let attached = others
+        .map(|it| it.spec.node_name.as_str())
+        .find(|it| *it != own);
+    let by_status = || {
+        let unique = index.unique_name(volume)?;
+        let mut nodes = index.facts.nodes.items.iter();
+        let found = nodes.find(|it| it.name_any() != own && it.has_attached(&unique));
+        found.map(ResourceExt::name_any)
+    };
+    attached.map(ToOwned::to_owned).or_else(by_status)
+}
+
+/// Other pods that use the volume, on other nodes.
+fn users_elsewhere<'a>(index: &Index<'a>, pod: &Workload, volume: &str) -> Vec<&'a Workload> {
+    let namespace = pod.namespace().unwrap_or_default();
+    let claims = pod.claims().into_iter();
+    let claims = claims.filter(|it| index.volume_of(&namespace, it) == Some(volume));
+    let users = claims.flat_map(|it| index.users(&namespace, &it).to_vec());
+    let is_elsewhere = |other: &&Workload| {
+        let node = other.spec.node_name.as_ref();
+        other.metadata.uid != pod.metadata.uid
+            && node.is_some()
+            && node != pod.spec.node_name.as_ref()
+    };
+    users.filter(is_elsewhere).collect()
+}
+
+fn of_scheduler<'a>(index: &Index<'a>, pod: &'a Workload) -> Vec<Stuck<'a>> {
+    let Some(event) = index.refusal(pod, |it| it.contains(ONE_POD)) else {
+        return Vec::new();
+    };
+    let namespace = pod.namespace().unwrap_or_default();
+    let claims = pod.claims();
+    let of_claim = |claim: &String| {
+        let volume = index.volume_of(&namespace, claim)?;
+        let users = users_elsewhere(index, pod, volume);
+        let holder = users.first()?.spec.node_name.clone();
+        let modes = index
+            .claim(&namespace, claim)
+            .and_then(|it| it.spec.as_ref()?.access_modes.as_ref());
+        let is_for_one = modes.is_none_or(|it| it.iter().any(|it| it == "ReadWriteOncePod"));
+        is_for_one.then(|| Stuck {
+            pod,
+            volume: volume.to_owned(),
+            holder,
+            users,
+            event: Some(event),
+            is_unscheduled: true,
+        })
+    };
+    claims.iter().filter_map(of_claim).collect()
+}
+
+/// For how long it has waited.
+fn waits(pod: &Workload, now: Timestamp) -> SignedDuration {
+    let made = pod.metadata.creation_timestamp.as_ref().map(|it| it.0);
+    made.map_or(SignedDuration::ZERO, |it| now.duration_since(it))
+}

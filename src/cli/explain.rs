@@ -1,0 +1,131 @@
+//! `kubectl fence explain`: what happened in one incident, with the evidence, in the order in which it happened.
+
+use super::cluster::Cluster;
+use super::output::{Form, print, serialized};
+use super::page::{self, Output};
+use super::table::{duration, wrapped};
+use super::timeline::{Moment, timeline};
+use super::{Done, fleet};
+use crate::api::fence::NodeFence;
+use crate::clock;
+use kube::ResourceExt;
+use serde::Serialize;
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  The open incident of a node, or its last one:
+      kubectl fence explain worker-3
+
+  A certain one:
+      kubectl fence explain worker-3-5c0ffee5 -o json
+
+  One page for the post-mortem, which needs nothing beside itself:
+      kubectl fence explain worker-3 -o html > worker-3.html";
+
+/// Tell what happened in an incident, and what its proof rested on
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// A NodeFence, or a node
+    name: String,
+
+    /// In which form
+    #[arg(short, long, value_name = "FORM", default_value = "table")]
+    output: Output,
+}
+
+/// What the command shows.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// The node.
+    pub node: String,
+    /// The NodeFence.
+    pub fence: String,
+    /// The policy.
+    pub policy: Option<String>,
+    /// The stage.
+    pub stage: String,
+    /// What the operator says of it.
+    pub message: String,
+    /// Why a human is or was called.
+    pub escalated: Option<String>,
+    /// What devices have said that cannot be true.
+    pub contradictions: Vec<String>,
+    /// What happened, oldest first.
+    pub timeline: Vec<Moment>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// [`super::Error`].
+pub async fn run(cluster: &Cluster, args: Args) -> Done {
+    let fences = fleet::fences(cluster).await?;
+    let fence = fleet::meant(&fences, &args.name).ok_or_else(|| fleet::absent(&args.name))?;
+    let Some(form) = args.output.form() else {
+        let title = format!("Incident of node {}", fence.spec.node_name);
+        let (server, now) = (&cluster.clients.server, clock::wall());
+        print(&page::incidents(
+            &title,
+            &[fence],
+            &page::Origin { server, now },
+        ))?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let explanation = explanation(fence);
+    print(&match form {
+        Form::Table | Form::Wide => told(fence),
+        Form::Name => format!("nodefence.nodefencing.io/{}\n", explanation.fence),
+        Form::Json | Form::Yaml => serialized(form, "Explanation", &explanation)?,
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The same for people, of a record that was read already.
+pub fn told(fence: &NodeFence) -> String {
+    narrative(&explanation(fence))
+}
+
+fn explanation(fence: &NodeFence) -> Explanation {
+    let status = fence.status.as_ref();
+    Explanation {
+        node: fence.spec.node_name.clone(),
+        fence: fence.name_any(),
+        policy: fence.spec.policy_name.clone(),
+        stage: fleet::stage(fence).to_owned(),
+        message: fleet::message(fence).to_owned(),
+        escalated: fleet::escalated(fence).map(|(reason, words)| format!("{reason}: {words}")),
+        contradictions: status.map_or_else(Vec::new, |it| it.contradictions.clone()),
+        timeline: timeline(fence),
+    }
+}
+
+/// Each moment with the time since the first.
+fn narrative(of: &Explanation) -> String {
+    let policy = of.policy.as_deref().map(|it| format!(", policy {it}"));
+    let policy = policy.unwrap_or_default();
+    let mut text = format!(
+        "Node {} (nodefence/{}{policy}): {}\n",
+        of.node, of.fence, of.stage
+    );
+    text += &wrapped(&of.message, 2);
+    if let Some(escalated) = &of.escalated {
+        text += &wrapped(&format!("CALLS FOR YOU {escalated}"), 2);
+    }
+    for words in &of.contradictions {
+        text += &wrapped(&format!("CANNOT BE TRUE {words}"), 2);
+    }
+    let Some(first) = of.timeline.first() else {
+        return text;
+    };
+    text += &format!("\n{}\n", first.time.strftime("%F %T UTC"));
+    for moment in &of.timeline {
+        let since = duration(moment.time.duration_since(first.time));
+        let line = wrapped(&moment.words, 10);
+        // The time stands where the first line is indented.
+        text += &format!("  {:<8}{}", format!("+{since}"), line.trim_start());
+    }
+    text
+}

@@ -1,0 +1,130 @@
+//! What the NodeFences say of the nodes: which incident a name means, which are open, how one stands.
+
+use super::cluster::{Cluster, Error as ClusterError};
+use super::{Error, table};
+use crate::api::conditions::{ESCALATED, HELD, SUCCEEDED, find};
+use crate::api::fence::NodeFence;
+use crate::core::observed::NodeView;
+use crate::shell::slim::SlimNode;
+use jiff::Timestamp;
+use kube::ResourceExt;
+use kube::api::ListParams;
+
+/// All NodeFences, the newest first.
+///
+/// # Errors
+/// [`ClusterError`].
+pub async fn fences(cluster: &Cluster) -> Result<Vec<NodeFence>, ClusterError> {
+    let mut fences = cluster
+        .list(&cluster.api::<NodeFence>(), &ListParams::default())
+        .await?;
+    fences.sort_by_key(|fence| (std::cmp::Reverse(created(fence)), fence.name_any()));
+    Ok(fences)
+}
+
+/// The Node of this name.
+///
+/// # Errors
+/// There is none; [`ClusterError`].
+pub async fn node(cluster: &Cluster, name: &str) -> Result<NodeView, ClusterError> {
+    let node = cluster.find(&cluster.api::<SlimNode>(), name).await?;
+    let node = node.ok_or_else(|| ClusterError::Absent {
+        kind: "Node".to_owned(),
+        name: name.to_owned(),
+        way_out: "`kubectl get nodes` lists those that there are".to_owned(),
+    })?;
+    Ok(node.view())
+}
+
+/// When it was made.
+pub fn created(fence: &NodeFence) -> Option<Timestamp> {
+    fence.metadata.creation_timestamp.as_ref().map(|it| it.0)
+}
+
+/// The stage, as kubectl's column has it; nothing yet: the operator has not seen it.
+pub fn stage(fence: &NodeFence) -> &str {
+    succeeded(fence).map_or("Pending", |it| it.reason.as_str())
+}
+
+/// What is happening, in the operator's words.
+pub fn message(fence: &NodeFence) -> &str {
+    succeeded(fence).map_or(
+        "the operator has not begun with it yet: see `kubectl fence status`",
+        |it| it.message.as_str(),
+    )
+}
+
+fn succeeded(
+    fence: &NodeFence,
+) -> Option<&k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition> {
+    find(&fence.status.as_ref()?.conditions, SUCCEEDED)
+}
+
+/// Why a human is called, if one is.
+pub fn escalated(fence: &NodeFence) -> Option<(&str, &str)> {
+    let conditions = &fence.status.as_ref()?.conditions;
+    let found = find(conditions, ESCALATED).filter(|it| it.status == "True")?;
+    Some((&found.reason, &found.message))
+}
+
+/// What holds it, if something does.
+pub fn held(fence: &NodeFence) -> Option<&str> {
+    let conditions = &fence.status.as_ref()?.conditions;
+    let found = find(conditions, HELD).filter(|it| it.status == "True")?;
+    Some(&found.reason)
+}
+
+/// The NodeFence that a user means: by its own name, or by the name of a node, of which it is the open one, or else the newest.
+pub fn meant<'a>(fences: &'a [NodeFence], name: &str) -> Option<&'a NodeFence> {
+    let of_node = || fences.iter().filter(|it| it.spec.node_name == name);
+    fences
+        .iter()
+        .find(|it| it.name_any() == name)
+        .or_else(|| of_node().find(|it| !it.is_ended()))
+        .or_else(|| of_node().next())
+}
+
+/// The open incident that a user means.
+///
+/// # Errors
+/// There is none.
+pub async fn open(cluster: &Cluster, name: &str) -> Result<NodeFence, Error> {
+    let fences = fences(cluster).await?;
+    let Some(fence) = meant(&fences, name) else {
+        return Err(absent(name));
+    };
+    if fence.is_ended() {
+        return Err(Error::No(format!(
+            "NodeFence {} of Node {} has ended {}: {}; an incident that has ended never changes again",
+            fence.name_any(),
+            fence.spec.node_name,
+            stage(fence),
+            message(fence)
+        )));
+    }
+    Ok(fence.clone())
+}
+
+/// There is no incident that this name could mean.
+pub fn absent(name: &str) -> Error {
+    Error::No(format!(
+        "there is no NodeFence `{name}`, and no incident of a Node of that name; `kubectl fence history` lists those that there are"
+    ))
+}
+
+/// Since when the stage lasts.
+pub fn lasts(fence: &NodeFence, now: Timestamp) -> String {
+    let since = fence.status.as_ref().and_then(|it| it.stage_start_time);
+    let since = since.or_else(|| created(fence));
+    since.map_or_else(String::new, |since| table::age(since, now))
+}
+
+/// How long the stage may still take, or for how long it is late.
+pub fn deadline(fence: &NodeFence, now: Timestamp) -> String {
+    let at = fence.status.as_ref().and_then(|it| it.stage_deadline_time);
+    match at {
+        None => "<none>".to_owned(),
+        Some(at) if at >= now => format!("in {}", table::duration(at.duration_since(now))),
+        Some(at) => format!("{} ago", table::duration(now.duration_since(at))),
+    }
+}

@@ -1,0 +1,120 @@
+//! `kubectl fence generate`: FenceDevices and policies to be read, changed and applied, out of what is known already.
+//!
+//! It prints YAML that the API server accepts and changes nothing. What is not known is not guessed: it is printed as comments that say what is
+//! missing.
+
+mod bmc_address;
+mod consumers;
+mod devices;
+mod document;
+mod hosts;
+mod policy;
+mod questions;
+mod scan;
+mod selector;
+mod table;
+
+use super::cluster::Reach;
+use super::{Done, Error};
+use clap::Subcommand;
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
+
+/// Print FenceDevices or a policy, ready to be read and applied
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Devices(Box<devices::Args>),
+    Policy(Box<policy::Args>),
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// [`Error`].
+pub async fn run(reach: &Reach, args: Args) -> Done {
+    match args.what {
+        What::Devices(args) => devices::run(reach, *args).await,
+        What::Policy(args) => policy::run(*args),
+    }
+}
+
+/// Is somebody at a terminal to be asked?
+fn is_somebody_there() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// The answer to a question, which goes to standard error: what is printed for the API server goes into a file.
+fn asked(question: &str) -> Result<String, Error> {
+    let mut err = io::stderr().lock();
+    write!(err, "{question} ")?;
+    err.flush()?;
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line)?;
+    Ok(line.trim().to_owned())
+}
+
+/// The text of a file; `-` is standard input.
+fn text_of(file: &str) -> Result<String, Error> {
+    let read = match file {
+        "-" => {
+            let mut text = String::new();
+            io::stdin().lock().read_to_string(&mut text).map(|_| text)
+        }
+        _ => std::fs::read_to_string(file),
+    };
+    read.map_err(|error| {
+        Error::No(format!(
+            "failed to read {file}: {error}; name a file with text in UTF-8, or - for standard input"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{CommandFactory as _, Parser};
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn exactly_one_source_is_named_with_what_belongs_to_it() {
+        Line::command().debug_assert();
+        let is_usable = |line: &str| {
+            let words = ["generate", "devices"].into_iter();
+            Line::try_parse_from(words.chain(line.split_whitespace())).is_ok()
+        };
+        for line in [
+            "--from-bmh",
+            "--from-bmh -A --label tier=bmc",
+            "--from-bmh --bmh-namespace metal3 --ca-config-map bmc-ca",
+            "--from-csv -",
+            "--from-redfish-scan 10.0.0.1 10.0.0.2 --ca ca.pem",
+            "--from-redfish-scan -f bmcs.txt --username fence --password-stdin --yes",
+        ] {
+            assert!(is_usable(line), "{line}");
+        }
+        for line in [
+            "",
+            "--from-bmh --from-csv fleet.csv",
+            "--from-bmh -A --bmh-namespace metal3",
+            "--from-csv fleet.csv --insecure",
+            "--from-bmh -f bmcs.txt",
+            "--from-bmh --credentials bmc",
+            "--from-csv fleet.csv --bmh-namespace metal3",
+            "--from-redfish-scan 10.0.0.1 --yes",
+            "--from-redfish-scan 10.0.0.1 --insecure --ca ca.pem",
+            "--from-redfish-scan 10.0.0.1 --password calvin",
+        ] {
+            assert!(!is_usable(line), "{line}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+use super::*;
+
+#[test]
+fn a_policy_without_flags_observes_and_says_so() {
+    let text = text(&Args::default()).expect("YAML");
+    assert_eq!(
+        text,
+        "---
+# Mode Observe, the API's default: it reports what would be done and changes
+# nothing.
+apiVersion: nodefencing.io/v1alpha1
+kind: NodeFencingPolicy
+metadata:
+  name: workers
+spec:
+  nodeSelector:
+    matchExpressions:
+    - key: node-role.kubernetes.io/control-plane
+      operator: DoesNotExist
+"
+    );
+}
+
+#[test]
+fn a_mode_that_acts_has_a_level() {
+    let args = Args {
+        mode: Some(Mode::ConfirmOnly),
+        ..Args::default()
+    };
+    let text = text(&args).expect("YAML");
+    assert!(text.contains("# Mode ConfirmOnly: it acts on"), "{text}");
+    assert!(text.contains("    levels:\n    - name: bmc\n"), "{text}");
+}
+
+#[test]
+fn no_machine_is_turned_on_that_was_not_turned_off() {
+    let args = Args {
+        power_on: true,
+        ..Args::default()
+    };
+    let error = text(&args).expect_err("a contradiction").to_string();
+    assert!(error.contains("--mode PowerOff"), "{error}");
+}
+
+#[test]
+fn what_the_api_would_refuse_is_refused_at_the_prompt() {
+    for text in ["9s", "25h", "90"] {
+        assert!(wait(text).is_err(), "{text}");
+    }
+    assert_eq!(wait("24h"), Ok(86_400));
+    for text in ["101%", "-1", "half", "100001"] {
+        assert!(min_healthy(text).is_err(), "{text}");
+    }
+    assert_eq!(min_healthy("50%"), Ok(MinHealthy::Percent(50)));
+    assert_eq!(min_healthy("2"), Ok(MinHealthy::Count(2)));
+}

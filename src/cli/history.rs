@@ -1,0 +1,200 @@
+//! `kubectl fence history`: the incidents of a node, or of all, the newest first.
+
+use super::cluster::Cluster;
+use super::output::{Form, print, serialized};
+use super::page::{self, Output};
+use super::pause::time;
+use super::table::{age, duration, or_none, table};
+use super::{Done, fleet};
+use crate::api::fence::NodeFence;
+use crate::clock;
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+use serde::Serialize;
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+      kubectl fence history
+      kubectl fence history worker-3 --since 30d -o wide
+
+  One page for the post-mortem, which needs nothing beside itself:
+      kubectl fence history worker-3 --since 1d -o html > worker-3.html
+
+Policies keep 20 ended incidents, for 30 days, unless their `history` says \
+otherwise.";
+
+/// List incidents, the newest first
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The node [default: all]
+    node: Option<String>,
+
+    /// Only those that began within this time, such as 12h or 30d
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    since: Option<SignedDuration>,
+
+    /// In which form
+    #[arg(short, long, value_name = "FORM", default_value = "table")]
+    output: Output,
+}
+
+/// What the command shows.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct History {
+    /// The incidents, the newest first.
+    pub incidents: Vec<Incident>,
+}
+
+/// An incident.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Incident {
+    /// The node.
+    pub node: String,
+    /// The NodeFence.
+    pub fence: String,
+    /// The policy; none: a human asked for it.
+    pub policy: Option<String>,
+    /// The stage, of an ended one how it ended.
+    pub stage: String,
+    /// What the operator says of it.
+    pub message: String,
+    /// When it began.
+    pub began: Option<Timestamp>,
+    /// When it ended.
+    pub completion_time: Option<Timestamp>,
+    /// Seconds from the first sign to the end.
+    pub seconds: Option<i64>,
+    /// Volumes that had detached.
+    pub volumes_detached: Option<u32>,
+    /// Off and on commands, and questions that were recorded.
+    pub attempts: Option<u32>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// [`super::Error`].
+pub async fn run(cluster: &Cluster, args: Args) -> Done {
+    let fences = fleet::fences(cluster).await?;
+    let now = clock::wall();
+    let is_meant = |fence: &&NodeFence| {
+        let is_node = args
+            .node
+            .as_ref()
+            .is_none_or(|it| *it == fence.spec.node_name);
+        let began = fleet::created(fence);
+        let is_new = args
+            .since
+            .is_none_or(|since| began.is_some_and(|began| now.duration_since(began) <= since));
+        is_node && is_new
+    };
+    let fences: Vec<&NodeFence> = fences.iter().filter(is_meant).collect();
+    let Some(form) = args.output.form() else {
+        let title = match &args.node {
+            Some(node) => format!("Incidents of node {node}"),
+            None => "Incidents of all nodes".to_owned(),
+        };
+        let server = &cluster.clients.server;
+        print(&page::incidents(
+            &title,
+            &fences,
+            &page::Origin { server, now },
+        ))?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let incidents = fences.into_iter().map(incident).collect();
+    let history = History { incidents };
+    print(&match form {
+        Form::Table => short(&history, now),
+        Form::Wide => wide(&history, now),
+        Form::Name => names(&history),
+        Form::Json | Form::Yaml => serialized(form, "History", &history)?,
+    })?;
+    if history.incidents.is_empty() && matches!(form, Form::Table | Form::Wide) {
+        eprintln!("No incidents found");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn incident(fence: &NodeFence) -> Incident {
+    let status = fence.status.as_ref();
+    let began = fence.spec.trigger.unhealthy_since_time;
+    let began = began.or_else(|| fleet::created(fence));
+    let completed = status.and_then(|it| it.completion_time);
+    Incident {
+        node: fence.spec.node_name.clone(),
+        fence: fence.name_any(),
+        policy: fence.spec.policy_name.clone(),
+        stage: fleet::stage(fence).to_owned(),
+        message: fleet::message(fence).to_owned(),
+        began,
+        completion_time: completed,
+        seconds: completed
+            .zip(began)
+            .map(|(end, begin)| end.duration_since(begin).as_secs()),
+        volumes_detached: status.and_then(|it| it.volumes_detached),
+        attempts: status.and_then(|it| it.attempt_count),
+    }
+}
+
+fn took(incident: &Incident) -> String {
+    let seconds = incident.seconds.map(SignedDuration::from_secs);
+    or_none(seconds.map(duration))
+}
+
+fn began(incident: &Incident, now: Timestamp) -> String {
+    or_none(incident.began.map(|it| age(it, now)))
+}
+
+fn short(history: &History, now: Timestamp) -> String {
+    let rows: Vec<_> = history
+        .incidents
+        .iter()
+        .map(|it| {
+            [
+                it.node.clone(),
+                it.fence.clone(),
+                it.stage.clone(),
+                took(it),
+                began(it, now),
+            ]
+        })
+        .collect();
+    table(["NODE", "INCIDENT", "STAGE", "TOOK", "AGE"], &rows)
+}
+
+fn wide(history: &History, now: Timestamp) -> String {
+    let rows: Vec<_> = history
+        .incidents
+        .iter()
+        .map(|it| {
+            [
+                it.node.clone(),
+                it.fence.clone(),
+                or_none(it.policy.as_ref()),
+                it.stage.clone(),
+                took(it),
+                or_none(it.volumes_detached),
+                or_none(it.attempts),
+                began(it, now),
+                it.message.clone(),
+            ]
+        })
+        .collect();
+    table(
+        [
+            "NODE", "INCIDENT", "POLICY", "STAGE", "TOOK", "DETACHED", "ATTEMPTS", "AGE", "MESSAGE",
+        ],
+        &rows,
+    )
+}
+
+fn names(history: &History) -> String {
+    let names = history.incidents.iter();
+    let names = names.map(|it| format!("nodefence.nodefencing.io/{}\n", it.fence));
+    names.collect()
+}

@@ -1,0 +1,201 @@
+//! `kubectl fence pause` and `resume`: a policy starts no new fence while somebody asks for a pause.
+//!
+//! Each who asks has an entry of their own in `spec.pauseRequests`, so that none takes back another's.
+
+use super::answer::DryRun;
+use super::cluster::{Cluster, Error as ClusterError};
+use super::{Done, Error};
+use crate::api::policy::NodeFencingPolicy;
+use crate::api::window::PauseRequest;
+use crate::core::keep_off;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+const EXAMPLES: &str = "\
+Examples:
+      kubectl fence pause workers --for 2h --reason \"switches of rack 7\"
+      kubectl fence resume workers
+
+A fence that has claimed its node goes on: its release is never stopped.";
+
+/// Have a policy start no new fence for a while
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The policy
+    policy: String,
+
+    /// For how long, such as 90s, 30m, 2h, 1d
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    time: SignedDuration,
+
+    /// Why, for those who find it paused
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+
+    /// Who or what asks [default: you]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    #[command(flatten)]
+    dry_run: DryRun,
+}
+
+/// Take back a pause
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ResumeArgs {
+    /// The policy
+    policy: String,
+
+    /// Whose pause [default: yours]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    #[command(flatten)]
+    dry_run: DryRun,
+}
+
+/// A time as users write it: `90s`, `30m`, `2h`, `1d`.
+///
+/// # Errors
+/// The rule, in words.
+pub fn time(text: &str) -> Result<SignedDuration, String> {
+    let rule = "must be a whole number with s, m, h or d, and more than none: 90s, 30m, 2h, 1d";
+    let unit = match text.chars().last() {
+        Some('s') => 1,
+        Some('m') => 60,
+        Some('h') => 3600,
+        Some('d') => 86_400,
+        _ => return Err(rule.to_owned()),
+    };
+    let many = text
+        .get(..text.len() - 1)
+        .and_then(|it| it.parse::<u32>().ok());
+    match many {
+        None | Some(0) => Err(rule.to_owned()),
+        Some(many) => Ok(SignedDuration::from_secs(i64::from(many) * unit)),
+    }
+}
+
+/// Pauses.
+///
+/// # Errors
+/// [`Error`].
+pub async fn run(cluster: &Cluster, args: Args) -> Done {
+    let policy = find(cluster, &args.policy).await?;
+    let asker = cluster.asker().await?;
+    let request = PauseRequest {
+        name: args.name.unwrap_or(asker.name),
+        reason: Some(args.reason),
+        expire_time: Some(whole_seconds(asker.at + args.time)),
+    };
+    let kept = policy.spec.pause_requests.iter();
+    let mut requests: Vec<_> = kept.filter(|it| it.name != request.name).cloned().collect();
+    requests.push(request);
+    write(cluster, &policy, &requests, &args.dry_run).await?;
+    args.dry_run
+        .told("nodefencingpolicy", &args.policy, "paused")
+}
+
+/// Takes the pause back.
+///
+/// # Errors
+/// [`Error`].
+pub async fn resume(cluster: &Cluster, args: ResumeArgs) -> Done {
+    let policy = find(cluster, &args.policy).await?;
+    let asker = cluster.asker().await?;
+    let name = args.name.unwrap_or(asker.name);
+    let requests = policy.spec.pause_requests.iter().cloned();
+    let (own, others): (Vec<PauseRequest>, Vec<PauseRequest>) =
+        requests.partition(|it| it.name == name);
+    let standing = keep_off::standing(&policy, asker.at);
+    let standing = standing.into_iter().filter(|it| it.name != name);
+    let standing: Vec<&PauseRequest> = standing.collect();
+    if own.is_empty() {
+        return Err(Error::No(match standing.as_slice() {
+            [] => format!("NodeFencingPolicy {} is not paused", args.policy),
+            all => format!(
+                "NodeFencingPolicy {} is not paused by `{name}` but by {}; take that back with --name if you know why it stands",
+                args.policy,
+                keep_off::named(all)
+            ),
+        }));
+    }
+    write(cluster, &policy, &others, &args.dry_run).await?;
+    let verbed = match standing.as_slice() {
+        [] => "resumed".to_owned(),
+        all => format!("is still paused by {}", keep_off::named(all)),
+    };
+    args.dry_run
+        .told("nodefencingpolicy", &args.policy, &verbed)
+}
+
+async fn find(cluster: &Cluster, name: &str) -> Result<NodeFencingPolicy, ClusterError> {
+    let found = cluster.find(&cluster.api(), name).await?;
+    found.ok_or_else(|| ClusterError::Absent {
+        kind: "NodeFencingPolicy".to_owned(),
+        name: name.to_owned(),
+        way_out: "`kubectl get nodefencingpolicies` lists those that there are".to_owned(),
+    })
+}
+
+async fn write(
+    cluster: &Cluster,
+    policy: &NodeFencingPolicy,
+    requests: &[PauseRequest],
+    dry_run: &DryRun,
+) -> Result<NodeFencingPolicy, ClusterError> {
+    let name = policy.metadata.name.as_deref().unwrap_or_default();
+    // The list is merged as a whole: one that somebody has changed meanwhile is refused.
+    let patch = json!({
+        "metadata": {"resourceVersion": policy.metadata.resource_version},
+        "spec": {"pauseRequests": requests},
+    });
+    let write = dry_run.write("node-fencing-editor");
+    cluster.patch(name, &patch, &write).await
+}
+
+/// The API keeps whole seconds; never one too early.
+fn whole_seconds(at: Timestamp) -> Timestamp {
+    let up = i64::from(at.subsec_nanosecond() > 0);
+    Timestamp::from_second(at.as_second() + up).unwrap_or(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_has_a_unit() {
+        for (text, seconds) in [("90s", 90), ("30m", 1800), ("2h", 7200), ("1d", 86_400)] {
+            assert_eq!(time(text), Ok(SignedDuration::from_secs(seconds)));
+        }
+        for text in [
+            "",
+            "2",
+            "h",
+            "0h",
+            "-1h",
+            "1.5h",
+            "2h30m",
+            "2 h",
+            "1\u{b5}",
+            "99999999999d",
+        ] {
+            let error = time(text).expect_err(text);
+            assert!(error.contains("30m"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_pause_ends_on_a_whole_second_and_never_too_early() {
+        let at = |text: &str| text.parse::<Timestamp>().expect("a time");
+        for (given, kept) in [
+            ("2027-01-02T18:00:00Z", "2027-01-02T18:00:00Z"),
+            ("2027-01-02T18:00:00.000000001Z", "2027-01-02T18:00:01Z"),
+        ] {
+            assert_eq!(whole_seconds(at(given)), at(kept));
+        }
+    }
+}

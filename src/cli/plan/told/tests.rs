@@ -1,0 +1,176 @@
+//! A whole plan from the objects to the text, and that it fits the terminal.
+
+use super::super::facts::Facts;
+use super::super::place::Machine;
+use super::super::quantity::{Amounts, parse};
+use super::super::volumes::Storage;
+use super::super::{Plan, plan};
+use super::*;
+use crate::api::policy::NodeFencingPolicy;
+use crate::cli::output::{Form, serialized};
+use crate::cli::table::WIDTH;
+use crate::core::fixtures;
+use crate::core::observed::{ConditionView, NodeView};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+
+fn node(name: &str) -> NodeView {
+    NodeView {
+        name: name.to_owned(),
+        conditions: vec![ConditionView {
+            kind: "Ready".to_owned(),
+            status: "True".to_owned(),
+            transition: String::new(),
+            heartbeat: String::new(),
+        }],
+        ..fixtures::node()
+    }
+}
+
+fn pod(name: &str, owner: &str) -> Pod {
+    let owner =
+        json!({"apiVersion": "v1", "kind": owner, "name": "of-it", "uid": "u", "controller": true});
+    let pod = json!({
+        "metadata": {"name": name, "namespace": "shop", "ownerReferences": [owner]},
+        "spec": {"containers": [{"name": "c"}], "volumes": [{"name": "cache", "emptyDir": {}}]},
+    });
+    serde_json::from_value(pod).expect("a pod")
+}
+
+fn facts(policy: Value, pods: Vec<Pod>) -> Facts {
+    let mut spec =
+        json!({"nodeSelector": {}, "fence": {"mode": "PowerOff", "levels": [{"name": "bmc"}]}});
+    json_patch::merge(&mut spec, &policy);
+    let device = json!({
+        "apiVersion": "nodefencing.io/v1alpha1",
+        "kind": "FenceDevice",
+        "metadata": {"name": "w1-bmc", "generation": 1},
+        "spec": {"nodeName": "w1", "ipmi": {"address": "bmc"}},
+        "status": {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "True", "reason": "Probed", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+    });
+    let nodes: Vec<NodeView> = ["w1", "w2", "w3"].map(node).into();
+    let machine = |view: &NodeView| Machine {
+        view: view.clone(),
+        free: Amounts::from([("pods".to_owned(), parse("10").expect("an amount"))]),
+    };
+    Facts {
+        node: nodes[0].clone(),
+        created: Some(Timestamp::UNIX_EPOCH),
+        machines: Some(nodes.iter().map(machine).collect()),
+        nodes,
+        pods,
+        policies: vec![NodeFencingPolicy::new(
+            "databases",
+            serde_json::from_value(spec).expect("a spec"),
+        )],
+        devices: vec![serde_json::from_value(device).expect("a device")],
+        fences: Vec::new(),
+        storage: Storage::default(),
+        budgets: Vec::new(),
+        rolling: Default::default(),
+        managers: None,
+        version: Some("v1.36.3".to_owned()),
+        replicas: None,
+        lease_seconds: None,
+        cap: None,
+        not_known: vec!["the operator's replicas: pods is forbidden".to_owned()],
+    }
+}
+
+fn of(facts: &Facts) -> (Plan, String) {
+    let plan = plan(
+        facts,
+        None,
+        Timestamp::from_second(1_800_000_000).expect("a time"),
+    );
+    let text = told(&plan);
+    for line in text.lines() {
+        assert!(line.chars().count() <= WIDTH, "{line}");
+    }
+    (plan, text)
+}
+
+#[test]
+fn a_plan_that_goes_through_says_when() {
+    let facts = facts(
+        json!({}),
+        vec![pod("web-1", "ReplicaSet"), pod("agent-1", "DaemonSet")],
+    );
+    let (plan, text) = of(&facts);
+    assert!(plan.recovers);
+    for words in [
+        "it would be fenced",
+        "PolicyWait",
+        "110s",
+        "policy: fence.verification",
+        "our benchmark",
+        "recovers: shop/web-1",
+        "of the node: shop/agent-1",
+        "Not known",
+    ] {
+        assert!(text.contains(words), "{words} in\n{text}");
+    }
+    assert!(!text.contains("HELD"), "{text}");
+}
+
+#[test]
+fn a_plan_that_is_held_says_why_and_what_comes_after() {
+    let facts = facts(
+        json!({"fence": {"approval": {"mode": "Manual"}}}),
+        vec![pod("web-1", "ReplicaSet")],
+    );
+    let (plan, text) = of(&facts);
+    assert!(!plan.recovers);
+    for words in [
+        "NOT be fenced",
+        "HELD",
+        "AwaitingApproval",
+        "kubectl fence approve w1",
+        "nothing holds it any more",
+    ] {
+        assert!(
+            text.split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
+                .contains(words),
+            "{words} in\n{text}"
+        );
+    }
+}
+
+#[test]
+fn a_pod_that_is_lost_makes_the_plan_one_of_not_all() {
+    let mut bare = pod("bare", "ReplicaSet");
+    bare.metadata.owner_references = None;
+    let facts = facts(json!({}), vec![bare]);
+    let (plan, text) = of(&facts);
+    assert!(!plan.recovers && plan.verdict.obstacles.is_empty());
+    assert!(text.contains("GONE: shop/bare"), "{text}");
+}
+
+/// What programs read: fields may be added, and none goes.
+#[test]
+fn the_json_keeps_its_fields() {
+    let facts = facts(json!({}), vec![pod("web-1", "ReplicaSet")]);
+    let (plan, _) = of(&facts);
+    let text = serialized(Form::Json, "Plan", &plan).expect("json");
+    let json: Value = serde_json::from_str(&text).expect("json");
+    assert_eq!(json["apiVersion"], "cli.nodefencing.io/v1");
+    assert_eq!(json["kind"], "Plan");
+    for field in [
+        "/node",
+        "/recovers",
+        "/verdict/policy",
+        "/verdict/levels/0/devices/0/readiness",
+        "/timeline/steps/0/because",
+        "/timeline/recoveredSeconds",
+        "/recoveredSeconds",
+        "/pods/0/outcome",
+        "/pods/0/volumes/0/fate",
+        "/pods/0/afterSeconds",
+        "/notKnown/0",
+    ] {
+        assert!(json.pointer(field).is_some(), "{field} in {text}");
+    }
+}

@@ -1,0 +1,81 @@
+//! `kubectl fence release`: let go of an open incident. To stop is safe, so it takes no verb of its own.
+
+use super::answer::DryRun;
+use super::cluster::{Cluster, Error as ClusterError};
+use super::{Done, Error, fleet};
+use crate::api::fence::{DesiredState, NodeFence};
+use kube::ResourceExt;
+use serde_json::json;
+
+/// Why somebody has let go, for the record.
+const REASON: &str = "nodefencing.io/release-reason";
+/// Who has.
+const USER: &str = "nodefencing.io/released-by";
+
+const EXAMPLES: &str = "\
+Examples:
+      kubectl fence release worker-3 --reason \"back from the dead\"
+
+Before the taint that ends the incident; an off command that has gone out \
+cannot be called back, and is waited for. After the taint the node is seen \
+through to its release, which still asks for a machine that is off or has \
+booted anew.";
+
+/// Let go of an open incident, for good
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The NodeFence, or the node of an open one
+    name: String,
+
+    /// Why, for the record
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+
+    /// Although an off command may still land: the machine may go down after you have let go
+    #[arg(long)]
+    despite_late_off: bool,
+
+    #[command(flatten)]
+    dry_run: DryRun,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// [`Error`].
+pub async fn run(cluster: &Cluster, args: Args) -> Done {
+    let fence = fleet::open(cluster, &args.name).await?;
+    let name = fence.name_any();
+    if fence.spec.desired_state == DesiredState::Released {
+        return Err(Error::No(format!(
+            "NodeFence {name} is released already, it is {}: {}",
+            fleet::stage(&fence),
+            fleet::message(&fence)
+        )));
+    }
+    if may_go_down(&fence) && !args.despite_late_off {
+        return Err(Error::No(format!(
+            "an off command of NodeFence {name} may still land (`status.attempts`): a machine that you let go of now may go down in your hands; wait until `kubectl fence status {name}` shows it verified, or add --despite-late-off"
+        )));
+    }
+    let asker = cluster.asker().await?;
+    let patch = json!({
+        "metadata": {
+            "resourceVersion": fence.metadata.resource_version,
+            "annotations": {REASON: args.reason, USER: asker.name},
+        },
+        "spec": {"desiredState": DesiredState::Released},
+    });
+    let write = args.dry_run.write("node-fencing-fencer");
+    let written: Result<NodeFence, ClusterError> = cluster.patch(&name, &patch, &write).await;
+    written?;
+    args.dry_run.told("nodefence", &name, "released")
+}
+
+/// Before the taint, and a command is out of which nobody knows what became.
+fn may_go_down(fence: &NodeFence) -> bool {
+    let status = fence.status.as_ref();
+    let is_tainted = status.is_some_and(|it| it.taint_applied_time.is_some());
+    !is_tainted && fence.commands_that_may_land().next().is_some()
+}

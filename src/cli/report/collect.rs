@@ -1,0 +1,311 @@
+//! What is read for the archive, with the user's own rights. There is no Secret among it.
+
+use super::super::cluster::{Cluster, Error};
+use super::super::{Error as CliError, check};
+use super::slim;
+use crate::shell::client::ask;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::LogParams;
+use serde_json::{Value, json};
+
+/// The file with the Nodes.
+pub const NODES: &str = "nodes.json";
+/// The file with the operator's pods.
+const PODS: &str = "operator/pods.json";
+/// Objects on a page of a list.
+const PAGE: u32 = 500;
+/// Longest log in bytes.
+const LOG_BYTES_MAX: i64 = 10 << 20;
+/// What the operator's objects have.
+const OPERATOR: &str = "labelSelector=app.kubernetes.io%2Fname%3Dnode-fencing-operator";
+/// Definitions of ours.
+const DEFINITIONS: [&str; 3] = ["fencedevices", "nodefences", "nodefencingpolicies"];
+/// Kinds of ours, as events name them.
+const KINDS: [&str; 3] = ["FenceDevice", "NodeFence", "NodeFencingPolicy"];
+
+/// A file, before anything is taken out of it.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// Its path in the archive.
+    pub path: String,
+    /// What it holds.
+    pub content: Content,
+}
+
+/// What a file holds.
+#[derive(Debug, Clone)]
+pub enum Content {
+    /// JSON.
+    Objects(Value),
+    /// Lines.
+    Log(String),
+}
+
+/// What could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// The file.
+    pub what: String,
+    /// In the words of whoever has refused it.
+    pub why: String,
+    /// The right that it takes.
+    pub right: String,
+}
+
+/// A list that is asked for.
+struct List {
+    file: &'static str,
+    path: String,
+    right: String,
+    slim: fn(Value) -> Value,
+}
+
+/// Reads all of it.
+///
+/// # Errors
+/// The cluster does not answer at all.
+pub async fn all(
+    cluster: &Cluster,
+    log_lines: i64,
+) -> Result<(Vec<Entry>, Vec<Missing>), CliError> {
+    // Who does not answer to this answers to nothing.
+    let version = cluster.raw("/version").await?;
+    let version = json!({"plugin": env!("CARGO_PKG_VERSION"), "kubernetes": version});
+    let mut entries = vec![objects("version.json", version)];
+    let mut missing = Vec::new();
+    for list in lists(&cluster.namespace) {
+        match paged(cluster, &list).await {
+            Ok(found) => entries.push(objects(list.file, found.into())),
+            Err(error) => missing.push(unread(list.file, &error, list.right)),
+        }
+    }
+    definitions(cluster, &mut entries, &mut missing).await;
+    events(cluster, &mut entries, &mut missing).await;
+    logs(cluster, log_lines, &mut entries, &mut missing).await;
+    let checked = check::json(cluster).await.map_err(|it| it.to_string());
+    let checked = checked.and_then(|it| serde_json::from_str(&it).map_err(|it| it.to_string()));
+    match checked {
+        Ok(findings) => entries.push(objects("check.json", findings)),
+        Err(why) => missing.push(Missing {
+            what: "check.json".to_owned(),
+            why,
+            right: "list what `kubectl fence check` reads".to_owned(),
+        }),
+    }
+    Ok((entries, missing))
+}
+
+fn objects(path: &str, value: Value) -> Entry {
+    Entry {
+        path: path.to_owned(),
+        content: Content::Objects(value),
+    }
+}
+
+fn unread(what: &str, error: &Error, right: String) -> Missing {
+    Missing {
+        what: what.to_owned(),
+        why: error.to_string(),
+        right,
+    }
+}
+
+fn lists(namespace: &str) -> Vec<List> {
+    let ours = |file, plural: &str, slim| List {
+        file,
+        path: format!("/apis/nodefencing.io/v1alpha1/{plural}"),
+        right: format!("list {plural}.nodefencing.io"),
+        slim,
+    };
+    let own = |file, prefix: &str, plural: &str, query: &str, slim| List {
+        file,
+        path: format!("{prefix}/namespaces/{namespace}/{plural}?{query}"),
+        right: format!("list {plural} in namespace {namespace}"),
+        slim,
+    };
+    let lease = "/apis/coordination.k8s.io/v1";
+    vec![
+        ours("policies.json", "nodefencingpolicies", slim::object),
+        ours("devices.json", "fencedevices", slim::device),
+        ours("fences.json", "nodefences", slim::object),
+        List {
+            file: NODES,
+            path: "/api/v1/nodes".to_owned(),
+            right: "list nodes".to_owned(),
+            slim: slim::node,
+        },
+        List {
+            file: "node-leases.json",
+            path: format!("{lease}/namespaces/kube-node-lease/leases"),
+            right: "list leases in namespace kube-node-lease".to_owned(),
+            slim: slim::object,
+        },
+        List {
+            file: "volumeattachments.json",
+            path: "/apis/storage.k8s.io/v1/volumeattachments".to_owned(),
+            right: "list volumeattachments.storage.k8s.io".to_owned(),
+            slim: slim::object,
+        },
+        own("operator/leases.json", lease, "leases", "", slim::object),
+        own(
+            "operator/events.json",
+            "/api/v1",
+            "events",
+            "",
+            slim::object,
+        ),
+        own(
+            "operator/deployments.json",
+            "/apis/apps/v1",
+            "deployments",
+            OPERATOR,
+            slim::workload,
+        ),
+        own(PODS, "/api/v1", "pods", OPERATOR, slim::workload),
+    ]
+}
+
+async fn paged(cluster: &Cluster, list: &List) -> Result<Vec<Value>, Error> {
+    let mut all = Vec::new();
+    let sign = if list.path.contains('?') { '&' } else { '?' };
+    let first = format!("{}{sign}limit={PAGE}", list.path);
+    let mut path = first.clone();
+    loop {
+        let mut page = cluster.raw(&path).await?;
+        if let Some(Value::Array(items)) = page.get_mut("items").map(Value::take) {
+            all.extend(items.into_iter().map(list.slim));
+        }
+        let token = page.pointer("/metadata/continue").and_then(Value::as_str);
+        // It is in base64 of URLs (upstream's apiserver/pkg/storage/continue.go).
+        match token.filter(|it| !it.is_empty()) {
+            Some(token) => path = format!("{first}&continue={token}"),
+            None => return Ok(all),
+        }
+    }
+}
+
+async fn definitions(cluster: &Cluster, entries: &mut Vec<Entry>, missing: &mut Vec<Missing>) {
+    let mut found = Vec::new();
+    for plural in DEFINITIONS {
+        let path = format!(
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{plural}.nodefencing.io"
+        );
+        match cluster.raw(&path).await {
+            Ok(definition) => found.push(slim::definition(definition)),
+            Err(error) => {
+                let right = "get customresourcedefinitions.apiextensions.k8s.io".to_owned();
+                missing.push(unread(&format!("{plural} in crds.json"), &error, right));
+            }
+        }
+    }
+    entries.push(objects("crds.json", found.into()));
+}
+
+async fn events(cluster: &Cluster, entries: &mut Vec<Entry>, missing: &mut Vec<Missing>) {
+    let mut found = Vec::new();
+    for kind in KINDS {
+        let list = List {
+            file: "events.json",
+            path: format!("/api/v1/events?fieldSelector=involvedObject.kind%3D{kind}"),
+            right: "list events in all namespaces".to_owned(),
+            slim: slim::object,
+        };
+        match paged(cluster, &list).await {
+            Ok(events) => found.extend(events),
+            Err(error) => {
+                missing.push(unread(
+                    &format!("events of {kind}s in events.json"),
+                    &error,
+                    list.right,
+                ));
+            }
+        }
+    }
+    entries.push(objects("events.json", found.into()));
+}
+
+/// The logs of the operator's pods, and of a container that was started again those from before too.
+async fn logs(
+    cluster: &Cluster,
+    log_lines: i64,
+    entries: &mut Vec<Entry>,
+    missing: &mut Vec<Missing>,
+) {
+    let asked: Vec<(String, String, bool)> = entries.iter().flat_map(containers).collect();
+    let pods = cluster.own::<Pod>();
+    for (pod, container, is_previous) in asked {
+        let params = LogParams {
+            container: Some(container.clone()),
+            tail_lines: Some(log_lines),
+            limit_bytes: Some(LOG_BYTES_MAX),
+            previous: is_previous,
+            timestamps: true,
+            ..LogParams::default()
+        };
+        let end = if is_previous { "previous.log" } else { "log" };
+        let path = format!("operator/logs/{pod}/{container}.{end}");
+        match ask(pods.logs(&pod, &params)).await {
+            Ok(text) => entries.push(Entry {
+                path,
+                content: Content::Log(text),
+            }),
+            Err(error) => missing.push(Missing {
+                what: path,
+                why: error.to_string(),
+                right: format!("get pods/log in namespace {}", cluster.namespace),
+            }),
+        }
+    }
+}
+
+/// Pod, container, and whether the one before is meant.
+fn containers(entry: &Entry) -> Vec<(String, String, bool)> {
+    let pods = match &entry.content {
+        Content::Objects(Value::Array(pods)) if entry.path == PODS => pods.as_slice(),
+        _ => &[],
+    };
+    let mut asked = Vec::new();
+    for pod in pods {
+        let Some(name) = pod.pointer("/metadata/name").and_then(Value::as_str) else {
+            continue;
+        };
+        let states = pod.pointer("/status/containerStatuses");
+        for state in states.and_then(Value::as_array).into_iter().flatten() {
+            let Some(container) = state.get("name").and_then(Value::as_str) else {
+                continue;
+            };
+            let restarts = state.get("restartCount").and_then(Value::as_u64);
+            asked.push((name.to_owned(), container.to_owned(), false));
+            if restarts.is_some_and(|it| it > 0) {
+                asked.push((name.to_owned(), container.to_owned(), true));
+            }
+        }
+    }
+    asked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_secret_is_ever_read() {
+        for list in lists("node-fencing-system") {
+            assert!(!list.path.contains("secrets"), "{}", list.path);
+        }
+    }
+
+    #[test]
+    fn a_container_that_was_started_again_has_two_logs() {
+        let pods = json!([{
+            "metadata": {"name": "operator-1"},
+            "status": {"containerStatuses": [{"name": "operator", "restartCount": 2}, {"name": "proxy", "restartCount": 0}]},
+        }]);
+        let asked = containers(&objects(PODS, pods.clone()));
+        let expected = [("operator", false), ("operator", true), ("proxy", false)];
+        let expected =
+            expected.map(|(it, before)| ("operator-1".to_owned(), it.to_owned(), before));
+        assert_eq!(asked, expected);
+        assert!(containers(&objects(NODES, pods)).is_empty());
+    }
+}

@@ -1,0 +1,192 @@
+//! `kubectl fence test --power-cycle`: the whole protocol on a node that is drained, from the claim to the machine that is on again.
+//!
+//! It is a fence like any other, in the user's own name, and the operator has no other way to a machine's power: a node is claimed first, and one
+//! that is Ready never (S6, S11). So the user stops the kubelet, as a test of a hung node does. What a fence does not ask and a test has to: that
+//! nothing is lost if the machine goes off.
+
+use super::super::cluster::{Cluster, Error as ClusterError};
+use super::super::now::{Wish, wanted};
+use super::super::output::print;
+use super::super::table::wrapped;
+use super::super::{Done, Error, confirm, explain, fleet};
+use super::{Args, PAUSE, devices, refuse_fenced};
+use crate::api::fence::NodeFence;
+use crate::api::policy::NodeFencingPolicy;
+use crate::api::settings::{FenceMode, PowerOnPolicy, PowerOnSettings};
+use crate::clock;
+use crate::core::observed::{NodeView, Ready};
+use crate::shell::slim::SlimAttachment;
+use crate::words::listed;
+use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use kube::api::ListParams;
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// Names in one message.
+const NAMED_MAX: usize = 5;
+
+/// Runs it.
+///
+/// # Errors
+/// [`Error`].
+pub(super) async fn run(cluster: &Cluster, args: Args) -> Done {
+    let name = args.node.as_str();
+    let before = fleet::node(cluster, name).await?;
+    refuse_fenced(cluster, name).await?;
+    devices(cluster, &before, None).await?;
+    refuse_used(cluster, &before).await?;
+    print(&wrapped(
+        &format!(
+            "The machine of Node {name} is turned off hard, proven down, and turned on again. Type the node's name to have that done:"
+        ),
+        0,
+    ))?;
+    if confirm::typed(name, args.yes_for)? != name {
+        return Err(Error::No(format!("that is not `{name}`: nothing is done")));
+    }
+    let limit = args.wait.unwrap_or(SignedDuration::from_mins(30));
+    let until = clock::since_boot() + limit.unsigned_abs();
+    let silent = silent(cluster, name, until).await?;
+    // Somebody may have uncordoned it meanwhile.
+    refuse_used(cluster, &silent).await?;
+    let wish = Wish {
+        mode: Some(FenceMode::PowerOff),
+        turns_on: Some(PowerOnSettings {
+            policy: PowerOnPolicy::AfterRecovery,
+            delay_seconds: 0,
+            ..PowerOnSettings::default()
+        }),
+        user: cluster.asker().await?.name,
+        reason: format!("test: {}", args.reason.unwrap_or_default()),
+    };
+    let all = ListParams::default();
+    let policies = cluster
+        .list(&cluster.api::<NodeFencingPolicy>(), &all)
+        .await?;
+    let fence = wanted(&silent, &policies, &[], wish).map_err(Error::No)?;
+    let write = args.dry_run.write("node-fencing-fencer");
+    let made: NodeFence = cluster.create(&fence, &write).await?;
+    args.dry_run
+        .told("nodefence", &made.name_any(), "created")?;
+    match write.dry_run {
+        true => Ok(ExitCode::SUCCESS),
+        false => follow(cluster, &made.name_any(), until).await,
+    }
+}
+
+/// What would be lost if the machine went off, as an error with the way out.
+async fn refuse_used(cluster: &Cluster, node: &NodeView) -> Result<(), Error> {
+    let name = &node.name;
+    let drain =
+        format!("drain it first: kubectl drain {name} --ignore-daemonsets --delete-emptydir-data");
+    if !node.unschedulable {
+        return Err(Error::No(format!(
+            "Node {name} is not cordoned, so pods may start on it at any moment: {drain}"
+        )));
+    }
+    let there = ListParams::default().fields(&format!("spec.nodeName={name}"));
+    let pods = cluster.list(&cluster.api::<Pod>(), &there).await?;
+    let work: Vec<String> = pods.iter().filter(|it| is_work(it)).map(told).collect();
+    if !work.is_empty() {
+        return Err(Error::No(format!(
+            "{} pod(s) on Node {name} would be lost: {}; {drain}",
+            work.len(),
+            listed(&work, "", NAMED_MAX)
+        )));
+    }
+    let all = ListParams::default();
+    let attachments = cluster.list(&cluster.api::<SlimAttachment>(), &all).await?;
+    let attached = attachments.iter().filter(|it| it.spec.node_name == *name);
+    let attached: Vec<String> = attached.map(|it| it.view().name).collect();
+    match attached.is_empty() {
+        true => Ok(()),
+        false => Err(Error::No(format!(
+            "{} volume(s) are attached to Node {name}: {}; wait until Kubernetes has detached them, and see `kubectl fence diagnose node {name}` if it does not",
+            attached.len(),
+            listed(&attached, "", NAMED_MAX)
+        ))),
+    }
+}
+
+/// Neither a daemon of the node, nor static, nor at its end: what `kubectl drain` takes away.
+fn is_work(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
+    let is_over = matches!(phase, Some("Succeeded" | "Failed"));
+    let owners = pod.metadata.owner_references.iter().flatten();
+    let is_daemon = owners
+        .filter(|it| it.controller == Some(true))
+        .any(|it| it.kind == "DaemonSet");
+    let is_static = pod
+        .annotations()
+        .contains_key("kubernetes.io/config.mirror");
+    !is_over && !is_daemon && !is_static
+}
+
+fn told(pod: &Pod) -> String {
+    format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any())
+}
+
+/// Waits until the kubelet is given up.
+async fn silent(cluster: &Cluster, name: &str, until: Duration) -> Result<NodeView, Error> {
+    let mut is_told = false;
+    loop {
+        let node = fleet::node(cluster, name).await?;
+        if node.ready() != Ready::True {
+            return Ok(node);
+        }
+        if !is_told {
+            print(&wrapped(
+                &format!(
+                    "Node {name} is Ready, and a Ready node is never fenced. Stop its kubelet now, as it would hang (on the machine: systemctl stop kubelet); this goes on when Kubernetes has given it up, which takes some 50 s."
+                ),
+                0,
+            ))?;
+            is_told = true;
+        }
+        if clock::since_boot() >= until {
+            return Err(Error::No(format!(
+                "Node {name} is still Ready: nothing was done; stop its kubelet, and try again"
+            )));
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Tells what becomes of it, each stage once, until it has ended.
+async fn follow(cluster: &Cluster, name: &str, until: Duration) -> Done {
+    let mut told = String::new();
+    loop {
+        let fence = cluster.find(&cluster.api::<NodeFence>(), name).await?;
+        let fence = fence.ok_or_else(|| ClusterError::Absent {
+            kind: "NodeFence".to_owned(),
+            name: name.to_owned(),
+            way_out: "somebody has deleted it: see what stands on the node (kubectl describe node)"
+                .to_owned(),
+        })?;
+        let line = wrapped(
+            &format!("{}: {}", fleet::stage(&fence), fleet::message(&fence)),
+            0,
+        );
+        if line != told {
+            print(&line)?;
+            told = line;
+        }
+        if fence.is_ended() {
+            print(&format!("\n{}", explain::told(&fence)))?;
+            let is_well = fleet::stage(&fence) == "Recovered" && fleet::escalated(&fence).is_none();
+            return Ok(ExitCode::from(u8::from(!is_well)));
+        }
+        if clock::since_boot() >= until {
+            return Err(Error::No(format!(
+                "NodeFence {name} has not ended in time, and goes on: `kubectl fence status {name} --watch` follows it"
+            )));
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

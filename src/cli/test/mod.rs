@@ -1,0 +1,290 @@
+//! `kubectl fence test`: would a fence of this node work? The operator looks, with its own passwords and from where it stands; this machine
+//! talks to no BMC.
+//!
+//! A request for a probe is an annotation of the FenceDevice, which the operator answers within seconds in its status. With `--power-cycle` it is
+//! the whole protocol on a drained node ([`cycle`]).
+
+mod cycle;
+
+use super::answer::DryRun;
+use super::cluster::{Cluster, Error as ClusterError};
+use super::output::{Form, print, serialized};
+use super::pause::time;
+use super::table::{or_none, table, wrapped};
+use super::{Done, Error, fleet};
+use crate::api::conditions::{CREDENTIALS_VALID, IDENTITY_VERIFIED, REACHABLE, READY, find};
+use crate::api::device::{FenceDevice, PROBE_REQUESTED_AT, PowerState};
+use crate::clock;
+use crate::core::observed::NodeView;
+use crate::shell::devices::serves;
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+use kube::api::ListParams;
+use serde::Serialize;
+use serde_json::json;
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_secs(1);
+
+const EXAMPLES: &str = "\
+Examples:
+  Log in to all devices of a node, read the power, the identity, and whether \
+the user may turn it off:
+      kubectl fence test worker-3
+
+  The whole protocol, once, on a node that is drained:
+      kubectl drain worker-3 --ignore-daemonsets --delete-emptydir-data
+      kubectl fence test worker-3 --power-cycle --reason \"new BMC firmware\"
+
+Asking for a probe takes the right to patch FenceDevices (ClusterRole \
+node-fencing-editor), --power-cycle the verb `fence` (node-fencing-fencer).
+
+Exit codes: 0 a fence would work, 1 it would not, or nobody knows, 2 the \
+command line cannot be used.";
+
+/// Have the operator try the devices of a node
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The node
+    node: String,
+
+    /// Only this FenceDevice [default: all that serve the node]
+    #[arg(long, value_name = "NAME", conflicts_with = "power_cycle")]
+    device: Option<String>,
+
+    /// Turn the machine off and on by a fence: of a drained node only
+    #[arg(long, requires = "reason")]
+    power_cycle: bool,
+
+    /// Why, for the record
+    #[arg(long, value_name = "TEXT", requires = "power_cycle")]
+    reason: Option<String>,
+
+    /// The node's name once more, in place of typing it
+    #[arg(long, value_name = "NODE", requires = "power_cycle")]
+    yes_for: Option<String>,
+
+    /// How long to wait for an answer [default: 60s, of --power-cycle 30m]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    wait: Option<SignedDuration>,
+
+    /// In which form
+    #[arg(short, long, value_name = "FORM", default_value = "table")]
+    output: Form,
+
+    #[command(flatten)]
+    dry_run: DryRun,
+}
+
+/// What the command shows.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Test {
+    /// The node.
+    pub node: String,
+    /// Its devices.
+    pub devices: Vec<Device>,
+}
+
+/// A device, as the operator has found it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Device {
+    /// The FenceDevice.
+    pub name: String,
+    /// Has the operator looked since it was asked to?
+    pub answered: bool,
+    /// `True`, `False` or `Unknown`: it answers.
+    pub reachable: String,
+    /// The same: it takes user and password.
+    pub credentials_valid: String,
+    /// The same: it is this machine's.
+    pub identity_verified: String,
+    /// The power that it reads; a device of several nodes tells of none.
+    pub power: Option<PowerState>,
+    /// Would a fence of this node work?
+    pub ready: bool,
+    /// Why not, or what else the operator says of it.
+    pub message: String,
+    /// When it was probed last.
+    pub last_probe_time: Option<Timestamp>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// [`Error`].
+pub async fn run(cluster: &Cluster, args: Args) -> Done {
+    if args.power_cycle {
+        return cycle::run(cluster, args).await;
+    }
+    let node = fleet::node(cluster, &args.node).await?;
+    refuse_fenced(cluster, &node.name).await?;
+    let devices = devices(cluster, &node, args.device.as_deref()).await?;
+    let asker = cluster.asker().await?;
+    let mut asked = Vec::new();
+    for device in &devices {
+        let at = asked_at(device, asker.at);
+        let patch = json!({"metadata": {"annotations": {PROBE_REQUESTED_AT: at}}});
+        let write = args.dry_run.write("node-fencing-editor");
+        let name = device.name_any();
+        let written: Result<FenceDevice, ClusterError> = cluster.patch(&name, &patch, &write).await;
+        written?;
+        if write.dry_run {
+            args.dry_run.told("fencedevice", &name, "asked")?;
+        }
+        asked.push((name, at));
+    }
+    if args.dry_run.is_on() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let limit = args.wait.unwrap_or(SignedDuration::from_secs(60));
+    let test = answers(cluster, &node, &asked, limit).await?;
+    print(&match args.output {
+        Form::Table | Form::Wide => screen(&test),
+        Form::Name => names(&test),
+        Form::Json | Form::Yaml => serialized(args.output, "Test", &test)?,
+    })?;
+    let is_well = test.devices.iter().all(|it| it.answered && it.ready);
+    Ok(ExitCode::from(u8::from(!is_well)))
+}
+
+/// The operator leaves devices alone while their node is being fenced.
+async fn refuse_fenced(cluster: &Cluster, node: &str) -> Result<(), Error> {
+    let fences = fleet::fences(cluster).await?;
+    let open = fences
+        .iter()
+        .find(|it| it.spec.node_name == node && !it.is_ended());
+    match open {
+        Some(fence) => Err(Error::No(format!(
+            "Node {node} has an open incident, NodeFence {}, and until that has ended its devices are left to it; `kubectl fence status {node}` follows it",
+            fence.name_any()
+        ))),
+        None => Ok(()),
+    }
+}
+
+async fn devices(
+    cluster: &Cluster,
+    node: &NodeView,
+    named: Option<&str>,
+) -> Result<Vec<FenceDevice>, Error> {
+    let all = ListParams::default();
+    let mut devices = cluster.list(&cluster.api::<FenceDevice>(), &all).await?;
+    devices.retain(|it| serves(it, node));
+    if let Some(named) = named {
+        devices.retain(|it| it.name_any() == named);
+    }
+    match (devices.is_empty(), named) {
+        (false, _) => Ok(devices),
+        (true, Some(named)) => Err(Error::No(format!(
+            "no FenceDevice `{named}` serves Node {}; see `kubectl get fencedevices -o wide`, and `spec.nodeName` or `spec.nodeSelector` there",
+            node.name
+        ))),
+        (true, None) => Err(Error::No(format!(
+            "no FenceDevice serves Node {}: it can be fenced by a human's word only; write one (kubectl explain fencedevice.spec, or `kubectl fence generate devices`)",
+            node.name
+        ))),
+    }
+}
+
+/// By the API server's clock, and later than the last probe by the operator's: an older request would count as answered.
+fn asked_at(device: &FenceDevice, now: Timestamp) -> Timestamp {
+    let last = device.status.as_ref().and_then(|it| it.last_probe_time);
+    let after = last.map(|last| last + SignedDuration::from_secs(1));
+    after.map_or(now, |after| after.max(now))
+}
+
+/// Waits until every device was looked at, or the time is over.
+async fn answers(
+    cluster: &Cluster,
+    node: &NodeView,
+    asked: &[(String, Timestamp)],
+    limit: SignedDuration,
+) -> Result<Test, Error> {
+    let until = clock::since_boot() + limit.unsigned_abs();
+    loop {
+        let mut found = Vec::new();
+        for (name, at) in asked {
+            let device = cluster.find(&cluster.api::<FenceDevice>(), name).await?;
+            let device = device.ok_or_else(|| ClusterError::Absent {
+                kind: "FenceDevice".to_owned(),
+                name: name.clone(),
+                way_out: "somebody has deleted it meanwhile".to_owned(),
+            })?;
+            found.push(told(&device, &node.name, *at));
+        }
+        if found.iter().all(|it| it.answered) || clock::since_boot() >= until {
+            return Ok(Test {
+                node: node.name.clone(),
+                devices: found,
+            });
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+fn told(device: &FenceDevice, node: &str, asked: Timestamp) -> Device {
+    let status = device.status.clone().unwrap_or_default();
+    let is = |name: &str| {
+        let condition = find(&status.conditions, name);
+        condition.map_or_else(|| "Unknown".to_owned(), |it| it.status.clone())
+    };
+    let answered = status.last_probe_time >= Some(asked);
+    let ready = find(&status.conditions, READY);
+    let is_fleet = device.spec.node_name.is_none();
+    let is_named = status.not_ready_nodes.iter().any(|it| it == node);
+    let message = match ready {
+        _ if !answered => "the operator has not answered: see whether it works (kubectl fence status), and ask again with a longer --wait".to_owned(),
+        Some(it) => format!("{}: {}", it.reason, it.message),
+        None => "the operator has not looked at it yet".to_owned(),
+    };
+    Device {
+        name: device.name_any(),
+        answered,
+        reachable: is(REACHABLE),
+        credentials_valid: is(CREDENTIALS_VALID),
+        identity_verified: is(IDENTITY_VERIFIED),
+        power: status.power_state,
+        // One of a fleet may be ready for this node, though it is not for all.
+        ready: is(READY) == "True" || (is_fleet && answered && !is_named),
+        message,
+        last_probe_time: status.last_probe_time,
+    }
+}
+
+fn screen(test: &Test) -> String {
+    let rows: Vec<_> = test
+        .devices
+        .iter()
+        .map(|it| {
+            [
+                it.name.clone(),
+                it.reachable.clone(),
+                it.credentials_valid.clone(),
+                it.identity_verified.clone(),
+                or_none(it.power.map(|it| format!("{it:?}"))),
+                it.ready.to_string(),
+            ]
+        })
+        .collect();
+    let titles = ["DEVICE", "REACHABLE", "LOGIN", "IDENTITY", "POWER", "READY"];
+    let mut text = table(titles, &rows);
+    for device in &test.devices {
+        text += &wrapped(&format!("{}: {}", device.name, device.message), 2);
+    }
+    text
+}
+
+fn names(test: &Test) -> String {
+    let names = test.devices.iter();
+    let names = names.map(|it| format!("fencedevice.nodefencing.io/{}\n", it.name));
+    names.collect()
+}
+
+#[cfg(test)]
+mod tests;
