@@ -8,6 +8,7 @@ mod actuator;
 pub mod audit;
 pub mod bench;
 pub mod bmc;
+pub mod browser;
 pub mod chaos;
 pub mod clocks;
 pub mod control_plane;

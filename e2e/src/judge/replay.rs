@@ -119,7 +119,9 @@ impl<'a> Replay<'a> {
                 let key = (text(&metadata["name"]), text(&metadata["uid"]));
                 nodes.entry(key).or_default().push(state);
             } else if let Some(state) = State::of(write, "NodeFence") {
-                fences.entry(&*of.name).or_default().push(state);
+                // By the object: one that is made with a prefix for a name has none in the request.
+                let name = text(&metadata["name"]);
+                fences.entry(name).or_default().push(state);
             }
             let kubelet = write.what.user.username.strip_prefix("system:node:");
             let reports = of.resource == "leases" || of.resource == "nodes";

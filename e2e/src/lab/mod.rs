@@ -68,6 +68,8 @@ pub struct Setup {
     pub fleet: FleetOptions,
     /// Labels of the nodes, by number from 1.
     pub labels: fn(usize) -> BTreeMap<String, String>,
+    /// Static pods that run on each simulated machine.
+    pub static_pods: Vec<String>,
     /// Whether the control plane may be one that another lab of this process has finished with, and may go to a further
     /// one: see [`pool`].
     pub shares_control_plane: bool,
@@ -86,6 +88,7 @@ impl Setup {
                 ..FleetOptions::default()
             },
             labels: |_| BTreeMap::new(),
+            static_pods: Vec::new(),
             shares_control_plane: true,
         }
     }
@@ -166,6 +169,7 @@ impl Lab {
                 Some(fleet) => {
                     let spec = MachineSpec {
                         labels,
+                        static_pods: setup.static_pods.clone(),
                         ..MachineSpec::new(name.clone())
                     };
                     fleet.add(spec.with_credentials(&control_plane).await?)

@@ -290,8 +290,8 @@ impl Kubelet {
             .flat_map(|spec| spec.volumes.iter().flatten());
         for claim in volumes.filter_map(|volume| volume.persistent_volume_claim.as_ref()) {
             loop {
-                match self.volume_of(&claims, &claim.claim_name).await {
-                    Some(volume) => break found.push(volume),
+                match self.bound(&claims, &claim.claim_name).await {
+                    Some(volume) => break found.extend(self.of_csi(pods, volume).await),
                     None => {
                         self.uplink
                             .sleep_until(Instant::now() + RESOLVE_RETRY)
@@ -304,11 +304,12 @@ impl Kubelet {
         found
     }
 
-    async fn volume_of(
+    /// The volume that is bound to the claim.
+    async fn bound(
         &self,
         claims: &Api<PersistentVolumeClaim>,
         claim: &str,
-    ) -> Option<PodVolume> {
+    ) -> Option<PersistentVolume> {
         let client = claims.clone().into_client();
         let claim = self
             .uplink
@@ -316,14 +317,16 @@ impl Kubelet {
             .await
             .ok()?;
         let name = claim.spec?.volume_name?;
-        let volumes: Api<PersistentVolume> = Api::all(client.clone());
-        let volume = self
-            .uplink
-            .insist("read a volume", || volumes.get(&name))
-            .await
-            .ok()?;
+        let volumes: Api<PersistentVolume> = Api::all(client);
+        let volume = self.uplink.insist("read a volume", || volumes.get(&name));
+        volume.await.ok()
+    }
+
+    /// The volume, as its driver has it; of a local one, or one of a file server, nothing is attached, and nobody writes to it here.
+    async fn of_csi(&self, pods: &Api<Pod>, volume: PersistentVolume) -> Option<PodVolume> {
+        let name = volume.name_any();
         let csi = volume.spec?.csi?;
-        let drivers: Api<CSIDriver> = Api::all(client);
+        let drivers: Api<CSIDriver> = Api::all(pods.clone().into_client());
         let driver = self
             .uplink
             .insist("read the CSI driver", || drivers.get(&csi.driver))

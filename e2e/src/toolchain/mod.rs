@@ -1,7 +1,7 @@
 //! The programs of the control plane, built from pinned Go modules once and kept under `target/lab`.
 //!
 //! `e2e/control-plane` is a Go module of our own that requires Kubernetes, etcd, the external-attacher, kubectl, both helms and kubeconform at
-//! fixed versions; its other module files pin other versions of Kubernetes. Each program is kept under the hash of what it is made of, and all of them are linked into one directory
+//! fixed versions; its other module files pin other versions of Kubernetes, and what does not go with one. Each program is kept under the hash of what it is made of, and all of them are linked into one directory
 //! named after all inputs: a change to a small program of ours does not link the large ones again. A build happens in a
 //! temporary directory under a file lock, so that labs which start together build once and nobody sees half a program.
 
@@ -21,20 +21,28 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest, Sha256};
 
-use version::{KUBERNETES, kubernetes, ldflags};
 pub use version::{is_usual_kubernetes, kubernetes_version};
+use version::{kubernetes, ldflags};
 
-/// Programs that talk to a control plane and are no part of it: of any version of Kubernetes they are those of `go.mod`.
-const TOOLS: [(&str, &str); 4] = [
+/// Programs that are no part of a control plane, and what pins their modules: whatever the version of Kubernetes.
+const TOOLS: [(&str, &str, &str); 5] = [
     (
         "csi-attacher",
         "github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher",
+        "go.mod",
     ),
-    ("helm", "helm.sh/helm/v4/cmd/helm"),
-    ("helm3", "helm.sh/helm/v3/cmd/helm"),
+    ("helm", "helm.sh/helm/v4/cmd/helm", "go.mod"),
+    ("helm3", "helm.sh/helm/v3/cmd/helm", "go.mod"),
     (
         "kubeconform",
         "github.com/yannh/kubeconform/cmd/kubeconform",
+        "go.mod",
+    ),
+    // It does not go with a Kubernetes of today.
+    (
+        "validate-krew-manifest",
+        "sigs.k8s.io/krew/cmd/validate-krew-manifest",
+        "krew.mod",
     ),
 ];
 
@@ -133,11 +141,10 @@ fn programs(module: &Path) -> Result<(Vec<Program>, String)> {
         Ok(base)
     };
     let (ours, _) = kubernetes();
-    let [(usual, _), ..] = KUBERNETES;
+    let (kubectl, package) = KUBECTL;
 
     let mut programs = Vec::new();
-    let tools = TOOLS.into_iter().map(|tool| (tool, usual));
-    for ((name, package), modules) in tools.chain([(KUBECTL, ours)]) {
+    for (name, package, modules) in TOOLS.into_iter().chain([(kubectl, package, ours)]) {
         programs.push(Program {
             name: name.to_owned(),
             package: package.to_owned(),

@@ -43,11 +43,13 @@ pub(super) fn kubernetes() -> (&'static str, &'static str) {
     })
 }
 
-/// No symbol table (half the size), and the version where Kubernetes' two copies of it are.
+/// No symbol table (half the size), and the version where Kubernetes' two copies of it are, in what has modules of Kubernetes.
 pub(super) fn ldflags(modules: &str) -> String {
     let mut pinned = KUBERNETES.into_iter();
     let version = pinned.find_map(|(file, version)| (file == modules).then_some(version));
-    let version = version.expect("a file of the table");
+    let Some(version) = version else {
+        return "-s -w".to_owned();
+    };
     let mut parts = version.trim_start_matches('v').split('.');
     let (major, minor) = (
         parts.next().unwrap_or_default(),

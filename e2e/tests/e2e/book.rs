@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use e2e::lab::{Lab, Setup};
+use e2e::operator::binary;
 use e2e::prometheus::Prometheus;
 use e2e::toolchain::{Toolchain, workspace};
 use e2e::{debian, lab};
@@ -20,7 +21,7 @@ use tokio::process::Command;
 use crate::outage::name;
 
 /// What is in a command that cannot run in a lab, and why.
-const ELSEWHERE: [(&str, &str); 6] = [
+const ELSEWHERE: [(&str, &str); 7] = [
     (" logs ", "the lab's operator runs beside the cluster"),
     (" port-forward ", "the same"),
     ("/proxy/", "the same"),
@@ -29,14 +30,18 @@ const ELSEWHERE: [(&str, &str); 6] = [
         "the lab's has no rival, and no Lease",
     ),
     (" bmh ", "Metal3 is not there"),
+    (
+        " fence check",
+        "it finds the lab's operator not in the cluster, which is its answer",
+    ),
     (" -w", "it does not end"),
 ];
 /// Is typed elsewhere, in the lab that it is about: [`crate::prompt`].
 const PLAYED: &str = "docs/tutorial.md";
 /// Whose removal is to be tried last: nothing else works after it.
 const LAST: &str = "docs/how-to/uninstall.md";
-/// What a command finds nothing with is no failure: grep says so by 1.
-const PRELUDE: &str = "set -eu\ngrep() { command grep \"$@\" || test $? = 1; }\n";
+/// What a command finds nothing with is no failure: grep says so by 1. And what `kubectl fence` finds it says by 2 and 3; that it has failed, by 1.
+const PRELUDE: &str = "set -eu\ngrep() { command grep \"$@\" || test $? = 1; }\nkubectl() { command kubectl \"$@\" || case \"$1:$?\" in fence:[23]) ;; *) return 1 ;; esac; }\n";
 
 /// A block of commands.
 struct Block {
@@ -188,7 +193,10 @@ impl Desk {
         let toolchain = tokio::task::spawn_blocking(Toolchain::build).await??;
         let kubectl = toolchain.program("kubectl");
         let programs = kubectl.parent().context("a folder")?.display().to_string();
-        let path = format!("{programs}:{}", std::env::var("PATH")?);
+        // The plugin stands beside the operator.
+        let operator = tokio::task::spawn_blocking(binary).await??;
+        let plugins = operator.parent().context("a folder")?.display().to_string();
+        let path = format!("{programs}:{plugins}:{}", std::env::var("PATH")?);
         let rules = json!({"groups": []});
         let prometheus = Prometheus::start(plane.guard(), &folder, &rules, &[]).await?;
         Ok(Self {

@@ -50,6 +50,7 @@ mod other_hands;
 mod outage;
 mod partition;
 mod patience;
+mod plugin;
 mod policies;
 mod policy_midway;
 mod power_cut;

@@ -1,7 +1,7 @@
 //! A whole incident as those read it whom it wakes: Events and conditions in their order, and what kubectl shows. The texts stand beside this
 //! file (`story/*.txt`) and in the book; `UPDATE=1` writes them anew, to be read by whoever changes a message.
 
-mod tell;
+pub mod tell;
 
 use std::fmt::Write as _;
 use std::fs;

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use jiff::Timestamp;
 
 /// In place of the hash of an outage.
-const HASH: &str = "5c0ffee5";
+pub const HASH: &str = "5c0ffee5";
 /// Of a UID as it is written.
 const UID_LENGTH: usize = 36;
 /// Indentation of the key under which a description has the readings of the proof.
@@ -20,6 +20,11 @@ impl Names {
     pub fn of(node: &str, fence: &str) -> Self {
         let hash = fence.rsplit_once('-').map_or(fence, |(_, hash)| hash);
         Self(vec![(hash.to_owned(), HASH), (node.to_owned(), "worker-1")])
+    }
+
+    /// Another name of this run, and what stands for it.
+    pub fn add(&mut self, name: &str, stand_in: &'static str) {
+        self.0.push((name.to_owned(), stand_in));
     }
 
     /// The text without what this run alone has.

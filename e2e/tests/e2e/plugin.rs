@@ -1,0 +1,115 @@
+//! `kubectl fence` at the prompt, run by the real kubectl against a real API server, while incidents go on. What it prints stands beside this file
+//! (`plugin/*.txt`); `UPDATE=1` writes it anew, to be read by whoever changes a word.
+
+mod cycle;
+mod diagnose;
+mod generate;
+mod page;
+mod peace;
+mod plan;
+mod report;
+mod scene;
+mod session;
+mod ship;
+
+use anyhow::{Context, Result, ensure};
+use e2e::eventually::eventually;
+use e2e::lab::{LIMIT, Lab, Setup};
+use e2e::machine::Ailment;
+use serde_json::json;
+
+use crate::human_word::called;
+use crate::outage::{Outage, name};
+use session::Session;
+
+/// A policy's numbers are written a moment after the record of what they count.
+async fn counted(lab: &Lab) -> Result<()> {
+    eventually("no incident is counted any more", LIMIT, async || {
+        let policy = lab.api("NodeFencingPolicy").get("lab").await?;
+        let open = &policy.data["status"]["openIncidents"];
+        ensure!(open == 0, "{open}");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_incident_is_followed_answered_and_explained_at_the_prompt() -> Result<()> {
+    let lab = Lab::start(Setup::new("plugin", 2)).await?;
+    let policy = json!({"fence": {"approval": {"mode": "Manual"}}});
+    let outage = Outage::of(lab, "PowerOff", policy).await?;
+    let mut session = Session::new(&outage.lab, &outage.node, "A policy asks for a human");
+    session.types("status").await?;
+    session.types("now {node} --reason \"smoke\"").await?;
+    session
+        .types("approve {node} --reason \"seen dark\"")
+        .await?;
+    outage.rig()?.machine.ail(Ailment {
+        kubelet_hung: true,
+        ..Ailment::default()
+    });
+    let fence = outage
+        .lab
+        .wait_stage(&outage.node, "AwaitingApproval")
+        .await?;
+    session.about(name(&fence)?);
+    session.types("status {node} -o name").await?;
+    session
+        .types("approve {node} --reason \"seen dark\" --dry-run=server")
+        .await?;
+    session
+        .types("approve {node} --reason \"seen dark\"")
+        .await?;
+    session
+        .types("approve {node} --reason \"seen dark\"")
+        .await?;
+    let fence = outage.lab.wait_stage(&outage.node, "Recovered").await?;
+    outage.lab.wait_told(&fence, "Recovered").await?;
+    counted(&outage.lab).await?;
+    session.types("status").await?;
+    session.types("history -o name").await?;
+    session
+        .types("release {node} --reason \"too late\"")
+        .await?;
+    session.hold("approved")?;
+    outage.rig()?.machine.ail(Ailment::default());
+    outage.restore().await?;
+    outage.verdict().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_word_is_given_at_the_prompt_when_no_device_answers() -> Result<()> {
+    let levels = json!([{"name": "bmc", "attempts": 1, "retryPeriodSeconds": 1}]);
+    let policy = json!({"fence": {"levels": levels}});
+    let outage = Outage::prepare("plugin-word", "ConfirmOnly", policy).await?;
+    let mut session = Session::new(
+        &outage.lab,
+        &outage.node,
+        "A rack is dark, and somebody has looked",
+    );
+    session
+        .types("confirm {node} --reason \"both cords are out\"")
+        .await?;
+    let rig = outage.rig()?;
+    rig.bmc.set_line(e2e::https::Line::Refused)?;
+    outage.cut().await?;
+    let fence = called(&outage, "DeviceFailed", "").await?;
+    session.about(name(&fence)?);
+    session
+        .types("confirm {node} --reason \"both cords are out\"")
+        .await?;
+    session
+        .types("confirm {node} --reason \"both cords are out\" --yes-for worker-9")
+        .await?;
+    session
+        .types("confirm {node} --reason \"both cords are out\" --yes-for {node}")
+        .await?;
+    let ended = outage.lab.wait_stage(&outage.node, "Recovered");
+    ended.await.with_context(|| session.told().to_owned())?;
+    counted(&outage.lab).await?;
+    session.types("status").await?;
+    session.hold("word")?;
+    rig.bmc.set_line(e2e::https::Line::Up)?;
+    outage.restore().await?;
+    outage.verdict().await
+}

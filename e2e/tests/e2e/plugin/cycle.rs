@@ -1,0 +1,81 @@
+//! `kubectl fence test --power-cycle`: refused while anything would be lost, and then the whole protocol, from the claim to a machine that is on
+//! again in another boot.
+
+use anyhow::{Context, Result, ensure};
+use e2e::eventually::eventually;
+use e2e::lab::{LIMIT, Lab, Setup};
+use e2e::machine::Ailment;
+use serde_json::json;
+
+use super::session::{Session, typed};
+use crate::outage::{Outage, POD};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drained_node_goes_through_the_whole_protocol_once() -> Result<()> {
+    let lab = Lab::start(Setup::new("plugin-cycle", 2)).await?;
+    let outage = Outage::of(lab, "ConfirmOnly", json!({})).await?;
+    let lab = &outage.lab;
+    let mut session = Session::new(lab, &outage.node, "A test of a drained node");
+    let line = "test {node} --power-cycle --reason \"new firmware\"";
+    session.types(line).await?;
+    lab.schedulable(&outage.node, false).await?;
+    session.types(line).await?;
+    lab.workloads.delete_pod(POD, None).await?;
+    lab.workloads
+        .wait_running_elsewhere(POD, &outage.node, LIMIT)
+        .await?;
+    eventually("its volume has detached", LIMIT, async || {
+        let all = lab
+            .control_plane
+            .kubectl_text(&[
+                "get",
+                "volumeattachments",
+                "-o",
+                "jsonpath={.items[*].spec.nodeName}",
+            ])
+            .await?;
+        ensure!(!all.split_whitespace().any(|it| it == outage.node), "{all}");
+        Ok(())
+    })
+    .await?;
+    session.types(line).await?;
+    session.types(&format!("{line} --yes-for worker-9")).await?;
+    session.types("test {node} --power-cycle").await?;
+    session.hold("cycle")?;
+    let before = lab.node(&outage.node).await?;
+    let boot = |node: &k8s_openapi::api::core::v1::Node| {
+        let info = node.status.as_ref().and_then(|it| it.node_info.as_ref());
+        info.map(|it| it.boot_id.clone())
+    };
+    let typed_line = line.replace("{node}", &outage.node);
+    let typed_line = format!("{typed_line} --yes-for {}", outage.node);
+    let (typed, ()) = tokio::try_join!(typed(lab, &typed_line), async {
+        // It asks for that: nobody turns off a Ready node.
+        outage.rig()?.machine.ail(Ailment {
+            kubelet_hung: true,
+            ..Ailment::default()
+        });
+        lab.wait_stage(&outage.node, "PoweringOn").await?;
+        outage.rig()?.machine.ail(Ailment::default());
+        // A cordoned node is not turned on: somebody may work there.
+        lab.schedulable(&outage.node, true).await
+    })?;
+    let (code, said, complained) = typed;
+    ensure!(code == 0, "{code}: {said}{complained}");
+    for words in ["Stop its kubelet now", "turned on again", "Recovered"] {
+        ensure!(said.contains(words), "no `{words}` in {said}");
+    }
+    let after = lab.node(&outage.node).await?;
+    ensure!(boot(&before) != boot(&after), "it has not booted");
+    let log = outage.rig()?.bmc.log();
+    let commands: Vec<&str> = log
+        .iter()
+        .filter_map(|it| it.reset_type.as_deref())
+        .collect();
+    ensure!(commands == ["ForceOff", "On"], "{commands:?}");
+    let fence = lab.fence_of(&outage.node).await?.context("its record")?;
+    let asked = &fence.data["spec"]["trigger"];
+    ensure!(asked["requestedBy"] == "admin", "{asked}");
+    ensure!(asked["reason"] == "test: new firmware", "{asked}");
+    outage.verdict().await
+}

@@ -1,0 +1,157 @@
+//! What is typed while nothing burns: is everything there, would the devices do, leave this policy alone for a while. And by whom: a user with the
+//! role for reading sees everything, one without is told which role it takes.
+
+use anyhow::{Context, Result, ensure};
+use e2e::eventually::eventually;
+use e2e::lab::{LIMIT, Lab, Setup, condition};
+use serde_json::json;
+
+use super::session::{Session, typed};
+use crate::outage::Outage;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_asked_and_answered_in_peace() -> Result<()> {
+    let lab = Lab::start(Setup::new("plugin-peace", 2)).await?;
+    let outage = Outage::of(lab, "ConfirmOnly", json!({})).await?;
+    eventually("the operator has looked at the policy", LIMIT, async || {
+        let policy = outage.lab.api("NodeFencingPolicy").get("lab").await?;
+        ensure!(condition(&policy, "Ready").is_some());
+        Ok(())
+    })
+    .await?;
+    let mut session = Session::new(&outage.lab, &outage.node, "In peace");
+    for line in [
+        "version --client",
+        "version",
+        "check -o short",
+        "test {node}",
+        "test {node} --device nobody",
+        "test {node} --dry-run=server",
+        "test worker-9",
+        "pause lab --for 2h --reason \"switches of rack 7\" --dry-run=server",
+        "pause lab --for 2h --reason \"switches of rack 7\"",
+        "resume lab --name bob",
+        "resume lab",
+        "resume lab",
+        "pause nobody --for 2h --reason \"switches\"",
+        "history",
+        "history -o json",
+        "explain {node}",
+        "deny {node} --reason \"we are at work there\"",
+        "status nobody",
+        "status -o name",
+    ] {
+        session.types(line).await?;
+    }
+    session.hold("peace")?;
+    outage.verdict().await
+}
+
+/// A device that refuses its user and password, and one whose BMC is silent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_test_says_why_a_fence_would_not_work() -> Result<()> {
+    let lab = Lab::start(Setup::new("plugin-test", 2)).await?;
+    let outage = Outage::of(lab, "ConfirmOnly", json!({})).await?;
+    let mut session = Session::new(&outage.lab, &outage.node, "A BMC is dark");
+    let rig = outage.rig()?;
+    rig.bmc.set_line(e2e::https::Line::Refused)?;
+    let (code, _) = session.exits("test {node}").await?;
+    ensure!(code == 1, "{}", session.told());
+    rig.bmc.set_line(e2e::https::Line::Up)?;
+    // Until a probe that was asked for has come, the last word stands.
+    let (code, _) = session.exits("test {node}").await?;
+    ensure!(code == 0, "{}", session.told());
+    session.hold("test")?;
+    outage.verdict().await
+}
+
+/// Every command that only reads.
+const READS: [&str; 8] = [
+    "status",
+    "status -o json",
+    "history",
+    "check --pre",
+    "check",
+    "plan {node}",
+    "diagnose node {node}",
+    "diagnose -A",
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reading_takes_one_role_and_who_lacks_it_is_told() -> Result<()> {
+    let lab = Lab::start(Setup::new("plugin-rights", 2)).await?;
+    let outage = Outage::of(lab, "ConfirmOnly", json!({})).await?;
+    let bind = [
+        "create",
+        "clusterrolebinding",
+        "vera-reads",
+        "--clusterrole=node-fencing-cluster-viewer",
+        "--user=vera",
+    ];
+    outage.lab.control_plane.kubectl_text(&bind).await?;
+    eventually("the rights of vera take effect", LIMIT, async || {
+        let (code, _, complained) = typed(&outage.lab, "status --as vera").await?;
+        ensure!(code == 0, "{complained}");
+        Ok(())
+    })
+    .await?;
+    for line in READS {
+        let line = line.replace("{node}", &outage.node);
+        let (_, said, complained) = typed(&outage.lab, &format!("{line} --as vera")).await?;
+        let told = format!("{said}{complained}").to_lowercase();
+        let refused = told.lines().find(|it| it.contains("forbidden"));
+        ensure!(refused.is_none(), "{line}: {refused:?}");
+        ensure!(
+            !said.is_empty() || line == "history",
+            "{line}: {complained}"
+        );
+    }
+    let mut session = Session::new(&outage.lab, &outage.node, "Whose rights are missing");
+    for line in [
+        "status --as eve",
+        "plan {node} --as eve",
+        "diagnose -A --as eve",
+        "pause lab --for 2h --reason \"switches\" --as vera",
+        "test {node} --as vera",
+    ] {
+        let (code, _) = session.exits(line).await?;
+        ensure!(code == 1, "{line}: {code}");
+    }
+    session.hold("rights")?;
+    outage.verdict().await
+}
+
+/// kubectl asks the executable beside the plugin for what may follow.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shell_completes_commands_flags_and_names() -> Result<()> {
+    let lab = Lab::start(Setup::new("plugin-tab", 2)).await?;
+    lab.policy("Observe", json!({})).await?;
+    for (line, completions) in [
+        ("st", vec!["status"]),
+        ("pause ", vec!["lab"]),
+        ("plan ", vec!["node-1", "node-2"]),
+        ("status --wat", vec!["--watch"]),
+        ("status -o j", vec!["json"]),
+    ] {
+        let said = completed(&lab, line).await?;
+        let found: Vec<&str> = said
+            .lines()
+            .filter(|it| !it.starts_with(':') && !it.starts_with("Completion ended"))
+            .map(|it| it.split('\t').next().unwrap_or_default())
+            .collect();
+        ensure!(found == completions, "`{line}`: {said}");
+    }
+    Ok(())
+}
+
+/// As the script of a shell asks kubectl, with the words of the line as they are.
+async fn completed(lab: &Lab, line: &str) -> Result<String> {
+    let plane = &lab.control_plane;
+    let mut command = tokio::process::Command::new(plane.toolchain().program("kubectl"));
+    command
+        .args(["__complete", "fence"])
+        .args(line.split(' '))
+        .env("PATH", super::session::plugins().await?);
+    let output = plane.run_command(command).await?;
+    String::from_utf8(output.stdout).context("UTF-8")
+}

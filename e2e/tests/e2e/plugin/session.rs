@@ -1,0 +1,211 @@
+//! A prompt at which `kubectl fence` is typed, by the real kubectl with the plugin that cargo has built, and what it has printed: names, times and
+//! ages of the run are taken out of that, and what is left is held against a file beside this one.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::process::Output;
+
+use anyhow::{Context, Result, ensure};
+use e2e::control_plane::ControlPlane;
+use e2e::lab::Lab;
+use e2e::operator::binary;
+use e2e::toolchain::workspace;
+use tokio::process::Command;
+
+use crate::story::tell::{HASH, Names};
+
+/// No NodeFence has such a name.
+const NO_INCIDENT: &str = "none-00000000";
+/// Columns of a terminal.
+const WIDTH: usize = 80;
+/// A word as long as this, such as the name of a VolumeAttachment, is not cut: people copy it.
+const LONG: usize = 60;
+
+/// What was typed, and what it said.
+pub struct Session<'a> {
+    lab: &'a Lab,
+    node: String,
+    names: Names,
+    text: String,
+}
+
+impl<'a> Session<'a> {
+    /// Nothing was typed yet; `{node}` stands for this node.
+    pub fn new(lab: &'a Lab, node: &str, title: &str) -> Self {
+        Self {
+            lab,
+            node: node.to_owned(),
+            names: Names::of(node, NO_INCIDENT),
+            text: format!("# {title}\n"),
+        }
+    }
+
+    /// Names the incident, so that its name is taken out of what follows.
+    pub fn about(&mut self, fence: &str) {
+        let hash = fence.rsplit_once('-').map_or(fence, |(_, hash)| hash);
+        self.names.add(hash, HASH);
+    }
+
+    /// Names that this run alone has, and what is shown in their place.
+    pub fn shows(&mut self, name: &str, stand_in: &'static str) {
+        self.names.add(name, stand_in);
+    }
+
+    /// Types a command, of which `{node}` is the node, and returns what it prints.
+    pub async fn types(&mut self, line: &str) -> Result<String> {
+        self.exits(line).await.map(|(_, said)| said)
+    }
+
+    /// The same, with the exit code.
+    pub async fn exits(&mut self, line: &str) -> Result<(i32, String)> {
+        let (code, said, complained) = typed(self.lab, &line.replace("{node}", &self.node)).await?;
+        let shown = line.replace("{node}", "worker-1");
+        let told = format!("\n$ kubectl fence {shown}\n{said}{complained}");
+        self.text += &timeless(&self.names.plain(&told));
+        if code != 0 {
+            let _ = writeln!(self.text, "(exit code {code})");
+        }
+        // An error is one line, as kubectl's are.
+        let wide = said.lines().find(|line| is_too_wide(line));
+        let is_for_people = !line.contains("-o ");
+        ensure!(
+            wide.is_none() || !is_for_people,
+            "wider than a terminal: {wide:?}"
+        );
+        Ok((code, said))
+    }
+
+    /// All of it so far.
+    pub fn told(&self) -> &str {
+        &self.text
+    }
+
+    /// Compares it with the file, or writes that. Where a line ends is not compared: that depends on how long an age of this run is.
+    pub fn hold(&self, name: &str) -> Result<()> {
+        let path = workspace().join(format!("e2e/tests/e2e/plugin/{name}.txt"));
+        if std::env::var_os("UPDATE").is_some() {
+            fs::write(&path, &self.text)?;
+        }
+        let recorded = fs::read_to_string(&path).unwrap_or_default();
+        let (recorded, told) = (flat(&recorded), flat(&self.text));
+        let differs = recorded
+            .iter()
+            .zip(&told)
+            .position(|(one, other)| one != other);
+        let at = differs.unwrap_or(recorded.len().min(told.len()));
+        let around = |words: &[&str]| {
+            let (from, to) = (
+                at.saturating_sub(8).min(words.len()),
+                (at + 8).min(words.len()),
+            );
+            words[from..to].join(" ")
+        };
+        ensure!(
+            recorded == told,
+            "{} is stale, run it with UPDATE=1: recorded `... {} ...`, and told now `... {} ...` in\n{}",
+            path.display(),
+            around(&recorded),
+            around(&told),
+            self.text
+        );
+        Ok(())
+    }
+}
+
+/// Types a line of `kubectl fence`: exit code, what it prints, what it complains of.
+pub async fn typed(lab: &Lab, line: &str) -> Result<(i32, String, String)> {
+    let output = kubectl_fence(&lab.control_plane, &words(line), &[]).await?;
+    let code = output.status.code().context("it was killed")?;
+    let said = String::from_utf8(output.stdout)?;
+    Ok((code, said, String::from_utf8(output.stderr)?))
+}
+
+/// Has the real kubectl run the plugin, with these variables in its environment.
+pub async fn kubectl_fence(
+    plane: &ControlPlane,
+    arguments: &[String],
+    environment: &[(&str, &str)],
+) -> Result<Output> {
+    let mut command = Command::new(plane.toolchain().program("kubectl"));
+    command
+        .arg("fence")
+        .args(arguments)
+        .env("PATH", plugins().await?)
+        .envs(environment.iter().copied());
+    plane.run_command(command).await
+}
+
+/// Where kubectl looks for its plugins: cargo puts this one beside the operator.
+pub async fn plugins() -> Result<std::path::PathBuf> {
+    let operator = tokio::task::spawn_blocking(binary).await??;
+    let plugins = operator.parent().context("it stands somewhere")?;
+    Ok(plugins.to_owned())
+}
+
+/// Commands to be copied are cut at blanks outside of quotes only.
+fn is_too_wide(line: &str) -> bool {
+    let is_long = |word: &str| word.chars().count() > LONG;
+    line.chars().count() > WIDTH && !line.contains('\'') && !line.split(' ').any(is_long)
+}
+
+/// Without ages, which kubectl and we write like `2m10s`.
+fn timeless(text: &str) -> String {
+    let is_age = |word: &str| {
+        let word = word.trim_end_matches([',', ':', '.', ')']);
+        let mut signs = word.chars();
+        signs.next().is_some_and(|sign| sign.is_ascii_digit())
+            && signs.next_back().is_some_and(|sign| "smhdy".contains(sign))
+            && word
+                .chars()
+                .all(|sign| sign.is_ascii_digit() || ".smhdy".contains(sign))
+    };
+    let lines = text.split('\n').map(|line| {
+        let words = line.split(' ').map(|word| match is_age(word) {
+            true => format!(
+                "<age>{}",
+                &word[word.trim_end_matches([',', ':', '.', ')']).len()..]
+            ),
+            false => word.to_owned(),
+        });
+        words.collect::<Vec<_>>().join(" ")
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Its words, without the signs at which a line was cut.
+fn flat(text: &str) -> Vec<&str> {
+    let words = text.split_whitespace();
+    words.filter(|word| !["#", "\\"].contains(word)).collect()
+}
+
+/// A command line's words; quotes hold some together.
+pub fn words(line: &str) -> Vec<String> {
+    let quoted = line.split('"').enumerate();
+    let words = quoted.flat_map(|(index, part)| match index % 2 {
+        0 => part.split_whitespace().map(str::to_owned).collect(),
+        _ => vec![part.to_owned()],
+    });
+    words.collect()
+}
+
+#[test]
+fn quotes_hold_words_together() {
+    assert_eq!(words("a  b --c \"d e\""), ["a", "b", "--c", "d e"]);
+}
+
+#[test]
+fn ages_are_taken_out_and_nothing_else() {
+    let told = timeless("Ready True for 2m10s), 1.5s ago: 3 of 5 nodes\n  worker-1s");
+    assert_eq!(
+        told,
+        "Ready True for <age>), <age> ago: 3 of 5 nodes\n  worker-1s"
+    );
+}
+
+#[test]
+fn a_long_word_and_a_quote_may_be_wider_than_a_terminal() {
+    let word = "x".repeat(70);
+    assert!(!is_too_wide(&format!("    kubectl get {word}")));
+    assert!(!is_too_wide(&format!("  sh -c '{}'", "word ".repeat(20))));
+    assert!(is_too_wide(&"word ".repeat(20)));
+}
