@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use node_fencing_operator::api::crd;
+use node_fencing_operator::cli;
 
 const HEADER: &str =
     "# Generated from src/api by `UPDATE=1 cargo test --test generated`; do not edit.\n";
@@ -40,6 +41,27 @@ fn deploy_in_one_file() {
         "# Generated from deploy/*.yaml and crds/ by `UPDATE=1 cargo test --test generated`; do not edit.\n{all}"
     );
     stale::check("generated", [("deploy/install.yaml".to_owned(), file)]);
+}
+
+/// The manual pages, `man kubectl-fence-status`.
+#[test]
+fn manual_pages_of_the_plugin() {
+    let command = cli::command();
+    let page = |command: &clap::Command, name: String| {
+        let man = clap_mangen::Man::new(command.clone()).title(name.to_uppercase());
+        let mut text = Vec::new();
+        man.render(&mut text).expect("it goes into memory");
+        let text = String::from_utf8(text).expect("it is text");
+        (format!("man/{name}.1"), text)
+    };
+    let inner = command.get_subcommands();
+    let inner = inner.map(|it| page(it, format!("kubectl-fence-{}", it.get_name())));
+    stale::check(
+        "generated",
+        [page(&command, "kubectl-fence".to_owned())]
+            .into_iter()
+            .chain(inner),
+    );
 }
 
 /// What the kustomization of a folder consists of: resources, and nothing that changes them.

@@ -4,6 +4,7 @@
 //! take; every field, flag, target and kind that a page or a command names exists; commands that need nothing are run; what can be counted
 //! in files is as many as the argument says; and the reference is what the code says, byte for byte. `UPDATE=1 cargo test --test book` writes the reference anew.
 
+mod commands;
 mod fields;
 mod figures;
 mod incident;

@@ -19,7 +19,7 @@ const MADE: &str = "<!-- Made of the code by `UPDATE=1 cargo test --test book`; 
 const COLUMNS_MAX: usize = 150;
 
 /// Compares a page with what it should be, or writes it when `UPDATE` is set.
-fn check(name: &str, title: &str, body: &str) {
+pub fn check(name: &str, title: &str, body: &str) {
     let path = format!("docs/reference/{name}.md");
     let expected = format!("# {title}\n\n{MADE}\n\n{}\n", body.trim_end());
     if std::env::var_os("UPDATE").is_some() {
@@ -32,7 +32,7 @@ fn check(name: &str, title: &str, body: &str) {
     );
 }
 
-fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+pub fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut text = format!("| {} |\n|{}\n", head.join(" | "), "---|".repeat(head.len()));
     for row in rows {
         let row: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();

@@ -128,6 +128,13 @@ tar -cz -f "$8/node-fencing-operator-$4.tgz" -C "$8/copied" node-fencing-operato
         .env("OUT", out)
         .env("HELM", helm)
         .env("PLATFORMS", platforms())
+        // A build of a release takes minutes; `make release-dry` makes one.
+        .env(
+            "PLUGINS",
+            Path::new(env!("CARGO_BIN_EXE_kubectl-fence"))
+                .parent()
+                .expect("a folder"),
+        )
         .env_remove("RELEASE_TAG")
         .output()
         .expect("bash")
@@ -169,6 +176,8 @@ fn a_release_runs_dry() {
         ("would: cosign attest --yes --type slsaprovenance1", 2),
         (" files in ", 1),
         ("/helm push ", 1),
+        ("kubectl-fence_", 1),
+        ("release: 1 platform(s) in ", 1),
     ] {
         assert_eq!(said.matches(step).count(), times, "{step}: {said}");
     }
