@@ -45,6 +45,14 @@ impl DryRun {
         self.dry_run == "server"
     }
 
+    /// Only looked at, by whoever has this role.
+    pub fn server(&self, role: &'static str) -> Write {
+        Write {
+            dry_run: true,
+            role,
+        }
+    }
+
     /// How it is written, by whoever has this role.
     pub fn write(&self, role: &'static str) -> Write {
         Write {

@@ -3,23 +3,22 @@
 //! What is refused is told with the right that is missing and the role that has it. What a command can do without (a Lease that the user may not
 //! read) it asks for with [`seen`], and says what it could not see.
 
+use super::output::visible;
+use super::reach::Reach;
 use crate::shell::client::{AskError, Clients, ask_within};
 use crate::{clock, words};
-use clap::Args;
 use jiff::Timestamp;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
-use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
-use kube::core::NamespaceResourceScope;
-use kube::{Api, Config, Resource};
+use kube::core::{DeserializeGuard, NamespaceResourceScope};
+use kube::{Api, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::fmt::Debug;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// Objects on a page of a list: as many as kubectl asks for.
@@ -30,45 +29,6 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 const NO_SUCH_GROUP: &str = "404 page not found";
 /// Field manager of what a user writes, as managedFields show it.
 const MANAGER: &str = "kubectl-fence";
-
-/// Above the flags of every command.
-const HEADING: &str = "Which cluster, and as whom";
-
-/// Which cluster, as whom: kubectl's own flags.
-#[derive(Debug, Clone, Args)]
-pub struct Reach {
-    /// Kubeconfig file [default: KUBECONFIG, else ~/.kube/config]
-    #[arg(long, value_name = "FILE", global = true, help_heading = HEADING)]
-    pub kubeconfig: Option<PathBuf>,
-
-    /// Context of the kubeconfig [default: its current one]
-    #[arg(long, value_name = "NAME", global = true, help_heading = HEADING)]
-    pub context: Option<String>,
-
-    /// User to ask as, where you may impersonate
-    #[arg(long = "as", value_name = "USER", global = true, help_heading = HEADING)]
-    pub user: Option<String>,
-
-    /// Group to ask as, with --as; repeatable
-    #[arg(
-        long = "as-group",
-        value_name = "GROUP",
-        global = true,
-        help_heading = HEADING,
-        requires = "user"
-    )]
-    pub groups: Vec<String>,
-
-    /// Namespace of the operator
-    #[arg(
-        long,
-        value_name = "NAME",
-        global = true,
-        help_heading = HEADING,
-        default_value = crate::args::NAMESPACE
-    )]
-    pub operator_namespace: String,
-}
 
 /// Why the cluster has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -128,7 +88,7 @@ impl Cluster {
     /// # Errors
     /// [`Error::Config`].
     pub async fn of(reach: &Reach) -> Result<Self, Error> {
-        let config = config(reach).await.map_err(Error::Config)?;
+        let config = reach.config().await.map_err(Error::Config)?;
         let clients = Clients::from_config(config);
         Ok(Self {
             clients: clients.map_err(|it| Error::Config(words::chain(&it)))?,
@@ -169,6 +129,31 @@ impl Cluster {
                 None => return Ok(all),
             }
         }
+    }
+
+    /// All objects of a kind of ours. One that a newer operator has written, and this plugin cannot read, is told of and passed over.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn ours<K>(&self) -> Result<Vec<K>, Error>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        let api = Api::<DeserializeGuard<K>>::all(self.clients.reads.clone());
+        let all = self.list(&api, &ListParams::default()).await?;
+        let read = all.into_iter().filter_map(|it| match it.0 {
+            Ok(object) => Some(object),
+            Err(invalid) => {
+                eprintln!(
+                    "{} {} is left out, for this plugin cannot read it: {}; see `kubectl fence version`",
+                    K::kind(&()),
+                    invalid.metadata.name.unwrap_or_default(),
+                    visible(&invalid.error)
+                );
+                None
+            }
+        });
+        Ok(read.collect())
     }
 
     /// The object of this name, if there is one.
@@ -348,33 +333,4 @@ pub fn seen<T>(answer: Result<T, Error>) -> Result<Result<T, String>, Error> {
         Err(error @ (Error::Forbidden { .. } | Error::Refused(_))) => Ok(Err(error.to_string())),
         Err(error) => Err(error),
     }
-}
-
-async fn config(reach: &Reach) -> Result<Config, String> {
-    let kubeconfig = match &reach.kubeconfig {
-        Some(path) => Kubeconfig::read_from(path),
-        None => Kubeconfig::read(),
-    };
-    let origin = || match &reach.kubeconfig {
-        Some(path) => format!("the kubeconfig {}", path.display()),
-        None => "the kubeconfig (KUBECONFIG, else ~/.kube/config)".to_owned(),
-    };
-    let kubeconfig =
-        kubeconfig.map_err(|it| format!("failed to read {}: {}", origin(), words::chain(&it)))?;
-    let options = KubeConfigOptions {
-        context: reach.context.clone(),
-        ..KubeConfigOptions::default()
-    };
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    let mut config = config.map_err(|it| format!("{}: {}", origin(), words::chain(&it)))?;
-    let own = &config.auth_info;
-    config.auth_info = AuthInfo {
-        impersonate: reach.user.clone().or_else(|| own.impersonate.clone()),
-        impersonate_groups: match reach.groups.is_empty() {
-            true => own.impersonate_groups.clone(),
-            false => Some(reach.groups.clone()),
-        },
-        ..config.auth_info
-    };
-    Ok(config)
 }

@@ -4,8 +4,9 @@
 //! completion a line, with a tab before what it means, and the directive of cobra after a colon (pkg/cmd/plugin_completion.go of kubectl, and
 //! cobra's `ShellCompDirective`). Names are asked of the cluster; one that does not answer at once has none.
 
-use super::cluster::{Cluster, Reach};
+use super::cluster::Cluster;
 use super::fleet;
+use super::reach::Reach;
 use crate::api::device::FenceDevice;
 use crate::api::policy::NodeFencingPolicy;
 use crate::shell::slim::SlimNode;
@@ -161,7 +162,7 @@ fn of(arg: &Arg) -> Place {
         ("node" | "yes_for", _) => Place::Names(Kind::Node),
         ("policy", _) => Place::Names(Kind::Policy),
         ("device", _) => Place::Names(Kind::Device),
-        ("name", Some("NAME" | "name")) => Place::Names(Kind::Incident),
+        ("name", Some("NAME" | "name")) if arg.is_positional() => Place::Names(Kind::Incident),
         (_, Some("FILE" | "DIR")) => Place::File,
         _ => Place::Free,
     }
@@ -183,7 +184,7 @@ async fn names(kind: Kind, words: &[String]) -> Option<Vec<String>> {
     let reach = Reach {
         kubeconfig: value("--kubeconfig").map(Into::into),
         context: value("--context"),
-        user: None,
+        user: value("--as"),
         groups: Vec::new(),
         operator_namespace: crate::args::NAMESPACE.to_owned(),
     };

@@ -72,7 +72,8 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     }
     let scene = scene(cluster, &node).await?;
     against(&scene, &fence).map_err(Error::No)?;
-    output::print(&shown(&scene, &name, clock::wall()))?;
+    let server = &cluster.clients.server;
+    output::print(&shown(&scene, &name, server, clock::wall()))?;
     if typed(&node, args.yes_for)? != node {
         return Err(Error::No(format!(
             "that is not `{node}`: nothing was confirmed"
@@ -106,8 +107,7 @@ async fn scene(cluster: &Cluster, name: &str) -> Result<Scene, Error> {
         way_out: "its incident ends by itself".to_owned(),
     })?;
     let node = node.view();
-    let devices = cluster.api::<FenceDevice>();
-    let mut devices = cluster.list(&devices, &ListParams::default()).await?;
+    let mut devices = cluster.ours::<FenceDevice>().await?;
     devices.retain(|it| devices::serves(it, &node));
     let there = ListParams::default().fields(&format!("spec.nodeName={name}"));
     let pods = cluster.list(&cluster.api::<Pod>(), &there).await;
@@ -140,6 +140,11 @@ fn against(scene: &Scene, fence: &NodeFence) -> Result<(), String> {
     // What was read before the outage says nothing of it: a device that has fallen silent since is why somebody has gone to look.
     let began = fence.spec.trigger.unhealthy_since_time;
     let began = began.or_else(|| fleet::created(fence));
+    // A human's NodeFence is younger than the outage.
+    let silent = node
+        .condition("Ready")
+        .and_then(|it| it.transition.parse().ok());
+    let began = began.into_iter().chain(silent).min();
     let on = scene.devices.iter().find(|it| {
         let status = it.status.as_ref();
         let is_on = status.and_then(|it| it.power_state) == Some(PowerState::On);
@@ -163,10 +168,10 @@ fn probed(device: &FenceDevice) -> String {
 }
 
 /// What is known of the node.
-fn shown(scene: &Scene, fence: &str, now: Timestamp) -> String {
+fn shown(scene: &Scene, fence: &str, server: &str, now: Timestamp) -> String {
     let node = &scene.node;
     let mut text = format!(
-        "Node {} (nodefence/{fence}), last heard of at {}\n",
+        "Node {} (nodefence/{fence}) of the cluster {server}\nlast heard of at {}\n",
         node.name,
         node.last_report()
     );

@@ -9,6 +9,7 @@ use super::{Done, fleet};
 use crate::api::fence::NodeFence;
 use crate::clock;
 use kube::ResourceExt;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -36,7 +37,7 @@ pub struct Args {
 }
 
 /// What the command shows.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     /// The node.

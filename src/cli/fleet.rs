@@ -8,16 +8,13 @@ use crate::core::observed::NodeView;
 use crate::shell::slim::SlimNode;
 use jiff::Timestamp;
 use kube::ResourceExt;
-use kube::api::ListParams;
 
 /// All NodeFences, the newest first.
 ///
 /// # Errors
 /// [`ClusterError`].
 pub async fn fences(cluster: &Cluster) -> Result<Vec<NodeFence>, ClusterError> {
-    let mut fences = cluster
-        .list(&cluster.api::<NodeFence>(), &ListParams::default())
-        .await?;
+    let mut fences = cluster.ours::<NodeFence>().await?;
     fences.sort_by_key(|fence| (std::cmp::Reverse(created(fence)), fence.name_any()));
     Ok(fences)
 }
@@ -126,5 +123,38 @@ pub fn deadline(fence: &NodeFence, now: Timestamp) -> String {
         None => "<none>".to_owned(),
         Some(at) if at >= now => format!("in {}", table::duration(at.duration_since(now))),
         Some(at) => format!("{} ago", table::duration(now.duration_since(at))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// An operator of the next minor version may write more than this plugin knows.
+    #[test]
+    fn what_a_newer_operator_has_added_is_passed_over() {
+        let fence = json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "worker-1-5c0ffee5"},
+            "spec": {
+                "nodeName": "worker-1", "trigger": {"type": "Manual", "of": "tomorrow"}, "fence": {"mode": "PowerOff", "newer": {}},
+                "recovery": {"newer": 1}, "release": {}, "powerOn": {}, "newer": true,
+            },
+            "status": {
+                "newer": [1], "conditions": [{
+                    "type": "Succeeded", "status": "Unknown", "reason": "Teleporting", "message": "on its way",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }],
+            },
+        });
+        let fence: NodeFence = serde_json::from_value(fence).expect("a NodeFence");
+        assert_eq!(
+            (stage(&fence), message(&fence)),
+            ("Teleporting", "on its way")
+        );
+        assert_eq!(
+            meant(&[fence], "worker-1").map(kube::ResourceExt::name_any),
+            Some("worker-1-5c0ffee5".to_owned())
+        );
     }
 }

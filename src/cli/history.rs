@@ -10,6 +10,7 @@ use crate::api::fence::NodeFence;
 use crate::clock;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -41,7 +42,7 @@ pub struct Args {
 }
 
 /// What the command shows.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct History {
     /// The incidents, the newest first.
@@ -49,7 +50,7 @@ pub struct History {
 }
 
 /// An incident.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Incident {
     /// The node.
@@ -63,8 +64,10 @@ pub struct Incident {
     /// What the operator says of it.
     pub message: String,
     /// When it began.
+    #[schemars(with = "Option<String>")]
     pub began: Option<Timestamp>,
     /// When it ended.
+    #[schemars(with = "Option<String>")]
     pub completion_time: Option<Timestamp>,
     /// Seconds from the first sign to the end.
     pub seconds: Option<i64>,
@@ -86,7 +89,8 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
             .node
             .as_ref()
             .is_none_or(|it| *it == fence.spec.node_name);
-        let began = fleet::created(fence);
+        let began = fence.spec.trigger.unhealthy_since_time;
+        let began = began.or_else(|| fleet::created(fence));
         let is_new = args
             .since
             .is_none_or(|since| began.is_some_and(|began| now.duration_since(began) <= since));

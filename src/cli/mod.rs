@@ -21,8 +21,10 @@ pub mod output;
 pub mod page;
 pub mod pause;
 pub mod plan;
+pub mod reach;
 pub mod release;
 pub mod report;
+pub mod shape;
 pub mod status;
 pub mod table;
 pub mod test;
@@ -31,7 +33,8 @@ pub mod version;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
-use cluster::{Cluster, Reach};
+use cluster::Cluster;
+use reach::Reach;
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -157,7 +160,7 @@ pub fn main(command_line: impl IntoIterator<Item = OsString>) -> ExitCode {
     done.unwrap_or_else(|error| {
         // A reader that has seen enough (`| head`) is no failure.
         if !is_closed_pipe(&error) {
-            eprintln!("error: {error}");
+            eprintln!("error: {}", output::visible(&error.to_string()));
         }
         ExitCode::FAILURE
     })

@@ -7,11 +7,12 @@ use crate::api::fence::{
     DesiredState, FENCE_NAME_CHARS_MAX, NodeFence, NodeFenceSpec, Trigger, TriggerType,
 };
 use crate::api::policy::NodeFencingPolicy;
-use crate::api::settings::{ApprovalSettings, FenceMode, FenceSettings, PowerOnSettings};
+use crate::api::settings::{
+    ApprovalSettings, FenceMode, FenceSettings, PowerOnSettings, RecoverySettings, ReleaseSettings,
+};
 use crate::core::observed::{NodeView, Ready};
 use crate::core::select::governing;
 use kube::ResourceExt;
-use kube::api::ListParams;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,9 +61,9 @@ fn mode(text: &str) -> Result<FenceMode, String> {
 /// [`Error`].
 pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let node = fleet::node(cluster, &args.node).await?;
-    let policies = cluster.api::<NodeFencingPolicy>();
-    let policies = cluster.list(&policies, &ListParams::default()).await?;
+    let policies = cluster.ours::<NodeFencingPolicy>().await?;
     let fences = fleet::fences(cluster).await?;
+    refuse_ready(&node).map_err(Error::No)?;
     let wish = Wish {
         mode: args.mode,
         turns_on: None,
@@ -73,6 +74,17 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let write = args.dry_run.write("node-fencing-fencer");
     let made: NodeFence = cluster.create(&fence, &write).await?;
     args.dry_run.told("nodefence", &made.name_any(), "created")
+}
+
+/// A Ready node is never fenced (S6).
+fn refuse_ready(node: &NodeView) -> Result<(), String> {
+    let name = &node.name;
+    if node.ready() == Ready::True {
+        return Err(format!(
+            "Node {name} is Ready: a Ready node is never fenced; cut its power or stop its kubelet, wait until it is NotReady, then ask again"
+        ));
+    }
+    Ok(())
 }
 
 /// What somebody wants of a NodeFence in their own name.
@@ -98,11 +110,6 @@ pub fn wanted(
     wish: Wish,
 ) -> Result<NodeFence, String> {
     let name = &node.name;
-    if node.ready() == Ready::True {
-        return Err(format!(
-            "Node {name} is Ready: a Ready node is never fenced; cut its power or stop its kubelet, wait until it is NotReady, then ask again"
-        ));
-    }
     let of_node = |it: &&NodeFence| it.spec.node_name == *name && !it.is_ended();
     if let Some(open) = fences.iter().find(of_node)
         && open.spec.fence.mode != FenceMode::Observe
@@ -144,8 +151,15 @@ pub fn wanted(
             reason: Some(wish.reason),
         },
         fence,
-        recovery: spec.recovery.clone(),
-        release: spec.release.clone(),
+        // The machine is turned on again only by this release, after this remedy.
+        recovery: match wish.turns_on {
+            Some(_) => RecoverySettings::default(),
+            None => spec.recovery.clone(),
+        },
+        release: match wish.turns_on {
+            Some(_) => ReleaseSettings::default(),
+            None => spec.release.clone(),
+        },
         power_on: match turns_on {
             true => wish.turns_on.unwrap_or_else(|| spec.power_on.clone()),
             false => PowerOnSettings::default(),

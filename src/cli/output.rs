@@ -3,8 +3,10 @@
 //! What programs read has a version of its own ([`VERSION`]): within it fields are added, and none changes its meaning or goes.
 
 use super::Error;
+use super::page::html::is_unseen;
 use clap::ValueEnum;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::io::{self, Write as _};
 
 /// Version of everything that is printed for programs.
@@ -62,13 +64,45 @@ pub fn serialized<T: Serialize>(form: Form, kind: &str, content: &T) -> Result<S
     }
 }
 
-/// Writes to standard output.
+/// Writes to standard output, what has no shape of its own by its number.
 ///
 /// # Errors
 /// [`Error::Io`].
 pub fn print(text: &str) -> Result<(), Error> {
+    print_raw(&visible(text))
+}
+
+/// The same of what is ours to the last sign.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn print_raw(text: &str) -> Result<(), Error> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(())
+}
+
+/// What others have written (an Event, a reason) moves no cursor and turns no text around: what has no shape of its own is shown by its number.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    let is_hidden = |sign: char| is_unseen(sign) && !matches!(sign, '\n' | '\t');
+    if !text.contains(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let signs = text.chars().map(|sign| match is_hidden(sign) {
+        true => format!("[U+{:04X}]", u32::from(sign)),
+        false => sign.to_string(),
+    });
+    Cow::Owned(signs.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_have_written_moves_no_cursor() {
+        assert_eq!(visible("a\tb\n\u{e9}"), "a\tb\n\u{e9}");
+        assert_eq!(visible("\x1b[2Jgone\u{202e}"), "[U+001B][2Jgone[U+202E]");
+    }
 }

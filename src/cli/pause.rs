@@ -86,8 +86,11 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let policy = find(cluster, &args.policy).await?;
     let asker = cluster.asker().await?;
     let request = PauseRequest {
+        reason: Some(match &args.name {
+            Some(_) => format!("{} (by {})", args.reason, asker.name),
+            None => args.reason,
+        }),
         name: args.name.unwrap_or(asker.name),
-        reason: Some(args.reason),
         expire_time: Some(whole_seconds(asker.at + args.time)),
     };
     let kept = policy.spec.pause_requests.iter();

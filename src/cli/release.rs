@@ -8,9 +8,11 @@ use kube::ResourceExt;
 use serde_json::json;
 
 /// Why somebody has let go, for the record.
-const REASON: &str = "nodefencing.io/release-reason";
-/// Who has.
-const USER: &str = "nodefencing.io/released-by";
+pub const REASON: &str = "nodefencing.io/release-reason";
+/// Who has. No admission policy looks at it: to stop is safe, and the API server's audit log has who it was.
+pub const USER: &str = "nodefencing.io/released-by";
+/// When.
+pub const TIME: &str = "nodefencing.io/released-at";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -63,7 +65,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let patch = json!({
         "metadata": {
             "resourceVersion": fence.metadata.resource_version,
-            "annotations": {REASON: args.reason, USER: asker.name},
+            "annotations": {REASON: args.reason, USER: asker.name, TIME: asker.at},
         },
         "spec": {"desiredState": DesiredState::Released},
     });

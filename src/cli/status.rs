@@ -1,19 +1,22 @@
 //! `kubectl fence status`: one screen that says who works, what is protected, and what every open incident waits for.
 
-use super::cluster::{Cluster, Error as ClusterError, seen};
-use super::output::{Form, print, serialized};
+use super::cluster::{Cluster, seen};
+use super::output::{Form, print, print_raw, serialized, visible};
 use super::table::{bar, or_none, table, wrapped};
 use super::{Done, Error, fleet};
 use crate::api::conditions::{READY, find};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
+use crate::core::select::governing;
 use crate::shell::lease;
+use crate::shell::slim::SlimNode;
 use crate::{api::policy::FenceMode, clock};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt;
-use kube::api::ListParams;
+use schemars::JsonSchema;
 use serde::Serialize;
+use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -53,7 +56,7 @@ pub struct Args {
 }
 
 /// What the command shows.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     /// Who works.
@@ -65,19 +68,20 @@ pub struct Status {
 }
 
 /// Who works.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Operator {
     /// The replica that has the Lease.
     pub leader: Option<String>,
     /// When it has last renewed it.
+    #[schemars(with = "Option<String>")]
     pub renew_time: Option<Timestamp>,
     /// Why that is not known.
     pub unknown: Option<String>,
 }
 
 /// A policy, in numbers.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Policy {
     /// Its name.
@@ -101,7 +105,7 @@ pub struct Policy {
 }
 
 /// An open incident.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Incident {
     /// Its node.
@@ -113,8 +117,10 @@ pub struct Incident {
     /// Its stage.
     pub stage: String,
     /// Since when.
+    #[schemars(with = "Option<String>")]
     pub stage_start_time: Option<Timestamp>,
     /// When it escalates.
+    #[schemars(with = "Option<String>")]
     pub stage_deadline_time: Option<Timestamp>,
     /// What it waits for.
     pub message: String,
@@ -128,21 +134,37 @@ pub struct Incident {
 /// [`Error`].
 pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let mut shown = String::new();
+    let is_terminal = io::stdout().is_terminal();
     loop {
-        let status = look(cluster, args.name.as_deref()).await?;
+        let status = match look(cluster, args.name.as_deref()).await {
+            Ok(status) => status,
+            // Who follows an outage is not left alone by a moment of it.
+            Err(error) if args.watch && !shown.is_empty() => {
+                eprintln!("error: {}; looks again", visible(&error.to_string()));
+                sleep(PAUSE).await;
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let is_open = !status.incidents.is_empty();
+        let is_for_people = matches!(args.output, Form::Table | Form::Wide);
         let text = match args.output {
             Form::Json | Form::Yaml => serialized(args.output, "Status", &status)?,
             Form::Name => names(&status),
-            Form::Table | Form::Wide => screen(&status, clock::wall()),
+            // In a file, or a pipe, a line for each step: ages change at every look.
+            _ if args.watch && is_open && !is_terminal => {
+                status.incidents.iter().map(step).collect()
+            }
+            Form::Table | Form::Wide => screen(&status, args.name.as_deref(), clock::wall()),
         };
         if text != shown {
-            if !shown.is_empty() {
-                print("\n")?;
+            if args.watch && is_for_people && is_terminal {
+                // In the place of the last one.
+                print_raw("\x1b[2J\x1b[H")?;
             }
             print(&text)?;
             shown = text;
         }
-        let is_open = !status.incidents.is_empty();
         if !is_open || !args.watch {
             return Ok(ExitCode::from(if is_open { OPEN } else { 0 }));
         }
@@ -150,13 +172,16 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     }
 }
 
+fn step(incident: &Incident) -> String {
+    format!(
+        "{} {} {}: {}\n",
+        incident.node, incident.fence, incident.stage, incident.message
+    )
+}
+
 async fn look(cluster: &Cluster, name: Option<&str>) -> Result<Status, Error> {
-    let policies = cluster.api::<NodeFencingPolicy>();
-    let all = ListParams::default();
-    let (policies, fences) = (
-        cluster.list(&policies, &all).await?,
-        fleet::fences(cluster).await?,
-    );
+    let policies = cluster.ours::<NodeFencingPolicy>().await?;
+    let fences = fleet::fences(cluster).await?;
     let lease = cluster.find(&cluster.own::<Lease>(), lease::NAME).await;
     let operator = operator(seen(lease)?, &cluster.namespace);
     let status = Status {
@@ -172,29 +197,24 @@ async fn look(cluster: &Cluster, name: Option<&str>) -> Result<Status, Error> {
     let Some(name) = name else {
         return Ok(status);
     };
-    let is_known = policies.iter().any(|it| it.name_any() == name)
-        || fleet::meant(&fences, name).is_some()
-        || policies.iter().any(|it| is_unprotected(it, name));
+    let node = cluster.find(&cluster.api::<SlimNode>(), name).await;
+    let node = seen(node)?.ok().flatten().map(|it| it.view());
+    // Of several that select it none governs.
+    let governs = node.as_ref().and_then(|it| governing(&policies, it).ok());
+    let governs = governs.flatten().map(ResourceExt::name_any);
+    let is_known = node.is_some()
+        || policies.iter().any(|it| it.name_any() == name)
+        || fleet::meant(&fences, name).is_some();
     match is_known {
-        true => Ok(of(status, name)),
-        false => Err(ClusterError::Absent {
-            kind: "a policy, a NodeFence, or a Node with an incident".to_owned(),
-            name: name.to_owned(),
-            way_out: "`kubectl fence status` shows all".to_owned(),
-        }
-        .into()),
+        true => Ok(of(status, name, governs.as_deref())),
+        false => Err(Error::No(format!(
+            "there is no policy, NodeFence or Node `{name}`; `kubectl fence status` shows all"
+        ))),
     }
 }
 
-fn is_unprotected(policy: &NodeFencingPolicy, node: &str) -> bool {
-    let status = policy.status.iter();
-    status
-        .flat_map(|it| &it.unprotected_nodes)
-        .any(|it| it == node)
-}
-
 /// What of it is about this node, policy or NodeFence.
-fn of(status: Status, name: &str) -> Status {
+fn of(status: Status, name: &str, governs: Option<&str>) -> Status {
     let incidents: Vec<Incident> = status
         .incidents
         .into_iter()
@@ -204,7 +224,7 @@ fn of(status: Status, name: &str) -> Status {
         let of_incident = incidents
             .iter()
             .any(|it| it.policy.as_ref() == Some(&policy.name));
-        policy.name == name || of_incident
+        policy.name == name || Some(policy.name.as_str()) == governs || of_incident
     };
     let policies = status.policies.into_iter().filter(is_of).collect();
     Status {
@@ -280,7 +300,7 @@ fn names(status: &Status) -> String {
 }
 
 /// The screen.
-fn screen(status: &Status, now: Timestamp) -> String {
+fn screen(status: &Status, about: Option<&str>, now: Timestamp) -> String {
     let mut text = match (&status.operator.leader, &status.operator.renew_time) {
         (Some(leader), Some(renewed)) => format!(
             "Operator: {leader} leads, its Lease was renewed {} ago\n",
@@ -293,8 +313,19 @@ fn screen(status: &Status, now: Timestamp) -> String {
         ),
     };
     text += "\n";
-    if status.policies.is_empty() {
-        text += "No policy: no node is protected (see `kubectl explain nodefencingpolicy`)\n";
+    match about {
+        _ if !status.policies.is_empty() => {}
+        Some(name) => {
+            text += &wrapped(
+                &format!(
+                    "No policy governs {name}: see `kubectl fence status` for all policies, and their `spec.nodeSelector`"
+                ),
+                0,
+            )
+        }
+        None => {
+            text += "No policy: no node is protected (see `kubectl explain nodefencingpolicy`)\n"
+        }
     }
     let rows: Vec<_> = status.policies.iter().map(policy_row).collect();
     text += &table(

@@ -1,16 +1,19 @@
 //! What happened in an incident and when, from its record alone: one line a moment, oldest first.
 
-use super::fleet;
+use super::{fleet, release};
 use crate::api::fence::{ApprovalDecision, NodeFence, TriggerType};
 use crate::api::fence_status::{Attempt, AttemptAction, AttemptResult, Evidence};
 use jiff::Timestamp;
+use kube::ResourceExt;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A moment of an incident.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Moment {
     /// When.
+    #[schemars(with = "String")]
     pub time: Timestamp,
     /// What, in a sentence without a full stop.
     pub words: String,
@@ -105,7 +108,21 @@ fn words_of_people(fence: &NodeFence) -> Vec<Moment> {
             words,
         }
     });
-    approval.chain(confirmation).collect()
+    approval
+        .chain(confirmation)
+        .chain(released(fence))
+        .collect()
+}
+
+/// As `kubectl fence release` writes it.
+fn released(fence: &NodeFence) -> Option<Moment> {
+    let note = |key: &str| fence.annotations().get(key).map(String::as_str);
+    let words = format!(
+        "{} let go of it: {}",
+        note(release::USER)?,
+        note(release::REASON).unwrap_or_default()
+    );
+    at(note(release::TIME)?.parse().ok(), words)
 }
 
 /// What was asked of a device, and what came of it.

@@ -1,8 +1,9 @@
 //! `kubectl fence version`: of the plugin, of the operator, and whether they go together.
 
 use super::Done;
-use super::cluster::{Cluster, Reach, seen};
+use super::cluster::{Cluster, seen};
 use super::output::print;
+use super::reach::Reach;
 use super::table::wrapped;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt;
@@ -48,8 +49,7 @@ fn told(own: &str, found: &[Deployment], namespace: &str) -> String {
         );
     }
     let told = found.iter().map(|it| {
-        let version = it.labels().get("app.kubernetes.io/version");
-        let version = version.map_or("<none>", String::as_str);
+        let version = of(it).unwrap_or("<none>");
         let skew = match go_together(own, version) {
             true => "",
             false => {
@@ -62,8 +62,14 @@ fn told(own: &str, found: &[Deployment], namespace: &str) -> String {
     told.collect()
 }
 
+/// The version that a Deployment shows.
+pub fn of(deployment: &Deployment) -> Option<&str> {
+    let version = deployment.labels().get("app.kubernetes.io/version");
+    version.map(String::as_str)
+}
+
 /// N-1, N or N+1; whoever has no version to show (a build of one's own) is believed.
-fn go_together(one: &str, other: &str) -> bool {
+pub fn go_together(one: &str, other: &str) -> bool {
     let parts = |version: &str| {
         let mut parts = version.trim_start_matches('v').split('.');
         let mut next = || parts.next()?.parse::<u32>().ok();

@@ -28,10 +28,8 @@ const fn check(name: &'static str, page: &'static str) -> Check {
 
 pub(super) async fn look(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
     let all = ListParams::default();
-    let devices = cluster.list(&cluster.api::<FenceDevice>(), &all).await?;
-    let policies = cluster
-        .list(&cluster.api::<NodeFencingPolicy>(), &all)
-        .await?;
+    let devices = cluster.ours::<FenceDevice>().await?;
+    let policies = cluster.ours::<NodeFencingPolicy>().await?;
     let nodes = seen(cluster.list(&cluster.api::<SlimNode>(), &all).await)?;
     let of_nodes = match nodes {
         Ok(nodes) => {

@@ -17,6 +17,7 @@ use super::table::wrapped;
 use crate::clock::since_boot;
 use clap::ValueEnum;
 use jiff::SignedDuration;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -72,7 +73,7 @@ enum Shape {
 }
 
 /// How something is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum Mark {
     /// Nobody has to do anything.
     Ok,
@@ -85,7 +86,7 @@ pub enum Mark {
 }
 
 /// What one look at one thing has shown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
     /// What it belongs to.
@@ -144,9 +145,18 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let wait = args.wait.and_then(|it| Duration::try_from(it).ok());
     let end = since_boot() + wait.unwrap_or_default();
     let findings = loop {
-        let findings = match args.pre {
-            true => before::look(cluster).await?,
-            false => look(cluster).await?,
+        let looked = match args.pre {
+            true => before::look(cluster).await,
+            false => look(cluster).await,
+        };
+        let findings = match looked {
+            Ok(findings) => findings,
+            // What is waited for may be the API server.
+            Err(_) if since_boot() < end => {
+                sleep(PAUSE).await;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
         };
         let has_failed = findings.iter().any(|it| it.status == Mark::Failed);
         if !has_failed || since_boot() >= end {
@@ -181,9 +191,10 @@ pub async fn json(cluster: &Cluster) -> Result<String, super::Error> {
 }
 
 /// What programs read.
-#[derive(Debug, Serialize)]
-struct Findings<'a> {
-    findings: &'a [Finding],
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Findings<'a> {
+    /// What was looked at.
+    pub findings: &'a [Finding],
 }
 
 async fn look(cluster: &Cluster) -> Result<Vec<Finding>, ClusterError> {

@@ -31,10 +31,7 @@ const fn check(name: &'static str, page: &'static str) -> Check {
 }
 
 pub(super) async fn look(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
-    let all = ListParams::default();
-    let policies = cluster
-        .list(&cluster.api::<NodeFencingPolicy>(), &all)
-        .await?;
+    let policies = cluster.ours::<NodeFencingPolicy>().await?;
     let mut findings = of_others(&policies);
     findings.extend(around(cluster).await?);
     findings.push(alerts(cluster).await);

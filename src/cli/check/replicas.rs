@@ -2,11 +2,13 @@
 
 use super::super::cluster::{Cluster, Error, seen};
 use super::super::table::age;
+use super::super::version;
 use super::{Check, Finding};
 use crate::clock;
 use crate::core::election::Times;
 use crate::shell::lease;
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -15,6 +17,7 @@ use std::collections::BTreeSet;
 
 const LEADER: Check = check("leader", "docs/runbooks/NodeFencingNoLeader.md");
 const REPLICAS: Check = check("replicas", "docs/runbooks/NodeFencingReplicasLow.md");
+const VERSION: Check = check("version", "docs/how-to/plugin.md");
 /// What every pod of the operator bears.
 const PODS: &str = "app.kubernetes.io/name=node-fencing-operator";
 
@@ -31,6 +34,11 @@ pub(super) async fn look(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
     let pods = seen(cluster.list(&cluster.own::<Pod>(), &own).await)?;
     let lease = seen(cluster.find(&cluster.own::<Lease>(), lease::NAME).await)?;
     let namespace = &cluster.namespace;
+    let deployments = seen(cluster.list(&cluster.own::<Deployment>(), &own).await)?;
+    let of_versions = match deployments {
+        Ok(found) => versions(&found),
+        Err(words) => VERSION.unknown(words),
+    };
     let of_pods = match pods {
         Ok(pods) => replicas(&pods, namespace),
         Err(words) => REPLICAS.unknown(words),
@@ -39,7 +47,22 @@ pub(super) async fn look(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
         Ok(lease) => leader(lease.as_ref(), namespace, clock::wall()),
         Err(words) => LEADER.unknown(words),
     };
-    Ok(vec![of_pods, of_lease])
+    Ok(vec![of_pods, of_lease, of_versions])
+}
+
+/// Do plugin and operator go together?
+fn versions(deployments: &[Deployment]) -> Finding {
+    let own = env!("CARGO_PKG_VERSION");
+    let labels = deployments.iter().filter_map(version::of);
+    let apart: Vec<String> = labels
+        .filter(|it| !version::go_together(own, it))
+        .map(str::to_owned)
+        .collect();
+    match (deployments, apart.first()) {
+        ([], _) => VERSION.unknown("there is no Deployment of the operator to compare with".to_owned()),
+        (_, Some(other)) => VERSION.warns(format!("the operator is {other} and this plugin {own}: it goes with its own minor version of the operator, the one before and the one after; take another plugin")),
+        (_, None) => VERSION.well(format!("this plugin, {own}, goes with the operator")),
+    }
 }
 
 fn replicas(pods: &[Pod], namespace: &str) -> Finding {

@@ -3,13 +3,14 @@
 //! It is data (`backends.yaml`), each row with its sources, so that a reader can look it up and a contributor can add one without a program.
 
 use k8s_openapi::api::core::v1::PersistentVolume;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 
 const TABLE: &str = include_str!("backends.yaml");
 
 /// How a storage is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Type {
     /// Disks.
     Block,
@@ -22,7 +23,7 @@ pub enum Type {
 }
 
 /// What is known of an ability.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Ability {
     /// It has it.
     Yes,
@@ -50,7 +51,7 @@ impl Ability {
 }
 
 /// A row.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Backend {
     /// What people call it.

@@ -12,13 +12,14 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Events of a pod that are shown, the latest.
 const EVENTS_MAX: usize = 5;
 
 /// The checklist.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Checklist {
     /// The node that was asked about.
@@ -31,7 +32,7 @@ pub struct Checklist {
 }
 
 /// A node.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSheet {
     /// Its name.
@@ -47,7 +48,7 @@ pub struct NodeSheet {
 }
 
 /// A pod.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSheet {
     /// `namespace/name`.
@@ -70,10 +71,11 @@ pub struct PodSheet {
 }
 
 /// An event.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EventSheet {
     /// When it was last seen.
+    #[schemars(with = "Option<String>")]
     pub time: Option<Timestamp>,
     /// Its reason.
     pub reason: String,
@@ -82,7 +84,7 @@ pub struct EventSheet {
 }
 
 /// A claim, and all that hangs on it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimSheet {
     /// `namespace/name`.
@@ -106,7 +108,7 @@ pub struct ClaimSheet {
 }
 
 /// A volume.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeSheet {
     /// Its name.
@@ -120,7 +122,7 @@ pub struct VolumeSheet {
 }
 
 /// A VolumeAttachment.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AttachmentSheet {
     /// Its name.
@@ -136,7 +138,7 @@ pub struct AttachmentSheet {
 }
 
 /// A CSI driver.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DriverSheet {
     /// Its name.

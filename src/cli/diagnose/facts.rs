@@ -217,8 +217,7 @@ where
     })
 }
 
-/// What the user may not read, or the cluster does not have, is not known. The role that the error recommends has none of these kinds but our
-/// own, so the API server's own words stand alone.
+/// What the user may not read, or the cluster does not have, is not known, in the API server's own words: the role is named once, at the end.
 fn known<K>(answer: Result<Vec<K>, Error>) -> Result<Listed<K>, Error> {
     let answer = answer.map_err(|error| match error {
         Error::Forbidden { message, .. } => Error::Refused(message),

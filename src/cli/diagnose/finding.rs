@@ -4,13 +4,14 @@ use super::super::table::{WIDTH, wrapped};
 use super::slim::Workload;
 use crate::words::listed;
 use kube::ResourceExt;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Objects of one kind that are named in a title.
 const NAMED_MAX: usize = 4;
 
 /// The signatures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub enum Id {
     /// A node has died, and nobody fences it.
     D1,
@@ -35,7 +36,7 @@ pub enum Id {
 }
 
 /// An object that a finding is about.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Object {
     /// Its kind, as kubectl takes it.
@@ -85,7 +86,7 @@ impl Object {
 }
 
 /// A step of the way out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
     /// What it is for, and what to mind.
@@ -103,7 +104,7 @@ pub fn step(why: impl Into<String>, command: impl Into<String>) -> Step {
 }
 
 /// A finding.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
     /// Which signature.

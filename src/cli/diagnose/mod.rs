@@ -27,6 +27,7 @@ use facts::Facts;
 use finding::{Finding, Object};
 use index::Index;
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use scope::{Kind, Scope, subject};
 use serde::Serialize;
 use signatures::findings;
@@ -65,7 +66,7 @@ What is found:
 
 It reads only, with your own rights; what you may not read is said to be not
 known. Exit codes: 0 nothing was found, 2 something was, or the command line
-cannot be used, 1 failed.";
+cannot be used, 1 failed, or nothing was found and not all could be read.";
 
 /// Tell why a pod does not get its volume
 #[derive(Debug, clap::Args)]
@@ -98,7 +99,7 @@ enum Shape {
 }
 
 /// What the command shows.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Diagnosis {
     /// Of one object: all that hangs on it.
@@ -243,6 +244,16 @@ fn told(diagnosis: &Diagnosis, scope: &Scope, now: Timestamp) -> String {
         let words =
             "and none of D1 to D10 tells why: a detach in order takes some seconds, look again";
         text += &wrapped(&format!("{waiting}, {words}"), 0);
+    }
+    if diagnosis.findings.is_empty() && !diagnosis.unknown.is_empty() {
+        return text
+            + &wrapped(
+                &format!(
+                    "In what could be read nothing of D1 to D10 was found {}: whether there is something is not known",
+                    scope.told()
+                ),
+                0,
+            );
     }
     if diagnosis.findings.is_empty() {
         return text

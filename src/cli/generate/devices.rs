@@ -1,7 +1,7 @@
 //! `kubectl fence generate devices`: FenceDevices out of Metal3's hosts, out of a table, or out of what BMCs say of themselves.
 
-use super::super::cluster::Reach;
 use super::super::output::print;
+use super::super::reach::Reach;
 use super::super::{Done, Error};
 use super::document::{Remark, comments, document};
 use super::{hosts, scan, selector, table};

@@ -8,7 +8,8 @@
 mod node;
 
 use super::super::Error;
-use super::super::cluster::{Cluster, Reach, seen};
+use super::super::cluster::{Cluster, seen};
+use super::super::reach::Reach;
 use super::bmc_address::BmcAddress;
 use super::consumers::{Consumers, Reference, list};
 use super::devices::{Common, Driver, Proposal, Proposals, device, pinning, quoted, redfish};

@@ -14,7 +14,7 @@ mod scan;
 mod selector;
 mod table;
 
-use super::cluster::Reach;
+use super::reach::Reach;
 use super::{Done, Error};
 use clap::Subcommand;
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};

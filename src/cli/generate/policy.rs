@@ -32,8 +32,8 @@ Examples:
       kubectl fence generate policy > policy.yaml
 
   By flags, for the devices that have the label tier=bmc:
-      kubectl fence generate policy --name workers --mode PowerOff \\
-          --device-selector tier=bmc --wait 90s | kubectl apply -f -
+      kubectl fence generate policy --name workers --mode Observe \\
+          --device-selector tier=bmc --wait 90s > policy.yaml
 
 Start with mode Observe, see what it would have done with `kubectl fence \
 history`, then go on to ConfirmOnly and PowerOff.";
@@ -50,7 +50,7 @@ pub struct Args {
     #[arg(long, value_name = "SELECTOR", value_parser = selector)]
     pub selector: Option<LabelSelector>,
 
-    /// How far the operator may go [default: observe]
+    /// How far the operator may go [default: Observe]
     #[arg(long, value_name = "MODE", ignore_case = true)]
     pub mode: Option<Mode>,
 

@@ -8,7 +8,8 @@
 mod account;
 mod mapping;
 
-use super::super::cluster::{Cluster, Reach};
+use super::super::cluster::Cluster;
+use super::super::reach::Reach;
 use super::super::{Error, table};
 use super::devices::{Common, Proposals, object_name};
 use super::text_of;

@@ -89,7 +89,7 @@ fn escaped(words: &str) -> String {
 }
 
 /// Controls, and Unicode's characters without a shape of their own: joiners, marks and overrides of direction (UAX #9), tags.
-fn is_unseen(sign: char) -> bool {
+pub fn is_unseen(sign: char) -> bool {
     sign.is_control()
         || matches!(
             sign,

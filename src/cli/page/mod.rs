@@ -4,7 +4,7 @@
 //! It reads the same in light and dark, on paper, by keyboard and to a screen reader: what a colour says, a word says too.
 
 mod chart;
-mod html;
+pub(super) mod html;
 mod incident;
 mod incidents;
 mod parts;

@@ -160,17 +160,7 @@ pub async fn read(cluster: &Cluster, name: &str) -> Result<Facts, Error> {
         ListParams::default().fields(&format!("spec.nodeName={name}")),
     );
     let (node_api, pod_api) = (cluster.api::<WideNode>(), cluster.api::<Pod>());
-    let (policy_api, device_api) = (
-        cluster.api::<NodeFencingPolicy>(),
-        cluster.api::<FenceDevice>(),
-    );
-    let (nodes, policies, devices, fences, pods) = tokio::try_join!(
-        cluster.list(&node_api, &all),
-        cluster.list(&policy_api, &all),
-        cluster.list(&device_api, &all),
-        fleet::fences(cluster),
-        cluster.list(&pod_api, &own),
-    )?;
+    let nodes = cluster.list(&node_api, &all).await?;
     let Some(node) = nodes.iter().find(|it| it.name_any() == name) else {
         return Err(Error::Absent {
             kind: "Node".to_owned(),
@@ -178,6 +168,12 @@ pub async fn read(cluster: &Cluster, name: &str) -> Result<Facts, Error> {
             way_out: "`kubectl get nodes` lists those that there are".to_owned(),
         });
     };
+    let (policies, devices, fences, pods) = tokio::try_join!(
+        cluster.ours::<NodeFencingPolicy>(),
+        cluster.ours::<FenceDevice>(),
+        fleet::fences(cluster),
+        cluster.list(&pod_api, &own),
+    )?;
     let mut gaps = Gaps::default();
     let (machines, storage, budgets, rolling) = tokio::try_join!(
         machines(cluster, &nodes, name),

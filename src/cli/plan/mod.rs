@@ -27,6 +27,7 @@ use clap::ValueEnum;
 use facts::Facts;
 use jiff::SignedDuration;
 use pods::{Outcome, PodPlan};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -85,7 +86,7 @@ enum Shape {
 }
 
 /// What the command shows.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
     /// The node.

@@ -6,6 +6,7 @@
 
 use super::pods::Marks;
 use crate::api::policy::{FenceMode, NodeFencingPolicySpec, PodDeletion, RecoveryStrategy};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Time between two renewals of a kubelet's Lease: a quarter of its 40 s (upstream's `pkg/kubelet/kubelet.go`,
@@ -35,7 +36,7 @@ const DETACH: f64 = 1.0;
 const START: f64 = 1.84;
 
 /// Where a number comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum Basis {
     /// A field of the policy.
     Policy,
@@ -67,7 +68,7 @@ pub struct Known {
 }
 
 /// A step.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
     /// Names the step: it never changes its meaning.
@@ -87,7 +88,7 @@ pub struct Step {
 }
 
 /// The prediction.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Timeline {
     /// The steps, in their order.

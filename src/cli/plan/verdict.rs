@@ -24,6 +24,7 @@ use budgeted::by_budget;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use levels::by_devices;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const KNOWN_TO_THE_OPERATOR: [&str; 2] = ["ClusterWentBack", "Unsupported"];
 
 /// Something that keeps the fence from going through.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Obstacle {
     /// Names it: reason of the condition `Held` where it would be held.
@@ -45,7 +46,7 @@ pub struct Obstacle {
 }
 
 /// A device that serves the node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DevicePlan {
     /// FenceDevice.
@@ -59,7 +60,7 @@ pub struct DevicePlan {
 }
 
 /// A fence level of the policy.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LevelPlan {
     /// Its name.
@@ -71,7 +72,7 @@ pub struct LevelPlan {
 }
 
 /// The verdict.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Verdict {
     /// The policy that governs the node.

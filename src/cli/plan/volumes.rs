@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{
     NodeSelector, PersistentVolume, PersistentVolumeClaim, Pod, Volume,
 };
 use kube::ResourceExt;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +22,7 @@ const ZONES: [&str; 2] = [
 const ONE_NODE: [&str; 2] = ["kubernetes.io/hostname", "metadata.name"];
 
 /// What becomes of a volume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum Fate {
     /// Is detached from the dead node, and attached where the next pod starts.
     Moves,
@@ -40,7 +41,7 @@ pub enum Fate {
 }
 
 /// A volume of a pod.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumePlan {
     /// Its name in the pod.

@@ -144,7 +144,7 @@ fn lists(namespace: &str) -> Vec<List> {
             file: "volumeattachments.json",
             path: "/apis/storage.k8s.io/v1/volumeattachments".to_owned(),
             right: "list volumeattachments.storage.k8s.io".to_owned(),
-            slim: slim::object,
+            slim: slim::attachment,
         },
         own("operator/leases.json", lease, "leases", "", slim::object),
         own(

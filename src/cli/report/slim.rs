@@ -62,16 +62,37 @@ pub fn node(node: Value) -> Value {
 /// A Pod, or what makes Pods: environment variables may hold anything.
 pub fn workload(workload: Value) -> Value {
     let mut workload = object(workload);
+    if let Some(annotations) = workload.pointer_mut("/spec/template/metadata/annotations") {
+        *annotations = LEFT_OUT.into();
+    }
     for spec in ["/spec", "/spec/template/spec"] {
         for containers in ["containers", "initContainers", "ephemeralContainers"] {
             let containers = workload.pointer_mut(&format!("{spec}/{containers}"));
             let containers = containers.and_then(Value::as_array_mut);
             for container in containers.into_iter().flatten() {
                 hide(container.get_mut("env"), "value");
+                for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+                    let headers = container.pointer_mut(&format!("/{probe}/httpGet/httpHeaders"));
+                    hide(headers, "value");
+                }
             }
         }
     }
     workload
+}
+
+/// A VolumeAttachment: what its driver keeps with it may name portals and targets.
+pub fn attachment(attachment: Value) -> Value {
+    let mut attachment = object(attachment);
+    for path in [
+        "/status/attachmentMetadata",
+        "/spec/source/inlineVolumeSpec",
+    ] {
+        if let Some(kept) = attachment.pointer_mut(path) {
+            *kept = LEFT_OUT.into();
+        }
+    }
+    attachment
 }
 
 /// A CustomResourceDefinition: its versions.
@@ -107,12 +128,26 @@ mod tests {
     fn what_may_hold_anything_is_left_out() {
         let pod = json!({
             "metadata": {"name": "p", "managedFields": [], "annotations": {"a": "calvin", "nodefencing.io/probe-requested-at": "now"}},
-            "spec": {"containers": [{"name": "c", "env": [{"name": "A", "value": "calvin"}, {"name": "B", "valueFrom": {}}]}]},
+            "spec": {"containers": [{
+                "name": "c", "env": [{"name": "A", "value": "calvin"}, {"name": "B", "valueFrom": {}}],
+                "livenessProbe": {"httpGet": {"httpHeaders": [{"name": "X", "value": "calvin"}]}},
+            }]},
         });
-        let template =
-            json!({"metadata": {"name": "d"}, "spec": {"template": {"spec": pod["spec"].clone()}}});
+        let template = json!({
+            "metadata": {"name": "d"},
+            "spec": {"template": {"metadata": {"annotations": {"a": "calvin"}}, "spec": pod["spec"].clone()}},
+        });
+        let attached = json!({
+            "metadata": {"name": "a"}, "spec": {"source": {"inlineVolumeSpec": {"iscsi": "calvin"}}},
+            "status": {"attachmentMetadata": {"portal": "calvin"}},
+        });
         let agent = json!({"metadata": {"name": "f"}, "spec": {"fenceAgent": {"parameters": [{"name": "p", "value": "calvin"}]}}});
-        let shown = [workload(pod), workload(template), device(agent)];
+        let shown = [
+            workload(pod),
+            workload(template),
+            device(agent),
+            attachment(attached),
+        ];
         for object in &shown {
             assert!(!object.to_string().contains("calvin"), "{object}");
         }

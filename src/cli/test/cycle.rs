@@ -4,7 +4,7 @@
 //! that is Ready never (S6, S11). So the user stops the kubelet, as a test of a hung node does. What a fence does not ask and a test has to: that
 //! nothing is lost if the machine goes off.
 
-use super::super::cluster::{Cluster, Error as ClusterError};
+use super::super::cluster::{Cluster, Error as ClusterError, Write};
 use super::super::now::{Wish, wanted};
 use super::super::output::print;
 use super::super::table::wrapped;
@@ -25,6 +25,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::sleep;
 
+/// Who may do it.
+const ROLE: &str = "node-fencing-fencer";
 /// Names in one message.
 const NAMED_MAX: usize = 5;
 
@@ -34,13 +36,22 @@ const NAMED_MAX: usize = 5;
 /// [`Error`].
 pub(super) async fn run(cluster: &Cluster, args: Args) -> Done {
     let name = args.node.as_str();
-    let before = fleet::node(cluster, name).await?;
+    let node = fleet::node(cluster, name).await?;
     refuse_fenced(cluster, name).await?;
-    devices(cluster, &before, None).await?;
-    refuse_used(cluster, &before).await?;
+    devices(cluster, &node, None).await?;
+    refuse_used(cluster, &node).await?;
+    let reason = format!("test: {}", args.reason.unwrap_or_default());
+    // What would refuse it does so before anybody stops a kubelet.
+    let looked_at = args.dry_run.server(ROLE);
+    let fence = fence(cluster, &node, reason.clone()).await?;
+    let seen: NodeFence = cluster.create(&fence, &looked_at).await?;
+    if args.dry_run.is_on() {
+        return args.dry_run.told("nodefence", &seen.name_any(), "created");
+    }
     print(&wrapped(
         &format!(
-            "The machine of Node {name} is turned off hard, proven down, and turned on again. Type the node's name to have that done:"
+            "The machine of Node {name} of the cluster {} is turned off hard, proven down, and turned on again. Type the node's name to have that done:",
+            cluster.clients.server
         ),
         0,
     ))?;
@@ -50,8 +61,32 @@ pub(super) async fn run(cluster: &Cluster, args: Args) -> Done {
     let limit = args.wait.unwrap_or(SignedDuration::from_mins(30));
     let until = clock::since_boot() + limit.unsigned_abs();
     let silent = silent(cluster, name, until).await?;
-    // Somebody may have uncordoned it meanwhile.
-    refuse_used(cluster, &silent).await?;
+    let made = begin(cluster, &silent, reason, args.dry_run.write(ROLE)).await;
+    let made = made.map_err(|error| {
+        Error::No(format!(
+            "{error}; nothing was done: start the kubelet of Node {name} again"
+        ))
+    })?;
+    args.dry_run
+        .told("nodefence", &made.name_any(), "created")?;
+    follow(cluster, &made.name_any(), until).await
+}
+
+/// Once the kubelet is given up. Meanwhile somebody may have uncordoned the node, or a policy may have begun with it.
+async fn begin(
+    cluster: &Cluster,
+    node: &NodeView,
+    reason: String,
+    write: Write,
+) -> Result<NodeFence, Error> {
+    refuse_used(cluster, node).await?;
+    refuse_fenced(cluster, &node.name).await?;
+    let fence = fence(cluster, node, reason).await?;
+    Ok(cluster.create(&fence, &write).await?)
+}
+
+/// The NodeFence, as the node's policy fences, but that its machine is turned on again.
+async fn fence(cluster: &Cluster, node: &NodeView, reason: String) -> Result<NodeFence, Error> {
     let wish = Wish {
         mode: Some(FenceMode::PowerOff),
         turns_on: Some(PowerOnSettings {
@@ -60,21 +95,10 @@ pub(super) async fn run(cluster: &Cluster, args: Args) -> Done {
             ..PowerOnSettings::default()
         }),
         user: cluster.asker().await?.name,
-        reason: format!("test: {}", args.reason.unwrap_or_default()),
+        reason,
     };
-    let all = ListParams::default();
-    let policies = cluster
-        .list(&cluster.api::<NodeFencingPolicy>(), &all)
-        .await?;
-    let fence = wanted(&silent, &policies, &[], wish).map_err(Error::No)?;
-    let write = args.dry_run.write("node-fencing-fencer");
-    let made: NodeFence = cluster.create(&fence, &write).await?;
-    args.dry_run
-        .told("nodefence", &made.name_any(), "created")?;
-    match write.dry_run {
-        true => Ok(ExitCode::SUCCESS),
-        false => follow(cluster, &made.name_any(), until).await,
-    }
+    let policies = cluster.ours::<NodeFencingPolicy>().await?;
+    wanted(node, &policies, &[], wish).map_err(Error::No)
 }
 
 /// What would be lost if the machine went off, as an error with the way out.

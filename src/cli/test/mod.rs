@@ -15,11 +15,12 @@ use super::{Done, Error, fleet};
 use crate::api::conditions::{CREDENTIALS_VALID, IDENTITY_VERIFIED, REACHABLE, READY, find};
 use crate::api::device::{FenceDevice, PROBE_REQUESTED_AT, PowerState};
 use crate::clock;
+use crate::core::assess::{Readiness, stored_readiness};
 use crate::core::observed::NodeView;
 use crate::shell::devices::serves;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
-use kube::api::ListParams;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 use std::process::ExitCode;
@@ -73,7 +74,13 @@ pub struct Args {
     wait: Option<SignedDuration>,
 
     /// In which form
-    #[arg(short, long, value_name = "FORM", default_value = "table")]
+    #[arg(
+        short,
+        long,
+        value_name = "FORM",
+        default_value = "table",
+        conflicts_with = "power_cycle"
+    )]
     output: Form,
 
     #[command(flatten)]
@@ -81,7 +88,7 @@ pub struct Args {
 }
 
 /// What the command shows.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Test {
     /// The node.
@@ -91,7 +98,7 @@ pub struct Test {
 }
 
 /// A device, as the operator has found it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Device {
     /// The FenceDevice.
@@ -111,6 +118,7 @@ pub struct Device {
     /// Why not, or what else the operator says of it.
     pub message: String,
     /// When it was probed last.
+    #[schemars(with = "Option<String>")]
     pub last_probe_time: Option<Timestamp>,
 }
 
@@ -173,8 +181,7 @@ async fn devices(
     node: &NodeView,
     named: Option<&str>,
 ) -> Result<Vec<FenceDevice>, Error> {
-    let all = ListParams::default();
-    let mut devices = cluster.list(&cluster.api::<FenceDevice>(), &all).await?;
+    let mut devices = cluster.ours::<FenceDevice>().await?;
     devices.retain(|it| serves(it, node));
     if let Some(named) = named {
         devices.retain(|it| it.name_any() == named);
@@ -236,8 +243,6 @@ fn told(device: &FenceDevice, node: &str, asked: Timestamp) -> Device {
     };
     let answered = status.last_probe_time >= Some(asked);
     let ready = find(&status.conditions, READY);
-    let is_fleet = device.spec.node_name.is_none();
-    let is_named = status.not_ready_nodes.iter().any(|it| it == node);
     let message = match ready {
         _ if !answered => "the operator has not answered: see whether it works (kubectl fence status), and ask again with a longer --wait".to_owned(),
         Some(it) => format!("{}: {}", it.reason, it.message),
@@ -250,8 +255,7 @@ fn told(device: &FenceDevice, node: &str, asked: Timestamp) -> Device {
         credentials_valid: is(CREDENTIALS_VALID),
         identity_verified: is(IDENTITY_VERIFIED),
         power: status.power_state,
-        // One of a fleet may be ready for this node, though it is not for all.
-        ready: is(READY) == "True" || (is_fleet && answered && !is_named),
+        ready: stored_readiness(device, node) != Readiness::NotReady,
         message,
         last_probe_time: status.last_probe_time,
     }

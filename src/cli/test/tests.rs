@@ -63,11 +63,17 @@ fn one_of_a_fleet_is_ready_for_a_node_that_it_does_not_name() {
     });
     let status = json!({
         "conditions": ready("False"), "lastProbeTime": "2026-01-01T00:00:10Z", "notReadyNodes": ["worker-2"],
+        "nodes": {"total": 2, "ready": 1},
     });
     let fleet = device(spec, status);
     let asked = at("2026-01-01T00:00:10Z");
     assert!(told(&fleet, "worker-1", asked).ready);
     assert!(!told(&fleet, "worker-2", asked).ready);
+    // More are not ready than it names: whether this one is nobody knows.
+    let mut fleet = fleet;
+    let status = fleet.status.as_mut().expect("a status");
+    status.nodes.as_mut().expect("numbers").total = 3;
+    assert!(!told(&fleet, "worker-1", asked).ready);
 }
 
 #[test]

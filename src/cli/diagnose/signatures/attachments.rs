@@ -252,13 +252,22 @@ pub(super) fn orphaned(index: &Index<'_>, stuck: &[Stuck<'_>]) -> Vec<Finding> {
         .collect()
 }
 
-/// What a driver has said of a volume that is attached elsewhere.
+/// What a driver has said of a volume that is attached elsewhere. What it has said of an attach is over when that has come about.
 fn in_use<'a>(index: &Index<'a>, pod: &Workload) -> Option<&'a str> {
     let says = |words: &str| {
         let lower = words.to_lowercase();
         !words.contains(MULTI_ATTACH) && IN_USE.iter().any(|it| lower.contains(it))
     };
+    let is_over = |words: &&str| {
+        let volume = words.split('"').nth(1).unwrap_or_default();
+        let mut attachments = index.attachments(volume).iter();
+        attachments.any(|it| {
+            let is_attached = it.status.as_ref().is_some_and(|it| it.attached);
+            is_attached && Some(&it.spec.node_name) == pod.spec.node_name.as_ref()
+        })
+    };
     let attach = index.event(pod, ATTACH, says);
+    let attach = attach.filter(|it| !is_over(it));
     attach.or_else(|| index.event(pod, MOUNT, says))
 }
 

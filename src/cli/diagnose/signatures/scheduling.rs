@@ -142,6 +142,12 @@ fn without_driver(index: &Index<'_>, pod: &Workload) -> Option<Finding> {
         None => (index.refusal(pod, says), "NODE"),
     };
     let words = words?;
+    // It has registered since.
+    let csi_nodes = index.facts.csi_nodes.items.iter();
+    let mut csi_nodes = csi_nodes.filter(|it| it.name_any() == place);
+    if csi_nodes.any(|it| it.spec.drivers.iter().any(|it| words.contains(&it.name))) {
+        return None;
+    }
     let mut objects = vec![Object::pod(pod)];
     objects.extend(
         pod.spec

@@ -1,11 +1,12 @@
 //! What can become of a pod, and how that is written down.
 
 use super::super::volumes::{Fate, VolumePlan};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// What becomes of a pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub enum Outcome {
     /// It is deleted, and nobody makes another one.
     Gone,
@@ -35,7 +36,7 @@ impl Outcome {
 }
 
 /// Why it becomes that.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum Reason {
     /// Its phase is Succeeded or Failed.
     Ended,
@@ -68,7 +69,7 @@ pub enum Reason {
 }
 
 /// What becomes of one pod.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodPlan {
     /// Namespace.

@@ -1,0 +1,81 @@
+//! Which cluster, as whom: kubectl's own flags, and the kubeconfig that they lead to.
+
+use crate::words;
+use clap::Args;
+use kube::Config;
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use std::path::PathBuf;
+
+/// Above the flags of every command.
+const HEADING: &str = "Which cluster, and as whom";
+
+/// Which cluster, as whom: kubectl's own flags.
+#[derive(Debug, Clone, Args)]
+pub struct Reach {
+    /// Kubeconfig file [default: KUBECONFIG, else ~/.kube/config]
+    #[arg(long, value_name = "FILE", global = true, help_heading = HEADING)]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "NAME", global = true, help_heading = HEADING)]
+    pub context: Option<String>,
+
+    /// User to ask as, where you may impersonate
+    #[arg(long = "as", value_name = "USER", global = true, help_heading = HEADING)]
+    pub user: Option<String>,
+
+    /// Group to ask as, with --as; repeatable
+    #[arg(
+        long = "as-group",
+        value_name = "GROUP",
+        global = true,
+        help_heading = HEADING,
+        requires = "user"
+    )]
+    pub groups: Vec<String>,
+
+    /// Namespace of the operator
+    #[arg(
+        long,
+        value_name = "NAME",
+        global = true,
+        help_heading = HEADING,
+        default_value = crate::args::NAMESPACE
+    )]
+    pub operator_namespace: String,
+}
+
+impl Reach {
+    /// The kubeconfig, read. Nothing is sent.
+    ///
+    /// # Errors
+    /// Which file it is, and what is wrong with it, in words.
+    pub async fn config(&self) -> Result<Config, String> {
+        let kubeconfig = match &self.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        };
+        let origin = || match &self.kubeconfig {
+            Some(path) => format!("the kubeconfig {}", path.display()),
+            None => "the kubeconfig (KUBECONFIG, else ~/.kube/config)".to_owned(),
+        };
+        let kubeconfig = kubeconfig
+            .map_err(|it| format!("failed to read {}: {}", origin(), words::chain(&it)))?;
+        let options = KubeConfigOptions {
+            context: self.context.clone(),
+            ..KubeConfigOptions::default()
+        };
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+        let mut config = config.map_err(|it| format!("{}: {}", origin(), words::chain(&it)))?;
+        let own = &config.auth_info;
+        config.auth_info = AuthInfo {
+            impersonate: self.user.clone().or_else(|| own.impersonate.clone()),
+            impersonate_groups: match self.groups.is_empty() {
+                true => own.impersonate_groups.clone(),
+                false => Some(self.groups.clone()),
+            },
+            ..config.auth_info
+        };
+        Ok(config)
+    }
+}
