@@ -1,8 +1,12 @@
 //! A page for each command of `kubectl fence`, made of what `--help` prints, and the table of them.
 
+use crate::pages::root;
 use crate::reference::{check, table};
 use clap::Command;
 use node_fencing_operator::cli;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 
 /// The commands, without the one that explains them all.
 fn commands() -> Vec<Command> {
@@ -73,5 +77,86 @@ fn help_fits_a_terminal() {
         let help = help(&command);
         let wide: Vec<&str> = help.lines().filter(|it| it.chars().count() > 80).collect();
         assert!(wide.is_empty(), "{}: {wide:#?}", command.get_name());
+    }
+}
+
+/// What programs read: a schema for each kind, and one line for each field that there ever was.
+#[test]
+fn what_programs_read_only_grows() {
+    let is_update = std::env::var_os("UPDATE").is_some();
+    let shapes: BTreeMap<_, _> = cli::shape::all().into_iter().collect();
+    let page = root().join("docs/reference/kubectl-fence/cli.v1.json");
+    let schemas = serde_json::to_string_pretty(&shapes).expect("JSON") + "\n";
+    let known = root().join("tests/data/cli-v1.txt");
+    let mut fields = BTreeSet::new();
+    for (kind, schema) in &shapes {
+        note(schema, schema, kind, &mut fields);
+    }
+    assert!(fields.len() > 100, "only {}", fields.len());
+    let ever = fs::read_to_string(&known).unwrap_or_default();
+    let gone: Vec<&str> = ever.lines().filter(|it| !fields.contains(*it)).collect();
+    assert!(
+        gone.is_empty(),
+        "within cli.nodefencing.io/v1 no field goes or changes its type; make it v2: {gone:#?}"
+    );
+    if is_update {
+        fs::write(&page, &schemas).expect("a file");
+        let all: Vec<&str> = fields.iter().map(String::as_str).collect();
+        fs::write(&known, all.join("\n") + "\n").expect("a file");
+    }
+    let is_new: Vec<&String> = fields
+        .iter()
+        .filter(|it| !ever.lines().any(|known| known == *it))
+        .collect();
+    assert!(
+        is_update || is_new.is_empty(),
+        "new fields, UPDATE=1 writes them down: {is_new:#?}"
+    );
+    let written = fs::read_to_string(&page).unwrap_or_default();
+    assert!(
+        is_update || written == schemas,
+        "{} is stale: UPDATE=1",
+        page.display()
+    );
+}
+
+/// One line for each field: where it is, and of which type.
+fn note(schema: &Value, root: &Value, at: &str, fields: &mut BTreeSet<String>) {
+    let schema = resolved(schema, root);
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        let at = format!("{at}.{name}");
+        let field = resolved(field, root);
+        fields.insert(format!("{at}: {}", kind_of(field)));
+        note(field, root, &at, fields);
+    }
+    for inner in ["items", "additionalProperties"] {
+        if schema[inner].is_object() {
+            note(&schema[inner], root, &format!("{at}[]"), fields);
+        }
+    }
+    for choices in ["anyOf", "oneOf", "allOf"] {
+        for choice in schema[choices].as_array().into_iter().flatten() {
+            note(choice, root, at, fields);
+        }
+    }
+}
+
+fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
+    match schema["$ref"].as_str().and_then(|it| it.strip_prefix('#')) {
+        Some(path) => root.pointer(path).expect("a definition"),
+        None => schema,
+    }
+}
+
+/// The type, of a choice each one's.
+fn kind_of(schema: &Value) -> String {
+    match &schema["type"] {
+        Value::String(kind) => kind.clone(),
+        Value::Array(kinds) => kinds
+            .iter()
+            .filter_map(Value::as_str)
+            .collect::<Vec<_>>()
+            .join(" or "),
+        _ => "one of several".to_owned(),
     }
 }

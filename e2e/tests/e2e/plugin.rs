@@ -20,7 +20,7 @@ use serde_json::json;
 
 use crate::human_word::called;
 use crate::outage::{Outage, name};
-use session::Session;
+use session::{Session, typed};
 
 /// A policy's numbers are written a moment after the record of what they count.
 async fn counted(lab: &Lab) -> Result<()> {
@@ -57,14 +57,34 @@ async fn an_incident_is_followed_answered_and_explained_at_the_prompt() -> Resul
     session
         .types("approve {node} --reason \"seen dark\" --dry-run=server")
         .await?;
-    session
-        .types("approve {node} --reason \"seen dark\"")
-        .await?;
-    session
-        .types("approve {node} --reason \"seen dark\"")
-        .await?;
+    // Somebody else follows it to its end.
+    let line = format!("status {} -w", outage.node);
+    let (followed, ()) = tokio::try_join!(typed(&outage.lab, &line), async {
+        for _ in 0..2 {
+            session
+                .types("approve {node} --reason \"seen dark\"")
+                .await?;
+        }
+        Ok(())
+    })?;
+    let (code, followed, complained) = followed;
+    ensure!(code == 0, "{code}: {followed}{complained}");
+    let is_step = |line: &str| line.starts_with(&outage.node);
+    ensure!(followed.lines().any(is_step), "{followed}");
+    ensure!(followed.ends_with("No incident is open\n"), "{followed}");
     let fence = outage.lab.wait_stage(&outage.node, "Recovered").await?;
     outage.lab.wait_told(&fence, "Recovered").await?;
+    let told = session.types("explain {node} -o name").await?;
+    ensure!(told.contains(name(&fence)?), "{told}");
+    let (_, told, _) = typed(&outage.lab, &format!("explain {}", outage.node)).await?;
+    for words in [
+        "approved it: seen dark",
+        "read Off",
+        "was proven down",
+        "Recovered: ",
+    ] {
+        ensure!(told.contains(words), "no `{words}` in {told}");
+    }
     counted(&outage.lab).await?;
     session.types("status").await?;
     session.types("history -o name").await?;
