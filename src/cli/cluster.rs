@@ -27,6 +27,8 @@ const PAGE: u32 = 500;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// What the API server answers to a path of a group that it does not know, in plain text.
 const NO_SUCH_GROUP: &str = "404 page not found";
+/// As the API server's audit log knows this program: it is not the operator.
+const AGENT: &str = concat!("kubectl-fence/", env!("CARGO_PKG_VERSION"));
 /// Field manager of what a user writes, as managedFields show it.
 const MANAGER: &str = "kubectl-fence";
 
@@ -89,7 +91,7 @@ impl Cluster {
     /// [`Error::Config`].
     pub async fn of(reach: &Reach) -> Result<Self, Error> {
         let config = reach.config().await.map_err(Error::Config)?;
-        let clients = Clients::from_config(config);
+        let clients = Clients::of_agent(config, AGENT);
         Ok(Self {
             clients: clients.map_err(|it| Error::Config(words::chain(&it)))?,
             namespace: reach.operator_namespace.clone(),

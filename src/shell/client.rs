@@ -84,13 +84,21 @@ impl Clients {
         Self::from_config(config)
     }
 
-    /// Builds both clients.
+    /// Builds both clients, of the operator.
     ///
     /// # Errors
     /// [`Error::Client`].
-    pub fn from_config(mut config: Config) -> Result<Self, Error> {
-        config.connect_timeout = Some(CONNECT_TIMEOUT);
+    pub fn from_config(config: Config) -> Result<Self, Error> {
         let agent = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
+        Self::of_agent(config, agent)
+    }
+
+    /// The same of a program that the API server's audit log shall know by this name.
+    ///
+    /// # Errors
+    /// [`Error::Client`].
+    pub fn of_agent(mut config: Config, agent: &'static str) -> Result<Self, Error> {
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
         let agent = http::HeaderValue::from_static(agent);
         config.headers.push((http::header::USER_AGENT, agent));
         let guarded = guarded(config.clone());
