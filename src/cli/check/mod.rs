@@ -7,7 +7,7 @@ mod before;
 mod cluster;
 mod devices;
 mod others;
-mod replicas;
+pub(super) mod replicas;
 
 use super::Done;
 use super::cluster::{Cluster, Error as ClusterError};

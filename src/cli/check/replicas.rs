@@ -65,16 +65,16 @@ fn versions(deployments: &[Deployment]) -> Finding {
     }
 }
 
+/// Is this replica ready, and not on its way out?
+pub fn is_ready(pod: &Pod) -> bool {
+    let status = pod.status.iter();
+    let mut conditions = status.flat_map(|it| it.conditions.iter().flatten());
+    let is_well = conditions.any(|it| it.type_ == "Ready" && it.status == "True");
+    pod.metadata.deletion_timestamp.is_none() && is_well
+}
+
 fn replicas(pods: &[Pod], namespace: &str) -> Finding {
-    let is_ready = |pod: &&Pod| {
-        let conditions = pod
-            .status
-            .iter()
-            .flat_map(|it| it.conditions.iter().flatten());
-        let mut ready = conditions.filter(|it| it.type_ == "Ready" && it.status == "True");
-        pod.metadata.deletion_timestamp.is_none() && ready.next().is_some()
-    };
-    let ready: Vec<&Pod> = pods.iter().filter(is_ready).collect();
+    let ready: Vec<&Pod> = pods.iter().filter(|it| is_ready(it)).collect();
     let node = |pod: &&Pod| pod.spec.as_ref()?.node_name.clone();
     let nodes: BTreeSet<String> = ready.iter().filter_map(node).collect();
     let way_out = format!("see kubectl -n {namespace} get pods -l {PODS} -o wide");

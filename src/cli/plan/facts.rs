@@ -10,6 +10,7 @@ use super::volumes::Storage;
 use crate::api::device::FenceDevice;
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
+use crate::cli::check::replicas::is_ready;
 use crate::cli::cluster::{Cluster, Error, seen};
 use crate::cli::fleet;
 use crate::core::observed::NodeView;
@@ -359,14 +360,6 @@ fn replicas(pods: &[Pod], holder: &str, node: &str) -> Replicas {
             .as_ref()
             .is_some_and(|it| it.node_name.as_deref() == Some(node))
     };
-    let is_ready = |pod: &&Pod| {
-        let conditions = pod
-            .status
-            .iter()
-            .flat_map(|it| it.conditions.iter().flatten());
-        let mut ready = conditions.filter(|it| it.type_ == "Ready" && it.status == "True");
-        pod.metadata.deletion_timestamp.is_none() && ready.next().is_some()
-    };
     // A replica calls itself by its pod and a number of its own.
     let leads = |pod: &Pod| holder.starts_with(&format!("{}_", pod.name_any()));
     Replicas {
@@ -374,7 +367,7 @@ fn replicas(pods: &[Pod], holder: &str, node: &str) -> Replicas {
         elsewhere: pods
             .iter()
             .filter(|it| !is_here(it))
-            .filter(is_ready)
+            .filter(|it| is_ready(it))
             .count(),
     }
 }
