@@ -1,6 +1,6 @@
 # Everything that a developer or CI does. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help build test unit e2e faults sim judge chaos demo lab bench-failover bench-devices mutants cargo-mutants switched-mutants soak fuzz generate clean \
+.PHONY: help build test unit e2e faults sim judge chaos demo lab bench-failover bench-plan bench-devices mutants cargo-mutants switched-mutants soak fuzz generate clean \
 	image image-base image-twice image-test book links release-dry
 
 CARGO ?= cargo
@@ -84,6 +84,11 @@ lab: ## Leave a cluster with the operator up, and cut its machines' power at a p
 bench-failover: ## Power loss to Running elsewhere, split by stage, with and without the operator
 	$(CARGO) build --quiet --release --package node-fencing-operator --bins
 	$(CARGO) run --quiet --release --package e2e --bin lab -- bench-failover $(ARGS)
+
+bench-plan: ## What `kubectl fence plan` predicts, and when each pod runs again: the median error has to be a quarter at most (5 power cuts)
+	$(CARGO) build --quiet --package node-fencing-operator --bins
+	$(CARGO) run --quiet --package e2e --bin lab -- build
+	$(CARGO) test --quiet --package e2e --test e2e -- --ignored --nocapture plugin::plan::times::
 
 bench-devices: ## 100 BMCs turned off by one process, one status, 1,000 devices at rest; fence_ipmilan and ipmitool beside it
 	$(CARGO) build --quiet --release --package node-fencing-operator --bins

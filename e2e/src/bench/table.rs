@@ -54,7 +54,7 @@ pub fn spread(unit: &str, digits: usize, values: impl Iterator<Item = f64>) -> S
 }
 
 /// The median of sorted values.
-fn median(values: &[f64]) -> Option<f64> {
+pub fn median(values: &[f64]) -> Option<f64> {
     let middle = values.len() / 2;
     let upper = *values.get(middle)?;
     if values.len() % 2 == 1 {
