@@ -54,14 +54,14 @@ fn manual_pages_of_the_plugin() {
         let text = String::from_utf8(text).expect("it is text");
         (format!("man/{name}.1"), text)
     };
-    let inner = command.get_subcommands();
-    let inner = inner.map(|it| page(it, format!("kubectl-fence-{}", it.get_name())));
-    stale::check(
-        "generated",
-        [page(&command, "kubectl-fence".to_owned())]
-            .into_iter()
-            .chain(inner),
-    );
+    let mut pages = vec![page(&command, "kubectl-fence".to_owned())];
+    for inner in command.get_subcommands() {
+        let name = format!("kubectl-fence-{}", inner.get_name());
+        pages.push(page(inner, name.clone()));
+        let own = inner.get_subcommands().filter(|it| it.get_name() != "help");
+        pages.extend(own.map(|it| page(it, format!("{name}-{}", it.get_name()))));
+    }
+    stale::check("generated", pages);
 }
 
 /// What the kustomization of a folder consists of: resources, and nothing that changes them.

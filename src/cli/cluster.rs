@@ -63,6 +63,11 @@ pub enum Error {
         "the cluster {0} does not know `nodefencing.io`: the operator is not installed there, or --context names another cluster than you mean"
     )]
     NotInstalled(String),
+    /// It does not take whoever asks for anybody.
+    #[error(
+        "the cluster {0} does not know you (Unauthorized): log in again, or name another context with --context; `kubectl auth whoami` says who you are"
+    )]
+    Unauthorized(String),
     /// The API server, or a policy of its, says no.
     #[error("{0}")]
     Refused(String),
@@ -290,6 +295,7 @@ impl Cluster {
             } if reason == "Forbidden" && !message.contains("ValidatingAdmissionPolicy") => {
                 Error::Forbidden { message, role }
             }
+            AskError::Refused { code: 401, .. } => Error::Unauthorized(self.clients.server.clone()),
             AskError::Refused { code: 404, .. } if is_ours => {
                 Error::NotInstalled(self.clients.server.clone())
             }
@@ -298,7 +304,10 @@ impl Cluster {
                 Error::NotInstalled(self.clients.server.clone())
             }
             AskError::Refused { message, .. } => Error::Refused(message),
-            source => Error::Unanswered { what, source },
+            source => Error::Unanswered {
+                what: format!("{what} of {}", self.clients.server),
+                source,
+            },
         }
     }
 }

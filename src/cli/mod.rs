@@ -79,7 +79,9 @@ enum Command {
     Explain(explain::Args),
     Plan(plan::Args),
     Test(test::Args),
+    /// Let an incident that waits for a human go on
     Approve(answer::Args),
+    /// End an incident that waits for a human: it does not begin again for this outage
     Deny(answer::Args),
     Confirm(confirm::Args),
     Diagnose(diagnose::Args),
@@ -95,6 +97,9 @@ enum Command {
 }
 
 /// Write the completion of a shell to standard output
+///
+/// It is that of the command `kubectl-fence`. For `kubectl fence` a shell asks kubectl, and that the executable kubectl_complete-fence beside the
+/// plugin.
 #[derive(Debug, clap::Args)]
 struct CompletionArgs {
     /// The shell

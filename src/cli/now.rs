@@ -51,7 +51,8 @@ fn mode(text: &str) -> Result<FenceMode, String> {
         FenceMode::ConfirmOnly,
         FenceMode::Observe,
     ];
-    let found = modes.into_iter().find(|it| format!("{it:?}") == text);
+    let is_named = |it: &FenceMode| format!("{it:?}").eq_ignore_ascii_case(text);
+    let found = modes.into_iter().find(is_named);
     found.ok_or_else(|| "must be PowerOff, ConfirmOnly or Observe".to_owned())
 }
 

@@ -83,6 +83,7 @@ fn read(text: &str, common: &Common) -> Result<Vec<FenceDevice>, Vec<Problem>> {
     }
     let mut devices = Vec::new();
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
+    let mut whole: BTreeMap<String, u64> = BTreeMap::new();
     for record in reader.records() {
         let record = match record {
             Ok(record) if record.iter().all(str::is_empty) => continue,
@@ -101,6 +102,16 @@ fn read(text: &str, common: &Common) -> Result<Vec<FenceDevice>, Vec<Problem>> {
                         "must be another name than that in line {line}: set the column name"
                     );
                     problems.push(row.wrong("name", &name, &rule));
+                }
+                if let Some(line) = row
+                    .whole_address()
+                    .and_then(|it| whole.insert(it, row.line))
+                {
+                    let rule = format!(
+                        "must be another address than that in line {line}, or both rows must name their `system`: a device without one counts as every system at its address"
+                    );
+                    let address = row.values.get("address").copied().unwrap_or_default();
+                    problems.push(row.wrong("address", address, &rule));
                 }
                 devices.push(device);
             }
@@ -165,6 +176,13 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
+    /// Its address, if no other device may have that one: it names no system there.
+    fn whole_address(&self) -> Option<String> {
+        let value = |column: &str| self.values.get(column).copied();
+        let address = value("address").filter(|_| value("system").is_none())?;
+        Some(address.trim_end_matches('/').to_ascii_lowercase())
+    }
+
     fn new(titles: &'a StringRecord, record: &'a StringRecord) -> Self {
         let values = titles.iter().zip(record);
         Self {

@@ -159,8 +159,7 @@ fn every_problem_is_told_at_once() {
 
 #[test]
 fn two_devices_of_one_name_are_refused() {
-    let row = "w1,ipmi,10.0.0.1,bmc,,,,,,,,\n";
-    let problems = problems(&row.repeat(2));
+    let problems = problems("w1,ipmi,10.0.0.1,bmc,,,,,,,,\nw1,ipmi,10.0.0.2,bmc,,,,,,,,");
     assert_eq!(
         problems,
         [
@@ -200,4 +199,16 @@ fn a_fingerprint_takes_the_place_of_a_ca() {
     assert_eq!(tls.verification, TlsVerification::Pinned);
     assert_eq!(tls.ca_ref, None);
     assert!(tls.sha256_fingerprint.expect("a pin").starts_with("AB:AB:"));
+}
+
+/// A device without a system counts as every system at its address, and is refused for both nodes (`DuplicateTarget`).
+#[test]
+fn two_nodes_at_one_address_name_their_systems() {
+    let problems = problems("w1,redfish,https://h,bmc,,,,,,,,\nw2,redfish,https://H/,bmc,,,,,,,,");
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    let told = "line 3, column address: `https://H/` must be another address than that in line 2";
+    assert!(problems[0].starts_with(told), "{problems:?}");
+    let apart = "w1,redfish,https://h,bmc,,1,,,,,,\nw2,redfish,https://h,bmc,,2,,,,,,";
+    let devices = read(&format!("{TITLES}{apart}\n"), &Common::default());
+    assert_eq!(devices.map(|it| it.len()), Ok(2));
 }
