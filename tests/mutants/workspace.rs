@@ -128,6 +128,7 @@ impl Workspace {
             copy(&source.join(part), &root.join(part));
         }
         fs::remove_file(root.join("src/main.rs")).expect("the copy gets no binary");
+        fs::remove_dir_all(root.join("src/bin")).expect("nor the plugin's");
         let lib = root.join("src/lib.rs");
         Self {
             root,
