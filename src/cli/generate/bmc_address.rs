@@ -25,6 +25,8 @@ const IPMI: [&str; 2] = ["ipmi", "libvirt"];
 const OWN: [&str; 5] = ["idrac", "ilo4", "ilo5", "irmc", "ibmc"];
 /// Of IPMI (`ipmiDefaultPort` there).
 const IPMI_PORT: u16 = 623;
+/// No address of Metal3's has a placeholder for a Node's name.
+const NO_NODE: &str = "";
 
 /// What the address says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +59,16 @@ pub enum BmcAddress {
 }
 
 impl BmcAddress {
+    /// Where the operator would connect to.
+    pub fn reached(&self) -> Option<Address> {
+        match self {
+            Self::Redfish { address, .. } | Self::Other { address, .. } => {
+                Address::parse(address).ok()
+            }
+            Self::Ipmi { host, port, .. } => Address::expand_host(host, *port, NO_NODE).ok(),
+        }
+    }
+
     /// Reads the address.
     ///
     /// # Errors

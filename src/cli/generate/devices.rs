@@ -9,7 +9,11 @@ use crate::api::device::{
     CaKind, CaReference, FenceDevice, FenceDeviceSpec, IdentityCheck, IpmiDriver, ProbeSettings,
     RedfishDriver, SecretReference, TlsSettings,
 };
+use crate::fence::address::{Address, AddressError, AddressRules};
+use crate::fence::cidr::Cidr;
+use crate::fence::credentials::ALLOWED_HOSTS_ANNOTATION;
 use clap::ArgGroup;
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -47,6 +51,9 @@ you agree, with one. The password is typed, or taken from the environment \
 
 What is printed is read before it is applied: comments say where it comes from \
 and what is missing. What misses something is printed as a comment as a whole.";
+
+/// Longest list of hosts in a command.
+const ALLOWED_HOSTS_MAX: usize = 400;
 
 /// Print FenceDevices of Metal3's hosts, of a table, or of what BMCs say
 #[derive(Debug, clap::Args)]
@@ -96,6 +103,28 @@ pub struct Common {
     /// ConfigMap with the CA of the BMCs' certificates
     #[arg(long, value_name = "NAME", value_parser = object_name)]
     pub ca_config_map: Option<String>,
+
+    /// Range that devices may be in though a rule of the operator denies it (loopback), as its --allow-device-cidr does; repeatable
+    #[arg(long, value_name = "CIDR")]
+    pub allow_device_cidr: Vec<Cidr>,
+}
+
+impl Common {
+    /// Where credentials may go. The ranges that the operator is started with, such as the cluster's Services, are not known here.
+    pub fn rules(&self) -> AddressRules {
+        AddressRules::new(self.allow_device_cidr.clone(), Vec::new())
+    }
+
+    /// May a device be there? Of a name that is not known before it is looked up.
+    ///
+    /// # Errors
+    /// The rule that forbids it, and the way out.
+    pub fn judge(&self, address: &Address) -> Result<(), AddressError> {
+        let Some(ip) = address.literal() else {
+            return Ok(());
+        };
+        self.rules().judge(&address.host, ip)
+    }
 }
 
 /// The name of an object.
@@ -256,9 +285,26 @@ pub fn pinning(address: &str) -> [Remark; 2] {
     ]
 }
 
+/// How a Secret of the operator's namespace is kept from every host but these.
+pub fn sent_only_to(namespace: &str, secret: &str, hosts: &BTreeSet<String>) -> [Remark; 2] {
+    let joined = Vec::from_iter(hosts.iter().map(String::as_str)).join(",");
+    let (words, hosts) = match joined.len() {
+        1..=ALLOWED_HOSTS_MAX => ("So that it is sent to no other host:", joined),
+        _ => (
+            "So that it is sent to no other host; write your BMCs' range, such as 10.20.0.0/16, where RANGE stands:",
+            "RANGE".to_owned(),
+        ),
+    };
+    let command = format!(
+        "kubectl -n {namespace} annotate secret {secret} {}",
+        quoted(&format!("{ALLOWED_HOSTS_ANNOTATION}={hosts}"))
+    );
+    [Remark::words(words), Remark::Command(command)]
+}
+
 /// A word of a command line for a shell.
 pub fn quoted(word: &str) -> String {
-    let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "-_./:".contains(sign);
+    let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "-_./:=,".contains(sign);
     match !word.is_empty() && word.chars().all(is_plain) {
         true => word.to_owned(),
         false => format!("'{}'", word.replace('\'', r"'\''")),
@@ -280,6 +326,20 @@ mod tests {
         ] {
             assert_eq!(quoted(word), shown);
         }
+    }
+
+    #[test]
+    fn a_list_of_hosts_is_no_longer_than_a_human_reads() {
+        let annotated = |count: usize| {
+            let hosts = (0..count).map(|it| format!("10.0.0.{it}")).collect();
+            match sent_only_to("fencing", "bmc", &hosts) {
+                [_, Remark::Command(command)] => command,
+                other => panic!("no command: {other:?}"),
+            }
+        };
+        let command = "kubectl -n fencing annotate secret bmc nodefencing.io/allowed-hosts=";
+        assert_eq!(annotated(2), format!("{command}10.0.0.0,10.0.0.1"));
+        assert_eq!(annotated(200), format!("{command}RANGE"));
     }
 
     #[test]

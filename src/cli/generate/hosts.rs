@@ -12,7 +12,9 @@ use super::super::cluster::{Cluster, seen};
 use super::super::reach::Reach;
 use super::bmc_address::BmcAddress;
 use super::consumers::{Consumers, Reference, list};
-use super::devices::{Common, Driver, Proposal, Proposals, device, pinning, quoted, redfish};
+use super::devices::{
+    Common, Driver, Proposal, Proposals, device, pinning, quoted, redfish, sent_only_to,
+};
 use super::document::Remark;
 use crate::api::device::IpmiDriver;
 use crate::args::is_dns_name;
@@ -82,6 +84,15 @@ impl Host {
 
     fn name(&self) -> &str {
         self.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    fn bmc(&self) -> Result<BmcAddress, String> {
+        BmcAddress::read(&self.spec.bmc.address)
+    }
+
+    fn has_secret_of(&self, other: &Self) -> bool {
+        self.namespace() == other.namespace()
+            && self.spec.bmc.credentials_name == other.spec.bmc.credentials_name
     }
 
     /// Whose host it is, as far as that is known.
@@ -238,6 +249,13 @@ pub fn proposals(hosts: &[Host], around: &Surroundings, common: &Common) -> Prop
                     let words = "Its Secret, for the operator's namespace:";
                     let command = copy(host, &names.secret, &around.namespace);
                     proposal.remarks.extend([Remark::words(words), command]);
+                    let with_it = hosts.iter().filter(|it| it.has_secret_of(host));
+                    let addresses = with_it.filter_map(|it| it.bmc().ok()?.reached());
+                    proposal.remarks.extend(sent_only_to(
+                        &around.namespace,
+                        &names.secret,
+                        &addresses.map(|it| it.host).collect(),
+                    ));
                 }
                 proposals.devices.push(proposal);
             }
@@ -262,7 +280,7 @@ fn proposal(
     names: &Names,
     common: &Common,
 ) -> Result<Proposal, String> {
-    let bmc = BmcAddress::read(&host.spec.bmc.address)?;
+    let bmc = host.bmc()?;
     if !is_dns_name(&host.spec.bmc.credentials_name) {
         return Err(
             "`spec.bmc.credentialsName` is not the name of a Secret, so nobody can log in there"
@@ -284,6 +302,10 @@ fn proposal(
                 missing.join("; ")
             )));
         }
+    }
+    if let Some(Err(error)) = bmc.reached().map(|it| common.judge(&it)) {
+        is_complete = false;
+        remarks.push(Remark::Words(format!("The operator refuses it: {error}.")));
     }
     let node = node.map_or_else(|_| NODE.to_owned(), |(node, _)| node);
     let ca = common.ca_config_map.as_deref();

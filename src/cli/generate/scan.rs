@@ -16,7 +16,6 @@ use super::text_of;
 use crate::clock::Clock;
 use crate::fence::DeviceError;
 use crate::fence::address::{Address, AddressRules};
-use crate::fence::cidr::Cidr;
 use crate::fence::credentials::Credentials;
 use crate::fence::error::printable;
 use crate::fence::http::Target;
@@ -69,10 +68,6 @@ pub struct ScanArgs {
     /// Secret of the FenceDevices, in the operator's namespace
     #[arg(long, value_name = "NAME", default_value = "bmc", value_parser = object_name, conflicts_with_all = ["from_bmh", "from_csv"])]
     credentials: String,
-
-    /// Range that BMCs may be in though a rule denies it (loopback); repeatable
-    #[arg(long, value_name = "CIDR", conflicts_with_all = ["from_bmh", "from_csv"])]
-    allow_device_cidr: Vec<Cidr>,
 }
 
 /// Asks the BMCs.
@@ -86,7 +81,7 @@ pub async fn devices(
     common: Common,
 ) -> Result<Proposals, Error> {
     let addresses = addresses(listed, args.addresses.as_deref())?;
-    let way = Way::new(&args)?;
+    let way = Way::new(&args, common.rules())?;
     if args.insecure {
         eprintln!(
             "warning: --insecure: no certificate is checked, and whoever answers gets the password"
@@ -127,9 +122,9 @@ pub async fn devices(
                 is_accepted = true;
                 machines.extend(Machine::all(address, systems));
             }
-            Err(error @ DeviceError::AuthFailed { .. }) if !is_accepted => {
+            Err(error) if !is_accepted && is_refusal(&error) => {
                 return Err(Error::No(format!(
-                    "{error}; the same password is not tried at the others, so that no account is locked"
+                    "{address} refused the user or the password; the same one is not tried at the others, so that no account is locked: type it again, or unlock the account there"
                 )));
             }
             Err(error) => silent.push(format!("{address}: {error}")),
@@ -152,6 +147,14 @@ pub async fn devices(
         common,
     };
     Ok(writing.proposals(&machines, &nodes, &silent))
+}
+
+/// May the account be why? Some BMCs answer 403 to an account that they have locked.
+fn is_refusal(error: &DeviceError) -> bool {
+    matches!(
+        error,
+        DeviceError::AuthFailed { .. } | DeviceError::PermissionDenied { .. }
+    )
 }
 
 /// The addresses, each once, in their order.
@@ -201,7 +204,7 @@ struct Way {
 }
 
 impl Way {
-    fn new(args: &ScanArgs) -> Result<Self, Error> {
+    fn new(args: &ScanArgs, rules: AddressRules) -> Result<Self, Error> {
         let check = match (&args.ca, args.insecure) {
             (_, true) => CertificateCheck::None,
             (None, false) => CertificateCheck::Full {
@@ -220,10 +223,7 @@ impl Way {
         let config = config.map_err(|error| Error::No(format!("--ca: {error}")))?;
         Ok(Self {
             tls: TlsConnector::from(Arc::new(config)),
-            rules: Arc::new(AddressRules::new(
-                args.allow_device_cidr.clone(),
-                Vec::new(),
-            )),
+            rules: Arc::new(rules),
         })
     }
 

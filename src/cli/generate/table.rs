@@ -221,7 +221,7 @@ impl<'a> Row<'a> {
         }
         let driver = match self.value("driver") {
             Some("redfish") => self.redfish(common, &mut problems),
-            Some("ipmi") => self.ipmi(&mut problems),
+            Some("ipmi") => self.ipmi(common, &mut problems),
             Some(other) => {
                 problems.push(self.wrong(
                     "driver",
@@ -279,6 +279,7 @@ impl<'a> Row<'a> {
                 return None;
             }
         };
+        self.judge(&address, common, problems);
         let system = self.value("system");
         if let Err(rule) = driver::target(&address, system) {
             problems.push(self.wrong("system", system.unwrap_or_default(), &rule));
@@ -302,7 +303,15 @@ impl<'a> Row<'a> {
         Some(Driver::Redfish(made))
     }
 
-    fn ipmi(&self, problems: &mut Vec<Problem>) -> Option<Driver> {
+    /// The operator sends credentials to some addresses never.
+    fn judge(&self, address: &Address, common: &Common, problems: &mut Vec<Problem>) {
+        if let Err(error) = common.judge(address) {
+            let value = self.value("address").unwrap_or_default();
+            problems.push(self.wrong("address", value, &format!("cannot be used: {error}")));
+        }
+    }
+
+    fn ipmi(&self, common: &Common, problems: &mut Vec<Problem>) -> Option<Driver> {
         self.foreign(&OF_REDFISH, "ipmi", problems);
         let text = self.value("address")?;
         let port = self.number(
@@ -329,12 +338,15 @@ impl<'a> Row<'a> {
         };
         // No node's name is put into it: each row is one machine.
         match Address::expand_host(text, port, "node") {
-            Ok(address) if !text.contains('$') => Some(Driver::Ipmi(IpmiDriver {
-                address: address.host,
-                port,
-                cipher_suite: u32::from(suite),
-                privilege,
-            })),
+            Ok(address) if !text.contains('$') => {
+                self.judge(&address, common, problems);
+                Some(Driver::Ipmi(IpmiDriver {
+                    address: address.host,
+                    port,
+                    cipher_suite: u32::from(suite),
+                    privilege,
+                }))
+            }
             Ok(_) => {
                 problems.push(self.wrong(
                     "address",

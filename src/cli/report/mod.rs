@@ -28,8 +28,8 @@ Examples:
 The archive has the policies, devices, fences, nodes, leases, events and volume \
 attachments, the operator's Deployment, pods and logs, the versions of the \
 CustomResourceDefinitions, and what `kubectl fence check` finds. No Secret is \
-read. IP and MAC addresses, names of devices' hosts, URLs, serial numbers and \
-UUIDs are replaced, each by the same word in all files, such as address-1. Names \
+read. IP and MAC addresses, names of devices' hosts, paths of URLs, serial \
+numbers and UUIDs are replaced, each by the same word in all files, such as address-1. Names \
 of objects stay. README in the archive says what could not be read.";
 
 /// Write a support archive, with secrets and addresses left out
@@ -83,7 +83,7 @@ fn files(entries: Vec<Entry>, missing: &[Missing], namespace: &str, now: Timesta
     for entry in &entries {
         match &entry.content {
             Content::Objects(value) => redactor.learn(value),
-            Content::Log(text) => redactor.learn_text(text),
+            Content::Log(text) => redactor.learn_lines(text),
         }
     }
     let readme = readme(&entries, missing, namespace, now);
@@ -127,7 +127,7 @@ fn readme(entries: &[Entry], missing: &[Missing], namespace: &str, now: Timestam
     }
     text += "\nLeft out\n";
     text += &wrapped(
-        "No Secret was read. Of IP and MAC addresses, names of devices' hosts, URLs, serial numbers and UUIDs there are stand-ins: address-1, mac-1, serial-1, uuid-1. The same word is the same thing in all files; a UUID is the same in either byte order.",
+        "No Secret was read. Of IP and MAC addresses, names of devices' hosts, serial numbers and UUIDs there are stand-ins: address-1, mac-1, serial-1, uuid-1. Paths of URLs are left out, but for those of Kubernetes and Redfish. The same word is the same thing in all files; a UUID is the same in either byte order.",
         2,
     );
     text += &wrapped(

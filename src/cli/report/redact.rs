@@ -1,9 +1,10 @@
 //! Stand-ins for addresses: the same one for the same address in every file, so that what belongs together can still be seen, and nothing more.
 //!
 //! What looks like an address is one, wherever it stands: IP addresses, MAC addresses and UUIDs in any spelling. Names of hosts and serial numbers
-//! look like nothing, so they are learned first from the fields that hold them and from URLs, and then replaced wherever they stand, in whichever
+//! look like nothing, so they are learned first from what says what they are ([`learn`]), and then replaced wherever they stand, in whichever
 //! case. What is written in percent or base64 encoding is looked at decoded. Too much is replaced rather than too little.
 
+mod learn;
 mod scan;
 
 use crate::core::reading::{orderless, usable_uuid};
@@ -13,20 +14,13 @@ use base64::{alphabet, engine::DecodePaddingMode};
 use scan::Found;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 
 /// What stands for a secret that should not be here at all.
 pub const LEFT_OUT: &str = "left-out";
 /// Encodings within encodings that are looked into.
 const DEPTH: usize = 3;
-/// Shorter ones stand in other words by chance.
-const SERIAL_CHARACTERS_MIN: usize = 5;
 /// Shortest base64 that is looked into: that of the shortest IP address.
 const BASE64_CHARACTERS_MIN: usize = 10;
-/// Hosts of everybody's, which tell nothing of a cluster.
-const PUBLIC: [&str; 4] = ["kubernetes.io", "k8s.io", "nodefencing.io", "github.com"];
-/// Fields that hold a host, with or without a scheme, a port and a path.
-const HOST_FIELDS: [&str; 5] = ["address", "url", "endpoint", "server", "hostname"];
 /// Fields that hold a serial number.
 const SERIAL_FIELDS: [&str; 2] = ["serialNumber", "machineID"];
 /// Fields whose text is never shown.
@@ -38,8 +32,6 @@ const SECRET_FIELDS: [&str; 6] = [
     "authorization",
     "stringData",
 ];
-/// Placeholder in the address of a fleet.
-const NODE_NAME: &str = "${node.name}";
 
 /// What something is, by which its stand-in is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,6 +65,8 @@ pub struct Redactor {
     words: BTreeMap<String, Kind>,
     /// Learned, in lower case: with signs that no word has.
     phrases: BTreeMap<String, Kind>,
+    /// What learned hosts are under, in lower case.
+    domains: BTreeSet<String>,
     /// Names of Nodes, which are shown.
     nodes: BTreeSet<String>,
 }
@@ -82,78 +76,6 @@ impl Redactor {
     pub fn keep(&mut self, nodes: impl IntoIterator<Item = String>) {
         self.nodes
             .extend(nodes.into_iter().map(|it| it.to_lowercase()));
-    }
-
-    /// Learns the hosts and serial numbers in an object.
-    pub fn learn(&mut self, value: &Value) {
-        match value {
-            Value::Object(fields) => {
-                for (key, field) in fields {
-                    match field {
-                        Value::String(text) if HOST_FIELDS.contains(&key.as_str()) => {
-                            self.learn_host(text);
-                        }
-                        Value::String(text) if SERIAL_FIELDS.contains(&key.as_str()) => {
-                            self.learn_serial(text);
-                        }
-                        other => self.learn(other),
-                    }
-                }
-            }
-            Value::Array(items) => items.iter().for_each(|it| self.learn(it)),
-            Value::String(text) => self.learn_text(text),
-            _ => {}
-        }
-    }
-
-    /// Learns the hosts of the URLs in a text.
-    pub fn learn_text(&mut self, text: &str) {
-        let text = decoded(text);
-        for (at, _) in text.match_indices("://") {
-            let rest = text.get(at + 3..).unwrap_or_default();
-            let end = rest.find(scan::ends_authority).unwrap_or(rest.len());
-            self.learn_host(rest.get(..end).unwrap_or_default());
-        }
-    }
-
-    fn learn_host(&mut self, text: &str) {
-        let text = decoded(text).to_lowercase();
-        let text = text
-            .split_once("://")
-            .map_or(text.as_str(), |(_, rest)| rest);
-        let authority = text.split(['/', '?', '#']).next().unwrap_or_default();
-        let host = authority.rsplit('@').next().unwrap_or_default();
-        let host = match host.rsplit_once(':') {
-            Some((host, port)) if port.bytes().all(|it| it.is_ascii_digit()) => host,
-            _ => host,
-        };
-        if host.contains(NODE_NAME) {
-            for node in self.nodes.clone() {
-                self.learn_word(&host.replace(NODE_NAME, &node), Kind::Address);
-            }
-            self.phrases.insert(host.to_owned(), Kind::Address);
-        } else if host.parse::<IpAddr>().is_err() && !is_public(host) {
-            self.learn_word(host, Kind::Address);
-        }
-    }
-
-    fn learn_serial(&mut self, text: &str) {
-        let has_digit = text.bytes().any(|it| it.is_ascii_digit());
-        if text.chars().count() >= SERIAL_CHARACTERS_MIN && has_digit {
-            self.learn_word(&text.to_lowercase(), Kind::Serial);
-        }
-    }
-
-    fn learn_word(&mut self, word: &str, kind: Kind) {
-        let word = word.trim_matches(scan::is_margin);
-        if word.is_empty() || self.nodes.contains(word) {
-            return;
-        }
-        let known = match word.chars().all(scan::is_of_word) {
-            true => &mut self.words,
-            false => &mut self.phrases,
-        };
-        known.insert(word.to_owned(), kind);
     }
 
     /// Replaces what is in an object, the names of its fields included.
@@ -205,6 +127,7 @@ impl Redactor {
 
     fn shown(&mut self, text: &str, depth: usize) -> String {
         let text = scan::without_logins(&decoded(text), LEFT_OUT);
+        let text = scan::without_paths(&text, LEFT_OUT, learn::is_public);
         let mut text = text;
         let phrases: Vec<(String, Kind)> = self.phrases.clone().into_iter().collect();
         for (phrase, kind) in phrases {
@@ -262,7 +185,14 @@ impl Redactor {
             _ => (core, String::new()),
         };
         let key = host.to_lowercase();
-        let kind = *self.words.get(&key)?;
+        let is_of_domain = || {
+            let below = key
+                .match_indices('.')
+                .filter_map(|(at, _)| key.get(at + 1..));
+            below.into_iter().any(|it| self.domains.contains(it)) && !self.nodes.contains(&key)
+        };
+        let learned = self.words.get(&key).copied();
+        let kind = learned.or_else(|| is_of_domain().then_some(Kind::Address))?;
         Some(format!("{before}{}{port}{after}", self.stand_in(kind, key)))
     }
 
@@ -276,14 +206,6 @@ impl Redactor {
         });
         format!("{}-{number}", kind.word())
     }
-}
-
-fn is_public(host: &str) -> bool {
-    let is_of = |domain: &str| {
-        let rest = host.strip_suffix(domain);
-        rest.is_some_and(|it| it.is_empty() || it.ends_with('.'))
-    };
-    PUBLIC.into_iter().any(is_of)
 }
 
 /// The text with its percent encodings, and theirs, in plain.

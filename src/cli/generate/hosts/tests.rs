@@ -55,6 +55,8 @@ fn a_host_is_the_device_of_its_node() {
 # providerID.
 # Its Secret, for the operator's namespace:
 #   kubectl -n metal3 get secret host-3-secret -o go-template='{\"apiVersion\":\"v1\",\"kind\":\"Secret\",\"metadata\":{\"name\":\"host-3-secret\"},\"data\":{\"username\":\"{{.data.username}}\",\"password\":\"{{.data.password}}\"}}' | kubectl -n node-fencing-system create -f -
+# So that it is sent to no other host:
+#   kubectl -n node-fencing-system annotate secret host-3-secret nodefencing.io/allowed-hosts=10.20.0.13
 apiVersion: nodefencing.io/v1alpha1
 kind: FenceDevice
 metadata:
@@ -199,6 +201,42 @@ fn nothing_becomes_less_checked_than_in_full() {
         let (_, device) = text.split_once("apiVersion:").expect("a device");
         assert!(!device.contains("verification"), "{text}");
         assert!(device.contains("address: https://10.0.0.1"), "{text}");
+    }
+}
+
+/// Loopback is the operator's own pod, and in a test of Metal3's the host of all machines.
+#[test]
+fn a_host_whose_address_the_operator_refuses_is_a_comment() {
+    let provider = json!({"spec": {"providerID": "metal3://metal3/host-3/m"}});
+    for bmc in ["127.0.0.1:6230", "redfish+http://127.0.0.1:8000"] {
+        let text = printed(
+            &[host("host-3", bmc, json!({}))],
+            &around(vec![node("worker-3", provider.clone())]),
+        );
+        let plain = text.replace("\n# ", " ");
+        assert!(
+            plain
+                .contains("The operator refuses it: 127.0.0.1: loopback may not be a fence device"),
+            "{plain}"
+        );
+        assert!(!text.contains("\nkind:"), "{text}");
+    }
+}
+
+#[test]
+fn a_secret_is_sent_to_all_hosts_that_have_it_and_to_no_other() {
+    let shared = |namespace: &str| json!({"metadata": {"namespace": namespace}, "spec": {"bmc": {"credentialsName": "all"}}});
+    let hosts = [
+        host("a", "10.0.0.1", shared("metal3")),
+        host("b", "redfish://10.0.0.2:8443", shared("metal3")),
+        host("c", "10.0.0.3", shared("edge")),
+    ];
+    let text = printed(&hosts, &around(Vec::new()));
+    for told in [
+        "annotate secret metal3-all nodefencing.io/allowed-hosts=10.0.0.1,10.0.0.2\n",
+        "annotate secret edge-all nodefencing.io/allowed-hosts=10.0.0.3\n",
+    ] {
+        assert_eq!(text.matches(told).count(), 1, "{text}");
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::super::bmc_address::system_id;
 use super::super::devices::{
-    Common, Driver, Proposal, Proposals, device, pinning, quoted, redfish,
+    Common, Driver, Proposal, Proposals, device, pinning, quoted, redfish, sent_only_to,
 };
 use super::super::document::Remark;
 use crate::core::reading::{orderless, same_system, usable_uuid};
@@ -11,6 +11,7 @@ use crate::fence::address::Address;
 use crate::fence::redfish::parse::System;
 use crate::shell::slim::SlimNode;
 use crate::words::listed;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// Stands for a name that is not known.
@@ -102,14 +103,14 @@ impl Writing {
         }
         let devices = machines.iter().map(|it| self.proposal(it, machines, nodes));
         Proposals {
-            before: self.before(),
+            before: self.before(machines),
             devices: devices.collect(),
             after,
         }
     }
 
     /// What has to be there before the devices are.
-    fn before(&self) -> Vec<Remark> {
+    fn before(&self, machines: &[Machine]) -> Vec<Remark> {
         let namespace = &self.namespace;
         let mut remarks = vec![
             Remark::words("The account of the devices; type its password, then Ctrl-D twice:"),
@@ -119,6 +120,8 @@ impl Writing {
                 quoted(&self.username)
             )),
         ];
+        let hosts: BTreeSet<String> = machines.iter().map(|it| it.address.host.clone()).collect();
+        remarks.extend(sent_only_to(namespace, &self.credentials, &hosts));
         if let (Some(name), Some(file)) = (&self.ca_config_map, &self.ca_file) {
             remarks.push(Remark::words("The CA of their certificates:"));
             remarks.push(Remark::Command(format!(

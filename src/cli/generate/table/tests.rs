@@ -62,7 +62,7 @@ spec:
 }
 
 /// A row, and how what is said of it begins.
-const WRONG: [(&str, &str); 16] = [
+const WRONG: [(&str, &str); 18] = [
     (
         "w1,redfish,10.0.0.1,bmc,,,,,,,,",
         "line 2, column address: `10.0.0.1` must be https://HOST[:PORT]",
@@ -98,6 +98,14 @@ const WRONG: [(&str, &str); 16] = [
     (
         "w1,redfish,https://h,bmc,,,,,623,,,",
         "line 2, column port: `623` must be empty: driver redfish has no such setting",
+    ),
+    (
+        "w1,redfish,https://127.0.0.1:8443,bmc,,,,,,,,",
+        "line 2, column address: `https://127.0.0.1:8443` cannot be used: 127.0.0.1: loopback may not be a fence device",
+    ),
+    (
+        "w1,ipmi,169.254.169.254,bmc,,,,,,,,",
+        "line 2, column address: `169.254.169.254` cannot be used: 169.254.169.254: a cloud's metadata service may not be",
     ),
     (
         "w1,ipmi,10.0.0.1:623,bmc,,,,,,,,",
@@ -137,6 +145,17 @@ fn a_wrong_value_is_told_with_line_column_value_and_rule() {
         assert!(problems[0].starts_with(told), "{problems:?}");
         assert!(!problems[0].contains("secret"), "{problems:?}");
     }
+}
+
+#[test]
+fn an_address_that_a_rule_denies_is_allowed_as_the_operator_is_told_to() {
+    let common = Common {
+        allow_device_cidr: vec!["127.0.0.0/8".parse().expect("a range")],
+        ..Common::default()
+    };
+    let row = "w1,redfish,https://127.0.0.1:8443,bmc,,,,,,,,";
+    let devices = read(&format!("{TITLES}{row}\n"), &common).expect("a fleet");
+    assert_eq!(devices.len(), 1);
 }
 
 #[test]

@@ -11,6 +11,9 @@ const UUID_DIGITS: usize = 32;
 /// Characters of a MAC address.
 const MAC_LENGTH: usize = 17;
 
+/// Paths of APIs that tell nothing of whose they are.
+const PATHS: [&str; 3] = ["/redfish/v1", "/api", "/apis"];
+
 /// A part of a word.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found<'a> {
@@ -131,6 +134,40 @@ pub fn without_logins(text: &str, left_out: &str) -> String {
         });
     }
     shown.join(" ")
+}
+
+/// The text without the paths and queries of its URLs, but for those of an API that everybody knows, and without those of hosts that are public.
+pub fn without_paths(text: &str, left_out: &str, is_public: fn(&str) -> bool) -> String {
+    let mut shown = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (before, after) = rest.split_at(at + 3);
+        let end = after.find(ends_authority).unwrap_or(after.len());
+        let (authority, path) = after.split_at(end);
+        let end = path.find(ends_url).unwrap_or(path.len());
+        let (path, after) = path.split_at(end);
+        shown += before;
+        shown += authority;
+        let is_known = PATHS
+            .iter()
+            .any(|it| path.strip_prefix(it).is_some_and(begins_anew));
+        if path.len() < 2 || is_known && !path.contains('?') || is_public(authority) {
+            shown += path;
+        } else {
+            shown += path.get(..1).unwrap_or_default();
+            shown += left_out;
+        }
+        rest = after;
+    }
+    shown + rest
+}
+
+fn begins_anew(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with('/')
+}
+
+fn ends_url(sign: char) -> bool {
+    sign.is_whitespace() || "\"'`<>(),;\\".contains(sign)
 }
 
 /// What is in a word, in its order. The word is of [`is_of_word`], so each sign is one byte.

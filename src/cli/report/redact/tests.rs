@@ -90,7 +90,7 @@ fn a_login_is_left_out() {
     for (text, expected) in [
         (
             "https://root:cal%76in@10.0.0.1/x",
-            "https://left-out@address-1/x",
+            "https://left-out@address-1/left-out",
         ),
         (
             "Authorization: Basic cm9vdDpjYWx2aW4= sent",
@@ -132,6 +132,79 @@ fn a_host_is_learned_and_then_replaced_in_any_case() {
     }
     let encoded = STANDARD.encode("x Jump.Corp.Example");
     assert_eq!(redactor.text(&encoded), "encoded-1");
+}
+
+/// A log remembers devices that were deleted since, so that no object has their hosts.
+#[test]
+fn a_host_that_only_a_log_has_is_replaced_too() {
+    let mut redactor = Redactor::default();
+    redactor.learn_lines(
+        "cannot reach bmc-7.rack.corp.example:443: refused at src/fence/mod.rs:42\n{\"server\":\"jump\",\"n\":1}\n",
+    );
+    for (text, expected) in [
+        ("bmc-7.rack.corp.example is gone", "address-1 is gone"),
+        ("BMC-8.Rack.Corp.Example: no answer", "address-2: no answer"),
+        (
+            "a jump to src/fence/mod.rs:42",
+            "a address-3 to src/fence/mod.rs:42",
+        ),
+        ("corp.example/rack", "corp.example/rack"),
+        ("kubelet.v1.33:9", "kubelet.v1.33:9"),
+    ] {
+        assert_eq!(redactor.text(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_path_of_a_url_is_left_out_unless_everybody_has_it() {
+    for (text, expected) in [
+        (
+            "GET https://10.0.0.1/redfish/v1/Systems/1: 404",
+            "GET https://address-1/redfish/v1/Systems/1: 404",
+        ),
+        (
+            "\"https://10.0.0.1:6443/apis/nodefencing.io\", then",
+            "\"https://address-1:6443/apis/nodefencing.io\", then",
+        ),
+        (
+            "https://10.0.0.1/apis/x?token=abc",
+            "https://address-1/left-out",
+        ),
+        (
+            "https://10.0.0.1/customers/acme, or http://10.0.0.1?a=b.",
+            "https://address-1/left-out, or http://address-1?left-out",
+        ),
+        ("https://10.0.0.1/apish", "https://address-1/left-out"),
+        (
+            "https://kubernetes.io/docs/a https://10.0.0.1/",
+            "https://kubernetes.io/docs/a https://address-1/",
+        ),
+    ] {
+        assert_eq!(shown(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn an_id_of_a_system_that_is_a_serial_number_is_replaced() {
+    let mut redactor = Redactor::default();
+    redactor.learn(&json!({
+        "redfish": {"systemID": "437XR1138R2"},
+        "other": {"systemID": "/redfish/v1/Systems/System.Embedded.1"},
+        "message": "GET /redfish/v1/Systems/7XKQD3Z is answered by 404, and so is /redfish/v1/Chassis/1",
+    }));
+    for (text, expected) in [
+        ("437xr1138r2", "serial-1"),
+        (
+            "/redfish/v1/Systems/7XKQD3Z/Actions",
+            "/redfish/v1/Systems/serial-2/Actions",
+        ),
+        (
+            "System.Embedded.1, Chassis/1",
+            "System.Embedded.1, Chassis/1",
+        ),
+    ] {
+        assert_eq!(redactor.text(text), expected, "{text}");
+    }
 }
 
 #[test]

@@ -47,6 +47,8 @@ fn a_system_is_the_node_that_names_the_same_uuid_in_either_order() {
         "\
 # The account of the devices; type its password, then Ctrl-D twice:
 #   kubectl -n node-fencing-system create secret generic bmc --from-literal=username=fence --from-file=password=/dev/stdin
+# So that it is sent to no other host:
+#   kubectl -n node-fencing-system annotate secret bmc nodefencing.io/allowed-hosts=10.0.0.1
 # The CA of their certificates:
 #   kubectl -n node-fencing-system create configmap bmc-ca --from-file=ca.crt=ca.pem
 ---
