@@ -36,10 +36,17 @@ impl Clock {
     }
 }
 
+/// The clock that counts suspend.
+#[cfg(target_os = "linux")]
+const COUNTS_SUSPEND: ClockId = ClockId::Boottime;
+/// The same on macOS, where people type `kubectl fence` and no operator runs: `CLOCK_MONOTONIC` of its clock_gettime(3).
+#[cfg(target_vendor = "apple")]
+const COUNTS_SUSPEND: ClockId = ClockId::Monotonic;
+
 /// Time since this host booted, on the clock that counts suspend (`CLOCK_BOOTTIME`).
 #[must_use]
 pub fn since_boot() -> Duration {
-    let now = clock_gettime(ClockId::Boottime);
+    let now = clock_gettime(COUNTS_SUSPEND);
     // The kernel never gives a negative time since boot, nor a nanosecond part of a second or more.
     Duration::new(
         u64::try_from(now.tv_sec).unwrap_or_default(),
