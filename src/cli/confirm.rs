@@ -4,8 +4,9 @@
 //! there is shown, and the node's name has to be typed. The admission policies hold whoever has no right to give it, and the operator takes the word
 //! for nothing as soon as a device or the kubelet speaks against it (S21).
 
-use super::answer::DryRun;
 use super::cluster::{Cluster, Error as ClusterError, seen};
+use super::dry_run::DryRun;
+use super::prompt::typed;
 use super::table::{age, table, wrapped};
 use super::{Done, Error, fleet, output};
 use crate::api::device::FenceDevice;
@@ -20,7 +21,6 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::json;
-use std::io::{self, BufRead as _, IsTerminal as _};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -214,22 +214,4 @@ fn pod_row(pod: &Pod) -> [String; 3] {
         pod.name_any(),
         claims.count().to_string(),
     ]
-}
-
-/// The name that the user gives.
-///
-/// # Errors
-/// Nobody is at a terminal.
-pub fn typed(node: &str, given: Option<String>) -> Result<String, Error> {
-    if let Some(given) = given {
-        return Ok(given);
-    }
-    if !io::stdin().is_terminal() {
-        return Err(Error::No(format!(
-            "nobody is at a terminal to type the node's name: add --yes-for {node}"
-        )));
-    }
-    let mut line = String::new();
-    io::stdin().lock().read_line(&mut line)?;
-    Ok(line.trim().to_owned())
 }

@@ -3,8 +3,8 @@
 use super::cluster::Cluster;
 use super::output::{Form, print, serialized};
 use super::page::{self, Output};
-use super::pause::time;
 use super::table::{age, duration, or_none, table};
+use super::time::time;
 use super::{Done, fleet};
 use crate::api::fence::NodeFence;
 use crate::clock;

@@ -1,7 +1,7 @@
 //! `kubectl fence release`: let go of an open incident. To stop is safe, so it takes no verb of its own.
 
-use super::answer::DryRun;
 use super::cluster::{Cluster, Error as ClusterError};
+use super::dry_run::DryRun;
 use super::{Done, Error, fleet};
 use crate::api::fence::{DesiredState, NodeFence};
 use kube::ResourceExt;

@@ -3,7 +3,7 @@
 //! Every default is the API's own, the mode too: a policy that nobody has thought about observes. The output says so.
 
 use super::super::output::print;
-use super::super::pause::time;
+use super::super::time::time;
 use super::super::{Done, Error};
 use super::devices::object_name;
 use super::document::{Remark, document};

@@ -17,7 +17,7 @@ mod volumes;
 use super::Done;
 use super::cluster::Cluster;
 use super::output::{Form, print, serialized};
-use super::pause::time;
+use super::time::time;
 use crate::api::policy::FenceMode;
 use crate::clock;
 use crate::core::observed::PodView;

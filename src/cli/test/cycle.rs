@@ -5,10 +5,11 @@
 //! nothing is lost if the machine goes off.
 
 use super::super::cluster::{Cluster, Error as ClusterError, Write};
-use super::super::now::{Wish, wanted};
 use super::super::output::print;
+use super::super::prompt::typed;
 use super::super::table::wrapped;
-use super::super::{Done, Error, confirm, explain, fleet};
+use super::super::wish::{Wish, wanted};
+use super::super::{Done, Error, explain, fleet};
 use super::{Args, PAUSE, devices, refuse_fenced};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
@@ -55,7 +56,7 @@ pub(super) async fn run(cluster: &Cluster, args: Args) -> Done {
         ),
         0,
     ))?;
-    if confirm::typed(name, args.yes_for)? != name {
+    if typed(name, args.yes_for)? != name {
         return Err(Error::No(format!("that is not `{name}`: nothing is done")));
     }
     let limit = args.wait.unwrap_or(SignedDuration::from_mins(30));

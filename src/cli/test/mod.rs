@@ -6,11 +6,11 @@
 
 mod cycle;
 
-use super::answer::DryRun;
 use super::cluster::{Cluster, Error as ClusterError};
+use super::dry_run::DryRun;
 use super::output::{Form, print, serialized};
-use super::pause::time;
 use super::table::{or_none, table, wrapped};
+use super::time::time;
 use super::{Done, Error, fleet};
 use crate::api::conditions::{CREDENTIALS_VALID, IDENTITY_VERIFIED, REACHABLE, READY, find};
 use crate::api::device::{FenceDevice, PROBE_REQUESTED_AT, PowerState};
