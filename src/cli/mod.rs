@@ -32,6 +32,7 @@ pub mod table;
 pub mod test;
 pub mod time;
 pub mod timeline;
+pub mod trail;
 pub mod version;
 pub mod wish;
 

@@ -1,21 +1,23 @@
 //! `kubectl fence pause` and `resume`: a policy starts no new fence while somebody asks for a pause.
 //!
-//! Each who asks has an entry of their own in `spec.pauseRequests`, so that none takes back another's.
+//! Each who asks has an entry of their own in `spec.pauseRequests`, so that none takes back another's. An entry that is taken back leaves nothing
+//! there: who has done that and why stands in annotations of the policy.
 
 use super::cluster::{Cluster, Error as ClusterError};
 use super::dry_run::DryRun;
 use super::time::time;
+use super::trail::RESUME;
 use super::{Done, Error};
 use crate::api::policy::NodeFencingPolicy;
 use crate::api::window::PauseRequest;
 use crate::core::keep_off;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 
 const EXAMPLES: &str = "\
 Examples:
       kubectl fence pause workers --for 2h --reason \"switches of rack 7\"
-      kubectl fence resume workers
+      kubectl fence resume workers --reason \"the switches are up again\"
 
 A fence that has claimed its node goes on: its release is never stopped.";
 
@@ -49,6 +51,10 @@ pub struct ResumeArgs {
     /// The policy
     policy: String,
 
+    /// Why, for the record
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+
     /// Whose pause [default: yours]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -75,7 +81,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let kept = policy.spec.pause_requests.iter();
     let mut requests: Vec<_> = kept.filter(|it| it.name != request.name).cloned().collect();
     requests.push(request);
-    write(cluster, &policy, &requests, &args.dry_run).await?;
+    write(cluster, &policy, &requests, &json!({}), &args.dry_run).await?;
     args.dry_run
         .told("nodefencingpolicy", &args.policy, "paused")
 }
@@ -87,7 +93,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
 pub async fn resume(cluster: &Cluster, args: ResumeArgs) -> Done {
     let policy = find(cluster, &args.policy).await?;
     let asker = cluster.asker().await?;
-    let name = args.name.unwrap_or(asker.name);
+    let name = args.name.unwrap_or_else(|| asker.name.clone());
     let requests = policy.spec.pause_requests.iter().cloned();
     let (own, others): (Vec<PauseRequest>, Vec<PauseRequest>) =
         requests.partition(|it| it.name == name);
@@ -104,7 +110,12 @@ pub async fn resume(cluster: &Cluster, args: ResumeArgs) -> Done {
             ),
         }));
     }
-    write(cluster, &policy, &others, &args.dry_run).await?;
+    let reason = match name == asker.name {
+        true => args.reason,
+        false => format!("{} (the pause of {name})", args.reason),
+    };
+    let trail = RESUME.of(&asker, &reason);
+    write(cluster, &policy, &others, &trail, &args.dry_run).await?;
     let verbed = match standing.as_slice() {
         [] => "resumed".to_owned(),
         all => format!("is still paused by {}", keep_off::named(all)),
@@ -126,12 +137,16 @@ async fn write(
     cluster: &Cluster,
     policy: &NodeFencingPolicy,
     requests: &[PauseRequest],
+    annotations: &Value,
     dry_run: &DryRun,
 ) -> Result<NodeFencingPolicy, ClusterError> {
     let name = policy.metadata.name.as_deref().unwrap_or_default();
     // The list is merged as a whole: one that somebody has changed meanwhile is refused.
     let patch = json!({
-        "metadata": {"resourceVersion": policy.metadata.resource_version},
+        "metadata": {
+            "resourceVersion": policy.metadata.resource_version,
+            "annotations": annotations,
+        },
         "spec": {"pauseRequests": requests},
     });
     let write = dry_run.write("node-fencing-editor");

@@ -2,17 +2,11 @@
 
 use super::cluster::{Cluster, Error as ClusterError};
 use super::dry_run::DryRun;
+use super::trail::RELEASE;
 use super::{Done, Error, fleet};
 use crate::api::fence::{DesiredState, NodeFence};
 use kube::ResourceExt;
 use serde_json::json;
-
-/// Why somebody has let go, for the record.
-pub const REASON: &str = "nodefencing.io/release-reason";
-/// Who has. No admission policy looks at it: to stop is safe, and the API server's audit log has who it was.
-pub const USER: &str = "nodefencing.io/released-by";
-/// When.
-pub const TIME: &str = "nodefencing.io/released-at";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -65,7 +59,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let patch = json!({
         "metadata": {
             "resourceVersion": fence.metadata.resource_version,
-            "annotations": {REASON: args.reason, USER: asker.name, TIME: asker.at},
+            "annotations": RELEASE.of(&asker, &args.reason),
         },
         "spec": {"desiredState": DesiredState::Released},
     });

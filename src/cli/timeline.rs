@@ -1,6 +1,7 @@
 //! What happened in an incident and when, from its record alone: one line a moment, oldest first.
 
-use super::{fleet, release};
+use super::fleet;
+use super::trail::RELEASE;
 use crate::api::fence::{ApprovalDecision, NodeFence, TriggerType};
 use crate::api::fence_status::{Attempt, AttemptAction, AttemptResult, Evidence};
 use jiff::Timestamp;
@@ -119,10 +120,10 @@ fn released(fence: &NodeFence) -> Option<Moment> {
     let note = |key: &str| fence.annotations().get(key).map(String::as_str);
     let words = format!(
         "{} let go of it: {}",
-        note(release::USER)?,
-        note(release::REASON).unwrap_or_default()
+        note(RELEASE.user)?,
+        note(RELEASE.reason).unwrap_or_default()
     );
-    at(note(release::TIME)?.parse().ok(), words)
+    at(note(RELEASE.time)?.parse().ok(), words)
 }
 
 /// What was asked of a device, and what came of it.

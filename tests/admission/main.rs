@@ -1,5 +1,5 @@
-//! The admission policies of `deploy/`, judged without an API server: every row of the tables that e2e/tests/e2e/admission.rs and
-//! words.rs try on a real one, and those about pods.
+//! The admission policies of `deploy/`, judged without an API server: every row of the tables that e2e/tests/e2e/admission.rs,
+//! words.rs and notes.rs try on a real one, and those about pods.
 //!
 //! What is not here: the API server's own checks, RBAC, and the tries with a stolen token, which are made on a real one only.
 
@@ -8,12 +8,13 @@ mod policy;
 use node_fencing_operator::api::fence::NodeFenceSpec;
 use policy::{Policy, Request, Verdict};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 const MANIFEST: &str = include_str!("../../deploy/admission.yaml");
 const PEOPLE: &str = include_str!("../../deploy/people.yaml");
 const NODES: &str = include_str!("../data/api/admission.yaml");
 const WORDS: &str = include_str!("../data/api/words.yaml");
+const NOTES: &str = include_str!("../data/api/notes.yaml");
 const DELETIONS: &str = include_str!("../data/api/deletions.yaml");
 const OPERATOR: &str = "system:serviceaccount:node-fencing-system:node-fencing-operator";
 
@@ -48,7 +49,11 @@ struct WordRow {
     name: String,
     user: String,
     fence: Value,
+    #[serde(default)]
+    notes: Map<String, Value>,
     then: Option<Value>,
+    #[serde(default, rename = "thenNotes")]
+    then_notes: Map<String, Value>,
     delete: Option<Delete>,
     expect: String,
     message: Option<String>,
@@ -59,6 +64,22 @@ struct Delete {
     ended: bool,
     #[serde(rename = "byUID")]
     by_uid: bool,
+}
+
+/// A row of `notes.yaml`.
+#[derive(Deserialize)]
+struct NoteRow {
+    name: String,
+    user: String,
+    object: String,
+    #[serde(default)]
+    notes: Map<String, Value>,
+    #[serde(default)]
+    created: bool,
+    #[serde(default)]
+    then: Map<String, Value>,
+    expect: String,
+    message: Option<String>,
 }
 
 /// A row of `deletions.yaml`.
@@ -84,6 +105,7 @@ struct DeletionRow {
 struct Tables {
     nodes: Vec<NodeRow>,
     words: Vec<WordRow>,
+    notes: Vec<NoteRow>,
     deletions: Vec<DeletionRow>,
 }
 
@@ -92,6 +114,7 @@ impl Tables {
         Self {
             nodes: serde_saphyr::from_str(NODES).expect("admission.yaml"),
             words: serde_saphyr::from_str(WORDS).expect("words.yaml"),
+            notes: serde_saphyr::from_str(NOTES).expect("notes.yaml"),
             deletions: serde_saphyr::from_str(DELETIONS).expect("deletions.yaml"),
         }
     }
@@ -119,7 +142,12 @@ impl Tables {
             let fault = fault(&verdict, &row.expect, row.message.as_deref());
             Some((&row.name, fault?))
         });
-        let all = deletions.chain(nodes).chain(words);
+        let notes = self.notes.iter().filter_map(move |row| {
+            let verdict = judge_note(policies, row);
+            let fault = fault(&verdict, &row.expect, row.message.as_deref());
+            Some((&row.name, fault?))
+        });
+        let all = deletions.chain(nodes).chain(words).chain(notes);
         all.map(|(name, fault)| format!("{name}: {fault}"))
     }
 }
@@ -130,7 +158,7 @@ fn verbs(user: &str) -> Vec<String> {
         "ann" => "node-fencing-approver",
         "conrad" => "node-fencing-confirmer",
         "fred" => "node-fencing-fencer",
-        "eve" => return vec![],
+        "eve" | "olga" => return vec![],
         // They are bound to cluster-admin.
         _ => return ["approve", "confirm", "fence"].map(str::to_owned).to_vec(),
     };
@@ -210,12 +238,15 @@ fn judge_word(policies: &[Policy], row: &WordRow) -> Verdict {
     let fence = |spec: &Value| {
         let spec: NodeFenceSpec = serde_json::from_value(spec.clone()).expect("a spec");
         // With the defaults, which the API server has put in by then.
-        json!({"metadata": {"name": "f", "uid": "u"}, "spec": spec})
+        let annotations = annotations(&row.notes);
+        json!({"metadata": {"name": "f", "uid": "u", "annotations": annotations}, "spec": spec})
     };
     let mut request = request(&row.user, ("nodefencing.io", "nodefences"));
     if let Some(then) = &row.then {
         request.old = fence(&row.fence);
-        request.new = patched(&request.old, &json!({"spec": then})).expect("a merge");
+        let metadata = json!({"annotations": annotations(&row.then_notes)});
+        let patch = json!({"metadata": metadata, "spec": then});
+        request.new = patched(&request.old, &patch).expect("a merge");
     } else if let Some(delete) = &row.delete {
         (request.operation, request.old) = ("DELETE", fence(&row.fence));
         if delete.ended {
@@ -229,6 +260,31 @@ fn judge_word(policies: &[Policy], row: &WordRow) -> Verdict {
         (request.operation, request.new) = ("CREATE", fence(&row.fence));
     }
     policy::judge(policies, &request)
+}
+
+fn judge_note(policies: &[Policy], row: &NoteRow) -> Verdict {
+    let resource = match row.object.as_str() {
+        "policy" => "nodefencingpolicies",
+        "device" => "fencedevices",
+        other => panic!("no object: {other}"),
+    };
+    let mut request = request(&row.user, ("nodefencing.io", resource));
+    let object = json!({"metadata": {"name": "o", "annotations": annotations(&row.notes)}});
+    if row.created {
+        (request.operation, request.new) = ("CREATE", object);
+    } else {
+        let then = json!({"metadata": {"annotations": annotations(&row.then)}});
+        request.new = patched(&object, &then).expect("a merge");
+        request.old = object;
+    }
+    policy::judge(policies, &request)
+}
+
+/// With our prefix, which the tables leave out.
+fn annotations(notes: &Map<String, Value>) -> Map<String, Value> {
+    let ours = notes.iter();
+    ours.map(|(key, value)| (format!("nodefencing.io/{key}"), value.clone()))
+        .collect()
 }
 
 fn judge_deletion(policies: &[Policy], row: &DeletionRow) -> Verdict {
@@ -288,9 +344,10 @@ fn fault(verdict: &Verdict, expect: &str, message: Option<&str>) -> Option<Strin
 #[test]
 fn every_row_of_the_tables_gets_its_verdict() {
     let policies = policy::all(MANIFEST);
-    assert_eq!(policies.len(), 9);
+    assert_eq!(policies.len(), 10);
     let tables = Tables::read();
-    let judged = tables.nodes.len() + tables.words.len() + tables.deletions.len();
+    let judged =
+        tables.nodes.len() + tables.words.len() + tables.notes.len() + tables.deletions.len();
     let wrong: Vec<String> = tables.faults(&policies).collect();
     println!("{judged} rows");
     assert!(

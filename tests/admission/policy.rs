@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A policy, and whether its binding denies or only warns.
 pub struct Policy {
     pub name: String,
-    rule: Rule,
+    rules: Vec<Rule>,
     conditions: Vec<Named>,
     variables: Vec<Named>,
     pub validations: Vec<Validation>,
@@ -87,7 +87,7 @@ pub fn all(manifest: &str) -> Vec<Policy> {
         let actions = actions.as_array().expect("actions");
         Policy {
             name: name.as_str().expect("a name").to_owned(),
-            rule: parsed(&spec["matchConstraints"]["resourceRules"][0]),
+            rules: parsed(&spec["matchConstraints"]["resourceRules"]),
             conditions: parsed(&spec["matchConditions"]),
             variables: parsed(spec.get("variables").unwrap_or(&json!([]))),
             validations: parsed(&spec["validations"]),
@@ -106,7 +106,7 @@ pub fn judge(policies: &[Policy], request: &Request) -> Verdict {
     let mut verdict = Verdict::default();
     for policy in policies
         .iter()
-        .filter(|policy| policy.rule.matches(request))
+        .filter(|policy| policy.rules.iter().any(|rule| rule.matches(request)))
     {
         let said = policy.judge(request).unwrap_or_else(|error| vec![error]);
         if policy.denies {

@@ -107,12 +107,15 @@ impl Guarded {
         };
         let trigger = json!({"type": "Manual", "requestedBy": "nobody", "reason": "a"});
         let manual = fence(json!({"nodeName": "w", "trigger": trigger}));
+        let mut released = fence(json!({"nodeName": "w", "trigger": {"type": "External"}}));
+        released["metadata"]["annotations"] = json!({"nodefencing.io/released-by": "nobody"});
         let (nodes, fences) = ("/api/v1/nodes", "/apis/nodefencing.io/v1alpha1/nodefences");
         for (client, path, object) in [
             (&self.admin, nodes, &claimed),
             (&self.admin, fences, &external("approval")),
             (&self.admin, fences, &external("manualConfirmation")),
             (&self.admin, fences, &manual),
+            (&self.admin, fences, &released),
             (&self.operator, fences, &manual),
         ] {
             let path = format!("{path}?dryRun=All");
@@ -246,7 +249,7 @@ async fn the_api_server_guards_nodes_and_pods() -> Result<()> {
     words::try_all(&guarded, &mut tally).await?;
     node_fields::a_write_to_a_node_leaves_its_status(&guarded).await?;
     node_fields::the_policy_names_every_one(&guarded).await?;
-    tally.finish(144)
+    tally.finish(167)
 }
 
 /// Sets a row's Node up and tries what the row says.

@@ -44,6 +44,7 @@ mod lying_bmc;
 mod minority;
 mod node_deleted;
 mod node_fields;
+mod notes;
 mod operator;
 mod other_fencers;
 mod other_hands;

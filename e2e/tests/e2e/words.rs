@@ -7,13 +7,15 @@ use e2e::pki::User;
 use http::Method;
 use kube::Client;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::admission::Guarded;
 use crate::api::data;
+use crate::notes::{self, annotations};
 use crate::verdict::{Body, Expect, Tally, Verdict, call, must};
 
 const FENCES: &str = "/apis/nodefencing.io/v1alpha1/nodefences";
+const POLICIES: &str = "/apis/nodefencing.io/v1alpha1/nodefencingpolicies";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 /// A row of `words.yaml`.
@@ -22,7 +24,11 @@ struct Row {
     name: String,
     user: String,
     fence: Value,
+    #[serde(default)]
+    notes: Map<String, Value>,
     then: Option<Value>,
+    #[serde(default, rename = "thenNotes")]
+    then_notes: Map<String, Value>,
     delete: Option<Delete>,
     expect: Expect,
     message: Option<String>,
@@ -50,12 +56,13 @@ pub async fn try_all(guarded: &Guarded, tally: &mut Tally) -> Result<()> {
             .with_context(|| row.name.clone())?;
         tally.judge(&row.name, row.expect, row.message.as_deref(), &verdict);
     }
-    Ok(())
+    notes::try_all(guarded, &people, tally).await
 }
 
 async fn attempt(guarded: &Guarded, client: &Client, name: &str, row: &Row) -> Result<Verdict> {
     let fence = json!({
-        "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": name}, "spec": row.fence,
+        "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence",
+        "metadata": {"name": name, "annotations": annotations(&row.notes)}, "spec": row.fence,
     });
     let create = Some((Body::Object, &fence));
     let path = format!("{FENCES}/{name}");
@@ -63,7 +70,8 @@ async fn attempt(guarded: &Guarded, client: &Client, name: &str, row: &Row) -> R
         (None, None) => call(client, Method::POST, FENCES, create).await,
         (Some(then), _) => {
             must(&guarded.admin, Method::POST, FENCES, create).await?;
-            let patch = json!({"spec": then});
+            let metadata = json!({"annotations": annotations(&row.then_notes)});
+            let patch = json!({"metadata": metadata, "spec": then});
             call(client, Method::PATCH, &path, Some((Body::Merge, &patch))).await
         }
         (None, Some(delete)) => {
@@ -96,7 +104,7 @@ async fn end(guarded: &Guarded, path: &str) -> Result<()> {
 }
 
 /// People who are bound to the roles of `deploy/people.yaml`, and one who is not.
-struct People(Vec<(&'static str, Client)>);
+pub struct People(Vec<(&'static str, Client)>);
 
 impl People {
     async fn bind(guarded: &Guarded) -> Result<Self> {
@@ -113,15 +121,22 @@ impl People {
             ("conrad", "node-fencing-confirmer"),
             ("fred", "node-fencing-fencer"),
             ("eve", "without-verbs"),
+            ("olga", "node-fencing-editor"),
         ] {
             bind(&guarded.admin, name, role).await?;
             let config = guarded.plane.client_config(&User::new(name, None)).await?;
             let client = Client::try_from(config)?;
             let what = format!("the rights of {name} take effect");
             eventually(&what, LIMIT, async || {
-                let path = format!("{FENCES}/none");
-                let answer = call(&client, Method::GET, &path, None).await?;
-                ensure!(answer.is_err_and(|status| status.code == 404));
+                // Whoever may not patch NodeFences may patch policies.
+                let empty = json!({});
+                let body = Some((Body::Merge, &empty));
+                let none = format!("{FENCES}/none");
+                let of_fence = call(&client, Method::PATCH, &none, body).await?;
+                let none = format!("{POLICIES}/none");
+                let of_policy = call(&client, Method::PATCH, &none, body).await?;
+                let is_absent = |it: Verdict| it.is_err_and(|status| status.code == 404);
+                ensure!(is_absent(of_fence) || is_absent(of_policy));
                 Ok(())
             })
             .await?;
@@ -130,7 +145,8 @@ impl People {
         Ok(Self(people))
     }
 
-    fn client(&self, name: &str) -> Result<&Client> {
+    /// Who is called so.
+    pub fn client(&self, name: &str) -> Result<&Client> {
         let mut people = self.0.iter();
         let found = people.find(|(other, _)| *other == name);
         Ok(&found.with_context(|| format!("nobody is called {name}"))?.1)

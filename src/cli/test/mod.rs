@@ -1,19 +1,20 @@
 //! `kubectl fence test`: would a fence of this node work? The operator looks, with its own passwords and from where it stands; this machine
 //! talks to no BMC.
 //!
-//! A request for a probe is an annotation of the FenceDevice, which the operator answers within seconds in its status. With `--power-cycle` it is
+//! A request for a probe is an annotation of the FenceDevice, beside who asks and why, which the operator answers within seconds in its status. With `--power-cycle` it is
 //! the whole protocol on a drained node ([`cycle`]).
 
 mod cycle;
 
-use super::cluster::{Cluster, Error as ClusterError};
+use super::cluster::{Asker, Cluster, Error as ClusterError};
 use super::dry_run::DryRun;
 use super::output::{Form, print, serialized};
 use super::table::{or_none, table, wrapped};
 use super::time::time;
+use super::trail::PROBE;
 use super::{Done, Error, fleet};
 use crate::api::conditions::{CREDENTIALS_VALID, IDENTITY_VERIFIED, REACHABLE, READY, find};
-use crate::api::device::{FenceDevice, PROBE_REQUESTED_AT, PowerState};
+use crate::api::device::{FenceDevice, PowerState};
 use crate::clock;
 use crate::core::assess::{Readiness, stored_readiness};
 use crate::core::observed::NodeView;
@@ -29,6 +30,8 @@ use tokio::time::sleep;
 
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Why a probe is asked for, unless the user says it.
+const REASON: &str = "would a fence work?";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,8 +64,8 @@ pub struct Args {
     #[arg(long, requires = "reason")]
     power_cycle: bool,
 
-    /// Why, for the record
-    #[arg(long, value_name = "TEXT", requires = "power_cycle")]
+    /// Why, for the record [default, but for --power-cycle: would a fence work?]
+    #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
     /// The node's name once more, in place of typing it
@@ -134,10 +137,15 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     refuse_fenced(cluster, &node.name).await?;
     let devices = devices(cluster, &node, args.device.as_deref()).await?;
     let asker = cluster.asker().await?;
+    let reason = args.reason.as_deref().unwrap_or(REASON);
     let mut asked = Vec::new();
     for device in &devices {
         let at = asked_at(device, asker.at);
-        let patch = json!({"metadata": {"annotations": {PROBE_REQUESTED_AT: at}}});
+        let asker = Asker {
+            at,
+            ..asker.clone()
+        };
+        let patch = json!({"metadata": {"annotations": PROBE.of(&asker, reason)}});
         let write = args.dry_run.write("node-fencing-editor");
         let name = device.name_any();
         let written: Result<FenceDevice, ClusterError> = cluster.patch(&name, &patch, &write).await;
