@@ -170,11 +170,12 @@ fn probed(device: &FenceDevice) -> String {
 /// What is known of the node.
 fn shown(scene: &Scene, fence: &str, server: &str, now: Timestamp) -> String {
     let node = &scene.node;
-    let mut text = format!(
-        "Node {} (nodefence/{fence}) of the cluster {server}\nlast heard of at {}\n",
-        node.name,
-        node.last_report()
+    let title = format!(
+        "Node {} (nodefence/{fence}) of the cluster {server}",
+        node.name
     );
+    let mut text = wrapped(&title, 0);
+    text += &format!("last heard of at {}\n", node.last_report());
     let devices: Vec<_> = scene.devices.iter().map(|it| device_row(it, now)).collect();
     text += &table(["DEVICE", "POWER", "READ"], &devices);
     match &scene.pods {

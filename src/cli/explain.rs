@@ -107,9 +107,12 @@ fn explanation(fence: &NodeFence) -> Explanation {
 fn narrative(of: &Explanation) -> String {
     let policy = of.policy.as_deref().map(|it| format!(", policy {it}"));
     let policy = policy.unwrap_or_default();
-    let mut text = format!(
-        "Node {} (nodefence/{}{policy}): {}\n",
-        of.node, of.fence, of.stage
+    let mut text = wrapped(
+        &format!(
+            "Node {} (nodefence/{}{policy}): {}",
+            of.node, of.fence, of.stage
+        ),
+        0,
     );
     text += &wrapped(&of.message, 2);
     if let Some(escalated) = &of.escalated {

@@ -380,13 +380,16 @@ fn told(incident: &Incident, now: Timestamp) -> String {
             super::table::duration(now.duration_since(at))
         ),
     });
-    let mut text = format!(
-        "Node {} (nodefence/{}): {}{}{}\n",
-        incident.node,
-        incident.fence,
-        incident.stage,
-        lasts.unwrap_or_default(),
-        left.unwrap_or_default()
+    let mut text = wrapped(
+        &format!(
+            "Node {} (nodefence/{}): {}{}{}",
+            incident.node,
+            incident.fence,
+            incident.stage,
+            lasts.unwrap_or_default(),
+            left.unwrap_or_default()
+        ),
+        0,
     );
     text += &wrapped(&bar(&incident.stage), 2);
     text += &wrapped(&incident.message, 2);
