@@ -30,9 +30,11 @@ async fn what_is_asked_and_answered_in_peace() -> Result<()> {
         "test worker-9",
         "pause lab --for 2h --reason \"switches of rack 7\" --dry-run=server",
         "pause lab --for 2h --reason \"switches of rack 7\"",
-        "resume lab --name bob",
         "resume lab",
-        "resume lab",
+        "resume lab --name bob --reason \"the switches are up\"",
+        "resume lab --reason \"the switches are up\" --dry-run=server",
+        "resume lab --reason \"the switches are up\"",
+        "resume lab --reason \"the switches are up\"",
         "pause nobody --for 2h --reason \"switches\"",
         "history",
         "history -o json",
@@ -43,6 +45,17 @@ async fn what_is_asked_and_answered_in_peace() -> Result<()> {
     ] {
         session.types(line).await?;
     }
+    let policy = outage.lab.api("NodeFencingPolicy").get("lab").await?;
+    let notes = policy.metadata.annotations.unwrap_or_default();
+    let note = |key: &str| notes.get(key).map(String::as_str);
+    ensure!(
+        note("nodefencing.io/resumed-by") == Some("admin"),
+        "{notes:?}"
+    );
+    ensure!(
+        note("nodefencing.io/resume-reason") == Some("the switches are up"),
+        "{notes:?}"
+    );
     session.hold("peace")?;
     outage.verdict().await
 }

@@ -1,5 +1,5 @@
 //! A prompt at which `kubectl fence` is typed, by the real kubectl with the plugin that cargo has built, and what it has printed: names, times and
-//! ages of the run are taken out of that, and what is left is held against a file beside this one.
+//! ages of the run are taken out of that ([`canonical`]), and what is left is held against a file beside this one.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,6 +12,7 @@ use e2e::operator::binary;
 use e2e::toolchain::workspace;
 use tokio::process::Command;
 
+use super::layout::canonical;
 use crate::story::tell::{HASH, Names};
 
 /// No NodeFence has such a name.
@@ -40,10 +41,11 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Names the incident, so that its name is taken out of what follows.
+    /// Names an incident, so that its name is taken out of what was said and of what follows.
     pub fn about(&mut self, fence: &str) {
         let hash = fence.rsplit_once('-').map_or(fence, |(_, hash)| hash);
         self.names.add(hash, HASH);
+        self.text = self.text.replace(hash, HASH);
     }
 
     /// Names that this run alone has, and what is shown in their place.
@@ -60,8 +62,10 @@ impl<'a> Session<'a> {
     pub async fn exits(&mut self, line: &str) -> Result<(i32, String)> {
         let (code, said, complained) = typed(self.lab, &line.replace("{node}", &self.node)).await?;
         let shown = line.replace("{node}", "worker-1");
-        let told = format!("\n$ kubectl fence {shown}\n{said}{complained}");
-        self.text += &timeless(&self.names.plain(&told));
+        let prompt = format!("\n$ kubectl fence {shown}\n");
+        self.text += &self.names.plain(&prompt);
+        self.text += &canonical(&said, &self.names);
+        self.text += &canonical(&complained, &self.names);
         if code != 0 {
             let _ = writeln!(self.text, "(exit code {code})");
         }
@@ -80,32 +84,23 @@ impl<'a> Session<'a> {
         &self.text
     }
 
-    /// Compares it with the file, or writes that. Where a line ends is not compared: that depends on how long an age of this run is.
+    /// Compares it with the file to the last blank, or writes that.
     pub fn hold(&self, name: &str) -> Result<()> {
         let path = workspace().join(format!("e2e/tests/e2e/plugin/{name}.txt"));
         if std::env::var_os("UPDATE").is_some() {
             fs::write(&path, &self.text)?;
         }
         let recorded = fs::read_to_string(&path).unwrap_or_default();
-        let (recorded, told) = (flat(&recorded), flat(&self.text));
-        let differs = recorded
-            .iter()
-            .zip(&told)
-            .position(|(one, other)| one != other);
-        let at = differs.unwrap_or(recorded.len().min(told.len()));
-        let around = |words: &[&str]| {
-            let (from, to) = (
-                at.saturating_sub(8).min(words.len()),
-                (at + 8).min(words.len()),
-            );
-            words[from..to].join(" ")
-        };
+        let lines = recorded.lines().zip(self.text.lines()).enumerate();
+        let mut differing = lines.filter(|(_, (one, other))| one != other);
+        let differs = differing.next().map(|(at, (recorded, told))| {
+            format!("line {} was `{recorded}`, and is `{told}`", at + 1)
+        });
+        let differs = differs.unwrap_or_else(|| "one is longer".to_owned());
         ensure!(
-            recorded == told,
-            "{} is stale, run it with UPDATE=1: recorded `... {} ...`, and told now `... {} ...` in\n{}",
+            recorded == self.text,
+            "{} is stale, run it with UPDATE=1: {differs}, in\n{}",
             path.display(),
-            around(&recorded),
-            around(&told),
             self.text
         );
         Ok(())
@@ -148,36 +143,6 @@ fn is_too_wide(line: &str) -> bool {
     line.chars().count() > WIDTH && !line.contains('\'') && !line.split(' ').any(is_long)
 }
 
-/// Without ages, which kubectl and we write like `2m10s`.
-fn timeless(text: &str) -> String {
-    let is_age = |word: &str| {
-        let word = word.trim_end_matches([',', ':', '.', ')']);
-        let mut signs = word.chars();
-        signs.next().is_some_and(|sign| sign.is_ascii_digit())
-            && signs.next_back().is_some_and(|sign| "smhdy".contains(sign))
-            && word
-                .chars()
-                .all(|sign| sign.is_ascii_digit() || ".smhdy".contains(sign))
-    };
-    let lines = text.split('\n').map(|line| {
-        let words = line.split(' ').map(|word| match is_age(word) {
-            true => format!(
-                "<age>{}",
-                &word[word.trim_end_matches([',', ':', '.', ')']).len()..]
-            ),
-            false => word.to_owned(),
-        });
-        words.collect::<Vec<_>>().join(" ")
-    });
-    lines.collect::<Vec<_>>().join("\n")
-}
-
-/// Its words, without the signs at which a line was cut.
-fn flat(text: &str) -> Vec<&str> {
-    let words = text.split_whitespace();
-    words.filter(|word| !["#", "\\"].contains(word)).collect()
-}
-
 /// A command line's words; quotes hold some together.
 pub fn words(line: &str) -> Vec<String> {
     let quoted = line.split('"').enumerate();
@@ -191,15 +156,6 @@ pub fn words(line: &str) -> Vec<String> {
 #[test]
 fn quotes_hold_words_together() {
     assert_eq!(words("a  b --c \"d e\""), ["a", "b", "--c", "d e"]);
-}
-
-#[test]
-fn ages_are_taken_out_and_nothing_else() {
-    let told = timeless("Ready True for 2m10s), 1.5s ago: 3 of 5 nodes\n  worker-1s");
-    assert_eq!(
-        told,
-        "Ready True for <age>), <age> ago: 3 of 5 nodes\n  worker-1s"
-    );
 }
 
 #[test]
