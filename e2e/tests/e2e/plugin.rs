@@ -24,12 +24,12 @@ use crate::human_word::called;
 use crate::outage::{Outage, name};
 use session::{Session, typed};
 
-/// A policy's numbers are written a moment after the record of what they count.
+/// A policy's numbers are written a moment after the record of what they count: waits until so many incidents are open, all of them held.
 async fn counted(lab: &Lab, incidents: u32) -> Result<()> {
     eventually(&format!("{incidents} are counted"), LIMIT, async || {
         let policy = lab.api("NodeFencingPolicy").get("lab").await?;
-        let open = &policy.data["status"]["openIncidents"];
-        ensure!(open == incidents, "{open}");
+        let numbers = ["openIncidents", "heldIncidents"].map(|it| &policy.data["status"][it]);
+        ensure!(numbers.iter().all(|it| **it == incidents), "{numbers:?}");
         Ok(())
     })
     .await
