@@ -131,7 +131,7 @@ async fn the_policies_type_check(plane: &ControlPlane) -> Result<()> {
             .iter()
             .filter(|policy| policy["status"]["typeChecking"].is_object());
         ensure!(
-            policies.len() == 9 && checked.count() == 9,
+            policies.len() == 10 && checked.count() == 10,
             "they are {policies:?}"
         );
         Ok(policies.clone())
