@@ -178,3 +178,79 @@ fn proven(evidence: &Evidence) -> Vec<Moment> {
     });
     moments
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// The record lists attempts, readings and volumes each by themselves; what is told goes through all of them by time.
+    #[test]
+    fn moments_are_told_by_their_time_wherever_the_record_has_them() {
+        let at = |second: u32| format!("2027-01-02T18:00:{second:02}Z");
+        let reading = |second: u32| {
+            json!({
+                "device": "bmc", "level": "bmc", "powerState": "Off", "raw": "off", "time": at(second), "roundTripMillis": 21,
+            })
+        };
+        let fence = json!({
+            "apiVersion": "nodefencing.io/v1alpha1",
+            "kind": "NodeFence",
+            "metadata": {"name": "worker-1-1a2b3c4d", "creationTimestamp": at(10), "annotations": {
+                "nodefencing.io/released-by": "eve", "nodefencing.io/release-reason": "it is back", "nodefencing.io/released-at": at(50),
+            }},
+            "spec": {
+                "nodeName": "worker-1", "policyName": "workers",
+                "trigger": {
+                    "type": "NodeCondition", "conditionType": "Ready", "conditionStatus": "Unknown",
+                    "unhealthySinceTime": at(0), "dueTime": at(10),
+                },
+                "approval": {"decision": "Approved", "user": "eve", "reason": "go", "time": at(12)},
+            },
+            "status": {
+                "detectedTime": at(11), "approvedTime": at(13), "taintAppliedTime": at(30), "detachedTime": at(40),
+                "taintRemovedTime": at(51),
+                "attempts": [
+                    {"device": "pdu", "action": "PowerOff", "startTime": at(18), "completionTime": at(20), "result": "Succeeded"},
+                    {"device": "bmc", "action": "PowerOff", "startTime": at(14), "completionTime": at(16), "result": "TimedOut"},
+                ],
+                "volumes": [{
+                    "volumeAttachment": "csi-1", "persistentVolume": "pv", "attacher": "csi", "state": "Detached", "detachedTime": at(39),
+                }],
+                "evidence": {
+                    "claim": "c", "nodeUID": "u", "nodeBootID": "b", "quiescedTime": at(15), "provenTime": at(25),
+                    "readings": [reading(21), reading(24)],
+                },
+            },
+        });
+        let fence: NodeFence = serde_json::from_value(fence).expect("a NodeFence");
+        let told = timeline(&fence).into_iter().map(|it| {
+            let words: Vec<&str> = it.words.split_whitespace().take(3).collect();
+            format!("{} {}", it.time.strftime("%S"), words.join(" "))
+        });
+        assert_eq!(
+            told.collect::<Vec<_>>(),
+            [
+                "00 Node worker-1 became",
+                "10 policy workers opened",
+                "10 the policy's wait",
+                "11 the operator took",
+                "12 eve approved it:",
+                "13 nothing held it",
+                "14 off was sent",
+                "15 no pod could",
+                "16 of that to",
+                "18 off was sent",
+                "20 of that to",
+                "21 FenceDevice bmc read",
+                "24 FenceDevice bmc read",
+                "25 the machine was",
+                "30 the taint stood:",
+                "39 VolumeAttachment csi-1 had",
+                "40 everything had detached",
+                "50 eve let go",
+                "51 the taint was",
+            ]
+        );
+    }
+}
