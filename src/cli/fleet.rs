@@ -2,11 +2,12 @@
 
 use super::cluster::{Cluster, Error as ClusterError};
 use super::{Error, table};
-use crate::api::conditions::{ESCALATED, HELD, SUCCEEDED, find};
+use crate::api::conditions::{ESCALATED, HELD, NODE_CONFIRMED_DOWN, SUCCEEDED, find};
 use crate::api::fence::NodeFence;
 use crate::core::observed::NodeView;
 use crate::shell::slim::SlimNode;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 
 /// All NodeFences, the newest first.
@@ -71,14 +72,35 @@ pub fn held(fence: &NodeFence) -> Option<&str> {
     Some(&found.reason)
 }
 
-/// The NodeFence that a user means: by its own name, or by the name of a node, of which it is the open one, or else the newest.
+/// Does the proof stand by now that its machine is down?
+pub fn is_proven(fence: &NodeFence) -> bool {
+    confirmed_down(fence).is_some_and(|it| it.status == "True")
+}
+
+/// Why the proof does not stand, if there was one and it does not.
+pub fn doubt(fence: &NodeFence) -> Option<String> {
+    let told = confirmed_down(fence).filter(|it| it.status != "True")?;
+    Some(format!(
+        "NodeConfirmedDown is {}: {}: {}",
+        told.status, told.reason, told.message
+    ))
+}
+
+fn confirmed_down(fence: &NodeFence) -> Option<&Condition> {
+    find(&fence.status.as_ref()?.conditions, NODE_CONFIRMED_DOWN)
+}
+
+/// The NodeFence that a user means: the open one of the node of this name, or the one of this name, or the newest of the node.
 pub fn meant<'a>(fences: &'a [NodeFence], name: &str) -> Option<&'a NodeFence> {
     let of_node = || fences.iter().filter(|it| it.spec.node_name == name);
-    fences
-        .iter()
-        .find(|it| it.name_any() == name)
-        .or_else(|| of_node().find(|it| !it.is_ended()))
+    of_node()
+        .find(|it| !it.is_ended())
+        .or_else(|| named(fences, name))
         .or_else(|| of_node().next())
+}
+
+fn named<'a>(fences: &'a [NodeFence], name: &str) -> Option<&'a NodeFence> {
+    fences.iter().find(|it| it.name_any() == name)
 }
 
 /// The open incident that a user means.
@@ -86,10 +108,23 @@ pub fn meant<'a>(fences: &'a [NodeFence], name: &str) -> Option<&'a NodeFence> {
 /// # Errors
 /// There is none.
 pub async fn open(cluster: &Cluster, name: &str) -> Result<NodeFence, Error> {
-    let fences = fences(cluster).await?;
-    let Some(fence) = meant(&fences, name) else {
+    open_of(&fences(cluster).await?, name).cloned()
+}
+
+fn open_of<'a>(fences: &'a [NodeFence], name: &str) -> Result<&'a NodeFence, Error> {
+    let Some(fence) = meant(fences, name) else {
         return Err(absent(name));
     };
+    if let Some(other) = named(fences, name)
+        && !other.is_ended()
+        && other.name_any() != fence.name_any()
+    {
+        return Err(Error::No(format!(
+            "`{name}` is the name of a NodeFence, which is open and of Node {}, and of a Node, of which NodeFence {} is open; name that, or the other's Node",
+            other.spec.node_name,
+            fence.name_any()
+        )));
+    }
     if fence.is_ended() {
         return Err(Error::No(format!(
             "NodeFence {} of Node {} has ended {}: {}; an incident that has ended never changes again",
@@ -99,7 +134,7 @@ pub async fn open(cluster: &Cluster, name: &str) -> Result<NodeFence, Error> {
             message(fence)
         )));
     }
-    Ok(fence.clone())
+    Ok(fence)
 }
 
 /// There is no incident that this name could mean.
@@ -155,6 +190,37 @@ mod tests {
         assert_eq!(
             meant(&[fence], "worker-1").map(kube::ResourceExt::name_any),
             Some("worker-1-5c0ffee5".to_owned())
+        );
+    }
+    /// Whoever acts on a node by its name acts on no other one, whatever NodeFences are called.
+    #[test]
+    fn a_name_is_that_of_the_node_with_an_open_incident_and_never_of_two() {
+        let fence = |name: &str, node: &str, stage: &str, is: &str| -> NodeFence {
+            let succeeded = json!({"type": "Succeeded", "status": is, "reason": stage, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+            let fence = json!({
+                "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": name},
+                "spec": {"nodeName": node, "trigger": {"type": "Manual"}}, "status": {"conditions": [succeeded]},
+            });
+            serde_json::from_value(fence).expect("a NodeFence")
+        };
+        let open = fence("worker-3-1", "worker-3", "Verifying", "Unknown");
+        let ended = fence("worker-3", "worker-9", "Recovered", "True");
+        let other = fence("worker-3", "worker-9", "Verifying", "Unknown");
+        let name = |fences: &[NodeFence]| {
+            let found = open_of(fences, "worker-3");
+            found
+                .map(kube::ResourceExt::name_any)
+                .map_err(|it| it.to_string())
+        };
+        assert_eq!(name(&[ended, open.clone()]), Ok("worker-3-1".to_owned()));
+        assert_eq!(
+            name(std::slice::from_ref(&other)),
+            Ok("worker-3".to_owned())
+        );
+        let refused = name(&[other, open]).expect_err("two");
+        assert!(
+            refused.contains("of Node worker-9") && refused.contains("NodeFence worker-3-1"),
+            "{refused}"
         );
     }
 }

@@ -2,7 +2,7 @@
 
 use super::fleet;
 use super::trail::RELEASE;
-use crate::api::fence::{ApprovalDecision, NodeFence, TriggerType};
+use crate::api::fence::{ApprovalDecision, DesiredState, NodeFence, TriggerType};
 use crate::api::fence_status::{Attempt, AttemptAction, AttemptResult, Evidence};
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -37,7 +37,9 @@ pub fn timeline(fence: &NodeFence) -> Vec<Moment> {
         let dated = of_status.into_iter();
         moments.extend(dated.filter_map(|(time, words)| at(time, words.to_owned())));
         moments.extend(status.attempts.iter().flat_map(attempted));
-        moments.extend(status.evidence.iter().flat_map(proven));
+        let doubt = fleet::doubt(fence);
+        let evidence = status.evidence.iter();
+        moments.extend(evidence.flat_map(|it| proven(it, doubt.as_deref())));
         let volumes = status.volumes.iter().filter_map(|volume| {
             let name = &volume.volume_attachment;
             at(
@@ -99,9 +101,12 @@ fn words_of_people(fence: &NodeFence) -> Vec<Moment> {
             words,
         }
     });
+    let status = fence.status.as_ref();
+    let refused = status.and_then(|it| it.confirmation_refused.as_deref());
+    let refused = refused.map_or_else(String::new, |it| format!("; it counts for nothing: {it}"));
     let confirmation = fence.spec.manual_confirmation.iter().map(|it| {
         let words = format!(
-            "{} confirmed that the machine has no power: {}",
+            "{} confirmed that the machine has no power: {}{refused}",
             it.user, it.reason
         );
         Moment {
@@ -115,8 +120,11 @@ fn words_of_people(fence: &NodeFence) -> Vec<Moment> {
         .collect()
 }
 
-/// As `kubectl fence release` writes it.
+/// As `kubectl fence release` writes it. The note alone lets go of nothing.
 fn released(fence: &NodeFence) -> Option<Moment> {
+    if fence.spec.desired_state != DesiredState::Released {
+        return None;
+    }
     let note = |key: &str| fence.annotations().get(key).map(String::as_str);
     let words = format!(
         "{} let go of it: {}",
@@ -126,13 +134,19 @@ fn released(fence: &NodeFence) -> Option<Moment> {
     at(note(RELEASE.time)?.parse().ok(), words)
 }
 
-/// What was asked of a device, and what came of it.
+/// What was asked of a device, and what came of it. An attempt is recorded before its command goes out (S8), so one without a result may or may
+/// not have been sent.
 fn attempted(attempt: &Attempt) -> Vec<Moment> {
     let device = &attempt.device;
+    let sent = match attempt.result {
+        None => "was to be sent to",
+        Some(AttemptResult::Refused) => "was asked for of",
+        Some(_) => "was sent to",
+    };
     let what = match attempt.action {
         AttemptAction::Status => format!("FenceDevice {device} was asked for the power"),
-        AttemptAction::PowerOff => format!("off was sent to FenceDevice {device}"),
-        AttemptAction::PowerOn => format!("on was sent to FenceDevice {device}"),
+        AttemptAction::PowerOff => format!("off {sent} FenceDevice {device}"),
+        AttemptAction::PowerOn => format!("on {sent} FenceDevice {device}"),
         AttemptAction::ManualConfirm => "a human was asked".to_owned(),
     };
     let result = match attempt.result {
@@ -144,9 +158,13 @@ fn attempted(attempt: &Attempt) -> Vec<Moment> {
     };
     let said = attempt.message.iter().map(|it| format!(": {it}"));
     let said: String = said.collect();
+    let is_open = attempt.completion_time.is_none();
     let begun = Moment {
         time: attempt.start_time,
-        words: what.clone(),
+        words: match is_open {
+            true => format!("{what}: {result}{said}"),
+            false => what,
+        },
     };
     let ended = at(
         attempt.completion_time,
@@ -155,8 +173,8 @@ fn attempted(attempt: &Attempt) -> Vec<Moment> {
     std::iter::once(begun).chain(ended).collect()
 }
 
-/// The proof, reading by reading.
-fn proven(evidence: &Evidence) -> Vec<Moment> {
+/// The proof, reading by reading, and what speaks against it by now.
+fn proven(evidence: &Evidence, doubt: Option<&str>) -> Vec<Moment> {
     let readings = evidence.readings.iter().map(|it| Moment {
         time: it.time,
         words: format!(
@@ -169,10 +187,11 @@ fn proven(evidence: &Evidence) -> Vec<Moment> {
         time: evidence.quiesced_time,
         words: "no pod could start on the node any more".to_owned(),
     });
+    let doubt = doubt.map_or_else(String::new, |it| format!("; by now it is not: {it}"));
     moments.push(Moment {
         time: evidence.proven_time,
         words: format!(
-            "the machine was proven down in boot {}, under claim {}",
+            "the machine was proven down in boot {}, under claim {}{doubt}",
             evidence.node_boot_id, evidence.claim
         ),
     });
@@ -200,7 +219,7 @@ mod tests {
                 "nodefencing.io/released-by": "eve", "nodefencing.io/release-reason": "it is back", "nodefencing.io/released-at": at(50),
             }},
             "spec": {
-                "nodeName": "worker-1", "policyName": "workers",
+                "nodeName": "worker-1", "policyName": "workers", "desiredState": "Released",
                 "trigger": {
                     "type": "NodeCondition", "conditionType": "Ready", "conditionStatus": "Unknown",
                     "unhealthySinceTime": at(0), "dueTime": at(10),
@@ -252,5 +271,77 @@ mod tests {
                 "51 the taint was",
             ]
         );
+    }
+    fn moments(spec: &serde_json::Value, status: &serde_json::Value) -> String {
+        let at = "2027-01-02T18:00:00Z";
+        let mut fence = json!({
+            "apiVersion": "nodefencing.io/v1alpha1",
+            "kind": "NodeFence",
+            "metadata": {"name": "worker-1-1a2b3c4d", "annotations": {
+                "nodefencing.io/released-by": "eve", "nodefencing.io/release-reason": "a joke", "nodefencing.io/released-at": at,
+            }},
+            "spec": {"nodeName": "worker-1", "trigger": {"type": "NodeCondition"}},
+            "status": {"evidence": {
+                "claim": "c", "nodeUID": "u", "nodeBootID": "b", "quiescedTime": at, "provenTime": at, "readings": [],
+            }},
+        });
+        json_patch::merge(&mut fence["spec"], spec);
+        json_patch::merge(&mut fence["status"], status);
+        let fence: NodeFence = serde_json::from_value(fence).expect("a NodeFence");
+        let words = timeline(&fence).into_iter().map(|it| it.words);
+        words.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Who reads it frees volumes by it.
+    #[test]
+    fn a_proof_or_a_word_that_does_not_stand_is_told_with_what_speaks_against_it() {
+        let at = "2027-01-02T18:00:00Z";
+        let told = |status: &str| {
+            let confirmed = json!({
+                "type": "NodeConfirmedDown", "status": status, "reason": "Refuted", "message": "it is Ready", "lastTransitionTime": at,
+            });
+            moments(&json!({}), &json!({"conditions": [confirmed]}))
+        };
+        assert!(told("True").ends_with("under claim c"), "{}", told("True"));
+        for status in ["False", "Unknown"] {
+            let told = told(status);
+            let doubt =
+                format!("by now it is not: NodeConfirmedDown is {status}: Refuted: it is Ready");
+            assert!(told.contains(&doubt), "{told}");
+        }
+        let word = json!({"manualConfirmation": {
+            "statement": "IVerifiedTheNodeIsPoweredOff", "nodeUID": "u", "user": "eve", "reason": "I saw it", "time": at,
+        }});
+        let told = moments(&word, &json!({"confirmationRefused": "the BMC reads On"}));
+        assert!(
+            told.contains("I saw it; it counts for nothing: the BMC reads On"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn a_note_of_a_release_is_told_when_it_is_one() {
+        assert!(!moments(&json!({}), &json!({})).contains("let go"));
+        let released = moments(&json!({"desiredState": "Released"}), &json!({}));
+        assert!(released.contains("eve let go of it: a joke"), "{released}");
+    }
+
+    /// What is recorded before it is sent may never have been.
+    #[test]
+    fn a_command_is_told_as_sent_when_it_was() {
+        let at = "2027-01-02T18:00:00Z";
+        for (result, told) in [
+            (
+                json!(null),
+                "off was to be sent to FenceDevice bmc: what became of it is not known",
+            ),
+            (json!("Succeeded"), "off was sent to FenceDevice bmc"),
+            (json!("Refused"), "off was asked for of FenceDevice bmc"),
+        ] {
+            let attempt =
+                json!({"device": "bmc", "action": "PowerOff", "startTime": at, "result": result});
+            let moments = moments(&json!({}), &json!({"attempts": [attempt]}));
+            assert!(moments.contains(told), "{moments}");
+        }
     }
 }

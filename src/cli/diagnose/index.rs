@@ -4,6 +4,8 @@ use super::facts::{Facts, SCHEDULING};
 use super::slim::{Machine, Replicas, Rollout, Workload};
 use crate::api::fence::NodeFence;
 use crate::api::settings::FenceMode;
+use crate::cli::fleet;
+use crate::core::observed::Ready;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
@@ -221,6 +223,16 @@ impl<'a> Index<'a> {
         let uid = |pod: &Workload| controller(&pod.metadata).map(|it| it.uid.clone());
         let maker = uid(one);
         maker.is_some() && maker == uid(other)
+    }
+
+    /// The open NodeFence by whose proof the machine of this node is down, if it stands and nothing here speaks against it.
+    pub fn proof(&self, node: &Machine) -> Option<&'a NodeFence> {
+        let view = node.view();
+        let fence = self.fence(&view.name)?;
+        let evidence = fence.status.as_ref()?.evidence.as_ref()?;
+        let is_same = evidence.node_uid == view.uid && evidence.node_boot_id == view.boot_id;
+        let is_silent = view.ready() == Ready::Unknown;
+        (is_same && is_silent && fleet::is_proven(fence)).then_some(fence)
     }
 
     /// The open NodeFence of a node that does more than observe.

@@ -210,6 +210,19 @@ pub fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Value
     })
 }
 
+/// The same, with a proof of which this is said by now.
+pub fn proven(mut fence: Value, confirmed: &str) -> Value {
+    let at = "2026-11-26T06:57:00Z";
+    let node = fence["spec"]["nodeUID"].clone();
+    fence["status"]["evidence"] = json!({
+        "claim": "c", "nodeUID": node, "nodeBootID": "boot-1", "quiescedTime": at, "provenTime": at, "readings": [],
+    });
+    let told = condition("NodeConfirmedDown", confirmed, "Proven", "said");
+    let conditions = fence["status"]["conditions"].as_array_mut();
+    conditions.expect("a list").push(told);
+    fence
+}
+
 pub fn fence(node: &str, mode: &str, succeeded: Value) -> Value {
     json!({
         "metadata": {"name": format!("{node}-fence"), "creationTimestamp": "2026-11-26T06:55:00Z"},

@@ -74,12 +74,15 @@ pub fn glimpse(fence: &NodeFence, now: Timestamp) -> Html {
 /// What the operator says of it, and why a human is called.
 fn calls(fence: &NodeFence) -> Html {
     let words = Html::element("p", &[("class", &"words")], fleet::message(fence));
-    let Some((reason, message)) = fleet::escalated(fence) else {
-        return words;
+    let alarm = |title: &str, words: String| {
+        let title = Html::element("strong", &[], title);
+        Html::element("p", &[("class", &"alarm")], title.and(words))
     };
-    let called = Html::element("strong", &[], "Calls for you: ");
-    let called = called.and(format!("{reason}: {message}"));
-    words.and(Html::element("p", &[("class", &"alarm")], called))
+    let called = fleet::escalated(fence);
+    let called =
+        called.map(|(reason, words)| alarm("Calls for you: ", format!("{reason}: {words}")));
+    let doubt = fleet::doubt(fence).map(|it| alarm("Do not go by the proof: ", it));
+    [Some(words), called, doubt].into_iter().flatten().collect()
 }
 
 fn section(title: &str, content: Html) -> Html {

@@ -5,6 +5,7 @@ use super::Plan;
 use super::pods::{Outcome, PodPlan, counted};
 use super::timeline::{Basis, Step, Timeline};
 use super::verdict::Verdict;
+use super::volumes::Fate;
 use crate::words::listed;
 
 /// Names in a line of those that nobody has to care for.
@@ -32,8 +33,13 @@ pub fn told(plan: &Plan) -> String {
 fn summary(plan: &Plan) -> String {
     let node = &plan.node;
     let missing = plan.pods.iter().filter(|it| !it.outcome.is_well()).count();
+    let is_lost = |it: &&PodPlan| it.volumes.iter().any(|it| it.fate == Fate::Lost);
+    let lost = plan.pods.iter().filter(is_lost).count();
     let pods = match missing {
-        0 => "everything on it would recover".to_owned(),
+        0 if lost == 0 => "everything on it would recover".to_owned(),
+        0 => format!(
+            "everything on it would run again, {lost} pod(s) without what was on the node alone"
+        ),
         some => format!(
             "{some} of its {} pods would not recover by themselves",
             plan.pods.len()

@@ -19,6 +19,7 @@ use crate::core::observed::{NodeView, PodView, Ready, TaintView};
 use crate::core::quiesce::{coming_back, name_some, none_stays_with_its_volume};
 use crate::core::select::{Onsets, fenceable, first_due, governing};
 use crate::core::support::deletes_nodes;
+use crate::core::taint::harmless_when;
 use crate::core::window::{Effective, effective};
 use budgeted::by_budget;
 use jiff::{SignedDuration, Timestamp};
@@ -224,7 +225,8 @@ fn of_node(obstacles: &mut Vec<Obstacle>, fleet: &Fleet<'_>, dead: &NodeView) {
         obstacles.push(obstacle(HeldBy::OtherNodeFence.as_str(), message));
     } else if let Some(mark) = fleet.node.marked_by() {
         let message = format!(
-            "Node {name} has taint {mark} already: no incident is begun while it stands; if the machine runs, remove it (kubectl taint node {name} {mark}-)"
+            "Node {name} has taint {mark} already: no incident is begun while it stands; once {}, remove it (kubectl taint node {name} {mark}-)",
+            harmless_when(mark)
         );
         obstacles.push(obstacle(HeldBy::ForeignOutOfService.as_str(), message));
     }

@@ -88,14 +88,35 @@ fn undetached_of(
     let row = row.and_then(|it| Some(format!("{} {}", it.name, it.force_detach.as_ref()?)));
     seen.extend(row);
     let first = attachments.first().map(|it| it.name_any());
+    let mut fix = refusing(index, driver, &first.unwrap_or_default());
+    let proof = index.node(node).and_then(|it| index.proof(it));
+    let down = match proof {
+        Some(fence) => format!("NodeFence {} has proven the machine down", fence.name_any()),
+        None => {
+            fix.insert(0, power(node));
+            format!(
+                "node {node} is marked as out of service, and no proof that stands says that its machine is down"
+            )
+        }
+    };
     Finding {
         id: Id::D3,
         title: format!("volumes of the fenced node {node} do not detach: {driver} refuses"),
         objects,
-        cause: "the machine is proven down and Kubernetes wants the volumes detached; the CSI controller, or the storage behind it, does not do it".to_owned(),
+        cause: format!(
+            "{down}. Kubernetes wants the volumes detached; the CSI controller, or the storage behind it, does not do it"
+        ),
         seen,
-        fix: refusing(index, driver, &first.unwrap_or_default()),
+        fix,
     }
+}
+
+/// What comes before anybody takes a volume from a machine that nobody has proven down.
+pub(super) fn power(node: &str) -> Step {
+    step(
+        "first see for yourself that the machine is off, and keep it off: whoever takes its volumes while it runs has two nodes write to one",
+        format!("kubectl fence test {node}"),
+    )
 }
 
 /// The way out where a driver does not detach.
@@ -199,11 +220,20 @@ fn stale_of(index: &Index<'_>, attachment: &VolumeAttachment) -> Finding {
     let driver = &attachment.spec.attacher;
     seen.extend(refused(attachment).map(|it| format!("{driver} says: {it}")));
     let is_going = attachment.metadata.deletion_timestamp.is_some();
-    let fix = match is_going {
-        true => refusing(index, driver, &name),
-        false => vec![
+    let fix = match (is_going, index.fence(node)) {
+        // It goes on without the Node, and sees to the attachments.
+        (false, Some(fence)) => vec![step(
+            "its incident is open: follow it, and leave the attachment to it",
+            format!("kubectl fence status {}", fence.name_any()),
+        )],
+        (true, _) => refusing(index, driver, &name),
+        (false, None) => vec![
             step(
-                "first see for yourself that the machine is off: nothing here can know it; then",
+                "whether there is such a Node by now, which would have a VolumeAttachment of the same name",
+                format!("kubectl get node {node} --ignore-not-found"),
+            ),
+            step(
+                "if there is none, first see for yourself that the machine is off: nothing here can know it; then",
                 format!("kubectl delete volumeattachment {name} --wait=false"),
             ),
             step(

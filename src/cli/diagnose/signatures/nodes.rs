@@ -4,7 +4,7 @@ use super::super::finding::{Finding, Id, Object, Step, named, step};
 use super::super::index::Index;
 use super::super::slim::{Machine, Workload};
 use super::super::stuck::Stuck;
-use super::unfenced;
+use super::{attachments::power, unfenced};
 use crate::api::fence::NodeFence;
 use crate::cli::fleet;
 use crate::core::hold::HeldBy;
@@ -218,10 +218,16 @@ fn unevicted(index: &Index<'_>, node: &Machine, pods: &[&Workload]) -> Finding {
         "who has said that the machine is down, and by what proof: the taint alone is none",
         format!("kubectl fence history {name}"),
     ));
-    for pod in pods.iter().take(3) {
+    let proof = index.proof(node);
+    if proof.is_none() {
+        fix.push(power(&name));
+    }
+    // A kubelet that speaks has booted, or never was down: what it runs may write.
+    let is_silent = node.view().ready() == Ready::Unknown;
+    for pod in pods.iter().take(3).filter(|_| is_silent) {
         let namespace = pod.namespace().unwrap_or_default();
         fix.push(step(
-            "only then: the pod of now keeps its tolerations, so it is deleted by hand; pod GC takes it under the taint",
+            "only while the machine is known to be off: the pod of now keeps its tolerations, so it is deleted by hand; pod GC takes it under the taint",
             format!(
                 "kubectl -n {namespace} delete pod {} --wait=false",
                 pod.name_any()
@@ -235,6 +241,10 @@ fn unevicted(index: &Index<'_>, node: &Machine, pods: &[&Workload]) -> Finding {
         cause: "the taint out-of-service has Kubernetes force-delete the pods of a node that has died, except those that tolerate it for ever; their volumes stay attached".to_owned(),
         seen: vec![
             node.told(index.facts.now),
+            match proof {
+                Some(fence) => format!("NodeFence {} has proven its machine down", fence.name_any()),
+                None => "no proof that stands says that its machine is down".to_owned(),
+            },
             format!("on it, not evicted, and with claims: {}", named(&names)),
         ],
         fix,

@@ -104,9 +104,9 @@ fn in_conflict(conflict: &Conflict, node: &str) -> Why {
         r#"{{"spec":{{"priority":{}}}}}"#,
         conflict.priority.saturating_add(1)
     );
-    steps.extend(conflict.policies.first().map(|it| {
+    steps.extend(conflict.policies.iter().map(|it| {
         step(
-            "have one of them govern the node",
+            "either have this one govern this node, and all others that both select, in its mode",
             format!("kubectl patch nodefencingpolicy {it} --type=merge -p '{patch}'"),
         )
     }));

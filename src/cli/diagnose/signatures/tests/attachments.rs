@@ -72,6 +72,41 @@ fn not_d3_while_the_node_is_not_fenced_or_nothing_was_refused() {
     assert!(world.ids().is_empty(), "it is under way");
 }
 
+/// A mark is somebody's word. Who then takes the volume at the storage may take it from a machine that writes.
+#[test]
+fn d3_says_that_the_machine_is_down_by_a_proof_that_stands_and_by_nothing_else() {
+    let detaching = || condition("Succeeded", "Unknown", "Detaching", "1 volume is left");
+    let of = |fences: Vec<Value>, change: fn(&mut Value)| {
+        let mut world = refused();
+        world.fences = fences;
+        change(&mut world.nodes[0]);
+        world.only()
+    };
+    let proof = |confirmed: &str| proven(fence("worker-1", "PowerOff", detaching()), confirmed);
+    let found = of(vec![proof("True")], |_| ());
+    assert!(
+        found.cause.contains("NodeFence worker-1-fence has proven"),
+        "{found:#?}"
+    );
+    assert!(!commands(&found, "kubectl fence test"), "{found:#?}");
+    let booted: fn(&mut Value) = |it| it["status"]["nodeInfo"]["bootID"] = json!("boot-2");
+    let speaks: fn(&mut Value) = |it| it["status"]["conditions"][0]["status"] = json!("False");
+    let is: fn(&mut Value) = |_| ();
+    for (fences, change) in [
+        (vec![], is),
+        (vec![fence("worker-1", "PowerOff", detaching())], is),
+        (vec![proof("False")], is),
+        (vec![proof("Unknown")], is),
+        (vec![proof("True")], booted),
+        (vec![proof("True")], speaks),
+    ] {
+        let found = of(fences, change);
+        assert!(found.cause.contains("no proof that stands"), "{found:#?}");
+        let first = found.fix.first().map(|it| it.command.as_str());
+        assert_eq!(first, Some("kubectl fence test worker-1"), "{found:#?}");
+    }
+}
+
 /// The refusal is the cause, and the incident that waits for it is not told beside it.
 #[test]
 fn d3_stands_for_the_d2_that_waits_for_it() {
@@ -131,9 +166,19 @@ fn d7_a_volumeattachment_of_a_node_that_is_no_more() {
     assert!(
         found
             .fix
-            .first()
-            .is_some_and(|it| it.why.contains("the machine is off"))
+            .iter()
+            .any(|it| it.command.contains("delete") && it.why.contains("the machine is off"))
     );
+    // An incident that is open sees to it.
+    let open = condition("Succeeded", "Unknown", "Verifying", "reads the power");
+    world.fences = vec![fence("worker-1", "PowerOff", open)];
+    let found = world.only();
+    assert!(!commands(&found, "kubectl delete"), "{found:#?}");
+    assert!(
+        commands(&found, "kubectl fence status worker-1-fence"),
+        "{found:#?}"
+    );
+    world.fences.clear();
     // Somebody has deleted it, and its driver refuses: to delete it once more does nothing.
     world.attachments[0]["metadata"]["deletionTimestamp"] = json!("2026-11-26T06:58:00Z");
     world.attachments[0]["status"]["detachError"] = json!({"message": "rpc error: away"});

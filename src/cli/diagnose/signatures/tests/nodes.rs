@@ -239,10 +239,24 @@ fn d8_pods_that_tolerate_what_evicts_all_others() {
     for command in [
         "kubectl -n shop edit statefulset/db",
         "kubectl fence history worker-1",
+        "kubectl fence test worker-1",
         "kubectl -n shop delete pod db-0",
     ] {
         assert!(commands(&found, command), "{found:#?}");
     }
+    // Proven, so nobody has to look at the machine.
+    let detaching = condition("Succeeded", "Unknown", "Detaching", "1 volume is left");
+    world.fences = vec![proven(fence("worker-1", "PowerOff", detaching), "True")];
+    let found = world.found();
+    let found = found.iter().find(|it| it.id == Id::D8).expect("D8");
+    assert!(seen(found, "worker-1-fence has proven its machine down"));
+    assert!(!commands(found, "kubectl fence test"), "{found:#?}");
+    world.fences.clear();
+    // Its kubelet speaks, so the pod may write: it is not deleted under the taint.
+    world.nodes[0]["status"]["conditions"][0]["status"] = json!("False");
+    let found = world.only();
+    assert!(!commands(&found, "delete pod"), "{found:#?}");
+    world.nodes[0]["status"]["conditions"][0]["status"] = json!("Unknown");
     // Which tolerates what every pod tolerates for five minutes.
     world.pods[0]["spec"]["tolerations"] = json!([
         {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
