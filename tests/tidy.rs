@@ -276,6 +276,22 @@ fn documents_point_at_what_exists() {
     }
 }
 
+/// `kubectl fence check` sends whoever reads it to a place in the book.
+#[test]
+fn every_hint_of_check_leads_to_a_page_and_a_heading_that_exist() {
+    let mut seen = 0;
+    for (path, text) in sources("src/cli/check") {
+        for hint in code(&text).split('"').filter(|it| it.starts_with("docs/") && it.contains(".md")) {
+            let (page, heading) = hint.split_once('#').unwrap_or((hint, ""));
+            let there = fs::read_to_string(root().join(page)).unwrap_or_default();
+            let is_there = anchors(&there).iter().any(|it| it == heading);
+            assert!(is_there, "{}: {hint} leads nowhere", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 15, "only {seen} hints");
+}
+
 /// Who looks for something begins there.
 #[test]
 fn every_room_has_its_place_in_the_architecture() {

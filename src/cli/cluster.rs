@@ -3,11 +3,16 @@
 //! What is refused is told with the right that is missing and the role that has it. What a command can do without (a Lease that the user may not
 //! read) it asks for with [`seen`], and says what it could not see.
 
+mod error;
+
+pub use error::Error;
+
 use super::output::visible;
 use super::reach::Reach;
 use crate::shell::client::{AskError, Clients, ask_within};
+use crate::shell::preflight;
 use crate::{clock, words};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
@@ -20,66 +25,24 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::fmt::Debug;
 use std::time::Duration;
+use tokio::time::timeout;
 
 /// Objects on a page of a list: as many as kubectl asks for.
 const PAGE: u32 = 500;
-/// Limit of one request.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Limit of one request that reads.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// Limit of one that writes: the API server may wait for a webhook before it answers, for 30 s at most (upstream's
+/// pkg/apis/admissionregistration/validation).
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// What the API server answers to a path of a group that it does not know, in plain text.
 const NO_SUCH_GROUP: &str = "404 page not found";
 /// As the API server's audit log knows this program: it is not the operator.
 const AGENT: &str = concat!("kubectl-fence/", env!("CARGO_PKG_VERSION"));
+/// Where the API server does not date its answer, which it always does (upstream's pkg/registry/authentication/selfsubjectreview); what stands
+/// between may not.
+const NO_DATE: &str = "the API server does not say what time it is: this is dated by the clock of this machine, which has to be right";
 /// Field manager of what a user writes, as managedFields show it.
 const MANAGER: &str = "kubectl-fence";
-
-/// Why the cluster has no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// There is no way to it.
-    #[error("{0}; name a file and a context with which `kubectl get nodes` works")]
-    Config(String),
-    /// The user lacks a right.
-    #[error(
-        "{message}; whoever runs the cluster can give you the right: kubectl create clusterrolebinding NAME --clusterrole={role} --user=YOU"
-    )]
-    Forbidden {
-        /// The API server's words.
-        message: String,
-        /// A ClusterRole of the operator's that has the right.
-        role: &'static str,
-    },
-    /// There is no object of this name.
-    #[error("{kind} `{name}` does not exist; {way_out}")]
-    Absent {
-        /// Its kind.
-        kind: String,
-        /// Its name.
-        name: String,
-        /// What shows those that there are.
-        way_out: String,
-    },
-    /// The operator's custom resources are not there.
-    #[error(
-        "the cluster {0} does not know `nodefencing.io`: the operator is not installed there, or --context names another cluster than you mean"
-    )]
-    NotInstalled(String),
-    /// It does not take whoever asks for anybody.
-    #[error(
-        "the cluster {0} does not know you (Unauthorized): log in again, or name another context with --context; `kubectl auth whoami` says who you are"
-    )]
-    Unauthorized(String),
-    /// The API server, or a policy of its, says no.
-    #[error("{0}")]
-    Refused(String),
-    /// There was no answer, or none that says what was done.
-    #[error("{what}: {source}; see whether `kubectl get --raw /readyz` answers, then try again")]
-    Unanswered {
-        /// What was asked for.
-        what: String,
-        /// Why there is no answer.
-        source: AskError,
-    },
-}
 
 /// The cluster, as the user sees it.
 pub struct Cluster {
@@ -87,6 +50,28 @@ pub struct Cluster {
     pub clients: Clients,
     /// The operator's namespace.
     pub namespace: String,
+    /// The limits of a request.
+    pub limits: Limits,
+}
+
+/// How long a request may take. A watch has no such limit.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// One that reads.
+    pub read: Duration,
+    /// One that writes.
+    pub write: Duration,
+}
+
+impl Limits {
+    /// As the user has it; without a word of theirs as this program has it.
+    pub fn of(asked: Option<SignedDuration>) -> Self {
+        let asked = asked.and_then(|it| Duration::try_from(it).ok());
+        Self {
+            read: asked.unwrap_or(READ_TIMEOUT),
+            write: asked.unwrap_or(WRITE_TIMEOUT),
+        }
+    }
 }
 
 impl Cluster {
@@ -100,6 +85,7 @@ impl Cluster {
         Ok(Self {
             clients: clients.map_err(|it| Error::Config(words::chain(&it)))?,
             namespace: reach.operator_namespace.clone(),
+            limits: Limits::of(reach.request_timeout),
         })
     }
 
@@ -128,7 +114,7 @@ impl Cluster {
         let mut page = by.clone().limit(PAGE);
         loop {
             let what = || format!("list {}", K::plural(&()));
-            let listed = ask_within(REQUEST_TIMEOUT, api.list(&page)).await;
+            let listed = ask_within(self.limits.read, api.list(&page)).await;
             let listed = listed.map_err(|it| self.error::<K>(it, what(), VIEWER))?;
             all.extend(listed.items);
             match listed.metadata.continue_.filter(|it| !it.is_empty()) {
@@ -146,21 +132,34 @@ impl Cluster {
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
     {
+        let (read, left_out) = self.readable().await?;
+        for words in left_out {
+            eprintln!("{}", visible(&words));
+        }
+        Ok(read)
+    }
+
+    /// The same for whoever concludes from what is not there: what is left out, and why, each in a sentence.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn readable<K>(&self) -> Result<(Vec<K>, Vec<String>), Error>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
         let api = Api::<DeserializeGuard<K>>::all(self.clients.reads.clone());
         let all = self.list(&api, &ListParams::default()).await?;
-        let read = all.into_iter().filter_map(|it| match it.0 {
-            Ok(object) => Some(object),
-            Err(invalid) => {
-                eprintln!(
-                    "{} {} is left out, for this plugin cannot read it: {}; see `kubectl fence version`",
-                    K::kind(&()),
-                    invalid.metadata.name.unwrap_or_default(),
-                    visible(&invalid.error)
-                );
-                None
+        let (mut read, mut left_out) = (Vec::new(), Vec::new());
+        for object in all {
+            match object.0 {
+                Ok(object) => read.push(object),
+                Err(invalid) => left_out.push(unreadable::<K>(
+                    invalid.metadata.name.as_deref(),
+                    &invalid.error,
+                )),
             }
-        });
-        Ok(read.collect())
+        }
+        Ok((read, left_out))
     }
 
     /// The object of this name, if there is one.
@@ -171,7 +170,7 @@ impl Cluster {
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
     {
-        let found = ask_within(REQUEST_TIMEOUT, api.get_opt(name)).await;
+        let found = ask_within(self.limits.read, api.get_opt(name)).await;
         let what = || format!("get {} {name}", K::kind(&()));
         found.map_err(|it| self.error::<K>(it, what(), VIEWER))
     }
@@ -183,7 +182,7 @@ impl Cluster {
     pub async fn asker(&self) -> Result<Asker, Error> {
         let reviews: Api<SelfSubjectReview> = Api::all(self.clients.reads.clone());
         let (params, asked) = (PostParams::default(), SelfSubjectReview::default());
-        let review = ask_within(REQUEST_TIMEOUT, reviews.create(&params, &asked)).await;
+        let review = ask_within(self.limits.read, reviews.create(&params, &asked)).await;
         let what = || "ask who you are".to_owned();
         let review = review.map_err(|it| self.error::<SelfSubjectReview>(it, what(), VIEWER))?;
         let at = review.metadata.creation_timestamp.map(|it| it.0);
@@ -193,7 +192,26 @@ impl Cluster {
             name: name.ok_or_else(|| {
                 Error::Config("the API server does not say who you are".to_owned())
             })?,
-            at: at.unwrap_or_else(clock::wall),
+            at: at.unwrap_or_else(|| {
+                eprintln!("{NO_DATE}");
+                clock::wall()
+            }),
+        })
+    }
+
+    /// What the operator asks at its start too, within the limit of a request.
+    ///
+    /// # Errors
+    /// [`preflight::Error`].
+    pub async fn preflight<T>(
+        &self,
+        asked: impl Future<Output = Result<T, preflight::Error>>,
+    ) -> Result<T, preflight::Error> {
+        let limit = self.limits.read;
+        timeout(limit, asked).await.unwrap_or_else(|_| {
+            let source = AskError::Timeout(limit);
+            let what = "for its version and for what it serves";
+            Err(preflight::unanswered(&self.clients, what, source))
         })
     }
 
@@ -205,11 +223,11 @@ impl Cluster {
         let what = || format!("get {path}");
         let request = http::Request::get(path).body(Vec::new());
         let request = request.map_err(|it| Error::Config(it.to_string()))?;
-        let answer = ask_within(REQUEST_TIMEOUT, self.clients.reads.request(request)).await;
+        let answer = ask_within(self.limits.read, self.clients.reads.request(request)).await;
         answer.map_err(|it| match it {
             AskError::Refused { message, .. } => Error::Refused(message),
             source => Error::Unanswered {
-                what: what(),
+                what: format!("{} of {}", what(), self.clients.server),
                 source,
             },
         })
@@ -234,7 +252,7 @@ impl Cluster {
         };
         let reviews: Api<SelfSubjectAccessReview> = Api::all(self.clients.reads.clone());
         let params = PostParams::default();
-        let review = ask_within(REQUEST_TIMEOUT, reviews.create(&params, &asked)).await;
+        let review = ask_within(self.limits.read, reviews.create(&params, &asked)).await;
         let what = || format!("ask whether you may {verb} {resource}");
         let review =
             review.map_err(|it| self.error::<SelfSubjectAccessReview>(it, what(), VIEWER))?;
@@ -256,7 +274,7 @@ impl Cluster {
         };
         let api: Api<K> = Api::all(self.clients.writes.clone());
         let patch = Patch::Merge(patch);
-        let patched = ask_within(REQUEST_TIMEOUT, api.patch(name, &params, &patch)).await;
+        let patched = ask_within(self.limits.write, api.patch(name, &params, &patch)).await;
         let what = || format!("patch {} {name}", K::kind(&()));
         patched.map_err(|it| self.error::<K>(it, what(), write.role))
     }
@@ -274,7 +292,7 @@ impl Cluster {
             field_manager: Some(MANAGER.to_owned()),
         };
         let api: Api<K> = Api::all(self.clients.writes.clone());
-        let created = ask_within(REQUEST_TIMEOUT, api.create(&params, object)).await;
+        let created = ask_within(self.limits.write, api.create(&params, object)).await;
         let what = || format!("create {}", K::kind(&()));
         created.map_err(|it| self.error::<K>(it, what(), write.role))
     }
@@ -329,6 +347,15 @@ pub struct Write {
     pub dry_run: bool,
     /// A ClusterRole of the operator's that may do it.
     pub role: &'static str,
+}
+
+/// Why an object of ours is left out.
+pub fn unreadable<K: Resource<DynamicType = ()>>(name: Option<&str>, why: &str) -> String {
+    format!(
+        "{} {} is left out, for this plugin cannot read it: {why}; see `kubectl fence version`",
+        K::kind(&()),
+        name.unwrap_or_default()
+    )
 }
 
 /// Reads everything that the commands look at.

@@ -5,13 +5,12 @@
 //! cobra's `ShellCompDirective`). Names are asked of the cluster; one that does not answer at once has none.
 
 use super::cluster::Cluster;
-use super::fleet;
 use super::reach::Reach;
 use crate::api::device::FenceDevice;
+use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::shell::slim::SlimNode;
 use clap::{Arg, Command};
-use kube::api::ListParams;
 use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
@@ -186,6 +185,7 @@ async fn names(kind: Kind, words: &[String]) -> Option<Vec<String>> {
         context: value("--context"),
         user: value("--as"),
         groups: Vec::new(),
+        request_timeout: None,
         operator_namespace: crate::args::NAMESPACE.to_owned(),
     };
     let cluster = Cluster::of(&reach).await.ok()?;
@@ -194,7 +194,7 @@ async fn names(kind: Kind, words: &[String]) -> Option<Vec<String>> {
         Kind::Policy => list::<NodeFencingPolicy>(&cluster).await,
         Kind::Device => list::<FenceDevice>(&cluster).await,
         Kind::Incident => {
-            let fences = fleet::fences(&cluster).await.ok()?;
+            let (fences, _) = cluster.readable::<NodeFence>().await.ok()?;
             let open = fences.iter().filter(|it| !it.is_ended());
             let nodes = open.map(|it| it.spec.node_name.clone());
             let own = fences.iter().map(ResourceExt::name_any);
@@ -207,10 +207,9 @@ async fn list<K>(cluster: &Cluster) -> Option<Vec<String>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
-    let found = cluster
-        .list(&cluster.api::<K>(), &ListParams::default())
-        .await;
-    Some(found.ok()?.iter().map(ResourceExt::name_any).collect())
+    // Of what this plugin cannot read nothing is said here: a shell would show it in the middle of the line.
+    let (found, _) = cluster.readable::<K>().await.ok()?;
+    Some(found.iter().map(ResourceExt::name_any).collect())
 }
 
 #[cfg(test)]

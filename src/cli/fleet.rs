@@ -15,9 +15,13 @@ use kube::ResourceExt;
 /// # Errors
 /// [`ClusterError`].
 pub async fn fences(cluster: &Cluster) -> Result<Vec<NodeFence>, ClusterError> {
-    let mut fences = cluster.ours::<NodeFence>().await?;
+    cluster.ours().await.map(newest_first)
+}
+
+/// The same of those that were read already.
+pub fn newest_first(mut fences: Vec<NodeFence>) -> Vec<NodeFence> {
     fences.sort_by_key(|fence| (std::cmp::Reverse(created(fence)), fence.name_any()));
-    Ok(fences)
+    fences
 }
 
 /// The Node of this name.

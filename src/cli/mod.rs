@@ -44,6 +44,9 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+/// Exit code of a command line that cannot be used, as clap has it.
+const USAGE: u8 = 2;
+
 const EXAMPLES: &str = "\
 Examples:
   What is going on, and what does it wait for?
@@ -117,6 +120,9 @@ pub enum Error {
     /// The cluster.
     #[error(transparent)]
     Cluster(#[from] cluster::Error),
+    /// The command line cannot be used, by a rule that clap does not know.
+    #[error("{0}")]
+    Usage(String),
     /// It is not done, for the reason in these words.
     #[error("{0}")]
     No(String),
@@ -172,8 +178,15 @@ pub fn main(command_line: impl IntoIterator<Item = OsString>) -> ExitCode {
         if !is_closed_pipe(&error) {
             eprintln!("error: {}", output::visible(&error.to_string()));
         }
-        ExitCode::FAILURE
+        exit_code(&error)
     })
+}
+
+fn exit_code(error: &Error) -> ExitCode {
+    match error {
+        Error::Usage(_) => ExitCode::from(USAGE),
+        _ => ExitCode::FAILURE,
+    }
 }
 
 fn is_closed_pipe(error: &Error) -> bool {

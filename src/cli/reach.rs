@@ -1,7 +1,9 @@
 //! Which cluster, as whom: kubectl's own flags, and the kubeconfig that they lead to.
 
+use super::pause::time;
 use crate::words;
 use clap::Args;
+use jiff::SignedDuration;
 use kube::Config;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use std::path::PathBuf;
@@ -33,6 +35,11 @@ pub struct Reach {
         requires = "user"
     )]
     pub groups: Vec<String>,
+
+    /// How long the API server may take for one answer, such as 30s or 2m; a
+    /// watch has no such limit [default: 10s, and 30s for what is changed]
+    #[arg(long, value_name = "TIME", global = true, help_heading = HEADING, value_parser = time)]
+    pub request_timeout: Option<SignedDuration>,
 
     /// Namespace of the operator
     #[arg(

@@ -1,14 +1,16 @@
 //! Before the operator is installed (`--pre`): is the cluster new enough, may the user install it, and what will it meet there?
 
 use super::super::cluster::{Cluster, Error, seen};
-use super::{Check, Finding, others};
+use super::answers::{early, words};
+use super::others::{self, When};
+use super::{Check, Finding};
 use crate::shell::preflight;
 use crate::shell::slim::SlimNode;
 use kube::api::ListParams;
 
-const VERSION: Check = check("api-server", "docs/compatibility.md");
-const RIGHTS: Check = check("rights-to-install", "docs/how-to/install.md");
-const NODES: Check = check("nodes", "docs/how-to/install.md");
+const VERSION: Check = check("api-server", "docs/compatibility.md#kubernetes");
+const RIGHTS: Check = check("rights-to-install", "docs/how-to/install.md#with-helm");
+const NODES: Check = check("nodes", "docs/how-to/install.md#two-replicas");
 
 /// What `deploy/` is made of, cluster-wide or in a namespace of its own: group and plural name.
 const INSTALLED: [(&str, &str); 7] = [
@@ -36,24 +38,31 @@ const fn check(name: &'static str, page: &'static str) -> Check {
 }
 
 pub(super) async fn look(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
-    let mut findings = match preflight::version(&cluster.clients).await {
+    let mut findings = match cluster
+        .preflight(preflight::version(&cluster.clients))
+        .await
+    {
         Ok(version) => {
             let server = &cluster.clients.server;
             vec![VERSION.well(format!("{server} is Kubernetes {version}"))]
         }
-        Err(error) => return Ok(vec![VERSION.fails(error.to_string())]),
+        Err(error) => return Ok(vec![VERSION.fails(words(cluster, error))]),
     };
     findings.push(rights(cluster).await?);
     findings.push(nodes(cluster).await?);
-    findings.extend(others::around(cluster).await?);
+    findings.extend(others::around(cluster, When::Before).await?);
     Ok(findings)
 }
 
 async fn rights(cluster: &Cluster) -> Result<Finding, Error> {
     let mut missing = Vec::new();
     for (group, resource) in INSTALLED {
-        if !cluster.may("create", group, resource).await? {
-            missing.push(resource);
+        match seen(early(cluster.may("create", group, resource).await))? {
+            Ok(true) => {}
+            Ok(false) => missing.push(resource),
+            Err(words) => {
+                return Ok(RIGHTS.unknown(format!("what you may create is not known: {words}")));
+            }
         }
     }
     Ok(match missing.is_empty() {
@@ -68,7 +77,7 @@ async fn rights(cluster: &Cluster) -> Result<Finding, Error> {
 /// The operator's own node may be the one that fails.
 async fn nodes(cluster: &Cluster) -> Result<Finding, Error> {
     let all = ListParams::default();
-    let nodes = match seen(cluster.list(&cluster.api::<SlimNode>(), &all).await)? {
+    let nodes = match seen(early(cluster.list(&cluster.api::<SlimNode>(), &all).await))? {
         Ok(nodes) => nodes.len(),
         Err(words) => return Ok(NODES.unknown(words)),
     };

@@ -1,6 +1,7 @@
 //! The cluster: its version, the custom resources, the policies that guard them.
 
 use super::super::cluster::{Cluster, Error, VIEWER, seen};
+use super::answers::words;
 use super::{Check, Finding};
 use crate::shell::client::AskError;
 use crate::shell::{preflight, schema};
@@ -9,11 +10,11 @@ use kube::ResourceExt;
 use kube::api::ListParams;
 use std::collections::BTreeSet;
 
-const VERSION: Check = check("api-server", "docs/compatibility.md");
-const SCHEMAS: Check = check("custom-resources", "docs/how-to/upgrade.md");
+const VERSION: Check = check("api-server", "docs/compatibility.md#kubernetes");
+const SCHEMAS: Check = check("custom-resources", "docs/how-to/upgrade.md#do-it");
 const GUARD: Check = check(
     "admission-policies",
-    "docs/runbooks/NodeFencingAdmissionGuardMissing.md",
+    "docs/runbooks/NodeFencingAdmissionGuardMissing.md#diagnosis",
 );
 /// Bindings of `deploy/admission.yaml` that hold the operator and people, by how their names end.
 const GUARDS: [&str; 9] = [
@@ -38,12 +39,12 @@ const fn check(name: &'static str, page: &'static str) -> Check {
 
 pub(super) async fn look(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
     let clients = &cluster.clients;
-    let mut findings = match preflight::cluster(clients).await {
+    let mut findings = match cluster.preflight(preflight::cluster(clients)).await {
         Ok(version) => vec![VERSION.well(format!("{} is Kubernetes {version}", clients.server))],
         Err(error @ preflight::Error::NotInstalled { .. }) => {
             return Ok(vec![SCHEMAS.fails(error.to_string())]);
         }
-        Err(error) => return Ok(vec![VERSION.fails(error.to_string())]),
+        Err(error) => return Ok(vec![VERSION.fails(words(cluster, error))]),
     };
     findings.push(match schema::unknown_fields(clients).await {
         Ok(unknown) if unknown.is_empty() => {

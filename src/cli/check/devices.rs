@@ -12,9 +12,16 @@ use crate::words::listed;
 use kube::ResourceExt;
 use kube::api::ListParams;
 
-const DEVICES: Check = check("devices", "docs/runbooks/FenceDeviceUnreachable.md");
-const POLICIES: Check = check("policies", "docs/how-to/first-node.md");
-const NODES: Check = check("nodes", "docs/runbooks/NodesWithoutFenceDevice.md");
+const DEVICES: Check = check(
+    "devices",
+    "docs/runbooks/FenceDeviceUnreachable.md#diagnosis",
+);
+const NO_DEVICE: Check = check("devices", "docs/how-to/first-node.md#write-the-device");
+const POLICIES: Check = check("policies", "docs/how-to/first-node.md#write-the-policy");
+const NODES: Check = check(
+    "nodes",
+    "docs/runbooks/NodesWithoutFenceDevice.md#diagnosis",
+);
 /// Names in one line.
 const NAMED_MAX: usize = 5;
 
@@ -48,7 +55,7 @@ pub(super) async fn look(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
 
 fn of_devices(devices: &[FenceDevice]) -> Vec<Finding> {
     if devices.is_empty() {
-        return vec![DEVICES.warns("there is no FenceDevice: no machine can be proven down but by a human's word; write one for each node (kubectl explain fencedevice.spec)")];
+        return vec![NO_DEVICE.warns("there is no FenceDevice: no machine can be proven down but by a human's word; write one for each node (kubectl explain fencedevice.spec)")];
     }
     let not_ready = devices.iter().filter_map(|device| {
         let conditions = device.status.as_ref().map(|it| it.conditions.as_slice());

@@ -3,6 +3,7 @@
 //! One line for each thing that was looked at, by category, as `linkerd check` has it; what is not well ends with the way out and the page of the
 //! book. Everything is read with the user's own rights, and what they do not suffice for is said to be not known, which is no failure.
 
+mod answers;
 mod before;
 mod cluster;
 mod devices;
@@ -37,6 +38,10 @@ Examples:
   In a pipeline, after helm upgrade:
       kubectl fence check --wait 2m --strict -o short
 
+What is not well ends with the page of the book that says more: a file of the \
+operator's repository, since nothing is published, or a link to where you have \
+put it (--book).
+
 Exit codes: 0 nothing has failed, 1 something has, 2 with --strict: there are \
 warnings.";
 
@@ -51,6 +56,10 @@ pub struct Args {
     /// Look again until nothing fails, or this time is over, such as 90s or 2m
     #[arg(long, value_name = "TIME", value_parser = time)]
     wait: Option<SignedDuration>,
+
+    /// Where you have put docs/, as a URL that ends with /: hints are links to it
+    #[arg(long, value_name = "URL", env = "KUBECTL_FENCE_BOOK", hide_env_values = true, value_parser = book)]
+    book: Option<String>,
 
     /// Warnings fail too
     #[arg(long)]
@@ -97,8 +106,24 @@ pub struct Finding {
     pub status: Mark,
     /// What was seen; of what is not well also the way out.
     pub message: String,
-    /// The page of the book that says more.
+    /// The page of the book that says more, and the place in it: a file of the repository.
     pub page: &'static str,
+    /// The same as a link, where `--book` says where the book is.
+    pub url: Option<String>,
+}
+
+/// A URL that a page of the book can be put behind, as `alerts.runbooks` of the chart is.
+fn book(text: &str) -> Result<String, String> {
+    let is_web = ["https://", "http://"]
+        .iter()
+        .any(|it| text.starts_with(it));
+    match is_web && text.ends_with('/') {
+        true => Ok(text.to_owned()),
+        false => Err(
+            "must be a URL that ends with /, such as https://wiki.example.com/node-fencing/docs/"
+                .to_owned(),
+        ),
+    }
 }
 
 /// A check: what it is called, and where the book tells of it.
@@ -117,6 +142,7 @@ impl Check {
             status,
             message: message.into(),
             page: self.page,
+            url: None,
         }
     }
 
@@ -144,7 +170,7 @@ impl Check {
 pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let wait = args.wait.and_then(|it| Duration::try_from(it).ok());
     let end = since_boot() + wait.unwrap_or_default();
-    let findings = loop {
+    let mut findings = loop {
         let looked = match args.pre {
             true => before::look(cluster).await,
             false => look(cluster).await,
@@ -164,6 +190,9 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
         }
         sleep(PAUSE).await;
     };
+    if let Some(book) = &args.book {
+        link(&mut findings, book);
+    }
     print(&match args.output {
         Shape::Table => told(&findings, |_| true),
         Shape::Short => told(&findings, |it| it.status != Mark::Ok),
@@ -176,6 +205,14 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
         )?,
     })?;
     Ok(exit_code(&findings, args.strict))
+}
+
+/// Makes links of the pages.
+fn link(findings: &mut [Finding], book: &str) {
+    for finding in findings {
+        let page = finding.page.strip_prefix("docs/").unwrap_or(finding.page);
+        finding.url = Some(format!("{book}{page}"));
+    }
 }
 
 /// The findings as `-o json` has them.
@@ -237,7 +274,8 @@ fn told(findings: &[Finding], is_shown: fn(&Finding) -> bool) -> String {
         let line = wrapped(&format!("{} [{}]", finding.message, finding.check), 7);
         text += &format!("  {mark} {}", line.trim_start());
         if finding.status != Mark::Ok {
-            text += &format!("       see {}\n", finding.page);
+            let page = finding.url.as_deref().unwrap_or(finding.page);
+            text += &format!("       see {page}\n");
         }
     }
     let count = |mark: Mark| findings.iter().filter(|it| it.status == mark).count();
@@ -248,4 +286,45 @@ fn told(findings: &[Finding], is_shown: fn(&Finding) -> bool) -> String {
         count(Mark::Warning),
         count(Mark::Failed)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHECK: Check = Check {
+        category: "fleet",
+        name: "devices",
+        page: "docs/runbooks/FenceDeviceUnreachable.md#diagnosis",
+    };
+
+    #[test]
+    fn what_is_not_well_ends_with_its_page_and_where_the_book_is_known_with_a_link() {
+        let mut findings = vec![
+            CHECK.well("fine"),
+            CHECK.unknown("who knows"),
+            CHECK.warns("may not"),
+            CHECK.fails("does not"),
+        ];
+        let hints = |findings: &[Finding]| {
+            let text = told(findings, |_| true);
+            let hints = text.lines().filter_map(|it| it.strip_prefix("       see "));
+            hints.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(hints(&findings), [CHECK.page; 3]);
+        link(&mut findings, "https://wiki.example.com/nfo/");
+        let url = "https://wiki.example.com/nfo/runbooks/FenceDeviceUnreachable.md#diagnosis";
+        assert_eq!(hints(&findings), [url; 3]);
+        let of_well = findings.first().and_then(|it| it.url.as_deref());
+        assert_eq!(of_well, Some(url));
+    }
+
+    #[test]
+    fn where_the_book_is_is_a_url_that_ends_with_a_slash() {
+        assert!(book("https://wiki.example.com/nfo/").is_ok());
+        for text in ["https://wiki.example.com/nfo", "docs/", ""] {
+            let error = book(text).expect_err(text);
+            assert!(error.contains("ends with /"), "{error}");
+        }
+    }
 }

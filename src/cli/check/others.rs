@@ -1,6 +1,7 @@
 //! What surrounds the operator: others that fence, the CSI drivers, the controller-manager's own forced detach, and whoever is to be paged.
 
 use super::super::cluster::{Cluster, Error, seen};
+use super::answers::early;
 use super::{Check, Finding};
 use crate::api::conditions::{OTHER_FENCERS, find};
 use crate::api::policy::NodeFencingPolicy;
@@ -16,8 +17,14 @@ const OTHERS: Check = check(
     "docs/comparison.md#others-beside-this-operator",
 );
 const DRIVERS: Check = check("csi-drivers", "docs/compatibility.md#storage");
-const FORCED: Check = check("forced-detach", "docs/how-to/recovery-time.md");
-const ALERTS: Check = check("alerts", "docs/how-to/watch.md");
+const FORCED: Check = check(
+    "forced-detach",
+    "docs/how-to/recovery-time.md#kubernetes-own-forced-detach",
+);
+const ALERTS: Check = check(
+    "alerts",
+    "docs/how-to/watch.md#with-the-prometheus-operator",
+);
 /// The flag without which the controller-manager detaches volumes of a machine that may run, after six minutes.
 const FLAG: &str = "--disable-force-detach-on-timeout";
 const NAMED_MAX: usize = 6;
@@ -33,17 +40,40 @@ const fn check(name: &'static str, page: &'static str) -> Check {
 pub(super) async fn look(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
     let policies = cluster.ours::<NodeFencingPolicy>().await?;
     let mut findings = of_others(&policies);
-    findings.extend(around(cluster).await?);
+    findings.extend(around(cluster, When::Installed).await?);
     findings.push(alerts(cluster).await);
     Ok(findings)
 }
 
+/// Are the operator's roles there, for whoever lacks a right?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum When {
+    /// Not yet.
+    Before,
+    /// They came with it.
+    Installed,
+}
+
+impl When {
+    fn seen<T>(self, answer: Result<T, Error>) -> Result<Result<T, String>, Error> {
+        match self {
+            Self::Before => seen(early(answer)),
+            Self::Installed => seen(answer),
+        }
+    }
+}
+
 /// What is there whether the operator is or not.
-pub(super) async fn around(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
+pub(super) async fn around(cluster: &Cluster, when: When) -> Result<Vec<Finding>, Error> {
     let drivers = cluster
         .list(&cluster.api::<CSIDriver>(), &ListParams::default())
         .await;
-    Ok(vec![of_drivers(seen(drivers)?), forced(cluster).await?])
+    let managers = ListParams::default().labels("component=kube-controller-manager");
+    let managers = cluster.list(&cluster.api::<Pod>(), &managers).await;
+    Ok(vec![
+        of_drivers(when.seen(drivers)?),
+        forced(when.seen(managers)?),
+    ])
 }
 
 fn of_others(policies: &[NodeFencingPolicy]) -> Vec<Finding> {
@@ -93,12 +123,11 @@ fn or_no(names: &[String]) -> String {
 }
 
 /// Its flags can be read where it is a pod, and nowhere else.
-async fn forced(cluster: &Cluster) -> Result<Finding, Error> {
-    let managers = ListParams::default().labels("component=kube-controller-manager");
-    let managers = match seen(cluster.list(&cluster.api::<Pod>(), &managers).await)? {
+fn forced(managers: Result<Vec<Pod>, String>) -> Finding {
+    let managers = match managers {
         Ok(managers) if !managers.is_empty() => managers,
-        Ok(_) => return Ok(FORCED.unknown(format!("the controller-manager is no pod of this cluster: whether it runs with {FLAG} only whoever runs it can tell; without it volumes of a silent node are detached after six minutes, its machine running or not"))),
-        Err(words) => return Ok(FORCED.unknown(words)),
+        Ok(_) => return FORCED.unknown(format!("the controller-manager is no pod of this cluster: whether it runs with {FLAG} only whoever runs it can tell; without it volumes of a silent node are detached after six minutes, its machine running or not")),
+        Err(words) => return FORCED.unknown(words),
     };
     let has_flag = |pod: &Pod| {
         let containers = pod.spec.iter().flat_map(|it| &it.containers);
@@ -110,10 +139,10 @@ async fn forced(cluster: &Cluster) -> Result<Finding, Error> {
         .filter(|it| !has_flag(it))
         .map(ResourceExt::name_any)
         .collect();
-    Ok(match without.is_empty() {
+    match without.is_empty() {
         true => FORCED.well(format!("the controller-manager runs with {FLAG}")),
         false => FORCED.warns(format!("{} runs without {FLAG}: it detaches volumes of a silent node after six minutes, its machine running or not; set it", listed(&without, "", NAMED_MAX))),
-    })
+    }
 }
 
 /// Are the rules there for a Prometheus Operator? A plain Prometheus has them in a file, which nobody can see from here.

@@ -15,9 +15,15 @@ use kube::ResourceExt;
 use kube::api::ListParams;
 use std::collections::BTreeSet;
 
-const LEADER: Check = check("leader", "docs/runbooks/NodeFencingNoLeader.md");
-const REPLICAS: Check = check("replicas", "docs/runbooks/NodeFencingReplicasLow.md");
-const VERSION: Check = check("version", "docs/how-to/plugin.md");
+const LEADER: Check = check("leader", "docs/runbooks/NodeFencingNoLeader.md#diagnosis");
+const REPLICAS: Check = check(
+    "replicas",
+    "docs/runbooks/NodeFencingReplicasLow.md#diagnosis",
+);
+const VERSION: Check = check(
+    "version",
+    "docs/how-to/plugin.md#which-version-goes-with-which-operator",
+);
 /// What every pod of the operator bears.
 const PODS: &str = "app.kubernetes.io/name=node-fencing-operator";
 

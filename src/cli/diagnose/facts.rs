@@ -147,7 +147,7 @@ pub async fn read(cluster: &Cluster, namespace: Option<&str>) -> Result<Facts, E
         spread(cluster, &all, namespace),
         spread(cluster, &all, namespace),
     )?;
-    let (fences, policies) = tokio::try_join!(whole(cluster, &all), whole(cluster, &all))?;
+    let (fences, policies) = tokio::try_join!(ours(cluster), ours(cluster))?;
     Ok(Facts {
         now: clock::wall(),
         nodes,
@@ -188,6 +188,23 @@ where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
     known(cluster.list(&cluster.api::<K>(), by).await)
+}
+
+/// Of our own kinds. What a newer operator has written, and this plugin cannot read, is there all the same: nothing is concluded from its absence.
+async fn ours<K>(cluster: &Cluster) -> Result<Listed<K>, Error>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    let (read, left_out) = match cluster.readable().await {
+        Ok((read, left_out)) => (Ok(read), left_out),
+        Err(error) => (Err(error), Vec::new()),
+    };
+    let listed = known(read)?;
+    let left_out = (!left_out.is_empty()).then(|| left_out.join("; "));
+    Ok(Listed {
+        unknown: listed.unknown.or(left_out),
+        ..listed
+    })
 }
 
 async fn spread<K>(
@@ -236,6 +253,7 @@ fn known<K>(answer: Result<Vec<K>, Error>) -> Result<Listed<K>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::cluster::Limits;
     use crate::shell::fake::{Fake, Seen};
     use serde_json::{Value, json};
     use std::collections::BTreeSet;
@@ -271,6 +289,7 @@ mod tests {
         let cluster = Cluster {
             clients: server.clients.clone(),
             namespace: "node-fencing-system".to_owned(),
+            limits: Limits::of(None),
         };
         let facts = read(&cluster, namespace).await.expect("facts");
         let lines = server.seen().into_iter().map(|it| it.line);
@@ -374,6 +393,33 @@ mod tests {
                 .unknown
                 .is_some_and(|it| it.contains("not installed"))
         );
+    }
+
+    /// As the operator of the next minor version may write it: a mode that this plugin does not know.
+    #[tokio::test]
+    async fn what_a_newer_operator_has_written_is_named_and_nothing_is_concluded_from_its_absence()
+    {
+        let answer = |request: &Seen| match request.line.contains("/nodefencingpolicies?") {
+            true => {
+                let policy = |name: &str, mode: &str| json!({"metadata": {"name": name}, "spec": {"nodeSelector": {}, "fence": {"mode": mode}}});
+                let items = [policy("old", "PowerOff"), policy("new", "Teleport")];
+                (200, json!({"metadata": {}, "items": items}))
+            }
+            false => empty(),
+        };
+        let (facts, _) = asked(None, answer).await;
+        let names = facts.policies.items.iter().map(kube::ResourceExt::name_any);
+        assert_eq!(names.collect::<Vec<_>>(), ["old"]);
+        let unknown = facts.unknown();
+        assert_eq!(unknown.len(), 1, "{unknown:?}");
+        assert!(
+            unknown
+                .iter()
+                .all(|it| it.contains("NodeFencingPolicy new is left out")
+                    && it.contains("Teleport")),
+            "{unknown:?}"
+        );
+        assert!(facts.is_installed() && !facts.policies.is_complete());
     }
 
     #[test]

@@ -140,7 +140,7 @@ fn meant(cluster: &Cluster, args: &Args) -> Result<Scope, Error> {
         let own = cluster.clients.reads.default_namespace();
         args.namespace.clone().unwrap_or_else(|| own.to_owned())
     };
-    let subject = subject(&args.subject).map_err(Error::No)?;
+    let subject = subject(&args.subject).map_err(Error::Usage)?;
     Ok(match (args.all_namespaces, subject) {
         (true, _) => Scope::All,
         (false, Some((kind, name))) => Scope::One(kind, namespace(), name),

@@ -148,7 +148,7 @@ pub fn run(args: Args) -> Done {
 pub fn text(args: &Args) -> Result<String, Error> {
     let mode = args.mode.map_or(FenceMode::Observe, FenceMode::from);
     if args.power_on && mode != FenceMode::PowerOff {
-        return Err(Error::No(format!(
+        return Err(Error::Usage(format!(
             "--power-on: with mode {mode:?} no machine is turned off, so none is turned on; add --mode PowerOff, or leave --power-on out"
         )));
     }

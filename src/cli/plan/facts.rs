@@ -74,7 +74,7 @@ pub struct Facts {
     /// `--max-concurrent-fences`.
     pub cap: Option<u32>,
     /// What could not be read, and why, each in words.
-    pub not_known: Vec<String>,
+    pub unknown: Vec<String>,
 }
 
 /// A Node with what it has to give.
@@ -170,12 +170,14 @@ pub async fn read(cluster: &Cluster, name: &str) -> Result<Facts, Error> {
         });
     };
     let (policies, devices, fences, pods) = tokio::try_join!(
-        cluster.ours::<NodeFencingPolicy>(),
-        cluster.ours::<FenceDevice>(),
-        fleet::fences(cluster),
+        cluster.readable::<NodeFencingPolicy>(),
+        cluster.readable::<FenceDevice>(),
+        cluster.readable::<NodeFence>(),
         cluster.list(&pod_api, &own),
     )?;
     let mut gaps = Gaps::default();
+    let (policies, devices) = (gaps.of(policies), gaps.of(devices));
+    let fences = fleet::newest_first(gaps.of(fences));
     let (machines, storage, budgets, rolling) = tokio::try_join!(
         machines(cluster, &nodes, name),
         storage(cluster),
@@ -183,6 +185,8 @@ pub async fn read(cluster: &Cluster, name: &str) -> Result<Facts, Error> {
         listed::<SlimDeployment>(cluster),
     )?;
     let (managers, operator) = operator(cluster, name).await?;
+    let version = cluster.preflight(preflight::version(&cluster.clients));
+    let version = version.await;
     let rolling = gaps
         .note("the strategies of Deployments", rolling)
         .unwrap_or_default();
@@ -208,11 +212,11 @@ pub async fn read(cluster: &Cluster, name: &str) -> Result<Facts, Error> {
             .map(key)
             .collect(),
         managers: managers.ok(),
-        version: preflight::version(&cluster.clients).await.ok(),
+        version: version.ok(),
         replicas,
         lease_seconds,
         cap,
-        not_known: gaps.0,
+        unknown: gaps.0,
     })
 }
 
@@ -224,6 +228,12 @@ impl Gaps {
     fn note<T>(&mut self, what: &str, read: Result<T, String>) -> Option<T> {
         read.map_err(|words| self.0.push(format!("{what}: {words}")))
             .ok()
+    }
+
+    /// What could be read of our own kinds; what could not is noted.
+    fn of<T>(&mut self, (read, left_out): (Vec<T>, Vec<String>)) -> Vec<T> {
+        self.0.extend(left_out);
+        read
     }
 }
 

@@ -102,7 +102,7 @@ pub struct Plan {
     /// Its pods, as if the fence went through; those that are not well first.
     pub pods: Vec<PodPlan>,
     /// What could not be read, and why.
-    pub not_known: Vec<String>,
+    pub unknown: Vec<String>,
 }
 
 /// Runs the command.
@@ -153,7 +153,7 @@ fn plan(facts: &Facts, grace: Option<f64>, now: jiff::Timestamp) -> Plan {
         verdict: judged.verdict,
         timeline,
         pods,
-        not_known: facts.not_known.clone(),
+        unknown: facts.unknown.clone(),
     }
 }
 

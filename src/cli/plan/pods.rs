@@ -179,7 +179,7 @@ fn by_volumes(plan: &mut PodPlan) {
     for (fate, outcome, reason) in [
         (Fate::OnTheNode, Outcome::Waits, Reason::LocalVolume),
         (Fate::OutOfReach, Outcome::Waits, Reason::VolumeOutOfReach),
-        (Fate::NotKnown, Outcome::NotKnown, Reason::RightMissing),
+        (Fate::Unknown, Outcome::Unknown, Reason::RightMissing),
         (Fate::StaysBehind, Outcome::WithoutData, Reason::HostPath),
     ] {
         if let Some(found) = plan.volumes.iter().find(|it| it.fate == fate) {
@@ -193,7 +193,7 @@ fn by_volumes(plan: &mut PodPlan) {
 /// Looks for a node that takes it.
 fn seat(plan: &mut PodPlan, pod: &Pod, machines: Option<&mut [Machine]>, scene: &Scene<'_>) {
     let Some(machines) = machines else {
-        plan.settle(Outcome::NotKnown, Reason::RightMissing, "whether another node has room for it is not known: you may not list the pods of the cluster");
+        plan.settle(Outcome::Unknown, Reason::RightMissing, "whether another node has room for it is not known: you may not list the pods of the cluster");
         return;
     };
     let spec = pod.spec.as_ref();

@@ -20,10 +20,10 @@ pub fn told(plan: &Plan) -> String {
     text += &timeline(&plan.timeline);
     text += "\n";
     text += &pods(plan);
-    if !plan.not_known.is_empty() {
+    if !plan.unknown.is_empty() {
         text += "\nNot known\n";
     }
-    for words in &plan.not_known {
+    for words in &plan.unknown {
         text += &wrapped(words, 2);
     }
     text
@@ -226,7 +226,7 @@ fn called(outcome: Outcome) -> &'static str {
         Outcome::Waits => "WAITS",
         Outcome::WithoutData => "WITHOUT ITS DATA",
         Outcome::Stays => "STAYS",
-        Outcome::NotKnown => "NOT KNOWN",
+        Outcome::Unknown => "NOT KNOWN",
         Outcome::Recovers => "recovers",
         Outcome::OfTheNode => "of the node",
         Outcome::Finished => "ended",

@@ -37,7 +37,7 @@ pub enum Fate {
     /// Begins empty: what was in it is lost.
     Lost,
     /// The user may not read what it is.
-    NotKnown,
+    Unknown,
 }
 
 /// A volume of a pod.
@@ -162,7 +162,7 @@ impl Storage {
             let message = format!(
                 "what is behind PersistentVolumeClaim {claim} is not known: you may not list claims or PersistentVolumes"
             );
-            return plan(None, Fate::NotKnown, message);
+            return plan(None, Fate::Unknown, message);
         };
         let bound = claims
             .get(&key)

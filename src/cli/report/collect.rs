@@ -1,9 +1,9 @@
 //! What is read for the archive, with the user's own rights. There is no Secret among it.
 
-use super::super::cluster::{Cluster, Error};
+use super::super::cluster::{Cluster, Error, VIEWER};
 use super::super::{Error as CliError, check};
 use super::slim;
-use crate::shell::client::ask;
+use crate::shell::client::ask_within;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::LogParams;
 use serde_json::{Value, json};
@@ -63,21 +63,34 @@ struct List {
 /// Reads all of it.
 ///
 /// # Errors
-/// The cluster does not answer at all.
+/// The cluster does not answer at all, or refuses all that an archive is for.
 pub async fn all(
     cluster: &Cluster,
     log_lines: i64,
 ) -> Result<(Vec<Entry>, Vec<Missing>), CliError> {
-    // Who does not answer to this answers to nothing.
-    let version = cluster.raw("/version").await?;
-    let version = json!({"plugin": env!("CARGO_PKG_VERSION"), "kubernetes": version});
-    let mut entries = vec![objects("version.json", version)];
-    let mut missing = Vec::new();
-    for list in lists(&cluster.namespace) {
+    let (mut entries, mut missing) = (Vec::new(), Vec::new());
+    match cluster.raw("/version").await {
+        Ok(version) => {
+            let version = json!({"plugin": env!("CARGO_PKG_VERSION"), "kubernetes": version});
+            entries.push(objects("version.json", version));
+        }
+        Err(error @ Error::Refused(_)) => {
+            let right = "get /version (ClusterRole system:discovery)".to_owned();
+            missing.push(unread("version.json", &error, right));
+        }
+        // Who does not answer to this answers to nothing.
+        Err(error) => return Err(error.into()),
+    }
+    let lists = lists(&cluster.namespace);
+    let (all, before) = (lists.len(), missing.len());
+    for list in lists {
         match paged(cluster, &list).await {
             Ok(found) => entries.push(objects(list.file, found.into())),
             Err(error) => missing.push(unread(list.file, &error, list.right)),
         }
+    }
+    if missing.len() == before + all {
+        return Err(nothing(&missing));
     }
     definitions(cluster, &mut entries, &mut missing).await;
     events(cluster, &mut entries, &mut missing).await;
@@ -93,6 +106,14 @@ pub async fn all(
         }),
     }
     Ok((entries, missing))
+}
+
+/// An archive that has nothing of the operator in it helps nobody, and whoever sends it on believes that it does.
+fn nothing(missing: &[Missing]) -> CliError {
+    let why = missing.last().map_or("", |it| it.why.as_str());
+    CliError::No(format!(
+        "no archive is written, for nothing that belongs into it could be read: {why}; whoever runs the cluster can give you the right: kubectl create clusterrolebinding NAME --clusterrole={VIEWER} --user=YOU"
+    ))
 }
 
 fn objects(path: &str, value: Value) -> Entry {
@@ -244,7 +265,7 @@ async fn logs(
         };
         let end = if is_previous { "previous.log" } else { "log" };
         let path = format!("operator/logs/{pod}/{container}.{end}");
-        match ask(pods.logs(&pod, &params)).await {
+        match ask_within(cluster.limits.read, pods.logs(&pod, &params)).await {
             Ok(text) => entries.push(Entry {
                 path,
                 content: Content::Log(text),
@@ -287,6 +308,39 @@ fn containers(entry: &Entry) -> Vec<(String, String, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::cluster::Limits;
+    use crate::shell::fake;
+
+    async fn collected(refuses: fn(&str) -> bool) -> Result<(Vec<Entry>, Vec<Missing>), CliError> {
+        let answer = move |request: &fake::Seen| match refuses(&request.line) {
+            true => fake::failure(403, "that is forbidden to you"),
+            false => (200, json!({"metadata": {}, "items": []})),
+        };
+        let server = fake::Fake::start(answer).await;
+        let cluster = Cluster {
+            clients: server.clients.clone(),
+            namespace: "node-fencing-system".to_owned(),
+            limits: Limits::of(None),
+        };
+        all(&cluster, 10).await
+    }
+
+    #[tokio::test]
+    async fn an_archive_with_holes_is_written_and_one_with_nothing_is_not() {
+        let everything = collected(|_| true).await.expect_err("nothing was read");
+        let everything = everything.to_string();
+        assert!(
+            everything.starts_with("no archive is written")
+                && everything.contains("that is forbidden to you")
+                && everything.contains(VIEWER),
+            "{everything}"
+        );
+        let all_but_fences = |line: &str| !line.contains("/nodefences?");
+        let (entries, missing) = collected(all_but_fences).await.expect("an archive");
+        assert!(entries.iter().any(|it| it.path == "fences.json"));
+        let version = missing.iter().find(|it| it.what == "version.json");
+        assert!(version.is_some_and(|it| it.right.contains("/version")));
+    }
 
     #[test]
     fn no_secret_is_ever_read() {

@@ -30,7 +30,10 @@ attachments, the operator's Deployment, pods and logs, the versions of the \
 CustomResourceDefinitions, and what `kubectl fence check` finds. No Secret is \
 read. IP and MAC addresses, names of devices' hosts, paths of URLs, serial \
 numbers and UUIDs are replaced, each by the same word in all files, such as address-1. Names \
-of objects stay. README in the archive says what could not be read.";
+of objects stay. README in the archive says what could not be read.
+
+Exit codes: 0 an archive is written, though some of it could not be read, 1 none \
+is, for nothing of it could be, 2 the command line cannot be used.";
 
 /// Write a support archive, with secrets and addresses left out
 #[derive(Debug, clap::Args)]

@@ -30,7 +30,7 @@ impl Account {
         yes: bool,
     ) -> Result<Self, Error> {
         if !yes && (password_stdin || !is_somebody_there()) {
-            return Err(Error::No(format!(
+            return Err(Error::Usage(format!(
                 "nobody is at a terminal to ask whether to log in to {bmcs} BMC(s): add --yes and --username, and give the password by {PASSWORD} or with --password-stdin"
             )));
         }
@@ -67,7 +67,7 @@ fn password(from_stdin: bool) -> Result<String, Error> {
         return Ok(password);
     }
     if !is_somebody_there() {
-        return Err(Error::No(format!(
+        return Err(Error::Usage(format!(
             "nobody is at a terminal to type the password: give it by {PASSWORD} or with --password-stdin"
         )));
     }

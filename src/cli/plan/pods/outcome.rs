@@ -19,7 +19,7 @@ pub enum Outcome {
     /// It is not evicted: it stays bound to the dead node.
     Stays,
     /// The user's rights do not suffice to tell.
-    NotKnown,
+    Unknown,
     /// Another one runs elsewhere, with the volumes of this one.
     Recovers,
     /// It belongs to the node, and every node has its own.

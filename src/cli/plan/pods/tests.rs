@@ -288,11 +288,11 @@ fn a_finalizer_keeps_a_fixed_name_and_no_other() {
 fn a_missing_right_is_told_as_not_known() {
     let mut world = World::with_volume(json!({}));
     world.storage.volumes = None;
-    let not_known = (Outcome::NotKnown, Reason::RightMissing);
-    assert_eq!(world.says(&with_claim("StatefulSet")), not_known);
+    let unknown = (Outcome::Unknown, Reason::RightMissing);
+    assert_eq!(world.says(&with_claim("StatefulSet")), unknown);
     let mut world = World::new();
     world.rooms_are_known = false;
-    assert_eq!(world.says(&pod("ReplicaSet", json!({}))), not_known);
+    assert_eq!(world.says(&pod("ReplicaSet", json!({}))), unknown);
     // Of this one no other node is asked.
     assert_eq!(
         world.says(&pod("DaemonSet", json!({}))).0,

@@ -74,7 +74,7 @@ fn facts(policy: Value, pods: Vec<Pod>) -> Facts {
         replicas: None,
         lease_seconds: None,
         cap: None,
-        not_known: vec!["the operator's replicas: pods is forbidden".to_owned()],
+        unknown: vec!["the operator's replicas: pods is forbidden".to_owned()],
     }
 }
 
@@ -169,7 +169,7 @@ fn the_json_keeps_its_fields() {
         "/pods/0/outcome",
         "/pods/0/volumes/0/fate",
         "/pods/0/afterSeconds",
-        "/notKnown/0",
+        "/unknown/0",
     ] {
         assert!(json.pointer(field).is_some(), "{field} in {text}");
     }

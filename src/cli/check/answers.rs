@@ -1,0 +1,51 @@
+//! What the API server's first answers mean for whoever has typed the command: the operator's own words are for a pod with a service account.
+
+use super::super::cluster::{Cluster, Error as ClusterError};
+use crate::shell::client::AskError;
+use crate::shell::preflight::Error;
+
+/// Why the cluster cannot be used, with the way out.
+pub(super) fn words(cluster: &Cluster, error: Error) -> String {
+    let Error::Ask {
+        server,
+        what,
+        source,
+    } = error
+    else {
+        return error.to_string();
+    };
+    match source {
+        AskError::Refused { code: 401, .. } => ClusterError::Unauthorized(server).to_string(),
+        AskError::Refused {
+            code: 403, message, ..
+        } => format!(
+            "you may not ask {server} {what}: {message}; whoever is logged in may (ClusterRole system:discovery), so log in, or have whoever runs the cluster bind it to you"
+        ),
+        AskError::Refused {
+            code: 404, message, ..
+        } => format!(
+            "{server} is asked {what} and does not know the path: {message}; that is no API server of Kubernetes, see `server` of the kubeconfig, or name another context with --context"
+        ),
+        AskError::Unknown(words) => format!(
+            "{server} is asked {what} and does not answer as an API server does: {words}; see whether `kubectl get --raw /version` answers, and `server` of the kubeconfig"
+        ),
+        source => ClusterError::Unanswered {
+            what: format!("ask {} {what}", cluster.clients.server),
+            source,
+        }
+        .to_string(),
+    }
+}
+
+/// Before the operator is there its roles are not there either: whoever lacks a right is sent to whoever installs it.
+pub(super) fn early<T>(answer: Result<T, ClusterError>) -> Result<T, ClusterError> {
+    answer.map_err(|error| match error {
+        ClusterError::Forbidden { message, .. } => ClusterError::Refused(format!(
+            "{message}; ask as whoever will install the operator (ClusterRole cluster-admin)"
+        )),
+        other => other,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! A cluster that is silent, refuses, or is none: what `check` says of it.
+
+use super::super::{Finding, Mark, before, look};
+use super::*;
+use crate::cli::cluster::Limits;
+use crate::shell::client::Clients;
+use crate::shell::fake::{Fake, Seen, failure};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+
+fn cluster(clients: Clients, read: Duration) -> Cluster {
+    Cluster {
+        clients,
+        namespace: "node-fencing-system".to_owned(),
+        limits: Limits {
+            read,
+            ..Limits::of(None)
+        },
+    }
+}
+
+/// What is asked for an object or a list is refused or not known; the version is told.
+async fn found(answer: fn(&Seen) -> (u16, Value)) -> Vec<Finding> {
+    let server = Fake::start(answer).await;
+    let cluster = cluster(server.clients.clone(), Duration::from_secs(10));
+    before::look(&cluster).await.expect("findings")
+}
+
+fn version() -> (u16, Value) {
+    let version = json!({
+        "major": "1", "minor": "36", "gitVersion": "v1.36.3", "gitCommit": "", "gitTreeState": "", "buildDate": "", "goVersion": "",
+        "compiler": "", "platform": "",
+    });
+    (200, version)
+}
+
+fn forbidden() -> (u16, Value) {
+    let (code, mut status) = failure(403, "that is forbidden");
+    status["reason"] = json!("Forbidden");
+    (code, status)
+}
+
+/// It accepts, and that is all.
+#[tokio::test]
+async fn a_silent_api_server_is_given_up_within_the_bound_which_is_named_with_the_way_out() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let server = format!("http://{}", listener.local_addr().expect("an address"));
+    let config = kube::Config::new(server.parse().expect("a URL"));
+    let clients = Clients::from_config(config).expect("clients");
+    let silent = cluster(clients, Duration::from_secs(1));
+    let begun = Instant::now();
+    let of_check = look(&silent).await.expect("findings");
+    let of_pre = before::look(&silent).await.expect("findings");
+    // Each has asked once.
+    assert!(begun.elapsed() < Duration::from_secs(4));
+    for findings in [of_check, of_pre] {
+        let [finding] = findings.as_slice() else {
+            panic!("{findings:?}");
+        };
+        assert_eq!(finding.status, Mark::Failed);
+        for words in [server.as_str(), "within 1 s", "--request-timeout"] {
+            assert!(finding.message.contains(words), "{}", finding.message);
+        }
+    }
+    let listed = silent.ours::<crate::api::fence::NodeFence>().await;
+    let error = listed.expect_err("silent").to_string();
+    for words in [server.as_str(), "within 1 s", "--request-timeout"] {
+        assert!(error.contains(words), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn who_may_not_ask_for_the_version_is_told_who_may() {
+    let findings = found(|_| forbidden()).await;
+    let message = &findings[0].message;
+    assert!(
+        message.contains("you may not ask http://127.0.0.1"),
+        "{message}"
+    );
+    assert!(message.contains("system:discovery"), "{message}");
+    assert!(!message.contains("service account"), "{message}");
+}
+
+#[tokio::test]
+async fn what_is_no_api_server_is_named() {
+    let findings = found(|_| failure(404, "page not found")).await;
+    let message = &findings[0].message;
+    assert!(message.contains("no API server of Kubernetes"), "{message}");
+    assert!(message.contains("--context"), "{message}");
+}
+
+/// The role of those who read comes with the operator.
+#[tokio::test]
+async fn before_the_installation_nobody_is_sent_to_a_role_that_is_not_there() {
+    let findings = found(|request| match request.line.contains("/version") {
+        true => version(),
+        false => forbidden(),
+    })
+    .await;
+    assert_eq!(findings.len(), 5, "{findings:?}");
+    for finding in &findings[1..] {
+        assert_eq!(finding.status, Mark::Unknown, "{finding:?}");
+        let message = &finding.message;
+        assert!(message.contains("that is forbidden"), "{message}");
+        assert!(message.contains("cluster-admin"), "{message}");
+        assert!(
+            !message.contains("node-fencing-cluster-viewer"),
+            "{message}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_kind_that_the_cluster_does_not_serve_is_not_known_and_ends_nothing() {
+    let findings = found(|request| match request.line.contains("/version") {
+        true => version(),
+        false => failure(404, "the server could not find the requested resource"),
+    })
+    .await;
+    assert_eq!(findings.len(), 5, "{findings:?}");
+    for finding in &findings[1..] {
+        assert_eq!(finding.status, Mark::Unknown, "{finding:?}");
+        assert!(finding.message.contains("could not find"), "{finding:?}");
+    }
+}
