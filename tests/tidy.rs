@@ -281,7 +281,10 @@ fn documents_point_at_what_exists() {
 fn every_hint_of_check_leads_to_a_page_and_a_heading_that_exist() {
     let mut seen = 0;
     for (path, text) in sources("src/cli/check") {
-        for hint in code(&text).split('"').filter(|it| it.starts_with("docs/") && it.contains(".md")) {
+        for hint in code(&text)
+            .split('"')
+            .filter(|it| it.starts_with("docs/") && it.contains(".md"))
+        {
             let (page, heading) = hint.split_once('#').unwrap_or((hint, ""));
             let there = fs::read_to_string(root().join(page)).unwrap_or_default();
             let is_there = anchors(&there).iter().any(|it| it == heading);

@@ -34,6 +34,7 @@ pub mod time;
 pub mod timeline;
 pub mod trail;
 pub mod version;
+pub mod watched;
 pub mod wish;
 
 use clap::{CommandFactory, Parser, Subcommand};

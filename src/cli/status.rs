@@ -1,28 +1,25 @@
 //! `kubectl fence status`: one screen that says who works, what is protected, and what every open incident waits for.
 
-use super::cluster::{Cluster, seen};
-use super::output::{Form, print, print_raw, serialized, visible};
+mod follow;
+mod sight;
+
+use super::cluster::Cluster;
+use super::output::{Form, print, serialized};
 use super::table::{bar, or_none, table, wrapped};
 use super::{Done, Error, fleet};
 use crate::api::conditions::{READY, find};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
-use crate::core::select::governing;
 use crate::shell::lease;
-use crate::shell::slim::SlimNode;
 use crate::{api::policy::FenceMode, clock};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt;
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::io::{self, IsTerminal as _};
+use sight::look;
 use std::process::ExitCode;
-use std::time::Duration;
-use tokio::time::sleep;
 
-/// Pause between two looks of `--watch`.
-const PAUSE: Duration = Duration::from_secs(2);
 /// Exit code where an incident is open.
 const OPEN: u8 = 3;
 
@@ -46,7 +43,7 @@ pub struct Args {
     /// A node, a policy or a NodeFence [default: all]
     name: Option<String>,
 
-    /// Look again every two seconds until no incident is open
+    /// Follow it live until no incident is open
     #[arg(short, long)]
     watch: bool,
 
@@ -68,7 +65,7 @@ pub struct Status {
 }
 
 /// Who works.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Operator {
     /// The replica that has the Lease.
@@ -133,83 +130,25 @@ pub struct Incident {
 /// # Errors
 /// [`Error`].
 pub async fn run(cluster: &Cluster, args: Args) -> Done {
-    let mut shown = String::new();
-    let is_terminal = io::stdout().is_terminal();
-    loop {
-        let status = match look(cluster, args.name.as_deref()).await {
-            Ok(status) => status,
-            // Who follows an outage is not left alone by a moment of it.
-            Err(error) if args.watch && !shown.is_empty() => {
-                eprintln!("error: {}; looks again", visible(&error.to_string()));
-                sleep(PAUSE).await;
-                continue;
-            }
-            Err(error) => return Err(error),
-        };
-        let is_open = !status.incidents.is_empty();
-        let is_for_people = matches!(args.output, Form::Table | Form::Wide);
-        let text = match args.output {
-            Form::Json | Form::Yaml => serialized(args.output, "Status", &status)?,
-            Form::Name => names(&status),
-            // In a file, or a pipe, a line for each step: ages change at every look.
-            _ if args.watch && is_open && !is_terminal => {
-                status.incidents.iter().map(step).collect()
-            }
-            Form::Table | Form::Wide => screen(&status, args.name.as_deref(), clock::wall()),
-        };
-        if text != shown {
-            if args.watch && is_for_people && is_terminal {
-                // In the place of the last one.
-                print_raw("\x1b[2J\x1b[H")?;
-            }
-            print(&text)?;
-            shown = text;
-        }
-        if !is_open || !args.watch {
-            return Ok(ExitCode::from(if is_open { OPEN } else { 0 }));
-        }
-        sleep(PAUSE).await;
+    let sight = look(cluster, args.name.as_deref()).await?;
+    let status = sight.status(args.name.as_deref());
+    if args.watch && !status.incidents.is_empty() {
+        return follow::follow(cluster, &args, sight).await;
     }
+    print(&written(&status, &args)?)?;
+    Ok(exit_code(&status))
 }
 
-fn step(incident: &Incident) -> String {
-    format!(
-        "{} {} {}: {}\n",
-        incident.node, incident.fence, incident.stage, incident.message
-    )
+fn exit_code(status: &Status) -> ExitCode {
+    ExitCode::from(if status.incidents.is_empty() { 0 } else { OPEN })
 }
 
-async fn look(cluster: &Cluster, name: Option<&str>) -> Result<Status, Error> {
-    let policies = cluster.ours::<NodeFencingPolicy>().await?;
-    let fences = fleet::fences(cluster).await?;
-    let lease = cluster.find(&cluster.own::<Lease>(), lease::NAME).await;
-    let operator = operator(seen(lease)?, &cluster.namespace);
-    let status = Status {
-        operator,
-        policies: policies.iter().map(policy).collect(),
-        incidents: fences
-            .iter()
-            .rev()
-            .filter(|it| !it.is_ended())
-            .map(incident)
-            .collect(),
-    };
-    let Some(name) = name else {
-        return Ok(status);
-    };
-    let node = cluster.find(&cluster.api::<SlimNode>(), name).await;
-    let node = seen(node)?.ok().flatten().map(|it| it.view());
-    // Of several that select it none governs.
-    let governs = node.as_ref().and_then(|it| governing(&policies, it).ok());
-    let governs = governs.flatten().map(ResourceExt::name_any);
-    let is_known = node.is_some()
-        || policies.iter().any(|it| it.name_any() == name)
-        || fleet::meant(&fences, name).is_some();
-    match is_known {
-        true => Ok(of(status, name, governs.as_deref())),
-        false => Err(Error::No(format!(
-            "there is no policy, NodeFence or Node `{name}`; `kubectl fence status` shows all"
-        ))),
+/// What is printed.
+fn written(status: &Status, args: &Args) -> Result<String, Error> {
+    match args.output {
+        Form::Json | Form::Yaml => serialized(args.output, "Status", status),
+        Form::Name => Ok(names(status)),
+        Form::Table | Form::Wide => Ok(screen(status, args.name.as_deref(), clock::wall())),
     }
 }
 

@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Sentences that are kept for browsers that are late.
 const SAID_MAX: usize = 100;
+/// Ids of what is gone that are kept for them. Who is later than that begins anew.
+const GONE_MAX: usize = 1000;
 
 /// An element of the page.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub(super) struct Board {
     version: u64,
     pieces: BTreeMap<String, (u64, Piece)>,
     gone: BTreeMap<String, u64>,
+    /// The latest version of which something gone was forgotten.
+    forgotten: u64,
     said: VecDeque<(u64, String)>,
 }
 
@@ -46,6 +50,8 @@ pub(super) struct Delta<'a> {
     pub gone: Vec<&'a str>,
     /// What is to be said aloud.
     pub said: Vec<&'a str>,
+    /// What it has may hold what nobody knows of any more: it has to ask for the whole page.
+    pub reload: bool,
 }
 
 /// A piece that is new or has changed.
@@ -86,6 +92,7 @@ impl Board {
             self.gone.remove(&id);
             self.pieces.insert(id, (next, piece));
         }
+        self.forget();
         self.said.extend(said.into_iter().map(|it| (next, it)));
         let surplus = self.said.len().saturating_sub(SAID_MAX);
         self.said.drain(..surplus);
@@ -93,6 +100,19 @@ impl Board {
             self.version = next;
         }
         is_changed
+    }
+
+    /// Nodes come and go for as long as the command runs, most of them under names of their own.
+    fn forget(&mut self) {
+        let surplus = self.gone.len().saturating_sub(GONE_MAX);
+        if surplus == 0 {
+            return;
+        }
+        let mut versions: Vec<u64> = self.gone.values().copied().collect();
+        versions.sort_unstable();
+        let last = versions.into_iter().take(surplus).next_back();
+        self.forgotten = last.unwrap_or_default();
+        self.gone.retain(|_, at| *at > self.forgotten);
     }
 
     /// What somebody lacks who has that version.
@@ -111,6 +131,7 @@ impl Board {
             pieces: pieces.collect(),
             gone: gone.map(|(id, _)| id.as_str()).collect(),
             said: said.map(|(_, words)| words.as_str()).collect(),
+            reload: version < self.forgotten,
         }
     }
 
@@ -177,6 +198,25 @@ mod tests {
         board.update(Pieces::new(), vec![]);
         board.update(pieces(&[("a", "x", "1")]), vec![]);
         assert_eq!(told(&board.since(1)), (vec!["a".to_owned()], vec![]));
+    }
+
+    #[test]
+    fn what_is_gone_is_forgotten_at_last_and_who_is_later_than_that_begins_anew() {
+        let mut board = Board::default();
+        let rounds = u64::try_from(GONE_MAX).expect("a number") + 500;
+        for round in 0..rounds {
+            let name = format!("node-{round}");
+            board.update(pieces(&[(name.as_str(), "x", "1")]), vec![]);
+        }
+        assert_eq!(board.gone.len(), GONE_MAX);
+        let gone = |version: u64| {
+            let delta = board.since(version);
+            (delta.gone.len(), delta.reload)
+        };
+        // The first of them went in version 2.
+        assert_eq!(gone(rounds - 1), (1, false));
+        assert_eq!(gone(500), (GONE_MAX, false));
+        assert_eq!(gone(499), (GONE_MAX, true));
     }
 
     #[test]

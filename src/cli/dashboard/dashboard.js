@@ -115,6 +115,7 @@
   events.addEventListener("delta", (event) => {
     const delta = JSON.parse(event.data);
     alive();
+    if (delta.reload) return location.reload();
     if (live.dataset.part) {
       const about = live.dataset.part.split(" ");
       if (delta.pieces.some((it) => about.includes(it.id)) || delta.gone.some((it) => about.includes(it))) reload();

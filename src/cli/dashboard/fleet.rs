@@ -8,6 +8,7 @@ use crate::api::device::FenceDevice;
 use crate::api::fence::NodeFence;
 use crate::api::policy::{FenceMode, NodeFencingPolicy};
 use crate::cli::fleet;
+use crate::cli::watched::Seen;
 use crate::core::assess::others::{Attached, Served};
 use crate::core::assess::{World as Assessed, assess};
 use crate::core::observed::{NodeView, Ready};
@@ -17,9 +18,6 @@ use crate::shell::devices::{serves, targets};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// What could be read of a kind, or why it could not.
-pub(super) type Seen<T> = Result<Vec<T>, String>;
 
 /// Everything that the dashboard looks at.
 pub(super) struct World {

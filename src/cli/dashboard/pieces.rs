@@ -1,13 +1,13 @@
 //! The pieces of the page: what stands in it of the fleet, the incidents, the policies and of what does not work.
 
 use super::board::{Piece, Pieces};
-use super::feed::Trouble;
 use super::fleet::{Cell, State, World};
 use crate::api::conditions::{READY, find};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::cli::fleet;
 use crate::cli::page::{Html, glimpse, table, utc};
+use crate::cli::watched::Trouble;
 use crate::core::window;
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -104,12 +104,19 @@ fn unread<'a>(world: &'a World, what: &str) -> Option<&'a str> {
 fn trouble_of(what: &str, unread: Option<&str>, trouble: Option<&Trouble>) -> Html {
     let (title, words) = match (unread, trouble) {
         (Some(words), _) => (Html::text("Not shown"), words),
-        (None, Some(trouble)) => {
+        (None, Some(Trouble { since: None, words })) => (Html::text("Not shown"), &**words),
+        (
+            None,
+            Some(Trouble {
+                since: Some(since),
+                words,
+            }),
+        ) => {
             let title = match what {
                 "connection" => "What is shown is old: no connection to the API server since ",
                 _ => "What is shown is old: not up to date since ",
             };
-            (Html::text(title).and(utc(trouble.since)), &*trouble.words)
+            (Html::text(title).and(utc(*since)), &**words)
         }
         (None, None) => return Html::default(),
     };

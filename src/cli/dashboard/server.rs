@@ -20,6 +20,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -28,13 +29,18 @@ use tokio::time::{sleep, timeout};
 /// Connections served at once; more wait.
 const CONNECTIONS_MAX: usize = 64;
 /// How long the head of a request may take.
-const HEAD_TIME_MAX: Duration = Duration::from_secs(5);
+const HEAD_TIME_MAX: Duration = Duration::from_secs(2);
+/// How long a connection may last, but for one whose events are awaited. It has one request: nobody keeps a place by being idle.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 /// How large the head of a request may be, in bytes.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// A browser hears something after this time at the latest.
 const BEAT: Duration = Duration::from_secs(4);
 /// Pause after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Type of what has no end.
+const EVENTS: &str = "text/event-stream";
 
 type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
@@ -89,8 +95,11 @@ pub(super) async fn serve(listener: TcpListener, site: Site) {
 }
 
 async fn connection(stream: TcpStream, site: Site) {
-    let service = service_fn(move |request: Request<hyper::body::Incoming>| {
+    let has_events = AtomicBool::new(false);
+    let service = service_fn(|request: Request<hyper::body::Incoming>| {
         let answer = answer(&site, &request);
+        let kind = answer.headers().get(CONTENT_TYPE);
+        has_events.store(kind.is_some_and(|it| it == EVENTS), Ordering::Relaxed);
         async move { Ok::<_, Infallible>(answer) }
     });
     let connection = http1::Builder::new()
@@ -99,8 +108,12 @@ async fn connection(stream: TcpStream, site: Site) {
         .max_buf_size(HEAD_BYTES_MAX)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
-    // However it ends, the browser knows, and asks again.
-    let _ = connection.await;
+    let mut connection = std::pin::pin!(connection);
+    let ended = timeout(ANSWER_TIME_MAX, &mut connection).await;
+    if ended.is_err() && has_events.load(Ordering::Relaxed) {
+        // However it ends, the browser knows, and asks again.
+        let _ = connection.await;
+    }
 }
 
 /// Why a request gets nothing, if it does not.
@@ -205,7 +218,7 @@ fn events<B>(live: &Arc<Live>, request: &Request<B>) -> Answer {
         let chunk = Ok::<_, Infallible>(Frame::data(Bytes::from(text)));
         Some((chunk, (live, versions, since)))
     });
-    with_type(StreamBody::new(chunks).boxed_unsync(), "text/event-stream")
+    with_type(StreamBody::new(chunks).boxed_unsync(), EVENTS)
 }
 
 async fn next(

@@ -52,7 +52,7 @@ fn hostile_words_stay_words() {
         why: HOSTILE.to_owned(),
     };
     let trouble = Trouble {
-        since: now(),
+        since: Some(now()),
         words: HOSTILE.to_owned(),
     };
     let world = world(vec![
@@ -115,7 +115,7 @@ fn what_is_not_known_is_said_in_its_place_and_nothing_is_claimed_of_it() {
     );
     assert!(!unread.contains("No incident is open."));
     let trouble = Trouble {
-        since: now(),
+        since: Some(now()),
         words: "refused".to_owned(),
     };
     let lost = page(&world, &[], &[("connection", Some(trouble))]);

@@ -1,5 +1,15 @@
+use super::super::board::Board;
+use super::super::feed::Feed;
 use super::*;
+use crate::cli::cluster::{Cluster, Limits};
+use crate::shell::fake::{Fake, failure};
 use http_body_util::Empty;
+use serde_json::json;
+use std::sync::Mutex;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpSocket;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 const ROOT: &str = "/0123456789abcdef/";
 
@@ -102,4 +112,114 @@ async fn a_port_that_is_taken_is_named_with_the_way_out() {
         error.contains(&taken.to_string()) && error.contains("another port"),
         "{error}"
     );
+}
+
+/// Serves a fleet of so many nodes.
+async fn served(nodes: usize, tasks: &mut JoinSet<()>) -> SocketAddr {
+    let server = Fake::start(move |request| {
+        let node = |number: usize| json!({"metadata": {"name": format!("node-{number:05}"), "uid": format!("{number}"), "resourceVersion": "1"}});
+        match request.line.contains("/api/v1/nodes?") {
+            true => {
+                let items: Vec<_> = (0..nodes).map(node).collect();
+                (200, json!({"metadata": {"resourceVersion": "1"}, "items": items}))
+            }
+            false => failure(404, "not found"),
+        }
+    })
+    .await;
+    let cluster = Cluster {
+        clients: server.clients.clone(),
+        namespace: "node-fencing-system".to_owned(),
+        limits: Limits::of(None),
+    };
+    let changed = Arc::new(Notify::new());
+    let live = Arc::new(Live {
+        board: Mutex::new(Board::default()),
+        version: watch::Sender::new(0),
+        feed: Feed::start(&cluster, &changed, tasks),
+        server: cluster.clients.server.clone(),
+    });
+    let until_filled = async {
+        while live.world().nodes.map_or(0, |it| it.len()) < nodes {
+            changed.notified().await;
+        }
+    };
+    let filled = timeout(Duration::from_secs(20), until_filled).await;
+    assert!(filled.is_ok(), "no nodes");
+    live.look(&mut None);
+    let listener = bind("127.0.0.1:0".parse().expect("an address")).await;
+    let listener = listener.expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    tasks.spawn(serve(listener, Site::new(address, "token", live)));
+    address
+}
+
+async fn connected(address: SocketAddr, says: &str) -> TcpStream {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    // So that who reads nothing holds up whoever answers.
+    socket.set_recv_buffer_size(4096).expect("a small buffer");
+    let mut stream = socket.connect(address).await.expect("a connection");
+    stream.write_all(says.as_bytes()).await.expect("words");
+    stream
+}
+
+fn get(address: SocketAddr, path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n")
+}
+
+/// All places are taken by whoever says this and no more, and then somebody asks: they have an answer soon.
+async fn is_let_in_beside(nodes: usize, says: fn(SocketAddr) -> String) {
+    let mut tasks = JoinSet::new();
+    let address = served(nodes, &mut tasks).await;
+    let mut idle = Vec::new();
+    for _ in 0..CONNECTIONS_MAX {
+        idle.push(connected(address, &says(address)).await);
+    }
+    let mut asking = connected(address, &get(address, "/token/node/nobody")).await;
+    let mut answer = String::new();
+    let read = asking.read_to_string(&mut answer);
+    let limit = HEAD_TIME_MAX + ANSWER_TIME_MAX + Duration::from_secs(10);
+    let read = timeout(limit, read).await;
+    assert!(read.is_ok(), "nobody else got in for {limit:?}");
+    assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+}
+
+#[tokio::test]
+async fn who_connects_and_says_nothing_gives_way() {
+    is_let_in_beside(1, |_| String::new()).await;
+}
+
+#[tokio::test]
+async fn who_does_not_end_the_head_of_a_request_gives_way() {
+    is_let_in_beside(1, |_| "GET / HTTP/1.1\r\nX: ".to_owned()).await;
+}
+
+#[tokio::test]
+async fn who_has_an_answer_and_stays_gives_way() {
+    is_let_in_beside(1, |address| get(address, "/")).await;
+}
+
+#[tokio::test]
+async fn who_does_not_take_the_answer_gives_way() {
+    is_let_in_beside(20_000, |address| get(address, "/token/")).await;
+}
+
+#[tokio::test]
+async fn who_awaits_events_is_not_cut_off() {
+    let mut tasks = JoinSet::new();
+    let address = served(1, &mut tasks).await;
+    let mut stream = connected(address, &get(address, "/token/events?since=1")).await;
+    let begun = std::time::Instant::now();
+    let (mut heard, mut piece) = (String::new(), [0_u8; 1024]);
+    while heard.matches("event: ").count() < 3 {
+        let read = timeout(BEAT * 3, stream.read(&mut piece)).await;
+        let read = read.expect("a beat").expect("a stream");
+        assert!(
+            read > 0,
+            "it has ended after {:?}: {heard}",
+            begun.elapsed()
+        );
+        heard += &String::from_utf8_lossy(&piece[..read]);
+    }
+    assert!(begun.elapsed() > ANSWER_TIME_MAX);
 }
