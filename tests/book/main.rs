@@ -10,6 +10,7 @@ mod figures;
 mod incident;
 mod objects;
 mod pages;
+mod plugin;
 mod reasons;
 mod reference;
 mod release;

@@ -7,9 +7,9 @@
 
 use crate::fields;
 use crate::pages::{documents, read, root};
+use crate::plugin::{plugin, unknown_command};
 use crate::schema::{fit, of_kind};
 use node_fencing_operator::args::{Error, Order};
-use node_fencing_operator::cli;
 use serde_json::Value;
 use std::ffi::OsString;
 use std::path::Path;
@@ -112,10 +112,11 @@ fn every_block_of_commands_says_what_it_needs_and_names_what_exists() {
             let command = word.split_whitespace().collect::<Vec<_>>().join(" ");
             let words: Vec<&str> = command.split(' ').collect();
             let complaints = match words.first() {
-                // A sentence may name a command without what it takes.
-                Some(&"kubectl") if words.get(1) == Some(&"fence") => {
-                    unknown_command(&words).into_iter().collect()
-                }
+                // A sentence may name a command without what it takes; with something of it, it is to be typed.
+                Some(&"kubectl") if words.get(1) == Some(&"fence") => match words.len() {
+                    0..=3 => unknown_command(&words).into_iter().collect(),
+                    _ => plugin(&words),
+                },
                 Some(&"kubectl") => kubectl(&command, &words),
                 Some(&"make") if words.len() > 1 => target_is_missing(&words).into_iter().collect(),
                 _ => continue,
@@ -249,25 +250,6 @@ fn flags_are_missing(words: &[&str]) -> Vec<String> {
     missing
         .map(|name| format!("there is no flag {name}"))
         .collect()
-}
-
-/// Would the plugin take this command line?
-fn plugin(words: &[&str]) -> Vec<String> {
-    let words: Vec<&str> = words
-        .iter()
-        .copied()
-        .take_while(|it| !it.starts_with(['#', '>']))
-        .collect();
-    let line = words.iter().skip(1).map(|it| it.trim_matches('"'));
-    let read = cli::command().try_get_matches_from(line);
-    read.err().map(|it| it.to_string()).into_iter().collect()
-}
-
-/// The plugin's command, if it has none of that name.
-fn unknown_command(words: &[&str]) -> Option<String> {
-    let name = words.get(2).filter(|it| !it.starts_with('-'))?;
-    let is_known = cli::command().find_subcommand(name).is_some();
-    (!is_known).then(|| format!("there is no `kubectl fence {name}`"))
 }
 
 fn kubectl(command: &str, words: &[&str]) -> Vec<String> {
