@@ -180,6 +180,12 @@ fn words<K: Resource<DynamicType = ()>>(error: WatchError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::policy::NodeFencingPolicy;
+    use crate::shell::fake::{Fake, failure};
+    use kube::ResourceExt;
+    use serde_json::json;
+    use std::time::Duration;
+    use tokio::time::timeout;
 
     #[test]
     fn what_goes_on_goes_on_since_its_beginning() {
@@ -194,5 +200,36 @@ mod tests {
         assert_eq!(since(), None);
         health.ill("silent".to_owned(), second);
         assert_eq!(since(), Some(("silent".to_owned(), Some(second))));
+    }
+    #[tokio::test]
+    async fn what_a_newer_operator_has_written_is_named_and_the_rest_is_shown() {
+        let server = Fake::start(|request| match request.line.contains("watch=true") {
+            true => failure(403, "not now"),
+            false => {
+                let policy = |name: &str, mode: &str| json!({"metadata": {"name": name, "resourceVersion": "1"}, "spec": {"nodeSelector": {}, "fence": {"mode": mode}}});
+                let items = [policy("old", "PowerOff"), policy("new", "Teleport")];
+                (200, json!({"metadata": {"resourceVersion": "1"}, "items": items}))
+            }
+        })
+        .await;
+        let (changed, mut tasks) = (Arc::new(Notify::new()), JoinSet::new());
+        let policies: Watched<NodeFencingPolicy> =
+            watch(&server.clients.writes, forget_fields, &changed, &mut tasks);
+        let until_filled = async {
+            while policies.seen(ResourceExt::name_any).is_err() {
+                changed.notified().await;
+            }
+        };
+        let filled = timeout(Duration::from_secs(20), until_filled).await;
+        assert!(filled.is_ok(), "{:?}", policies.trouble());
+        policies.health.well();
+        assert_eq!(
+            policies.seen(ResourceExt::name_any),
+            Ok(vec!["old".to_owned()])
+        );
+        let trouble = policies.trouble().expect("what is left out");
+        assert_eq!(trouble.since, None);
+        let words = "NodeFencingPolicy new is left out";
+        assert!(trouble.words.contains(words), "{}", trouble.words);
     }
 }

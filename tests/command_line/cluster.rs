@@ -21,7 +21,7 @@ pub const GOOD: Cluster = Cluster {
 };
 
 impl Cluster {
-    fn answer(self, line: &str, body: &Value) -> (&'static str, Value) {
+    pub fn answer(self, line: &str, body: &Value) -> (&'static str, Value) {
         if line.starts_with("GET /version ") {
             let version = json!({
                 "major": "1", "minor": self.minor, "gitVersion": format!("v1.{}.9", self.minor), "gitCommit": "",
@@ -52,44 +52,53 @@ impl Cluster {
 
     /// Serves it until the test ends; gives a kubeconfig for it.
     pub fn serve(self, name: &str) -> PathBuf {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("port");
-        let address = listener.local_addr().expect("address");
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                std::thread::spawn(move || self.talk(stream));
-            }
-        });
-        kubeconfig(name, address)
+        serve(name, move |line, body| self.answer(line, body))
     }
+}
 
-    /// One request, one answer, done.
-    fn talk(self, stream: TcpStream) -> Option<()> {
-        let mut reader = BufReader::new(stream);
-        let (mut first, mut length) = (String::new(), 0);
-        reader.read_line(&mut first).ok()?;
-        loop {
-            let mut header = String::new();
-            reader.read_line(&mut header).ok()?;
-            let header = header.trim_end().to_ascii_lowercase();
-            if header.is_empty() {
-                break;
-            }
-            if let Some(value) = header.strip_prefix("content-length: ") {
-                length = value.parse().ok()?;
-            }
+/// Serves these answers until the test ends; gives a kubeconfig for it.
+pub fn serve(
+    name: &str,
+    answer: impl Fn(&str, &Value) -> (&'static str, Value) + Clone + Send + 'static,
+) -> PathBuf {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("port");
+    let address = listener.local_addr().expect("address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let answer = answer.clone();
+            std::thread::spawn(move || talk(stream, answer));
         }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).ok()?;
-        let body = serde_json::from_slice(&body).unwrap_or_default();
-        let (status, answer) = self.answer(&first, &body);
-        let answer = answer.to_string();
-        let head = format!(
-            "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-            answer.len()
-        );
-        let mut stream = reader.into_inner();
-        stream.write_all((head + &answer).as_bytes()).ok()
+    });
+    kubeconfig(name, address)
+}
+
+/// One request, one answer, done.
+fn talk(stream: TcpStream, answer: impl Fn(&str, &Value) -> (&'static str, Value)) -> Option<()> {
+    let mut reader = BufReader::new(stream);
+    let (mut first, mut length) = (String::new(), 0);
+    reader.read_line(&mut first).ok()?;
+    loop {
+        let mut header = String::new();
+        reader.read_line(&mut header).ok()?;
+        let header = header.trim_end().to_ascii_lowercase();
+        if header.is_empty() {
+            break;
+        }
+        if let Some(value) = header.strip_prefix("content-length: ") {
+            length = value.parse().ok()?;
+        }
     }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    let body = serde_json::from_slice(&body).unwrap_or_default();
+    let (status, answer) = answer(&first, &body);
+    let answer = answer.to_string();
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        answer.len()
+    );
+    let mut stream = reader.into_inner();
+    stream.write_all((head + &answer).as_bytes()).ok()
 }
 
 /// A file that names this API server.

@@ -1,4 +1,4 @@
-//! The operator's process as its user meets it: exit codes, the one line that says why, health, and how it ends.
+//! The operator's process as its user meets it: exit codes, the one line that says why, health, and how it ends. And that of `kubectl fence`.
 
 #![allow(
     clippy::disallowed_methods,
@@ -6,6 +6,7 @@
 )]
 
 mod cluster;
+mod plugin;
 mod probe;
 
 use cluster::{Cluster, GOOD, kubeconfig};

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 const VERSION: Check = check("api-server", "docs/compatibility.md#kubernetes");
 const SCHEMAS: Check = check("custom-resources", "docs/how-to/upgrade.md#do-it");
-const GUARD: Check = check(
+pub(super) const GUARD: Check = check(
     "admission-policies",
     "docs/runbooks/NodeFencingAdmissionGuardMissing.md#diagnosis",
 );

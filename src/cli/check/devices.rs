@@ -33,22 +33,24 @@ const fn check(name: &'static str, page: &'static str) -> Check {
     }
 }
 
-pub(super) async fn look(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
+pub(super) async fn look(
+    cluster: &Cluster,
+    policies: &[NodeFencingPolicy],
+) -> Result<Vec<Finding>, Error> {
     let all = ListParams::default();
     let devices = cluster.ours::<FenceDevice>().await?;
-    let policies = cluster.ours::<NodeFencingPolicy>().await?;
     let nodes = seen(cluster.list(&cluster.api::<SlimNode>(), &all).await)?;
     let of_nodes = match nodes {
         Ok(nodes) => {
             let views: Vec<NodeView> = nodes.iter().map(SlimNode::view).collect();
-            protected(&policies, &views)
+            protected(policies, &views)
         }
         Err(words) => NODES.unknown(format!(
             "which nodes no policy selects is not known: {words}"
         )),
     };
     let mut findings = of_devices(&devices);
-    findings.extend(of_policies(&policies));
+    findings.extend(of_policies(policies));
     findings.push(of_nodes);
     Ok(findings)
 }

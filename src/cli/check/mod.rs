@@ -15,6 +15,7 @@ use super::cluster::{Cluster, Error as ClusterError};
 use super::output::{Form, print, serialized};
 use super::table::wrapped;
 use super::time::time;
+use crate::api::policy::NodeFencingPolicy;
 use crate::clock::since_boot;
 use clap::ValueEnum;
 use jiff::SignedDuration;
@@ -236,13 +237,15 @@ pub struct Findings<'a> {
 
 async fn look(cluster: &Cluster) -> Result<Vec<Finding>, ClusterError> {
     let mut findings = cluster::look(cluster).await?;
-    // Where the custom resources are missing nothing else can be asked.
-    if findings.iter().any(|it| it.status == Mark::Failed) {
+    // Where the custom resources are missing nothing else can be asked. Without its guard everything can.
+    let ends = |it: &Finding| it.status == Mark::Failed && it.check != cluster::GUARD.name;
+    if findings.iter().any(ends) {
         return Ok(findings);
     }
+    let policies = cluster.ours::<NodeFencingPolicy>().await?;
     findings.extend(replicas::look(cluster).await?);
-    findings.extend(devices::look(cluster).await?);
-    findings.extend(others::look(cluster).await?);
+    findings.extend(devices::look(cluster, &policies).await?);
+    findings.extend(others::look(cluster, &policies).await?);
     Ok(findings)
 }
 

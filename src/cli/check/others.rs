@@ -37,9 +37,11 @@ const fn check(name: &'static str, page: &'static str) -> Check {
     }
 }
 
-pub(super) async fn look(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
-    let policies = cluster.ours::<NodeFencingPolicy>().await?;
-    let mut findings = of_others(&policies);
+pub(super) async fn look(
+    cluster: &Cluster,
+    policies: &[NodeFencingPolicy],
+) -> Result<Vec<Finding>, Error> {
+    let mut findings = of_others(policies);
     findings.extend(around(cluster, When::Installed).await?);
     findings.push(alerts(cluster).await);
     Ok(findings)
