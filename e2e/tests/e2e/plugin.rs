@@ -35,6 +35,21 @@ async fn counted(lab: &Lab, incidents: u32) -> Result<()> {
     .await
 }
 
+/// How often the plugin has listed NodeFences, and how often watched them.
+async fn asked(lab: &Lab) -> Result<(usize, usize)> {
+    let audit = lab.control_plane.audit();
+    audit.settled().await?;
+    let count = |verb: &str| {
+        let is_it = |it: &e2e::audit::Request| {
+            it.verb == verb
+                && it.object_ref.resource == "nodefences"
+                && it.user_agent.starts_with("kubectl-fence/")
+        };
+        anyhow::Ok(audit.requests(is_it)?.len())
+    };
+    Ok((count("list")?, count("watch")?))
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_incident_is_followed_answered_and_explained_at_the_prompt() -> Result<()> {
     let lab = Lab::start(Setup::new("plugin", 2)).await?;
@@ -61,6 +76,7 @@ async fn an_incident_is_followed_answered_and_explained_at_the_prompt() -> Resul
         .await?;
     // Somebody else follows it to its end.
     let line = format!("status {} -w", outage.node);
+    let before = asked(&outage.lab).await?;
     let (followed, ()) = tokio::try_join!(typed(&outage.lab, &line), async {
         for _ in 0..2 {
             session
@@ -74,6 +90,13 @@ async fn an_incident_is_followed_answered_and_explained_at_the_prompt() -> Resul
     let is_step = |line: &str| line.starts_with(&outage.node);
     ensure!(followed.lines().any(is_step), "{followed}");
     ensure!(followed.ends_with("No incident is open\n"), "{followed}");
+    // Once to begin with, once by its watch, and once by each approval beside it; whatever came after that it was told.
+    let after = asked(&outage.lab).await?;
+    let (lists, watches) = (after.0 - before.0, after.1 - before.1);
+    ensure!(
+        lists <= 4 && watches > 0,
+        "{lists} LISTs, {watches} watches"
+    );
     let fence = outage.lab.wait_stage(&outage.node, "Recovered").await?;
     outage.lab.wait_told(&fence, "Recovered").await?;
     session.types("explain {node} -o name").await?;
