@@ -1,6 +1,6 @@
 //! Which cluster, as whom: kubectl's own flags, and the kubeconfig that they lead to.
 
-use super::pause::time;
+use super::time::time;
 use crate::words;
 use clap::Args;
 use jiff::SignedDuration;
