@@ -127,15 +127,30 @@ async fn an_archive_has_what_helps_and_no_canary() -> Result<()> {
     ensure!(readme.contains("operator/pods.json"), "{readme}");
 
     // With fewer rights there are holes, and they are named.
-    let path = directory.join("nobody.tar.gz");
-    let line = format!(
-        "report --as nobody --as-group system:authenticated -o {}",
-        path.display()
-    );
-    let output = kubectl_fence(plane, &words(&line), &[]).await?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{told}");
-    ensure!(told.contains("not in it: nodes.json"), "{told}");
+    for line in [
+        "create clusterrole of-devices --verb=list --resource=fencedevices.nodefencing.io",
+        "create clusterrolebinding of-devices --clusterrole=of-devices --user=somebody",
+    ] {
+        let words = words(line);
+        plane
+            .kubectl_text(&words.iter().map(String::as_str).collect::<Vec<_>>())
+            .await?;
+    }
+    for (user, code, says) in [
+        ("somebody", 0, "not in it: nodes.json"),
+        ("nobody", 1, "no archive is written"),
+    ] {
+        let path = directory.join(format!("{user}.tar.gz"));
+        let line = format!(
+            "report --as {user} --as-group system:authenticated -o {}",
+            path.display()
+        );
+        let output = kubectl_fence(plane, &words(&line), &[]).await?;
+        let told = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.code() == Some(code), "{told}");
+        ensure!(told.contains(says), "{told}");
+        ensure!(path.exists() == (code == 0));
+    }
     plane.check()
 }
 
