@@ -16,7 +16,7 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Body, Frame};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,9 +28,8 @@ use tokio::time::{sleep, timeout};
 
 /// Connections served at once; more wait.
 const CONNECTIONS_MAX: usize = 64;
-/// How long the head of a request may take.
-const HEAD_TIME_MAX: Duration = Duration::from_secs(2);
-/// How long a connection may last, but for one whose events are awaited. It has one request: nobody keeps a place by being idle.
+/// How long a connection may last, from before its request until after its answer, but for one whose events are awaited. It has one request: nobody
+/// keeps a place by being idle.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 /// How large the head of a request may be, in bytes.
 const HEAD_BYTES_MAX: usize = 16 << 10;
@@ -103,8 +102,6 @@ async fn connection(stream: TcpStream, site: Site) {
         async move { Ok::<_, Infallible>(answer) }
     });
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME_MAX)
         .max_buf_size(HEAD_BYTES_MAX)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
