@@ -202,3 +202,29 @@ fn what_a_newer_operator_has_written_is_left_out_and_named_by_every_command() {
         }
     }
 }
+
+/// What is written in somebody's name is dated by the API server's clock, and only where that is silent by this machine's.
+#[test]
+fn whose_clock_a_word_is_dated_by_is_said_where_it_is_this_machines() {
+    let with_date = |date: Option<&'static str>| {
+        move |line: &str, _: &Value| {
+            if line.contains("selfsubjectreviews") {
+                let user = json!({"userInfo": {"username": "vera"}});
+                let review = json!({"metadata": {"creationTimestamp": date}, "status": user});
+                return ("201 Created", review);
+            }
+            let policies = of_ours("/nodefencingpolicies?").unwrap_or_default();
+            ("200 OK", policies.into_iter().next().unwrap_or_default())
+        }
+    };
+    for (name, date, is_said) in [
+        ("dated", Some("2026-01-01T00:00:00Z"), false),
+        ("undated", None, true),
+    ] {
+        let cluster = serve(name, with_date(date));
+        let (code, _, complained) = typed(&cluster, "pause old-policy --for 1h --reason switches");
+        assert_eq!(code, 0, "{complained}");
+        let words = "dated by the clock of this machine";
+        assert_eq!(complained.contains(words), is_said, "{name}: {complained}");
+    }
+}
