@@ -88,6 +88,8 @@ fn a_report_that_may_read_nothing_is_none() {
         ("403 Forbidden", status)
     };
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nothing.tar.gz");
+    // Of an earlier run.
+    let _ = std::fs::remove_file(&file);
     let (code, said, complained) =
         typed(&serve("forbidden", forbidden), "report -o nothing.tar.gz");
     assert_eq!((code, said.as_str()), (1, ""), "{complained}");
