@@ -2,6 +2,7 @@
 
 use super::cluster::{Cluster, Error as ClusterError};
 use super::dry_run::DryRun;
+use super::trail::reason;
 use super::{Done, Error, fleet};
 use crate::api::fence::{ApprovalDecision, NodeFence};
 use kube::ResourceExt;
@@ -24,7 +25,7 @@ pub struct Args {
     name: String,
 
     /// Why, for the record
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: String,
 
     #[command(flatten)]

@@ -276,7 +276,17 @@ impl Cluster {
         let patch = Patch::Merge(patch);
         let patched = ask_within(self.limits.write, api.patch(name, &params, &patch)).await;
         let what = || format!("patch {} {name}", K::kind(&()));
-        patched.map_err(|it| self.error::<K>(it, what(), write.role))
+        patched.map_err(|it| match it {
+            // By its name, and not because nobody knows the kind.
+            AskError::Refused {
+                code: 404, message, ..
+            } if message.contains(&format!("\"{name}\"")) => Error::Absent {
+                kind: K::kind(&()).into_owned(),
+                name: name.to_owned(),
+                way_out: "it was deleted a moment ago, and nothing was done".to_owned(),
+            },
+            error => self.error::<K>(error, what(), write.role),
+        })
     }
 
     /// Makes an object.

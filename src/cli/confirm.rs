@@ -8,6 +8,7 @@ use super::cluster::{Cluster, Error as ClusterError, seen};
 use super::dry_run::DryRun;
 use super::prompt::typed;
 use super::table::{age, table, wrapped};
+use super::trail::reason;
 use super::{Done, Error, fleet, output};
 use crate::api::device::FenceDevice;
 use crate::api::device_status::PowerState;
@@ -38,7 +39,7 @@ pub struct Args {
     node: String,
 
     /// How you have verified it, for the record
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: String,
 
     /// The node's name once more, in place of typing it

@@ -1,6 +1,7 @@
 //! `kubectl fence explain`: what happened in one incident, with the evidence, in the order in which it happened.
 
 use super::cluster::Cluster;
+use super::fleet::Warning;
 use super::output::{Form, print, serialized};
 use super::page::{self, Output};
 use super::table::{duration, wrapped};
@@ -52,14 +53,10 @@ pub struct Explanation {
     pub message: String,
     /// Why a human is or was called.
     pub escalated: Option<String>,
-    /// Why the proof that the machine is down does not stand, if there was one and it does not.
-    pub proof_in_doubt: Option<String>,
-    /// Why a human's word that the machine is down counts for nothing, if it does not.
-    pub confirmation_refused: Option<String>,
     /// What devices have said that cannot be true.
     pub contradictions: Vec<String>,
-    /// Devices that said On when others had read Off.
-    pub contradicting_devices: Vec<String>,
+    /// What a person has to know before they go by it, with the two above.
+    pub warnings: Vec<Warning>,
     /// What happened, oldest first.
     pub timeline: Vec<Moment>,
 }
@@ -104,10 +101,8 @@ fn explanation(fence: &NodeFence) -> Explanation {
         stage: fleet::stage(fence).to_owned(),
         message: fleet::message(fence).to_owned(),
         escalated: fleet::escalated(fence).map(|(reason, words)| format!("{reason}: {words}")),
-        proof_in_doubt: fleet::doubt(fence),
-        confirmation_refused: status.and_then(|it| it.confirmation_refused.clone()),
         contradictions: status.map_or_else(Vec::new, |it| it.contradictions.clone()),
-        contradicting_devices: status.map_or_else(Vec::new, |it| it.contradicting_devices.clone()),
+        warnings: fleet::warnings(fence),
         timeline: timeline(fence),
     }
 }
@@ -124,22 +119,7 @@ fn narrative(of: &Explanation) -> String {
         0,
     );
     text += &wrapped(&of.message, 2);
-    if let Some(escalated) = &of.escalated {
-        text += &wrapped(&format!("CALLS FOR YOU {escalated}"), 2);
-    }
-    if let Some(doubt) = &of.proof_in_doubt {
-        text += &wrapped(&format!("DO NOT GO BY THE PROOF {doubt}"), 2);
-    }
-    if let Some(refused) = &of.confirmation_refused {
-        text += &wrapped(&format!("DO NOT GO BY THE WORD {refused}"), 2);
-    }
-    for words in &of.contradictions {
-        text += &wrapped(&format!("CANNOT BE TRUE {words}"), 2);
-    }
-    for device in &of.contradicting_devices {
-        let words = format!("SAID ON FenceDevice {device}, when others had read Off");
-        text += &wrapped(&words, 2);
-    }
+    text += &fleet::warned(&of.warnings);
     let Some(first) = of.timeline.first() else {
         return text;
     };

@@ -9,6 +9,8 @@ use crate::shell::slim::SlimNode;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// All NodeFences, the newest first.
 ///
@@ -79,6 +81,75 @@ pub fn held(fence: &NodeFence) -> Option<&str> {
 /// Does the proof stand by now that its machine is down?
 pub fn is_proven(fence: &NodeFence) -> bool {
     confirmed_down(fence).is_some_and(|it| it.status == "True")
+}
+
+/// What a person has to know before they go by an incident.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Warning {
+    /// What it is about.
+    pub kind: WarningKind,
+    /// What the record says.
+    pub words: String,
+}
+
+/// What a warning is about. A name never changes its meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub enum WarningKind {
+    /// A human is called.
+    Escalated,
+    /// The proof that the machine is down does not stand, or not now.
+    ProofInDoubt,
+    /// A human's word that the machine is down counts for nothing.
+    ConfirmationRefused,
+    /// Devices have said what cannot be true.
+    Contradiction,
+    /// A device said On when others had read Off.
+    ContradictingDevice,
+}
+
+impl WarningKind {
+    /// What stands before the words.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Escalated => "Calls for you",
+            Self::ProofInDoubt => "Do not go by the proof",
+            Self::ConfirmationRefused => "Do not go by the word",
+            Self::Contradiction => "Cannot be true",
+            Self::ContradictingDevice => "Said On when others had read Off",
+        }
+    }
+}
+
+/// All of them, the most urgent first. Whatever shows an incident shows these.
+pub fn warnings(fence: &NodeFence) -> Vec<Warning> {
+    let status = fence.status.iter();
+    let refused = status.clone().flat_map(|it| &it.confirmation_refused);
+    let contradictions = status.clone().flat_map(|it| &it.contradictions);
+    let devices = status.flat_map(|it| &it.contradicting_devices);
+    let escalated = escalated(fence).map(|(reason, words)| format!("{reason}: {words}"));
+    let of = |kind: WarningKind| move |words: String| Warning { kind, words };
+    escalated
+        .map(of(WarningKind::Escalated))
+        .into_iter()
+        .chain(doubt(fence).map(of(WarningKind::ProofInDoubt)))
+        .chain(refused.cloned().map(of(WarningKind::ConfirmationRefused)))
+        .chain(contradictions.cloned().map(of(WarningKind::Contradiction)))
+        .chain(
+            devices
+                .map(|it| format!("FenceDevice {it}"))
+                .map(of(WarningKind::ContradictingDevice)),
+        )
+        .collect()
+}
+
+/// The same in lines for a terminal.
+pub fn warned(warnings: &[Warning]) -> String {
+    let line = |it: &Warning| {
+        let title = it.kind.title().to_uppercase();
+        table::wrapped(&format!("{title} {}", it.words), 2)
+    };
+    warnings.iter().map(line).collect()
 }
 
 /// Why the proof does not stand, if there was one and it does not.

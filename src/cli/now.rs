@@ -2,6 +2,7 @@
 
 use super::cluster::Cluster;
 use super::dry_run::DryRun;
+use super::trail::reason;
 use super::wish::{Wish, wanted};
 use super::{Done, Error, fleet};
 use crate::api::fence::NodeFence;
@@ -30,7 +31,7 @@ pub struct Args {
     node: String,
 
     /// Why, for the record
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: String,
 
     /// How far to go: PowerOff, ConfirmOnly, Observe [default: as its policy]

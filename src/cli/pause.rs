@@ -6,7 +6,7 @@
 use super::cluster::{Cluster, Error as ClusterError};
 use super::dry_run::DryRun;
 use super::time::time;
-use super::trail::RESUME;
+use super::trail::{RESUME, reason};
 use super::{Done, Error};
 use crate::api::policy::NodeFencingPolicy;
 use crate::api::window::PauseRequest;
@@ -33,7 +33,7 @@ pub struct Args {
     time: SignedDuration,
 
     /// Why, for those who find it paused
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: String,
 
     /// Who or what asks [default: you]
@@ -52,7 +52,7 @@ pub struct ResumeArgs {
     policy: String,
 
     /// Why, for the record
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: String,
 
     /// Whose pause [default: yours]

@@ -2,7 +2,7 @@
 
 use super::cluster::{Cluster, Error as ClusterError};
 use super::dry_run::DryRun;
-use super::trail::RELEASE;
+use super::trail::{RELEASE, reason};
 use super::{Done, Error, fleet};
 use crate::api::fence::{DesiredState, NodeFence};
 use kube::ResourceExt;
@@ -25,7 +25,7 @@ pub struct Args {
     name: String,
 
     /// Why, for the record
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: String,
 
     /// Although an off command may still land: the machine may go down after you have let go

@@ -4,6 +4,7 @@ mod follow;
 mod sight;
 
 use super::cluster::Cluster;
+use super::fleet::Warning;
 use super::output::{Form, print, serialized};
 use super::table::{bar, or_none, table, wrapped};
 use super::{Done, Error, fleet};
@@ -123,6 +124,8 @@ pub struct Incident {
     pub message: String,
     /// Why a human is called.
     pub escalated: Option<String>,
+    /// What a person has to know before they go by it, with that.
+    pub warnings: Vec<Warning>,
 }
 
 /// Runs the command.
@@ -226,9 +229,12 @@ fn incident(fence: &NodeFence) -> Incident {
         policy: fence.spec.policy_name.clone(),
         stage: fleet::stage(fence).to_owned(),
         stage_start_time: status.and_then(|it| it.stage_start_time),
-        stage_deadline_time: status.and_then(|it| it.stage_deadline_time),
+        stage_deadline_time: status
+            .filter(|_| !fence.is_ended())
+            .and_then(|it| it.stage_deadline_time),
         message: fleet::message(fence).to_owned(),
         escalated: fleet::escalated(fence).map(|(reason, words)| format!("{reason}: {words}")),
+        warnings: fleet::warnings(fence),
     }
 }
 
@@ -332,8 +338,5 @@ fn told(incident: &Incident, now: Timestamp) -> String {
     );
     text += &wrapped(&bar(&incident.stage), 2);
     text += &wrapped(&incident.message, 2);
-    if let Some(escalated) = &incident.escalated {
-        text += &wrapped(&format!("CALLS FOR YOU {escalated}"), 2);
-    }
-    text
+    text + &fleet::warned(&incident.warnings)
 }

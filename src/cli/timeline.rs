@@ -4,6 +4,7 @@ use super::fleet;
 use super::trail::RELEASE;
 use crate::api::fence::{ApprovalDecision, DesiredState, NodeFence, TriggerType};
 use crate::api::fence_status::{Attempt, AttemptAction, AttemptResult, Evidence};
+use crate::fence::manual;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use schemars::JsonSchema;
@@ -175,14 +176,30 @@ fn attempted(attempt: &Attempt) -> Vec<Moment> {
 
 /// The proof, reading by reading, and what speaks against it by now.
 fn proven(evidence: &Evidence, doubt: Option<&str>) -> Vec<Moment> {
-    let readings = evidence.readings.iter().map(|it| Moment {
+    let (words, read): (Vec<_>, Vec<_>) = evidence
+        .readings
+        .iter()
+        .partition(|it| manual::is_word(&it.raw));
+    let word = words.first().map(|it| Moment {
+        time: it.time,
+        words: format!(
+            "a human's word ({}) stood in the place of readings, and from here on no sign of life was seen",
+            it.raw
+        ),
+    });
+    let how = match (words.is_empty(), read.is_empty()) {
+        (true, _) => "the machine was proven down",
+        (false, true) => "the machine counted as down on that word, read by no device,",
+        (false, false) => "the machine was proven down, on that word too,",
+    };
+    let readings = read.into_iter().map(|it| Moment {
         time: it.time,
         words: format!(
             "FenceDevice {} read {:?} (`{}`, {} ms)",
             it.device, it.power_state, it.raw, it.round_trip_millis
         ),
     });
-    let mut moments: Vec<Moment> = readings.collect();
+    let mut moments: Vec<Moment> = word.into_iter().chain(readings).collect();
     moments.push(Moment {
         time: evidence.quiesced_time,
         words: "no pod could start on the node any more".to_owned(),
@@ -191,7 +208,7 @@ fn proven(evidence: &Evidence, doubt: Option<&str>) -> Vec<Moment> {
     moments.push(Moment {
         time: evidence.proven_time,
         words: format!(
-            "the machine was proven down in boot {}, under claim {}{doubt}",
+            "{how} in boot {}, under claim {}{doubt}",
             evidence.node_boot_id, evidence.claim
         ),
     });
@@ -317,6 +334,27 @@ mod tests {
             told.contains("I saw it; it counts for nothing: the BMC reads On"),
             "{told}"
         );
+    }
+
+    /// An auditor does not take it for what a device has read.
+    #[test]
+    fn a_human_s_word_is_told_as_one_and_as_no_reading() {
+        let at = "2027-01-02T18:00:00Z";
+        let reading = |device: &str, raw: &str| json!({"device": device, "powerState": "Off", "raw": raw, "time": at});
+        let word = reading("manualConfirmation", "confirmed by eve");
+        let told = |readings: serde_json::Value| {
+            moments(&json!({}), &json!({"evidence": {"readings": readings}}))
+        };
+        let alone = told(json!([word, word]));
+        assert!(!alone.contains("read Off"), "{alone}");
+        assert_eq!(alone.matches("(confirmed by eve)").count(), 1, "{alone}");
+        assert!(
+            alone.contains("on that word, read by no device,"),
+            "{alone}"
+        );
+        let both = told(json!([word, reading("bmc", "0x00")]));
+        assert!(both.contains("FenceDevice bmc read Off"), "{both}");
+        assert!(both.contains("on that word too"), "{both}");
     }
 
     #[test]

@@ -7,6 +7,25 @@ use super::cluster::Asker;
 use crate::api::device::PROBE_REQUESTED_AT;
 use serde_json::{Value, json};
 
+/// Longest reason, as the fields have it that keep one.
+const REASON_CHARACTERS_MAX: usize = 1024;
+
+/// A reason that says something.
+///
+/// # Errors
+/// The rule, in words.
+pub fn reason(text: &str) -> Result<String, String> {
+    match text.chars().count() {
+        _ if text.trim().is_empty() => {
+            Err("must say why: whoever reads the record has nothing else".to_owned())
+        }
+        ..=REASON_CHARACTERS_MAX => Ok(text.to_owned()),
+        count => Err(format!(
+            "has {count} characters, {REASON_CHARACTERS_MAX} are allowed"
+        )),
+    }
+}
+
 /// The annotations of one kind of act.
 pub struct Trail {
     /// Who.
@@ -58,6 +77,14 @@ mod tests {
                 let is_guarded = manifest.contains(&format!("'{key}'"));
                 assert_eq!(is_guarded, key != PROBE_REQUESTED_AT, "{key}");
             }
+        }
+    }
+
+    #[test]
+    fn a_reason_says_something() {
+        assert_eq!(reason("back"), Ok("back".to_owned()));
+        for text in ["", " \t", &"x".repeat(1025)] {
+            assert!(reason(text).is_err(), "{text}");
         }
     }
 }

@@ -11,6 +11,15 @@ use crate::fence::error::printable;
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 
+/// What the raw answer of a human's word begins with.
+const CONFIRMED_BY: &str = "confirmed by ";
+
+/// Is a reading with this raw answer a human's word, and no device's?
+#[must_use]
+pub fn is_word(raw: &str) -> bool {
+    raw.starts_with(CONFIRMED_BY)
+}
+
 /// Characters of a reading's raw text.
 const RAW_CHARACTERS: usize = 64;
 
@@ -48,7 +57,7 @@ impl Manual {
         }
         Ok(Reading {
             state: PowerState::Off,
-            raw: printable(&format!("confirmed by {}", heard.user), RAW_CHARACTERS - 1),
+            raw: printable(&format!("{CONFIRMED_BY}{}", heard.user), RAW_CHARACTERS - 1),
             identity: Identity::default(),
             faults: Vec::new(),
             asked: now,

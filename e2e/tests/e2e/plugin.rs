@@ -89,7 +89,8 @@ async fn an_incident_is_followed_answered_and_explained_at_the_prompt() -> Resul
     ensure!(code == 0, "{code}: {followed}{complained}");
     let is_step = |line: &str| line.starts_with(&outage.node);
     ensure!(followed.lines().any(is_step), "{followed}");
-    ensure!(followed.ends_with("No incident is open\n"), "{followed}");
+    let last = followed.lines().last().unwrap_or_default();
+    ensure!(last.contains(" Recovered: "), "{followed}");
     // Once to begin with, once by its watch, and once by each approval beside it; whatever came after that it was told.
     let after = asked(&outage.lab).await?;
     let (lists, watches) = (after.0 - before.0, after.1 - before.1);

@@ -96,6 +96,7 @@ fn of_policies(policies: &[NodeFencingPolicy]) -> Vec<Finding> {
             None => POLICIES.fails(format!("NodeFencingPolicy {name}: the operator has not looked at it yet")),
             Some(ready) if ready.status != "True" => POLICIES.fails(format!("NodeFencingPolicy {name} is not ready: {}: {}", ready.reason, ready.message)),
             Some(_) if mode == FenceMode::Observe => POLICIES.warns(format!("NodeFencingPolicy {name} only observes now: it says what it would do and does nothing; set fence.mode when you trust it")),
+            Some(ready) if ready.message.contains("; warning: ") => POLICIES.warns(format!("NodeFencingPolicy {name} acts, mode {mode:?}: {}", ready.message)),
             Some(ready) => POLICIES.well(format!("NodeFencingPolicy {name} acts, mode {mode:?}: {}", ready.message)),
         }
     };

@@ -178,8 +178,8 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
         };
         let findings = match looked {
             Ok(findings) => findings,
-            // What is waited for may be the API server.
-            Err(_) if since_boot() < end => {
+            // What is waited for may be the API server, the operator or a right, but no other kubeconfig.
+            Err(error) if since_boot() < end && !is_of_kubeconfig(&error) => {
                 sleep(PAUSE).await;
                 continue;
             }
@@ -206,6 +206,13 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
         )?,
     })?;
     Ok(exit_code(&findings, args.strict))
+}
+
+fn is_of_kubeconfig(error: &ClusterError) -> bool {
+    matches!(
+        error,
+        ClusterError::Unauthorized(_) | ClusterError::Config(_)
+    )
 }
 
 /// Makes links of the pages.

@@ -1,5 +1,6 @@
 //! One incident as a part of a page: all that its record has, section by section.
 
+use super::super::fleet::Warning;
 use super::super::timeline::timeline;
 use super::super::{fleet, table};
 use super::chart::chart;
@@ -8,6 +9,7 @@ use super::parts::{ago, code, facts, since, table as rows_of, took, utc, utc_or_
 use super::spans::{Span, spans};
 use crate::api::fence::{Approval, ManualConfirmation, NodeFence, TriggerType};
 use crate::api::fence_status::{Attempt, EvidenceReading, NodeFenceStatus, VolumeRecord};
+use crate::fence::manual;
 use jiff::Timestamp;
 use kube::ResourceExt;
 
@@ -74,15 +76,12 @@ pub fn glimpse(fence: &NodeFence, now: Timestamp) -> Html {
 /// What the operator says of it, and why a human is called.
 fn calls(fence: &NodeFence) -> Html {
     let words = Html::element("p", &[("class", &"words")], fleet::message(fence));
-    let alarm = |title: &str, words: String| {
-        let title = Html::element("strong", &[], title);
-        Html::element("p", &[("class", &"alarm")], title.and(words))
+    let alarm = |it: Warning| {
+        let title = Html::element("strong", &[], format!("{}: ", it.kind.title()));
+        Html::element("p", &[("class", &"alarm")], title.and(it.words))
     };
-    let called = fleet::escalated(fence);
-    let called =
-        called.map(|(reason, words)| alarm("Calls for you: ", format!("{reason}: {words}")));
-    let doubt = fleet::doubt(fence).map(|it| alarm("Do not go by the proof: ", it));
-    [Some(words), called, doubt].into_iter().flatten().collect()
+    let warnings = fleet::warnings(fence).into_iter().map(alarm);
+    std::iter::once(words).chain(warnings).collect()
 }
 
 fn section(title: &str, content: Html) -> Html {
@@ -212,7 +211,10 @@ fn proof(status: &NodeFenceStatus) -> Html {
     let first = first.map_or(evidence.quiesced_time, |it| it.time);
     let row = |reading: &EvidenceReading| {
         vec![
-            Html::text(&reading.device),
+            match manual::is_word(&reading.raw) {
+                true => Html::text("none: a human's word"),
+                false => Html::text(&reading.device),
+            },
             Html::text(format!("{:?}", reading.power_state)),
             code(&reading.raw),
             Html::text(format!("{} ms", reading.round_trip_millis)),

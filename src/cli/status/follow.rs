@@ -5,7 +5,7 @@
 //! time. That question also tells a dead connection from a quiet cluster.
 
 use super::sight::{Sight, leader, node};
-use super::{Args, Incident, Operator, exit_code, written};
+use super::{Args, Incident, Operator, exit_code, incident, written};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::cli::cluster::Cluster;
@@ -14,7 +14,9 @@ use crate::cli::table::wrapped;
 use crate::cli::watched::{Watched, forget_fields, watch};
 use crate::cli::{Done, Error, fleet};
 use crate::core::observed::NodeView;
+use kube::ResourceExt;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
@@ -106,16 +108,31 @@ async fn draw<P: FnMut(&str) -> Result<(), Error>>(
     let is_for_people = matches!(args.output, Form::Table | Form::Wide);
     let is_screen = place.is_terminal && is_for_people;
     let (mut printed, mut complained) = (String::new(), Vec::new());
+    let mut followed = BTreeSet::new();
     loop {
         shown.borrow_mut().take(watches);
-        let status = shown.borrow().sight.status(args.name.as_deref());
+        let mut status = shown.borrow().sight.status(args.name.as_deref());
         // Who follows an outage is not left alone by a moment of it.
         let troubles = shown.borrow().troubles(watches);
         let is_open = !status.incidents.is_empty();
-        let text = match is_for_people && !place.is_terminal && is_open {
+        let code = exit_code(&status);
+        if is_open {
+            followed.extend(status.incidents.iter().map(|it| it.fence.clone()));
+        } else {
+            // How each of them ended is the last that is shown.
+            let sight = &shown.borrow().sight;
+            let ended = sight.fences.iter();
+            let ended = ended.filter(|it| followed.contains(&it.name_any()));
+            status.incidents = ended.map(incident).collect();
+        }
+        let text = match is_for_people && !place.is_terminal {
             // In a file, or a pipe, a line for each step: ages change at every look.
             true => status.incidents.iter().map(step).collect(),
             false => written(&status, args)?,
+        };
+        let divider = match args.output {
+            Form::Yaml if !printed.is_empty() => "---\n",
+            _ => "",
         };
         if is_screen {
             let troubles: String = troubles.iter().map(|it| wrapped(it, 0)).collect();
@@ -125,12 +142,12 @@ async fn draw<P: FnMut(&str) -> Result<(), Error>>(
                 eprintln!("{}", visible(new));
             }
             if text != printed {
-                (place.print)(&text)?;
+                (place.print)(&format!("{divider}{text}"))?;
             }
         }
         (printed, complained) = (text, troubles);
         if !is_open {
-            return Ok(exit_code(&status));
+            return Ok(code);
         }
         if is_screen {
             // Whether something has changed or a second is over makes no difference.
@@ -184,7 +201,6 @@ async fn ask(cluster: &Cluster, name: Option<&str>) -> Result<(Operator, Option<
 mod tests {
     use super::*;
     use crate::shell::fake::{Fake, Seen, failure};
-    use kube::ResourceExt as _;
     use serde_json::{Value, json};
     use std::process::ExitCode;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -283,7 +299,8 @@ mod tests {
         let done = done.expect("it ends").expect("an exit code");
         assert_eq!(format!("{done:?}"), format!("{:?}", ExitCode::SUCCESS));
         let last = screens.last().expect("a screen");
-        assert!(last.contains("No incident is open"), "{last}");
+        let ended = "Node worker-1 (nodefence/worker-1-5c0ffee5): Recovered\n";
+        assert!(last.contains(ended), "{last}");
         let seen = server.seen();
         let lists = seen
             .iter()

@@ -11,7 +11,7 @@ use super::dry_run::DryRun;
 use super::output::{Form, print, serialized};
 use super::table::{or_none, table, wrapped};
 use super::time::time;
-use super::trail::PROBE;
+use super::trail::{PROBE, reason};
 use super::{Done, Error, fleet};
 use crate::api::conditions::{CREDENTIALS_VALID, IDENTITY_VERIFIED, REACHABLE, READY, find};
 use crate::api::device::{FenceDevice, PowerState};
@@ -39,7 +39,9 @@ Examples:
 the user may turn it off:
       kubectl fence test worker-3
 
-  The whole protocol, once, on a node that is drained:
+  The whole protocol, once, on a node that is drained; a Ready node is never \
+fenced, so it asks you to stop the kubelet there (systemctl stop kubelet) and \
+goes on when Kubernetes has given it up:
       kubectl drain worker-3 --ignore-daemonsets --delete-emptydir-data
       kubectl fence test worker-3 --power-cycle --reason \"new BMC firmware\"
 
@@ -65,7 +67,7 @@ pub struct Args {
     power_cycle: bool,
 
     /// Why, for the record [default, but for --power-cycle: would a fence work?]
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: Option<String>,
 
     /// The node's name once more, in place of typing it
