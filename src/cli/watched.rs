@@ -82,6 +82,7 @@ impl<K: Resource<DynamicType = ()> + Clone> Watched<K> {
             }
         }
     }
+
     /// What is not well: the watch, or what it brings.
     pub fn trouble(&self) -> Option<Trouble> {
         let left_out = || {

@@ -17,7 +17,7 @@ pub(super) const GUARD: Check = check(
     "docs/runbooks/NodeFencingAdmissionGuardMissing.md#diagnosis",
 );
 /// Bindings of `deploy/admission.yaml` that hold the operator and people, by how their names end.
-const GUARDS: [&str; 9] = [
+const GUARDS: [&str; 10] = [
     "-nodes",
     "-attachments",
     "-pods",
@@ -27,6 +27,7 @@ const GUARDS: [&str; 9] = [
     "-approve",
     "-confirm",
     "-fence",
+    "-notes",
 ];
 
 const fn check(name: &'static str, page: &'static str) -> Check {
@@ -83,4 +84,19 @@ async fn guard(cluster: &Cluster) -> Result<Finding, Error> {
             missing.join(", ")
         )),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_binding_of_the_operator_is_looked_for() {
+        let manifest = include_str!("../../../deploy/admission.yaml");
+        let documents = manifest.split("\n---\n");
+        let bindings = documents.filter(|it| it.contains("kind: ValidatingAdmissionPolicyBinding"));
+        let names = bindings.filter_map(|it| it.split("name: node-fencing-operator").nth(1));
+        let ends: Vec<&str> = names.filter_map(|it| it.lines().next()).collect();
+        assert_eq!(ends, GUARDS);
+    }
 }

@@ -33,7 +33,10 @@ pub fn told(plan: &Plan) -> String {
 fn summary(plan: &Plan) -> String {
     let node = &plan.node;
     let missing = plan.pods.iter().filter(|it| !it.outcome.is_well()).count();
-    let is_lost = |it: &&PodPlan| it.volumes.iter().any(|it| it.fate == Fate::Lost);
+    // Those of the node itself do not go elsewhere.
+    let is_lost = |it: &&PodPlan| {
+        it.outcome == Outcome::Recovers && it.volumes.iter().any(|it| it.fate == Fate::Lost)
+    };
     let lost = plan.pods.iter().filter(is_lost).count();
     let pods = match missing {
         0 if lost == 0 => "everything on it would recover".to_owned(),

@@ -114,6 +114,28 @@ fn a_plan_that_goes_through_says_when() {
     assert!(!text.contains("HELD"), "{text}");
 }
 
+/// Pods run again, and what they had in an emptyDir does not.
+#[test]
+fn a_plan_says_first_what_is_lost() {
+    let pods = vec![pod("web-1", "ReplicaSet"), pod("agent-1", "DaemonSet")];
+    let (_, text) = of(&facts(json!({}), pods));
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = "everything on it would run again, 1 pod(s) without what was on the node alone";
+    assert!(flat.contains(told), "{text}");
+}
+
+/// Of a machine that runs, a mark that is taken away may cost a volume.
+#[test]
+fn a_mark_is_to_be_removed_when_that_is_harmless_and_no_sooner() {
+    let mut facts = facts(json!({}), Vec::new());
+    facts.node.taints = vec![fixtures::out_of_service()];
+    facts.nodes[0] = facts.node.clone();
+    let (_, text) = of(&facts);
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = "once the machine is known to be off or freshly booted, remove it";
+    assert!(flat.contains(told), "{text}");
+}
+
 #[test]
 fn a_plan_that_is_held_says_why_and_what_comes_after() {
     let facts = facts(
