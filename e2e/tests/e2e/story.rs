@@ -5,7 +5,6 @@ pub mod tell;
 
 use std::fmt::Write as _;
 use std::fs;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::https::Line;
@@ -14,7 +13,7 @@ use e2e::machine::Ailment;
 use e2e::proxy::writes::QUARANTINE;
 use e2e::toolchain::{is_usual_kubernetes, workspace};
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{Api, ListParams};
+use kube::api::{Api, DynamicObject, ListParams};
 use serde_json::json;
 
 use crate::human_word::called;
@@ -194,6 +193,17 @@ impl<'a> Story<'a> {
     }
 }
 
+/// The array detaches when the stage has been told: a volume that detaches at once leaves none.
+async fn detached_and_recovered(outage: &Outage) -> Result<DynamicObject> {
+    let Outage { lab, node, .. } = outage;
+    let waits = lab.wait_stage(node, "Detaching").await?;
+    lab.wait_told(&waits, "Detaching").await?;
+    lab.control_plane.array().clear_faults().await?;
+    let fence = lab.wait_stage(node, "Recovered").await?;
+    lab.wait_told(&fence, "Recovered").await?;
+    Ok(fence)
+}
+
 /// The node is Ready again, and carries nothing of ours.
 async fn back(outage: &Outage) -> Result<()> {
     outage.rig()?.machine.ail(Ailment::default());
@@ -205,15 +215,12 @@ async fn back(outage: &Outage) -> Result<()> {
 async fn a_clean_incident_reads_as_it_stands_in_the_book() -> Result<()> {
     let lab = Lab::start(Setup::new("story", 2)).await?;
     let outage = Outage::of(lab, "PowerOff", json!({})).await?;
-    // So that it is seen: a volume that detaches at once leaves no stage.
-    let array = outage.lab.control_plane.array();
-    array.delay_detach(Duration::from_secs(1)).await?;
+    outage.lab.control_plane.array().hang_detach().await?;
     outage.rig()?.machine.ail(Ailment {
         kubelet_hung: true,
         ..Ailment::default()
     });
-    let fence = outage.lab.wait_stage(&outage.node, "Recovered").await?;
-    outage.lab.wait_told(&fence, "Recovered").await?;
+    let fence = detached_and_recovered(&outage).await?;
     let title = "A kubelet hangs, and the policy may turn the machine off";
     let mut story = Story::new(&outage, name(&fence)?, title);
     story.events().await?;
@@ -236,6 +243,7 @@ async fn an_incident_that_calls_for_a_human_and_is_held_reads_as_it_stands_in_th
     let policy = json!({"fence": {"levels": levels}, "budget": {"minHealthy": "100%"}});
     let outage = Outage::of(lab, "PowerOff", policy).await?;
     let Outage { lab, node, .. } = &outage;
+    lab.control_plane.array().hang_detach().await?;
     let rig = outage.rig()?;
     rig.bmc.set_line(Line::Refused)?;
     rig.machine.ail(Ailment {
@@ -254,8 +262,8 @@ async fn an_incident_that_calls_for_a_human_and_is_held_reads_as_it_stands_in_th
     lab.wait_told(&held, "Held").await?;
     story.list("While it is held").await?;
     approve(lab, name(&held)?).await?;
-    let fence = lab.wait_stage(node, "Recovered").await?;
-    lab.wait_told(&fence, "Recovered").await?;
+    let fence = detached_and_recovered(&outage).await?;
+    ensure!(name(&fence)? == name(&held)?, "it is one incident");
     story.events().await?;
     story.conditions().await?;
     story.record("When it is over").await?;
