@@ -3,7 +3,7 @@
 use super::cluster::{Cluster, Error as ClusterError};
 use super::dry_run::DryRun;
 use super::trail::reason;
-use super::{Done, Error, fleet};
+use super::{Done, Error, fences};
 use crate::api::fence::{ApprovalDecision, NodeFence};
 use kube::ResourceExt;
 use serde_json::json;
@@ -49,7 +49,7 @@ pub async fn deny(cluster: &Cluster, args: Args) -> Done {
 }
 
 async fn answer(cluster: &Cluster, args: Args, decision: ApprovalDecision) -> Done {
-    let fence = fleet::open(cluster, &args.name).await?;
+    let fence = fences::open(cluster, &args.name).await?;
     let name = fence.name_any();
     if let Some(given) = &fence.spec.approval {
         return Err(Error::No(format!(

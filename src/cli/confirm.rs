@@ -9,7 +9,7 @@ use super::dry_run::DryRun;
 use super::prompt::typed;
 use super::table::{age, table, wrapped};
 use super::trail::reason;
-use super::{Done, Error, fleet, output};
+use super::{Done, Error, fences, output};
 use crate::api::device::FenceDevice;
 use crate::api::device_status::PowerState;
 use crate::api::fence::{ManualStatement, NodeFence};
@@ -64,7 +64,7 @@ struct Scene {
 /// # Errors
 /// [`Error`].
 pub async fn run(cluster: &Cluster, args: Args) -> Done {
-    let fence = fleet::open(cluster, &args.node).await?;
+    let fence = fences::open(cluster, &args.node).await?;
     let (name, node) = (fence.name_any(), fence.spec.node_name.clone());
     if fence.spec.manual_confirmation.is_some() {
         return Err(Error::No(format!(
@@ -140,7 +140,7 @@ fn against(scene: &Scene, fence: &NodeFence) -> Result<(), String> {
     }
     // What was read before the outage says nothing of it: a device that has fallen silent since is why somebody has gone to look.
     let began = fence.spec.trigger.unhealthy_since_time;
-    let began = began.or_else(|| fleet::created(fence));
+    let began = began.or_else(|| fences::created(fence));
     // A human's NodeFence is younger than the outage.
     let silent = node
         .condition("Ready")

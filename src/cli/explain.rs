@@ -1,12 +1,12 @@
 //! `kubectl fence explain`: what happened in one incident, with the evidence, in the order in which it happened.
 
 use super::cluster::Cluster;
-use super::fleet::Warning;
+use super::fences::Warning;
 use super::output::{Form, print, serialized};
 use super::page::{self, Output};
 use super::table::{duration, wrapped};
 use super::timeline::{Moment, timeline};
-use super::{Done, fleet};
+use super::{Done, fences};
 use crate::api::fence::NodeFence;
 use crate::clock;
 use kube::ResourceExt;
@@ -66,8 +66,8 @@ pub struct Explanation {
 /// # Errors
 /// [`super::Error`].
 pub async fn run(cluster: &Cluster, args: Args) -> Done {
-    let fences = fleet::fences(cluster).await?;
-    let fence = fleet::meant(&fences, &args.name).ok_or_else(|| fleet::absent(&args.name))?;
+    let fences = fences::fences(cluster).await?;
+    let fence = fences::meant(&fences, &args.name).ok_or_else(|| fences::absent(&args.name))?;
     let Some(form) = args.output.form() else {
         let title = format!("Incident of node {}", fence.spec.node_name);
         let (server, now) = (&cluster.clients.server, clock::wall());
@@ -98,11 +98,11 @@ fn explanation(fence: &NodeFence) -> Explanation {
         node: fence.spec.node_name.clone(),
         fence: fence.name_any(),
         policy: fence.spec.policy_name.clone(),
-        stage: fleet::stage(fence).to_owned(),
-        message: fleet::message(fence).to_owned(),
-        escalated: fleet::escalated(fence).map(|(reason, words)| format!("{reason}: {words}")),
+        stage: fences::stage(fence).to_owned(),
+        message: fences::message(fence).to_owned(),
+        escalated: fences::escalated(fence).map(|(reason, words)| format!("{reason}: {words}")),
         contradictions: status.map_or_else(Vec::new, |it| it.contradictions.clone()),
-        warnings: fleet::warnings(fence),
+        warnings: fences::warnings(fence),
         timeline: timeline(fence),
     }
 }
@@ -119,7 +119,7 @@ fn narrative(of: &Explanation) -> String {
         0,
     );
     text += &wrapped(&of.message, 2);
-    text += &fleet::warned(&of.warnings);
+    text += &fences::warned(&of.warnings);
     let Some(first) = of.timeline.first() else {
         return text;
     };

@@ -5,7 +5,7 @@ use super::output::{Form, print, serialized};
 use super::page::{self, Output};
 use super::table::{age, duration, or_none, table};
 use super::time::time;
-use super::{Done, fleet};
+use super::{Done, fences};
 use crate::api::fence::NodeFence;
 use crate::clock;
 use jiff::{SignedDuration, Timestamp};
@@ -82,7 +82,7 @@ pub struct Incident {
 /// # Errors
 /// [`super::Error`].
 pub async fn run(cluster: &Cluster, args: Args) -> Done {
-    let fences = fleet::fences(cluster).await?;
+    let fences = fences::fences(cluster).await?;
     let now = clock::wall();
     let is_meant = |fence: &&NodeFence| {
         let is_node = args
@@ -90,7 +90,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
             .as_ref()
             .is_none_or(|it| *it == fence.spec.node_name);
         let began = fence.spec.trigger.unhealthy_since_time;
-        let began = began.or_else(|| fleet::created(fence));
+        let began = began.or_else(|| fences::created(fence));
         let is_new = args
             .since
             .is_none_or(|since| began.is_some_and(|began| now.duration_since(began) <= since));
@@ -127,14 +127,14 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
 fn incident(fence: &NodeFence) -> Incident {
     let status = fence.status.as_ref();
     let began = fence.spec.trigger.unhealthy_since_time;
-    let began = began.or_else(|| fleet::created(fence));
+    let began = began.or_else(|| fences::created(fence));
     let completed = status.and_then(|it| it.completion_time);
     Incident {
         node: fence.spec.node_name.clone(),
         fence: fence.name_any(),
         policy: fence.spec.policy_name.clone(),
-        stage: fleet::stage(fence).to_owned(),
-        message: fleet::message(fence).to_owned(),
+        stage: fences::stage(fence).to_owned(),
+        message: fences::message(fence).to_owned(),
         began,
         completion_time: completed,
         seconds: completed

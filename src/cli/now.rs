@@ -2,9 +2,9 @@
 
 use super::cluster::Cluster;
 use super::dry_run::DryRun;
+use super::manual_fence::{Wish, wanted};
 use super::trail::reason;
-use super::wish::{Wish, wanted};
-use super::{Done, Error, fleet};
+use super::{Done, Error, fences};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::FenceMode;
@@ -58,9 +58,9 @@ fn mode(text: &str) -> Result<FenceMode, String> {
 /// # Errors
 /// [`Error`].
 pub async fn run(cluster: &Cluster, args: Args) -> Done {
-    let node = fleet::node(cluster, &args.node).await?;
+    let node = fences::node(cluster, &args.node).await?;
     let policies = cluster.ours::<NodeFencingPolicy>().await?;
-    let fences = fleet::fences(cluster).await?;
+    let fences = fences::fences(cluster).await?;
     refuse_ready(&node).map_err(Error::No)?;
     let wish = Wish {
         mode: args.mode,

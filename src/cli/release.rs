@@ -3,7 +3,7 @@
 use super::cluster::{Cluster, Error as ClusterError};
 use super::dry_run::DryRun;
 use super::trail::{RELEASE, reason};
-use super::{Done, Error, fleet};
+use super::{Done, Error, fences};
 use crate::api::fence::{DesiredState, NodeFence};
 use kube::ResourceExt;
 use serde_json::json;
@@ -41,13 +41,13 @@ pub struct Args {
 /// # Errors
 /// [`Error`].
 pub async fn run(cluster: &Cluster, args: Args) -> Done {
-    let fence = fleet::open(cluster, &args.name).await?;
+    let fence = fences::open(cluster, &args.name).await?;
     let name = fence.name_any();
     if fence.spec.desired_state == DesiredState::Released {
         return Err(Error::No(format!(
             "NodeFence {name} is released already, it is {}: {}",
-            fleet::stage(&fence),
-            fleet::message(&fence)
+            fences::stage(&fence),
+            fences::message(&fence)
         )));
     }
     if may_go_down(&fence) && !args.despite_late_off {

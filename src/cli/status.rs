@@ -4,10 +4,10 @@ mod follow;
 mod sight;
 
 use super::cluster::Cluster;
-use super::fleet::Warning;
+use super::fences::Warning;
 use super::output::{Form, print, serialized};
 use super::table::{bar, or_none, table, wrapped};
-use super::{Done, Error, fleet};
+use super::{Done, Error, fences};
 use crate::api::conditions::{READY, find};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
@@ -227,14 +227,14 @@ fn incident(fence: &NodeFence) -> Incident {
         node: fence.spec.node_name.clone(),
         fence: fence.name_any(),
         policy: fence.spec.policy_name.clone(),
-        stage: fleet::stage(fence).to_owned(),
+        stage: fences::stage(fence).to_owned(),
         stage_start_time: status.and_then(|it| it.stage_start_time),
         stage_deadline_time: status
             .filter(|_| !fence.is_ended())
             .and_then(|it| it.stage_deadline_time),
-        message: fleet::message(fence).to_owned(),
-        escalated: fleet::escalated(fence).map(|(reason, words)| format!("{reason}: {words}")),
-        warnings: fleet::warnings(fence),
+        message: fences::message(fence).to_owned(),
+        escalated: fences::escalated(fence).map(|(reason, words)| format!("{reason}: {words}")),
+        warnings: fences::warnings(fence),
     }
 }
 
@@ -338,5 +338,5 @@ fn told(incident: &Incident, now: Timestamp) -> String {
     );
     text += &wrapped(&bar(&incident.stage), 2);
     text += &wrapped(&incident.message, 2);
-    text + &fleet::warned(&incident.warnings)
+    text + &fences::warned(&incident.warnings)
 }

@@ -1,6 +1,6 @@
 //! What happened in an incident and when, from its record alone: one line a moment, oldest first.
 
-use super::fleet;
+use super::fences;
 use super::trail::RELEASE;
 use crate::api::fence::{ApprovalDecision, DesiredState, NodeFence, TriggerType};
 use crate::api::fence_status::{Attempt, AttemptAction, AttemptResult, Evidence};
@@ -38,7 +38,7 @@ pub fn timeline(fence: &NodeFence) -> Vec<Moment> {
         let dated = of_status.into_iter();
         moments.extend(dated.filter_map(|(time, words)| at(time, words.to_owned())));
         moments.extend(status.attempts.iter().flat_map(attempted));
-        let doubt = fleet::doubt(fence);
+        let doubt = fences::doubt(fence);
         let evidence = status.evidence.iter();
         moments.extend(evidence.flat_map(|it| proven(it, doubt.as_deref())));
         let volumes = status.volumes.iter().filter_map(|volume| {
@@ -49,7 +49,7 @@ pub fn timeline(fence: &NodeFence) -> Vec<Moment> {
             )
         });
         moments.extend(volumes);
-        let (stage, message) = (fleet::stage(fence), fleet::message(fence));
+        let (stage, message) = (fences::stage(fence), fences::message(fence));
         moments.extend(at(status.completion_time, format!("{stage}: {message}")));
     }
     moments.sort_by_key(|it| it.time);
@@ -86,7 +86,7 @@ fn asked(fence: &NodeFence) -> Vec<Moment> {
         format!("Node {node} became {}", condition()),
     );
     let due = at(trigger.due_time, "the policy's wait was over".to_owned());
-    let made = at(fleet::created(fence), made);
+    let made = at(fences::created(fence), made);
     [began, made, due].into_iter().flatten().collect()
 }
 

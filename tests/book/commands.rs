@@ -84,7 +84,7 @@ fn help_fits_a_terminal() {
 #[test]
 fn what_programs_read_only_grows() {
     let is_update = std::env::var_os("UPDATE").is_some();
-    let shapes: BTreeMap<_, _> = cli::shape::all().into_iter().collect();
+    let shapes: BTreeMap<_, _> = cli::schema::all().into_iter().collect();
     let page = root().join("docs/reference/kubectl-fence/cli.v1.json");
     let schemas = serde_json::to_string_pretty(&shapes).expect("JSON") + "\n";
     let known = root().join("tests/data/cli-v1.txt");

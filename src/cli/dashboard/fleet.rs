@@ -7,7 +7,7 @@ use crate::api::conditions::{READY, find};
 use crate::api::device::FenceDevice;
 use crate::api::fence::NodeFence;
 use crate::api::policy::{FenceMode, NodeFencingPolicy};
-use crate::cli::fleet;
+use crate::cli::fences;
 use crate::cli::watched::Seen;
 use crate::core::assess::others::{Attached, Served};
 use crate::core::assess::{World as Assessed, assess};
@@ -99,7 +99,7 @@ pub(super) fn cells(world: &World, now: Timestamp) -> Vec<Cell> {
     for cell in &mut cells {
         if let Some(fence) = open.get(cell.name.as_str()) {
             cell.state = State::Fenced;
-            cell.why = format!("{}: {}", fleet::stage(fence), fleet::message(fence));
+            cell.why = format!("{}: {}", fences::stage(fence), fences::message(fence));
         }
     }
     cells.sort_by(|a, b| a.name.cmp(&b.name));

@@ -5,7 +5,7 @@ use super::fleet::{Cell, State, World};
 use crate::api::conditions::{READY, find};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
-use crate::cli::fleet;
+use crate::cli::fences;
 use crate::cli::page::{Html, glimpse, table, utc};
 use crate::cli::watched::Trouble;
 use crate::core::window;
@@ -44,7 +44,7 @@ pub(super) fn pieces(
         pieces.insert(format!("node-{}", cell.name), piece);
     }
     let mut fences: Vec<&NodeFence> = world.fences.iter().flatten().collect();
-    fences.sort_by_key(|it| std::cmp::Reverse(fleet::created(it)));
+    fences.sort_by_key(|it| std::cmp::Reverse(fences::created(it)));
     let (ended, open): (Vec<_>, Vec<_>) = fences.into_iter().partition(|it| it.is_ended());
     for fence in open {
         incident(&mut pieces, OPEN, fence, card(fence, now));
@@ -71,7 +71,7 @@ pub(super) fn stages(world: &World) -> BTreeMap<String, String> {
     let fences = world.fences.iter().flatten();
     fences
         .map(|it| {
-            let words = format!("Node {}: {}", it.spec.node_name, fleet::stage(it));
+            let words = format!("Node {}: {}", it.spec.node_name, fences::stage(it));
             (it.name_any(), words)
         })
         .collect()
@@ -224,7 +224,7 @@ fn incident(pieces: &mut Pieces, list: &'static str, fence: &NodeFence, content:
 
 /// The oldest first of those that are open, the newest first of those that have ended.
 fn key(list: &str, fence: &NodeFence) -> String {
-    let made = fleet::created(fence).map_or(0, Timestamp::as_second);
+    let made = fences::created(fence).map_or(0, Timestamp::as_second);
     let at = match list {
         OPEN => made,
         _ => i64::MAX - made,
@@ -245,7 +245,7 @@ fn card(fence: &NodeFence, now: Timestamp) -> Html {
 fn line(fence: &NodeFence) -> Html {
     let ended = fence.status.as_ref().and_then(|it| it.completion_time);
     let ended = ended.map(|at| Html::text(", ").and(utc(at)));
-    let words = format!(": {} ({})", fleet::stage(fence), fleet::message(fence));
+    let words = format!(": {} ({})", fences::stage(fence), fences::message(fence));
     let name = format!("Node {}", fence.spec.node_name);
     link("incident", &fence.name_any(), &name)
         .and(words)

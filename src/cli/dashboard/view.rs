@@ -4,7 +4,7 @@ use super::board::Board;
 use super::fleet::{Cell, State, World};
 use super::pieces::{ENDED, OPEN};
 use crate::api::fence::NodeFence;
-use crate::cli::fleet as fences;
+use crate::cli::fences;
 use crate::cli::page::{Html, Page, article, table, utc};
 use jiff::Timestamp;
 use kube::ResourceExt;

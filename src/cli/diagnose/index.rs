@@ -4,7 +4,7 @@ use super::facts::{Facts, SCHEDULING};
 use super::slim::{Machine, Replicas, Rollout, Workload};
 use crate::api::fence::NodeFence;
 use crate::api::settings::FenceMode;
-use crate::cli::fleet;
+use crate::cli::fences;
 use crate::core::observed::Ready;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim};
@@ -232,7 +232,7 @@ impl<'a> Index<'a> {
         let evidence = fence.status.as_ref()?.evidence.as_ref()?;
         let is_same = evidence.node_uid == view.uid && evidence.node_boot_id == view.boot_id;
         let is_silent = view.ready() == Ready::Unknown;
-        (is_same && is_silent && fleet::is_proven(fence)).then_some(fence)
+        (is_same && is_silent && fences::is_proven(fence)).then_some(fence)
     }
 
     /// The open NodeFence of a node that does more than observe.

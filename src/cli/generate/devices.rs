@@ -4,7 +4,7 @@ use super::super::output::print;
 use super::super::reach::Reach;
 use super::super::{Done, Error};
 use super::document::{Remark, comments, document};
-use super::{hosts, scan, selector, table};
+use super::{csv, hosts, scan, selector};
 use crate::api::device::{
     CaKind, CaReference, FenceDevice, FenceDeviceSpec, IdentityCheck, IpmiDriver, ProbeSettings,
     RedfishDriver, SecretReference, TlsSettings,
@@ -175,7 +175,7 @@ pub enum Driver {
 /// [`Error`].
 pub async fn run(reach: &Reach, args: Args) -> Done {
     let proposals = match (&args.from_csv, args.from_redfish_scan) {
-        (Some(file), _) => table::devices(file, &args.common)?,
+        (Some(file), _) => csv::devices(file, &args.common)?,
         (None, Some(addresses)) => scan::devices(reach, addresses, args.scan, args.common).await?,
         (None, None) => {
             let namespace = args.bmh_namespace.as_deref();

@@ -5,6 +5,7 @@
 
 mod bmc_address;
 mod consumers;
+mod csv;
 mod devices;
 mod document;
 mod hosts;
@@ -12,7 +13,6 @@ mod policy;
 mod questions;
 mod scan;
 mod selector;
-mod table;
 
 use super::reach::Reach;
 use super::{Done, Error};

@@ -1,8 +1,8 @@
 //! One incident as a part of a page: all that its record has, section by section.
 
-use super::super::fleet::Warning;
+use super::super::fences::Warning;
 use super::super::timeline::timeline;
-use super::super::{fleet, table};
+use super::super::{fences, table};
 use super::chart::chart;
 use super::html::Html;
 use super::parts::{ago, code, facts, since, table as rows_of, took, utc, utc_or_none};
@@ -22,7 +22,7 @@ pub(super) fn id(fence: &NodeFence) -> String {
 pub fn article(fence: &NodeFence, now: Timestamp) -> Html {
     let id = id(fence);
     let heading = format!("{id}-heading");
-    let (node, stage) = (&fence.spec.node_name, fleet::stage(fence));
+    let (node, stage) = (&fence.spec.node_name, fences::stage(fence));
     let title = Html::element("h2", &[("id", &heading)], format!("Node {node}: {stage}"));
     let status = fence.status.clone().unwrap_or_default();
     let spans = spans(fence);
@@ -48,8 +48,8 @@ pub fn article(fence: &NodeFence, now: Timestamp) -> Html {
 /// What one wants to know at a glance while it goes on: stage, deadline, words, and the timeline.
 pub fn glimpse(fence: &NodeFence, now: Timestamp) -> Html {
     let status = fence.status.clone().unwrap_or_default();
-    let stage = fleet::stage(fence);
-    let begun = status.stage_start_time.or_else(|| fleet::created(fence));
+    let stage = fences::stage(fence);
+    let begun = status.stage_start_time.or_else(|| fences::created(fence));
     let lasts = begun.map(|at| Html::text("begun ").and(ago(at, now)));
     let deadline = status.stage_deadline_time.filter(|_| !fence.is_ended());
     let deadline = deadline.map(|at| Html::text("; escalates ").and(ago(at, now)));
@@ -62,7 +62,7 @@ pub fn glimpse(fence: &NodeFence, now: Timestamp) -> Html {
         .and(Html::element(
             "p",
             &[("class", &"way")],
-            table::bar(fleet::stage(fence)),
+            table::bar(fences::stage(fence)),
         ))
         .and(calls(fence))
         .and(chart(fence, &spans, &id(fence), now))
@@ -75,12 +75,12 @@ pub fn glimpse(fence: &NodeFence, now: Timestamp) -> Html {
 
 /// What the operator says of it, and why a human is called.
 fn calls(fence: &NodeFence) -> Html {
-    let words = Html::element("p", &[("class", &"words")], fleet::message(fence));
+    let words = Html::element("p", &[("class", &"words")], fences::message(fence));
     let alarm = |it: Warning| {
         let title = Html::element("strong", &[], format!("{}: ", it.kind.title()));
         Html::element("p", &[("class", &"alarm")], title.and(it.words))
     };
-    let warnings = fleet::warnings(fence).into_iter().map(alarm);
+    let warnings = fences::warnings(fence).into_iter().map(alarm);
     std::iter::once(words).chain(warnings).collect()
 }
 
@@ -95,7 +95,7 @@ fn overview(fence: &NodeFence, now: Timestamp) -> Html {
     let (spec, status) = (&fence.spec, fence.status.as_ref());
     let trigger = &spec.trigger;
     let began = trigger.unhealthy_since_time;
-    let began = began.or_else(|| fleet::created(fence));
+    let began = began.or_else(|| fences::created(fence));
     let completed = status.and_then(|it| it.completion_time);
     let lasted = completed.or(Some(now)).zip(began);
     let lasted = lasted.map(|(end, begin)| took(end.duration_since(begin)));

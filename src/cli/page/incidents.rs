@@ -4,7 +4,7 @@ use super::html::Html;
 use super::parts::{table, took, utc, utc_or_none};
 use super::{Page, incident};
 use crate::api::fence::NodeFence;
-use crate::cli::fleet;
+use crate::cli::fences;
 use jiff::Timestamp;
 use kube::ResourceExt;
 
@@ -44,21 +44,21 @@ fn anchor(fence: &NodeFence) -> Html {
 }
 
 fn link(fence: &NodeFence) -> Html {
-    let stage = format!(": {}", fleet::stage(fence));
+    let stage = format!(": {}", fences::stage(fence));
     Html::element("li", &[], anchor(fence).and(stage))
 }
 
 fn overview(fences: &[&NodeFence]) -> Html {
     let rows = fences.iter().map(|fence| {
         let began = fence.spec.trigger.unhealthy_since_time;
-        let began = began.or_else(|| fleet::created(fence));
+        let began = began.or_else(|| fences::created(fence));
         let ended = fence.status.as_ref().and_then(|it| it.completion_time);
         let lasted = ended.zip(began);
         let lasted = lasted.map(|(end, begin)| took(end.duration_since(begin)));
         vec![
             anchor(fence),
             Html::text(&fence.spec.node_name),
-            Html::text(fleet::stage(fence)),
+            Html::text(fences::stage(fence)),
             utc_or_none(began),
             Html::text(lasted.unwrap_or_else(|| "it goes on".to_owned())),
         ]

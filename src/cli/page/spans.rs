@@ -2,7 +2,7 @@
 //!
 //! The record dates where one thing ended and the next began, not each stage by its name; so a span is called by what was being done in it.
 
-use super::super::fleet;
+use super::super::fences;
 use crate::api::fence::NodeFence;
 use jiff::Timestamp;
 
@@ -24,7 +24,7 @@ pub(super) fn spans(fence: &NodeFence) -> Vec<Span> {
     let proven = status.evidence.as_ref().map(|it| it.proven_time);
     let ends = [
         (trigger.unhealthy_since_time, ""),
-        (fleet::created(fence), "Unhealthy, until it was noticed"),
+        (fences::created(fence), "Unhealthy, until it was noticed"),
         (trigger.due_time, "Unhealthy, within the policy's wait"),
         (status.detected_time, "Until the operator took it up"),
         (status.approved_time, "Held, or waiting for a human"),
@@ -53,7 +53,7 @@ pub(super) fn spans(fence: &NodeFence) -> Vec<Span> {
     let mut spans: Vec<Span> = past.collect();
     if let (None, Some((last, _))) = (status.completion_time, dated.last()) {
         spans.push(Span {
-            name: format!("{} (now)", fleet::stage(fence)),
+            name: format!("{} (now)", fences::stage(fence)),
             from: *last,
             until: None,
         });

@@ -12,7 +12,7 @@ use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::cli::check::replicas::is_ready;
 use crate::cli::cluster::{Cluster, Error, seen};
-use crate::cli::fleet;
+use crate::cli::fences;
 use crate::core::observed::NodeView;
 use crate::shell::lease;
 use crate::shell::preflight;
@@ -177,7 +177,7 @@ pub async fn read(cluster: &Cluster, name: &str) -> Result<Facts, Error> {
     )?;
     let mut gaps = Gaps::default();
     let (policies, devices) = (gaps.of(policies), gaps.of(devices));
-    let fences = fleet::newest_first(gaps.of(fences));
+    let fences = fences::newest_first(gaps.of(fences));
     let (machines, storage, budgets, rolling) = tokio::try_join!(
         machines(cluster, &nodes, name),
         storage(cluster),

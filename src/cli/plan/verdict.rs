@@ -11,7 +11,7 @@ use crate::api::conditions::{READY, find};
 use crate::api::device::FenceDevice;
 use crate::api::fence::NodeFence;
 use crate::api::policy::{ApprovalMode, FenceMode, NodeFencingPolicy, RecoveryStrategy};
-use crate::cli::fleet;
+use crate::cli::fences;
 use crate::core::delay::{self, LastFence, Now, Since, Start};
 use crate::core::hold::HeldBy;
 use crate::core::keep_off::keep_off;
@@ -220,7 +220,7 @@ fn of_node(obstacles: &mut Vec<Obstacle>, fleet: &Fleet<'_>, dead: &NodeView) {
         let message = format!(
             "NodeFence {} of Node {name} is open already ({}): no other one is begun beside it; see `kubectl fence status {name}`",
             open.name_any(),
-            fleet::stage(open)
+            fences::stage(open)
         );
         obstacles.push(obstacle(HeldBy::OtherNodeFence.as_str(), message));
     } else if let Some(mark) = fleet.node.marked_by() {

@@ -12,7 +12,7 @@ use crate::cli::cluster::Cluster;
 use crate::cli::output::{Form, print, print_raw, visible};
 use crate::cli::table::wrapped;
 use crate::cli::watched::{Watched, forget_fields, watch};
-use crate::cli::{Done, Error, fleet};
+use crate::cli::{Done, Error, fences};
 use crate::core::observed::NodeView;
 use kube::ResourceExt;
 use std::cell::RefCell;
@@ -78,7 +78,7 @@ impl Shown {
             self.sight.policies = policies;
         }
         if let Ok(fences) = watches.fences.seen(Clone::clone) {
-            self.sight.fences = fleet::newest_first(fences);
+            self.sight.fences = fences::newest_first(fences);
         }
     }
 

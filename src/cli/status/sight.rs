@@ -4,7 +4,7 @@ use super::{Operator, Status, incident, of, operator, policy};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::cli::cluster::{Cluster, seen};
-use crate::cli::{Error, fleet};
+use crate::cli::{Error, fences};
 use crate::core::observed::NodeView;
 use crate::core::select::governing;
 use crate::shell::lease;
@@ -46,7 +46,7 @@ impl Sight {
     fn knows(&self, name: &str) -> bool {
         self.node.is_some()
             || self.policies.iter().any(|it| it.name_any() == name)
-            || fleet::meant(&self.fences, name).is_some()
+            || fences::meant(&self.fences, name).is_some()
     }
 }
 
@@ -57,7 +57,7 @@ impl Sight {
 pub(super) async fn look(cluster: &Cluster, name: Option<&str>) -> Result<Sight, Error> {
     let sight = Sight {
         policies: cluster.ours::<NodeFencingPolicy>().await?,
-        fences: fleet::fences(cluster).await?,
+        fences: fences::fences(cluster).await?,
         operator: leader(cluster).await?,
         node: match name {
             Some(name) => node(cluster, name).await?,

@@ -5,11 +5,11 @@
 //! nothing is lost if the machine goes off.
 
 use super::super::cluster::{Cluster, Error as ClusterError, Write};
+use super::super::manual_fence::{Wish, wanted};
 use super::super::output::print;
 use super::super::prompt::typed;
 use super::super::table::wrapped;
-use super::super::wish::{Wish, wanted};
-use super::super::{Done, Error, explain, fleet};
+use super::super::{Done, Error, explain, fences};
 use super::{Args, PAUSE, devices, refuse_fenced};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
@@ -37,7 +37,7 @@ const NAMED_MAX: usize = 5;
 /// [`Error`].
 pub(super) async fn run(cluster: &Cluster, args: Args) -> Done {
     let name = args.node.as_str();
-    let node = fleet::node(cluster, name).await?;
+    let node = fences::node(cluster, name).await?;
     refuse_fenced(cluster, name).await?;
     devices(cluster, &node, None).await?;
     refuse_used(cluster, &node).await?;
@@ -158,7 +158,7 @@ fn told(pod: &Pod) -> String {
 async fn silent(cluster: &Cluster, name: &str, until: Duration) -> Result<NodeView, Error> {
     let mut is_told = false;
     loop {
-        let node = fleet::node(cluster, name).await?;
+        let node = fences::node(cluster, name).await?;
         if node.ready() != Ready::True {
             return Ok(node);
         }
@@ -192,7 +192,7 @@ async fn follow(cluster: &Cluster, name: &str, until: Duration) -> Done {
                 .to_owned(),
         })?;
         let line = wrapped(
-            &format!("{}: {}", fleet::stage(&fence), fleet::message(&fence)),
+            &format!("{}: {}", fences::stage(&fence), fences::message(&fence)),
             0,
         );
         if line != told {
@@ -201,7 +201,8 @@ async fn follow(cluster: &Cluster, name: &str, until: Duration) -> Done {
         }
         if fence.is_ended() {
             print(&format!("\n{}", explain::told(&fence)))?;
-            let is_well = fleet::stage(&fence) == "Recovered" && fleet::escalated(&fence).is_none();
+            let is_well =
+                fences::stage(&fence) == "Recovered" && fences::escalated(&fence).is_none();
             return Ok(ExitCode::from(u8::from(!is_well)));
         }
         if clock::since_boot() >= until {

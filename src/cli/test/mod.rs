@@ -12,7 +12,7 @@ use super::output::{Form, print, serialized};
 use super::table::{or_none, table, wrapped};
 use super::time::time;
 use super::trail::{PROBE, reason};
-use super::{Done, Error, fleet};
+use super::{Done, Error, fences};
 use crate::api::conditions::{CREDENTIALS_VALID, IDENTITY_VERIFIED, REACHABLE, READY, find};
 use crate::api::device::{FenceDevice, PowerState};
 use crate::clock;
@@ -135,7 +135,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     if args.power_cycle {
         return cycle::run(cluster, args).await;
     }
-    let node = fleet::node(cluster, &args.node).await?;
+    let node = fences::node(cluster, &args.node).await?;
     refuse_fenced(cluster, &node.name).await?;
     let devices = devices(cluster, &node, args.device.as_deref()).await?;
     let asker = cluster.asker().await?;
@@ -173,7 +173,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
 
 /// The operator leaves devices alone while their node is being fenced.
 async fn refuse_fenced(cluster: &Cluster, node: &str) -> Result<(), Error> {
-    let fences = fleet::fences(cluster).await?;
+    let fences = fences::fences(cluster).await?;
     let open = fences
         .iter()
         .find(|it| it.spec.node_name == node && !it.is_ended());

@@ -6,7 +6,7 @@ use super::super::slim::{Machine, Workload};
 use super::super::stuck::Stuck;
 use super::{attachments::power, unfenced};
 use crate::api::fence::NodeFence;
-use crate::cli::fleet;
+use crate::cli::fences;
 use crate::core::hold::HeldBy;
 use crate::core::observed::Ready;
 use kube::ResourceExt;
@@ -118,12 +118,12 @@ impl Scene<'_> {
         let mut seen = self.seen(index);
         seen.push(format!(
             "NodeFence {name} is {} for {}, deadline {}: {}",
-            fleet::stage(fence),
-            fleet::lasts(fence, now),
-            fleet::deadline(fence, now),
-            fleet::message(fence)
+            fences::stage(fence),
+            fences::lasts(fence, now),
+            fences::deadline(fence, now),
+            fences::message(fence)
         ));
-        let escalated = fleet::escalated(fence);
+        let escalated = fences::escalated(fence);
         seen.extend(
             escalated.map(|(reason, words)| format!("it calls for you: {reason}: {words}")),
         );
@@ -132,7 +132,7 @@ impl Scene<'_> {
             title: format!(
                 "node {node} {}, and is being fenced: {}",
                 self.fate(),
-                fleet::stage(fence)
+                fences::stage(fence)
             ),
             objects: self.objects(),
             cause: format!(
@@ -148,7 +148,7 @@ impl Scene<'_> {
 fn follow(fence: &NodeFence, node: &str) -> Vec<Step> {
     let mut fix = Vec::new();
     let asks = HeldBy::AwaitingApproval.as_str();
-    if fleet::stage(fence) == asks || fleet::held(fence) == Some(asks) {
+    if fences::stage(fence) == asks || fences::held(fence) == Some(asks) {
         fix.push(step(
             "it waits for a human's answer",
             format!("kubectl fence approve {node} --reason \"WHY\""),

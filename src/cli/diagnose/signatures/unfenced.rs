@@ -6,7 +6,7 @@ use super::super::slim::Machine;
 use crate::api::conditions::{READY, find};
 use crate::api::policy::{NodeFencingPolicy, UnhealthyCondition};
 use crate::api::settings::FenceMode;
-use crate::cli::fleet;
+use crate::cli::fences;
 use crate::cli::table::duration;
 use crate::core::keep_off::keep_off;
 use crate::core::observed::NodeView;
@@ -231,13 +231,13 @@ fn with_last(index: &Index<'_>, view: &NodeView, words: String) -> String {
     let boot = Some(view.boot_id.as_str()).filter(|it| !it.is_empty());
     let of_boot =
         fences.filter(|it| it.is_ended() && it.may_be_about(&view.name, Some(&view.uid), boot));
-    match of_boot.max_by_key(|it| fleet::created(it)) {
+    match of_boot.max_by_key(|it| fences::created(it)) {
         None => words,
         Some(last) => format!(
             "{words}. Its last incident, NodeFence {}, has ended {}: {}",
             last.name_any(),
-            fleet::stage(last),
-            fleet::message(last)
+            fences::stage(last),
+            fences::message(last)
         ),
     }
 }

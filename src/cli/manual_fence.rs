@@ -2,7 +2,7 @@
 //!
 //! `kubectl fence now` makes one as it is, `kubectl fence test --power-cycle` one whose machine is turned on again.
 
-use super::fleet;
+use super::fences;
 use crate::api::fence::{
     DesiredState, FENCE_NAME_CHARS_MAX, NodeFence, NodeFenceSpec, Trigger, TriggerType,
 };
@@ -44,8 +44,8 @@ pub fn wanted(
         return Err(format!(
             "Node {name} is being fenced already by NodeFence {}, which is {}: {}; `kubectl fence status {name}` follows it, and an approval (`kubectl fence approve {name}`) lifts the brakes of a budget",
             open.name_any(),
-            fleet::stage(open),
-            fleet::message(open)
+            fences::stage(open),
+            fences::message(open)
         ));
     }
     let policy = governing(policies, node).map_err(|it| it.to_string())?;
