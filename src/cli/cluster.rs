@@ -4,6 +4,7 @@
 //! read) it asks for with [`seen`], and says what it could not see.
 
 mod error;
+mod now;
 
 pub use error::Error;
 

@@ -8,7 +8,6 @@ use super::table::{duration, wrapped};
 use super::timeline::{Moment, timeline};
 use super::{Done, fences};
 use crate::api::fence::NodeFence;
-use crate::clock;
 use kube::ResourceExt;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -70,7 +69,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let fence = fences::meant(&fences, &args.name).ok_or_else(|| fences::absent(&args.name))?;
     let Some(form) = args.output.form() else {
         let title = format!("Incident of node {}", fence.spec.node_name);
-        let (server, now) = (&cluster.clients.server, clock::wall());
+        let (server, now) = (&cluster.clients.server, cluster.now().await);
         print(&page::incidents(
             &title,
             &[fence],

@@ -7,7 +7,6 @@ use super::table::{age, duration, or_none, table};
 use super::time::time;
 use super::{Done, fences};
 use crate::api::fence::NodeFence;
-use crate::clock;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use schemars::JsonSchema;
@@ -83,7 +82,7 @@ pub struct Incident {
 /// [`super::Error`].
 pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let fences = fences::fences(cluster).await?;
-    let now = clock::wall();
+    let now = cluster.now().await;
     let is_meant = |fence: &&NodeFence| {
         let is_node = args
             .node

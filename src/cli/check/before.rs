@@ -3,14 +3,15 @@
 use super::super::cluster::{Cluster, Error, seen};
 use super::answers::{early, words};
 use super::others::{self, When};
-use super::{Check, Finding};
+use super::{Category, Check, Finding};
 use crate::shell::preflight;
 use crate::shell::slim::SlimNode;
 use kube::api::ListParams;
 
-const VERSION: Check = check("api-server", "docs/compatibility.md#kubernetes");
-const RIGHTS: Check = check("rights-to-install", "docs/how-to/install.md#with-helm");
-const NODES: Check = check("nodes", "docs/how-to/install.md#two-replicas");
+const HERE: Category = Category("before installation");
+const VERSION: Check = HERE.check("api-server", "docs/compatibility.md#kubernetes");
+const RIGHTS: Check = HERE.check("rights-to-install", "docs/how-to/install.md#with-helm");
+const NODES: Check = HERE.check("nodes", "docs/how-to/install.md#two-replicas");
 
 /// What `deploy/` is made of, cluster-wide or in a namespace of its own: group and plural name.
 const INSTALLED: [(&str, &str); 7] = [
@@ -28,14 +29,6 @@ const INSTALLED: [(&str, &str); 7] = [
     ),
     ("apps", "deployments"),
 ];
-
-const fn check(name: &'static str, page: &'static str) -> Check {
-    Check {
-        category: "before installation",
-        name,
-        page,
-    }
-}
 
 pub(super) async fn look(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
     let mut findings = match cluster

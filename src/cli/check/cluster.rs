@@ -2,7 +2,7 @@
 
 use super::super::cluster::{Cluster, Error, VIEWER, seen};
 use super::answers::words;
-use super::{Check, Finding};
+use super::{Category, Check, Finding};
 use crate::shell::client::AskError;
 use crate::shell::{preflight, schema};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
@@ -10,9 +10,10 @@ use kube::ResourceExt;
 use kube::api::ListParams;
 use std::collections::BTreeSet;
 
-const VERSION: Check = check("api-server", "docs/compatibility.md#kubernetes");
-const SCHEMAS: Check = check("custom-resources", "docs/how-to/upgrade.md#do-it");
-pub(super) const GUARD: Check = check(
+const HERE: Category = Category("cluster");
+const VERSION: Check = HERE.check("api-server", "docs/compatibility.md#kubernetes");
+const SCHEMAS: Check = HERE.check("custom-resources", "docs/how-to/upgrade.md#do-it");
+pub(super) const GUARD: Check = HERE.check(
     "admission-policies",
     "docs/runbooks/NodeFencingAdmissionGuardMissing.md#diagnosis",
 );
@@ -29,14 +30,6 @@ const GUARDS: [&str; 10] = [
     "-fence",
     "-notes",
 ];
-
-const fn check(name: &'static str, page: &'static str) -> Check {
-    Check {
-        category: "cluster",
-        name,
-        page,
-    }
-}
 
 pub(super) async fn look(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
     let clients = &cluster.clients;

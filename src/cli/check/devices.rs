@@ -1,7 +1,7 @@
 //! Devices, policies and the nodes that they protect: what the operator says of each, all of it from conditions that it keeps.
 
 use super::super::cluster::{Cluster, Error, seen};
-use super::{Check, Finding};
+use super::{Category, Check, Finding};
 use crate::api::conditions::{READY, find};
 use crate::api::device::FenceDevice;
 use crate::api::policy::{FenceMode, NodeFencingPolicy};
@@ -12,26 +12,19 @@ use crate::words::listed;
 use kube::ResourceExt;
 use kube::api::ListParams;
 
-const DEVICES: Check = check(
+const HERE: Category = Category("fleet");
+const DEVICES: Check = HERE.check(
     "devices",
     "docs/runbooks/FenceDeviceUnreachable.md#diagnosis",
 );
-const NO_DEVICE: Check = check("devices", "docs/how-to/first-node.md#write-the-device");
-const POLICIES: Check = check("policies", "docs/how-to/first-node.md#write-the-policy");
-const NODES: Check = check(
+const NO_DEVICE: Check = HERE.check("devices", "docs/how-to/first-node.md#write-the-device");
+const POLICIES: Check = HERE.check("policies", "docs/how-to/first-node.md#write-the-policy");
+const NODES: Check = HERE.check(
     "nodes",
     "docs/runbooks/NodesWithoutFenceDevice.md#diagnosis",
 );
 /// Names in one line.
 const NAMED_MAX: usize = 5;
-
-const fn check(name: &'static str, page: &'static str) -> Check {
-    Check {
-        category: "fleet",
-        name,
-        page,
-    }
-}
 
 pub(super) async fn look(
     cluster: &Cluster,

@@ -127,6 +127,21 @@ fn book(text: &str) -> Result<String, String> {
     }
 }
 
+/// What checks belong to, as it stands above them.
+#[derive(Debug, Clone, Copy)]
+struct Category(&'static str);
+
+impl Category {
+    const fn check(self, name: &'static str, page: &'static str) -> Check {
+        let Self(category) = self;
+        Check {
+            category,
+            name,
+            page,
+        }
+    }
+}
+
 /// A check: what it is called, and where the book tells of it.
 #[derive(Debug, Clone, Copy)]
 struct Check {

@@ -2,7 +2,7 @@
 
 use super::super::cluster::{Cluster, Error, seen};
 use super::answers::early;
-use super::{Check, Finding};
+use super::{Category, Check, Finding};
 use crate::api::conditions::{OTHER_FENCERS, find};
 use crate::api::policy::NodeFencingPolicy;
 use crate::words::listed;
@@ -12,30 +12,23 @@ use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::Value;
 
-const OTHERS: Check = check(
+const HERE: Category = Category("surroundings");
+const OTHERS: Check = HERE.check(
     "other-fencers",
     "docs/comparison.md#others-beside-this-operator",
 );
-const DRIVERS: Check = check("csi-drivers", "docs/compatibility.md#storage");
-const FORCED: Check = check(
+const DRIVERS: Check = HERE.check("csi-drivers", "docs/compatibility.md#storage");
+const FORCED: Check = HERE.check(
     "forced-detach",
     "docs/how-to/recovery-time.md#kubernetes-own-forced-detach",
 );
-const ALERTS: Check = check(
+const ALERTS: Check = HERE.check(
     "alerts",
     "docs/how-to/watch.md#with-the-prometheus-operator",
 );
 /// The flag without which the controller-manager detaches volumes of a machine that may run, after six minutes.
 const FLAG: &str = "--disable-force-detach-on-timeout";
 const NAMED_MAX: usize = 6;
-
-const fn check(name: &'static str, page: &'static str) -> Check {
-    Check {
-        category: "surroundings",
-        name,
-        page,
-    }
-}
 
 pub(super) async fn look(
     cluster: &Cluster,

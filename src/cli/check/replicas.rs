@@ -3,8 +3,7 @@
 use super::super::cluster::{Cluster, Error, seen};
 use super::super::table::age;
 use super::super::version;
-use super::{Check, Finding};
-use crate::clock;
+use super::{Category, Check, Finding};
 use crate::core::election::Times;
 use crate::shell::lease;
 use jiff::{SignedDuration, Timestamp};
@@ -15,25 +14,18 @@ use kube::ResourceExt;
 use kube::api::ListParams;
 use std::collections::BTreeSet;
 
-const LEADER: Check = check("leader", "docs/runbooks/NodeFencingNoLeader.md#diagnosis");
-const REPLICAS: Check = check(
+const HERE: Category = Category("operator");
+const LEADER: Check = HERE.check("leader", "docs/runbooks/NodeFencingNoLeader.md#diagnosis");
+const REPLICAS: Check = HERE.check(
     "replicas",
     "docs/runbooks/NodeFencingReplicasLow.md#diagnosis",
 );
-const VERSION: Check = check(
+const VERSION: Check = HERE.check(
     "version",
     "docs/how-to/plugin.md#which-version-goes-with-which-operator",
 );
 /// What every pod of the operator bears.
 const PODS: &str = "app.kubernetes.io/name=node-fencing-operator";
-
-const fn check(name: &'static str, page: &'static str) -> Check {
-    Check {
-        category: "operator",
-        name,
-        page,
-    }
-}
 
 pub(super) async fn look(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
     let own = ListParams::default().labels(PODS);
@@ -50,7 +42,7 @@ pub(super) async fn look(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
         Err(words) => REPLICAS.unknown(words),
     };
     let of_lease = match lease {
-        Ok(lease) => leader(lease.as_ref(), namespace, clock::wall()),
+        Ok(lease) => leader(lease.as_ref(), namespace, cluster.now().await),
         Err(words) => LEADER.unknown(words),
     };
     Ok(vec![of_pods, of_lease, of_versions])
@@ -107,7 +99,7 @@ fn leader(lease: Option<&Lease>, namespace: &str, now: Timestamp) -> Finding {
             "no replica has the Lease {namespace}/{name}: {way_out}"
         ));
     };
-    // Its clock may differ from this one: only what is far over is told of.
+    // Its clock may differ from the API server's: only what is far over is told of.
     let lasts = spec.and_then(|it| it.lease_duration_seconds);
     let lasts = lasts.map_or_else(
         || SignedDuration::try_from(Times::default().lease).unwrap_or_default(),
@@ -118,7 +110,7 @@ fn leader(lease: Option<&Lease>, namespace: &str, now: Timestamp) -> Finding {
         age(renewed.0, now)
     );
     match now.duration_since(renewed.0) > lasts * 4 {
-        true => LEADER.fails(format!("{told}, by this machine's clock: {way_out}")),
+        true => LEADER.fails(format!("{told}: {way_out}")),
         false => LEADER.well(told),
     }
 }

@@ -19,7 +19,6 @@ use super::cluster::Cluster;
 use super::output::{Form, print, serialized};
 use super::time::time;
 use crate::api::policy::FenceMode;
-use crate::clock;
 use crate::core::observed::PodView;
 use crate::core::support::deletes_nodes;
 use crate::shell::slim::pod_view;
@@ -112,7 +111,7 @@ pub struct Plan {
 pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let facts = facts::read(cluster, &args.node).await?;
     let grace = args.grace.map(|it| it.as_secs_f64());
-    let plan = plan(&facts, grace, clock::wall());
+    let plan = plan(&facts, grace, cluster.now().await);
     print(&match args.output {
         Shape::Table => told::told(&plan),
         Shape::Json => serialized(Form::Json, "Plan", &plan)?,
