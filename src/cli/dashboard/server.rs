@@ -6,6 +6,7 @@
 
 use super::fleet::{Cell, cells};
 use super::{Live, view};
+use crate::cli::page::Origin;
 use crate::clock;
 use bytes::Bytes;
 use futures::stream;
@@ -194,8 +195,8 @@ fn incident(live: &Live, name: &str) -> Answer {
     }
 }
 
-fn origin(live: &Live) -> view::Origin<'_> {
-    view::Origin {
+fn origin(live: &Live) -> Origin<'_> {
+    Origin {
         server: &live.server,
         now: clock::wall(),
     }

@@ -5,29 +5,19 @@ use super::fleet::{Cell, State, World};
 use super::pieces::{ENDED, OPEN};
 use crate::api::fence::NodeFence;
 use crate::cli::fences;
-use crate::cli::page::{Html, Page, article, table, utc};
-use jiff::Timestamp;
+use crate::cli::page::{Html, Origin, Page, article, table, utc};
 use kube::ResourceExt;
 
 /// Patches the pages.
 pub(super) const SCRIPT: &str = include_str!("dashboard.js");
 
-/// Where a page is from.
-pub(super) struct Origin<'a> {
-    /// URL of the API server.
-    pub server: &'a str,
-    /// Wall clock.
-    pub now: Timestamp,
-}
-
-impl Origin<'_> {
-    fn words(&self) -> Html {
-        let words = Html::text(format!("Read from {} with your rights, at ", self.server));
-        let words = words.and(utc(self.now));
-        let note = "Scripts are off: the page loads itself anew every five seconds.";
-        let note = Html::element("noscript", &[], Html::element("p", &[], note));
-        Html::element("p", &[], words).and(note)
-    }
+/// Where a page is from, and by whose rights.
+fn read_from(origin: &Origin<'_>) -> Html {
+    let words = Html::text(format!("Read from {} with your rights, at ", origin.server));
+    let words = words.and(utc(origin.now));
+    let note = "Scripts are off: the page loads itself anew every five seconds.";
+    let note = Html::element("noscript", &[], Html::element("p", &[], note));
+    Html::element("p", &[], words).and(note)
 }
 
 /// What the script needs, and what it says. Of a part of the fleet: the pieces that it is about, by their ids, between blanks.
@@ -147,7 +137,7 @@ fn back() -> Html {
 fn document(title: &str, origin: &Origin<'_>, navigation: Html, main: Html) -> String {
     let page = Page {
         title,
-        origin: origin.words(),
+        origin: read_from(origin),
         navigation: Some(navigation),
         main,
         script: Some(SCRIPT),

@@ -1,6 +1,7 @@
 use super::super::board::Board;
 use super::super::view;
 use super::*;
+use crate::cli::page::Origin;
 use serde_json::json;
 
 const HOSTILE: &str = "<script>alert(1)</script>\"'\u{202e}";
@@ -37,7 +38,7 @@ fn world(fences: Vec<NodeFence>) -> World {
 fn page(world: &World, cells: &[Cell], troubles: &[(&'static str, Option<Trouble>)]) -> String {
     let mut board = Board::default();
     board.update(pieces(world, cells, troubles, now()), vec![]);
-    let origin = view::Origin {
+    let origin = Origin {
         server: "https://127.0.0.1:6443",
         now: now(),
     };
@@ -74,7 +75,7 @@ fn hostile_words_stay_words_on_the_page_of_a_node_and_of_an_incident() {
         why: HOSTILE.to_owned(),
     };
     let fence = fence(HOSTILE, HOSTILE, "Unknown");
-    let origin = view::Origin {
+    let origin = Origin {
         server: HOSTILE,
         now: now(),
     };
