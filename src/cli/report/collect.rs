@@ -48,8 +48,8 @@ pub struct Missing {
     pub what: String,
     /// In the words of whoever has refused it.
     pub why: String,
-    /// The right that it takes.
-    pub right: String,
+    /// The right that it takes, or another way out.
+    pub way_out: String,
 }
 
 /// A list that is asked for.
@@ -94,6 +94,7 @@ pub async fn all(
     }
     definitions(cluster, &mut entries, &mut missing).await;
     events(cluster, &mut entries, &mut missing).await;
+    missing.extend(no_pods(&entries, &cluster.namespace));
     logs(cluster, log_lines, &mut entries, &mut missing).await;
     let checked = check::json(cluster).await.map_err(|it| it.to_string());
     let checked = checked.and_then(|it| serde_json::from_str(&it).map_err(|it| it.to_string()));
@@ -102,7 +103,7 @@ pub async fn all(
         Err(why) => missing.push(Missing {
             what: "check.json".to_owned(),
             why,
-            right: "list what `kubectl fence check` reads".to_owned(),
+            way_out: takes("list what `kubectl fence check` reads"),
         }),
     }
     Ok((entries, missing))
@@ -123,11 +124,15 @@ fn objects(path: &str, value: Value) -> Entry {
     }
 }
 
+fn takes(right: &str) -> String {
+    format!("it takes the right to {right}")
+}
+
 fn unread(what: &str, error: &Error, right: String) -> Missing {
     Missing {
         what: what.to_owned(),
         why: error.to_string(),
-        right,
+        way_out: takes(&right),
     }
 }
 
@@ -245,6 +250,18 @@ async fn events(cluster: &Cluster, entries: &mut Vec<Entry>, missing: &mut Vec<M
     entries.push(objects("events.json", found.into()));
 }
 
+/// The list was read, and is empty: another namespace is meant perhaps, and no log is in the archive.
+fn no_pods(entries: &[Entry], namespace: &str) -> Option<Missing> {
+    let is_empty =
+        |it: &Content| matches!(it, Content::Objects(Value::Array(pods)) if pods.is_empty());
+    let pods = entries.iter().find(|it| it.path == PODS)?;
+    is_empty(&pods.content).then(|| Missing {
+        what: "operator/logs".to_owned(),
+        why: format!("no pod of the operator was found in namespace {namespace}"),
+        way_out: "name another namespace with --operator-namespace, if it runs there".to_owned(),
+    })
+}
+
 /// The logs of the operator's pods, and of a container that was started again those from before too.
 async fn logs(
     cluster: &Cluster,
@@ -273,7 +290,7 @@ async fn logs(
             Err(error) => missing.push(Missing {
                 what: path,
                 why: error.to_string(),
-                right: format!("get pods/log in namespace {}", cluster.namespace),
+                way_out: takes(&format!("get pods/log in namespace {}", cluster.namespace)),
             }),
         }
     }
@@ -339,7 +356,21 @@ mod tests {
         let (entries, missing) = collected(all_but_fences).await.expect("an archive");
         assert!(entries.iter().any(|it| it.path == "fences.json"));
         let version = missing.iter().find(|it| it.what == "version.json");
-        assert!(version.is_some_and(|it| it.right.contains("/version")));
+        assert!(version.is_some_and(|it| it.way_out.contains("/version")));
+    }
+
+    /// Whoever sends it on would believe that the operator's logs are in it.
+    #[tokio::test]
+    async fn an_archive_without_a_pod_of_the_operator_says_so() {
+        let (entries, missing) = collected(|_| false).await.expect("an archive");
+        assert!(entries.iter().any(|it| it.path == PODS));
+        let logs = missing.iter().find(|it| it.what == "operator/logs");
+        let logs = logs.expect("no log is in it");
+        assert!(
+            logs.why.contains("namespace node-fencing-system"),
+            "{logs:?}"
+        );
+        assert!(logs.way_out.contains("--operator-namespace"), "{logs:?}");
     }
 
     #[test]

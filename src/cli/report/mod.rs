@@ -144,10 +144,7 @@ fn readme(entries: &[Entry], missing: &[Missing], namespace: &str, now: Timestam
         text += "  Nothing is missing.\n";
     }
     for missing in missing {
-        let told = format!(
-            "{}: {}; it takes the right to {}",
-            missing.what, missing.why, missing.right
-        );
+        let told = format!("{}: {}; {}", missing.what, missing.why, missing.way_out);
         text += &wrapped(&told, 2);
     }
     text

@@ -70,7 +70,7 @@ fn what_is_missing_is_told_with_its_right() {
     let missing = Missing {
         what: "nodes.json".to_owned(),
         why: "nodes is forbidden at 10.20.0.13".to_owned(),
-        right: "list nodes".to_owned(),
+        way_out: "it takes the right to list nodes".to_owned(),
     };
     let text = text(&[missing]);
     let told = "nodes.json: nodes is forbidden at address-1; it takes the right to list nodes";
