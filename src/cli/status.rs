@@ -12,6 +12,7 @@ use crate::api::conditions::{READY, find};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::shell::lease;
+use crate::words::listed;
 use crate::{api::policy::FenceMode, clock};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -21,6 +22,8 @@ use serde::Serialize;
 use sight::look;
 use std::process::ExitCode;
 
+/// Names in one line.
+const NAMED_MAX: usize = 5;
 /// Exit code where an incident is open.
 const OPEN: u8 = 3;
 
@@ -94,6 +97,8 @@ pub struct Policy {
     pub selected: u32,
     /// Of these, those that can be fenced.
     pub protected: u32,
+    /// Those that cannot, as many as the operator names.
+    pub unprotected_nodes: Vec<String>,
     /// Open incidents.
     pub open: u32,
     /// Of these, those that are held.
@@ -215,6 +220,7 @@ fn policy(policy: &NodeFencingPolicy) -> Policy {
         message: ready.map(|it| it.message.clone()),
         selected: nodes.map_or(0, |it| it.selected),
         protected: nodes.map_or(0, |it| it.protected),
+        unprotected_nodes: status.unprotected_nodes,
         open: status.open_incidents.unwrap_or_default(),
         held: status.held_incidents.unwrap_or_default(),
         budget_remaining: status.budget_remaining,
@@ -289,6 +295,9 @@ fn screen(status: &Status, about: Option<&str>, now: Timestamp) -> String {
         let words = or_none(policy.message.as_ref());
         text += &wrapped(&format!("{}: {words}", policy.name), 2);
     }
+    for policy in &status.policies {
+        text += &bare(policy);
+    }
     text += "\n";
     if status.incidents.is_empty() {
         text += "No incident is open\n";
@@ -297,6 +306,22 @@ fn screen(status: &Status, about: Option<&str>, now: Timestamp) -> String {
         text += &told(incident, now);
     }
     text
+}
+
+/// Who is not among the protected.
+fn bare(policy: &Policy) -> String {
+    let nodes = &policy.unprotected_nodes;
+    match nodes.is_empty() {
+        true => String::new(),
+        false => wrapped(
+            &format!(
+                "{}: not protected, for no device of its levels is ready: {}",
+                policy.name,
+                listed(nodes, "", NAMED_MAX)
+            ),
+            2,
+        ),
+    }
 }
 
 fn policy_row(policy: &Policy) -> [String; 7] {
