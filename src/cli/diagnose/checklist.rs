@@ -5,6 +5,7 @@ mod text;
 
 use super::attachers;
 use super::backends::{self, Backend};
+use super::facts::Facts;
 use super::index::{Index, time};
 use super::scope::{Kind, Scope};
 use super::slim::{Machine, Workload};
@@ -29,6 +30,34 @@ pub struct Checklist {
     pub pods: Vec<PodSheet>,
     /// The claims.
     pub claims: Vec<ClaimSheet>,
+    /// Of which objects not all could be read: that they are not shown says nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<Gap>,
+}
+
+/// Objects of which not all could be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub enum Gap {
+    /// Pods.
+    Pods,
+    /// VolumeAttachments.
+    Attachments,
+    /// NodeFences.
+    Fences,
+}
+
+fn gaps(facts: &Facts) -> Vec<Gap> {
+    let all = [
+        (Gap::Pods, facts.pods.is_complete()),
+        (Gap::Attachments, facts.attachments.is_complete()),
+        // Where they are no kind of the cluster, there is none.
+        (
+            Gap::Fences,
+            facts.fences.is_complete() || !facts.is_installed(),
+        ),
+    ];
+    let gaps = all.into_iter().filter(|(_, is_complete)| !is_complete);
+    gaps.map(|(gap, _)| gap).collect()
 }
 
 /// A node.
@@ -165,6 +194,7 @@ pub fn checklist(index: &Index<'_>, scope: &Scope) -> Option<Checklist> {
             let node = index.node(name)?;
             return Some(Checklist {
                 node: Some(of_node(index, node)),
+                gaps: gaps(index.facts),
                 ..Checklist::default()
             });
         }
@@ -186,18 +216,18 @@ pub fn checklist(index: &Index<'_>, scope: &Scope) -> Option<Checklist> {
             .iter()
             .map(|it| of_claim(index, namespace, it))
             .collect(),
+        gaps: gaps(index.facts),
     })
 }
 
 fn of_node(index: &Index<'_>, node: &Machine) -> NodeSheet {
     let name = node.name_any();
-    let attachments = index.facts.attachments.items.iter();
-    let attachments = attachments.filter(|it| it.spec.node_name == name);
+    let attachments = index.attachments_on(&name).iter();
     NodeSheet {
         state: node.state(index.facts.now),
         fence: index.fence(&name).map(ResourceExt::name_any),
         volumes_in_use: node.status.volumes_in_use.as_ref().map_or(0, Vec::len),
-        attachments: attachments.map(of_attachment).collect(),
+        attachments: attachments.map(|it| of_attachment(it)).collect(),
         name,
     }
 }

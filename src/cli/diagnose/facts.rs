@@ -7,7 +7,6 @@ use super::super::cluster::{Cluster, Error, seen};
 use super::slim::{Machine, Replicas, Rollout, Workload};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
-use crate::clock;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, StorageClass, VolumeAttachment};
@@ -37,6 +36,8 @@ pub struct Listed<T> {
     pub items: Vec<T>,
     /// Why that is not all; none: it is.
     pub unknown: Option<String>,
+    /// A right is missing.
+    pub is_forbidden: bool,
 }
 
 impl<T> Default for Listed<T> {
@@ -44,6 +45,7 @@ impl<T> Default for Listed<T> {
         Self {
             items: Vec::new(),
             unknown: None,
+            is_forbidden: false,
         }
     }
 }
@@ -52,7 +54,7 @@ impl<T> From<Vec<T>> for Listed<T> {
     fn from(items: Vec<T>) -> Self {
         Self {
             items,
-            unknown: None,
+            ..Self::default()
         }
     }
 }
@@ -67,7 +69,7 @@ impl<T> Listed<T> {
 /// Everything that was read.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    /// When, by this machine's clock.
+    /// When, by the API server's clock.
     pub now: Timestamp,
     /// Nodes.
     pub nodes: Listed<Machine>,
@@ -101,6 +103,26 @@ impl Facts {
     /// Does the cluster know the operator's custom resources?
     pub fn is_installed(&self) -> bool {
         self.policies.unknown.as_deref() != Some(NOT_INSTALLED)
+    }
+
+    /// Is a right missing to read all of it?
+    pub fn is_forbidden(&self) -> bool {
+        [
+            self.nodes.is_forbidden,
+            self.pods.is_forbidden,
+            self.claims.is_forbidden,
+            self.volumes.is_forbidden,
+            self.classes.is_forbidden,
+            self.attachments.is_forbidden,
+            self.csi_nodes.is_forbidden,
+            self.drivers.is_forbidden,
+            self.events.is_forbidden,
+            self.replica_sets.is_forbidden,
+            self.deployments.is_forbidden,
+            self.fences.is_forbidden,
+            self.policies.is_forbidden,
+        ]
+        .contains(&true)
     }
 
     /// What could not be read, and why, each in one sentence.
@@ -149,7 +171,7 @@ pub async fn read(cluster: &Cluster, namespace: Option<&str>) -> Result<Facts, E
     )?;
     let (fences, policies) = tokio::try_join!(ours(cluster), ours(cluster))?;
     Ok(Facts {
-        now: clock::wall(),
+        now: cluster.now().await,
         nodes,
         pods,
         claims,
@@ -180,6 +202,7 @@ async fn events(cluster: &Cluster, namespace: Option<&str>) -> Result<Listed<Eve
     Ok(Listed {
         items: items.into_iter().flatten().collect(),
         unknown,
+        is_forbidden: attach.is_forbidden || mount.is_forbidden || scheduling.is_forbidden,
     })
 }
 
@@ -231,11 +254,13 @@ where
     Ok(Listed {
         items: here.items,
         unknown: Some(unknown),
+        is_forbidden: everywhere.is_forbidden || here.is_forbidden,
     })
 }
 
 /// What the user may not read, or the cluster does not have, is not known, in the API server's own words: the role is named once, at the end.
 fn known<K>(answer: Result<Vec<K>, Error>) -> Result<Listed<K>, Error> {
+    let is_forbidden = matches!(answer, Err(Error::Forbidden { .. }));
     let answer = answer.map_err(|error| match error {
         Error::Forbidden { message, .. } => Error::Refused(message),
         Error::NotInstalled(_) => Error::Refused(NOT_INSTALLED.to_owned()),
@@ -246,6 +271,7 @@ fn known<K>(answer: Result<Vec<K>, Error>) -> Result<Listed<K>, Error> {
         Err(words) => Listed {
             items: Vec::new(),
             unknown: Some(words),
+            is_forbidden,
         },
     })
 }
@@ -311,9 +337,12 @@ mod tests {
         let (facts, lines) = asked(Some("shop"), |_| empty()).await;
         assert!(facts.unknown().is_empty(), "{:?}", facts.unknown());
         let distinct: BTreeSet<&String> = lines.iter().collect();
-        assert_eq!((lines.len(), distinct.len()), (15, 15), "{lines:#?}");
+        assert_eq!((lines.len(), distinct.len()), (16, 16), "{lines:#?}");
+        // What time it is there is asked, too.
+        let lists = lines.iter().filter(|it| *it != "GET /version");
+        assert!(lists.clone().count() == 15, "{lines:#?}");
         assert!(
-            lines.iter().all(|it| it.contains("limit=500")),
+            lists.clone().all(|it| it.contains("limit=500")),
             "{lines:#?}"
         );
         let events = lines.iter().filter(|it| it.contains("/events?"));
@@ -344,7 +373,7 @@ mod tests {
         })
         .await;
         assert_eq!(facts.pods.items.len(), 2);
-        assert_eq!(lines.len(), 16);
+        assert_eq!(lines.len(), 17);
     }
 
     #[tokio::test]
@@ -366,7 +395,7 @@ mod tests {
             "{unknown}"
         );
         let (facts, lines) = asked(None, answer).await;
-        assert_eq!(lines.len(), 15);
+        assert_eq!(lines.len(), 16);
         assert!(
             facts
                 .pods

@@ -13,9 +13,9 @@ const NAMED_MAX: usize = 4;
 /// The signatures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub enum Id {
-    /// A node has died, and nobody fences it.
+    /// A node with volumes is silent, and nobody fences it.
     D1,
-    /// A node has died, and is being fenced.
+    /// A node with volumes is silent, and is being fenced.
     D2,
     /// A fenced node's volume does not detach.
     D3,

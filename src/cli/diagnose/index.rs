@@ -28,6 +28,7 @@ pub struct Index<'a> {
     users: BTreeMap<Key, Vec<&'a Workload>>,
     pods: BTreeMap<&'a str, Vec<&'a Workload>>,
     attachments: BTreeMap<&'a str, Vec<&'a VolumeAttachment>>,
+    attachments_on: BTreeMap<&'a str, Vec<&'a VolumeAttachment>>,
     events: BTreeMap<&'a str, Vec<&'a Event>>,
     replica_sets: BTreeMap<Key, &'a Replicas>,
     rollouts: BTreeMap<Key, &'a Rollout>,
@@ -54,6 +55,7 @@ impl<'a> Index<'a> {
             users: BTreeMap::new(),
             pods: BTreeMap::new(),
             attachments: BTreeMap::new(),
+            attachments_on: BTreeMap::new(),
             events: BTreeMap::new(),
             replica_sets: by(&facts.replica_sets.items, |it| key(&it.metadata)),
             rollouts: by(&facts.deployments.items, |it| key(&it.metadata)),
@@ -81,6 +83,8 @@ impl<'a> Index<'a> {
             let volume = attachment.spec.source.persistent_volume_name.as_deref();
             let attachments = index.attachments.entry(volume.unwrap_or_default());
             attachments.or_default().push(attachment);
+            let on = index.attachments_on.entry(&attachment.spec.node_name);
+            on.or_default().push(attachment);
         }
         for event in &facts.events.items {
             let uid = event.involved_object.uid.as_deref().unwrap_or_default();
@@ -134,6 +138,11 @@ impl<'a> Index<'a> {
     /// VolumeAttachments of the volume.
     pub fn attachments(&self, volume: &str) -> &[&'a VolumeAttachment] {
         self.attachments.get(volume).map_or(&[], Vec::as_slice)
+    }
+
+    /// VolumeAttachments of the node.
+    pub fn attachments_on(&self, node: &str) -> &[&'a VolumeAttachment] {
+        self.attachments_on.get(node).map_or(&[], Vec::as_slice)
     }
 
     /// The volume as kubelet and attach/detach call it; none: it is not a CSI volume.
@@ -233,6 +242,13 @@ impl<'a> Index<'a> {
         let is_same = evidence.node_uid == view.uid && evidence.node_boot_id == view.boot_id;
         let is_silent = view.ready() == Ready::Unknown;
         (is_same && is_silent && fences::is_proven(fence)).then_some(fence)
+    }
+
+    /// Is it about this Node, in the boot that its machine is in, as far as that is known?
+    pub fn is_about(&self, fence: &NodeFence, node: &Machine) -> bool {
+        let view = node.view();
+        let boot = Some(view.boot_id.as_str()).filter(|it| !it.is_empty());
+        fence.may_be_about(&view.name, Some(&view.uid), boot)
     }
 
     /// The open NodeFence of a node that does more than observe.

@@ -17,7 +17,7 @@ pub mod stuck;
 #[cfg(test)]
 mod world;
 
-use super::cluster::{Cluster, Error as ClusterError};
+use super::cluster::{Cluster, Error as ClusterError, VIEWER};
 use super::output::{Form, print, serialized};
 use super::table::wrapped;
 use super::{Done, Error};
@@ -53,8 +53,8 @@ Examples:
       kubectl fence diagnose -A -o json
 
 What is found:
-  D1   a node has died, and nobody fences it
-  D2   a node has died, and is being fenced
+  D1   a node with volumes is silent, and nobody fences it
+  D2   a node with volumes is silent, and is being fenced
   D3   a fenced node's volumes do not detach: the storage refuses
   D4   a rollout starts the new pod before the old one stops
   D5   two workloads share a volume that goes to one node
@@ -107,6 +107,9 @@ pub struct Diagnosis {
     pub checklist: Option<Checklist>,
     /// What could not be read, and why.
     pub unknown: Vec<String>,
+    /// A ClusterRole of the operator's that has the rights which are missing for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<&'static str>,
     /// What was found.
     pub findings: Vec<Finding>,
     /// Pods that wait for a volume for a reason that none of the findings tells.
@@ -162,6 +165,7 @@ pub fn diagnose(facts: &Facts, scope: &Scope) -> Result<Diagnosis, Error> {
     Ok(Diagnosis {
         checklist: checklist(&index, scope),
         unknown: facts.unknown(),
+        role: facts.is_forbidden().then_some(VIEWER),
         findings: scope.of_it(&index, findings),
         waiting,
     })
@@ -199,19 +203,30 @@ fn absent(facts: &Facts, scope: &Scope) -> Error {
     let Scope::One(kind, namespace, name) = scope else {
         return Error::No("nothing was asked about".to_owned());
     };
-    let (unknown, way_out) = match kind {
-        Kind::Node => (&facts.nodes.unknown, "kubectl get nodes".to_owned()),
+    let (nodes, pods, claims) = (&facts.nodes, &facts.pods, &facts.claims);
+    let (unknown, is_forbidden, way_out) = match kind {
+        Kind::Node => (
+            &nodes.unknown,
+            nodes.is_forbidden,
+            "kubectl get nodes".to_owned(),
+        ),
         Kind::Pod => (
-            &facts.pods.unknown,
+            &pods.unknown,
+            pods.is_forbidden,
             format!("kubectl -n {namespace} get pods"),
         ),
         Kind::Claim => (
-            &facts.claims.unknown,
+            &claims.unknown,
+            claims.is_forbidden,
             format!("kubectl -n {namespace} get pvc"),
         ),
     };
     let kind = kind.name();
     match unknown {
+        Some(why) if is_forbidden => Error::Cluster(ClusterError::Forbidden {
+            message: format!("{kind} `{name}` could not be read: {why}"),
+            role: VIEWER,
+        }),
         Some(why) => Error::No(format!("{kind} `{name}` could not be read: {why}")),
         None => Error::Cluster(ClusterError::Absent {
             kind: kind.to_owned(),
@@ -221,6 +236,13 @@ fn absent(facts: &Facts, scope: &Scope) -> Error {
             ),
         }),
     }
+}
+
+/// The way out of a missing right, as all commands have it.
+fn granted(role: &str) -> String {
+    format!(
+        "Whoever runs the cluster can give you the right: kubectl create clusterrolebinding NAME --clusterrole={role} --user=YOU"
+    )
 }
 
 /// First what was looked at, then what was found, which ends with the way out.
@@ -233,11 +255,10 @@ fn told(diagnosis: &Diagnosis, scope: &Scope, now: Timestamp) -> String {
     for unknown in &diagnosis.unknown {
         text += &wrapped(&format!("Not known: {unknown}"), 0);
     }
+    if let Some(role) = diagnosis.role {
+        text += &wrapped(&granted(role), 0);
+    }
     if !diagnosis.unknown.is_empty() {
-        text += &wrapped(
-            "The ClusterRole node-fencing-cluster-viewer shows the rest: kubectl auth can-i --list tells which rights you have",
-            0,
-        );
         text.push('\n');
     }
     for waiting in &diagnosis.waiting {

@@ -1,5 +1,6 @@
 //! The command as a whole: what it shows of one object, what concerns it, and how that reads.
 
+use super::facts::Listed;
 use super::world::*;
 use super::*;
 use crate::cli::table::WIDTH;
@@ -116,6 +117,52 @@ fn what_could_not_be_read_stands_before_what_was_found() {
         text.starts_with("Not known: CSINodes: csinodes is forbidden\n"),
         "{text}"
     );
+}
+
+#[test]
+fn whose_rights_are_missing_is_told_which_role_has_them_and_nobody_else() {
+    let mut facts = World::waiting("True", EXCLUSIVE).facts();
+    facts.pods.unknown = Some("pods is forbidden".to_owned());
+    let said = |facts: &Facts| {
+        let diagnosis = diagnose(facts, &Scope::All).expect("a diagnosis");
+        let text = told(&diagnosis, &Scope::All, facts.now);
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let role = "--clusterrole=node-fencing-cluster-viewer --user=YOU";
+    assert!(!said(&facts).contains(role), "no right would help");
+    facts.pods.is_forbidden = true;
+    assert!(said(&facts).contains(role), "{}", said(&facts));
+    let scope = Scope::One(Kind::Pod, "shop".to_owned(), "nobody".to_owned());
+    let refused = diagnose(&facts, &scope).expect_err("unknown").to_string();
+    assert!(refused.contains(role), "{refused}");
+}
+
+/// Who reads that a volume is attached nowhere, or that no incident is open, may go by it.
+#[test]
+fn what_could_not_be_read_is_not_shown_as_none() {
+    let mut facts = World::waiting("Unknown", EXCLUSIVE).facts();
+    facts.attachments = Listed {
+        unknown: Some("forbidden".to_owned()),
+        ..Listed::default()
+    };
+    facts.fences.unknown = Some("forbidden".to_owned());
+    let of = |kind: Kind, name: &str| {
+        let scope = Scope::One(kind, "shop".to_owned(), name.to_owned());
+        let diagnosis = diagnose(&facts, &scope).expect("a diagnosis");
+        let checklist = diagnosis.checklist.expect("a checklist");
+        checklist.told(facts.now)
+    };
+    let node = of(Kind::Node, "worker-1");
+    assert!(
+        node.contains("whether a NodeFence is open is not known"),
+        "{node}"
+    );
+    for text in [node, of(Kind::Claim, "data")] {
+        assert!(
+            text.contains("Attachments   not known, or not all of them"),
+            "{text}"
+        );
+    }
 }
 
 /// As it is between two seconds of a detach in order.

@@ -1,7 +1,7 @@
 //! The checklist as people read it.
 
 use super::super::finding::named;
-use super::{AttachmentSheet, Checklist, ClaimSheet, DriverSheet, NodeSheet, PodSheet};
+use super::{AttachmentSheet, Checklist, ClaimSheet, DriverSheet, Gap, NodeSheet, PodSheet};
 use crate::cli::diagnose::backends::Backend;
 use crate::cli::table::{age, wrapped};
 use jiff::Timestamp;
@@ -13,9 +13,10 @@ const INDENT: usize = 2;
 impl Checklist {
     /// All of it.
     pub fn told(&self, now: Timestamp) -> String {
-        let node = self.node.iter().map(of_node);
+        let has = |gap: Gap| self.gaps.contains(&gap);
+        let node = self.node.iter().map(|it| of_node(it, has));
         let pods = self.pods.iter().map(|it| of_pod(it, now));
-        let claims = self.claims.iter().map(of_claim);
+        let claims = self.claims.iter().map(|it| of_claim(it, has));
         let mut text: String = node.chain(pods).chain(claims).collect();
         if self.node.is_none() && self.claims.is_empty() {
             text += "The pod uses no PersistentVolumeClaim: no volume keeps it from running\n";
@@ -43,18 +44,31 @@ fn rows(label: &str, all: impl IntoIterator<Item = String>) -> String {
         .collect()
 }
 
-fn of_node(node: &NodeSheet) -> String {
+/// The same of a list that may not be whole: who sees no attachment there would take it for none.
+fn partial(label: &str, mut all: Vec<String>, is_partial: bool) -> String {
+    if is_partial {
+        all.push("not known, or not all of them".to_owned());
+    }
+    rows(label, all)
+}
+
+fn of_node(node: &NodeSheet, has: impl Fn(Gap) -> bool) -> String {
     let mut text = format!("Node {}\n", node.name);
     text += &row("State", &node.state);
     text += &row(
         "Fence",
-        node.fence.as_deref().unwrap_or("no NodeFence is open"),
+        match (node.fence.as_deref(), has(Gap::Fences)) {
+            (Some(fence), _) => fence,
+            (None, true) => "whether a NodeFence is open is not known",
+            (None, false) => "no NodeFence is open",
+        },
     );
     text += &row(
         "Mounted",
         &format!("{} volume(s), by its kubelet", node.volumes_in_use),
     );
-    text + &rows("Attachments", node.attachments.iter().map(of_attachment))
+    let attachments = node.attachments.iter().map(of_attachment).collect();
+    text + &partial("Attachments", attachments, has(Gap::Attachments))
 }
 
 fn of_pod(pod: &PodSheet, now: Timestamp) -> String {
@@ -82,7 +96,7 @@ fn of_pod(pod: &PodSheet, now: Timestamp) -> String {
     text + &rows("Events", events)
 }
 
-fn of_claim(claim: &ClaimSheet) -> String {
+fn of_claim(claim: &ClaimSheet, has: impl Fn(Gap) -> bool) -> String {
     let mut text = format!("PersistentVolumeClaim {}\n", claim.name);
     let modes = claim.access_modes.join(", ");
     text += &row("Phase", &format!("{} {modes}", claim.phase));
@@ -90,7 +104,7 @@ fn of_claim(claim: &ClaimSheet) -> String {
         "StorageClass",
         claim.storage_class.as_deref().unwrap_or("<none>"),
     );
-    text += &rows("Used by", claim.pods.clone());
+    text += &partial("Used by", claim.pods.clone(), has(Gap::Pods));
     if let Some(volume) = &claim.volume {
         let handle = volume.handle.as_ref().map(|it| format!(", handle {it}"));
         let bound = match volume.node_affinity {
@@ -103,7 +117,8 @@ fn of_claim(claim: &ClaimSheet) -> String {
             &format!("{} {}{handle}{bound}", volume.name, volume.phase),
         );
     }
-    text += &rows("Attachments", claim.attachments.iter().map(of_attachment));
+    let attachments = claim.attachments.iter().map(of_attachment).collect();
+    text += &partial("Attachments", attachments, has(Gap::Attachments));
     text += &claim.driver.as_ref().map(of_driver).unwrap_or_default();
     match claim.backend {
         Some(backend) => text + &of_backend(backend),

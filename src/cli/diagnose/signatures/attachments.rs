@@ -8,6 +8,11 @@ use super::super::finding::{Finding, Id, Object, Step, named, step};
 use super::super::index::Index;
 use super::super::slim::{Machine, Workload};
 use super::super::stuck::{MULTI_ATTACH, Stuck};
+use super::nodes::{contradicted, proven};
+use super::unfenced::doubt;
+use crate::api::fence::NodeFence;
+use crate::cli::fences;
+use crate::core::observed::Ready;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,18 +95,22 @@ fn undetached_of(
     let first = attachments.first().map(|it| it.name_any());
     let mut fix = refusing(index, driver, &first.unwrap_or_default());
     let proof = index.node(node).and_then(|it| index.proof(it));
-    let down = match proof {
-        Some(fence) => format!("NodeFence {} has proven the machine down", fence.name_any()),
-        None => {
-            fix.insert(0, power(node));
-            format!(
-                "node {node} is marked as out of service, and no proof that stands says that its machine is down"
-            )
-        }
-    };
+    let against = proof.map(contradicted).unwrap_or_default();
+    if proof.is_none() || !against.is_empty() {
+        fix.insert(0, power(node));
+    }
+    seen.extend(against);
+    let down = proof.map_or_else(|| unproven(index, node), proven);
     Finding {
         id: Id::D3,
-        title: format!("volumes of the fenced node {node} do not detach: {driver} refuses"),
+        title: match proof {
+            Some(_) => {
+                format!("volumes of the fenced node {node} do not detach: {driver} refuses")
+            }
+            None => format!(
+                "volumes of node {node}, which is marked as out of service, do not detach: {driver} refuses"
+            ),
+        },
         objects,
         cause: format!(
             "{down}. Kubernetes wants the volumes detached; the CSI controller, or the storage behind it, does not do it"
@@ -109,6 +118,19 @@ fn undetached_of(
         seen,
         fix,
     }
+}
+
+/// Marked, and by no proof that stands. A kubelet that speaks speaks for a machine that runs.
+fn unproven(index: &Index<'_>, node: &str) -> String {
+    let ready = index.node(node).map(|it| it.view().ready());
+    let speaks = match ready {
+        Some(Ready::True) => " and it is Ready, so its machine runs",
+        Some(Ready::False) => " and its kubelet speaks, so its machine runs",
+        _ => "",
+    };
+    format!(
+        "node {node} is marked as out of service{speaks}, and no proof that stands says that its machine is down"
+    )
 }
 
 /// What comes before anybody takes a volume from a machine that nobody has proven down.
@@ -220,6 +242,18 @@ fn stale_of(index: &Index<'_>, attachment: &VolumeAttachment) -> Finding {
     let driver = &attachment.spec.attacher;
     seen.extend(refused(attachment).map(|it| format!("{driver} says: {it}")));
     let is_going = attachment.metadata.deletion_timestamp.is_some();
+    let last = ended(index, node);
+    seen.extend(last.map(|it| {
+        format!(
+            "NodeFence {} of the Node that had this name has ended {}: {}{}",
+            it.name_any(),
+            fences::stage(it),
+            fences::message(it),
+            doubt(it)
+        )
+    }));
+    let unknown = index.facts.fences.unknown.as_ref();
+    seen.extend(unknown.map(|it| format!("whether an incident of it is open is not known: {it}")));
     let fix = match (is_going, index.fence(node)) {
         // It goes on without the Node, and sees to the attachments.
         (false, Some(fence)) => vec![step(
@@ -250,6 +284,13 @@ fn stale_of(index: &Index<'_>, attachment: &VolumeAttachment) -> Finding {
         seen,
         fix,
     }
+}
+
+/// The last incident of nodes of this name that has ended, whoever they were.
+fn ended<'a>(index: &Index<'a>, node: &str) -> Option<&'a NodeFence> {
+    let fences = index.facts.fences.items.iter();
+    let ended = fences.filter(|it| it.spec.node_name == node && it.is_ended());
+    ended.max_by_key(|it| fences::created(it))
 }
 
 /// D9: the storage says that the volume is attached elsewhere, and there is no VolumeAttachment of it elsewhere.

@@ -6,31 +6,40 @@ use super::super::slim::{Machine, Workload};
 use super::super::stuck::Stuck;
 use super::{attachments::power, unfenced};
 use crate::api::fence::NodeFence;
-use crate::cli::fences;
+use crate::api::policy::RecoveryStrategy;
+use crate::cli::fences::{self, WarningKind};
 use crate::core::hold::HeldBy;
 use crate::core::observed::Ready;
+use crate::fence::manual;
+use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt;
 use std::collections::BTreeSet;
 
-/// D1 and D2: one finding for each silent node that pods wait for. What is explained by a refused detach (D3) is left to that.
-pub(super) fn dead(index: &Index<'_>, stuck: &[Stuck<'_>], undetached: &[Finding]) -> Vec<Finding> {
-    let refused: BTreeSet<&Object> = undetached.iter().flat_map(|it| &it.objects).collect();
+/// D1 and D2: one finding for each silent node that pods wait for, or that has volumes attached for which they will. What other signatures (D3, D8)
+/// explain is left to them.
+pub(super) fn dead(index: &Index<'_>, stuck: &[Stuck<'_>], explained: &[Finding]) -> Vec<Finding> {
+    let explained: BTreeSet<&Object> = explained.iter().flat_map(|it| &it.objects).collect();
     let nodes = index.facts.nodes.items.iter().filter(|it| it.is_down());
     let of_node = |node: &Machine| {
         let name = node.name_any();
-        let is_refused = |it: &Stuck<'_>| refused.contains(&Object::of_cluster("pv", &it.volume));
+        let is_told = |volume: &str| explained.contains(&Object::of_cluster("pv", volume));
         let waiting: Vec<&Stuck<'_>> = stuck
             .iter()
-            .filter(|it| it.holder.as_ref() == Some(&name) && !is_refused(it))
+            .filter(|it| it.holder.as_ref() == Some(&name) && !is_told(&it.volume))
             .collect();
         let terminating = terminating(index, &name);
-        if waiting.is_empty() && terminating.is_empty() {
+        let attached = match explained.contains(&Object::of_cluster("node", &name)) {
+            true => Vec::new(),
+            false => attached(index, node),
+        };
+        if waiting.is_empty() && terminating.is_empty() && attached.is_empty() {
             return None;
         }
         let scene = Scene {
             node,
             waiting,
             terminating,
+            attached,
         };
         match index.fence(&name) {
             Some(fence) => Some(scene.fenced(index, fence)),
@@ -49,11 +58,27 @@ fn terminating<'a>(index: &Index<'a>, node: &str) -> Vec<&'a Workload> {
     leaving.collect()
 }
 
-/// A silent node, and who waits for it.
+/// Volumes of one node that are attached to this one, which has reported once. Whoever will want them waits, though nobody does yet.
+fn attached<'a>(index: &Index<'a>, node: &Machine) -> Vec<&'a VolumeAttachment> {
+    if node.view().ready() == Ready::Missing {
+        return Vec::new();
+    }
+    let holds = |it: &&VolumeAttachment| {
+        let volume = it.spec.source.persistent_volume_name.as_deref();
+        let is_attached = it.status.as_ref().is_some_and(|it| it.attached);
+        let is_going = it.metadata.deletion_timestamp.is_some();
+        (is_attached || is_going) && !volume.is_some_and(|it| index.is_shared(it))
+    };
+    let all = index.attachments_on(&node.name_any()).iter().copied();
+    all.filter(holds).collect()
+}
+
+/// A silent node, who waits for it, and what it has.
 struct Scene<'a> {
     node: &'a Machine,
     waiting: Vec<&'a Stuck<'a>>,
     terminating: Vec<&'a Workload>,
+    attached: Vec<&'a VolumeAttachment>,
 }
 
 impl Scene<'_> {
@@ -64,17 +89,30 @@ impl Scene<'_> {
         objects.extend(pods.map(Object::pod));
         let volumes = self.waiting.iter();
         objects.extend(volumes.map(|it| Object::of_cluster("pv", &it.volume)));
+        let attached = self.attached.iter();
+        let attached = attached.filter_map(|it| it.spec.source.persistent_volume_name.as_ref());
+        objects.extend(attached.map(|it| Object::of_cluster("pv", it)));
         let mut seen = BTreeSet::new();
         objects.retain(|it| seen.insert(it.clone()));
         objects
     }
 
-    /// A kubelet that speaks is not dead, and its pods may well run.
+    /// A kubelet that speaks is not silent, and the pods of either may well run: that a machine is down nobody knows before the proof.
     fn fate(&self) -> &'static str {
         match self.node.view().ready() {
-            Ready::False => "is not Ready",
-            _ => "has died",
+            Ready::Unknown => "is silent",
+            _ => "is not Ready",
         }
+    }
+
+    /// Attached volumes that nobody is seen to wait for.
+    fn unwanted(&self) -> Vec<String> {
+        let wanted: BTreeSet<&str> = self.waiting.iter().map(|it| it.volume.as_str()).collect();
+        let names = self.attached.iter().map(|it| {
+            let volume = it.spec.source.persistent_volume_name.clone();
+            volume.unwrap_or_else(|| it.name_any())
+        });
+        names.filter(|it| !wanted.contains(it.as_str())).collect()
     }
 
     fn seen(&self, index: &Index<'_>) -> Vec<String> {
@@ -85,6 +123,13 @@ impl Scene<'_> {
             seen.push(format!(
                 "there Terminating, for want of a kubelet that says that they have stopped: {}",
                 named(&pods)
+            ));
+        }
+        let unwanted = self.unwanted();
+        if !unwanted.is_empty() {
+            seen.push(format!(
+                "attached there, and no pod is seen elsewhere that waits for it yet: {}",
+                named(&unwanted)
             ));
         }
         seen
@@ -123,10 +168,18 @@ impl Scene<'_> {
             fences::deadline(fence, now),
             fences::message(fence)
         ));
-        let escalated = fences::escalated(fence);
-        seen.extend(
-            escalated.map(|(reason, words)| format!("it calls for you: {reason}: {words}")),
-        );
+        if !index.is_about(fence, self.node) {
+            seen.push(format!(
+                "NodeFence {name} is of another Node of this name, or of an earlier boot of its machine: what it has proven says nothing of this one"
+            ));
+        }
+        seen.extend(warned(fence));
+        let frees = match fence.spec.recovery.strategy {
+            RecoveryStrategy::None => {
+                "with the proof it ends, and frees no volume: `recovery.strategy` is None, and whoever goes by that proof frees them"
+            }
+            _ => "its volumes are free when it has reached Detaching and each of them has gone",
+        };
         Finding {
             id: Id::D2,
             title: format!(
@@ -135,13 +188,18 @@ impl Scene<'_> {
                 fences::stage(fence)
             ),
             objects: self.objects(),
-            cause: format!(
-                "NodeFence {name} is at work; its volumes are free when it has reached Detaching and each of them has gone"
-            ),
+            cause: format!("NodeFence {name} is open; {frees}"),
             seen,
             fix: follow(fence, &node),
         }
     }
+}
+
+/// What a person has to know before they go by an incident, as `kubectl fence status` has it.
+pub(super) fn warned(fence: &NodeFence) -> Vec<String> {
+    let all = fences::warnings(fence).into_iter();
+    all.map(|it| format!("{}: {}", it.kind.title(), it.words))
+        .collect()
 }
 
 /// The way out of an incident that is open: to wait, and to answer it.
@@ -175,6 +233,28 @@ fn told(stuck: &Stuck<'_>) -> String {
             "pod {pod} waits for volume {volume}, which is attached there; attach/detach has said so once, and the event has expired"
         ),
     }
+}
+
+/// A proof that stands: by its readings, or by a human's word alone.
+pub(super) fn proven(fence: &NodeFence) -> String {
+    let name = fence.name_any();
+    let evidence = fence.status.as_ref().and_then(|it| it.evidence.as_ref());
+    let readings = evidence.map_or(&[][..], |it| &it.readings);
+    match !readings.is_empty() && readings.iter().all(|it| manual::is_word(&it.raw)) {
+        true => format!(
+            "NodeFence {name} has its machine down on a human's word, and no device has read it"
+        ),
+        false => format!("NodeFence {name} has proven its machine down"),
+    }
+}
+
+/// What stands against a proof, though it stands: whoever takes volumes by hand knows it first.
+pub(super) fn contradicted(fence: &NodeFence) -> Vec<String> {
+    let all = fences::warnings(fence).into_iter();
+    let against = all.filter(|it| it.kind != WarningKind::Escalated);
+    against
+        .map(|it| format!("{}: {}", it.kind.title(), it.words))
+        .collect()
 }
 
 /// D8: pods with claims that stay on a silent node, though it is out of service. One that is to go is gone within 20 s, whatever it tolerates: pod GC
@@ -219,7 +299,8 @@ fn unevicted(index: &Index<'_>, node: &Machine, pods: &[&Workload]) -> Finding {
         format!("kubectl fence history {name}"),
     ));
     let proof = index.proof(node);
-    if proof.is_none() {
+    let contradicted = proof.map(contradicted).unwrap_or_default();
+    if proof.is_none() || !contradicted.is_empty() {
         fix.push(power(&name));
     }
     // A kubelet that speaks has booted, or never was down: what it runs may write.
@@ -234,19 +315,24 @@ fn unevicted(index: &Index<'_>, node: &Machine, pods: &[&Workload]) -> Finding {
             ),
         ));
     }
+    let mut seen = vec![
+        node.told(index.facts.now),
+        match proof {
+            Some(fence) => proven(fence),
+            None => "no proof that stands says that its machine is down".to_owned(),
+        },
+    ];
+    seen.extend(contradicted);
+    seen.push(format!(
+        "on it, not evicted, and with claims: {}",
+        named(&names)
+    ));
     Finding {
         id: Id::D8,
         title: format!("pods on node {name} tolerate out-of-service, so no fence evicts them"),
         objects,
         cause: "the taint out-of-service has Kubernetes force-delete the pods of a node that has died, except those that tolerate it for ever; their volumes stay attached".to_owned(),
-        seen: vec![
-            node.told(index.facts.now),
-            match proof {
-                Some(fence) => format!("NodeFence {} has proven its machine down", fence.name_any()),
-                None => "no proof that stands says that its machine is down".to_owned(),
-            },
-            format!("on it, not evicted, and with claims: {}", named(&names)),
-        ],
+        seen,
         fix,
     }
 }

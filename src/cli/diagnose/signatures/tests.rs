@@ -1,6 +1,7 @@
 //! Each signature in the smallest cluster that shows it, and beside it the nearest one that does not.
 
 mod attachments;
+mod early;
 mod nodes;
 mod scheduling;
 mod workloads;

@@ -1,19 +1,25 @@
 //! Why does nobody fence a node that has died? The policies are asked as the operator asks them, and the first answer that explains it is told.
 
+mod due;
+mod record;
+
 use super::super::finding::{Step, step};
 use super::super::index::Index;
 use super::super::slim::Machine;
 use crate::api::conditions::{READY, find};
-use crate::api::policy::{NodeFencingPolicy, UnhealthyCondition};
+use crate::api::fence::NodeFence;
+use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::FenceMode;
 use crate::cli::fences;
-use crate::cli::table::duration;
 use crate::core::keep_off::keep_off;
-use crate::core::observed::NodeView;
+use crate::core::observed::{NodeView, Ready};
 use crate::core::select::{Conflict, fenceable, governing};
 use crate::core::window;
-use jiff::{SignedDuration, Timestamp};
+use crate::shell::detect::cleared_by;
+use due::due;
+use jiff::Timestamp;
 use kube::ResourceExt;
+use record::{cleared, spoken};
 
 /// Why, and the way out.
 pub(super) struct Why {
@@ -28,7 +34,7 @@ pub(super) fn why(index: &Index<'_>, node: &Machine) -> Why {
     let facts = index.facts;
     let view = node.view();
     if !facts.is_installed() {
-        return uninstalled(&view.name);
+        return uninstalled(&view);
     }
     let unknown = facts
         .policies
@@ -47,35 +53,40 @@ pub(super) fn why(index: &Index<'_>, node: &Machine) -> Why {
     match governing(&facts.policies.items, &view) {
         Err(conflict) => in_conflict(&conflict, &view.name),
         Ok(None) => unselected(&view),
-        Ok(Some(policy)) => Why {
-            words: with_last(index, &view, of_policy(policy, &view, facts.now)),
-            steps: vec![shown(policy), under(policy, &view.name)],
-        },
+        Ok(Some(policy)) => of_policy(index, node, &view, policy),
     }
 }
 
-/// The way that Kubernetes' own documents have it, whose proof is a human's eyes.
-fn uninstalled(node: &str) -> Why {
+/// The way that Kubernetes' own documents have it, whose proof is a human's eyes. It is for a machine without power, and one whose kubelet speaks has
+/// some.
+fn uninstalled(view: &NodeView) -> Why {
+    let node = &view.name;
+    let mut steps = vec![step(
+        "what the cluster needs for the operator (docs/how-to/install.md)",
+        "kubectl fence check --pre",
+    )];
+    if view.ready() == Ready::Unknown {
+        steps.push(step(
+            "without it: first see for yourself that the machine has no power. If it runs, this destroys data. Then",
+            format!(
+                "kubectl taint nodes {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
+            ),
+        ));
+        steps.push(step(
+            "once its volumes have detached, and before it runs again",
+            format!("kubectl taint nodes {node} node.kubernetes.io/out-of-service-"),
+        ));
+    } else {
+        steps.push(step(
+            "its kubelet speaks, so the machine runs: move its pods away, which unmounts their volumes, and never mark it as out of service",
+            format!("kubectl drain {node} --ignore-daemonsets --delete-emptydir-data"),
+        ));
+    }
     Why {
         words:
             "the operator is not installed in this cluster, so nobody proves that a machine is down"
                 .to_owned(),
-        steps: vec![
-            step(
-                "what the cluster needs for the operator (docs/how-to/install.md)",
-                "kubectl fence check --pre",
-            ),
-            step(
-                "without it: first see for yourself that the machine has no power. If it runs, this destroys data. Then",
-                format!(
-                    "kubectl taint nodes {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
-                ),
-            ),
-            step(
-                "once its volumes have detached, and before it runs again",
-                format!("kubectl taint nodes {node} node.kubernetes.io/out-of-service-"),
-            ),
-        ],
+        steps,
     }
 }
 
@@ -157,72 +168,71 @@ fn unselected(view: &NodeView) -> Why {
     }
 }
 
-/// The policy's own answer, in the order in which the operator asks.
-fn of_policy(policy: &NodeFencingPolicy, view: &NodeView, now: Timestamp) -> String {
-    let name = policy.name_any();
-    let status = policy.status.as_ref();
+/// The policy's own answer, by the operator's own functions.
+fn of_policy(
+    index: &Index<'_>,
+    node: &Machine,
+    view: &NodeView,
+    policy: &NodeFencingPolicy,
+) -> Why {
+    let (name, now) = (policy.name_any(), index.facts.now);
+    let fences = &index.facts.fences.items;
     if let Err(words) = fenceable(view) {
-        return format!("policy {name} governs it, and never fences it: {words}");
+        return Why {
+            words: format!("policy {name} governs it, and never fences it: {words}"),
+            steps: vec![shown(policy)],
+        };
+    }
+    if let Some(fence) = cleared_by(fences, view) {
+        return cleared(fence, view);
     }
     if let Some(kept_off) = keep_off(policy, view, now) {
-        return kept_off.words;
+        let way = under(policy, &view.name);
+        let why = format!("if whoever has said so agrees: {}", way.why);
+        return Why {
+            words: kept_off.words,
+            steps: vec![shown(policy), step(why, way.command)],
+        };
     }
-    let mode = window::mode(policy, now);
-    if mode == FenceMode::Observe {
-        return format!(
+    let told = match not_acting(policy, view, now) {
+        Some(words) => words,
+        None => match spoken(index, policy, view) {
+            Ok(spoken) => return spoken,
+            Err(open) => due(index, node, view, policy, &open),
+        },
+    };
+    Why {
+        words: with_last(index, view, told),
+        steps: vec![shown(policy), under(policy, &view.name)],
+    }
+}
+
+/// Why the policy fences no such node now, by its settings and by what the operator says of it.
+fn not_acting(policy: &NodeFencingPolicy, view: &NodeView, now: Timestamp) -> Option<String> {
+    let name = policy.name_any();
+    let status = policy.status.as_ref();
+    if window::mode(policy, now) == FenceMode::Observe {
+        return Some(format!(
             "policy {name} governs it, and only observes now: it says what it would do and does nothing (`fence.mode`, or an open window)"
-        );
+        ));
     }
     if status.is_some_and(|it| it.unprotected_nodes.contains(&view.name)) {
-        return format!(
+        return Some(format!(
             "policy {name} governs it, and no FenceDevice of its levels is ready for it: see kubectl get fencedevices"
-        );
+        ));
     }
     let ready = find(status.map_or(&[], |it| &it.conditions), READY);
-    if let Some(ready) = ready.filter(|it| it.status != "True") {
-        return format!(
-            "policy {name} governs it, and is not ready: {}: {}",
-            ready.reason, ready.message
-        );
-    }
-    due(policy, view, now)
+    let ready = ready.filter(|it| it.status != "True")?;
+    Some(format!(
+        "policy {name} governs it, and is not ready: {}: {}",
+        ready.reason, ready.message
+    ))
 }
 
-/// Does the node show what the policy waits for, and for how long has it? By this machine's clock, which the operator does not ask.
-fn due(policy: &NodeFencingPolicy, view: &NodeView, now: Timestamp) -> String {
-    let name = policy.name_any();
-    let conditions = &policy.spec.unhealthy_conditions;
-    let left = conditions.iter().filter_map(|it| left(it, view, now)).min();
-    match left {
-        None => {
-            let wanted: Vec<String> = conditions
-                .iter()
-                .map(|it| format!("{}={}", it.type_, it.status.as_str()))
-                .collect();
-            let shown = view
-                .condition("Ready")
-                .map_or("missing", |it| it.status.as_str());
-            format!(
-                "policy {name} governs it, and waits for {} while Node {} has Ready={shown}: add that to `unhealthyConditions`",
-                wanted.join(" or "),
-                view.name
-            )
-        }
-        Some(left) if left > SignedDuration::ZERO => format!(
-            "policy {name} governs it, and acts in about {}: its condition has to hold for so long (`unhealthyConditions`)",
-            duration(left)
-        ),
-        Some(_) => format!(
-            "policy {name} governs it, and should have acted: does a replica of the operator lead? (kubectl fence check)"
-        ),
-    }
-}
-
-fn left(wanted: &UnhealthyCondition, view: &NodeView, now: Timestamp) -> Option<SignedDuration> {
-    let condition = view.condition(&wanted.type_)?;
-    let since: Timestamp = condition.transition.parse().ok()?;
-    let lasts = SignedDuration::from_secs(wanted.duration_seconds.into());
-    (condition.status == wanted.status.as_str()).then(|| lasts - now.duration_since(since))
+/// What speaks against the proof of an incident that has ended.
+pub(super) fn doubt(fence: &NodeFence) -> String {
+    let doubt = fences::doubt(fence).map(|it| format!("; do not go by its proof: {it}"));
+    doubt.unwrap_or_default()
 }
 
 /// And how the last incident of the node has ended.
@@ -234,10 +244,11 @@ fn with_last(index: &Index<'_>, view: &NodeView, words: String) -> String {
     match of_boot.max_by_key(|it| fences::created(it)) {
         None => words,
         Some(last) => format!(
-            "{words}. Its last incident, NodeFence {}, has ended {}: {}",
+            "{words}. Its last incident, NodeFence {}, has ended {}: {}{}",
             last.name_any(),
             fences::stage(last),
-            fences::message(last)
+            fences::message(last),
+            doubt(last)
         ),
     }
 }

@@ -89,6 +89,12 @@ fn d3_says_that_the_machine_is_down_by_a_proof_that_stands_and_by_nothing_else()
         "{found:#?}"
     );
     assert!(!commands(&found, "kubectl fence test"), "{found:#?}");
+    // Devices have contradicted each other on the way to it.
+    let mut doubtful = proof("True");
+    doubtful["status"]["contradictions"] = json!(["off, and it renewed its Lease"]);
+    let found = of(vec![doubtful], |_| ());
+    assert!(seen(&found, "Cannot be true: off, and"), "{found:#?}");
+    assert!(commands(&found, "kubectl fence test"), "{found:#?}");
     let booted: fn(&mut Value) = |it| it["status"]["nodeInfo"]["bootID"] = json!("boot-2");
     let speaks: fn(&mut Value) = |it| it["status"]["conditions"][0]["status"] = json!("False");
     let is: fn(&mut Value) = |_| ();
@@ -102,6 +108,8 @@ fn d3_says_that_the_machine_is_down_by_a_proof_that_stands_and_by_nothing_else()
     ] {
         let found = of(fences, change);
         assert!(found.cause.contains("no proof that stands"), "{found:#?}");
+        let is_told = found.cause.contains("so its machine runs");
+        assert_eq!(is_told, std::ptr::fn_addr_eq(change, speaks), "{found:#?}");
         let first = found.fix.first().map(|it| it.command.as_str());
         assert_eq!(first, Some("kubectl fence test worker-1"), "{found:#?}");
     }
@@ -178,6 +186,22 @@ fn d7_a_volumeattachment_of_a_node_that_is_no_more() {
         commands(&found, "kubectl fence status worker-1-fence"),
         "{found:#?}"
     );
+    // How the last one has ended, which says nothing of the machine by now.
+    let still_on = condition("Succeeded", "False", "StillOn", "the BMC reads On");
+    world.fences = vec![fence("worker-1", "PowerOff", still_on)];
+    let found = world.only();
+    assert!(
+        seen(&found, "has ended StillOn: the BMC reads On"),
+        "{found:#?}"
+    );
+    let mut facts = world.facts();
+    facts.fences = crate::cli::diagnose::facts::Listed {
+        unknown: Some("forbidden".to_owned()),
+        ..Default::default()
+    };
+    let found = crate::cli::diagnose::signatures::findings(&facts);
+    let told = "whether an incident of it is open is not known: forbidden";
+    assert!(seen(&found[0], told), "{found:#?}");
     world.fences.clear();
     // Somebody has deleted it, and its driver refuses: to delete it once more does nothing.
     world.attachments[0]["metadata"]["deletionTimestamp"] = json!("2026-11-26T06:58:00Z");
@@ -194,7 +218,7 @@ fn d7_a_volumeattachment_of_a_node_that_is_no_more() {
 fn not_d7_while_the_node_is_there_or_nodes_cannot_be_listed() {
     let mut world = World::waiting("Unknown", EXCLUSIVE);
     world.pods.clear();
-    assert!(world.ids().is_empty());
+    assert_eq!(world.ids(), [Id::D1]);
     let mut facts = world.facts();
     facts.nodes.items.clear();
     facts.nodes.unknown = Some("forbidden".to_owned());

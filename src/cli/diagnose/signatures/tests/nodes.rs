@@ -36,6 +36,7 @@ fn d1_is_told_from_a_rollout_by_the_node_although_attach_detach_names_a_pod() {
 fn d1_a_pod_that_cannot_leave_a_dead_node_is_enough() {
     let mut world = World::waiting("Unknown", EXCLUSIVE);
     world.events.clear();
+    world.attachments.clear();
     world.pods = vec![pod("db-0", "Running", Some("worker-1"))];
     assert!(world.ids().is_empty(), "it is not evicted yet");
     deleting(&mut world.pods[0]);
@@ -47,9 +48,10 @@ fn d1_a_pod_that_cannot_leave_a_dead_node_is_enough() {
 fn d1_does_without_the_event_once_a_detach_would_have_taken_place() {
     let mut world = World::waiting("Unknown", EXCLUSIVE);
     world.events.clear();
-    assert!(world.ids().is_empty(), "it waits for ten seconds");
+    let waits = |world: &World| seen(&world.only(), "pod shop/db-new waits for volume pv-1");
+    assert!(!waits(&world), "it waits for ten seconds");
     world.pods[0]["metadata"]["creationTimestamp"] = json!("2026-11-26T05:00:00Z");
-    assert_eq!(world.ids(), [Id::D1]);
+    assert!(waits(&world));
     // Several nodes may have it: it waits for something else.
     world.volumes = vec![volume("ebs.csi.aws.com", &["ReadWriteMany"])];
     assert!(world.ids().is_empty());
@@ -179,6 +181,14 @@ fn d1_without_the_operator_has_kubernetes_own_way_out_behind_a_warning() {
         found.fix.iter().any(|it| it.why.contains("no power")),
         "{found:#?}"
     );
+    // Its kubelet speaks, so it has power: under the taint its pods would go on writing to volumes that others get.
+    let mut facts = facts;
+    let conditions = facts.nodes.items[0].status.conditions.as_mut();
+    conditions.expect("conditions")[0].status = "False".to_owned();
+    let found = crate::cli::diagnose::signatures::findings(&facts);
+    let found = found.first().expect("a finding");
+    assert_eq!(found.id, Id::D1);
+    assert!(!commands(found, "out-of-service"), "{found:#?}");
 }
 
 #[test]
@@ -207,6 +217,22 @@ fn d2_the_same_while_a_nodefence_is_open() {
     let asks = condition("Succeeded", "Unknown", "AwaitingApproval", "asks for you");
     world.fences[0]["status"]["conditions"] = json!([asks]);
     assert!(commands(&world.only(), "kubectl fence approve worker-1"));
+    // What a person has to know before they go by it.
+    world.fences[0]["status"]["confirmationRefused"] = json!("the BMC reads On");
+    world.fences[0]["status"]["contradictions"] = json!(["off, and it renewed its Lease"]);
+    for says in [
+        "Do not go by the word: the BMC reads On",
+        "Cannot be true: off, and",
+    ] {
+        assert!(seen(&world.only(), says), "{says}: {:#?}", world.only());
+    }
+    let another = "is of another Node of this name";
+    assert!(!seen(&world.only(), another), "{:#?}", world.only());
+    // Made anew, and booted since: the proof of the one before says nothing of it.
+    world.fences[0]["spec"]["bootID"] = json!("boot-0");
+    assert!(seen(&world.only(), another), "{:#?}", world.only());
+    world.fences[0]["spec"]["recovery"] = json!({"strategy": "None"});
+    assert!(world.only().cause.contains("frees no volume"));
     // An incident of another node is none of this one.
     world.fences[0]["spec"]["nodeName"] = json!("worker-2");
     assert_eq!(world.ids(), [Id::D1]);
@@ -251,6 +277,16 @@ fn d8_pods_that_tolerate_what_evicts_all_others() {
     let found = found.iter().find(|it| it.id == Id::D8).expect("D8");
     assert!(seen(found, "worker-1-fence has proven its machine down"));
     assert!(!commands(found, "kubectl fence test"), "{found:#?}");
+    // On a word alone, and against what a device has said: that is told, and the machine is looked at once more.
+    world.fences[0]["status"]["evidence"]["readings"] = json!([{
+        "device": "manualConfirmation", "powerState": "Off", "raw": "confirmed by eve", "time": "2026-11-26T06:57:00Z",
+    }]);
+    world.fences[0]["status"]["contradictingDevices"] = json!(["bmc"]);
+    let found = world.found();
+    let found = found.iter().find(|it| it.id == Id::D8).expect("D8");
+    assert!(seen(found, "on a human's word"), "{found:#?}");
+    assert!(seen(found, "FenceDevice bmc"), "{found:#?}");
+    assert!(commands(found, "kubectl fence test"), "{found:#?}");
     world.fences.clear();
     // Its kubelet speaks, so the pod may write: it is not deleted under the taint.
     world.nodes[0]["status"]["conditions"][0]["status"] = json!("False");
@@ -279,5 +315,5 @@ fn not_d8_of_a_pod_that_pod_gc_takes_or_before_the_node_is_out_of_service() {
     assert!(world.ids().is_empty());
     let mut world = staying();
     world.nodes[0]["spec"] = json!({});
-    assert!(world.ids().is_empty());
+    assert_eq!(world.ids(), [Id::D1]);
 }
