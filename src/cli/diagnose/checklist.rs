@@ -31,7 +31,6 @@ pub struct Checklist {
     /// The claims.
     pub claims: Vec<ClaimSheet>,
     /// Of which objects not all could be read: that they are not shown says nothing.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<Gap>,
 }
 

@@ -97,7 +97,7 @@ fn undetached_of(
     let proof = index.node(node).and_then(|it| index.proof(it));
     let against = proof.map(contradicted).unwrap_or_default();
     if proof.is_none() || !against.is_empty() {
-        fix.insert(0, power(node));
+        fix.insert(0, power(index, node));
     }
     seen.extend(against);
     let down = proof.map_or_else(|| unproven(index, node), proven);
@@ -134,10 +134,15 @@ fn unproven(index: &Index<'_>, node: &str) -> String {
 }
 
 /// What comes before anybody takes a volume from a machine that nobody has proven down.
-pub(super) fn power(node: &str) -> Step {
+pub(super) fn power(index: &Index<'_>, node: &str) -> Step {
+    let command = match index.facts.is_installed() {
+        true => format!("kubectl fence test {node}"),
+        // Nobody reads its power then.
+        false => format!("kubectl describe node {node}"),
+    };
     step(
         "first see for yourself that the machine is off, and keep it off: whoever takes its volumes while it runs has two nodes write to one",
-        format!("kubectl fence test {node}"),
+        command,
     )
 }
 

@@ -7,7 +7,7 @@ use super::super::stuck::Stuck;
 use super::{attachments::power, unfenced};
 use crate::api::fence::NodeFence;
 use crate::api::policy::RecoveryStrategy;
-use crate::cli::fences::{self, WarningKind};
+use crate::cli::fences::{self, Warning, WarningKind};
 use crate::core::hold::HeldBy;
 use crate::core::observed::Ready;
 use crate::fence::manual;
@@ -173,7 +173,7 @@ impl Scene<'_> {
                 "NodeFence {name} is of another Node of this name, or of an earlier boot of its machine: what it has proven says nothing of this one"
             ));
         }
-        seen.extend(warned(fence));
+        seen.extend(warned(fences::warnings(fence)));
         let frees = match fence.spec.recovery.strategy {
             RecoveryStrategy::None => {
                 "with the proof it ends, and frees no volume: `recovery.strategy` is None, and whoever goes by that proof frees them"
@@ -195,10 +195,11 @@ impl Scene<'_> {
     }
 }
 
-/// What a person has to know before they go by an incident, as `kubectl fence status` has it.
-pub(super) fn warned(fence: &NodeFence) -> Vec<String> {
-    let all = fences::warnings(fence).into_iter();
-    all.map(|it| format!("{}: {}", it.kind.title(), it.words))
+/// What a person has to know before they go by an incident, in the words of `kubectl fence status`.
+fn warned(warnings: impl IntoIterator<Item = Warning>) -> Vec<String> {
+    let warnings = warnings.into_iter();
+    warnings
+        .map(|it| format!("{}: {}", it.kind.title(), it.words))
         .collect()
 }
 
@@ -251,10 +252,7 @@ pub(super) fn proven(fence: &NodeFence) -> String {
 /// What stands against a proof, though it stands: whoever takes volumes by hand knows it first.
 pub(super) fn contradicted(fence: &NodeFence) -> Vec<String> {
     let all = fences::warnings(fence).into_iter();
-    let against = all.filter(|it| it.kind != WarningKind::Escalated);
-    against
-        .map(|it| format!("{}: {}", it.kind.title(), it.words))
-        .collect()
+    warned(all.filter(|it| it.kind != WarningKind::Escalated))
 }
 
 /// D8: pods with claims that stay on a silent node, though it is out of service. One that is to go is gone within 20 s, whatever it tolerates: pod GC
@@ -301,7 +299,7 @@ fn unevicted(index: &Index<'_>, node: &Machine, pods: &[&Workload]) -> Finding {
     let proof = index.proof(node);
     let contradicted = proof.map(contradicted).unwrap_or_default();
     if proof.is_none() || !contradicted.is_empty() {
-        fix.push(power(&name));
+        fix.push(power(index, &name));
     }
     // A kubelet that speaks has booted, or never was down: what it runs may write.
     let is_silent = node.view().ready() == Ready::Unknown;

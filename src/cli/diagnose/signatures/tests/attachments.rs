@@ -115,6 +115,19 @@ fn d3_says_that_the_machine_is_down_by_a_proof_that_stands_and_by_nothing_else()
     }
 }
 
+#[test]
+fn d3_without_the_operator_asks_nobody_who_is_not_there() {
+    let mut facts = refused().facts();
+    facts.policies.unknown = Some(
+        "the cluster does not know `nodefencing.io`: the operator is not installed".to_owned(),
+    );
+    let found = crate::cli::diagnose::signatures::findings(&facts);
+    assert_eq!(found[0].id, Id::D3);
+    let first = &found[0].fix[0];
+    assert!(first.why.contains("the machine is off"), "{first:?}");
+    assert!(!commands(&found[0], "kubectl fence"), "{found:#?}");
+}
+
 /// The refusal is the cause, and the incident that waits for it is not told beside it.
 #[test]
 fn d3_stands_for_the_d2_that_waits_for_it() {
