@@ -315,7 +315,7 @@ fn bare(policy: &Policy) -> String {
         true => String::new(),
         false => wrapped(
             &format!(
-                "{}: not protected, for no device of its levels is ready: {}",
+                "{}: not protected: {}; `kubectl fence plan NODE` says why",
                 policy.name,
                 listed(nodes, "", NAMED_MAX)
             ),
@@ -364,4 +364,30 @@ fn told(incident: &Incident, now: Timestamp) -> String {
     text += &wrapped(&bar(&incident.stage), 2);
     text += &wrapped(&incident.message, 2);
     text + &fences::warned(&incident.warnings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn who_is_not_protected_is_named_and_of_many_the_first() {
+        let told = |names: &[&str]| {
+            let of = json!({
+                "metadata": {"name": "workers"},
+                "spec": {"nodeSelector": {}},
+                "status": {"unprotectedNodes": names, "nodes": {
+                    "selected": 9, "healthy": 9, "unhealthy": 0, "protected": 9 - names.len(), "unprotected": names.len(),
+                }},
+            });
+            let of: NodeFencingPolicy = serde_json::from_value(of).expect("a policy");
+            bare(&policy(&of))
+        };
+        assert_eq!(told(&[]), "");
+        let one = told(&["worker-3"]);
+        assert!(one.contains("workers: not protected: worker-3;"), "{one}");
+        let many = told(&["a", "b", "c", "d", "e", "f", "g"]);
+        assert!(many.contains("a, b, c, d, e and 2 more;"), "{many}");
+    }
 }

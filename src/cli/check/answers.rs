@@ -26,6 +26,10 @@ pub(super) fn words(cluster: &Cluster, error: Error) -> String {
         } => format!(
             "{server} is asked {what} and does not know the path: {message}; that is no API server of Kubernetes, see `server` of the kubeconfig, or name another context with --context"
         ),
+        // hyper's word for a way that does not come about.
+        AskError::Unknown(words) if words.contains("(Connect)") => format!(
+            "{server} does not answer: {words}; see whether `kubectl get --raw /version` answers, and `server` of the kubeconfig"
+        ),
         AskError::Unknown(words) => format!(
             "{server} is asked {what} and does not answer as an API server does: {words}; see whether `kubectl get --raw /version` answers, and `server` of the kubeconfig"
         ),

@@ -71,6 +71,27 @@ async fn a_silent_api_server_is_given_up_within_the_bound_which_is_named_with_th
     }
 }
 
+/// Nobody listens there: the words are for whoever types, who has no service account.
+#[tokio::test]
+async fn a_dead_api_server_is_told_without_a_word_of_the_pods_service_account() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let server = format!("http://{}", listener.local_addr().expect("an address"));
+    drop(listener);
+    let config = kube::Config::new(server.parse().expect("a URL"));
+    let clients = Clients::from_config(config).expect("clients");
+    let dead = cluster(clients, Duration::from_secs(10));
+    for findings in [
+        look(&dead).await.expect("findings"),
+        before::look(&dead).await.expect("findings"),
+    ] {
+        let message = &findings[0].message;
+        assert!(message.contains(&server), "{message}");
+        assert!(message.contains("does not answer:"), "{message}");
+        assert!(!message.contains("service account"), "{message}");
+    }
+}
+
 #[tokio::test]
 async fn who_may_not_ask_for_the_version_is_told_who_may() {
     let findings = found(|_| forbidden()).await;
