@@ -94,7 +94,10 @@ impl Scope {
     pub fn is_there(&self, index: &Index<'_>) -> bool {
         match self {
             Self::All | Self::Namespace(_) => true,
-            Self::One(Kind::Node, _, name) => index.node(name).is_some(),
+            // A Node that was deleted with volumes attached is what D7 is about.
+            Self::One(Kind::Node, _, name) => {
+                index.node(name).is_some() || !index.attachments_on(name).is_empty()
+            }
             Self::One(Kind::Claim, namespace, name) => index.claim(namespace, name).is_some(),
             Self::One(Kind::Pod, namespace, name) => {
                 let mut pods = index.facts.pods.items.iter();

@@ -190,6 +190,19 @@ fn a_pod_whose_volume_is_explained_does_not_wait_for_no_reason() {
     assert!(diagnosis.waiting.is_empty(), "{:?}", diagnosis.waiting);
 }
 
+/// Whoever has deleted a Node asks for it by its name.
+#[test]
+fn a_node_that_is_no_more_is_told_of_while_volumes_are_attached_to_it() {
+    let mut world = World::waiting("True", EXCLUSIVE);
+    world.nodes.remove(0);
+    let diagnosis = of(&world, Kind::Node, "worker-1");
+    assert_eq!(ids(&diagnosis), [finding::Id::D7]);
+    assert!(diagnosis.checklist.is_none());
+    world.attachments.clear();
+    let scope = Scope::One(Kind::Node, "shop".to_owned(), "worker-1".to_owned());
+    assert!(diagnose(&world.facts(), &scope).is_err());
+}
+
 #[test]
 fn nothing_found_is_said() {
     let facts = Facts::default();

@@ -117,7 +117,7 @@ impl Scene<'_> {
 
     fn seen(&self, index: &Index<'_>) -> Vec<String> {
         let mut seen = vec![self.node.told(index.facts.now)];
-        seen.extend(self.waiting.iter().take(3).map(|it| told(it)));
+        seen.extend(self.waiting.iter().take(3).map(|it| told(index, it)));
         if !self.terminating.is_empty() {
             let pods: Vec<String> = self.terminating.iter().map(|it| it.full_name()).collect();
             seen.push(format!(
@@ -225,14 +225,20 @@ fn follow(fence: &NodeFence, node: &str) -> Vec<Step> {
 }
 
 /// Who waits for what.
-fn told(stuck: &Stuck<'_>) -> String {
+fn told(index: &Index<'_>, stuck: &Stuck<'_>) -> String {
     let pod = stuck.pod.full_name();
     let volume = &stuck.volume;
     match stuck.event {
         Some(event) => format!("pod {pod}: {event}"),
-        None => format!(
-            "pod {pod} waits for volume {volume}, which is attached there; attach/detach has said so once, and the event has expired"
-        ),
+        None => {
+            let mut attachments = index.attachments(volume).iter();
+            let is_there = attachments.any(|it| Some(&it.spec.node_name) == stuck.holder.as_ref());
+            let has = match is_there {
+                true => "which is attached there",
+                false => "which a pod there uses, or which attach/detach believes attached there",
+            };
+            format!("pod {pod} waits for volume {volume}, {has}; no event is left that says so")
+        }
     }
 }
 
