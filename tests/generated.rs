@@ -55,10 +55,11 @@ fn manual_pages_of_the_plugin() {
         (format!("man/{name}.1"), text)
     };
     let mut pages = vec![page(&command, "kubectl-fence".to_owned())];
-    for inner in command.get_subcommands() {
+    let is_own = |it: &&clap::Command| it.get_name() != "help";
+    for inner in command.get_subcommands().filter(is_own) {
         let name = format!("kubectl-fence-{}", inner.get_name());
         pages.push(page(inner, name.clone()));
-        let own = inner.get_subcommands().filter(|it| it.get_name() != "help");
+        let own = inner.get_subcommands().filter(is_own);
         pages.extend(own.map(|it| page(it, format!("{name}-{}", it.get_name()))));
     }
     stale::check("generated", pages);
