@@ -48,7 +48,12 @@ fn deploy_in_one_file() {
 fn manual_pages_of_the_plugin() {
     let command = cli::command();
     let page = |command: &clap::Command, name: String| {
-        let man = clap_mangen::Man::new(command.clone()).title(name.to_uppercase());
+        // `help` has no page of its own.
+        let mut command = command.clone();
+        if command.find_subcommand("help").is_some() {
+            command = command.mut_subcommand("help", |it| it.hide(true));
+        }
+        let man = clap_mangen::Man::new(command).title(name.to_uppercase());
         let mut text = Vec::new();
         man.render(&mut text).expect("it goes into memory");
         let text = String::from_utf8(text).expect("it is text");

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 /// The flags of every command that changes something.
 #[derive(Debug, Clone, clap::Args)]
 pub struct DryRun {
-    /// Only look at it
+    /// Whether it is only looked at
     #[arg(long, value_name = "WHERE", value_parser = place(), default_value = "none")]
     dry_run: Place,
 
@@ -22,9 +22,9 @@ pub struct DryRun {
 /// Who only looks at it: kubectl's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Place {
-    /// It is done
+    /// Do it
     None,
-    /// The API server looks at it, with all its policies, and keeps nothing
+    /// Have the API server look at it, and keep nothing
     Server,
     /// Known, to say why it is not taken.
     #[value(hide = true)]
