@@ -48,17 +48,23 @@ fn deploy_in_one_file() {
 fn manual_pages_of_the_plugin() {
     let command = cli::command();
     let page = |command: &clap::Command, name: String| {
-        let man = clap_mangen::Man::new(command.clone()).title(name.to_uppercase());
+        // `help` has no page of its own.
+        let mut command = command.clone();
+        if command.find_subcommand("help").is_some() {
+            command = command.mut_subcommand("help", |it| it.hide(true));
+        }
+        let man = clap_mangen::Man::new(command).title(name.to_uppercase());
         let mut text = Vec::new();
         man.render(&mut text).expect("it goes into memory");
         let text = String::from_utf8(text).expect("it is text");
         (format!("man/{name}.1"), text)
     };
     let mut pages = vec![page(&command, "kubectl-fence".to_owned())];
-    for inner in command.get_subcommands() {
+    let is_own = |it: &&clap::Command| it.get_name() != "help";
+    for inner in command.get_subcommands().filter(is_own) {
         let name = format!("kubectl-fence-{}", inner.get_name());
         pages.push(page(inner, name.clone()));
-        let own = inner.get_subcommands().filter(|it| it.get_name() != "help");
+        let own = inner.get_subcommands().filter(is_own);
         pages.extend(own.map(|it| page(it, format!("{name}-{}", it.get_name()))));
     }
     stale::check("generated", pages);

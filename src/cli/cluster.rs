@@ -8,7 +8,7 @@ mod now;
 
 pub use error::Error;
 
-use super::output::visible;
+use super::output::complain;
 use super::reach::Reach;
 use crate::shell::client::{AskError, Clients, ask_within};
 use crate::shell::preflight;
@@ -65,9 +65,12 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// As the user has it; without a word of theirs as this program has it.
+    /// As the user has it, of whom 0 takes any time; without a word of theirs as this program has it.
     pub fn of(asked: Option<SignedDuration>) -> Self {
-        let asked = asked.and_then(|it| Duration::try_from(it).ok());
+        let asked = asked.map(|it| match it.unsigned_abs() {
+            Duration::ZERO => Duration::MAX,
+            limit => limit,
+        });
         Self {
             read: asked.unwrap_or(READ_TIMEOUT),
             write: asked.unwrap_or(WRITE_TIMEOUT),
@@ -135,7 +138,7 @@ impl Cluster {
     {
         let (read, left_out) = self.readable().await?;
         for words in left_out {
-            eprintln!("{}", visible(&words));
+            complain(&words);
         }
         Ok(read)
     }
@@ -194,7 +197,7 @@ impl Cluster {
                 Error::Config("the API server does not say who you are".to_owned())
             })?,
             at: at.unwrap_or_else(|| {
-                eprintln!("{NO_DATE}");
+                complain(NO_DATE);
                 clock::wall()
             }),
         })

@@ -5,13 +5,16 @@
 //! cobra's `ShellCompDirective`). Names are asked of the cluster; one that does not answer at once has none.
 
 use super::cluster::Cluster;
+use super::diagnose::scope::Kind as Subject;
 use super::reach::Reach;
 use crate::api::device::FenceDevice;
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
-use crate::shell::slim::SlimNode;
 use clap::{Arg, Command};
-use kube::{Resource, ResourceExt};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolumeClaim, Pod};
+use kube::api::ListParams;
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::time::Duration;
@@ -19,14 +22,22 @@ use tokio::time::timeout;
 
 /// Nobody waits longer for a list of names.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// Cobra's ShellCompDirectiveNoSpace: what follows belongs to the same word.
+const NO_SPACE: u8 = 2;
+/// Cobra's ShellCompDirectiveNoFileComp.
+const NO_FILES: u8 = 4;
+/// What `diagnose` takes before the slash.
+const SUBJECTS: [&str; 3] = ["pod/", "pvc/", "node/"];
 
 /// What may stand where the last word is.
 #[derive(Debug, PartialEq, Eq)]
 enum Place {
     /// One of these, with their meaning.
     Words(Vec<(String, String)>),
-    /// The name of an object.
-    Names(Kind),
+    /// The name of an object, behind what stands before each.
+    Names(Kind, String),
+    /// One of [`SUBJECTS`], and a name behind it.
+    Subject,
     /// The name of a file.
     File,
     /// Anything.
@@ -36,11 +47,29 @@ enum Place {
 /// Of what kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
+    Context,
+    Namespace,
     Node,
     Policy,
     Device,
     /// A NodeFence or a node.
     Incident,
+    /// A policy, a node or a NodeFence.
+    Any,
+    Pod,
+    Claim,
+}
+
+/// The words before the one that is begun.
+struct Line<'a> {
+    root: &'a Command,
+    /// The innermost one.
+    command: &'a Command,
+    positionals: Vec<&'a str>,
+    /// Flags with their values.
+    given: Vec<(&'a Arg, &'a str)>,
+    /// The flag whose value comes next.
+    waiting: Option<&'a Arg>,
 }
 
 /// The lines for kubectl.
@@ -49,19 +78,22 @@ pub async fn complete(command: &Command, words: &[String]) -> String {
         Some((begun, before)) => (begun.as_str(), before),
         None => ("", [].as_slice()),
     };
-    let place = place(command, before, begun);
+    let line = Line::of(command, before);
+    let (place, begun) = line.place(begun);
     let directive = match place {
         Place::File => 0,
-        // ShellCompDirectiveNoFileComp.
-        _ => 4,
+        Place::Subject => NO_FILES | NO_SPACE,
+        _ => NO_FILES,
     };
+    let plain = |words: Vec<String>| words.into_iter().map(|it| (it, String::new())).collect();
     let found = match place {
         Place::Words(words) => words,
-        Place::Names(kind) => {
-            let names = timeout(PATIENCE, names(kind, before)).await;
+        Place::Names(kind, before) => {
+            let names = timeout(PATIENCE, line.names(kind)).await;
             let names = names.ok().flatten().unwrap_or_default();
-            names.into_iter().map(|it| (it, String::new())).collect()
+            plain(names.iter().map(|it| format!("{before}{it}")).collect())
         }
+        Place::Subject => plain(SUBJECTS.map(str::to_owned).into()),
         Place::File | Place::Free => Vec::new(),
     };
     let fitting = found.iter().filter(|(word, _)| word.starts_with(begun));
@@ -72,201 +104,215 @@ pub async fn complete(command: &Command, words: &[String]) -> String {
     lines.chain([format!(":{directive}\n")]).collect()
 }
 
-fn place(root: &Command, before: &[String], begun: &str) -> Place {
-    let mut command = root;
-    let mut positionals = 0;
-    let mut waits_for_value: Option<&Arg> = None;
-    for word in before {
-        if waits_for_value.take().is_some() {
-            continue;
-        }
-        match flag(root, command, word) {
-            Some(arg) => {
-                waits_for_value = Some(arg).filter(|it| takes_value(it) && !word.contains('='))
-            }
-            None if word.starts_with('-') => {}
-            None => match command.find_subcommand(word) {
-                Some(inner) => (command, positionals) = (inner, 0),
-                None => positionals += 1,
-            },
-        }
-    }
-    if let Some(arg) = waits_for_value {
-        return of(arg);
-    }
-    if begun.starts_with('-') {
-        return Place::Words(flags(root, command));
-    }
-    if command.has_subcommands() {
-        let inner = command.get_subcommands().filter(|it| !it.is_hide_set());
-        return Place::Words(
-            inner
-                .map(|it| (it.get_name().to_owned(), about(it)))
-                .collect(),
-        );
-    }
-    let all: Vec<&Arg> = command.get_positionals().collect();
-    let next = all.get(positionals).or(all.last());
-    next.map_or(Place::Free, |it| of(it))
-}
-
-fn about(command: &Command) -> String {
-    command
-        .get_about()
-        .map(ToString::to_string)
-        .unwrap_or_default()
-}
-
-fn takes_value(arg: &Arg) -> bool {
-    arg.get_action().takes_values()
-}
-
-/// The flag that a word names, the command's own or one of all.
-fn flag<'a>(root: &'a Command, command: &'a Command, word: &str) -> Option<&'a Arg> {
-    let name = word.split('=').next().unwrap_or(word);
-    let mut args = command.get_arguments().chain(root.get_arguments());
-    args.find(|arg| {
-        let long = arg.get_long().map(|it| format!("--{it}"));
-        let short = arg.get_short().map(|it| format!("-{it}"));
-        long.as_deref() == Some(name) || short.as_deref() == Some(name)
-    })
-}
-
-fn flags(root: &Command, command: &Command) -> Vec<(String, String)> {
-    let mut args: Vec<&Arg> = command.get_arguments().collect();
-    args.extend(root.get_arguments().filter(|it| it.is_global_set()));
-    let long = |arg: &&Arg| {
-        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-        Some((format!("--{}", arg.get_long()?), help))
-    };
-    let mut flags: Vec<_> = args.iter().filter_map(long).collect();
-    flags.sort();
-    flags.dedup();
-    flags
-}
-
-/// What this argument takes.
-fn of(arg: &Arg) -> Place {
-    let values = arg.get_possible_values();
-    if !values.is_empty() {
-        let shown = values.iter().filter(|it| !it.is_hide_set());
-        let meant = |it: &clap::builder::PossibleValue| {
-            let help = it.get_help().map(ToString::to_string).unwrap_or_default();
-            (it.get_name().to_owned(), help)
+impl<'a> Line<'a> {
+    fn of(root: &'a Command, before: &'a [String]) -> Self {
+        let mut line = Self {
+            root,
+            command: root,
+            positionals: Vec::new(),
+            given: Vec::new(),
+            waiting: None,
         };
-        return Place::Words(shown.map(meant).collect());
+        for word in before {
+            line.take(word);
+        }
+        line
     }
-    let names = arg.get_value_names().unwrap_or_default();
-    match (arg.get_id().as_str(), names.first().map(|it| it.as_str())) {
-        ("node" | "yes_for", _) => Place::Names(Kind::Node),
-        ("policy", _) => Place::Names(Kind::Policy),
-        ("device", _) => Place::Names(Kind::Device),
-        ("name", Some("NAME" | "name")) if arg.is_positional() => Place::Names(Kind::Incident),
-        (_, Some("FILE" | "DIR")) => Place::File,
-        _ => Place::Free,
-    }
-}
 
-/// The names of a kind in the cluster that the words so far are about.
-async fn names(kind: Kind, words: &[String]) -> Option<Vec<String>> {
-    let value = |flag: &str| {
-        let joined = words
-            .iter()
-            .find_map(|it| it.strip_prefix(&format!("{flag}=")));
-        let mut pairs = words.windows(2);
-        let apart = pairs.find_map(|it| match it {
-            [name, value] if name == flag => Some(value.as_str()),
-            _ => None,
-        });
-        joined.or(apart).map(str::to_owned)
-    };
-    let reach = Reach {
-        kubeconfig: value("--kubeconfig").map(Into::into),
-        context: value("--context"),
-        user: value("--as"),
-        groups: Vec::new(),
-        request_timeout: None,
-        operator_namespace: crate::args::NAMESPACE.to_owned(),
-    };
-    let cluster = Cluster::of(&reach).await.ok()?;
-    match kind {
-        Kind::Node => list::<SlimNode>(&cluster).await,
-        Kind::Policy => list::<NodeFencingPolicy>(&cluster).await,
-        Kind::Device => list::<FenceDevice>(&cluster).await,
-        Kind::Incident => {
-            let (fences, _) = cluster.readable::<NodeFence>().await.ok()?;
-            let open = fences.iter().filter(|it| !it.is_ended());
-            let nodes = open.map(|it| it.spec.node_name.clone());
-            let own = fences.iter().map(ResourceExt::name_any);
-            Some(nodes.chain(own).collect())
+    fn take(&mut self, word: &'a str) {
+        if let Some(arg) = self.waiting.take() {
+            self.given.push((arg, word));
+            return;
+        }
+        if word.starts_with('-') {
+            let (name, value) = parts(word);
+            let arg = self.flag(name);
+            match value {
+                Some(value) => self.given.extend(arg.map(|it| (it, value))),
+                None => self.waiting = arg.filter(|it| it.get_action().takes_values()),
+            }
+            return;
+        }
+        match self.command.find_subcommand(word) {
+            Some(inner) => (self.command, self.positionals) = (inner, Vec::new()),
+            None => self.positionals.push(word),
+        }
+    }
+
+    /// What may stand there, and what of it is begun: of `--output=js` what follows the sign, as cobra has it.
+    fn place<'b>(&self, begun: &'b str) -> (Place, &'b str) {
+        if let Some(arg) = self.waiting {
+            return (self.of_arg(arg, begun), begun);
+        }
+        if begun.starts_with("--")
+            && let (name, Some(value)) = parts(begun)
+        {
+            let arg = self.flag(name);
+            return (arg.map_or(Place::Free, |it| self.of_arg(it, value)), value);
+        }
+        if begun.starts_with('-') {
+            return (Place::Words(self.flags()), begun);
+        }
+        if self.command.has_subcommands() {
+            let inner = self.command.get_subcommands();
+            let shown = inner.filter(|it| !it.is_hide_set());
+            let words = shown.map(|it| (it.get_name().to_owned(), text(it.get_about())));
+            return (Place::Words(words.collect()), begun);
+        }
+        let all: Vec<&Arg> = self.command.get_positionals().collect();
+        let next = all.get(self.positionals.len()).or(all.last());
+        (next.map_or(Place::Free, |it| self.of_arg(it, begun)), begun)
+    }
+
+    /// The flag of this name, the command's own or one of all.
+    fn flag(&self, name: &str) -> Option<&'a Arg> {
+        let own = self.command.get_arguments();
+        let mut args = own.chain(self.root.get_arguments());
+        args.find(|arg| {
+            let long = arg.get_long().map(|it| format!("--{it}"));
+            let short = arg.get_short().map(|it| format!("-{it}"));
+            long.as_deref() == Some(name) || short.as_deref() == Some(name)
+        })
+    }
+
+    fn flags(&self) -> Vec<(String, String)> {
+        let mut args: Vec<&Arg> = self.command.get_arguments().collect();
+        args.extend(self.root.get_arguments().filter(|it| it.is_global_set()));
+        let long = |arg: &&Arg| Some((format!("--{}", arg.get_long()?), text(arg.get_help())));
+        let mut flags: Vec<_> = args.iter().filter_map(long).collect();
+        flags.sort();
+        flags.dedup();
+        flags
+    }
+
+    /// What this argument takes.
+    fn of_arg(&self, arg: &Arg, begun: &str) -> Place {
+        let values = arg.get_possible_values();
+        if !values.is_empty() {
+            let shown = values.iter().filter(|it| !it.is_hide_set());
+            let meant = shown.map(|it| (it.get_name().to_owned(), text(it.get_help())));
+            return Place::Words(meant.collect());
+        }
+        let names = arg.get_value_names().unwrap_or_default();
+        let kind = match (arg.get_id().as_str(), names.first().map(|it| it.as_str())) {
+            ("node" | "yes_for", _) => Kind::Node,
+            ("policy", _) => Kind::Policy,
+            ("device", _) => Kind::Device,
+            ("context", _) => Kind::Context,
+            ("namespace" | "operator_namespace", _) => Kind::Namespace,
+            ("name", _) if !arg.is_positional() => return Place::Free,
+            ("name", _) if self.command.get_name() == "status" => Kind::Any,
+            ("name", _) => Kind::Incident,
+            ("subject", _) => return self.subject(begun),
+            (_, Some("FILE" | "DIR")) => return Place::File,
+            _ => return Place::Free,
+        };
+        Place::Names(kind, String::new())
+    }
+
+    /// `TYPE/NAME`, or `TYPE NAME`.
+    fn subject(&self, begun: &str) -> Place {
+        let named = |kind: &str, before: String| match Subject::of(kind) {
+            Some(Subject::Pod) => Place::Names(Kind::Pod, before),
+            Some(Subject::Claim) => Place::Names(Kind::Claim, before),
+            Some(Subject::Node) => Place::Names(Kind::Node, before),
+            None => Place::Free,
+        };
+        match (self.positionals.as_slice(), begun.split_once('/')) {
+            ([], Some((kind, _))) => named(kind, format!("{kind}/")),
+            ([], None) => Place::Subject,
+            ([kind], _) => named(kind, String::new()),
+            _ => Place::Free,
+        }
+    }
+
+    /// The values of a flag.
+    fn values(&self, id: &str) -> impl Iterator<Item = String> {
+        let given = self.given.iter().filter(move |(arg, _)| arg.get_id() == id);
+        given.map(|(_, value)| (*value).to_owned())
+    }
+
+    /// The names of a kind where the words are about.
+    async fn names(&self, kind: Kind) -> Option<Vec<String>> {
+        let reach = Reach {
+            kubeconfig: self.values("kubeconfig").last().map(Into::into),
+            context: self.values("context").last(),
+            user: self.values("user").last(),
+            groups: self.values("groups").collect(),
+            request_timeout: None,
+            operator_namespace: crate::args::NAMESPACE.to_owned(),
+        };
+        if kind == Kind::Context {
+            let contexts = reach.kubeconfig().ok()?.contexts;
+            return Some(contexts.into_iter().map(|it| it.name).collect());
+        }
+        let cluster = Cluster::of(&reach).await.ok()?;
+        let namespace = self.values("namespace").last();
+        match kind {
+            Kind::Context => None,
+            Kind::Namespace => listed(&cluster.api::<Namespace>()).await,
+            Kind::Node => listed(&cluster.api::<Node>()).await,
+            Kind::Policy => listed(&cluster.api::<NodeFencingPolicy>()).await,
+            Kind::Device => listed(&cluster.api::<FenceDevice>()).await,
+            Kind::Pod => listed(&within::<Pod>(&cluster, namespace)).await,
+            Kind::Claim => listed(&within::<PersistentVolumeClaim>(&cluster, namespace)).await,
+            Kind::Any => {
+                // What they may not list is no reason to keep quiet about the rest.
+                let policies = listed(&cluster.api::<NodeFencingPolicy>()).await;
+                let nodes = listed(&cluster.api::<Node>()).await;
+                let fences = listed(&cluster.api::<NodeFence>()).await;
+                let all = [policies, nodes, fences].into_iter().flatten();
+                Some(all.flatten().collect())
+            }
+            Kind::Incident => {
+                let (fences, _) = cluster.readable::<NodeFence>().await.ok()?;
+                let open = fences.iter().filter(|it| !it.is_ended());
+                let nodes = open.map(|it| it.spec.node_name.clone());
+                let own = fences.iter().map(ResourceExt::name_any);
+                Some(nodes.chain(own).collect())
+            }
         }
     }
 }
 
-async fn list<K>(cluster: &Cluster) -> Option<Vec<String>>
+/// A flag's name, and the value in the same word, if it is there: `--output=json`, `-ojson`.
+fn parts(word: &str) -> (&str, Option<&str>) {
+    if word.starts_with("--") {
+        let pair = word.split_once('=');
+        return pair.map_or((word, None), |(name, value)| (name, Some(value)));
+    }
+    match word.split_at_checked(2) {
+        Some((name, value)) if !value.is_empty() => {
+            (name, Some(value.strip_prefix('=').unwrap_or(value)))
+        }
+        _ => (word, None),
+    }
+}
+
+fn text<T: ToString>(words: Option<T>) -> String {
+    words.map(|it| it.to_string()).unwrap_or_default()
+}
+
+/// In this namespace, else in the context's.
+fn within<K>(cluster: &Cluster, namespace: Option<String>) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    let client = cluster.clients.reads.clone();
+    match namespace {
+        Some(namespace) => Api::namespaced(client, &namespace),
+        None => Api::default_namespaced(client),
+    }
+}
+
+async fn listed<K>(api: &Api<K>) -> Option<Vec<String>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
-    // Of what this plugin cannot read nothing is said here: a shell would show it in the middle of the line.
-    let (found, _) = cluster.readable::<K>().await.ok()?;
+    // Names alone, also of objects that this plugin cannot read.
+    let found = api.list_metadata(&ListParams::default()).await.ok()?;
     Some(found.iter().map(ResourceExt::name_any).collect())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(line: &str, begun: &str) -> Place {
-        let command = super::super::command();
-        let before: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        place(&command, &before, begun)
-    }
-
-    fn words(line: &str, begun: &str) -> Vec<String> {
-        match at(line, begun) {
-            Place::Words(words) => words.into_iter().map(|(word, _)| word).collect(),
-            other => panic!("{line}: {other:?}"),
-        }
-    }
-
-    #[test]
-    fn commands_come_first_and_then_what_they_take() {
-        assert!(words("", "st").contains(&"status".to_owned()));
-        assert!(words("--context lab", "").contains(&"status".to_owned()));
-        for (line, kind) in [
-            ("plan", Kind::Node),
-            ("now", Kind::Node),
-            ("confirm --reason seen", Kind::Node),
-            ("confirm --yes-for", Kind::Node),
-            ("pause", Kind::Policy),
-            ("test worker-1 --device", Kind::Device),
-            ("approve", Kind::Incident),
-            ("--context=lab explain", Kind::Incident),
-        ] {
-            assert_eq!(at(line, ""), Place::Names(kind), "{line}");
-        }
-        assert_eq!(at("now worker-1 --reason", ""), Place::Free);
-        assert_eq!(at("status --kubeconfig", ""), Place::File);
-    }
-
-    #[test]
-    fn flags_and_their_values_are_named() {
-        assert!(words("status", "--w").contains(&"--watch".to_owned()));
-        assert!(words("status", "--").contains(&"--context".to_owned()));
-        assert_eq!(
-            words("status -o", ""),
-            ["table", "wide", "json", "yaml", "name"]
-        );
-        assert!(words("completion", "").contains(&"bash".to_owned()));
-    }
-
-    #[tokio::test]
-    async fn what_does_not_fit_is_left_out_and_files_are_for_the_shell() {
-        let command = super::super::command();
-        let told = complete(&command, &["stat".to_owned()]).await;
-        let lines: Vec<&str> = told.lines().collect();
-        assert!(matches!(lines.as_slice(), [one, ":4"] if one.starts_with("status\t")));
-        let file = ["status", "--kubeconfig", ""].map(str::to_owned);
-        assert_eq!(complete(&command, &file).await, ":0\n");
-    }
-}
+mod tests;

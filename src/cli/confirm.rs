@@ -9,7 +9,7 @@ use super::dry_run::DryRun;
 use super::prompt::typed;
 use super::table::{age, table, wrapped};
 use super::trail::reason;
-use super::{Done, Error, fences, output};
+use super::{Done, Error, fences};
 use crate::api::device::FenceDevice;
 use crate::api::device_status::PowerState;
 use crate::api::fence::{ManualStatement, NodeFence};
@@ -74,7 +74,8 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let scene = scene(cluster, &node).await?;
     against(&scene, &fence).map_err(Error::No)?;
     let server = &cluster.clients.server;
-    output::print(&shown(&scene, &name, server, clock::wall()))?;
+    let shown = shown(&scene, &name, server, clock::wall());
+    args.dry_run.shows(&shown)?;
     if typed(&node, args.yes_for)? != node {
         return Err(Error::No(format!(
             "that is not `{node}`: nothing was confirmed"

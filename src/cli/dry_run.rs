@@ -1,21 +1,49 @@
-//! `--dry-run` of every command that changes something, and how it tells what it has done.
+//! `--dry-run` and `-o` of every command that changes something, and how it tells what it has done.
 
 use super::cluster::Write;
+use super::output::{Form, forms};
 use super::{Done, output};
+use clap::ValueEnum;
+use clap::builder::{EnumValueParser, TypedValueParser};
 use std::process::ExitCode;
 
-/// The flag of every command that changes something.
+/// The flags of every command that changes something.
 #[derive(Debug, Clone, clap::Args)]
 pub struct DryRun {
-    /// Only have the API server look at it: `server`
-    #[arg(long, value_name = "WHERE", value_parser = ["none", "server"], default_value = "none")]
-    dry_run: String,
+    /// Whether it is only looked at
+    #[arg(long, value_name = "WHERE", value_parser = place(), default_value = "none")]
+    dry_run: Place,
+
+    /// In which form [default: `TYPE/name` and what was done]
+    #[arg(short, long, value_name = "FORM", value_parser = forms(&[Form::Name]))]
+    pub output: Option<Form>,
+}
+
+/// Who only looks at it: kubectl's values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Place {
+    /// Do it
+    None,
+    /// Have the API server look at it, and keep nothing
+    Server,
+    /// Known, to say why it is not taken.
+    #[value(hide = true)]
+    Client,
+}
+
+fn place() -> impl TypedValueParser<Value = Place> {
+    EnumValueParser::<Place>::new().try_map(|it| match it {
+        Place::None | Place::Server => Ok(it),
+        Place::Client => Err(
+            "nothing of it could be looked at here: rights and policies are the API server's; take --dry-run=server",
+        ),
+    })
 }
 
 impl DryRun {
     /// Is nothing kept?
     pub fn is_on(&self) -> bool {
-        self.dry_run == "server"
+        self.dry_run == Place::Server
     }
 
     /// Only looked at, by whoever has this role.
@@ -34,16 +62,77 @@ impl DryRun {
         }
     }
 
-    /// `TYPE/name verbed`, as kubectl tells it.
+    /// What is shown before anything is done: where a program reads names, not among them.
+    ///
+    /// # Errors
+    /// [`super::Error::Io`].
+    pub fn shows(&self, text: &str) -> Result<(), super::Error> {
+        match self.output {
+            Some(Form::Name) => {
+                eprint!("{}", output::visible(text));
+                Ok(())
+            }
+            _ => output::print(text),
+        }
+    }
+
+    /// `TYPE/name verbed`, as kubectl tells it, and with `-o name` no more than that name.
     ///
     /// # Errors
     /// [`super::Error::Io`].
     pub fn told(&self, kind: &str, name: &str, verbed: &str) -> Done {
-        let aside = match self.dry_run.as_str() {
-            "server" => " (server dry run)",
-            _ => "",
-        };
-        output::print(&format!("{kind}.nodefencing.io/{name} {verbed}{aside}\n"))?;
+        output::print(&self.line(kind, name, verbed))?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn line(&self, kind: &str, name: &str, verbed: &str) -> String {
+        let full = format!("{kind}.nodefencing.io/{name}");
+        match (self.output, self.is_on()) {
+            (Some(Form::Name), _) => format!("{full}\n"),
+            (_, true) => format!("{full} {verbed} (server dry run)\n"),
+            (_, false) => format!("{full} {verbed}\n"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        dry_run: DryRun,
+    }
+
+    fn told(line: &str) -> Result<String, String> {
+        let words = line.split(' ').filter(|it| !it.is_empty());
+        let words = ["now"].into_iter().chain(words);
+        let line = Line::try_parse_from(words).map_err(|it| it.to_string())?;
+        Ok(line.dry_run.line("nodefence", "worker-3-now-1", "created"))
+    }
+
+    #[test]
+    fn what_was_done_is_told_and_to_a_pipe_its_name_alone() {
+        let name = "nodefence.nodefencing.io/worker-3-now-1";
+        for (line, words) in [
+            ("", " created\n"),
+            ("--dry-run=none", " created\n"),
+            ("--dry-run=server", " created (server dry run)\n"),
+            ("-o name", "\n"),
+            ("-o name --dry-run=server", "\n"),
+        ] {
+            assert_eq!(told(line), Ok(format!("{name}{words}")), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_dry_run_of_this_machine_is_refused_with_the_reason() {
+        let error = told("--dry-run=client").expect_err("client");
+        assert!(error.contains("--dry-run=server"), "{error}");
+        let error = told("--dry-run=here").expect_err("nothing that there is");
+        assert!(error.contains("[possible values: none, server]"), "{error}");
+        assert!(told("-o json").is_err());
     }
 }

@@ -2,8 +2,8 @@
 
 use super::cluster::Cluster;
 use super::fences::Warning;
-use super::output::{Form, print, serialized};
-use super::page::{self, Output};
+use super::output::{Content, Form, forms, print, written};
+use super::page;
 use super::table::{duration, wrapped};
 use super::timeline::{Moment, timeline};
 use super::{Done, fences};
@@ -32,8 +32,9 @@ pub struct Args {
     name: String,
 
     /// In which form
-    #[arg(short, long, value_name = "FORM", default_value = "table")]
-    output: Output,
+    #[arg(short, long, value_name = "FORM", default_value = "table",
+        value_parser = forms(&[Form::Table, Form::Json, Form::Yaml, Form::Name, Form::Html]))]
+    output: Form,
 }
 
 /// What the command shows.
@@ -60,6 +61,14 @@ pub struct Explanation {
     pub timeline: Vec<Moment>,
 }
 
+impl Content for Explanation {
+    const KIND: &'static str = "Explanation";
+
+    fn names(&self) -> Vec<String> {
+        vec![fences::full_name(&self.fence)]
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -67,22 +76,17 @@ pub struct Explanation {
 pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let fences = fences::fences(cluster).await?;
     let fence = fences::meant(&fences, &args.name).ok_or_else(|| fences::absent(&args.name))?;
-    let Some(form) = args.output.form() else {
+    let now = cluster.now().await;
+    let page = || {
         let title = format!("Incident of node {}", fence.spec.node_name);
-        let (server, now) = (&cluster.clients.server, cluster.now().await);
-        print(&page::incidents(
-            &title,
-            &[fence],
-            &page::Origin { server, now },
-        ))?;
-        return Ok(ExitCode::SUCCESS);
+        let server = &cluster.clients.server;
+        page::incidents(&title, &[fence], &page::Origin { server, now })
     };
     let explanation = explanation(fence);
-    print(&match form {
-        Form::Table | Form::Wide => told(fence),
-        Form::Name => format!("nodefence.nodefencing.io/{}\n", explanation.fence),
-        Form::Json | Form::Yaml => serialized(form, "Explanation", &explanation)?,
-    })?;
+    print(&written(args.output, &explanation, |form| match form {
+        Form::Html => page(),
+        _ => narrative(&explanation),
+    })?)?;
     Ok(ExitCode::SUCCESS)
 }
 

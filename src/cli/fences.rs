@@ -50,6 +50,11 @@ pub fn stage(fence: &NodeFence) -> &str {
     succeeded(fence).map_or("Pending", |it| it.reason.as_str())
 }
 
+/// `TYPE/name`, as kubectl takes it, of a NodeFence.
+pub fn full_name(fence: &str) -> String {
+    format!("nodefence.nodefencing.io/{fence}")
+}
+
 /// What is happening, in the operator's words.
 pub fn message(fence: &NodeFence) -> &str {
     succeeded(fence).map_or(

@@ -1,8 +1,8 @@
 //! `kubectl fence history`: the incidents of a node, or of all, the newest first.
 
 use super::cluster::Cluster;
-use super::output::{Form, print, serialized};
-use super::page::{self, Output};
+use super::output::{Content, Form, complain, forms, print, written};
+use super::page;
 use super::table::{age, duration, or_none, table};
 use super::time::time;
 use super::{Done, fences};
@@ -12,6 +12,15 @@ use kube::ResourceExt;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::process::ExitCode;
+
+const FORMS: [Form; 6] = [
+    Form::Table,
+    Form::Wide,
+    Form::Json,
+    Form::Yaml,
+    Form::Name,
+    Form::Html,
+];
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,8 +45,8 @@ pub struct Args {
     since: Option<SignedDuration>,
 
     /// In which form
-    #[arg(short, long, value_name = "FORM", default_value = "table")]
-    output: Output,
+    #[arg(short, long, value_name = "FORM", default_value = "table", value_parser = forms(&FORMS))]
+    output: Form,
 }
 
 /// What the command shows.
@@ -46,6 +55,15 @@ pub struct Args {
 pub struct History {
     /// The incidents, the newest first.
     pub incidents: Vec<Incident>,
+}
+
+impl Content for History {
+    const KIND: &'static str = "History";
+
+    fn names(&self) -> Vec<String> {
+        let fences = self.incidents.iter();
+        fences.map(|it| fences::full_name(&it.fence)).collect()
+    }
 }
 
 /// An incident.
@@ -96,29 +114,23 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
         is_node && is_new
     };
     let fences: Vec<&NodeFence> = fences.iter().filter(is_meant).collect();
-    let Some(form) = args.output.form() else {
+    let page = || {
         let title = match &args.node {
             Some(node) => format!("Incidents of node {node}"),
             None => "Incidents of all nodes".to_owned(),
         };
         let server = &cluster.clients.server;
-        print(&page::incidents(
-            &title,
-            &fences,
-            &page::Origin { server, now },
-        ))?;
-        return Ok(ExitCode::SUCCESS);
+        page::incidents(&title, &fences, &page::Origin { server, now })
     };
-    let incidents = fences.into_iter().map(incident).collect();
+    let incidents = fences.iter().map(|it| incident(it)).collect();
     let history = History { incidents };
-    print(&match form {
-        Form::Table => short(&history, now),
+    print(&written(args.output, &history, |form| match form {
+        Form::Html => page(),
         Form::Wide => wide(&history, now),
-        Form::Name => names(&history),
-        Form::Json | Form::Yaml => serialized(form, "History", &history)?,
-    })?;
-    if history.incidents.is_empty() && matches!(form, Form::Table | Form::Wide) {
-        eprintln!("No incidents found");
+        _ => short(&history, now),
+    })?)?;
+    if history.incidents.is_empty() && matches!(args.output, Form::Table | Form::Wide) {
+        complain("No incidents found");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -194,10 +206,4 @@ fn wide(history: &History, now: Timestamp) -> String {
         ],
         &rows,
     )
-}
-
-fn names(history: &History) -> String {
-    let names = history.incidents.iter();
-    let names = names.map(|it| format!("nodefence.nodefencing.io/{}\n", it.fence));
-    names.collect()
 }

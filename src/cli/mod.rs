@@ -64,14 +64,15 @@ Exit codes: 0 done, 1 failed (the message says what, why and the way out), 2 the
 command line cannot be used; further ones are each command's own.";
 
 /// Fencing of failed nodes: what is protected, what is going on, what happened, and your word.
+///
+/// Flags follow the command: `kubectl fence status --context lab`. kubectl takes none before the name of a plugin.
 #[derive(Debug, Parser)]
 #[command(
     name = "kubectl-fence",
     bin_name = "kubectl fence",
     version,
     max_term_width = 80,
-    after_help = EXAMPLES,
-    disable_help_subcommand = true
+    after_help = EXAMPLES
 )]
 struct Args {
     #[command(flatten)]
@@ -177,7 +178,7 @@ pub fn main(command_line: impl IntoIterator<Item = OsString>) -> ExitCode {
     done.unwrap_or_else(|error| {
         // A reader that has seen enough (`| head`) is no failure.
         if !is_closed_pipe(&error) {
-            eprintln!("error: {}", output::visible(&error.to_string()));
+            output::complain(&format!("error: {error}"));
         }
         exit_code(&error)
     })

@@ -4,27 +4,66 @@
 
 use super::Error;
 use super::page::html::is_unseen;
+use super::table::wrapped;
 use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 use std::borrow::Cow;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 /// Version of everything that is printed for programs.
 pub const VERSION: &str = "cli.nodefencing.io/v1";
 
-/// In which form.
+/// In which form. Each command takes those that make sense for it ([`forms`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Form {
-    /// A table that fits 80 columns
+    /// For people, in 80 columns
     Table,
     /// With further columns
     Wide,
+    /// What is not well
+    Short,
     /// JSON of `cli.nodefencing.io/v1`
     Json,
     /// The same as YAML
     Yaml,
     /// `TYPE/name`, one a line
     Name,
+    /// One self-contained page for a browser
+    Html,
+}
+
+/// Reads one of these forms, which are all that `--help` and a shell name.
+pub fn forms(forms: &[Form]) -> impl TypedValueParser<Value = Form> + use<> {
+    let values = forms.iter().filter_map(ValueEnum::to_possible_value);
+    PossibleValuesParser::new(values).try_map(|it| Form::from_str(&it, false))
+}
+
+/// What a command shows, for programs.
+pub trait Content: Serialize {
+    /// Its kind.
+    const KIND: &'static str;
+
+    /// The objects that it is about, as `TYPE/name`; of a command that takes no [`Form::Name`] there are none.
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// What is printed in this form; `text` is what people are shown in it.
+///
+/// # Errors
+/// It cannot be written as such, which is a fault of the program.
+pub fn written<T: Content>(
+    form: Form,
+    content: &T,
+    text: impl FnOnce(Form) -> String,
+) -> Result<String, Error> {
+    match form {
+        Form::Json | Form::Yaml => serialized(form, content),
+        Form::Name => Ok(content.names().iter().map(|it| format!("{it}\n")).collect()),
+        Form::Table | Form::Wide | Form::Short | Form::Html => Ok(text(form)),
+    }
 }
 
 /// What a program reads.
@@ -44,7 +83,8 @@ pub struct Envelope<'a, T> {
 ///
 /// # Errors
 /// It cannot be written as such, which is a fault of the program.
-pub fn serialized<T: Serialize>(form: Form, kind: &str, content: &T) -> Result<String, Error> {
+pub fn serialized<T: Content>(form: Form, content: &T) -> Result<String, Error> {
+    let kind = T::KIND;
     let envelope = Envelope {
         api_version: VERSION,
         kind,
@@ -83,6 +123,15 @@ pub fn print_raw(text: &str) -> Result<(), Error> {
     Ok(())
 }
 
+/// Complains, or tells what a program that reads standard output is not to read: in a line, on a terminal in lines that fit it.
+pub fn complain(words: &str) {
+    let words = visible(words);
+    match io::stderr().is_terminal() {
+        true => eprint!("{}", wrapped(&words, 0)),
+        false => eprintln!("{words}"),
+    }
+}
+
 /// What others have written (an Event, a reason) moves no cursor and turns no text around: what has no shape of its own is shown by its number.
 pub fn visible(text: &str) -> Cow<'_, str> {
     let is_hidden = |sign: char| is_unseen(sign) && !matches!(sign, '\n' | '\t');
@@ -99,6 +148,49 @@ pub fn visible(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::builder::PossibleValue;
+
+    #[derive(Serialize)]
+    struct Pods {
+        count: u32,
+    }
+
+    impl Content for Pods {
+        const KIND: &'static str = "Pods";
+
+        fn names(&self) -> Vec<String> {
+            vec!["pod/a".to_owned(), "pod/b".to_owned()]
+        }
+    }
+
+    #[test]
+    fn one_content_has_every_form() {
+        let pods = Pods { count: 2 };
+        let text = |form| written(form, &pods, |it| format!("{it:?}")).expect("a text");
+        assert_eq!(text(Form::Wide), "Wide");
+        assert_eq!(text(Form::Html), "Html");
+        assert_eq!(text(Form::Name), "pod/a\npod/b\n");
+        let yaml = "apiVersion: cli.nodefencing.io/v1\ncount: 2\nkind: Pods\n";
+        assert_eq!(text(Form::Yaml), yaml);
+        let json: serde_json::Value = serde_json::from_str(&text(Form::Json)).expect("JSON");
+        assert_eq!(json["kind"], "Pods");
+    }
+
+    #[test]
+    fn a_command_takes_its_own_forms_and_names_no_other() {
+        let command = clap::Command::new("plan");
+        let arg = clap::Arg::new("output").value_parser(forms(&[Form::Table, Form::Name]));
+        let values: Vec<PossibleValue> = arg.get_possible_values();
+        let values: Vec<&str> = values.iter().map(PossibleValue::get_name).collect();
+        assert_eq!(values, ["table", "name"]);
+        let command = command.arg(arg);
+        let taken = |form| {
+            let matches = command.clone().try_get_matches_from(["plan", form]).ok()?;
+            matches.get_one::<Form>("output").copied()
+        };
+        assert_eq!(taken("name"), Some(Form::Name));
+        assert_eq!((taken("html"), taken("NAME")), (None, None));
+    }
 
     #[test]
     fn what_others_have_written_moves_no_cursor() {

@@ -1,11 +1,11 @@
 //! Which cluster, as whom: kubectl's own flags, and the kubeconfig that they lead to.
 
-use super::time::time;
+use super::time::limit;
 use crate::words;
 use clap::Args;
 use jiff::SignedDuration;
 use kube::Config;
-use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use std::path::PathBuf;
 
 /// Above the flags of every command.
@@ -36,9 +36,10 @@ pub struct Reach {
     )]
     pub groups: Vec<String>,
 
-    /// How long the API server may take for one answer, such as 30s or 2m; a
-    /// watch has no such limit [default: 10s, and 30s for what is changed]
-    #[arg(long, value_name = "TIME", global = true, help_heading = HEADING, value_parser = time)]
+    /// How long the API server may take for one answer, such as 30s or 1m30s, 0
+    /// for any time; a watch has no such limit [default: 10s, and 30s for what
+    /// is changed]
+    #[arg(long, value_name = "TIME", global = true, help_heading = HEADING, value_parser = limit)]
     pub request_timeout: Option<SignedDuration>,
 
     /// Namespace of the operator
@@ -53,20 +54,28 @@ pub struct Reach {
 }
 
 impl Reach {
+    /// The file, or what all that KUBECONFIG names have together.
+    ///
+    /// # Errors
+    /// One cannot be read.
+    pub fn kubeconfig(&self) -> Result<Kubeconfig, KubeconfigError> {
+        match &self.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        }
+    }
+
     /// The kubeconfig, read. Nothing is sent.
     ///
     /// # Errors
     /// Which file it is, and what is wrong with it, in words.
     pub async fn config(&self) -> Result<Config, String> {
-        let kubeconfig = match &self.kubeconfig {
-            Some(path) => Kubeconfig::read_from(path),
-            None => Kubeconfig::read(),
-        };
         let origin = || match &self.kubeconfig {
             Some(path) => format!("the kubeconfig {}", path.display()),
             None => "the kubeconfig (KUBECONFIG, else ~/.kube/config)".to_owned(),
         };
-        let kubeconfig = kubeconfig
+        let kubeconfig = self
+            .kubeconfig()
             .map_err(|it| format!("failed to read {}: {}", origin(), words::chain(&it)))?;
         let options = KubeConfigOptions {
             context: self.context.clone(),

@@ -5,7 +5,7 @@ mod sight;
 
 use super::cluster::Cluster;
 use super::fences::Warning;
-use super::output::{Form, print, serialized};
+use super::output::{self, Content, Form, forms, print};
 use super::table::{bar, or_none, table, wrapped};
 use super::{Done, Error, fences};
 use crate::api::conditions::{READY, find};
@@ -52,7 +52,8 @@ pub struct Args {
     watch: bool,
 
     /// In which form
-    #[arg(short, long, value_name = "FORM", default_value = "table")]
+    #[arg(short, long, value_name = "FORM", default_value = "table",
+        value_parser = forms(&[Form::Table, Form::Wide, Form::Json, Form::Yaml, Form::Name]))]
     output: Form,
 }
 
@@ -153,11 +154,9 @@ fn exit_code(status: &Status) -> ExitCode {
 
 /// What is printed.
 fn written(status: &Status, args: &Args) -> Result<String, Error> {
-    match args.output {
-        Form::Json | Form::Yaml => serialized(args.output, "Status", status),
-        Form::Name => Ok(names(status)),
-        Form::Table | Form::Wide => Ok(screen(status, args.name.as_deref(), clock::wall())),
-    }
+    output::written(args.output, status, |_| {
+        screen(status, args.name.as_deref(), clock::wall())
+    })
 }
 
 /// What of it is about this node, policy or NodeFence.
@@ -244,10 +243,13 @@ fn incident(fence: &NodeFence) -> Incident {
     }
 }
 
-fn names(status: &Status) -> String {
-    let names = status.incidents.iter();
-    let names = names.map(|it| format!("nodefence.nodefencing.io/{}\n", it.fence));
-    names.collect()
+impl Content for Status {
+    const KIND: &'static str = "Status";
+
+    fn names(&self) -> Vec<String> {
+        let fences = self.incidents.iter();
+        fences.map(|it| fences::full_name(&it.fence)).collect()
+    }
 }
 
 /// The screen.

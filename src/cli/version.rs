@@ -1,13 +1,15 @@
 //! `kubectl fence version`: of the plugin, of the operator, and whether they go together.
 
-use super::Done;
 use super::cluster::{Cluster, seen};
-use super::output::print;
+use super::output::{Content, Form, forms, print, written};
 use super::reach::Reach;
 use super::table::wrapped;
+use super::{Done, Error};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt;
 use kube::api::ListParams;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::process::ExitCode;
 
 /// Show the version of the plugin and of the operator
@@ -16,50 +18,117 @@ pub struct Args {
     /// Only of the plugin: asks no cluster
     #[arg(long)]
     client: bool,
+
+    /// In which form
+    #[arg(short, long, value_name = "FORM", default_value = "table",
+        value_parser = forms(&[Form::Table, Form::Json, Form::Yaml]))]
+    output: Form,
+}
+
+/// What the command shows.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Version {
+    /// Of the plugin.
+    pub client_version: &'static str,
+    /// The operators in its namespace; none: nobody was asked, or there was no answer.
+    pub operators: Option<Vec<Operator>>,
+    /// Why they are not known.
+    pub unknown: Option<String>,
+}
+
+impl Content for Version {
+    const KIND: &'static str = "Version";
+}
+
+/// A Deployment of the operator.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Operator {
+    /// Its name.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// The version that it shows; none: a build of one's own.
+    pub version: Option<String>,
+    /// Does the plugin go with it?
+    pub goes_together: bool,
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// [`super::Error`].
+/// [`Error`].
 pub async fn run(reach: &Reach, args: Args) -> Done {
-    let own = env!("CARGO_PKG_VERSION");
-    print(&format!("kubectl-fence: {own}\n"))?;
-    if args.client {
-        return Ok(ExitCode::SUCCESS);
-    }
+    let asked = match args.client {
+        true => Ok(None),
+        false => operators(reach).await.map(Some),
+    };
+    let (operators, unknown) = match &asked {
+        Ok(Some(Ok(found))) => (Some(found.iter().map(operator).collect()), None),
+        Ok(Some(Err(words))) => (None, Some(words.clone())),
+        Ok(None) | Err(_) => (None, None),
+    };
+    let version = Version {
+        client_version: env!("CARGO_PKG_VERSION"),
+        operators,
+        unknown,
+    };
+    // Its own it knows, whatever the cluster has to say.
+    let namespace = &reach.operator_namespace;
+    print(&written(args.output, &version, |_| {
+        told(&version, namespace)
+    })?)?;
+    asked.map(|_| ExitCode::SUCCESS)
+}
+
+async fn operators(reach: &Reach) -> Result<Result<Vec<Deployment>, String>, Error> {
     let cluster = Cluster::of(reach).await?;
     let ours = ListParams::default().labels("app.kubernetes.io/name=node-fencing-operator");
     let deployments = cluster.list(&cluster.own::<Deployment>(), &ours).await;
-    let text = match seen(deployments)? {
-        Ok(found) => told(own, &found, &cluster.namespace),
-        Err(words) => wrapped(&format!("node-fencing-operator: not known: {words}"), 0),
-    };
-    print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(seen(deployments)?)
 }
 
-fn told(own: &str, found: &[Deployment], namespace: &str) -> String {
-    if found.is_empty() {
-        return wrapped(
+fn operator(deployment: &Deployment) -> Operator {
+    let version = of(deployment).map(str::to_owned);
+    Operator {
+        name: deployment.name_any(),
+        namespace: deployment.namespace().unwrap_or_default(),
+        goes_together: version
+            .as_deref()
+            .is_none_or(|it| go_together(env!("CARGO_PKG_VERSION"), it)),
+        version,
+    }
+}
+
+fn told(version: &Version, namespace: &str) -> String {
+    let mut text = format!("kubectl-fence: {}\n", version.client_version);
+    if let Some(words) = &version.unknown {
+        text += &wrapped(&format!("node-fencing-operator: not known: {words}"), 0);
+    }
+    if version.operators.as_ref().is_some_and(Vec::is_empty) {
+        text += &wrapped(
             &format!(
                 "node-fencing-operator: no Deployment of it in namespace {namespace}; name another one with --operator-namespace"
             ),
             0,
         );
     }
-    let told = found.iter().map(|it| {
-        let version = of(it).unwrap_or("<none>");
-        let skew = match go_together(own, version) {
+    for operator in version.operators.iter().flatten() {
+        let skew = match operator.goes_together {
             true => "",
             false => {
                 "; the plugin goes with its own minor version of the operator, the one before and the one after: take another one"
             }
         };
-        let name = it.name_any();
-        wrapped(&format!("node-fencing-operator: {version} (deployment/{name}){skew}"), 0)
-    });
-    told.collect()
+        let shown = operator.version.as_deref().unwrap_or("<none>");
+        let line = format!(
+            "node-fencing-operator: {shown} (deployment/{}){skew}",
+            operator.name
+        );
+        text += &wrapped(&line, 0);
+    }
+    text
 }
 
 /// The version that a Deployment shows.
@@ -84,6 +153,33 @@ pub fn go_together(one: &str, other: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_not_known_of_the_operator_is_null_and_said_in_words() {
+        let deployment = |version: &str| {
+            let labels = json!({"app.kubernetes.io/version": version});
+            let metadata = json!({"name": "nfo", "namespace": "fencing", "labels": labels});
+            let deployment = json!({"metadata": metadata});
+            serde_json::from_value::<Deployment>(deployment).expect("a Deployment")
+        };
+        let mut version = Version {
+            client_version: env!("CARGO_PKG_VERSION"),
+            operators: Some(vec![operator(&deployment("99.0.0"))]),
+            unknown: None,
+        };
+        assert!(told(&version, "fencing").contains("99.0.0 (deployment/nfo); the plugin goes"));
+        let text = written(Form::Json, &version, |_| String::new()).expect("JSON");
+        let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(value["kind"], "Version");
+        assert_eq!(value["operators"][0]["goesTogether"], false);
+        version.operators = Some(Vec::new());
+        assert!(told(&version, "fencing").contains("no Deployment of it in namespace fencing"));
+        (version.operators, version.unknown) = (None, Some("you may not".to_owned()));
+        assert!(told(&version, "fencing").contains("not known: you may not"));
+        let text = written(Form::Json, &version, |_| String::new()).expect("JSON");
+        assert!(text.contains("\"operators\": null"), "{text}");
+    }
 
     #[test]
     fn a_plugin_goes_with_the_minor_version_before_and_after() {

@@ -80,7 +80,7 @@ fn help_fits_a_terminal() {
     }
 }
 
-/// What programs read: a schema for each kind, and one line for each field that there ever was.
+/// What programs read: a schema for each kind, and one line for each field that there ever was, for each that is always there, and for each value.
 #[test]
 fn what_programs_read_only_grows() {
     let is_update = std::env::var_os("UPDATE").is_some();
@@ -97,7 +97,7 @@ fn what_programs_read_only_grows() {
     let gone: Vec<&str> = ever.lines().filter(|it| !fields.contains(*it)).collect();
     assert!(
         gone.is_empty(),
-        "within cli.nodefencing.io/v1 no field goes or changes its type; make it v2: {gone:#?}"
+        "within cli.nodefencing.io/v1 no field or value goes, no field changes its type, and none that is required becomes optional; make it v2: {gone:#?}"
     );
     if is_update {
         fs::write(&page, &schemas).expect("a file");
@@ -110,7 +110,7 @@ fn what_programs_read_only_grows() {
         .collect();
     assert!(
         is_update || is_new.is_empty(),
-        "new fields, UPDATE=1 writes them down: {is_new:#?}"
+        "new fields or values, UPDATE=1 writes them down: {is_new:#?}"
     );
     let written = fs::read_to_string(&page).unwrap_or_default();
     assert!(
@@ -120,9 +120,17 @@ fn what_programs_read_only_grows() {
     );
 }
 
-/// One line for each field: where it is, and of which type.
+/// One line for each field: where it is, and of which type; one more if it is required, and one for each value that an enum has there.
 fn note(schema: &Value, root: &Value, at: &str, fields: &mut BTreeSet<String>) {
     let schema = resolved(schema, root);
+    for name in schema["required"].as_array().into_iter().flatten() {
+        let name = name.as_str().expect("a name");
+        fields.insert(format!("{at}.{name} is required"));
+    }
+    let values = schema["enum"].as_array().into_iter().flatten();
+    for value in values.chain(schema.get("const")) {
+        fields.insert(format!("{at} may be {value}"));
+    }
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         let at = format!("{at}.{name}");
         let field = resolved(field, root);

@@ -36,7 +36,7 @@ const READS: [&str; 10] = [
     "diagnose node w1",
     "explain w1",
     "history",
-    "report -o silent.tar.gz",
+    "report --file silent.tar.gz",
 ];
 
 #[test]
@@ -73,7 +73,7 @@ fn a_command_line_that_cannot_be_used_ends_with_2_whoever_finds_out() {
         "diagnose pod/a/b",
         "diagnose --nonsense",
         "generate policy --name p --power-on",
-        "status --request-timeout 0s",
+        "status --request-timeout soon",
     ] {
         let (code, said, complained) = typed(&cluster, line);
         assert_eq!((code, said.as_str()), (2, ""), "{line}: {complained}");
@@ -90,8 +90,10 @@ fn a_report_that_may_read_nothing_is_none() {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nothing.tar.gz");
     // Of an earlier run.
     let _ = std::fs::remove_file(&file);
-    let (code, said, complained) =
-        typed(&serve("forbidden", forbidden), "report -o nothing.tar.gz");
+    let (code, said, complained) = typed(
+        &serve("forbidden", forbidden),
+        "report --file nothing.tar.gz",
+    );
     assert_eq!((code, said.as_str()), (1, ""), "{complained}");
     for words in [
         "no archive is written",

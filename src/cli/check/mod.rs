@@ -12,12 +12,11 @@ pub(super) mod replicas;
 
 use super::Done;
 use super::cluster::{Cluster, Error as ClusterError};
-use super::output::{Form, print, serialized};
+use super::output::{Content, Form, forms, print, serialized, written};
 use super::table::wrapped;
 use super::time::time;
 use crate::api::policy::NodeFencingPolicy;
 use crate::clock::since_boot;
-use clap::ValueEnum;
 use jiff::SignedDuration;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -44,7 +43,8 @@ operator's repository, since nothing is published, or a link to where you have \
 put it (--book).
 
 Exit codes: 0 nothing has failed, 1 something has, 2 with --strict: there are \
-warnings.";
+warnings. A command line that cannot be used gives 2 as well, with nothing on \
+standard output and a message that begins with `error:`.";
 
 /// Check whether the fleet is protected
 #[derive(Debug, clap::Args)]
@@ -67,19 +67,9 @@ pub struct Args {
     strict: bool,
 
     /// In which form
-    #[arg(short, long, value_name = "FORM", default_value = "table")]
-    output: Shape,
-}
-
-/// How the findings are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Shape {
-    /// All, by category
-    Table,
-    /// What is not well
-    Short,
-    /// JSON of `cli.nodefencing.io/v1`
-    Json,
+    #[arg(short, long, value_name = "FORM", default_value = "table",
+        value_parser = forms(&[Form::Table, Form::Short, Form::Json, Form::Yaml]))]
+    output: Form,
 }
 
 /// How something is.
@@ -209,17 +199,13 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     if let Some(book) = &args.book {
         link(&mut findings, book);
     }
-    print(&match args.output {
-        Shape::Table => told(&findings, |_| true),
-        Shape::Short => told(&findings, |it| it.status != Mark::Ok),
-        Shape::Json => serialized(
-            Form::Json,
-            "Check",
-            &Findings {
-                findings: &findings,
-            },
-        )?,
-    })?;
+    let content = Findings {
+        findings: &findings,
+    };
+    print(&written(args.output, &content, |form| match form {
+        Form::Short => told(&findings, |it| it.status != Mark::Ok),
+        _ => told(&findings, |_| true),
+    })?)?;
     Ok(exit_code(&findings, args.strict))
 }
 
@@ -247,7 +233,7 @@ pub async fn json(cluster: &Cluster) -> Result<String, super::Error> {
     let content = Findings {
         findings: &findings,
     };
-    serialized(Form::Json, "Check", &content)
+    serialized(Form::Json, &content)
 }
 
 /// What programs read.
@@ -255,6 +241,10 @@ pub async fn json(cluster: &Cluster) -> Result<String, super::Error> {
 pub struct Findings<'a> {
     /// What was looked at.
     pub findings: &'a [Finding],
+}
+
+impl Content for Findings<'_> {
+    const KIND: &'static str = "Check";
 }
 
 async fn look(cluster: &Cluster) -> Result<Vec<Finding>, ClusterError> {

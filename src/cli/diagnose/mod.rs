@@ -18,11 +18,10 @@ pub mod stuck;
 mod world;
 
 use super::cluster::{Cluster, Error as ClusterError, VIEWER};
-use super::output::{Form, print, serialized};
+use super::output::{Content, Form, forms, print, written};
 use super::table::wrapped;
 use super::{Done, Error};
 use checklist::{Checklist, checklist};
-use clap::ValueEnum;
 use facts::Facts;
 use finding::{Finding, Object};
 use index::Index;
@@ -65,8 +64,11 @@ What is found:
   D10  the scheduler's own limits: no fence lifts them
 
 It reads only, with your own rights; what you may not read is said to be not
-known. Exit codes: 0 nothing was found, 2 something was, or the command line
-cannot be used, 1 failed, or nothing was found and not all could be read.";
+known. -o name prints the objects of what was found.
+
+Exit codes: 0 nothing was found, 2 something was, 1 failed, or nothing was
+found and not all could be read. A command line that cannot be used gives 2 as
+well, with nothing on standard output and a message that begins with `error:`.";
 
 /// Tell why a pod does not get its volume
 #[derive(Debug, clap::Args)]
@@ -85,17 +87,9 @@ pub struct Args {
     all_namespaces: bool,
 
     /// In which form
-    #[arg(short, long, value_name = "FORM", default_value = "table")]
-    output: Shape,
-}
-
-/// How it is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Shape {
-    /// For people
-    Table,
-    /// JSON of `cli.nodefencing.io/v1`
-    Json,
+    #[arg(short, long, value_name = "FORM", default_value = "table",
+        value_parser = forms(&[Form::Table, Form::Json, Form::Yaml, Form::Name]))]
+    output: Form,
 }
 
 /// What the command shows.
@@ -116,6 +110,17 @@ pub struct Diagnosis {
     pub waiting: Vec<String>,
 }
 
+impl Content for Diagnosis {
+    const KIND: &'static str = "Diagnosis";
+
+    /// The objects of all findings, each once. As kubectl has it, the namespace is not in a name.
+    fn names(&self) -> Vec<String> {
+        let objects: BTreeSet<&Object> = self.findings.iter().flat_map(|it| &it.objects).collect();
+        let names = objects.into_iter();
+        names.map(|it| format!("{}/{}", it.kind, it.name)).collect()
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -124,10 +129,9 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let scope = meant(cluster, &args)?;
     let facts = facts::read(cluster, scope.namespace()).await?;
     let diagnosis = diagnose(&facts, &scope)?;
-    print(&match args.output {
-        Shape::Table => told(&diagnosis, &scope, facts.now),
-        Shape::Json => serialized(Form::Json, "Diagnosis", &diagnosis)?,
-    })?;
+    print(&written(args.output, &diagnosis, |_| {
+        told(&diagnosis, &scope, facts.now)
+    })?)?;
     Ok(
         match (diagnosis.findings.is_empty(), diagnosis.unknown.is_empty()) {
             (false, _) => ExitCode::from(FOUND),

@@ -18,7 +18,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn of(word: &str) -> Option<Self> {
+    /// As kubectl abbreviates it.
+    pub fn of(word: &str) -> Option<Self> {
         match word.to_lowercase().as_str() {
             "pod" | "pods" | "po" => Some(Self::Pod),
             "pvc" | "persistentvolumeclaim" | "persistentvolumeclaims" => Some(Self::Claim),

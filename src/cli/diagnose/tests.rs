@@ -3,6 +3,7 @@
 use super::facts::Listed;
 use super::world::*;
 use super::*;
+use crate::cli::output::serialized;
 use crate::cli::table::WIDTH;
 
 fn of(world: &World, kind: Kind, name: &str) -> Diagnosis {
@@ -25,6 +26,10 @@ fn pod_claim_and_node_each_show_the_finding_that_concerns_them() {
         assert_eq!(ids(&of(&world, kind, name)), [finding::Id::D1], "{name}");
     }
     assert!(of(&world, Kind::Node, "worker-2").findings.is_empty());
+    let names = of(&world, Kind::Pod, "db-new").names();
+    for name in ["pod/db-new", "node/worker-1"] {
+        assert!(names.contains(&name.to_owned()), "{name}: {names:?}");
+    }
 }
 
 #[test]
@@ -215,7 +220,7 @@ fn nothing_found_is_said() {
 #[test]
 fn programs_read_the_same_fields_in_every_version() {
     let diagnosis = of(&World::waiting("Unknown", EXCLUSIVE), Kind::Pod, "db-new");
-    let text = serialized(Form::Json, "Diagnosis", &diagnosis).expect("JSON");
+    let text = serialized(Form::Json, &diagnosis).expect("JSON");
     let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(value["apiVersion"], "cli.nodefencing.io/v1");
     assert_eq!(value["kind"], "Diagnosis");

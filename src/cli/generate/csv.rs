@@ -4,6 +4,7 @@
 //! fleet of which half was applied looks protected.
 
 use super::super::Error;
+use super::super::output::complain;
 use super::devices::{Common, Driver, Proposal, Proposals, device, object_name, redfish};
 use super::text_of;
 use crate::api::device::{FenceDevice, IpmiDriver, IpmiPrivilege, TlsVerification};
@@ -49,7 +50,7 @@ pub fn devices(file: &str, common: &Common) -> Result<Proposals, Error> {
     let text = text_of(file)?;
     let devices = read(&text, common).map_err(|problems| {
         for problem in &problems {
-            eprintln!("{file}: {problem}");
+            complain(&format!("{file}: {problem}"));
         }
         Error::No(format!(
             "{file}: {} problem(s), so nothing is printed; correct them and try again (`kubectl fence generate devices --help` has the columns)",

@@ -9,6 +9,7 @@ mod account;
 mod mapping;
 
 use super::super::cluster::Cluster;
+use super::super::output::complain;
 use super::super::reach::Reach;
 use super::super::{Error, table};
 use super::devices::{Common, Proposals, object_name};
@@ -83,8 +84,8 @@ pub async fn devices(
     let addresses = addresses(listed, args.addresses.as_deref())?;
     let way = Way::new(&args, common.rules())?;
     if args.insecure {
-        eprintln!(
-            "warning: --insecure: no certificate is checked, and whoever answers gets the password"
+        complain(
+            "warning: --insecure: no certificate is checked, and whoever answers gets the password",
         );
     }
     let seen = stream::iter(&addresses)

@@ -15,45 +15,12 @@ pub use incident::{article, glimpse};
 pub use incidents::{Origin, incidents};
 pub use parts::{ago, table, utc};
 
-use super::output::Form;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use clap::ValueEnum;
 use sha2::{Digest, Sha256};
 
 /// The look.
 const STYLE: &str = include_str!("page.css");
-
-/// In which form, of a command that writes a page too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Output {
-    /// A table that fits 80 columns
-    Table,
-    /// With further columns
-    Wide,
-    /// JSON of `cli.nodefencing.io/v1`
-    Json,
-    /// The same as YAML
-    Yaml,
-    /// `TYPE/name`, one a line
-    Name,
-    /// One self-contained page for a browser
-    Html,
-}
-
-impl Output {
-    /// The form, if it is not a page.
-    pub fn form(self) -> Option<Form> {
-        match self {
-            Self::Table => Some(Form::Table),
-            Self::Wide => Some(Form::Wide),
-            Self::Json => Some(Form::Json),
-            Self::Yaml => Some(Form::Yaml),
-            Self::Name => Some(Form::Name),
-            Self::Html => None,
-        }
-    }
-}
 
 /// What stands around a page's content.
 pub struct Page<'a> {

@@ -16,13 +16,12 @@ mod volumes;
 
 use super::Done;
 use super::cluster::Cluster;
-use super::output::{Form, print, serialized};
+use super::output::{Content, Form, forms, print, written};
 use super::time::time;
 use crate::api::policy::FenceMode;
 use crate::core::observed::PodView;
 use crate::core::support::deletes_nodes;
 use crate::shell::slim::pod_view;
-use clap::ValueEnum;
 use facts::Facts;
 use jiff::SignedDuration;
 use pods::{Outcome, PodPlan};
@@ -52,11 +51,12 @@ Examples:
         jq -r '.pods[] | select(.outcome == \"Waits\") | .name'
 
 Pods that belong to the node (of a DaemonSet, static ones) and those that have \
-ended are not missed: they do not count against it.
+ended are not missed: they do not count against it. -o name prints the pods \
+that would not recover by themselves.
 
 Exit codes: 0 everything recovers by itself, 2 not everything does (or it is \
-not known), 1 failed. A command line that cannot be used gives 2 as well, \
-with a message that begins with `error:`.";
+not known), 1 failed. A command line that cannot be used gives 2 as well, with \
+nothing on standard output and a message that begins with `error:`.";
 
 /// Predict what would happen if a node lost power now
 #[derive(Debug, clap::Args)]
@@ -71,17 +71,9 @@ pub struct Args {
     grace: Option<SignedDuration>,
 
     /// In which form
-    #[arg(short, long, value_name = "FORM", default_value = "table")]
-    output: Shape,
-}
-
-/// How the plan is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Shape {
-    /// For people, in 80 columns
-    Table,
-    /// JSON of `cli.nodefencing.io/v1`
-    Json,
+    #[arg(short, long, value_name = "FORM", default_value = "table",
+        value_parser = forms(&[Form::Table, Form::Json, Form::Yaml, Form::Name]))]
+    output: Form,
 }
 
 /// What the command shows.
@@ -104,6 +96,16 @@ pub struct Plan {
     pub unknown: Vec<String>,
 }
 
+impl Content for Plan {
+    const KIND: &'static str = "Plan";
+
+    /// Those of its pods that would not recover by themselves.
+    fn names(&self) -> Vec<String> {
+        let missing = self.pods.iter().filter(|it| !it.outcome.is_well());
+        missing.map(|it| format!("pod/{}", it.name)).collect()
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -112,10 +114,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let facts = facts::read(cluster, &args.node).await?;
     let grace = args.grace.map(|it| it.as_secs_f64());
     let plan = plan(&facts, grace, cluster.now().await);
-    print(&match args.output {
-        Shape::Table => told::told(&plan),
-        Shape::Json => serialized(Form::Json, "Plan", &plan)?,
-    })?;
+    print(&written(args.output, &plan, |_| told::told(&plan))?)?;
     Ok(match plan.recovers {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(NOT_ALL),

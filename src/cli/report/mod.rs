@@ -23,7 +23,7 @@ use std::process::ExitCode;
 const EXAMPLES: &str = "\
 Examples:
       kubectl fence report
-      kubectl fence report -o /tmp/report.tar.gz --log-lines 20000
+      kubectl fence report --file /tmp/report.tar.gz --log-lines 20000
 
 The archive has the policies, devices, fences, nodes, leases, events and volume \
 attachments, the operator's Deployment, pods and logs, the versions of the \
@@ -40,8 +40,8 @@ is, for nothing of it could be, 2 the command line cannot be used.";
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Where to [default: node-fencing-report-TIME.tar.gz here]
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
 
     /// Last lines of each log
     #[arg(long, value_name = "LINES", default_value_t = 5000, value_parser = clap::value_parser!(i64).range(1..=1_000_000))]
@@ -56,7 +56,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let now = clock::wall();
     let (entries, missing) = collect::all(cluster, args.log_lines).await?;
     let files = files(entries, &missing, &cluster.namespace, now);
-    let path = args.output.unwrap_or_else(|| {
+    let path = args.file.unwrap_or_else(|| {
         format!(
             "node-fencing-report-{}.tar.gz",
             now.strftime("%Y%m%dT%H%M%SZ")
@@ -65,16 +65,16 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     });
     archive::write(&path, &files, now).map_err(|error| {
         Error::No(format!(
-            "failed to write {}: {error}; name another file with -o",
+            "failed to write {}: {error}; name another one with --file",
             path.display()
         ))
     })?;
     for missing in &missing {
-        eprintln!("not in it: {}", missing.what);
+        output::complain(&format!("not in it: {}", missing.what));
     }
     output::print(&format!("{}\n", path.display()))?;
-    eprintln!(
-        "Look through it before you hand it on: names of objects, reasons and users are as they are"
+    output::complain(
+        "Look through it before you hand it on: names of objects, reasons and users are as they are",
     );
     Ok(ExitCode::SUCCESS)
 }

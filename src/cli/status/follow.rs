@@ -9,7 +9,7 @@ use super::{Args, Incident, Operator, exit_code, incident, written};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::cli::cluster::Cluster;
-use crate::cli::output::{Form, print, print_raw, visible};
+use crate::cli::output::{Form, complain, print, print_raw};
 use crate::cli::table::wrapped;
 use crate::cli::watched::{Watched, forget_fields, watch};
 use crate::cli::{Done, Error, fences};
@@ -139,7 +139,7 @@ async fn draw<P: FnMut(&str) -> Result<(), Error>>(
             (place.print)(&format!("{text}{troubles}"))?;
         } else {
             for new in troubles.iter().filter(|it| !complained.contains(*it)) {
-                eprintln!("{}", visible(new));
+                complain(new);
             }
             if text != printed {
                 (place.print)(&format!("{divider}{text}"))?;

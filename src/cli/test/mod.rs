@@ -8,7 +8,7 @@ mod cycle;
 
 use super::cluster::{Asker, Cluster, Error as ClusterError};
 use super::dry_run::DryRun;
-use super::output::{Form, print, serialized};
+use super::output::{Content, Form, forms, print, written};
 use super::table::{or_none, table, wrapped};
 use super::time::time;
 use super::trail::{PROBE, reason};
@@ -19,6 +19,7 @@ use crate::clock;
 use crate::core::assess::{Readiness, stored_readiness};
 use crate::core::observed::NodeView;
 use crate::shell::devices::serves;
+use clap::Arg;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use schemars::JsonSchema;
@@ -53,7 +54,7 @@ command line cannot be used.";
 
 /// Have the operator try the devices of a node
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_arg("output", of_answers))]
 pub struct Args {
     /// The node
     node: String,
@@ -78,18 +79,17 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = time)]
     wait: Option<SignedDuration>,
 
-    /// In which form
-    #[arg(
-        short,
-        long,
-        value_name = "FORM",
-        default_value = "table",
-        conflicts_with = "power_cycle"
-    )]
-    output: Form,
-
     #[command(flatten)]
     dry_run: DryRun,
+}
+
+/// What devices have answered has more forms than what was done.
+fn of_answers(output: Arg) -> Arg {
+    output
+        .help("In which form")
+        .value_parser(forms(&[Form::Table, Form::Json, Form::Yaml, Form::Name]))
+        .default_value("table")
+        .conflicts_with("power_cycle")
 }
 
 /// What the command shows.
@@ -162,11 +162,8 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     }
     let limit = args.wait.unwrap_or(SignedDuration::from_secs(60));
     let test = answers(cluster, &node, &asked, limit).await?;
-    print(&match args.output {
-        Form::Table | Form::Wide => screen(&test),
-        Form::Name => names(&test),
-        Form::Json | Form::Yaml => serialized(args.output, "Test", &test)?,
-    })?;
+    let form = args.dry_run.output.unwrap_or(Form::Table);
+    print(&written(form, &test, |_| screen(&test))?)?;
     let is_well = test.devices.iter().all(|it| it.answered && it.ready);
     Ok(ExitCode::from(u8::from(!is_well)))
 }
@@ -294,10 +291,14 @@ fn screen(test: &Test) -> String {
     text
 }
 
-fn names(test: &Test) -> String {
-    let names = test.devices.iter();
-    let names = names.map(|it| format!("fencedevice.nodefencing.io/{}\n", it.name));
-    names.collect()
+impl Content for Test {
+    const KIND: &'static str = "Test";
+
+    fn names(&self) -> Vec<String> {
+        let devices = self.devices.iter();
+        let names = devices.map(|it| format!("fencedevice.nodefencing.io/{}", it.name));
+        names.collect()
+    }
 }
 
 #[cfg(test)]

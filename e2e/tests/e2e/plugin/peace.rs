@@ -5,7 +5,9 @@ use anyhow::{Context, Result, ensure};
 use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab, Setup, condition};
 use serde_json::json;
+use tokio::process::Command;
 
+use super::scene::{kubectl, make, of_array, pod, spec, volume};
 use super::session::{Session, typed};
 use crate::outage::Outage;
 
@@ -23,6 +25,7 @@ async fn what_is_asked_and_answered_in_peace() -> Result<()> {
     for line in [
         "version --client",
         "version",
+        "version -o json",
         "check -o short",
         "test {node}",
         "test {node} --device nobody",
@@ -33,6 +36,8 @@ async fn what_is_asked_and_answered_in_peace() -> Result<()> {
         "resume lab",
         "resume lab --name bob --reason \"the switches are up\"",
         "resume lab --reason \"the switches are up\" --dry-run=server",
+        "resume lab --reason \"the switches are up\" --dry-run=server -o name",
+        "resume lab --reason \"the switches are up\" --dry-run=client",
         "resume lab --reason \"the switches are up\"",
         "resume lab --reason \"the switches are up\"",
         "pause nobody --for 2h --reason \"switches\"",
@@ -139,12 +144,25 @@ async fn reading_takes_one_role_and_who_lacks_it_is_told() -> Result<()> {
 async fn a_shell_completes_commands_flags_and_names() -> Result<()> {
     let lab = Lab::start(Setup::new("plugin-tab", 2)).await?;
     lab.policy("Observe", json!({})).await?;
+    make(&lab, &[pod("db-0", &spec(None, json!({})))]).await?;
+    make(&lab, &volume("data", "ReadWriteOnce", of_array("data"))).await?;
+    let contexts = kubectl(&lab, "config get-contexts -o name").await?;
+    ensure!(!contexts.is_empty());
     for (line, completions) in [
         ("st", vec!["status"]),
         ("pause ", vec!["lab"]),
         ("plan ", vec!["node-1", "node-2"]),
         ("status --wat", vec!["--watch"]),
         ("status -o j", vec!["json"]),
+        ("status --output=j", vec!["json"]),
+        ("status ", vec!["lab", "node-1", "node-2"]),
+        ("status --context ", contexts.lines().collect()),
+        ("diagnose -n kube-s", vec!["kube-system"]),
+        ("diagnose n", vec!["node/"]),
+        ("diagnose node/", vec!["node/node-1", "node/node-2"]),
+        ("diagnose -n work pod/", vec!["pod/db-0"]),
+        ("diagnose -n work pvc ", vec!["data"]),
+        ("help stat", vec!["status"]),
     ] {
         let said = completed(&lab, line).await?;
         let found: Vec<&str> = said
@@ -157,10 +175,33 @@ async fn a_shell_completes_commands_flags_and_names() -> Result<()> {
     Ok(())
 }
 
+/// kubectl hands a plugin what follows its name, and has no flags before that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn help_of_a_command_is_asked_for_either_way_and_flags_follow_it() -> Result<()> {
+    let lab = Lab::start(Setup::new("plugin-help", 1)).await?;
+    let (code, helped, _) = typed(&lab, "help status").await?;
+    let (_, said, _) = typed(&lab, "status --help").await?;
+    ensure!(code == 0 && helped == said, "{helped}\n{said}");
+    let (_, said, _) = typed(&lab, "--help").await?;
+    ensure!(said.contains("Flags follow the command"), "{said}");
+    let mut command = Command::new(lab.control_plane.toolchain().program("kubectl"));
+    command
+        .args(["--as", "vera", "fence", "status"])
+        .env("PATH", super::session::plugins().await?);
+    let output = lab.control_plane.run_command(command).await?;
+    let complained = String::from_utf8(output.stderr)?;
+    ensure!(!output.status.success(), "{complained}");
+    ensure!(
+        complained.contains("flags cannot be placed before plugin name"),
+        "{complained}"
+    );
+    Ok(())
+}
+
 /// As the script of a shell asks kubectl, with the words of the line as they are.
 async fn completed(lab: &Lab, line: &str) -> Result<String> {
     let plane = &lab.control_plane;
-    let mut command = tokio::process::Command::new(plane.toolchain().program("kubectl"));
+    let mut command = Command::new(plane.toolchain().program("kubectl"));
     command
         .args(["__complete", "fence"])
         .args(line.split(' '))

@@ -88,7 +88,7 @@ async fn an_archive_has_what_helps_and_no_canary() -> Result<()> {
         .await?;
 
     let path = directory.join("report.tar.gz");
-    let line = format!("report -o {}", path.display());
+    let line = format!("report --file {}", path.display());
     let output = kubectl_fence(plane, &words(&line), &[]).await?;
     ensure!(output.status.success(), "{output:?}");
     let mut tar = Command::new("tar");
@@ -137,7 +137,7 @@ async fn an_archive_has_what_helps_and_no_canary() -> Result<()> {
     let asked = async |user: &str| {
         let path = directory.join(format!("{user}.tar.gz"));
         let path = path.display();
-        let line = format!("report --as {user} --as-group system:authenticated -o {path}");
+        let line = format!("report --as {user} --as-group system:authenticated --file {path}");
         let output = kubectl_fence(plane, &words(&line), &[]).await?;
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         anyhow::Ok((output.status.code(), told))

@@ -7,7 +7,7 @@ use super::super::volumes::Storage;
 use super::super::{Plan, plan};
 use super::*;
 use crate::api::policy::NodeFencingPolicy;
-use crate::cli::output::{Form, serialized};
+use crate::cli::output::{Content as _, Form, serialized};
 use crate::cli::table::WIDTH;
 use crate::core::fixtures;
 use crate::core::observed::{ConditionView, NodeView};
@@ -165,10 +165,11 @@ fn a_plan_that_is_held_says_why_and_what_comes_after() {
 fn a_pod_that_is_lost_makes_the_plan_one_of_not_all() {
     let mut bare = pod("bare", "ReplicaSet");
     bare.metadata.owner_references = None;
-    let facts = facts(json!({}), vec![bare]);
+    let facts = facts(json!({}), vec![bare, pod("web-1", "ReplicaSet")]);
     let (plan, text) = of(&facts);
     assert!(!plan.recovers && plan.verdict.obstacles.is_empty());
     assert!(text.contains("GONE: shop/bare"), "{text}");
+    assert_eq!(plan.names(), ["pod/bare"]);
 }
 
 /// What programs read: fields may be added, and none goes.
@@ -176,7 +177,7 @@ fn a_pod_that_is_lost_makes_the_plan_one_of_not_all() {
 fn the_json_keeps_its_fields() {
     let facts = facts(json!({}), vec![pod("web-1", "ReplicaSet")]);
     let (plan, _) = of(&facts);
-    let text = serialized(Form::Json, "Plan", &plan).expect("json");
+    let text = serialized(Form::Json, &plan).expect("json");
     let json: Value = serde_json::from_str(&text).expect("json");
     assert_eq!(json["apiVersion"], "cli.nodefencing.io/v1");
     assert_eq!(json["kind"], "Plan");
