@@ -85,9 +85,15 @@ pub enum Weekday {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PauseRequest {
-    /// Who or what asks for the pause; several may, and each takes back its own.
+    /// What asks for the pause, a key that whoever asks chooses; several may ask, and each takes back its own.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
+
+    /// Who has written the entry: the user who makes the request, see `kubectl auth whoami`. `kubectl fence pause` writes it; a tool that
+    /// applies manifests of others leaves it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub user: Option<String>,
 
     /// Why, for those who find the policy paused.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,7 +1,7 @@
 //! `kubectl fence pause` and `resume`: a policy starts no new fence while somebody asks for a pause.
 //!
-//! Each who asks has an entry of their own in `spec.pauseRequests`, so that none takes back another's. An entry that is taken back leaves nothing
-//! there: who has done that and why stands in annotations of the policy.
+//! Each who asks has an entry of their own in `spec.pauseRequests`, so that none takes back another's; the API server takes no other `user` in it
+//! than the one who writes it. An entry that is taken back leaves nothing there: who has done that and why stands in annotations of the policy.
 
 use super::cluster::{Cluster, Error as ClusterError};
 use super::dry_run::DryRun;
@@ -71,17 +71,16 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let policy = find(cluster, &args.policy).await?;
     let asker = cluster.asker().await?;
     let request = PauseRequest {
-        reason: Some(match &args.name {
-            Some(_) => format!("{} (by {})", args.reason, asker.name),
-            None => args.reason,
-        }),
-        name: args.name.unwrap_or(asker.name),
+        reason: Some(args.reason),
+        name: args.name.unwrap_or_else(|| asker.name.clone()),
+        user: Some(asker.name),
         expire_time: Some(whole_seconds(asker.at + args.time)),
     };
     let kept = policy.spec.pause_requests.iter();
     let mut requests: Vec<_> = kept.filter(|it| it.name != request.name).cloned().collect();
     requests.push(request);
-    write(cluster, &policy, &requests, &json!({}), &args.dry_run).await?;
+    // Who took another pause back is not who takes back this one.
+    write(cluster, &policy, &requests, &RESUME.none(), &args.dry_run).await?;
     args.dry_run
         .told("nodefencingpolicy", &args.policy, "paused")
 }

@@ -1,10 +1,13 @@
 //! Who has acted, why and when, where no field has it: annotations of the very object that was changed.
 //!
-//! The API server takes no other user in them than the one who asks (policy `node-fencing-operator-notes` of deploy/admission.yaml). They are the
-//! last word on their object; all earlier ones are in the API server's audit log.
+//! The API server takes no other user in them than the one who asks, and those of a release or of a pause that is taken back only with that act
+//! (policy `node-fencing-operator-notes` of deploy/admission.yaml). They are the last word on their object; all earlier ones are in the API
+//! server's audit log.
 
 use super::cluster::Asker;
-use crate::api::device::PROBE_REQUESTED_AT;
+use crate::api::fence::NodeFence;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde_json::{Value, json};
 
 /// Longest reason, as the fields have it that keep one.
@@ -50,11 +53,12 @@ pub const RESUME: Trail = Trail {
     time: "nodefencing.io/resumed-at",
 };
 
-/// Somebody has asked for a probe, which the operator answers because of the time: of the FenceDevice.
+/// Somebody has asked for a probe: of the FenceDevice. The operator answers because of another annotation, which anybody may write alone: at another
+/// time than this one it was somebody else's.
 pub const PROBE: Trail = Trail {
     user: "nodefencing.io/probe-requested-by",
     reason: "nodefencing.io/probe-reason",
-    time: PROBE_REQUESTED_AT,
+    time: "nodefencing.io/probe-noted-at",
 };
 
 impl Trail {
@@ -62,20 +66,117 @@ impl Trail {
     pub fn of(&self, asker: &Asker, reason: &str) -> Value {
         json!({self.user: asker.name, self.reason: reason, self.time: asker.at})
     }
+
+    /// What takes away what stands there.
+    pub fn none(&self) -> Value {
+        json!({self.user: null, self.reason: null, self.time: null})
+    }
+}
+
+/// Clocks that are this far apart say the same.
+const CLOCKS_APART_MAX: SignedDuration = SignedDuration::from_mins(1);
+
+/// The last write that the API server has noted of a field of the spec, in metadata.managedFields: by its own clock, and not as a user says.
+pub struct Taken<'a> {
+    entry: &'a ManagedFieldsEntry,
+    /// When: of all that this manager has written the last.
+    pub at: Timestamp,
+}
+
+impl<'a> Taken<'a> {
+    /// Of this field. None: the API server has noted nothing.
+    pub fn of(fence: &'a NodeFence, field: &str) -> Option<Self> {
+        let entries = fence.metadata.managed_fields.iter().flatten();
+        let own = entries.filter(|it| has(it, &["f:spec", &format!("f:{field}")]));
+        let dated = own.filter_map(|entry| {
+            let at = entry.time.as_ref()?.0;
+            Some(Self { entry, at })
+        });
+        dated.min_by_key(|it| it.at)
+    }
+
+    /// Who has written it, as programs call themselves.
+    pub fn manager(&self) -> &str {
+        self.entry.manager.as_deref().unwrap_or("a program")
+    }
+
+    /// Has the same manager written this annotation?
+    pub fn has_noted(&self, annotation: &str) -> bool {
+        let annotation = format!("f:{annotation}");
+        has(self.entry, &["f:metadata", "f:annotations", &annotation])
+    }
+
+    /// It has written no other field of the spec, so that this is when it has written that one.
+    fn is_all(&self) -> bool {
+        let fields = self.entry.fields_v1.as_ref();
+        let spec = fields.and_then(|it| it.0.get("f:spec")?.as_object());
+        spec.is_some_and(|it| it.len() == 1)
+    }
+}
+
+fn has(entry: &ManagedFieldsEntry, path: &[&str]) -> bool {
+    let fields = entry.fields_v1.as_ref().map(|it| &it.0);
+    let found = path
+        .iter()
+        .try_fold(fields, |at, key| at.map(|it| it.get(key)));
+    found.flatten().is_some()
+}
+
+/// When a human wrote a field of the spec, of which they say that it was at `said`, and what to tell of that where it cannot be.
+pub fn dated(fence: &NodeFence, field: &str, said: Timestamp) -> (Timestamp, String) {
+    let wrong = Taken::of(fence, field).filter(|it| {
+        let ahead = said.duration_since(it.at);
+        ahead > CLOCKS_APART_MAX || it.is_all() && ahead < -CLOCKS_APART_MAX
+    });
+    match wrong {
+        Some(taken) => (taken.at, format!(", and says it was at {said}")),
+        None => (said, String::new()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// But for the time of a probe, which people and runbooks write alone.
+    /// What a human dates is told by the clock of the API server where it speaks against that. What the same manager has written later says nothing
+    /// against an earlier date.
+    #[test]
+    fn a_date_that_cannot_be_is_told_as_said() {
+        let at = |minute: u32| format!("2027-01-02T18:{minute:02}:00Z");
+        let said = |minute: u32, fields: Value| {
+            let fence = json!({
+                "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence",
+                "metadata": {"name": "f", "managedFields": [
+                    {"manager": "operator", "time": at(0), "fieldsV1": {"f:spec": {"f:nodeName": {}}}},
+                    {"manager": "kubectl-fence", "time": at(30), "fieldsV1": {"f:spec": fields}},
+                ]},
+                "spec": {"nodeName": "w", "trigger": {"type": "External"}},
+            });
+            let fence: NodeFence = serde_json::from_value(fence).expect("a NodeFence");
+            let (time, words) = dated(&fence, "approval", at(minute).parse().expect("a time"));
+            (time.to_string(), words)
+        };
+        let alone = || json!({"f:approval": {"f:user": {}}});
+        let later = || json!({"f:approval": {}, "f:desiredState": {}});
+        let lies = |minute| (at(30), format!(", and says it was at {}", at(minute)));
+        for minute in [29, 30, 31] {
+            assert_eq!(said(minute, alone()), (at(minute), String::new()));
+        }
+        for minute in [0, 28, 32] {
+            assert_eq!(said(minute, alone()), lies(minute));
+        }
+        assert_eq!(said(0, later()), (at(0), String::new()));
+        assert_eq!(said(32, later()), lies(32));
+        let nobody = json!({"f:desiredState": {}});
+        assert_eq!(said(0, nobody), (at(0), String::new()));
+    }
+
     #[test]
     fn the_admission_policy_guards_every_one() {
         let manifest = include_str!("../../deploy/admission.yaml");
         for trail in [RELEASE, RESUME, PROBE] {
             for key in [trail.user, trail.reason, trail.time] {
-                let is_guarded = manifest.contains(&format!("'{key}'"));
-                assert_eq!(is_guarded, key != PROBE_REQUESTED_AT, "{key}");
+                assert!(manifest.contains(&format!("'{key}'")), "{key}");
             }
         }
     }

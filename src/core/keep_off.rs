@@ -98,12 +98,15 @@ pub fn next_expiry(policies: &[NodeFencingPolicy], now: Timestamp) -> Option<Tim
     entries.filter_map(|entry| entry.expire_time).min()
 }
 
-/// The entries by name, each with its reason and its end.
+/// The entries by name, each with who has written it where that is another name, its reason and its end.
 #[must_use]
 pub fn named(standing: &[&PauseRequest]) -> String {
     let named = standing.iter().map(|request| {
         let until = request.expire_time.map(|time| format!("until {time}"));
-        let notes: Vec<String> = request.reason.iter().cloned().chain(until).collect();
+        let user = request.user.as_ref().filter(|it| **it != request.name);
+        let user = user.map(|it| format!("by {it}"));
+        let reason = request.reason.iter().cloned();
+        let notes: Vec<String> = user.into_iter().chain(reason).chain(until).collect();
         match notes.is_empty() {
             true => request.name.clone(),
             false => format!("{} ({})", request.name, notes.join(", ")),

@@ -3,9 +3,11 @@
 //!
 //! What is not here: the API server's own checks, RBAC, and the tries with a stolen token, which are made on a real one only.
 
+mod notes;
 mod policy;
 
 use node_fencing_operator::api::fence::NodeFenceSpec;
+use notes::{NoteRow, judge_note};
 use policy::{Policy, Request, Verdict};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -64,22 +66,6 @@ struct Delete {
     ended: bool,
     #[serde(rename = "byUID")]
     by_uid: bool,
-}
-
-/// A row of `notes.yaml`.
-#[derive(Deserialize)]
-struct NoteRow {
-    name: String,
-    user: String,
-    object: String,
-    #[serde(default)]
-    notes: Map<String, Value>,
-    #[serde(default)]
-    created: bool,
-    #[serde(default)]
-    then: Map<String, Value>,
-    expect: String,
-    message: Option<String>,
 }
 
 /// A row of `deletions.yaml`.
@@ -258,24 +244,6 @@ fn judge_word(policies: &[Policy], row: &WordRow) -> Verdict {
         }
     } else {
         (request.operation, request.new) = ("CREATE", fence(&row.fence));
-    }
-    policy::judge(policies, &request)
-}
-
-fn judge_note(policies: &[Policy], row: &NoteRow) -> Verdict {
-    let resource = match row.object.as_str() {
-        "policy" => "nodefencingpolicies",
-        "device" => "fencedevices",
-        other => panic!("no object: {other}"),
-    };
-    let mut request = request(&row.user, ("nodefencing.io", resource));
-    let object = json!({"metadata": {"name": "o", "annotations": annotations(&row.notes)}});
-    if row.created {
-        (request.operation, request.new) = ("CREATE", object);
-    } else {
-        let then = json!({"metadata": {"annotations": annotations(&row.then)}});
-        request.new = patched(&object, &then).expect("a merge");
-        request.old = object;
     }
     policy::judge(policies, &request)
 }

@@ -100,20 +100,22 @@ impl Guarded {
             "user": "nobody", "reason": "a", "time": "2026-11-21T01:02:00Z",
             "decision": "Denied", "statement": "IVerifiedTheNodeIsPoweredOff", "nodeUID": "u",
         });
-        let external = |field: &str| {
-            let mut spec = json!({"nodeName": "w", "trigger": {"type": "External"}});
+        let own = json!({"type": "Manual", "requestedBy": "admin", "reason": "a"});
+        let with = |field: &str| {
+            let mut spec = json!({"nodeName": "w", "trigger": own});
             spec[field] = nobody.clone();
             fence(spec)
         };
         let trigger = json!({"type": "Manual", "requestedBy": "nobody", "reason": "a"});
         let manual = fence(json!({"nodeName": "w", "trigger": trigger}));
-        let mut released = fence(json!({"nodeName": "w", "trigger": {"type": "External"}}));
+        let mut released =
+            fence(json!({"nodeName": "w", "trigger": own, "desiredState": "Released"}));
         released["metadata"]["annotations"] = json!({"nodefencing.io/released-by": "nobody"});
         let (nodes, fences) = ("/api/v1/nodes", "/apis/nodefencing.io/v1alpha1/nodefences");
         for (client, path, object) in [
             (&self.admin, nodes, &claimed),
-            (&self.admin, fences, &external("approval")),
-            (&self.admin, fences, &external("manualConfirmation")),
+            (&self.admin, fences, &with("approval")),
+            (&self.admin, fences, &with("manualConfirmation")),
             (&self.admin, fences, &manual),
             (&self.admin, fences, &released),
             (&self.operator, fences, &manual),

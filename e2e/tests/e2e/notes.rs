@@ -23,9 +23,13 @@ struct Row {
     #[serde(default)]
     notes: Map<String, Value>,
     #[serde(default)]
+    pauses: Vec<Value>,
+    #[serde(default)]
     created: bool,
     #[serde(default)]
     then: Map<String, Value>,
+    #[serde(default, rename = "thenPauses")]
+    then_pauses: Vec<Value>,
     expect: Expect,
     message: Option<String>,
 }
@@ -51,7 +55,7 @@ async fn attempt(guarded: &Guarded, client: &Client, name: &str, row: &Row) -> R
         "policy" => (
             "NodeFencingPolicy",
             "nodefencingpolicies",
-            json!({"nodeSelector": {"matchLabels": {"nobody": "has"}}}),
+            json!({"nodeSelector": {"matchLabels": {"nobody": "has"}}, "pauseRequests": row.pauses}),
         ),
         "device" => (
             "FenceDevice",
@@ -70,7 +74,10 @@ async fn attempt(guarded: &Guarded, client: &Client, name: &str, row: &Row) -> R
         return call(client, Method::POST, &path, create).await;
     }
     must(&guarded.admin, Method::POST, &path, create).await?;
-    let patch = json!({"metadata": {"annotations": annotations(&row.then)}});
+    let mut patch = json!({"metadata": {"annotations": annotations(&row.then)}});
+    if row.object == "policy" {
+        patch["spec"] = json!({"pauseRequests": row.then_pauses});
+    }
     let path = format!("{path}/{name}");
     call(client, Method::PATCH, &path, Some((Body::Merge, &patch))).await
 }

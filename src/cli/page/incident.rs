@@ -2,6 +2,7 @@
 
 use super::super::fences::Warning;
 use super::super::timeline::timeline;
+use super::super::trail::dated;
 use super::super::{fences, table};
 use super::chart::chart;
 use super::html::Html;
@@ -172,22 +173,25 @@ fn moments(fence: &NodeFence, now: Timestamp) -> Html {
 }
 
 fn people(fence: &NodeFence) -> Html {
-    let row = |word: &str, user: &str, reason: &str, time: Timestamp| {
+    let row = |word: &str, user: &str, reason: &str, (time, said): (Timestamp, String)| {
         vec![
             Html::text(word),
             Html::text(user),
             Html::text(reason),
-            utc(time),
+            utc(time).and(Html::text(said)),
         ]
     };
     let approval = fence.spec.approval.iter();
     let approval = approval.map(|it: &Approval| {
         let decision = format!("{:?}", it.decision);
-        row(&decision, &it.user, &it.reason, it.time)
+        let when = dated(fence, "approval", it.time);
+        row(&decision, &it.user, &it.reason, when)
     });
     let word = fence.spec.manual_confirmation.iter();
-    let word = word
-        .map(|it: &ManualConfirmation| row("Confirmed: no power", &it.user, &it.reason, it.time));
+    let word = word.map(|it: &ManualConfirmation| {
+        let when = dated(fence, "manualConfirmation", it.time);
+        row("Confirmed: no power", &it.user, &it.reason, when)
+    });
     let titles = ["Word", "Who", "Reason", "When"];
     let table = rows_of(
         "Approval and confirmation",

@@ -14,7 +14,7 @@ use super::time::time;
 use super::trail::{PROBE, reason};
 use super::{Done, Error, fences};
 use crate::api::conditions::{CREDENTIALS_VALID, IDENTITY_VERIFIED, REACHABLE, READY, find};
-use crate::api::device::{FenceDevice, PowerState};
+use crate::api::device::{FenceDevice, PROBE_REQUESTED_AT, PowerState};
 use crate::clock;
 use crate::core::assess::{Readiness, stored_readiness};
 use crate::core::observed::NodeView;
@@ -147,7 +147,9 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
             at,
             ..asker.clone()
         };
-        let patch = json!({"metadata": {"annotations": PROBE.of(&asker, reason)}});
+        let mut annotations = PROBE.of(&asker, reason);
+        annotations[PROBE_REQUESTED_AT] = json!(at);
+        let patch = json!({"metadata": {"annotations": annotations}});
         let write = args.dry_run.write("node-fencing-editor");
         let name = device.name_any();
         let written: Result<FenceDevice, ClusterError> = cluster.patch(&name, &patch, &write).await;

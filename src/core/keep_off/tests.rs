@@ -182,6 +182,19 @@ fn a_pause_lasts_until_its_last_entry_has_expired() {
     );
 }
 
+/// The name of an entry is a key that anybody chooses.
+#[test]
+fn who_has_written_an_entry_is_told_where_its_name_is_another() {
+    let told = |user: &str| {
+        let entry = json!({"name": "bob", "user": user, "reason": "a move"});
+        asked(json!({"pauseRequests": [entry]}), &node(|_| {}))
+            .expect("paused")
+            .1
+    };
+    assert!(told("eve").contains("bob (by eve, a move)"));
+    assert!(told("bob").contains("bob (a move)"));
+}
+
 #[test]
 fn a_pause_is_told_before_what_the_node_says() {
     let node = node(|node| {

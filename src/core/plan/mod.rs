@@ -205,6 +205,14 @@ fn word_refused(settings: &Settings, memory: &Memory, now: Duration) -> Option<S
     memory.word_refuted.clone().or(heard(settings, now).err())
 }
 
+/// The record keeps it: a process that begins when the date of the word has come would take it for one of now (S21).
+fn refuse_word_of_the_future(settings: &Settings, memory: &mut Memory, now: Duration) {
+    let is_ahead = settings.word.as_ref().is_some_and(|it| it.is_ahead);
+    if is_ahead && settings.node_uid.is_some() && memory.word_refuted.is_none() {
+        memory.word_refuted = heard(settings, now).err();
+    }
+}
+
 fn decide(
     settings: &Settings,
     memory: &mut Memory,
@@ -212,6 +220,7 @@ fn decide(
     moment: &Moment,
 ) -> Decision {
     inherit::read_record(settings, memory, moment.now);
+    refuse_word_of_the_future(settings, memory, moment.now);
     if let Some(node) = observed.node.present() {
         abort::reconsider(settings, memory, node);
     }

@@ -166,3 +166,34 @@ fn what_nobody_announces_is_looked_at_quickly_first_and_then_ever_more_slowly() 
         assert_eq!(pause(), Duration::from_millis(millis));
     }
 }
+
+/// S21: a process that begins when the date has come finds the refusal in the record. A NodeFence that is bound to no Node yet is not judged by that.
+#[test]
+fn a_word_of_the_future_is_refused_for_good() {
+    let refused = |node_uid: Option<&str>, is_ahead| {
+        let s = Settings {
+            node_uid: node_uid.map(str::to_owned),
+            word: word().map(|word| Word { is_ahead, ..word }),
+            ..settings()
+        };
+        let mut memory = Memory::default();
+        decided(&s, &mut memory, node(), seconds(1));
+        memory.word_refuted
+    };
+    assert_eq!(refused(Some("uid-1"), false), None);
+    assert_eq!(refused(None, true), None);
+    let words = refused(Some("uid-1"), true).expect("refused");
+    assert!(words.contains("is dated in the future"), "{words}");
+
+    let come = Settings {
+        word: word(),
+        record: Record {
+            word_refuted: Some(words.clone()),
+            ..Record::default()
+        },
+        ..settings()
+    };
+    let mut next = Memory::default();
+    decided(&come, &mut next, node(), seconds(1));
+    assert_eq!(word_refused(&come, &next, seconds(1)), Some(words));
+}
