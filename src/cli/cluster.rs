@@ -175,6 +175,23 @@ impl Cluster {
         found.map_err(|it| self.error::<K>(it, what(), VIEWER))
     }
 
+    /// The object of ours of this name, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`]; [`Error`].
+    pub async fn find_ours<K>(&self, name: &str) -> Result<Option<K>, Error>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        let api = Api::<DeserializeGuard<K>>::all(self.clients.reads.clone());
+        let found = self.find(&api, name).await?.map(|it| it.0);
+        found.transpose().map_err(|invalid| Error::Unreadable {
+            kind: K::kind(&()).into_owned(),
+            name: name.to_owned(),
+            why: invalid.error,
+        })
+    }
+
     /// Who asks, as the API server knows them, and when by its clock.
     ///
     /// # Errors

@@ -217,3 +217,6 @@ fn pod_row(pod: &Pod) -> [String; 3] {
         claims.count().to_string(),
     ]
 }
+
+#[cfg(test)]
+mod tests;

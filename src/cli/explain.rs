@@ -132,3 +132,6 @@ fn narrative(of: &Explanation) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

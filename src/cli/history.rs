@@ -202,3 +202,6 @@ fn names(history: &History) -> String {
     let names = names.map(|it| format!("nodefence.nodefencing.io/{}\n", it.fence));
     names.collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -340,3 +340,6 @@ fn told(incident: &Incident, now: Timestamp) -> String {
     text += &wrapped(&incident.message, 2);
     text + &fences::warned(&incident.warnings)
 }
+
+#[cfg(test)]
+mod tests;

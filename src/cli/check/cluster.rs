@@ -47,14 +47,16 @@ pub(super) async fn look(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
         }
         Err(error) => return Ok(vec![VERSION.fails(words(cluster, error))]),
     };
-    findings.push(match schema::unknown_fields(clients).await {
-        Ok(unknown) if unknown.is_empty() => {
-            SCHEMAS.well("the CustomResourceDefinitions know every field of this version")
-        }
-        Ok(unknown) => SCHEMAS.warns(schema::words(&unknown)),
-        Err(AskError::Refused { message, .. }) => SCHEMAS.unknown(message),
-        Err(error) => SCHEMAS.unknown(error.to_string()),
-    });
+    findings.push(
+        match schema::unknown_fields(clients, cluster.limits.read).await {
+            Ok(unknown) if unknown.is_empty() => {
+                SCHEMAS.well("the CustomResourceDefinitions know every field of this version")
+            }
+            Ok(unknown) => SCHEMAS.warns(schema::words(&unknown)),
+            Err(AskError::Refused { message, .. }) => SCHEMAS.unknown(message),
+            Err(error) => SCHEMAS.unknown(error.to_string()),
+        },
+    );
     findings.push(guard(cluster).await?);
     Ok(findings)
 }

@@ -28,6 +28,18 @@ pub enum Error {
         /// What shows those that there are.
         way_out: String,
     },
+    /// An operator of another version has written what this plugin does not know.
+    #[error(
+        "{kind} {name} cannot be read by this plugin: {why}; the operator is of another version, which `kubectl fence version` shows: take the plugin of that version"
+    )]
+    Unreadable {
+        /// Its kind.
+        kind: String,
+        /// Its name.
+        name: String,
+        /// What is not known.
+        why: String,
+    },
     /// The operator's custom resources are not there.
     #[error(
         "the cluster {0} does not know `nodefencing.io`: the operator is not installed there, or --context names another cluster than you mean"

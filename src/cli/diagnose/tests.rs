@@ -95,6 +95,17 @@ fn the_checklist_of_a_claim_has_all_that_hangs_on_it() {
     );
 }
 
+const CLAIM: &str = "";
+
+#[test]
+fn a_diagnosis_reads_like_this_to_the_last_blank() {
+    let world = World::waiting("Unknown", EXCLUSIVE);
+    let diagnosis = of(&world, Kind::Claim, "data");
+    let scope = Scope::One(Kind::Claim, "shop".to_owned(), "data".to_owned());
+    let text = told(&diagnosis, &scope, NOW.parse().expect("a time"));
+    assert_eq!(text, CLAIM);
+}
+
 /// The API server lists by name, and names of a ReplicaSet's pods end as chance has it.
 #[test]
 fn who_had_the_claim_first_is_named_first() {

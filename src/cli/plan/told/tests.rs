@@ -114,6 +114,15 @@ fn a_plan_that_goes_through_says_when() {
     assert!(!text.contains("HELD"), "{text}");
 }
 
+const PLAN: &str = "";
+
+#[test]
+fn a_plan_reads_like_this_to_the_last_blank() {
+    let pods = vec![pod("web-1", "ReplicaSet"), pod("agent-1", "DaemonSet")];
+    let (_, text) = of(&facts(json!({}), pods));
+    assert_eq!(text, PLAN);
+}
+
 /// Pods run again, and what they had in an emptyDir does not.
 #[test]
 fn a_plan_says_first_what_is_lost() {

@@ -1,0 +1,53 @@
+//! The tables to the last blank.
+
+use super::*;
+
+const SHORT: &str = "";
+const WIDE: &str = "";
+
+fn at(text: &str) -> Timestamp {
+    text.parse().expect("a time")
+}
+
+fn history() -> History {
+    let ended = Incident {
+        node: "worker-1".to_owned(),
+        fence: "worker-1-5c0ffee5".to_owned(),
+        policy: Some("workers".to_owned()),
+        stage: "Recovered".to_owned(),
+        message: "the node is back".to_owned(),
+        began: Some(at("2027-01-02T18:00:00Z")),
+        completion_time: Some(at("2027-01-02T18:03:10Z")),
+        seconds: Some(190),
+        volumes_detached: Some(2),
+        attempts: Some(1),
+    };
+    let open = Incident {
+        node: "w".to_owned(),
+        fence: "w-now-x7k2p".to_owned(),
+        policy: None,
+        stage: "AwaitingRelease".to_owned(),
+        message: "the machine is read once more".to_owned(),
+        began: Some(at("2027-01-02T17:00:00Z")),
+        completion_time: None,
+        seconds: None,
+        volumes_detached: None,
+        attempts: None,
+    };
+    History {
+        incidents: vec![ended, open],
+    }
+}
+
+#[test]
+fn the_tables_have_each_incident_on_a_line_and_each_fact_in_its_column() {
+    let now = at("2027-01-04T18:00:00Z");
+    let short = short(&history(), now);
+    assert_eq!(short, SHORT);
+    assert_eq!(wide(&history(), now), WIDE);
+    assert!(
+        short
+            .lines()
+            .all(|it| it.len() <= super::super::table::WIDTH)
+    );
+}
