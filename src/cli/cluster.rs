@@ -185,11 +185,9 @@ impl Cluster {
     {
         let api = Api::<DeserializeGuard<K>>::all(self.clients.reads.clone());
         let found = self.find(&api, name).await?.map(|it| it.0);
-        found.transpose().map_err(|invalid| Error::Unreadable {
-            kind: K::kind(&()).into_owned(),
-            name: name.to_owned(),
-            why: invalid.error,
-        })
+        found
+            .transpose()
+            .map_err(|it| Error::unreadable::<K>(name, it.error))
     }
 
     /// Who asks, as the API server knows them, and when by its clock.

@@ -247,9 +247,12 @@ fn names(status: &Status) -> String {
 /// The screen.
 fn screen(status: &Status, about: Option<&str>, now: Timestamp) -> String {
     let mut text = match (&status.operator.leader, &status.operator.renew_time) {
-        (Some(leader), Some(renewed)) => format!(
-            "Operator: {leader} leads, its Lease was renewed {} ago\n",
-            super::table::age(*renewed, now)
+        (Some(leader), Some(renewed)) => wrapped(
+            &format!(
+                "Operator: {leader} leads, its Lease was renewed {} ago",
+                super::table::age(*renewed, now)
+            ),
+            0,
         ),
         (Some(leader), None) => format!("Operator: {leader} leads\n"),
         (None, _) => wrapped(

@@ -45,7 +45,7 @@ pub(super) async fn look(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
         Err(error @ preflight::Error::NotInstalled { .. }) => {
             return Ok(vec![SCHEMAS.fails(error.to_string())]);
         }
-        Err(error) => return Ok(vec![VERSION.fails(words(cluster, error))]),
+        Err(error) => return Ok(vec![VERSION.fails(words(cluster, error)?)]),
     };
     findings.push(
         match schema::unknown_fields(clients, cluster.limits.read).await {

@@ -338,7 +338,21 @@ mod tests {
         };
         let long = "1 FenceDevice does not answer: worker-1-bmc; see whether the operator's pods reach its address";
         let findings = [other.well("fine"), CHECK.well("fine"), CHECK.fails(long)];
-        assert_eq!(told(&findings, |_| true), "");
+        assert_eq!(
+            told(&findings, |_| true),
+            "\
+cluster
+  ok   fine [api-server]
+
+fleet
+  ok   fine [devices]
+  FAIL 1 FenceDevice does not answer: worker-1-bmc; see whether the operator's
+       pods reach its address [devices]
+       see docs/runbooks/FenceDeviceUnreachable.md#diagnosis
+
+2 ok, 0 not known, 0 warning(s), 1 failed
+"
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Why the cluster has no answer, in words with the way out.
 
 use crate::shell::client::AskError;
+use kube::Resource;
 
 /// Why the cluster has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -63,4 +64,15 @@ pub enum Error {
         /// Why there is no answer.
         source: AskError,
     },
+}
+
+impl Error {
+    /// [`Error::Unreadable`] of an object of this kind and name.
+    pub(super) fn unreadable<K: Resource<DynamicType = ()>>(name: &str, why: String) -> Self {
+        Self::Unreadable {
+            kind: K::kind(&()).into_owned(),
+            name: name.to_owned(),
+            why,
+        }
+    }
 }

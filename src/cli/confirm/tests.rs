@@ -2,8 +2,21 @@
 
 use super::*;
 use crate::core::fixtures;
+use crate::core::observed::ConditionView;
 
-const SHOWN: &str = "";
+const SHOWN: &str = "\
+Node worker-1 (nodefence/worker-1-5c0ffee5) of the cluster
+https://kubernetes.example.com:6443
+last heard of at 2027-01-02T17:55:00Z
+DEVICE         POWER       READ
+worker-1-bmc   Off         2m ago
+pdu            <unknown>   <never>
+1 pod(s) are bound to it
+NAMESPACE   POD          VOLUMES
+shop        postgres-0   1
+If this machine runs after all, two nodes will write to one volume. Type the
+node's name to confirm that it has no power:
+";
 
 #[test]
 fn what_is_known_of_the_node_stands_before_the_question() {
@@ -25,6 +38,12 @@ fn what_is_known_of_the_node_stands_before_the_question() {
     let scene = Scene {
         node: NodeView {
             name: "worker-1".to_owned(),
+            conditions: vec![ConditionView {
+                kind: "Ready".to_owned(),
+                status: "Unknown".to_owned(),
+                transition: "2027-01-02T17:56:00Z".to_owned(),
+                heartbeat: "2027-01-02T17:55:00Z".to_owned(),
+            }],
             ..fixtures::node()
         },
         devices: vec![device(bmc), device(silent)],

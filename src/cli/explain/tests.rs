@@ -4,7 +4,20 @@ use super::super::fences::WarningKind;
 use super::*;
 use serde_json::{Value, json};
 
-const NARRATIVE: &str = "";
+const NARRATIVE: &str = "\
+Node worker-1 (nodefence/worker-1-5c0ffee5, policy workers): Recovered
+  every volume has detached, and the taint that says that the machine is out of
+  service is gone again
+  CALLS FOR YOU DeadlineExceeded: Verifying has lasted for longer than policy
+  workers gives it
+
+2027-01-02 18:00:00 UTC
+  +0s     Node worker-1 became Ready=Unknown
+  +0s     policy workers opened the incident
+  +2m5s   FenceDevice worker-1-bmc read Off (`\"PowerState\": \"Off\"`, 12 ms), in
+          the level bmc, under the claim
+  +3h30m  the taint was gone again
+";
 
 fn moment(time: &str, words: &str) -> Moment {
     Moment {

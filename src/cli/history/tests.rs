@@ -2,8 +2,16 @@
 
 use super::*;
 
-const SHORT: &str = "";
-const WIDE: &str = "";
+const SHORT: &str = "\
+NODE       INCIDENT            STAGE             TOOK     AGE
+worker-1   worker-1-5c0ffee5   Recovered         3m10s    2d
+w          w-now-x7k2p         AwaitingRelease   <none>   2d1h
+";
+const WIDE: &str = "\
+NODE       INCIDENT            POLICY    STAGE             TOOK     DETACHED   ATTEMPTS   AGE    MESSAGE
+worker-1   worker-1-5c0ffee5   workers   Recovered         3m10s    2          1          2d     the node is back
+w          w-now-x7k2p         <none>    AwaitingRelease   <none>   <none>     <none>     2d1h   the machine is read once more
+";
 
 fn at(text: &str) -> Timestamp {
     text.parse().expect("a time")

@@ -212,7 +212,7 @@ fn a_human_s_word_stands_in_the_readings_as_one_and_names_no_device() {
         now: now(),
     };
     let page = incidents("worker-1", &[&fence], &origin);
-    let of_word = "<td>none: a human&#39;s word</td>";
+    let of_word = ">none: a human&#39;s word</th>";
     assert_eq!(page.matches(of_word).count(), 1, "{page}");
     assert!(page.contains("confirmed by eve"), "{page}");
     assert!(!page.contains("manualConfirmation"), "{page}");

@@ -3,7 +3,28 @@
 use super::super::fences::WarningKind;
 use super::*;
 
-const SCREEN: &str = "";
+const SCREEN: &str = "\
+Operator: node-fencing-operator-7d9c5b9f8b-x7k2p leads, its Lease was renewed 5s
+ago
+
+POLICY    MODE       NODES   PROTECTED   OPEN   HELD   BUDGET
+workers   PowerOff   12      11          2      1      1
+db        PowerOff   12      11          2      1      <none>
+  db: Unprotected: 1 of 12 nodes cannot be fenced, for no FenceDevice serves it:
+  worker-12
+
+Node worker-2 (nodefence/worker-2-5c0ffee5): Held for 20s, late for 10s
+  [Held] > Checking > Claiming > Quiescing > Fencing > Verifying > Tainting >
+  Detaching > AwaitingRelease > Recovered
+  Held: 51% of the nodes that policy workers selects have to be Ready, and 6 of
+  12 are: it goes on by itself once there are more
+  CANNOT BE TRUE FenceDevice worker-2-bmc reads Off, and the kubelet has renewed
+  its Lease since
+Node worker-1 (nodefence/worker-1-5c0ffee5): Fencing for 20s, escalates in 25s
+  Checking > Claiming > Quiescing > [Fencing] > Verifying > Tainting > Detaching
+  > AwaitingRelease > Recovered
+  off was sent to worker-1-bmc
+";
 
 fn at(second: u32) -> Option<Timestamp> {
     let text = format!("2027-01-02T18:00:{second:02}Z");
@@ -51,7 +72,7 @@ fn status() -> Status {
     }];
     Status {
         operator: Operator {
-            leader: Some("node-fencing-operator-7d9c".to_owned()),
+            leader: Some("node-fencing-operator-7d9c5b9f8b-x7k2p".to_owned()),
             renew_time: at(25),
             unknown: None,
         },

@@ -83,6 +83,23 @@ async fn who_may_not_ask_for_the_version_is_told_who_may() {
     assert!(!message.contains("service account"), "{message}");
 }
 
+/// It is no finding: `--wait` would wait for what no time brings.
+#[tokio::test]
+async fn who_is_not_known_is_told_so_as_by_every_command() {
+    let server = Fake::start(|_: &Seen| {
+        let (code, mut status) = failure(401, "Unauthorized");
+        status["reason"] = json!("Unauthorized");
+        (code, status)
+    })
+    .await;
+    let cluster = cluster(server.clients.clone(), Duration::from_secs(10));
+    for looked in [look(&cluster).await, before::look(&cluster).await] {
+        let error = looked.expect_err("nobody");
+        assert!(matches!(error, ClusterError::Unauthorized(_)), "{error}");
+        assert!(error.to_string().contains("log in again"), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn what_is_no_api_server_is_named() {
     let findings = found(|_| failure(404, "page not found")).await;
@@ -170,7 +187,7 @@ async fn an_object_that_another_version_has_written_is_told_as_that() {
     let error = found.expect_err("another version").to_string();
     for words in [
         "NodeFencingPolicy workers cannot be read by this plugin",
-        "unknown variant `Teleport`",
+        "Unknown variant Teleport",
         "`kubectl fence version`",
     ] {
         assert!(error.contains(words), "{error}");
