@@ -184,10 +184,11 @@ impl Cluster {
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
     {
         let api = Api::<DeserializeGuard<K>>::all(self.clients.reads.clone());
-        let found = self.find(&api, name).await?.map(|it| it.0);
-        found
-            .transpose()
-            .map_err(|it| Error::unreadable::<K>(name, it.error))
+        let Some(found) = self.find(&api, name).await? else {
+            return Ok(None);
+        };
+        let read = found.0.map(Some);
+        read.map_err(|it| Error::unreadable::<K>(name, it.error))
     }
 
     /// Who asks, as the API server knows them, and when by its clock.

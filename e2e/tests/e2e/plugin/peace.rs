@@ -188,7 +188,7 @@ async fn a_check_waits_for_no_kubeconfig_that_does_not_work() -> Result<()> {
     let directory = plane.files().directory();
     for (name, kubeconfig, told) in [
         ("strange", Some(strange), "does not know you"),
-        ("program", Some(program), "no-such-program"),
+        ("program", Some(program), "unable to run auth exec"),
         ("elsewhere", Some(elsewhere), "nowhere"),
         ("absent", None, "failed to read the kubeconfig"),
     ] {
