@@ -179,6 +179,22 @@ impl Cluster {
         found.map_err(|it| self.error::<K>(it, what(), VIEWER))
     }
 
+    /// The object of ours of this name, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`]; [`Error`].
+    pub async fn find_ours<K>(&self, name: &str) -> Result<Option<K>, Error>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        let api = Api::<DeserializeGuard<K>>::all(self.clients.reads.clone());
+        let Some(found) = self.find(&api, name).await? else {
+            return Ok(None);
+        };
+        let read = found.0.map(Some);
+        read.map_err(|it| Error::unreadable::<K>(name, it.error))
+    }
+
     /// Who asks, as the API server knows them, and when by its clock.
     ///
     /// # Errors

@@ -218,3 +218,6 @@ fn pod_row(pod: &Pod) -> [String; 3] {
         claims.count().to_string(),
     ]
 }
+
+#[cfg(test)]
+mod tests;

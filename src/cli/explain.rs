@@ -135,3 +135,6 @@ fn narrative(of: &Explanation) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

@@ -207,3 +207,6 @@ fn wide(history: &History, now: Timestamp) -> String {
         &rows,
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -124,7 +124,7 @@ pub async fn resume(cluster: &Cluster, args: ResumeArgs) -> Done {
 }
 
 async fn find(cluster: &Cluster, name: &str) -> Result<NodeFencingPolicy, ClusterError> {
-    let found = cluster.find(&cluster.api(), name).await?;
+    let found = cluster.find_ours(name).await?;
     found.ok_or_else(|| ClusterError::Absent {
         kind: "NodeFencingPolicy".to_owned(),
         name: name.to_owned(),

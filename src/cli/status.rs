@@ -255,9 +255,12 @@ impl Content for Status {
 /// The screen.
 fn screen(status: &Status, about: Option<&str>, now: Timestamp) -> String {
     let mut text = match (&status.operator.leader, &status.operator.renew_time) {
-        (Some(leader), Some(renewed)) => format!(
-            "Operator: {leader} leads, its Lease was renewed {} ago\n",
-            super::table::age(*renewed, now)
+        (Some(leader), Some(renewed)) => wrapped(
+            &format!(
+                "Operator: {leader} leads, its Lease was renewed {} ago",
+                super::table::age(*renewed, now)
+            ),
+            0,
         ),
         (Some(leader), None) => format!("Operator: {leader} leads\n"),
         (None, _) => wrapped(
@@ -369,27 +372,4 @@ fn told(incident: &Incident, now: Timestamp) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn who_is_not_protected_is_named_and_of_many_the_first() {
-        let told = |names: &[&str]| {
-            let of = json!({
-                "metadata": {"name": "workers"},
-                "spec": {"nodeSelector": {}},
-                "status": {"unprotectedNodes": names, "nodes": {
-                    "selected": 9, "healthy": 9, "unhealthy": 0, "protected": 9 - names.len(), "unprotected": names.len(),
-                }},
-            });
-            let of: NodeFencingPolicy = serde_json::from_value(of).expect("a policy");
-            bare(&policy(&of))
-        };
-        assert_eq!(told(&[]), "");
-        let one = told(&["worker-3"]);
-        assert!(one.contains("workers: not protected: worker-3;"), "{one}");
-        let many = told(&["a", "b", "c", "d", "e", "f", "g"]);
-        assert!(many.contains("a, b, c, d, e and 2 more;"), "{many}");
-    }
-}
+mod tests;

@@ -25,22 +25,25 @@ pub struct Moment {
 pub fn timeline(fence: &NodeFence) -> Vec<Moment> {
     let mut moments: Vec<Moment> = [asked(fence), words_of_people(fence)].concat();
     if let Some(status) = &fence.status {
-        let of_status = [
-            (status.detected_time, "the operator took the incident up"),
-            (status.approved_time, "nothing held it back any more"),
-            (
-                status.taint_applied_time,
-                "the taint stood: pods and volumes could go",
-            ),
-            (status.detached_time, "everything had detached"),
-            (status.taint_removed_time, "the taint was gone again"),
-        ];
-        let dated = of_status.into_iter();
-        moments.extend(dated.filter_map(|(time, words)| at(time, words.to_owned())));
+        let dated = |time, words: &str| at(time, words.to_owned());
+        moments.extend(dated(
+            status.detected_time,
+            "the operator took the incident up",
+        ));
+        moments.extend(dated(status.approved_time, "nothing held it back any more"));
+        let quiesced = status.evidence.iter().map(|it| Moment {
+            time: it.quiesced_time,
+            words: "no pod could start on the node any more".to_owned(),
+        });
+        moments.extend(quiesced);
         moments.extend(status.attempts.iter().flat_map(attempted));
         let doubt = fences::doubt(fence);
         let evidence = status.evidence.iter();
         moments.extend(evidence.flat_map(|it| proven(it, doubt.as_deref())));
+        moments.extend(dated(
+            status.taint_applied_time,
+            "the taint stood: pods and volumes could go",
+        ));
         let volumes = status.volumes.iter().filter_map(|volume| {
             let name = &volume.volume_attachment;
             at(
@@ -49,9 +52,12 @@ pub fn timeline(fence: &NodeFence) -> Vec<Moment> {
             )
         });
         moments.extend(volumes);
+        moments.extend(dated(status.detached_time, "everything had detached"));
+        moments.extend(dated(status.taint_removed_time, "the taint was gone again"));
         let (stage, message) = (fences::stage(fence), fences::message(fence));
         moments.extend(at(status.completion_time, format!("{stage}: {message}")));
     }
+    // The API keeps whole seconds: within one, moments stand in the order in which they come about, the same one each time.
     moments.sort_by_key(|it| it.time);
     moments
 }
@@ -207,10 +213,6 @@ fn proven(evidence: &Evidence, doubt: Option<&str>) -> Vec<Moment> {
         ),
     });
     let mut moments: Vec<Moment> = word.into_iter().chain(readings).collect();
-    moments.push(Moment {
-        time: evidence.quiesced_time,
-        words: "no pod could start on the node any more".to_owned(),
-    });
     let doubt = doubt.map_or_else(String::new, |it| format!("; by now it is not: {it}"));
     moments.push(Moment {
         time: evidence.proven_time,

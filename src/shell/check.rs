@@ -4,7 +4,7 @@
 //! Each thing that is looked at gives a line, `ok`, `FAIL`, or `SKIP` where the account that asks cannot tell; a FAIL and a SKIP end with
 //! the way out. Nothing is written: the one patch is a dry run.
 
-use super::client::{self, AskError, Clients, ask};
+use super::client::{self, AskError, Clients, REQUEST_TIMEOUT, ask};
 use super::guard::{self, Guard};
 use super::{lease, preflight, schema};
 use crate::api::fence::NodeFence;
@@ -108,7 +108,7 @@ async fn is_well(clients: &Clients, namespace: &str) -> Vec<Finding> {
         // Nothing else can be asked.
         Err(error) => return vec![fail(error.to_string())],
     };
-    let cluster = match schema::unknown_fields(clients).await {
+    let cluster = match schema::unknown_fields(clients, REQUEST_TIMEOUT).await {
         Ok(unknown) if !unknown.is_empty() => fail(schema::words(&unknown)),
         // Where nobody says what the schemas are, that they are there has to do.
         Ok(_) | Err(_) => cluster,

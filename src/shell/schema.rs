@@ -5,7 +5,7 @@
 //! (`identityCheck: Skip`). So nothing is stopped for that; but somebody has to hear what to apply. Nobody needs a right for it: the schemas are published to
 //! every account that is logged in (`system:discovery`). Where they cannot be read, nothing is said.
 
-use super::client::{AskError, Clients, ask};
+use super::client::{AskError, Clients, REQUEST_TIMEOUT, ask_within};
 use super::stop::Stop;
 use crate::api::{GROUP, VERSION, crd};
 use crate::words::listed;
@@ -19,15 +19,15 @@ const PERIOD: Duration = Duration::from_mins(5);
 const NAMED_MAX: usize = 5;
 
 /// What this version writes or reads and the API server does not know, as `nodefences status.evidence`; none: it knows everything, or does not
-/// say what it knows.
+/// say what it knows. It is asked once, within this limit.
 ///
 /// # Errors
 /// [`AskError`].
-pub async fn unknown_fields(clients: &Clients) -> Result<Vec<String>, AskError> {
+pub async fn unknown_fields(clients: &Clients, limit: Duration) -> Result<Vec<String>, AskError> {
     let path = format!("/openapi/v3/apis/{GROUP}/{VERSION}");
     let request = http::Request::get(path).body(Vec::new());
     let request = request.map_err(|error| AskError::Unknown(error.to_string()))?;
-    let published: Value = ask(clients.reads.request(request)).await?;
+    let published: Value = ask_within(limit, clients.reads.request(request)).await?;
     let mut unknown = Vec::new();
     for (_, definition) in crd::all() {
         let name = |of: &str| definition.pointer("/spec/names")?.get(of)?.as_str();
@@ -91,7 +91,7 @@ pub fn words(unknown: &[String]) -> String {
 pub async fn watch(clients: Clients, stop: Stop) {
     let mut told = Vec::new();
     loop {
-        match stop.or(unknown_fields(&clients)).await {
+        match stop.or(unknown_fields(&clients, REQUEST_TIMEOUT)).await {
             None => return,
             Some(Ok(unknown)) if unknown.is_empty() => return,
             Some(Ok(unknown)) if unknown != told => {
@@ -132,7 +132,9 @@ mod tests {
 
     async fn found(answer: Value) -> Vec<String> {
         let fake = Fake::start(move |_| (200, answer.clone())).await;
-        let unknown = unknown_fields(&fake.clients).await.expect("an answer");
+        let unknown = unknown_fields(&fake.clients, REQUEST_TIMEOUT)
+            .await
+            .expect("an answer");
         let line = &fake.seen()[0].line;
         assert_eq!(line, "GET /openapi/v3/apis/nodefencing.io/v1alpha1");
         unknown
@@ -178,6 +180,10 @@ mod tests {
     async fn what_is_not_published_is_not_missed() {
         assert_eq!(found(json!({})).await, Vec::<String>::new());
         let fake = Fake::start(|_| crate::shell::fake::failure(404, "no such path")).await;
-        assert!(unknown_fields(&fake.clients).await.is_err());
+        assert!(
+            unknown_fields(&fake.clients, REQUEST_TIMEOUT)
+                .await
+                .is_err()
+        );
     }
 }

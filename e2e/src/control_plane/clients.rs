@@ -240,6 +240,15 @@ impl ControlPlane {
 
     /// Runs any command as the administrator.
     pub async fn run_command(&self, mut command: Command) -> Result<Output> {
+        self.equip(&mut command);
+        let output = tokio::time::timeout(Duration::from_secs(120), command.output()).await;
+        output
+            .with_context(|| format!("{:?} takes too long", command.as_std()))?
+            .context("failed to run it")
+    }
+
+    /// Makes the administrator's of a command that somebody else waits for.
+    pub fn equip(&self, command: &mut Command) {
         let home = self.files.directory().join("home");
         command
             .env("KUBECONFIG", self.kubeconfig_for_admin())
@@ -252,10 +261,6 @@ impl ControlPlane {
         command
             .env("XDG_CONFIG_HOME", home.join("config"))
             .env("XDG_DATA_HOME", home.join("data"));
-        let output = tokio::time::timeout(Duration::from_secs(120), command.output()).await;
-        output
-            .with_context(|| format!("{:?} takes too long", command.as_std()))?
-            .context("failed to run it")
     }
 
     pub(super) async fn create_csi_driver(&self) -> Result<()> {

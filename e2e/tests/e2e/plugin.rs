@@ -5,7 +5,7 @@ mod acts;
 mod cycle;
 mod diagnose;
 mod generate;
-mod layout;
+mod golden;
 mod page;
 mod peace;
 mod plan;
@@ -13,6 +13,7 @@ mod report;
 mod scene;
 mod session;
 mod ship;
+mod terminal;
 
 use anyhow::{Context, Result, ensure};
 use e2e::eventually::eventually;
@@ -23,6 +24,7 @@ use serde_json::json;
 use crate::human_word::called;
 use crate::outage::{Outage, name};
 use session::{Session, typed};
+use terminal::{COLOUR, Terminal};
 
 /// A policy's numbers are written a moment after the record of what they count: waits until so many incidents are open, all of them held.
 async fn counted(lab: &Lab, incidents: u32) -> Result<()> {
@@ -139,6 +141,7 @@ async fn a_word_is_given_at_the_prompt_when_no_device_answers() -> Result<()> {
     session
         .types("confirm {node} --reason \"both cords are out\" --yes-for worker-9")
         .await?;
+    confirms_at_a_terminal(&outage, name(&fence)?).await?;
     session
         .types("confirm {node} --reason \"both cords are out\" --yes-for {node}")
         .await?;
@@ -150,4 +153,46 @@ async fn a_word_is_given_at_the_prompt_when_no_device_answers() -> Result<()> {
     rig.bmc.set_line(e2e::https::Line::Up)?;
     outage.restore().await?;
     outage.verdict().await
+}
+
+/// Only the right name is a word.
+async fn confirms_at_a_terminal(outage: &Outage, fence: &str) -> Result<()> {
+    let plane = &outage.lab.control_plane;
+    let line = format!("confirm {} --reason \"both cords are out\"", outage.node);
+    // The last of what is asked.
+    let question = "power:";
+    terminal::disagree(plane, &line, question, "worker-9").await?;
+    let line = format!("{line} --dry-run=server");
+    let mut terminal = Terminal::open(plane, &line, &[], None).await?;
+    terminal.reads(question).await?;
+    terminal.types(&format!("{}\n", outage.node)).await?;
+    let (status, seen) = terminal.ends().await?;
+    let confirmed = format!("{fence} confirmed (server dry run)");
+    ensure!(status.success() && seen.contains(&confirmed), "{seen}");
+    let fence = outage.lab.api("NodeFence").get(fence).await?;
+    let word = &fence.data["spec"]["manualConfirmation"];
+    ensure!(word.is_null(), "{word}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn colours_are_for_a_terminal_and_for_whoever_wants_them() -> Result<()> {
+    let lab = Lab::start(Setup::new("plugin-colour", 1).alone()).await?;
+    let plane = &lab.control_plane;
+    for line in ["--help", "status --nonsense", "version --client"] {
+        let (_, said, complained) = typed(&lab, line).await?;
+        let piped = format!("{said}{complained}");
+        let shown = async |environment: &[(&str, &str)]| {
+            let terminal = Terminal::open(plane, line, environment, None).await?;
+            anyhow::Ok(terminal.ends().await?.1)
+        };
+        let (colourful, plain) = (shown(&[]).await?, shown(&[("NO_COLOR", "1")]).await?);
+        ensure!(!piped.contains(COLOUR), "{piped}");
+        ensure!(!plain.contains(COLOUR), "{plain}");
+        ensure!(plain == piped, "{plain} for {piped}");
+        // What is about the cluster has none anywhere.
+        let has_colours = line != "version --client";
+        ensure!(colourful.contains(COLOUR) == has_colours, "{colourful}");
+    }
+    plane.check()
 }

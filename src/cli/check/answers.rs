@@ -5,17 +5,20 @@ use crate::shell::client::AskError;
 use crate::shell::preflight::Error;
 
 /// Why the cluster cannot be used, with the way out.
-pub(super) fn words(cluster: &Cluster, error: Error) -> String {
+///
+/// # Errors
+/// [`ClusterError::Unauthorized`], as every command tells it: that is for whoever has typed it, and nothing that may come by itself.
+pub(super) fn words(cluster: &Cluster, error: Error) -> Result<String, ClusterError> {
     let Error::Ask {
         server,
         what,
         source,
     } = error
     else {
-        return error.to_string();
+        return Ok(error.to_string());
     };
-    match source {
-        AskError::Refused { code: 401, .. } => ClusterError::Unauthorized(server).to_string(),
+    Ok(match source {
+        AskError::Refused { code: 401, .. } => return Err(ClusterError::Unauthorized(server)),
         AskError::Refused {
             code: 403, message, ..
         } => format!(
@@ -38,7 +41,7 @@ pub(super) fn words(cluster: &Cluster, error: Error) -> String {
             source,
         }
         .to_string(),
-    }
+    })
 }
 
 /// Before the operator is there its roles are not there either: whoever lacks a right is sent to whoever installs it.

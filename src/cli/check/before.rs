@@ -39,7 +39,7 @@ pub(super) async fn look(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
             let server = &cluster.clients.server;
             vec![VERSION.well(format!("{server} is Kubernetes {version}"))]
         }
-        Err(error) => return Ok(vec![VERSION.fails(words(cluster, error))]),
+        Err(error) => return Ok(vec![VERSION.fails(words(cluster, error)?)]),
     };
     findings.push(rights(cluster).await?);
     findings.push(nodes(cluster).await?);

@@ -38,16 +38,18 @@ pub(super) async fn look(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
         Err(error @ preflight::Error::NotInstalled { .. }) => {
             return Ok(vec![SCHEMAS.fails(error.to_string())]);
         }
-        Err(error) => return Ok(vec![VERSION.fails(words(cluster, error))]),
+        Err(error) => return Ok(vec![VERSION.fails(words(cluster, error)?)]),
     };
-    findings.push(match schema::unknown_fields(clients).await {
-        Ok(unknown) if unknown.is_empty() => {
-            SCHEMAS.well("the CustomResourceDefinitions know every field of this version")
-        }
-        Ok(unknown) => SCHEMAS.warns(schema::words(&unknown)),
-        Err(AskError::Refused { message, .. }) => SCHEMAS.unknown(message),
-        Err(error) => SCHEMAS.unknown(error.to_string()),
-    });
+    findings.push(
+        match schema::unknown_fields(clients, cluster.limits.read).await {
+            Ok(unknown) if unknown.is_empty() => {
+                SCHEMAS.well("the CustomResourceDefinitions know every field of this version")
+            }
+            Ok(unknown) => SCHEMAS.warns(schema::words(&unknown)),
+            Err(AskError::Refused { message, .. }) => SCHEMAS.unknown(message),
+            Err(error) => SCHEMAS.unknown(error.to_string()),
+        },
+    );
     findings.push(guard(cluster).await?);
     Ok(findings)
 }

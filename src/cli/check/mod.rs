@@ -335,6 +335,32 @@ mod tests {
     }
 
     #[test]
+    fn findings_stand_under_their_category_and_their_lines_hang() {
+        let other = Check {
+            category: "cluster",
+            name: "api-server",
+            ..CHECK
+        };
+        let long = "1 FenceDevice does not answer: worker-1-bmc; see whether the operator's pods reach its address";
+        let findings = [other.well("fine"), CHECK.well("fine"), CHECK.fails(long)];
+        assert_eq!(
+            told(&findings, |_| true),
+            "\
+cluster
+  ok   fine [api-server]
+
+fleet
+  ok   fine [devices]
+  FAIL 1 FenceDevice does not answer: worker-1-bmc; see whether the operator's
+       pods reach its address [devices]
+       see docs/runbooks/FenceDeviceUnreachable.md#diagnosis
+
+2 ok, 0 not known, 0 warning(s), 1 failed
+"
+        );
+    }
+
+    #[test]
     fn where_the_book_is_is_a_url_that_ends_with_a_slash() {
         assert!(book("https://wiki.example.com/nfo/").is_ok());
         for text in ["https://wiki.example.com/nfo", "docs/", ""] {

@@ -1,6 +1,7 @@
 //! Why the cluster has no answer, in words with the way out.
 
 use crate::shell::client::AskError;
+use kube::Resource;
 
 /// Why the cluster has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +29,18 @@ pub enum Error {
         /// What shows those that there are.
         way_out: String,
     },
+    /// An operator of another version has written what this plugin does not know.
+    #[error(
+        "{kind} {name} cannot be read by this plugin: {why}; the operator is of another version, which `kubectl fence version` shows: take the plugin of that version"
+    )]
+    Unreadable {
+        /// Its kind.
+        kind: String,
+        /// Its name.
+        name: String,
+        /// What is not known.
+        why: String,
+    },
     /// The operator's custom resources are not there.
     #[error(
         "the cluster {0} does not know `nodefencing.io`: the operator is not installed there, or --context names another cluster than you mean"
@@ -51,4 +64,15 @@ pub enum Error {
         /// Why there is no answer.
         source: AskError,
     },
+}
+
+impl Error {
+    /// [`Error::Unreadable`] of an object of this kind and name.
+    pub(super) fn unreadable<K: Resource<DynamicType = ()>>(name: &str, why: String) -> Self {
+        Self::Unreadable {
+            kind: K::kind(&()).into_owned(),
+            name: name.to_owned(),
+            why,
+        }
+    }
 }

@@ -101,6 +101,66 @@ fn the_checklist_of_a_claim_has_all_that_hangs_on_it() {
     );
 }
 
+const CLAIM: &str = "\
+Pod shop/db-new
+  State         Pending
+  Node          worker-2 (Ready True for 10m)
+  Made by       pod/db-new
+  Events        FailedAttachVolume 5s ago: Multi-Attach error for volume \"pv-1\"
+                Volume is already exclusively attached to one node and can't be
+                attached to another
+PersistentVolumeClaim shop/data
+  Phase         Bound ReadWriteOnce
+  StorageClass  <none>
+  Used by       shop/db-new
+  Volume        pv-1 Bound, handle vol-1
+  Attachments   pv-1 attached on node worker-1 (csi-1)
+  CSI driver    ebs.csi.aws.com: there is no CSIDriver of it; on 0 node(s), not
+                on worker-2
+  Attacher      <none>
+  Backend       Amazon EBS (Block): ReadWriteMany as a raw block device only,
+                VolumeAttachments yes
+                out-of-service: detaches; without the taint attach/detach waits
+                for six minutes
+                fences by itself: nothing is documented
+                source:
+                https://github.com/kubernetes-sigs/aws-ebs-csi-driver/blob/master/deploy/kubernetes/base/csidriver.yaml
+                https://github.com/kubernetes-sigs/aws-ebs-csi-driver/blob/master/docs/faq.md
+                https://github.com/kubernetes-sigs/aws-ebs-csi-driver/blob/master/docs/multi-attach.md
+                https://docs.aws.amazon.com/cli/latest/reference/ec2/detach-volume.html
+
+D1: node worker-1 has died, and nobody fences it
+  Objects: node worker-1, pod shop/db-new, pv pv-1
+  Cause: Kubernetes takes no volume from a node that may still write. Until the
+  machine is proven down, pods that need the volumes of worker-1 wait
+  Seen:
+    - node worker-1 has Ready Unknown for 10m
+    - pod shop/db-new: Multi-Attach error for volume \"pv-1\" Volume is already
+      exclusively attached to one node and can't be attached to another
+    - no NodeFencingPolicy selects Node worker-1 by its 1 label(s), so nobody
+      has said by which devices it is fenced
+  Fix:
+    # whether the machine is reached at all, and by whom
+    kubectl describe node worker-1
+    # which policies there are, and which nodes they select
+    kubectl get nodefencingpolicies -o \\
+      custom-columns=NAME:.metadata.name,PRIORITY:.spec.priority,SELECTS:.spec.nodeSelector
+    # give the node a label that a policy selects, or widen a policy's
+    # nodeSelector
+    kubectl label node worker-1 KEY=VALUE
+    # then have it fenced now
+    kubectl fence now worker-1 --reason \"WHY\"
+";
+
+#[test]
+fn a_diagnosis_reads_like_this_to_the_last_blank() {
+    let world = World::waiting("Unknown", EXCLUSIVE);
+    let diagnosis = of(&world, Kind::Claim, "data");
+    let scope = Scope::One(Kind::Claim, "shop".to_owned(), "data".to_owned());
+    let text = told(&diagnosis, &scope, NOW.parse().expect("a time"));
+    assert_eq!(text, CLAIM);
+}
+
 /// The API server lists by name, and names of a ReplicaSet's pods end as chance has it.
 #[test]
 fn who_had_the_claim_first_is_named_first() {

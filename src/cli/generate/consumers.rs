@@ -6,7 +6,7 @@
 //! cluster, or may not be read, that is said.
 
 use super::super::cluster::Cluster;
-use crate::shell::client::{AskError, ask};
+use crate::shell::client::{AskError, ask_within};
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::core::GroupVersionKind;
@@ -181,7 +181,7 @@ pub async fn list(
     let mut all = Vec::new();
     let mut page = ListParams::default().limit(PAGE);
     loop {
-        let listed = ask(api.list(&page)).await?;
+        let listed = ask_within(cluster.limits.read, api.list(&page)).await?;
         let values = listed.items.into_iter().map(serde_json::to_value);
         all.extend(values.filter_map(Result::ok));
         match listed.metadata.continue_.filter(|it| !it.is_empty()) {
@@ -212,5 +212,43 @@ impl Consumers {
     pub fn and(mut self, other: Self) -> Self {
         self.0.extend(other.0);
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::cluster::Limits;
+    use crate::shell::client::Clients;
+    use std::time::Duration;
+    use tokio::net::TcpListener;
+
+    /// It accepts, and that is all. `--request-timeout` is the limit of these questions too, of kinds that the plugin does not know.
+    #[tokio::test]
+    async fn a_silent_api_server_is_given_up_after_the_limit_of_a_request() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let server = format!("http://{}", listener.local_addr().expect("an address"));
+        let config = kube::Config::new(server.parse().expect("a URL"));
+        let limit = Duration::from_secs(1);
+        let cluster = Cluster {
+            clients: Clients::from_config(config).expect("clients"),
+            namespace: "node-fencing-system".to_owned(),
+            limits: Limits {
+                read: limit,
+                ..Limits::of(None)
+            },
+        };
+        let listed = list(&cluster, "metal3.io/v1alpha1", "BareMetalHost", None).await;
+        assert_eq!(listed.expect_err("silent"), AskError::Timeout(limit));
+        let machine = Reference {
+            api_version: "cluster.x-k8s.io/v1beta1".to_owned(),
+            kind: "Machine".to_owned(),
+            name: "m-1".to_owned(),
+            namespace: String::new(),
+        };
+        let consumers = Consumers::of(&cluster, std::slice::from_ref(&machine)).await;
+        let unknown = consumers.node(&machine, "metal3").expect_err("silent");
+        assert!(unknown.contains("within 1 s"), "{unknown}");
     }
 }

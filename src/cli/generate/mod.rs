@@ -54,7 +54,12 @@ fn asked(question: &str) -> Result<String, Error> {
     write!(err, "{question} ")?;
     err.flush()?;
     let mut line = String::new();
-    io::stdin().lock().read_line(&mut line)?;
+    // An empty answer is a line of its own; the end of the input agrees to nothing.
+    if io::stdin().lock().read_line(&mut line)? == 0 {
+        return Err(Error::No(format!(
+            "`{question}` has no answer, for the input has ended: nothing is printed; answer it, or give the answers by flags, see --help"
+        )));
+    }
     Ok(line.trim().to_owned())
 }
 

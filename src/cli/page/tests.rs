@@ -196,3 +196,24 @@ fn colours_are_far_enough_apart_in_light_and_dark() {
         }
     }
 }
+
+/// An auditor sees which of the rows no device has read.
+#[test]
+fn a_human_s_word_stands_in_the_readings_as_one_and_names_no_device() {
+    let mut fence = incident("worker-1");
+    let evidence = fence.status.as_mut().and_then(|it| it.evidence.as_mut());
+    let readings = &mut evidence.expect("a proof").readings;
+    let mut word = readings.first().expect("a reading").clone();
+    word.device = "manualConfirmation".to_owned();
+    word.raw = "confirmed by eve".to_owned();
+    readings.push(word);
+    let origin = Origin {
+        server: "https://127.0.0.1",
+        now: now(),
+    };
+    let page = incidents("worker-1", &[&fence], &origin);
+    let of_word = ">none: a human&#39;s word</th>";
+    assert_eq!(page.matches(of_word).count(), 1, "{page}");
+    assert!(page.contains("confirmed by eve"), "{page}");
+    assert!(!page.contains("manualConfirmation"), "{page}");
+}

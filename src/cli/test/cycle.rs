@@ -2,7 +2,9 @@
 //!
 //! It is a fence like any other, in the user's own name, and the operator has no other way to a machine's power: a node is claimed first, and one
 //! that is Ready never (S6, S11). So the user stops the kubelet, as a test of a hung node does. What a fence does not ask and a test has to: that
-//! nothing is lost if the machine goes off.
+//! nothing is lost if the machine goes off, and that etcd keeps its majority ([`etcd`]).
+
+mod etcd;
 
 use super::super::cluster::{Cluster, Error as ClusterError, Write};
 use super::super::manual_fence::{Wish, wanted};
@@ -112,6 +114,7 @@ async fn refuse_used(cluster: &Cluster, node: &NodeView) -> Result<(), Error> {
             "Node {name} is not cordoned, so pods may start on it at any moment: {drain}"
         )));
     }
+    etcd::refuse_majority(cluster, name).await?;
     let there = ListParams::default().fields(&format!("spec.nodeName={name}"));
     let pods = cluster.list(&cluster.api::<Pod>(), &there).await?;
     let work: Vec<String> = pods.iter().filter(|it| is_work(it)).map(told).collect();
@@ -184,7 +187,7 @@ async fn silent(cluster: &Cluster, name: &str, until: Duration) -> Result<NodeVi
 async fn follow(cluster: &Cluster, name: &str, until: Duration) -> Done {
     let mut told = String::new();
     loop {
-        let fence = cluster.find(&cluster.api::<NodeFence>(), name).await?;
+        let fence = cluster.find_ours::<NodeFence>(name).await?;
         let fence = fence.ok_or_else(|| ClusterError::Absent {
             kind: "NodeFence".to_owned(),
             name: name.to_owned(),

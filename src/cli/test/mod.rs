@@ -226,7 +226,7 @@ async fn answers(
     loop {
         let mut found = Vec::new();
         for (name, at) in asked {
-            let device = cluster.find(&cluster.api::<FenceDevice>(), name).await?;
+            let device = cluster.find_ours::<FenceDevice>(name).await?;
             let device = device.ok_or_else(|| ClusterError::Absent {
                 kind: "FenceDevice".to_owned(),
                 name: name.clone(),

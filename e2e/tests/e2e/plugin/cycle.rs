@@ -8,6 +8,7 @@ use e2e::machine::Ailment;
 use serde_json::json;
 
 use super::session::{Session, typed};
+use super::terminal::{CTRL_C, Terminal, disagree};
 use crate::outage::{Outage, POD};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -42,6 +43,7 @@ async fn a_drained_node_goes_through_the_whole_protocol_once() -> Result<()> {
     session.types(&format!("{line} --yes-for worker-9")).await?;
     session.types("test {node} --power-cycle").await?;
     session.hold("cycle")?;
+    nothing_is_cut_at_a_terminal(&outage).await?;
     let before = lab.node(&outage.node).await?;
     let boot = |node: &k8s_openapi::api::core::v1::Node| {
         let info = node.status.as_ref().and_then(|it| it.node_info.as_ref());
@@ -78,4 +80,25 @@ async fn a_drained_node_goes_through_the_whole_protocol_once() -> Result<()> {
     ensure!(asked["requestedBy"] == "admin", "{asked}");
     ensure!(asked["reason"] == "test: new firmware", "{asked}");
     outage.verdict().await
+}
+
+/// Whoever does not type the name, or goes away before the kubelet has stopped, has done nothing.
+async fn nothing_is_cut_at_a_terminal(outage: &Outage) -> Result<()> {
+    let (lab, node) = (&outage.lab, &outage.node);
+    let line = format!("test {node} --power-cycle --reason \"new firmware\"");
+    // The last of what is asked.
+    let question = "done:";
+    disagree(&lab.control_plane, &line, question, "worker-9").await?;
+    let mut terminal = Terminal::open(&lab.control_plane, &line, &[], None).await?;
+    terminal.reads(question).await?;
+    terminal.types(&format!("{node}\n")).await?;
+    terminal.reads("Stop its kubelet now").await?;
+    terminal.types(CTRL_C).await?;
+    let (status, seen) = terminal.ends().await?;
+    ensure!(!status.success(), "{seen}");
+    let fence = lab.fence_of(node).await?;
+    ensure!(fence.is_none(), "{fence:?}");
+    let log = outage.rig()?.bmc.log();
+    ensure!(log.iter().all(|it| it.reset_type.is_none()), "{log:?}");
+    Ok(())
 }

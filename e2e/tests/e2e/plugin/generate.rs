@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use super::session::{kubectl_fence, words};
+use super::terminal::{CTRL_C, CTRL_D, Terminal, disagree};
 
 /// Where the hosts are.
 const METAL3: &str = "metal3";
@@ -236,6 +237,7 @@ async fn a_scan_proposes_devices_that_the_operator_finds_its_nodes_behind() -> R
             "{entry:?}"
         );
     }
+    asks_at_a_terminal(&lab, &asked).await?;
     let told = applied(plane, &text, &[]).await?;
     let expected = [1, 2].map(|number| {
         let node = lab.rig(number).machine.name();
@@ -292,5 +294,84 @@ w-2,ipmi,10.20.0.12,bmc,012,,,3,Administrator,6230,
             format!("nodefencingpolicy.nodefencing.io/{name} created (server dry run)\n");
         ensure!(told == expected, "{told}\n{text}");
     }
+    asks_for_a_policy_at_a_terminal(plane).await?;
     plane.check()
+}
+
+/// Nobody is logged in before somebody says yes, and the password is not shown.
+async fn asks_at_a_terminal(lab: &Lab, line: &str) -> Result<()> {
+    let plane = &lab.control_plane;
+    let bmcs = [1, 2].map(|number| &lab.rig(number).bmc);
+    let is_login = |it: &e2e::bmc::Entry| it.auth != Auth::None;
+    let logins = || bmcs.iter().flat_map(|it| it.log()).filter(is_login).count();
+    let before = logins();
+    let question = "read their systems? [y/N]";
+    disagree(plane, line, question, "no").await?;
+    // Nor with a yes, and then no password.
+    for keys in [CTRL_D, CTRL_C] {
+        let mut terminal = at_password(plane, line).await?;
+        terminal.types(keys).await?;
+        let (status, seen) = terminal.ends().await?;
+        ensure!(!status.success(), "{seen}");
+    }
+    ensure!(logins() == before, "somebody was logged in");
+    let password = &bmcs[0].credentials().password;
+    let mut terminal = at_password(plane, line).await?;
+    terminal.types(&format!("{password}\n")).await?;
+    let (status, seen) = terminal.ends().await?;
+    ensure!(status.success(), "{seen}");
+    ensure!(seen.contains("kind: FenceDevice"), "{seen}");
+    ensure!(!seen.contains(password), "{seen}");
+    ensure!(logins() > before);
+    Ok(())
+}
+
+/// A scan to which somebody has said yes, and that waits for the password.
+async fn at_password(plane: &ControlPlane, line: &str) -> Result<Terminal> {
+    let mut terminal = Terminal::open(plane, line, &[], None).await?;
+    terminal.reads("[y/N]").await?;
+    terminal.types("y\n").await?;
+    terminal.reads("Password:").await?;
+    terminal.is_hidden().await?;
+    Ok(terminal)
+}
+
+/// Questions are asked on the terminal, and only what is for the API server goes into the file.
+async fn asks_for_a_policy_at_a_terminal(plane: &ControlPlane) -> Result<()> {
+    let path = plane.files().directory().join("policy.yaml");
+    let open = || Terminal::open(plane, "generate policy", &[], Some(&path));
+    for keys in [CTRL_D, CTRL_C] {
+        let mut terminal = open().await?;
+        terminal.reads("Name of the policy [workers]:").await?;
+        terminal.types("racks\n").await?;
+        terminal.reads("Its nodes").await?;
+        terminal.types(keys).await?;
+        let (status, seen) = terminal.ends().await?;
+        ensure!(!status.success(), "{seen}");
+        ensure!(std::fs::read_to_string(&path)?.is_empty(), "{seen}");
+    }
+    let mut terminal = open().await?;
+    let answers = [
+        ("Name of the policy", "Not A Name"),
+        // It is asked for again.
+        ("`Not A Name` must", "racks"),
+        ("Its nodes", "rack=7"),
+        ("How far", "PowerOff"),
+        ("Labels of the devices", ""),
+        ("How long", "90s"),
+        ("How many nodes", ""),
+        ("Ask a human", "yes"),
+        ("Turn the machine on", ""),
+    ];
+    for (question, answer) in answers {
+        terminal.reads(question).await?;
+        terminal.types(&format!("{answer}\n")).await?;
+    }
+    let (status, seen) = terminal.ends().await?;
+    ensure!(status.success() && !seen.contains("kind:"), "{seen}");
+    let text = std::fs::read_to_string(&path)?;
+    let told = applied(plane, &text, &["--dry-run=server"]).await?;
+    let created = "nodefencingpolicy.nodefencing.io/racks created (server dry run)\n";
+    ensure!(told == created, "{told}\n{text}");
+    Ok(())
 }

@@ -209,3 +209,39 @@ async fn completed(lab: &Lab, line: &str) -> Result<String> {
     let output = plane.run_command(command).await?;
     String::from_utf8(output.stdout).context("UTF-8")
 }
+
+/// What is waited for may come; another kubeconfig does not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_waits_for_no_kubeconfig_that_does_not_work() -> Result<()> {
+    let lab = Lab::start(Setup::new("plugin-kubeconfig", 1).alone()).await?;
+    let plane = &lab.control_plane;
+    let own = plane
+        .kubectl_text(&["config", "view", "--raw", "-o", "json"])
+        .await?;
+    let mut strange: serde_json::Value = serde_json::from_str(&own)?;
+    strange["users"][0]["user"] = json!({"token": "of-nobody"});
+    let mut program = strange.clone();
+    program["users"][0]["user"] = json!({"exec": {
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-program", "interactiveMode": "Never",
+    }});
+    let mut elsewhere = strange.clone();
+    elsewhere["current-context"] = json!("nowhere");
+    let directory = plane.files().directory();
+    for (name, kubeconfig, told) in [
+        ("strange", Some(strange), "does not know you"),
+        ("program", Some(program), "unable to run auth exec"),
+        ("elsewhere", Some(elsewhere), "nowhere"),
+        ("absent", None, "failed to read the kubeconfig"),
+    ] {
+        let path = directory.join(format!("{name}.json"));
+        if let Some(kubeconfig) = kubeconfig {
+            std::fs::write(&path, kubeconfig.to_string())?;
+        }
+        // Longer than a command may take here.
+        let line = format!("check --wait 1h --kubeconfig {}", path.display());
+        let (code, said, complained) = typed(&lab, &line).await?;
+        ensure!(code == 1 && said.is_empty(), "{name}: {code}: {said}");
+        ensure!(complained.contains(told), "{name}: {complained}");
+    }
+    plane.check()
+}

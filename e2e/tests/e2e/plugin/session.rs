@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use std::fs;
 use std::process::Output;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use e2e::control_plane::ControlPlane;
 use e2e::lab::Lab;
 use e2e::operator::binary;
 use e2e::toolchain::workspace;
 use tokio::process::Command;
 
-use super::layout::canonical;
+use super::golden::{canonical, difference};
 use crate::story::tell::{HASH, Names};
 
 /// No NodeFence has such a name.
@@ -84,26 +84,20 @@ impl<'a> Session<'a> {
         &self.text
     }
 
-    /// Compares it with the file to the last blank, or writes that.
+    /// Compares its words with those of the file, or writes that, where they are not the same.
     pub fn hold(&self, name: &str) -> Result<()> {
         let path = workspace().join(format!("e2e/tests/e2e/plugin/{name}.txt"));
-        if std::env::var_os("UPDATE").is_some() {
-            fs::write(&path, &self.text)?;
-        }
         let recorded = fs::read_to_string(&path).unwrap_or_default();
-        let lines = recorded.lines().zip(self.text.lines()).enumerate();
-        let mut differing = lines.filter(|(_, (one, other))| one != other);
-        let differs = differing.next().map(|(at, (recorded, told))| {
-            format!("line {} was `{recorded}`, and is `{told}`", at + 1)
-        });
-        let differs = differs.unwrap_or_else(|| "one is longer".to_owned());
-        ensure!(
-            recorded == self.text,
-            "{} is stale, run it with UPDATE=1: {differs}, in\n{}",
-            path.display(),
-            self.text
-        );
-        Ok(())
+        let Some(differs) = difference(&recorded, &self.text) else {
+            return Ok(());
+        };
+        if std::env::var_os("UPDATE").is_some() {
+            return Ok(fs::write(&path, &self.text)?);
+        }
+        bail!(
+            "{} is stale, run it with UPDATE=1: {differs}",
+            path.display()
+        )
     }
 }
 

@@ -104,6 +104,23 @@ async fn who_may_not_ask_for_the_version_is_told_who_may() {
     assert!(!message.contains("service account"), "{message}");
 }
 
+/// It is no finding: `--wait` would wait for what no time brings.
+#[tokio::test]
+async fn who_is_not_known_is_told_so_as_by_every_command() {
+    let server = Fake::start(|_: &Seen| {
+        let (code, mut status) = failure(401, "Unauthorized");
+        status["reason"] = json!("Unauthorized");
+        (code, status)
+    })
+    .await;
+    let cluster = cluster(server.clients.clone(), Duration::from_secs(10));
+    for looked in [look(&cluster).await, before::look(&cluster).await] {
+        let error = looked.expect_err("nobody");
+        assert!(matches!(error, ClusterError::Unauthorized(_)), "{error}");
+        assert!(error.to_string().contains("log in again"), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn what_is_no_api_server_is_named() {
     let findings = found(|_| failure(404, "page not found")).await;
@@ -172,4 +189,76 @@ async fn an_object_that_is_gone_is_told_as_that_and_not_as_an_operator_that_is_n
         let error = patched.expect_err(told).to_string();
         assert!(error.contains(told), "{error}");
     }
+}
+
+/// `approve`, `now` and the others list, and pass such an object over; who asks for one by its name is told why there is no answer.
+#[tokio::test]
+async fn an_object_that_another_version_has_written_is_told_as_that() {
+    use crate::api::policy::NodeFencingPolicy;
+    let server = Fake::start(|_: &Seen| {
+        let spec = json!({"nodeSelector": {}, "fence": {"mode": "Teleport"}});
+        let policy = json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFencingPolicy", "metadata": {"name": "workers"}, "spec": spec,
+        });
+        (200, policy)
+    })
+    .await;
+    let cluster = cluster(server.clients.clone(), Duration::from_secs(10));
+    let found = cluster.find_ours::<NodeFencingPolicy>("workers").await;
+    let error = found.expect_err("another version").to_string();
+    for words in [
+        "NodeFencingPolicy workers cannot be read by this plugin",
+        "Unknown variant Teleport",
+        "`kubectl fence version`",
+    ] {
+        assert!(error.contains(words), "{error}");
+    }
+    assert!(!error.contains("/readyz"), "it has answered: {error}");
+}
+
+#[tokio::test]
+async fn an_object_of_ours_that_is_not_there_is_none() {
+    use crate::api::policy::NodeFencingPolicy;
+    let server = Fake::start(|_: &Seen| {
+        let (code, mut status) = failure(404, "not found");
+        status["reason"] = json!("NotFound");
+        (code, status)
+    })
+    .await;
+    let cluster = cluster(server.clients.clone(), Duration::from_secs(10));
+    let found = cluster.find_ours::<NodeFencingPolicy>("workers").await;
+    assert!(found.expect("an answer").is_none());
+}
+
+/// It answers but for one question, and that one ends nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_schema_that_does_not_come_is_not_known_after_the_limit_of_a_request() {
+    let server = Fake::start(|request: &Seen| {
+        if request.line.contains("/openapi/") {
+            std::thread::sleep(Duration::from_secs(4));
+        }
+        match request.line.contains("/version") {
+            true => version(),
+            false if request.line.contains("/apis/nodefencing.io/v1alpha1") => {
+                let kinds = ["nodefencingpolicies", "fencedevices", "nodefences"];
+                let names = kinds
+                    .into_iter()
+                    .flat_map(|it| [it.to_owned(), format!("{it}/status")]);
+                let resources = names.map(|name| json!({"name": name, "singularName": "", "namespaced": false, "kind": "It", "verbs": []}));
+                let resources: Vec<Value> = resources.collect();
+                (200, json!({"kind": "APIResourceList", "groupVersion": "nodefencing.io/v1alpha1", "resources": resources}))
+            }
+            false => forbidden(),
+        }
+    })
+    .await;
+    let cluster = cluster(server.clients.clone(), Duration::from_secs(1));
+    let findings = super::super::cluster::look(&cluster)
+        .await
+        .expect("findings");
+    let schemas = findings.iter().find(|it| it.check == "custom-resources");
+    let schemas = schemas.expect("a finding");
+    assert_eq!(schemas.status, Mark::Unknown, "{schemas:?}");
+    assert!(schemas.message.contains("within 1 s"), "{schemas:?}");
+    assert_eq!(findings.len(), 3, "{findings:?}");
 }

@@ -114,6 +114,51 @@ fn a_plan_that_goes_through_says_when() {
     assert!(!text.contains("HELD"), "{text}");
 }
 
+const PLAN: &str = "\
+If Node w1 lost power now, it would be fenced, and everything on it would run
+again, 1 pod(s) without what was on the node alone, the last pod about 116s
+after the power loss
+
+Verdict
+  policy databases: mode PowerOff, approval Automatic
+  level bmc: ready: w1-bmc (ipmi, Ready, has never read Off, so that nobody
+  knows whether it answers while its machine is off)
+  budget admits it: 2 of 3 nodes would be Ready, `budget.minHealthy` wants 2
+  note: a BMC that loses power together with its machine cannot answer, and then
+  nothing is proven before a human confirms: a level with the outlets (driver
+  pdu) or driver manual behind it helps
+
+AT     STEP           TAKES   KNOWN FROM
+50s    ReadyUnknown   50s     Kubernetes' default
+110s   PolicyWait     60s     policy: unhealthyConditions
+110s   Claim          <0.1s   our benchmark
+110s   Quiesce        <0.1s   our benchmark
+111s   TurnOff        1s      a guess
+114s   Verify         3s      policy: fence.verification
+114s   Taint          0.1s    our benchmark
+114s   Evict          0s      our benchmark
+114s   Schedule       0s      our benchmark
+116s   Start          1.8s    our benchmark
+The last step ends between 106s and 126s, as far as anything bounds it; -o json
+tells more of each number
+
+Pods (1 recovers, 1 of the node)
+  recovers: shop/web-1 (ReplicaSet/of-it), after 112s
+      another one is made and starts elsewhere (Node w3 has room)
+      - emptyDir cache begins empty: what is in it is lost
+  of the node: shop/agent-1
+
+Not known
+  the operator's replicas: pods is forbidden
+";
+
+#[test]
+fn a_plan_reads_like_this_to_the_last_blank() {
+    let pods = vec![pod("web-1", "ReplicaSet"), pod("agent-1", "DaemonSet")];
+    let (_, text) = of(&facts(json!({}), pods));
+    assert_eq!(text, PLAN);
+}
+
 /// Pods run again, and what they had in an emptyDir does not.
 #[test]
 fn a_plan_says_first_what_is_lost() {
