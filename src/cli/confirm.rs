@@ -74,7 +74,11 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let scene = scene(cluster, &node).await?;
     against(&scene, &fence).map_err(Error::No)?;
     let server = &cluster.clients.server;
-    output::print(&shown(&scene, &name, server, clock::wall()))?;
+    let mut text = shown(&scene, &fence, server, clock::wall());
+    if args.yes_for.is_none() {
+        text += "Type the node's name to confirm that it has no power:\n";
+    }
+    output::print(&text)?;
     if typed(&node, args.yes_for)? != node {
         return Err(Error::No(format!(
             "that is not `{node}`: nothing was confirmed"
@@ -139,26 +143,36 @@ fn against(scene: &Scene, fence: &NodeFence) -> Result<(), String> {
         ));
     }
     // What was read before the outage says nothing of it: a device that has fallen silent since is why somebody has gone to look.
-    let began = fence.spec.trigger.unhealthy_since_time;
-    let began = began.or_else(|| fences::created(fence));
-    // A human's NodeFence is younger than the outage.
-    let silent = node
-        .condition("Ready")
-        .and_then(|it| it.transition.parse().ok());
-    let began = began.into_iter().chain(silent).min();
+    let began = outage(scene, fence);
     let on = scene.devices.iter().find(|it| {
         let status = it.status.as_ref();
         let is_on = status.and_then(|it| it.power_state) == Some(PowerState::On);
         is_on && status.and_then(|it| it.last_success_time) >= began
     });
-    match on {
-        Some(device) => Err(format!(
-            "FenceDevice {} reads On, of {}: the operator would take your word for nothing; cut the power that it feeds, or see which machine it belongs to, and wait until it reads Off or is silent",
-            device.name_any(),
-            probed(device)
-        )),
-        None => Ok(()),
-    }
+    on.map_or(Ok(()), |it| Err(reads_on(it, node, fence)))
+}
+
+/// A FenceDevice is not probed while the incident is open, not by a request either: what it reads in the incident stands in the NodeFence.
+fn reads_on(device: &FenceDevice, node: &NodeView, fence: &NodeFence) -> String {
+    let (device, fence, node, read) = (
+        device.name_any(),
+        fence.name_any(),
+        &node.name,
+        probed(device),
+    );
+    format!(
+        "FenceDevice {device} has read On at {read}, in this outage: the operator takes your word for nothing while it reads On; cut the power that it feeds, or see which machine it belongs to. It is not probed while the incident is open; to have it read anew: kubectl fence release {fence} --reason WHY, then kubectl fence test {node} --device {device}, and unless that reads On: kubectl fence now {node} --reason WHY, and confirm again"
+    )
+}
+
+/// When the outage began, as far as is known.
+fn outage(scene: &Scene, fence: &NodeFence) -> Option<Timestamp> {
+    let began = fence.spec.trigger.unhealthy_since_time;
+    let began = began.or_else(|| fences::created(fence));
+    // A human's NodeFence is younger than the outage.
+    let ready = scene.node.condition("Ready");
+    let silent = ready.and_then(|it| it.transition.parse().ok());
+    began.into_iter().chain(silent).min()
 }
 
 /// When the device was read last.
@@ -169,16 +183,24 @@ fn probed(device: &FenceDevice) -> String {
 }
 
 /// What is known of the node.
-fn shown(scene: &Scene, fence: &str, server: &str, now: Timestamp) -> String {
-    let node = &scene.node;
+fn shown(scene: &Scene, fence: &NodeFence, server: &str, now: Timestamp) -> String {
+    let (node, began) = (&scene.node, outage(scene, fence));
     let title = format!(
-        "Node {} (nodefence/{fence}) of the cluster {server}",
-        node.name
+        "Node {} (nodefence/{}) of the cluster {server}",
+        node.name,
+        fence.name_any()
     );
     let mut text = wrapped(&title, 0);
     text += &format!("last heard of at {}\n", node.last_report());
-    let devices: Vec<_> = scene.devices.iter().map(|it| device_row(it, now)).collect();
-    text += &table(["DEVICE", "POWER", "READ"], &devices);
+    let devices = scene.devices.iter();
+    let rows: Vec<_> = devices.map(|it| device_row(it, began, now)).collect();
+    text += &table(["DEVICE", "POWER", "READ"], &rows);
+    if !scene.devices.iter().any(|it| is_read_since(it, began)) {
+        text += &wrapped(
+            "NO DEVICE WAS READ IN THIS OUTAGE: only what you have seen says that it is off",
+            0,
+        );
+    }
     match &scene.pods {
         Ok(pods) => {
             let rows: Vec<_> = pods.iter().map(pod_row).collect();
@@ -188,13 +210,18 @@ fn shown(scene: &Scene, fence: &str, server: &str, now: Timestamp) -> String {
         Err(words) => text += &wrapped(&format!("Its pods are not shown: {words}"), 0),
     }
     text += &wrapped(
-        "If this machine runs after all, two nodes will write to one volume. Type the node's name to confirm that it has no power:",
+        "If this machine runs after all, two nodes will write to one volume.",
         0,
     );
     text
 }
 
-fn device_row(device: &FenceDevice, now: Timestamp) -> [String; 3] {
+fn is_read_since(device: &FenceDevice, began: Option<Timestamp>) -> bool {
+    let read = device.status.as_ref().and_then(|it| it.last_success_time);
+    read.is_some() && read >= began
+}
+
+fn device_row(device: &FenceDevice, began: Option<Timestamp>, now: Timestamp) -> [String; 3] {
     let status = device.status.as_ref();
     let power = status.and_then(|it| it.power_state);
     let at = status.and_then(|it| it.last_success_time);
@@ -203,7 +230,10 @@ fn device_row(device: &FenceDevice, now: Timestamp) -> [String; 3] {
         power.map_or_else(|| "<unknown>".to_owned(), |it| format!("{it:?}")),
         at.map_or_else(
             || "<never>".to_owned(),
-            |at| format!("{} ago", age(at, now)),
+            |at| match is_read_since(device, began) {
+                true => format!("{} ago", age(at, now)),
+                false => format!("{} ago, before the outage", age(at, now)),
+            },
         ),
     ]
 }
@@ -216,4 +246,66 @@ fn pod_row(pod: &Pod) -> [String; 3] {
         pod.name_any(),
         claims.count().to_string(),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    /// A node that is silent since 18:00, and a device that read this at that time.
+    fn scene(power: &str, read: &str) -> (Scene, NodeFence) {
+        let node: Value = json!({
+            "metadata": {"name": "node-1", "uid": "uid-1"},
+            "status": {"conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": "2027-01-02T18:00:00Z"}]},
+        });
+        let node: SlimNode = serde_json::from_value(node).expect("a Node");
+        let device = json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "FenceDevice", "metadata": {"name": "node-1-bmc"},
+            "spec": {"nodeName": "node-1", "driver": {"redfish": {"address": "https://192.0.2.1"}}},
+            "status": {"powerState": power, "lastSuccessTime": read},
+        });
+        let fence = json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "node-1-now-abcde"},
+            "spec": {"nodeName": "node-1", "trigger": {"type": "Manual"}},
+        });
+        let scene = Scene {
+            node: node.view(),
+            devices: vec![serde_json::from_value(device).expect("a FenceDevice")],
+            pods: Ok(Vec::new()),
+        };
+        (scene, serde_json::from_value(fence).expect("a NodeFence"))
+    }
+
+    #[test]
+    fn a_device_that_read_on_in_the_outage_is_told_with_how_it_is_read_anew() {
+        let (scene, fence) = scene("On", "2027-01-02T18:00:20Z");
+        let words = against(&scene, &fence).expect_err("it reads On");
+        for part in [
+            "FenceDevice node-1-bmc has read On at 2027-01-02T18:00:20Z",
+            "kubectl fence release node-1-now-abcde --reason WHY",
+            "kubectl fence test node-1 --device node-1-bmc",
+            "kubectl fence now node-1 --reason WHY",
+        ] {
+            assert!(words.contains(part), "no `{part}` in {words}");
+        }
+    }
+
+    #[test]
+    fn a_reading_from_before_the_outage_is_shown_as_one_and_speaks_against_nothing() {
+        let now = "2027-01-02T18:01:00Z".parse().expect("a time");
+        let plain = "NO DEVICE WAS READ IN THIS OUTAGE";
+        let (old, fence) = scene("On", "2027-01-02T17:59:00Z");
+        against(&old, &fence).expect("it says nothing of the outage");
+        let text = shown(&old, &fence, "https://192.0.2.9", now);
+        assert!(text.contains("2m ago, before the outage\n"), "{text}");
+        assert!(text.contains(plain), "{text}");
+        assert!(!text.contains("Type the node's name"), "{text}");
+        let (new, fence) = scene("Off", "2027-01-02T18:00:50Z");
+        let text = shown(&new, &fence, "https://192.0.2.9", now);
+        assert!(
+            text.contains("10s ago\n") && !text.contains(plain),
+            "{text}"
+        );
+    }
 }

@@ -10,6 +10,7 @@ use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::{
     ApprovalSettings, FenceMode, FenceSettings, PowerOnSettings, RecoverySettings, ReleaseSettings,
 };
+use crate::core::hold::HeldBy;
 use crate::core::observed::NodeView;
 use crate::core::select::governing;
 use kube::ResourceExt;
@@ -41,9 +42,22 @@ pub fn wanted(
     if let Some(open) = fences.iter().find(of_node)
         && open.spec.fence.mode != FenceMode::Observe
     {
+        let fence = open.name_any();
+        let hold = fences::held(open).and_then(HeldBy::named);
+        let way_out = match hold {
+            Some(HeldBy::OtherNodeFence) | None => format!(
+                "`kubectl fence status {name}` follows it, and an approval (`kubectl fence approve {name}`) lifts the brakes of a budget"
+            ),
+            Some(hold) if hold.comes_first() => format!(
+                "to have it fenced all the same, first let go of that one: kubectl fence release {fence} --reason WHY"
+            ),
+            Some(hold) if hold.is_lifted_by_approval() => {
+                format!("approve it: kubectl fence approve {name} --reason WHY")
+            }
+            Some(_) => format!("`kubectl fence status {name}` follows it"),
+        };
         return Err(format!(
-            "Node {name} is being fenced already by NodeFence {}, which is {}: {}; `kubectl fence status {name}` follows it, and an approval (`kubectl fence approve {name}`) lifts the brakes of a budget",
-            open.name_any(),
+            "Node {name} is being fenced already by NodeFence {fence}, which is {}: {}; {way_out}",
             fences::stage(open),
             fences::message(open)
         ));

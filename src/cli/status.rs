@@ -1,25 +1,32 @@
 //! `kubectl fence status`: one screen that says who works, what is protected, and what every open incident waits for.
 
 mod follow;
+mod none_open;
+mod screen;
 mod sight;
+mod unfenced;
+
+pub use none_open::none_open;
 
 use super::cluster::Cluster;
 use super::fences::Warning;
 use super::output::{Form, print, serialized};
-use super::table::{bar, or_none, table, wrapped};
-use super::{Done, Error, fences};
+use super::{Done, Error, answer, fences};
 use crate::api::conditions::{READY, find};
 use crate::api::fence::NodeFence;
-use crate::api::policy::NodeFencingPolicy;
+use crate::api::policy::{FenceMode, NodeFencingPolicy};
+use crate::clock;
+use crate::core::{keep_off, window};
 use crate::shell::lease;
-use crate::{api::policy::FenceMode, clock};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt;
 use schemars::JsonSchema;
+use screen::screen;
 use serde::Serialize;
 use sight::look;
 use std::process::ExitCode;
+use unfenced::Unfenced;
 
 /// Exit code where an incident is open.
 const OPEN: u8 = 3;
@@ -29,11 +36,14 @@ Examples:
   Everything on one screen:
       kubectl fence status
 
-  One node, until its incident has ended:
+  One node, from when it is NotReady until its incident has ended:
       kubectl fence status worker-3 --watch
 
   For a script (the fields only ever become more):
       kubectl fence status -o json
+
+A node that is NotReady and has no incident is shown with when its policy \
+fences it, or why nobody does.
 
 Exit codes: 0 no incident is open, 3 one is, 1 failed, 2 the command line cannot be used.";
 
@@ -44,7 +54,7 @@ pub struct Args {
     /// A node, a policy or a NodeFence [default: all]
     name: Option<String>,
 
-    /// Follow it live until no incident is open
+    /// Follow it live until no incident is open, and none is to come of a node that is NotReady
     #[arg(short, long)]
     watch: bool,
 
@@ -63,6 +73,10 @@ pub struct Status {
     pub policies: Vec<Policy>,
     /// The open incidents, the oldest first.
     pub incidents: Vec<Incident>,
+    /// The Nodes that are NotReady and have no open incident, the one that is NotReady longest first.
+    pub unfenced: Vec<Unfenced>,
+    /// Why not all of these are known.
+    pub unfenced_unknown: Option<String>,
 }
 
 /// Who works.
@@ -88,8 +102,12 @@ pub struct Policy {
     pub mode: FenceMode,
     /// Would it act as it says?
     pub ready: bool,
+    /// Why not, in a word.
+    pub reason: Option<String>,
     /// Why not, or what else the operator says of it.
     pub message: Option<String>,
+    /// Who has paused it, why and until when, if it is paused now.
+    pub paused: Option<String>,
     /// Nodes that it governs.
     pub selected: u32,
     /// Of these, those that can be fenced.
@@ -126,6 +144,8 @@ pub struct Incident {
     pub escalated: Option<String>,
     /// What a person has to know before they go by it, with that.
     pub warnings: Vec<Warning>,
+    /// What may be typed about it now.
+    pub commands: Vec<String>,
 }
 
 /// Runs the command.
@@ -134,12 +154,17 @@ pub struct Incident {
 /// [`Error`].
 pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let sight = look(cluster, args.name.as_deref()).await?;
-    let status = sight.status(args.name.as_deref());
-    if args.watch && !status.incidents.is_empty() {
+    let status = sight.status(args.name.as_deref(), clock::wall());
+    if args.watch && is_going_on(&status) {
         return follow::follow(cluster, &args, sight).await;
     }
     print(&written(&status, &args)?)?;
     Ok(exit_code(&status))
+}
+
+/// Is an incident open, or still to come?
+fn is_going_on(status: &Status) -> bool {
+    !status.incidents.is_empty() || status.unfenced.iter().any(Unfenced::waits)
 }
 
 fn exit_code(status: &Status) -> ExitCode {
@@ -169,8 +194,11 @@ fn of(status: Status, name: &str, governs: Option<&str>) -> Status {
         policy.name == name || Some(policy.name.as_str()) == governs || of_incident
     };
     let policies = status.policies.into_iter().filter(is_of).collect();
+    let unfenced = status.unfenced.into_iter();
+    let unfenced = unfenced.filter(|it| it.node == name || it.policy.as_deref() == Some(name));
     Status {
         policies,
+        unfenced: unfenced.collect(),
         incidents,
         ..status
     }
@@ -202,17 +230,19 @@ fn operator(lease: Result<Option<Lease>, String>, namespace: &str) -> Operator {
     )
 }
 
-fn policy(policy: &NodeFencingPolicy) -> Policy {
+fn policy(policy: &NodeFencingPolicy, now: Timestamp) -> Policy {
     let status = policy.status.clone().unwrap_or_default();
     let ready = find(&status.conditions, READY);
     let is_ready = ready.is_some_and(|it| it.status == "True");
     let nodes = status.nodes.as_ref();
-    let effective = status.effective.as_ref();
+    let standing = keep_off::standing(policy, now);
     Policy {
         name: policy.name_any(),
-        mode: effective.map_or(policy.spec.fence.mode, |it| it.mode),
+        mode: window::mode(policy, now),
         ready: is_ready,
+        reason: ready.map(|it| it.reason.clone()),
         message: ready.map(|it| it.message.clone()),
+        paused: (!standing.is_empty()).then(|| keep_off::named(&standing)),
         selected: nodes.map_or(0, |it| it.selected),
         protected: nodes.map_or(0, |it| it.protected),
         open: status.open_incidents.unwrap_or_default(),
@@ -235,7 +265,34 @@ fn incident(fence: &NodeFence) -> Incident {
         message: fences::message(fence).to_owned(),
         escalated: fences::escalated(fence).map(|(reason, words)| format!("{reason}: {words}")),
         warnings: fences::warnings(fence),
+        commands: commands(fence),
     }
+}
+
+/// The plugin's words for what the operator's own say of fields of the NodeFence.
+fn commands(fence: &NodeFence) -> Vec<String> {
+    let mut commands = Vec::new();
+    if fence.is_ended() {
+        return commands;
+    }
+    let (name, node) = (fence.name_any(), &fence.spec.node_name);
+    if answer::is_awaited(fence) {
+        commands.push(format!("kubectl fence approve {node} --reason WHY"));
+        commands.push(format!("kubectl fence deny {node} --reason WHY"));
+    }
+    let escalated = fences::escalated(fence).map_or("", |(_, words)| words);
+    let says = |field: &str| {
+        [fences::message(fence), escalated]
+            .iter()
+            .any(|it| it.contains(field))
+    };
+    if says("`spec.manualConfirmation`") && fence.spec.manual_confirmation.is_none() {
+        commands.push(format!("kubectl fence confirm {node} --reason WHY"));
+    }
+    if says("`spec.desiredState: Released`") {
+        commands.push(format!("kubectl fence release {name} --reason WHY"));
+    }
+    commands
 }
 
 fn names(status: &Status) -> String {
@@ -244,99 +301,5 @@ fn names(status: &Status) -> String {
     names.collect()
 }
 
-/// The screen.
-fn screen(status: &Status, about: Option<&str>, now: Timestamp) -> String {
-    let mut text = match (&status.operator.leader, &status.operator.renew_time) {
-        (Some(leader), Some(renewed)) => format!(
-            "Operator: {leader} leads, its Lease was renewed {} ago\n",
-            super::table::age(*renewed, now)
-        ),
-        (Some(leader), None) => format!("Operator: {leader} leads\n"),
-        (None, _) => wrapped(
-            &format!("Operator: {}", or_none(status.operator.unknown.as_ref())),
-            0,
-        ),
-    };
-    text += "\n";
-    match about {
-        _ if !status.policies.is_empty() => {}
-        Some(name) => {
-            text += &wrapped(
-                &format!(
-                    "No policy governs {name}: see `kubectl fence status` for all policies, and their `spec.nodeSelector`"
-                ),
-                0,
-            )
-        }
-        None => {
-            text += "No policy: no node is protected (see `kubectl explain nodefencingpolicy`)\n"
-        }
-    }
-    let rows: Vec<_> = status.policies.iter().map(policy_row).collect();
-    text += &table(
-        [
-            "POLICY",
-            "MODE",
-            "NODES",
-            "PROTECTED",
-            "OPEN",
-            "HELD",
-            "BUDGET",
-        ],
-        &rows,
-    );
-    for policy in status.policies.iter().filter(|it| !it.ready) {
-        let words = or_none(policy.message.as_ref());
-        text += &wrapped(&format!("{}: {words}", policy.name), 2);
-    }
-    text += "\n";
-    if status.incidents.is_empty() {
-        text += "No incident is open\n";
-    }
-    for incident in &status.incidents {
-        text += &told(incident, now);
-    }
-    text
-}
-
-fn policy_row(policy: &Policy) -> [String; 7] {
-    [
-        policy.name.clone(),
-        format!("{:?}", policy.mode),
-        policy.selected.to_string(),
-        policy.protected.to_string(),
-        policy.open.to_string(),
-        policy.held.to_string(),
-        or_none(policy.budget_remaining),
-    ]
-}
-
-/// An incident, with its way and what it waits for.
-fn told(incident: &Incident, now: Timestamp) -> String {
-    let since = incident.stage_start_time;
-    let lasts = since.map(|it| format!(" for {}", super::table::age(it, now)));
-    let left = incident.stage_deadline_time.map(|at| match at >= now {
-        true => format!(
-            ", escalates in {}",
-            super::table::duration(at.duration_since(now))
-        ),
-        false => format!(
-            ", late for {}",
-            super::table::duration(now.duration_since(at))
-        ),
-    });
-    let mut text = wrapped(
-        &format!(
-            "Node {} (nodefence/{}): {}{}{}",
-            incident.node,
-            incident.fence,
-            incident.stage,
-            lasts.unwrap_or_default(),
-            left.unwrap_or_default()
-        ),
-        0,
-    );
-    text += &wrapped(&bar(&incident.stage), 2);
-    text += &wrapped(&incident.message, 2);
-    text + &fences::warned(&incident.warnings)
-}
+#[cfg(test)]
+mod tests;

@@ -14,10 +14,7 @@ use jiff::Timestamp;
 /// free what is on it (`recovery.strategy: None`), and its kubelet has reported nothing since: a second one would find nothing to do, and turn
 /// off what somebody repairs. Ready may still change, when node-lifecycle notices that the
 /// kubelet is silent. A machine that reports anything in the boot that was fenced never went down (S22), and is fenced again.
-pub(in crate::shell) fn cleared_by<'a>(
-    fences: &'a [NodeFence],
-    node: &NodeView,
-) -> Option<&'a NodeFence> {
+pub fn cleared_by<'a>(fences: &'a [NodeFence], node: &NodeView) -> Option<&'a NodeFence> {
     let reported: Option<Timestamp> = node.last_report().parse().ok();
     let unready = node.condition("Ready").filter(|it| it.status != "True");
     let unready_since: Option<Timestamp> = unready.and_then(|it| it.transition.parse().ok());
@@ -51,7 +48,7 @@ pub(in crate::shell) fn cleared_by<'a>(
 ///
 /// The condition for which it was opened is the same outage if it has the date that it had: that date is the Node's own. Of any other one only
 /// the date of the end tells, which another clock has written.
-pub(super) fn refused_by<'a>(
+pub fn refused_by<'a>(
     fences: &'a [NodeFence],
     node: &NodeView,
     condition: &UnhealthyCondition,

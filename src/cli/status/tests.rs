@@ -1,0 +1,146 @@
+use super::sight::Sight;
+use super::*;
+use crate::shell::slim::SlimNode;
+use serde_json::{Value, json};
+
+const SINCE: &str = "2027-01-02T18:00:00Z";
+
+fn now() -> Timestamp {
+    "2027-01-02T18:00:09Z".parse().expect("a time")
+}
+
+fn policy_of(spec: &Value, status: &Value) -> NodeFencingPolicy {
+    let mut all = json!({
+        "nodeSelector": {},
+        "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "durationSeconds": 10}],
+        "fence": {"mode": "PowerOff"},
+    });
+    for (key, value) in spec.as_object().into_iter().flatten() {
+        all[key] = value.clone();
+    }
+    let policy = json!({
+        "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFencingPolicy",
+        "metadata": {"name": "workers", "generation": 1}, "spec": all, "status": status,
+    });
+    serde_json::from_value(policy).expect("a policy")
+}
+
+fn ready() -> Value {
+    json!({
+        "effective": {"mode": "Observe", "approvalMode": "Automatic"},
+        "conditions": [{"type": "Ready", "status": "True", "reason": "Active", "message": "well", "lastTransitionTime": SINCE}],
+    })
+}
+
+fn sight(policy: NodeFencingPolicy, nodes: Vec<SlimNode>, unknown: Option<&str>) -> Sight {
+    Sight {
+        policies: vec![policy],
+        fences: Vec::new(),
+        operator: Operator {
+            leader: Some("operator-1".to_owned()),
+            renew_time: None,
+            unknown: None,
+        },
+        nodes,
+        nodes_unknown: unknown.map(str::to_owned),
+    }
+}
+
+fn dead() -> SlimNode {
+    let node = json!({
+        "metadata": {"name": "node-1", "uid": "uid-1", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": SINCE}],
+            "nodeInfo": {"bootID": "boot-1"},
+        },
+    });
+    serde_json::from_value(node).expect("a Node")
+}
+
+fn shown(sight: &Sight, name: Option<&str>) -> String {
+    screen(&sight.status(name, now()), name, now())
+}
+
+#[test]
+fn a_node_that_is_down_within_the_wait_is_on_the_screen_and_no_incident_is_not_all_is_well() {
+    let sight = sight(policy_of(&json!({}), &ready()), vec![dead()], None);
+    for name in [None, Some("node-1"), Some("workers")] {
+        let text = shown(&sight, name);
+        let told = "No incident is open, and 1 node is NotReady\nNode node-1: Ready=Unknown for 9s; policy workers fences it in 1s\n";
+        assert!(text.ends_with(told), "{text}");
+        let status = sight.status(name, now());
+        assert!(is_going_on(&status));
+        assert_eq!(
+            format!("{:?}", exit_code(&status)),
+            format!("{:?}", ExitCode::SUCCESS)
+        );
+    }
+}
+
+#[test]
+fn who_may_not_list_nodes_is_told_that_none_is_known() {
+    let sight = sight(
+        policy_of(&json!({}), &ready()),
+        Vec::new(),
+        Some("nodes is forbidden"),
+    );
+    let text = shown(&sight, None);
+    let told =
+        "No incident is open\nWhether other nodes are NotReady is not known: nodes is forbidden\n";
+    assert!(text.ends_with(told), "{text}");
+}
+
+/// The operator writes `effective` when it comes to it; what the policy says now it says now.
+#[test]
+fn the_mode_is_what_the_policy_says_now_and_a_pause_is_shown_with_who_and_until_when() {
+    let window = json!({
+        "name": "nights", "days": ["Sat"], "start": "17:00", "end": "23:00", "timeZone": "UTC", "mode": "ConfirmOnly",
+    });
+    for (spec, mode) in [
+        (json!({}), FenceMode::PowerOff),
+        (json!({"windows": [window]}), FenceMode::ConfirmOnly),
+    ] {
+        let found = policy(&policy_of(&spec, &ready()), now());
+        assert_eq!(found.mode, mode);
+        assert_eq!(found.paused, None);
+    }
+    let pause = json!({"pauseRequests": [
+        {"name": "ann", "reason": "switches", "expireTime": "2027-01-02T20:00:00Z"},
+        {"name": "bob", "expireTime": SINCE},
+    ]});
+    let text = shown(&sight(policy_of(&pause, &ready()), Vec::new(), None), None);
+    let told = "\n  workers: PAUSED by ann (switches, until 2027-01-02T20:00:00Z): ";
+    assert!(text.contains(told), "{text}");
+}
+
+#[test]
+fn what_waits_for_a_human_is_shown_with_what_to_type() {
+    let of = |mode: &str, words: &str| -> NodeFence {
+        let fence = json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "node-1-5c0ffee5"},
+            "spec": {"nodeName": "node-1", "trigger": {"type": "NodeCondition"}, "fence": {"mode": "PowerOff", "approval": {"mode": mode}}},
+            "status": {"conditions": [{
+                "type": "Succeeded", "status": "Unknown", "reason": "Checking", "message": words, "lastTransitionTime": SINCE,
+            }]},
+        });
+        serde_json::from_value(fence).expect("a NodeFence")
+    };
+    assert!(commands(&of("Automatic", "asks the devices")).is_empty());
+    assert_eq!(
+        commands(&of("Manual", "waits")),
+        [
+            "kubectl fence approve node-1 --reason WHY",
+            "kubectl fence deny node-1 --reason WHY",
+        ]
+    );
+    assert_eq!(
+        commands(&of(
+            "Automatic",
+            "release this NodeFence (`spec.desiredState: Released`), or confirm it by `spec.manualConfirmation`"
+        )),
+        [
+            "kubectl fence confirm node-1 --reason WHY",
+            "kubectl fence release node-1-5c0ffee5 --reason WHY",
+        ]
+    );
+}
