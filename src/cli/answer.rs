@@ -2,9 +2,12 @@
 
 use super::cluster::{Cluster, Error as ClusterError};
 use super::dry_run::DryRun;
+use super::release::may_go_down;
 use super::trail::reason;
 use super::{Done, Error, fences};
 use crate::api::fence::{ApprovalDecision, NodeFence};
+use crate::api::settings::{ApprovalMode, FenceMode};
+use crate::core::hold::HeldBy;
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -13,9 +16,10 @@ Examples:
       kubectl fence approve worker-3 --reason \"seen dark\"
       kubectl fence deny worker-3-5c0ffee5 --reason \"we are at work there\"
 
-An answer is given once. It takes the verb `approve` (ClusterRole \
-node-fencing-approver), and is kept with your name in the record. To stop a \
-fence without that verb: kubectl fence release.";
+An answer is given once, so an incident that waits for none takes no approval; \
+a denial counts until the node is out of service. It takes the verb `approve` \
+(ClusterRole node-fencing-approver), and is kept with your name in the record. \
+To stop a fence without that verb: kubectl fence release.";
 
 /// Answer an incident that waits for a human
 #[derive(Debug, clap::Args)]
@@ -64,6 +68,13 @@ async fn answer(cluster: &Cluster, args: Args, decision: ApprovalDecision) -> Do
             }
         )));
     }
+    let in_vain = match decision {
+        ApprovalDecision::Approved => approved_in_vain(&fence),
+        ApprovalDecision::Denied => denied_in_vain(&fence),
+    };
+    if let Some(words) = in_vain {
+        return Err(Error::No(words));
+    }
     let asker = cluster.asker().await?;
     let patch = json!({
         "metadata": {"resourceVersion": fence.metadata.resource_version},
@@ -82,4 +93,159 @@ async fn answer(cluster: &Cluster, args: Args, decision: ApprovalDecision) -> Do
         ApprovalDecision::Denied => "denied",
     };
     args.dry_run.told("nodefence", &name, verbed)
+}
+
+/// Does an approval let it go on? The policy has asked for one, or a brake holds it that an approval lifts.
+pub fn is_awaited(fence: &NodeFence) -> bool {
+    let settings = &fence.spec.fence;
+    let is_asked = settings.approval.mode == ApprovalMode::Manual;
+    // It waits for a human before any brake, and one that observes waits for nobody.
+    let is_first = is_asked && settings.mode != FenceMode::Observe && fence.spec.approval.is_none();
+    // A newer operator may have brakes that this plugin does not know: then it judges.
+    let lifts = |reason| HeldBy::named(reason).is_none_or(HeldBy::is_lifted_by_approval);
+    is_first || fences::held(fence).is_some_and(lifts)
+}
+
+/// Why an approval would be spent for nothing.
+fn approved_in_vain(fence: &NodeFence) -> Option<String> {
+    if is_awaited(fence) {
+        return None;
+    }
+    let (name, node) = (fence.name_any(), &fence.spec.node_name);
+    let (stage, message) = (fences::stage(fence), fences::message(fence));
+    let held = fences::held(fence).and_then(HeldBy::named);
+    let way_out = match held {
+        _ if fence.spec.fence.mode == FenceMode::Observe => format!(
+            "it only observes, and no approval makes it act; to have the node fenced all the same: kubectl fence now {node} --mode PowerOff --reason WHY"
+        ),
+        Some(HeldBy::OtherNodeFence) | None => format!(
+            "approve it if it asks for that, or is held by a budget (kubectl fence status {node} --watch)"
+        ),
+        Some(hold) if hold.comes_first() => format!(
+            "no approval lifts that; to have the node fenced all the same: kubectl fence release {name} --reason WHY, then kubectl fence now {node} --reason WHY"
+        ),
+        Some(_) => "no approval lifts that".to_owned(),
+    };
+    Some(format!(
+        "NodeFence {name} waits for no answer, which is given once: it is {stage}: {message}; {way_out}"
+    ))
+}
+
+/// Why a denial would change nothing: it stops a fence until the node is out of service, and calls no off command back.
+fn denied_in_vain(fence: &NodeFence) -> Option<String> {
+    let (name, status) = (fence.name_any(), fence.status.as_ref()?);
+    if status.taint_applied_time.is_some() && status.taint_removed_time.is_none() {
+        return Some(format!(
+            "Node {} is out of service already, and a denial of NodeFence {name} stops nothing: it is seen through to its release; to let go of it as far as that goes: kubectl fence release {name} --reason WHY",
+            fence.spec.node_name
+        ));
+    }
+    may_go_down(fence).then(|| {
+        format!(
+            "an off command of NodeFence {name} may still land (`status.attempts`), and a denial does not call it back: wait until `kubectl fence status {name}` shows it verified, or let go of a machine that may still go down: kubectl fence release {name} --despite-late-off --reason WHY"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    fn fence(spec: Value, status: Value) -> NodeFence {
+        let mut all = json!({
+            "nodeName": "worker-1", "trigger": {"type": "NodeCondition"}, "fence": {"mode": "ConfirmOnly"},
+        });
+        all.as_object_mut()
+            .expect("a map")
+            .extend(spec.as_object().expect("a map").clone());
+        let fence = json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence",
+            "metadata": {"name": "worker-1-5c0ffee5"}, "spec": all, "status": status,
+        });
+        serde_json::from_value(fence).expect("a NodeFence")
+    }
+
+    fn in_stage(stage: &str, held: Option<&str>) -> Value {
+        let condition = |kind: &str, status: &str, reason: &str| {
+            json!({
+                "type": kind, "status": status, "reason": reason, "message": "words of the operator",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            })
+        };
+        let held = held.map(|it| condition("Held", "True", it));
+        let succeeded = condition("Succeeded", "Unknown", stage);
+        let conditions: Vec<Value> = [succeeded].into_iter().chain(held).collect();
+        json!({"conditions": conditions})
+    }
+
+    #[test]
+    fn an_approval_is_taken_where_a_policy_asks_or_a_budget_holds() {
+        let asks = json!({"fence": {"mode": "PowerOff", "approval": {"mode": "Manual"}}});
+        for (spec, status) in [
+            (asks.clone(), in_stage("AwaitingApproval", None)),
+            // The operator has not begun, and will ask.
+            (asks, json!({})),
+            (json!({}), in_stage("Held", Some("Storm"))),
+            (json!({}), in_stage("Held", Some("MaxPerHour"))),
+            (json!({}), in_stage("Held", Some("OfTomorrow"))),
+        ] {
+            let fence = fence(spec, status);
+            assert_eq!(approved_in_vain(&fence), None, "{fence:?}");
+        }
+    }
+
+    #[test]
+    fn an_approval_that_would_be_spent_is_refused_with_what_is_waited_for_and_the_way_out() {
+        let observes = json!({"fence": {"mode": "Observe", "approval": {"mode": "Manual"}}});
+        for (spec, status, way_out) in [
+            (
+                json!({}),
+                in_stage("Checking", None),
+                "kubectl fence status worker-1 --watch",
+            ),
+            (json!({}), json!({}), "has not begun with it yet"),
+            (
+                observes,
+                in_stage("Observing", None),
+                "kubectl fence now worker-1 --mode PowerOff",
+            ),
+            (
+                json!({}),
+                in_stage("Held", Some("Paused")),
+                "kubectl fence release worker-1-5c0ffee5 --reason WHY, then kubectl fence now",
+            ),
+            (
+                json!({}),
+                in_stage("Held", Some("Quorum")),
+                "words of the operator; no approval lifts that",
+            ),
+        ] {
+            let words = approved_in_vain(&fence(spec, status)).expect("it waits for none");
+            assert!(words.contains(way_out), "{words}");
+            assert!(words.starts_with("NodeFence worker-1-5c0ffee5 waits for no answer"));
+        }
+    }
+
+    #[test]
+    fn a_denial_is_refused_once_the_node_is_out_of_service_or_an_off_may_land() {
+        let at = "2026-01-01T00:00:00Z";
+        let mut status = in_stage("Quiescing", None);
+        assert_eq!(denied_in_vain(&fence(json!({}), status.clone())), None);
+        status["taintAppliedTime"] = json!(at);
+        let words = denied_in_vain(&fence(json!({}), status.clone())).expect("too late");
+        assert!(
+            words.contains("kubectl fence release worker-1-5c0ffee5"),
+            "{words}"
+        );
+        // What is still to come is that its machine is turned on, which a denial stops.
+        status["taintRemovedTime"] = json!(at);
+        assert_eq!(denied_in_vain(&fence(json!({}), status)), None);
+        let mut status = in_stage("Fencing", None);
+        status["attempts"] = json!([{
+            "device": "bmc", "action": "PowerOff", "startTime": at, "id": "1",
+        }]);
+        let words = denied_in_vain(&fence(json!({}), status)).expect("it may land");
+        assert!(words.contains("--despite-late-off"), "{words}");
+    }
 }

@@ -3,18 +3,20 @@
 //! What is refused is told with the right that is missing and the role that has it. What a command can do without (a Lease that the user may not
 //! read) it asks for with [`seen`], and says what it could not see.
 
+mod asker;
 mod error;
 mod now;
 
+pub use asker::Asker;
 pub use error::Error;
+pub use now::wall;
 
 use super::output::complain;
 use super::reach::Reach;
 use crate::shell::client::{AskError, Clients, ask_within};
 use crate::shell::preflight;
-use crate::{clock, words};
-use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use crate::words;
+use jiff::SignedDuration;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
@@ -39,9 +41,6 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 const NO_SUCH_GROUP: &str = "404 page not found";
 /// As the API server's audit log knows this program: it is not the operator.
 const AGENT: &str = concat!("kubectl-fence/", env!("CARGO_PKG_VERSION"));
-/// Where the API server does not date its answer, which it always does (upstream's pkg/registry/authentication/selfsubjectreview); what stands
-/// between may not.
-const NO_DATE: &str = "the API server does not say what time it is: this is dated by the clock of this machine, which has to be right";
 /// Field manager of what a user writes, as managedFields show it.
 const MANAGER: &str = "kubectl-fence";
 
@@ -195,30 +194,6 @@ impl Cluster {
         read.map_err(|it| Error::unreadable::<K>(name, it.error))
     }
 
-    /// Who asks, as the API server knows them, and when by its clock.
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub async fn asker(&self) -> Result<Asker, Error> {
-        let reviews: Api<SelfSubjectReview> = Api::all(self.clients.reads.clone());
-        let (params, asked) = (PostParams::default(), SelfSubjectReview::default());
-        let review = ask_within(self.limits.read, reviews.create(&params, &asked)).await;
-        let what = || "ask who you are".to_owned();
-        let review = review.map_err(|it| self.error::<SelfSubjectReview>(it, what(), VIEWER))?;
-        let at = review.metadata.creation_timestamp.map(|it| it.0);
-        let name = review.status.and_then(|it| it.user_info?.username);
-        let name = name.filter(|it| !it.is_empty());
-        Ok(Asker {
-            name: name.ok_or_else(|| {
-                Error::Config("the API server does not say who you are".to_owned())
-            })?,
-            at: at.unwrap_or_else(|| {
-                complain(NO_DATE);
-                clock::wall()
-            }),
-        })
-    }
-
     /// What the operator asks at its start too, within the limit of a request.
     ///
     /// # Errors
@@ -358,16 +333,6 @@ impl Cluster {
             },
         }
     }
-}
-
-/// Who asks.
-#[derive(Debug, Clone)]
-pub struct Asker {
-    /// The name that the API server has authenticated.
-    pub name: String,
-    /// When it did that, by its own clock (whole seconds): what is compared with what the operator writes is dated by this, since the clock of
-    /// a laptop may be minutes off.
-    pub at: Timestamp,
 }
 
 /// How something is written.

@@ -13,7 +13,6 @@ use super::{Done, Error, fences};
 use crate::api::device::FenceDevice;
 use crate::api::device_status::PowerState;
 use crate::api::fence::{ManualStatement, NodeFence};
-use crate::clock;
 use crate::core::observed::{NodeView, Ready};
 use crate::shell::devices;
 use crate::shell::slim::SlimNode;
@@ -74,8 +73,11 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let scene = scene(cluster, &node).await?;
     against(&scene, &fence).map_err(Error::No)?;
     let server = &cluster.clients.server;
-    let shown = shown(&scene, &name, server, clock::wall());
-    args.dry_run.shows(&shown)?;
+    let mut text = shown(&scene, &fence, server, cluster.now().await);
+    if args.yes_for.is_none() {
+        text += "Type the node's name to confirm that it has no power:\n";
+    }
+    args.dry_run.shows(&text)?;
     if typed(&node, args.yes_for)? != node {
         return Err(Error::No(format!(
             "that is not `{node}`: nothing was confirmed"
@@ -140,26 +142,36 @@ fn against(scene: &Scene, fence: &NodeFence) -> Result<(), String> {
         ));
     }
     // What was read before the outage says nothing of it: a device that has fallen silent since is why somebody has gone to look.
-    let began = fence.spec.trigger.unhealthy_since_time;
-    let began = began.or_else(|| fences::created(fence));
-    // A human's NodeFence is younger than the outage.
-    let silent = node
-        .condition("Ready")
-        .and_then(|it| it.transition.parse().ok());
-    let began = began.into_iter().chain(silent).min();
+    let began = outage(scene, fence);
     let on = scene.devices.iter().find(|it| {
         let status = it.status.as_ref();
         let is_on = status.and_then(|it| it.power_state) == Some(PowerState::On);
         is_on && status.and_then(|it| it.last_success_time) >= began
     });
-    match on {
-        Some(device) => Err(format!(
-            "FenceDevice {} reads On, of {}: the operator would take your word for nothing; cut the power that it feeds, or see which machine it belongs to, and wait until it reads Off or is silent",
-            device.name_any(),
-            probed(device)
-        )),
-        None => Ok(()),
-    }
+    on.map_or(Ok(()), |it| Err(reads_on(it, node, fence)))
+}
+
+/// A FenceDevice is not probed while the incident is open, not by a request either: what it reads in the incident stands in the NodeFence.
+fn reads_on(device: &FenceDevice, node: &NodeView, fence: &NodeFence) -> String {
+    let (device, fence, node, read) = (
+        device.name_any(),
+        fence.name_any(),
+        &node.name,
+        probed(device),
+    );
+    format!(
+        "FenceDevice {device} has read On at {read}, in this outage: the operator takes your word for nothing while it reads On; cut the power that it feeds, or see which machine it belongs to. It is not probed while the incident is open; to have it read anew: kubectl fence release {fence} --reason WHY, then kubectl fence test {node} --device {device}, and unless that reads On: kubectl fence now {node} --reason WHY, and confirm again"
+    )
+}
+
+/// When the outage began, as far as is known.
+fn outage(scene: &Scene, fence: &NodeFence) -> Option<Timestamp> {
+    let began = fence.spec.trigger.unhealthy_since_time;
+    let began = began.or_else(|| fences::created(fence));
+    // A human's NodeFence is younger than the outage.
+    let ready = scene.node.condition("Ready");
+    let silent = ready.and_then(|it| it.transition.parse().ok());
+    began.into_iter().chain(silent).min()
 }
 
 /// When the device was read last.
@@ -170,16 +182,24 @@ fn probed(device: &FenceDevice) -> String {
 }
 
 /// What is known of the node.
-fn shown(scene: &Scene, fence: &str, server: &str, now: Timestamp) -> String {
-    let node = &scene.node;
+fn shown(scene: &Scene, fence: &NodeFence, server: &str, now: Timestamp) -> String {
+    let (node, began) = (&scene.node, outage(scene, fence));
     let title = format!(
-        "Node {} (nodefence/{fence}) of the cluster {server}",
-        node.name
+        "Node {} (nodefence/{}) of the cluster {server}",
+        node.name,
+        fence.name_any()
     );
     let mut text = wrapped(&title, 0);
     text += &format!("last heard of at {}\n", node.last_report());
-    let devices: Vec<_> = scene.devices.iter().map(|it| device_row(it, now)).collect();
-    text += &table(["DEVICE", "POWER", "READ"], &devices);
+    let devices = scene.devices.iter();
+    let rows: Vec<_> = devices.map(|it| device_row(it, began, now)).collect();
+    text += &table(["DEVICE", "POWER", "READ"], &rows);
+    if !scene.devices.iter().any(|it| is_read_since(it, began)) {
+        text += &wrapped(
+            "NO DEVICE WAS READ IN THIS OUTAGE: only what you have seen says that it is off",
+            0,
+        );
+    }
     match &scene.pods {
         Ok(pods) => {
             let rows: Vec<_> = pods.iter().map(pod_row).collect();
@@ -189,13 +209,18 @@ fn shown(scene: &Scene, fence: &str, server: &str, now: Timestamp) -> String {
         Err(words) => text += &wrapped(&format!("Its pods are not shown: {words}"), 0),
     }
     text += &wrapped(
-        "If this machine runs after all, two nodes will write to one volume. Type the node's name to confirm that it has no power:",
+        "If this machine runs after all, two nodes will write to one volume.",
         0,
     );
     text
 }
 
-fn device_row(device: &FenceDevice, now: Timestamp) -> [String; 3] {
+fn is_read_since(device: &FenceDevice, began: Option<Timestamp>) -> bool {
+    let read = device.status.as_ref().and_then(|it| it.last_success_time);
+    read.is_some() && read >= began
+}
+
+fn device_row(device: &FenceDevice, began: Option<Timestamp>, now: Timestamp) -> [String; 3] {
     let status = device.status.as_ref();
     let power = status.and_then(|it| it.power_state);
     let at = status.and_then(|it| it.last_success_time);
@@ -204,7 +229,10 @@ fn device_row(device: &FenceDevice, now: Timestamp) -> [String; 3] {
         power.map_or_else(|| "<unknown>".to_owned(), |it| format!("{it:?}")),
         at.map_or_else(
             || "<never>".to_owned(),
-            |at| format!("{} ago", age(at, now)),
+            |at| match is_read_since(device, began) {
+                true => format!("{} ago", age(at, now)),
+                false => format!("{} ago, before the outage", age(at, now)),
+            },
         ),
     ]
 }

@@ -1,6 +1,7 @@
 //! What the NodeFences say of the nodes: which incident a name means, which are open, how one stands.
 
 use super::cluster::{Cluster, Error as ClusterError};
+use super::status::none_open;
 use super::{Error, table};
 use crate::api::conditions::{ESCALATED, HELD, NODE_CONFIRMED_DOWN, SUCCEEDED, find};
 use crate::api::fence::NodeFence;
@@ -58,7 +59,7 @@ pub fn full_name(fence: &str) -> String {
 /// What is happening, in the operator's words.
 pub fn message(fence: &NodeFence) -> &str {
     succeeded(fence).map_or(
-        "the operator has not begun with it yet: see `kubectl fence status`",
+        "the operator has not begun with it yet; should that last, `kubectl fence check` says why",
         |it| it.message.as_str(),
     )
 }
@@ -186,14 +187,19 @@ fn named<'a>(fences: &'a [NodeFence], name: &str) -> Option<&'a NodeFence> {
 /// The open incident that a user means.
 ///
 /// # Errors
-/// There is none.
+/// There is none: how the node stands, and how its last incident has ended.
 pub async fn open(cluster: &Cluster, name: &str) -> Result<NodeFence, Error> {
-    open_of(&fences(cluster).await?, name).cloned()
+    let fences = fences(cluster).await?;
+    match open_of(&fences, name)? {
+        Some(fence) => Ok(fence.clone()),
+        None => Err(Error::No(none_open(cluster, &fences, name).await?)),
+    }
 }
 
-fn open_of<'a>(fences: &'a [NodeFence], name: &str) -> Result<&'a NodeFence, Error> {
+/// None: no NodeFence has that name, and none of a Node of that name is open.
+fn open_of<'a>(fences: &'a [NodeFence], name: &str) -> Result<Option<&'a NodeFence>, Error> {
     let Some(fence) = meant(fences, name) else {
-        return Err(absent(name));
+        return Ok(None);
     };
     if let Some(other) = named(fences, name)
         && !other.is_ended()
@@ -205,16 +211,17 @@ fn open_of<'a>(fences: &'a [NodeFence], name: &str) -> Result<&'a NodeFence, Err
             fence.name_any()
         )));
     }
-    if fence.is_ended() {
-        return Err(Error::No(format!(
+    match fence.is_ended() {
+        false => Ok(Some(fence)),
+        true if fence.name_any() != name => Ok(None),
+        true => Err(Error::No(format!(
             "NodeFence {} of Node {} has ended {}: {}; an incident that has ended never changes again",
             fence.name_any(),
             fence.spec.node_name,
             stage(fence),
             message(fence)
-        )));
+        ))),
     }
-    Ok(fence)
 }
 
 /// There is no incident that this name could mean.
@@ -289,14 +296,17 @@ mod tests {
         let name = |fences: &[NodeFence]| {
             let found = open_of(fences, "worker-3");
             found
-                .map(kube::ResourceExt::name_any)
+                .map(|it| it.map(kube::ResourceExt::name_any))
                 .map_err(|it| it.to_string())
         };
-        assert_eq!(name(&[ended, open.clone()]), Ok("worker-3-1".to_owned()));
-        assert_eq!(
-            name(std::slice::from_ref(&other)),
-            Ok("worker-3".to_owned())
-        );
+        let found = |name: &str| Ok(Some(name.to_owned()));
+        assert_eq!(name(&[ended, open.clone()]), found("worker-3-1"));
+        assert_eq!(name(std::slice::from_ref(&other)), found("worker-3"));
+        // Whoever names the node means no incident that has ended; whoever names the incident is told that it has.
+        let last = fence("worker-3-0", "worker-3", "Aborted", "False");
+        assert_eq!(name(std::slice::from_ref(&last)), Ok(None));
+        let ended = open_of(&[last], "worker-3-0").expect_err("it has ended");
+        assert!(ended.to_string().contains("has ended Aborted"), "{ended}");
         let refused = name(&[other, open]).expect_err("two");
         assert!(
             refused.contains("of Node worker-9") && refused.contains("NodeFence worker-3-1"),

@@ -10,6 +10,7 @@ use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::{
     ApprovalSettings, FenceMode, FenceSettings, PowerOnSettings, RecoverySettings, ReleaseSettings,
 };
+use crate::core::hold::HeldBy;
 use crate::core::observed::NodeView;
 use crate::core::select::governing;
 use kube::ResourceExt;
@@ -41,12 +42,7 @@ pub fn wanted(
     if let Some(open) = fences.iter().find(of_node)
         && open.spec.fence.mode != FenceMode::Observe
     {
-        return Err(format!(
-            "Node {name} is being fenced already by NodeFence {}, which is {}: {}; `kubectl fence status {name}` follows it, and an approval (`kubectl fence approve {name}`) lifts the brakes of a budget",
-            open.name_any(),
-            fences::stage(open),
-            fences::message(open)
-        ));
+        return Err(open_already(open));
     }
     let policy = governing(policies, node).map_err(|it| it.to_string())?;
     let Some(policy) = policy else {
@@ -101,6 +97,27 @@ pub fn wanted(
     made.metadata.annotations = None;
     made.metadata.generate_name = Some(prefix(name));
     Ok(made)
+}
+
+/// Another one is open, and the way to one's own.
+fn open_already(open: &NodeFence) -> String {
+    let (fence, node) = (open.name_any(), &open.spec.node_name);
+    let follow = format!("`kubectl fence status {node}` follows it");
+    let way_out = match fences::held(open).and_then(HeldBy::named) {
+        Some(HeldBy::OtherNodeFence) => follow,
+        Some(hold) if hold.comes_first() => format!(
+            "to have it fenced all the same, first let go of that one: kubectl fence release {fence} --reason WHY"
+        ),
+        Some(hold) if !hold.is_lifted_by_approval() => follow,
+        _ => format!(
+            "{follow}, and an approval (`kubectl fence approve {node}`) lifts the brakes of a budget"
+        ),
+    };
+    format!(
+        "Node {node} is being fenced already by NodeFence {fence}, which is {}: {}; {way_out}",
+        fences::stage(open),
+        fences::message(open)
+    )
 }
 
 /// What the API server makes a name of, with five characters of its own: no longer than a claim may name.

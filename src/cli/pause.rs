@@ -76,13 +76,39 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
         user: Some(asker.name),
         expire_time: Some(whole_seconds(asker.at + args.time)),
     };
-    let kept = policy.spec.pause_requests.iter();
-    let mut requests: Vec<_> = kept.filter(|it| it.name != request.name).cloned().collect();
+    let kept = policy.spec.pause_requests.iter().cloned();
+    let (replaced, mut requests): (Vec<_>, Vec<_>) = kept.partition(|it| it.name == request.name);
+    let standing = keep_off::standing(&policy, asker.at);
+    let replaced = standing.into_iter().find(|it| replaced.contains(it));
+    let verbed = paused(&request, replaced);
     requests.push(request);
     // Who took another pause back is not who takes back this one.
     write(cluster, &policy, &requests, &RESUME.none(), &args.dry_run).await?;
     args.dry_run
-        .told("nodefencingpolicy", &args.policy, "paused")
+        .told("nodefencingpolicy", &args.policy, &verbed)
+}
+
+/// Until when, and which pause of the same name that takes the place of.
+fn paused(request: &PauseRequest, replaced: Option<&PauseRequest>) -> String {
+    let until = |it: &PauseRequest| match it.expire_time {
+        Some(time) => format!("until {time}"),
+        None => "without an end".to_owned(),
+    };
+    let replaces = replaced.map(|it| {
+        let shortens = match (request.expire_time, it.expire_time) {
+            (Some(new), Some(old)) => new < old,
+            (new, old) => new.is_some() && old.is_none(),
+        };
+        let why = it.reason.as_ref().map(|why| format!(": {why}"));
+        format!(
+            ", which {} the pause of {} {}{}",
+            if shortens { "shortens" } else { "replaces" },
+            it.name,
+            until(it),
+            why.unwrap_or_default()
+        )
+    });
+    format!("paused {}{}", until(request), replaces.unwrap_or_default())
 }
 
 /// Takes the pause back.
@@ -161,6 +187,38 @@ fn whole_seconds(at: Timestamp) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pause_tells_its_end_and_what_it_takes_the_place_of() {
+        let pause = |until: Option<&str>| PauseRequest {
+            user: None,
+            name: "ann".to_owned(),
+            reason: Some("switches".to_owned()),
+            expire_time: until.map(|it| it.parse().expect("a time")),
+        };
+        let [six, eight] = ["2027-01-02T18:00:00Z", "2027-01-02T20:00:00Z"].map(Some);
+        for (new, old, words) in [
+            (six, None, "paused until 2027-01-02T18:00:00Z"),
+            (
+                six,
+                Some(eight),
+                "paused until 2027-01-02T18:00:00Z, which shortens the pause of ann until 2027-01-02T20:00:00Z: switches",
+            ),
+            (
+                eight,
+                Some(six),
+                "paused until 2027-01-02T20:00:00Z, which replaces the pause of ann until 2027-01-02T18:00:00Z: switches",
+            ),
+            (
+                six,
+                Some(None),
+                "paused until 2027-01-02T18:00:00Z, which shortens the pause of ann without an end: switches",
+            ),
+        ] {
+            let old = old.map(pause);
+            assert_eq!(paused(&pause(new), old.as_ref()), words);
+        }
+    }
 
     #[test]
     fn a_pause_ends_on_a_whole_second_and_never_too_early() {

@@ -70,7 +70,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
 }
 
 /// Before the taint, and a command is out of which nobody knows what became.
-fn may_go_down(fence: &NodeFence) -> bool {
+pub(super) fn may_go_down(fence: &NodeFence) -> bool {
     let status = fence.status.as_ref();
     let is_tainted = status.is_some_and(|it| it.taint_applied_time.is_some());
     !is_tainted && fence.commands_that_may_land().next().is_some()

@@ -1,29 +1,32 @@
 //! `kubectl fence status`: one screen that says who works, what is protected, and what every open incident waits for.
 
 mod follow;
+mod none_open;
+mod screen;
 mod sight;
+mod unfenced;
+
+pub use none_open::none_open;
 
 use super::cluster::Cluster;
 use super::fences::Warning;
 use super::output::{self, Content, Form, forms, print};
-use super::table::{bar, or_none, table, wrapped};
-use super::{Done, Error, fences};
+use super::{Done, Error, answer, fences};
 use crate::api::conditions::{READY, find};
 use crate::api::fence::NodeFence;
-use crate::api::policy::NodeFencingPolicy;
+use crate::api::policy::{FenceMode, NodeFencingPolicy};
+use crate::core::{keep_off, window};
 use crate::shell::lease;
-use crate::words::listed;
-use crate::{api::policy::FenceMode, clock};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt;
 use schemars::JsonSchema;
+use screen::screen;
 use serde::Serialize;
 use sight::look;
 use std::process::ExitCode;
+use unfenced::Unfenced;
 
-/// Names in one line.
-const NAMED_MAX: usize = 5;
 /// Exit code where an incident is open.
 const OPEN: u8 = 3;
 
@@ -32,11 +35,14 @@ Examples:
   Everything on one screen:
       kubectl fence status
 
-  One node, until its incident has ended:
+  One node, from when it is NotReady until its incident has ended:
       kubectl fence status worker-3 --watch
 
   For a script (the fields only ever become more):
       kubectl fence status -o json
+
+A node that is NotReady and has no incident is shown with when its policy \
+fences it, or why nobody does.
 
 Exit codes: 0 no incident is open, 3 one is, 1 failed, 2 the command line cannot be used.";
 
@@ -47,7 +53,7 @@ pub struct Args {
     /// A node, a policy or a NodeFence [default: all]
     name: Option<String>,
 
-    /// Follow it live until no incident is open
+    /// Follow it live until no incident is open, and none is to come of a node that is NotReady
     #[arg(short, long)]
     watch: bool,
 
@@ -67,6 +73,10 @@ pub struct Status {
     pub policies: Vec<Policy>,
     /// The open incidents, the oldest first.
     pub incidents: Vec<Incident>,
+    /// The Nodes that are NotReady and have no open incident, the one that is NotReady longest first.
+    pub unfenced: Vec<Unfenced>,
+    /// Why not all of these are known.
+    pub unfenced_unknown: Option<String>,
 }
 
 /// Who works.
@@ -92,8 +102,12 @@ pub struct Policy {
     pub mode: FenceMode,
     /// Would it act as it says?
     pub ready: bool,
+    /// Why not, in a word.
+    pub reason: Option<String>,
     /// Why not, or what else the operator says of it.
     pub message: Option<String>,
+    /// Who has paused it, why and until when, if it is paused now.
+    pub paused: Option<String>,
     /// Nodes that it governs.
     pub selected: u32,
     /// Of these, those that can be fenced.
@@ -132,6 +146,8 @@ pub struct Incident {
     pub escalated: Option<String>,
     /// What a person has to know before they go by it, with that.
     pub warnings: Vec<Warning>,
+    /// What may be typed about it now.
+    pub commands: Vec<String>,
 }
 
 /// Runs the command.
@@ -140,12 +156,18 @@ pub struct Incident {
 /// [`Error`].
 pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let sight = look(cluster, args.name.as_deref()).await?;
-    let status = sight.status(args.name.as_deref());
-    if args.watch && !status.incidents.is_empty() {
+    let now = sight.now();
+    let status = sight.status(args.name.as_deref(), now);
+    if args.watch && is_going_on(&status) {
         return follow::follow(cluster, &args, sight).await;
     }
-    print(&written(&status, &args)?)?;
+    print(&written(&status, &args, now)?)?;
     Ok(exit_code(&status))
+}
+
+/// Is an incident open, or still to come?
+fn is_going_on(status: &Status) -> bool {
+    !status.incidents.is_empty() || status.unfenced.iter().any(Unfenced::waits)
 }
 
 fn exit_code(status: &Status) -> ExitCode {
@@ -153,9 +175,9 @@ fn exit_code(status: &Status) -> ExitCode {
 }
 
 /// What is printed.
-fn written(status: &Status, args: &Args) -> Result<String, Error> {
+fn written(status: &Status, args: &Args, now: Timestamp) -> Result<String, Error> {
     output::written(args.output, status, |_| {
-        screen(status, args.name.as_deref(), clock::wall())
+        screen(status, args.name.as_deref(), now)
     })
 }
 
@@ -173,8 +195,11 @@ fn of(status: Status, name: &str, governs: Option<&str>) -> Status {
         policy.name == name || Some(policy.name.as_str()) == governs || of_incident
     };
     let policies = status.policies.into_iter().filter(is_of).collect();
+    let unfenced = status.unfenced.into_iter();
+    let unfenced = unfenced.filter(|it| it.node == name || it.policy.as_deref() == Some(name));
     Status {
         policies,
+        unfenced: unfenced.collect(),
         incidents,
         ..status
     }
@@ -206,17 +231,19 @@ fn operator(lease: Result<Option<Lease>, String>, namespace: &str) -> Operator {
     )
 }
 
-fn policy(policy: &NodeFencingPolicy) -> Policy {
+fn policy(policy: &NodeFencingPolicy, now: Timestamp) -> Policy {
     let status = policy.status.clone().unwrap_or_default();
     let ready = find(&status.conditions, READY);
     let is_ready = ready.is_some_and(|it| it.status == "True");
     let nodes = status.nodes.as_ref();
-    let effective = status.effective.as_ref();
+    let standing = keep_off::standing(policy, now);
     Policy {
         name: policy.name_any(),
-        mode: effective.map_or(policy.spec.fence.mode, |it| it.mode),
+        mode: window::mode(policy, now),
         ready: is_ready,
+        reason: ready.map(|it| it.reason.clone()),
         message: ready.map(|it| it.message.clone()),
+        paused: (!standing.is_empty()).then(|| keep_off::named(&standing)),
         selected: nodes.map_or(0, |it| it.selected),
         protected: nodes.map_or(0, |it| it.protected),
         unprotected_nodes: status.unprotected_nodes,
@@ -240,6 +267,7 @@ fn incident(fence: &NodeFence) -> Incident {
         message: fences::message(fence).to_owned(),
         escalated: fences::escalated(fence).map(|(reason, words)| format!("{reason}: {words}")),
         warnings: fences::warnings(fence),
+        commands: commands(fence),
     }
 }
 
@@ -252,123 +280,30 @@ impl Content for Status {
     }
 }
 
-/// The screen.
-fn screen(status: &Status, about: Option<&str>, now: Timestamp) -> String {
-    let mut text = match (&status.operator.leader, &status.operator.renew_time) {
-        (Some(leader), Some(renewed)) => wrapped(
-            &format!(
-                "Operator: {leader} leads, its Lease was renewed {} ago",
-                super::table::age(*renewed, now)
-            ),
-            0,
-        ),
-        (Some(leader), None) => format!("Operator: {leader} leads\n"),
-        (None, _) => wrapped(
-            &format!("Operator: {}", or_none(status.operator.unknown.as_ref())),
-            0,
-        ),
+/// The plugin's words for what the operator's own say of fields of the NodeFence.
+fn commands(fence: &NodeFence) -> Vec<String> {
+    let mut commands = Vec::new();
+    if fence.is_ended() {
+        return commands;
+    }
+    let (name, node) = (fence.name_any(), &fence.spec.node_name);
+    if answer::is_awaited(fence) {
+        commands.push(format!("kubectl fence approve {node} --reason WHY"));
+        commands.push(format!("kubectl fence deny {node} --reason WHY"));
+    }
+    let escalated = fences::escalated(fence).map_or("", |(_, words)| words);
+    let says = |field: &str| {
+        [fences::message(fence), escalated]
+            .iter()
+            .any(|it| it.contains(field))
     };
-    text += "\n";
-    match about {
-        _ if !status.policies.is_empty() => {}
-        Some(name) => {
-            text += &wrapped(
-                &format!(
-                    "No policy governs {name}: see `kubectl fence status` for all policies, and their `spec.nodeSelector`"
-                ),
-                0,
-            )
-        }
-        None => {
-            text += "No policy: no node is protected (see `kubectl explain nodefencingpolicy`)\n"
-        }
+    if says("`spec.manualConfirmation`") && fence.spec.manual_confirmation.is_none() {
+        commands.push(format!("kubectl fence confirm {node} --reason WHY"));
     }
-    let rows: Vec<_> = status.policies.iter().map(policy_row).collect();
-    text += &table(
-        [
-            "POLICY",
-            "MODE",
-            "NODES",
-            "PROTECTED",
-            "OPEN",
-            "HELD",
-            "BUDGET",
-        ],
-        &rows,
-    );
-    for policy in status.policies.iter().filter(|it| !it.ready) {
-        let words = or_none(policy.message.as_ref());
-        text += &wrapped(&format!("{}: {words}", policy.name), 2);
+    if says("`spec.desiredState: Released`") {
+        commands.push(format!("kubectl fence release {name} --reason WHY"));
     }
-    for policy in &status.policies {
-        text += &bare(policy);
-    }
-    text += "\n";
-    if status.incidents.is_empty() {
-        text += "No incident is open\n";
-    }
-    for incident in &status.incidents {
-        text += &told(incident, now);
-    }
-    text
-}
-
-/// Who is not among the protected.
-fn bare(policy: &Policy) -> String {
-    let nodes = &policy.unprotected_nodes;
-    match nodes.is_empty() {
-        true => String::new(),
-        false => wrapped(
-            &format!(
-                "{}: not protected: {}; `kubectl fence plan NODE` says why",
-                policy.name,
-                listed(nodes, "", NAMED_MAX)
-            ),
-            2,
-        ),
-    }
-}
-
-fn policy_row(policy: &Policy) -> [String; 7] {
-    [
-        policy.name.clone(),
-        format!("{:?}", policy.mode),
-        policy.selected.to_string(),
-        policy.protected.to_string(),
-        policy.open.to_string(),
-        policy.held.to_string(),
-        or_none(policy.budget_remaining),
-    ]
-}
-
-/// An incident, with its way and what it waits for.
-fn told(incident: &Incident, now: Timestamp) -> String {
-    let since = incident.stage_start_time;
-    let lasts = since.map(|it| format!(" for {}", super::table::age(it, now)));
-    let left = incident.stage_deadline_time.map(|at| match at >= now {
-        true => format!(
-            ", escalates in {}",
-            super::table::duration(at.duration_since(now))
-        ),
-        false => format!(
-            ", late for {}",
-            super::table::duration(now.duration_since(at))
-        ),
-    });
-    let mut text = wrapped(
-        &format!(
-            "Node {} (nodefence/{}): {}{}{}",
-            incident.node,
-            incident.fence,
-            incident.stage,
-            lasts.unwrap_or_default(),
-            left.unwrap_or_default()
-        ),
-        0,
-    );
-    text += &wrapped(&bar(&incident.stage), 2);
-    text += &wrapped(&incident.message, 2);
-    text + &fences::warned(&incident.warnings)
+    commands
 }
 
 #[cfg(test)]

@@ -67,6 +67,37 @@ enum Kind {
 }
 
 impl HeldBy {
+    /// All of them, in their order.
+    pub const ALL: [Self; 21] = [
+        Self::OwnNode,
+        Self::Quorum,
+        Self::MaxConcurrent,
+        Self::Storm,
+        Self::MaxPerHour,
+        Self::FailureDomain,
+        Self::ClusterCap,
+        Self::Paused,
+        Self::InvalidWindow,
+        Self::Maintenance,
+        Self::Excluded,
+        Self::OtherNodeFence,
+        Self::OtherProcess,
+        Self::ForeignOutOfService,
+        Self::OutOfServiceUnproven,
+        Self::NeverReported,
+        Self::NodeDeleted,
+        Self::PodComesBack,
+        Self::Unsupported,
+        Self::ClusterWentBack,
+        Self::AwaitingApproval,
+    ];
+
+    /// The one of this name; a newer operator may have others.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.as_str() == name)
+    }
+
     fn kind(self) -> Kind {
         match self {
             Self::MaxConcurrent | Self::Storm | Self::ClusterCap => Kind::Turn,
@@ -189,6 +220,16 @@ mod tests {
         ] {
             assert!(!reason.is_a_queue(), "{reason}");
         }
+    }
+
+    #[test]
+    fn each_is_found_by_its_name_and_none_is_left_out() {
+        for (index, reason) in HeldBy::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, index, "{reason}");
+            assert_eq!(HeldBy::named(reason.as_str()), Some(reason));
+        }
+        assert_eq!(HeldBy::ALL.last(), Some(&HeldBy::AwaitingApproval));
+        assert_eq!(HeldBy::named("OfTomorrow"), None);
     }
 
     /// S13: the own node, the quorum and whatever keeps its hands off a node are there for the operator too, whoever approves.

@@ -14,8 +14,14 @@ impl Cluster {
     /// What time it is by the clock of the API server; by this machine's where the two agree but for some seconds, and where the API server does
     /// not say.
     pub async fn now(&self) -> Timestamp {
+        let ahead = self.ahead().await;
+        wall(ahead)
+    }
+
+    /// How far the API server's clock is ahead of this machine's: not at all where they agree, and where it does not say.
+    pub async fn ahead(&self) -> SignedDuration {
         let dated = timeout(self.limits.read, self.date()).await;
-        by(dated.ok().flatten(), clock::wall())
+        ahead(dated.ok().flatten(), clock::wall())
     }
 
     /// The `Date` of an answer that everybody gets.
@@ -31,9 +37,18 @@ fn parsed(date: &str) -> Option<Timestamp> {
     DateTimeParser::new().parse_timestamp(date).ok()
 }
 
-fn by(dated: Option<Timestamp>, own: Timestamp) -> Timestamp {
-    let is_apart = |it: &Timestamp| it.duration_since(own).abs() > CLOCKS_AGREE;
-    dated.filter(is_apart).unwrap_or(own)
+fn ahead(dated: Option<Timestamp>, own: Timestamp) -> SignedDuration {
+    let ahead = dated.map_or(SignedDuration::ZERO, |it| it.duration_since(own));
+    match ahead.abs() > CLOCKS_AGREE {
+        true => ahead,
+        false => SignedDuration::ZERO,
+    }
+}
+
+/// What time it is by a clock that is so far ahead of this machine's.
+pub fn wall(ahead: SignedDuration) -> Timestamp {
+    let own = clock::wall();
+    own.saturating_add(ahead).unwrap_or(own)
 }
 
 #[cfg(test)]
@@ -46,7 +61,7 @@ mod tests {
     #[test]
     fn ages_count_by_the_clock_of_the_api_server_where_the_two_are_apart() {
         let own: Timestamp = "2026-11-26T07:00:00.7Z".parse().expect("a time");
-        let date = |text: &str| by(parsed(text), own).to_string();
+        let date = |text: &str| (own + ahead(parsed(text), own)).to_string();
         assert_eq!(
             date("Thu, 26 Nov 2026 07:09:00 GMT"),
             "2026-11-26T07:09:00Z"

@@ -3,6 +3,7 @@
 use super::*;
 use crate::core::fixtures;
 use crate::core::observed::ConditionView;
+use serde_json::Value;
 
 const SHOWN: &str = "\
 Node worker-1 (nodefence/worker-1-5c0ffee5) of the cluster
@@ -14,8 +15,7 @@ pdu            <unknown>   <never>
 1 pod(s) are bound to it
 NAMESPACE   POD          VOLUMES
 shop        postgres-0   1
-If this machine runs after all, two nodes will write to one volume. Type the
-node's name to confirm that it has no power:
+If this machine runs after all, two nodes will write to one volume.
 ";
 
 #[test]
@@ -51,11 +51,72 @@ fn what_is_known_of_the_node_stands_before_the_question() {
     };
     let now = "2027-01-02T18:00:00Z".parse().expect("a time");
     let server = "https://kubernetes.example.com:6443";
-    let shown = shown(&scene, "worker-1-5c0ffee5", server, now);
+    let fence = json!({
+        "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "worker-1-5c0ffee5"},
+        "spec": {"nodeName": "worker-1", "trigger": {"type": "Manual"}},
+    });
+    let fence = serde_json::from_value(fence).expect("a NodeFence");
+    let shown = shown(&scene, &fence, server, now);
     assert_eq!(shown, SHOWN);
     assert!(
         shown
             .lines()
             .all(|it| it.len() <= super::super::table::WIDTH)
+    );
+}
+
+/// A node that is silent since 18:00, and a device that read this at that time.
+fn scene(power: &str, read: &str) -> (Scene, NodeFence) {
+    let node: Value = json!({
+        "metadata": {"name": "node-1", "uid": "uid-1"},
+        "status": {"conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": "2027-01-02T18:00:00Z"}]},
+    });
+    let node: SlimNode = serde_json::from_value(node).expect("a Node");
+    let device = json!({
+        "apiVersion": "nodefencing.io/v1alpha1", "kind": "FenceDevice", "metadata": {"name": "node-1-bmc"},
+        "spec": {"nodeName": "node-1", "driver": {"redfish": {"address": "https://192.0.2.1"}}},
+        "status": {"powerState": power, "lastSuccessTime": read},
+    });
+    let fence = json!({
+        "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "node-1-now-abcde"},
+        "spec": {"nodeName": "node-1", "trigger": {"type": "Manual"}},
+    });
+    let scene = Scene {
+        node: node.view(),
+        devices: vec![serde_json::from_value(device).expect("a FenceDevice")],
+        pods: Ok(Vec::new()),
+    };
+    (scene, serde_json::from_value(fence).expect("a NodeFence"))
+}
+
+#[test]
+fn a_device_that_read_on_in_the_outage_is_told_with_how_it_is_read_anew() {
+    let (scene, fence) = scene("On", "2027-01-02T18:00:20Z");
+    let words = against(&scene, &fence).expect_err("it reads On");
+    for part in [
+        "FenceDevice node-1-bmc has read On at 2027-01-02T18:00:20Z",
+        "kubectl fence release node-1-now-abcde --reason WHY",
+        "kubectl fence test node-1 --device node-1-bmc",
+        "kubectl fence now node-1 --reason WHY",
+    ] {
+        assert!(words.contains(part), "no `{part}` in {words}");
+    }
+}
+
+#[test]
+fn a_reading_from_before_the_outage_is_shown_as_one_and_speaks_against_nothing() {
+    let now = "2027-01-02T18:01:00Z".parse().expect("a time");
+    let plain = "NO DEVICE WAS READ IN THIS OUTAGE";
+    let (old, fence) = scene("On", "2027-01-02T17:59:00Z");
+    against(&old, &fence).expect("it says nothing of the outage");
+    let text = shown(&old, &fence, "https://192.0.2.9", now);
+    assert!(text.contains("2m ago, before the outage\n"), "{text}");
+    assert!(text.contains(plain), "{text}");
+    assert!(!text.contains("Type the node's name"), "{text}");
+    let (new, fence) = scene("Off", "2027-01-02T18:00:50Z");
+    let text = shown(&new, &fence, "https://192.0.2.9", now);
+    assert!(
+        text.contains("10s ago\n") && !text.contains(plain),
+        "{text}"
     );
 }

@@ -129,7 +129,7 @@ PersistentVolumeClaim shop/data
                 https://github.com/kubernetes-sigs/aws-ebs-csi-driver/blob/master/docs/multi-attach.md
                 https://docs.aws.amazon.com/cli/latest/reference/ec2/detach-volume.html
 
-D1: node worker-1 has died, and nobody fences it
+D1: node worker-1 is silent, and nobody fences it
   Objects: node worker-1, pod shop/db-new, pv pv-1
   Cause: Kubernetes takes no volume from a node that may still write. Until the
   machine is proven down, pods that need the volumes of worker-1 wait

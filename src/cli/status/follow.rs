@@ -1,11 +1,12 @@
 //! `--watch`: what goes on, by watches, so that a step is seen when it is written and nothing is listed again; the time that is left is drawn anew here,
 //! each second.
 //!
-//! Who leads, and the labels of a Node, are asked for now and then: the role of those who read may get that one Lease, and a Lease changes all the
+//! Who leads is asked for now and then, and a Node where they may not be watched: the role of those who read may get that one Lease, and a Lease changes all the
 //! time. That question also tells a dead connection from a quiet cluster.
 
 use super::sight::{Sight, leader, node};
-use super::{Args, Incident, Operator, exit_code, incident, written};
+use super::unfenced::Unfenced;
+use super::{Args, Incident, Operator, Status, exit_code, incident, is_going_on, written};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::cli::cluster::Cluster;
@@ -13,7 +14,7 @@ use crate::cli::output::{Form, complain, print, print_raw};
 use crate::cli::table::wrapped;
 use crate::cli::watched::{Watched, forget_fields, watch};
 use crate::cli::{Done, Error, fences};
-use crate::core::observed::NodeView;
+use crate::shell::slim::SlimNode;
 use kube::ResourceExt;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -30,7 +31,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(10);
 /// Between two screens in which nothing but the time has changed.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Follows until no incident is open.
+/// Follows until no incident is open, and none is to come.
 pub(super) async fn follow(cluster: &Cluster, args: &Args, sight: Sight) -> Done {
     let changed = Arc::new(Notify::new());
     // They end with it.
@@ -39,6 +40,9 @@ pub(super) async fn follow(cluster: &Cluster, args: &Args, sight: Sight) -> Done
     let watches = Watches {
         policies: watch(client, forget_fields, &changed, &mut tasks),
         fences: watch(client, forget_fields, &changed, &mut tasks),
+        // Who may not list them may not watch them.
+        nodes: (sight.nodes_unknown.is_none())
+            .then(|| watch(client, SlimNode::trim, &changed, &mut tasks)),
     };
     let shown = RefCell::new(Shown {
         sight,
@@ -63,6 +67,7 @@ pub(super) async fn follow(cluster: &Cluster, args: &Args, sight: Sight) -> Done
 struct Watches {
     policies: Watched<NodeFencingPolicy>,
     fences: Watched<NodeFence>,
+    nodes: Option<Watched<SlimNode>>,
 }
 
 struct Shown {
@@ -80,11 +85,16 @@ impl Shown {
         if let Ok(fences) = watches.fences.seen(Clone::clone) {
             self.sight.fences = fences::newest_first(fences);
         }
+        let nodes = watches.nodes.as_ref();
+        if let Some(Ok(nodes)) = nodes.map(|it| it.seen(Clone::clone)) {
+            self.sight.nodes = nodes;
+        }
     }
 
     /// What is not up to date, and why.
     fn troubles(&self, watches: &Watches) -> Vec<String> {
-        let watched = [watches.policies.trouble(), watches.fences.trouble()];
+        let nodes = watches.nodes.as_ref().and_then(Watched::trouble);
+        let watched = [watches.policies.trouble(), watches.fences.trouble(), nodes];
         let watched = watched.into_iter().flatten().map(|it| it.words);
         let all = watched.chain(self.unanswered.clone());
         all.map(|it| format!("error: {it}; it is tried again"))
@@ -111,10 +121,11 @@ async fn draw<P: FnMut(&str) -> Result<(), Error>>(
     let mut followed = BTreeSet::new();
     loop {
         shown.borrow_mut().take(watches);
-        let mut status = shown.borrow().sight.status(args.name.as_deref());
+        let now = shown.borrow().sight.now();
+        let mut status = shown.borrow().sight.status(args.name.as_deref(), now);
         // Who follows an outage is not left alone by a moment of it.
         let troubles = shown.borrow().troubles(watches);
-        let is_open = !status.incidents.is_empty();
+        let (is_open, goes_on) = (!status.incidents.is_empty(), is_going_on(&status));
         let code = exit_code(&status);
         if is_open {
             followed.extend(status.incidents.iter().map(|it| it.fence.clone()));
@@ -127,8 +138,8 @@ async fn draw<P: FnMut(&str) -> Result<(), Error>>(
         }
         let text = match is_for_people && !place.is_terminal {
             // In a file, or a pipe, a line for each step: ages change at every look.
-            true => status.incidents.iter().map(step).collect(),
-            false => written(&status, args)?,
+            true => steps(&status),
+            false => written(&status, args, now)?,
         };
         let divider = match args.output {
             Form::Yaml if !printed.is_empty() => "---\n",
@@ -146,16 +157,20 @@ async fn draw<P: FnMut(&str) -> Result<(), Error>>(
             }
         }
         (printed, complained) = (text, troubles);
-        if !is_open {
+        if !goes_on {
             return Ok(code);
         }
-        if is_screen {
-            // Whether something has changed or a second is over makes no difference.
-            let _ = timeout(TICK, changed.notified()).await;
-        } else {
-            changed.notified().await;
-        }
+        // Whether something has changed or a second is over makes no difference.
+        let _ = timeout(TICK, changed.notified()).await;
     }
+}
+
+/// The incidents, and the nodes of which one is to come.
+fn steps(status: &Status) -> String {
+    let waiting = status.unfenced.iter().filter(|it| it.waits());
+    let waiting =
+        waiting.map(|it: &Unfenced| format!("{} <none> {}: {}\n", it.node, it.reason, it.message));
+    status.incidents.iter().map(step).chain(waiting).collect()
 }
 
 fn step(incident: &Incident) -> String {
@@ -174,12 +189,15 @@ async fn ask_again(
 ) -> Infallible {
     loop {
         sleep(ASK_AGAIN).await;
-        let asked = ask(cluster, name).await;
+        let unlisted = name.filter(|_| shown.borrow().sight.nodes_unknown.is_some());
+        let asked = ask(cluster, unlisted).await;
         let mut shown = shown.borrow_mut();
         match asked {
             Ok((operator, node)) => {
                 shown.sight.operator = operator;
-                shown.sight.node = node.or(shown.sight.node.take());
+                if let Some(node) = node {
+                    shown.sight.nodes = node;
+                }
                 shown.unanswered = None;
             }
             Err(error) => shown.unanswered = Some(error.to_string()),
@@ -188,128 +206,17 @@ async fn ask_again(
     }
 }
 
-async fn ask(cluster: &Cluster, name: Option<&str>) -> Result<(Operator, Option<NodeView>), Error> {
+async fn ask(
+    cluster: &Cluster,
+    name: Option<&str>,
+) -> Result<(Operator, Option<Vec<SlimNode>>), Error> {
     let operator = leader(cluster).await?;
     let node = match name {
-        Some(name) => node(cluster, name).await?,
+        Some(name) => Some(node(cluster, name).await?),
         None => None,
     };
     Ok((operator, node))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::shell::fake::{Fake, Seen, failure};
-    use serde_json::{Value, json};
-    use std::process::ExitCode;
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    fn fence(succeeded: &str, reason: &str, deadline: jiff::Timestamp) -> Value {
-        json!({
-            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence",
-            "metadata": {"name": "worker-1-5c0ffee5", "resourceVersion": "7"},
-            "spec": {
-                "nodeName": "worker-1", "trigger": {"type": "NodeCondition"}, "fence": {"mode": "PowerOff"},
-                "recovery": {}, "release": {}, "powerOn": {},
-            },
-            "status": {"stageDeadlineTime": deadline.to_string(), "conditions": [{
-                "type": "Succeeded", "status": succeeded, "reason": reason, "message": "words",
-                "lastTransitionTime": "2026-01-01T00:00:00Z",
-            }]},
-        })
-    }
-
-    /// Its watches bring nothing for as long as they last, and then the end of the incident.
-    async fn server(has_ended: Arc<AtomicBool>, deadline: jiff::Timestamp) -> Fake {
-        Fake::start(move |request: &Seen| {
-            let is_watch = request.line.contains("watch=true");
-            let is_fences = request.line.contains("/nodefences?");
-            if is_watch {
-                std::thread::sleep(Duration::from_millis(300));
-            }
-            match (is_watch, is_fences) {
-                (true, true) if has_ended.load(Ordering::Relaxed) => {
-                    let fence = fence("True", "Recovered", deadline);
-                    (200, json!({"type": "MODIFIED", "object": fence}))
-                }
-                (true, _) => {
-                    let metadata = json!({"resourceVersion": "7"});
-                    let object = json!({"apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": metadata});
-                    (200, json!({"type": "BOOKMARK", "object": object}))
-                }
-                (false, true) => {
-                    let items = [fence("Unknown", "Fencing", deadline)];
-                    (200, json!({"metadata": {"resourceVersion": "7"}, "items": items}))
-                }
-                (false, false) if request.line.contains("/nodefencingpolicies?") => {
-                    (200, json!({"metadata": {"resourceVersion": "7"}, "items": []}))
-                }
-                _ => failure(404, "not found"),
-            }
-        })
-        .await
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn the_time_that_is_left_is_drawn_each_second_and_nothing_is_listed_again() {
-        let deadline = crate::clock::wall() + jiff::SignedDuration::from_secs(90);
-        let has_ended = Arc::new(AtomicBool::new(false));
-        let server = server(Arc::clone(&has_ended), deadline).await;
-        let (changed, mut tasks) = (Arc::new(Notify::new()), JoinSet::new());
-        let client = &server.clients.writes;
-        let watches = Watches {
-            policies: watch(client, forget_fields, &changed, &mut tasks),
-            fences: watch(client, forget_fields, &changed, &mut tasks),
-        };
-        let open = serde_json::from_value(fence("Unknown", "Fencing", deadline));
-        let shown = RefCell::new(Shown {
-            sight: Sight {
-                policies: Vec::new(),
-                fences: vec![open.expect("a NodeFence")],
-                operator: Operator {
-                    leader: Some("operator-1".to_owned()),
-                    renew_time: None,
-                    unknown: None,
-                },
-                node: None,
-            },
-            unanswered: None,
-        });
-        let args = Args {
-            name: None,
-            watch: true,
-            output: Form::Table,
-        };
-        let mut screens = Vec::new();
-        let place = Place {
-            is_terminal: true,
-            print: |text: &str| {
-                screens.push(text.to_owned());
-                // It ends once enough was seen.
-                let left = |it: &String| it.split("escalates in ").nth(1).map(str::to_owned);
-                let distinct: std::collections::BTreeSet<_> =
-                    screens.iter().filter_map(left).collect();
-                has_ended.store(distinct.len() >= 3, Ordering::Relaxed);
-                Ok(())
-            },
-        };
-        let drawn = draw(place, &args, &shown, &watches, &changed);
-        let done = timeout(Duration::from_secs(30), drawn).await;
-        let done = done.expect("it ends").expect("an exit code");
-        assert_eq!(format!("{done:?}"), format!("{:?}", ExitCode::SUCCESS));
-        let last = screens.last().expect("a screen");
-        let ended = "Node worker-1 (nodefence/worker-1-5c0ffee5): Recovered\n";
-        assert!(last.contains(ended), "{last}");
-        let seen = server.seen();
-        let lists = seen
-            .iter()
-            .filter(|it| it.line.contains("/nodefences?") && !it.line.contains("watch=true"));
-        assert_eq!(lists.count(), 1, "{seen:#?}");
-        let fences = &shown.borrow().sight.fences;
-        assert_eq!(
-            fences.first().map(|it| it.name_any()).as_deref(),
-            Some("worker-1-5c0ffee5")
-        );
-    }
-}
+mod tests;

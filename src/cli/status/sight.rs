@@ -1,16 +1,18 @@
 //! What a status is made of: what was read once, and goes on by watches where it is followed.
 
+use super::unfenced::{World, unfenced};
 use super::{Operator, Status, incident, of, operator, policy};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
-use crate::cli::cluster::{Cluster, seen};
+use crate::cli::cluster::{Cluster, seen, wall};
 use crate::cli::{Error, fences};
-use crate::core::observed::NodeView;
 use crate::core::select::governing;
 use crate::shell::lease;
 use crate::shell::slim::SlimNode;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt;
+use kube::api::ListParams;
 
 /// What was read.
 pub(super) struct Sight {
@@ -20,31 +22,52 @@ pub(super) struct Sight {
     pub fences: Vec<NodeFence>,
     /// Who leads.
     pub operator: Operator,
-    /// The Node that was asked about, if it is one.
-    pub node: Option<NodeView>,
+    /// All Nodes, or of those that may not be listed the one that was asked about.
+    pub nodes: Vec<SlimNode>,
+    /// Why they are not known.
+    pub nodes_unknown: Option<String>,
+    /// How far the API server's clock is ahead of this machine's.
+    pub ahead: SignedDuration,
 }
 
 impl Sight {
-    /// Of all, or of this node, policy or NodeFence.
-    pub fn status(&self, name: Option<&str>) -> Status {
+    /// What time it is, by the API server's clock.
+    pub fn now(&self) -> Timestamp {
+        wall(self.ahead)
+    }
+
+    /// Of all, or of this node, policy or NodeFence, at this moment.
+    pub fn status(&self, name: Option<&str>, now: Timestamp) -> Status {
         let open = self.fences.iter().rev().filter(|it| !it.is_ended());
+        let world = World {
+            policies: &self.policies,
+            fences: &self.fences,
+            now,
+        };
         let status = Status {
             operator: self.operator.clone(),
-            policies: self.policies.iter().map(policy).collect(),
+            policies: self.policies.iter().map(|it| policy(it, now)).collect(),
             incidents: open.map(incident).collect(),
+            unfenced: unfenced(&self.nodes, &world),
+            unfenced_unknown: self.nodes_unknown.clone(),
         };
         let Some(name) = name else {
             return status;
         };
         // Of several that select it none governs.
-        let node = self.node.as_ref();
-        let governs = node.and_then(|it| governing(&self.policies, it).ok());
+        let node = self.node(name).map(SlimNode::view);
+        let governs = node.and_then(|it| governing(&self.policies, &it).ok());
         let governs = governs.flatten().map(ResourceExt::name_any);
         of(status, name, governs.as_deref())
     }
 
+    fn node(&self, name: &str) -> Option<&SlimNode> {
+        let mut nodes = self.nodes.iter();
+        nodes.find(|it| it.metadata.name.as_deref() == Some(name))
+    }
+
     fn knows(&self, name: &str) -> bool {
-        self.node.is_some()
+        self.node(name).is_some()
             || self.policies.iter().any(|it| it.name_any() == name)
             || fences::meant(&self.fences, name).is_some()
     }
@@ -55,14 +78,23 @@ impl Sight {
 /// # Errors
 /// Nothing is called by that name; [`Error`].
 pub(super) async fn look(cluster: &Cluster, name: Option<&str>) -> Result<Sight, Error> {
+    let policies = cluster.ours::<NodeFencingPolicy>().await?;
+    let fences = fences::fences(cluster).await?;
+    let operator = leader(cluster).await?;
+    let nodes = cluster.api::<SlimNode>();
+    let listed = cluster.list(&nodes, &ListParams::default()).await;
+    let (nodes, nodes_unknown) = match (seen(listed)?, name) {
+        (Ok(nodes), _) => (nodes, None),
+        (Err(unknown), Some(name)) => (node(cluster, name).await?, Some(unknown)),
+        (Err(unknown), None) => (Vec::new(), Some(unknown)),
+    };
     let sight = Sight {
-        policies: cluster.ours::<NodeFencingPolicy>().await?,
-        fences: fences::fences(cluster).await?,
-        operator: leader(cluster).await?,
-        node: match name {
-            Some(name) => node(cluster, name).await?,
-            None => None,
-        },
+        policies,
+        fences,
+        operator,
+        nodes,
+        nodes_unknown,
+        ahead: cluster.ahead().await,
     };
     match name.filter(|it| !sight.knows(it)) {
         None => Ok(sight),
@@ -79,7 +111,7 @@ pub(super) async fn leader(cluster: &Cluster) -> Result<Operator, Error> {
 }
 
 /// The Node of this name, if it is one that may be read.
-pub(super) async fn node(cluster: &Cluster, name: &str) -> Result<Option<NodeView>, Error> {
+pub(super) async fn node(cluster: &Cluster, name: &str) -> Result<Vec<SlimNode>, Error> {
     let node = cluster.find(&cluster.api::<SlimNode>(), name).await;
-    Ok(seen(node)?.ok().flatten().map(|it| it.view()))
+    Ok(seen(node)?.ok().flatten().into_iter().collect())
 }

@@ -1,144 +1,147 @@
-//! The screen to the last blank.
-
-use super::super::fences::WarningKind;
+use super::sight::Sight;
 use super::*;
-use serde_json::json;
+use crate::shell::slim::SlimNode;
+use serde_json::{Value, json};
 
-const SCREEN: &str = "\
-Operator: node-fencing-operator-7d9c5b9f8b-x7k2p leads, its Lease was renewed 5s
-ago
+const SINCE: &str = "2027-01-02T18:00:00Z";
 
-POLICY    MODE       NODES   PROTECTED   OPEN   HELD   BUDGET
-workers   PowerOff   12      11          2      1      1
-db        PowerOff   12      11          2      1      <none>
-  db: Unprotected: 1 of 12 nodes cannot be fenced, for no FenceDevice serves it:
-  worker-12
-
-Node worker-2 (nodefence/worker-2-5c0ffee5): Held for 20s, late for 10s
-  [Held] > Checking > Claiming > Quiescing > Fencing > Verifying > Tainting >
-  Detaching > AwaitingRelease > Recovered
-  Held: 51% of the nodes that policy workers selects have to be Ready, and 6 of
-  12 are: it goes on by itself once there are more
-  CANNOT BE TRUE FenceDevice worker-2-bmc reads Off, and the kubelet has renewed
-  its Lease since
-Node worker-1 (nodefence/worker-1-5c0ffee5): Fencing for 20s, escalates in 25s
-  Checking > Claiming > Quiescing > [Fencing] > Verifying > Tainting > Detaching
-  > AwaitingRelease > Recovered
-  off was sent to worker-1-bmc
-";
-
-fn at(second: u32) -> Option<Timestamp> {
-    let text = format!("2027-01-02T18:00:{second:02}Z");
-    Some(text.parse().expect("a time"))
+fn now() -> Timestamp {
+    "2027-01-02T18:00:09Z".parse().expect("a time")
 }
 
-fn incident(node: &str, stage: &str, deadline: u32, message: &str) -> Incident {
-    Incident {
-        node: node.to_owned(),
-        fence: format!("{node}-5c0ffee5"),
-        policy: Some("workers".to_owned()),
-        stage: stage.to_owned(),
-        stage_start_time: at(10),
-        stage_deadline_time: at(deadline),
-        message: message.to_owned(),
-        escalated: None,
-        warnings: Vec::new(),
+fn policy_of(spec: &Value, status: &Value) -> NodeFencingPolicy {
+    let mut all = json!({
+        "nodeSelector": {},
+        "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "durationSeconds": 10}],
+        "fence": {"mode": "PowerOff"},
+    });
+    for (key, value) in spec.as_object().into_iter().flatten() {
+        all[key] = value.clone();
     }
+    let policy = json!({
+        "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFencingPolicy",
+        "metadata": {"name": "workers", "generation": 1}, "spec": all, "status": status,
+    });
+    serde_json::from_value(policy).expect("a policy")
 }
 
-fn policy(name: &str, ready: bool, budget_remaining: Option<u32>) -> Policy {
-    Policy {
-        name: name.to_owned(),
-        mode: FenceMode::PowerOff,
-        ready,
-        message: Some(
-            "Unprotected: 1 of 12 nodes cannot be fenced, for no FenceDevice serves it: worker-12"
-                .to_owned(),
-        ),
-        selected: 12,
-        protected: 11,
-        open: 2,
-        held: 1,
-        unprotected_nodes: Vec::new(),
-        budget_remaining,
-    }
+fn ready() -> Value {
+    json!({
+        "effective": {"mode": "Observe", "approvalMode": "Automatic"},
+        "conditions": [{"type": "Ready", "status": "True", "reason": "Active", "message": "well", "lastTransitionTime": SINCE}],
+    })
 }
 
-fn status() -> Status {
-    let waits = "Held: 51% of the nodes that policy workers selects have to be Ready, and 6 of 12 are: it goes on by itself once there are more";
-    let mut late = incident("worker-2", "Held", 20, waits);
-    late.warnings = vec![Warning {
-        kind: WarningKind::Contradiction,
-        words: "FenceDevice worker-2-bmc reads Off, and the kubelet has renewed its Lease since"
-            .to_owned(),
-    }];
-    Status {
+fn sight(policy: NodeFencingPolicy, nodes: Vec<SlimNode>, unknown: Option<&str>) -> Sight {
+    Sight {
+        policies: vec![policy],
+        fences: Vec::new(),
         operator: Operator {
-            leader: Some("node-fencing-operator-7d9c5b9f8b-x7k2p".to_owned()),
-            renew_time: at(25),
+            leader: Some("operator-1".to_owned()),
+            renew_time: None,
             unknown: None,
         },
-        policies: vec![policy("workers", true, Some(1)), policy("db", false, None)],
-        incidents: vec![
-            late,
-            incident("worker-1", "Fencing", 55, "off was sent to worker-1-bmc"),
-        ],
+        nodes,
+        nodes_unknown: unknown.map(str::to_owned),
+        ahead: jiff::SignedDuration::ZERO,
+    }
+}
+
+fn dead() -> SlimNode {
+    let node = json!({
+        "metadata": {"name": "node-1", "uid": "uid-1", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": SINCE}],
+            "nodeInfo": {"bootID": "boot-1"},
+        },
+    });
+    serde_json::from_value(node).expect("a Node")
+}
+
+fn shown(sight: &Sight, name: Option<&str>) -> String {
+    screen(&sight.status(name, now()), name, now())
+}
+
+#[test]
+fn a_node_that_is_down_within_the_wait_is_on_the_screen_and_no_incident_is_not_all_is_well() {
+    let sight = sight(policy_of(&json!({}), &ready()), vec![dead()], None);
+    for name in [None, Some("node-1"), Some("workers")] {
+        let text = shown(&sight, name);
+        let told = "No incident is open, and 1 node is NotReady\nNode node-1: Ready=Unknown for 9s; policy workers fences it in 1s\n";
+        assert!(text.ends_with(told), "{text}");
+        let status = sight.status(name, now());
+        assert!(is_going_on(&status));
+        assert_eq!(
+            format!("{:?}", exit_code(&status)),
+            format!("{:?}", ExitCode::SUCCESS)
+        );
     }
 }
 
 #[test]
-fn the_screen_fits_the_terminal_and_has_every_number_in_its_column() {
-    let screen = screen(&status(), None, at(30).expect("a time"));
-    assert_eq!(screen, SCREEN);
-    assert!(
-        screen
-            .lines()
-            .all(|it| it.len() <= super::super::table::WIDTH)
+fn who_may_not_list_nodes_is_told_that_none_is_known() {
+    let sight = sight(
+        policy_of(&json!({}), &ready()),
+        Vec::new(),
+        Some("nodes is forbidden"),
     );
+    let text = shown(&sight, None);
+    let told =
+        "No incident is open\nWhether other nodes are NotReady is not known: nodes is forbidden\n";
+    assert!(text.ends_with(told), "{text}");
+}
+
+/// The operator writes `effective` when it comes to it; what the policy says now it says now.
+#[test]
+fn the_mode_is_what_the_policy_says_now_and_a_pause_is_shown_with_who_and_until_when() {
+    let window = json!({
+        "name": "nights", "days": ["Sat"], "start": "17:00", "end": "23:00", "timeZone": "UTC", "mode": "ConfirmOnly",
+    });
+    for (spec, mode) in [
+        (json!({}), FenceMode::PowerOff),
+        (json!({"windows": [window]}), FenceMode::ConfirmOnly),
+    ] {
+        let found = policy(&policy_of(&spec, &ready()), now());
+        assert_eq!(found.mode, mode);
+        assert_eq!(found.paused, None);
+    }
+    let pause = json!({"pauseRequests": [
+        {"name": "ann", "reason": "switches", "expireTime": "2027-01-02T20:00:00Z"},
+        {"name": "bob", "expireTime": SINCE},
+    ]});
+    let text = shown(&sight(policy_of(&pause, &ready()), Vec::new(), None), None);
+    let told = "\n  workers: PAUSED by ann (switches, until 2027-01-02T20:00:00Z): ";
+    assert!(text.contains(told), "{text}");
 }
 
 #[test]
-fn where_nobody_works_and_nothing_is_protected_that_is_said() {
-    let nothing = Status {
-        operator: Operator {
-            leader: None,
-            renew_time: None,
-            unknown: Some("no replica has the Lease".to_owned()),
-        },
-        policies: Vec::new(),
-        incidents: Vec::new(),
-    };
-    let now = at(30).expect("a time");
-    assert_eq!(
-        screen(&nothing, None, now),
-        "\
-Operator: no replica has the Lease
-
-No policy: no node is protected (see `kubectl explain nodefencingpolicy`)
-
-No incident is open
-"
-    );
-    let of_node = screen(&nothing, Some("worker-1"), now);
-    assert!(of_node.contains("No policy governs worker-1"), "{of_node}");
-}
-
-#[test]
-fn who_is_not_protected_is_named_and_of_many_the_first() {
-    let told = |names: &[&str]| {
-        let of = json!({
-            "metadata": {"name": "workers"},
-            "spec": {"nodeSelector": {}},
-            "status": {"unprotectedNodes": names, "nodes": {
-                "selected": 9, "healthy": 9, "unhealthy": 0, "protected": 9 - names.len(), "unprotected": names.len(),
-            }},
+fn what_waits_for_a_human_is_shown_with_what_to_type() {
+    let of = |mode: &str, words: &str| -> NodeFence {
+        let fence = json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "node-1-5c0ffee5"},
+            "spec": {"nodeName": "node-1", "trigger": {"type": "NodeCondition"}, "fence": {"mode": "PowerOff", "approval": {"mode": mode}}},
+            "status": {"conditions": [{
+                "type": "Succeeded", "status": "Unknown", "reason": "Checking", "message": words, "lastTransitionTime": SINCE,
+            }]},
         });
-        let of: NodeFencingPolicy = serde_json::from_value(of).expect("a policy");
-        bare(&super::policy(&of))
+        serde_json::from_value(fence).expect("a NodeFence")
     };
-    assert_eq!(told(&[]), "");
-    let one = told(&["worker-3"]);
-    assert!(one.contains("workers: not protected: worker-3;"), "{one}");
-    let many = told(&["a", "b", "c", "d", "e", "f", "g"]);
-    assert!(many.contains("a, b, c, d, e and 2 more;"), "{many}");
+    assert!(commands(&of("Automatic", "asks the devices")).is_empty());
+    assert_eq!(
+        commands(&of("Manual", "waits")),
+        [
+            "kubectl fence approve node-1 --reason WHY",
+            "kubectl fence deny node-1 --reason WHY",
+        ]
+    );
+    assert_eq!(
+        commands(&of(
+            "Automatic",
+            "release this NodeFence (`spec.desiredState: Released`), or confirm it by `spec.manualConfirmation`"
+        )),
+        [
+            "kubectl fence confirm node-1 --reason WHY",
+            "kubectl fence release node-1-5c0ffee5 --reason WHY",
+        ]
+    );
 }

@@ -51,9 +51,13 @@ pub(super) async fn run(cluster: &Cluster, args: Args) -> Done {
     if args.dry_run.is_on() {
         return args.dry_run.told("nodefence", &seen.name_any(), "created");
     }
+    let ask = match args.yes_for {
+        None => " Type the node's name to have that done:",
+        Some(_) => "",
+    };
     print(&wrapped(
         &format!(
-            "The machine of Node {name} of the cluster {} is turned off hard, proven down, and turned on again. Type the node's name to have that done:",
+            "The machine of Node {name} of the cluster {} is turned off hard, proven down, and turned on again.{ask}",
             cluster.clients.server
         ),
         0,

@@ -67,6 +67,13 @@ async fn what_people_do_is_done_in_time_and_refused_otherwise() -> Result<()> {
     }
     aborted(lab, name(&denied)?).await?;
     session.types("explain {node}").await?;
+    counted(lab, 0).await?;
+    // It is down, nobody fences it, and nobody is left to answer.
+    let (code, _) = session.exits("status {node} -w").await?;
+    ensure!(code == 0, "{}", session.told());
+    session
+        .types("approve {node} --reason \"seen dark\"")
+        .await?;
 
     // Nobody's word counts against a device that reads On.
     session

@@ -1,0 +1,170 @@
+//! The screen: who leads, the policies, the open incidents, and the nodes that are down without one.
+
+use super::{Incident, Policy, Status};
+use crate::cli::fences;
+use crate::cli::table::{age, bar, duration, or_none, table, wrapped};
+use crate::core::hold::HeldBy;
+use crate::words::listed;
+use jiff::Timestamp;
+
+/// Names in one line.
+const NAMED_MAX: usize = 5;
+
+/// All of it.
+pub(super) fn screen(status: &Status, about: Option<&str>, now: Timestamp) -> String {
+    let mut text = match (&status.operator.leader, &status.operator.renew_time) {
+        (Some(leader), Some(renewed)) => wrapped(
+            &format!(
+                "Operator: {leader} leads, its Lease was renewed {} ago",
+                age(*renewed, now)
+            ),
+            0,
+        ),
+        (Some(leader), None) => format!("Operator: {leader} leads\n"),
+        (None, _) => wrapped(
+            &format!("Operator: {}", or_none(status.operator.unknown.as_ref())),
+            0,
+        ),
+    };
+    text += "\n";
+    match about {
+        _ if !status.policies.is_empty() => {}
+        Some(name) => {
+            text += &wrapped(
+                &format!(
+                    "No policy governs {name}: see `kubectl fence status` for all policies, and their `spec.nodeSelector`"
+                ),
+                0,
+            )
+        }
+        None => {
+            text += "No policy: no node is protected (see `kubectl explain nodefencingpolicy`)\n"
+        }
+    }
+    let rows: Vec<_> = status.policies.iter().map(policy_row).collect();
+    text += &table(
+        [
+            "POLICY",
+            "MODE",
+            "NODES",
+            "PROTECTED",
+            "OPEN",
+            "HELD",
+            "BUDGET",
+        ],
+        &rows,
+    );
+    for words in status.policies.iter().filter_map(aside) {
+        text += &wrapped(&words, 2);
+    }
+    for policy in &status.policies {
+        text += &bare(policy);
+    }
+    text += "\n";
+    for incident in &status.incidents {
+        text += &told(incident, now);
+    }
+    text + &without_incident(status, now)
+}
+
+fn policy_row(policy: &Policy) -> [String; 7] {
+    [
+        policy.name.clone(),
+        format!("{:?}", policy.mode),
+        policy.selected.to_string(),
+        policy.protected.to_string(),
+        policy.open.to_string(),
+        policy.held.to_string(),
+        or_none(policy.budget_remaining),
+    ]
+}
+
+/// Why the policy does not act as its row says.
+fn aside(policy: &Policy) -> Option<String> {
+    let name = &policy.name;
+    if let Some(paused) = &policy.paused {
+        return Some(format!(
+            "{name}: PAUSED by {paused}: it starts no new fence; to take a pause back: kubectl fence resume {name} --reason WHY"
+        ));
+    }
+    let is_over = policy.reason.as_deref() == Some(HeldBy::Paused.as_str());
+    let message = policy.message.as_ref().filter(|_| !is_over);
+    let message = message.map(|it| format!("{name}: {it}"));
+    match policy.ready {
+        true => None,
+        false if is_over => None,
+        false => Some(message.unwrap_or_else(|| {
+            format!("{name}: the operator has not looked at it yet (kubectl fence check)")
+        })),
+    }
+}
+
+/// Who is not among the protected.
+fn bare(policy: &Policy) -> String {
+    let nodes = &policy.unprotected_nodes;
+    match nodes.is_empty() {
+        true => String::new(),
+        false => wrapped(
+            &format!(
+                "{}: not protected: {}; `kubectl fence plan NODE` says why",
+                policy.name,
+                listed(nodes, "", NAMED_MAX)
+            ),
+            2,
+        ),
+    }
+}
+
+/// An incident, with its way and what it waits for.
+fn told(incident: &Incident, now: Timestamp) -> String {
+    let since = incident.stage_start_time;
+    let lasts = since.map(|it| format!(" for {}", age(it, now)));
+    let left = incident.stage_deadline_time.map(|at| match at >= now {
+        true => format!(", escalates in {}", duration(at.duration_since(now))),
+        false => format!(", late for {}", duration(now.duration_since(at))),
+    });
+    let mut text = wrapped(
+        &format!(
+            "Node {} (nodefence/{}): {}{}{}",
+            incident.node,
+            incident.fence,
+            incident.stage,
+            lasts.unwrap_or_default(),
+            left.unwrap_or_default()
+        ),
+        0,
+    );
+    text += &wrapped(&bar(&incident.stage), 2);
+    text += &wrapped(&incident.message, 2);
+    text += &fences::warned(&incident.warnings);
+    let commands = incident.commands.iter();
+    text + &commands.map(|it| format!("    {it}\n")).collect::<String>()
+}
+
+/// The nodes that are down and have no incident, or that there is none.
+fn without_incident(status: &Status, now: Timestamp) -> String {
+    let is_quiet = status.incidents.is_empty();
+    let many = status.unfenced.len();
+    let mut text = match (is_quiet, many) {
+        (true, 0) => "No incident is open\n".to_owned(),
+        (true, 1) => "No incident is open, and 1 node is NotReady\n".to_owned(),
+        (true, _) => format!("No incident is open, and {many} nodes are NotReady\n"),
+        (false, _) => String::new(),
+    };
+    for unfenced in &status.unfenced {
+        text += &wrapped(
+            &format!("Node {}: {}", unfenced.node, unfenced.words(now)),
+            0,
+        );
+    }
+    if let Some(unknown) = &status.unfenced_unknown {
+        text += &wrapped(
+            &format!("Whether other nodes are NotReady is not known: {unknown}"),
+            0,
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! The screen to the last blank.
+
+use super::*;
+use crate::api::policy::{FenceMode, NodeFencingPolicy};
+use crate::cli::fences::{Warning, WarningKind};
+use crate::cli::status::Operator;
+use crate::cli::table::WIDTH;
+use serde_json::json;
+
+const SCREEN: &str = "\
+Operator: node-fencing-operator-7d9c5b9f8b-x7k2p leads, its Lease was renewed 5s
+ago
+
+POLICY    MODE       NODES   PROTECTED   OPEN   HELD   BUDGET
+workers   PowerOff   12      11          2      1      1
+db        PowerOff   12      11          2      1      <none>
+  db: Unprotected: 1 of 12 nodes cannot be fenced, for no FenceDevice serves it:
+  worker-12
+
+Node worker-2 (nodefence/worker-2-5c0ffee5): Held for 20s, late for 10s
+  [Held] > Checking > Claiming > Quiescing > Fencing > Verifying > Tainting >
+  Detaching > AwaitingRelease > Recovered
+  Held: 51% of the nodes that policy workers selects have to be Ready, and 6 of
+  12 are: it goes on by itself once there are more
+  CANNOT BE TRUE FenceDevice worker-2-bmc reads Off, and the kubelet has renewed
+  its Lease since
+Node worker-1 (nodefence/worker-1-5c0ffee5): Fencing for 20s, escalates in 25s
+  Checking > Claiming > Quiescing > [Fencing] > Verifying > Tainting > Detaching
+  > AwaitingRelease > Recovered
+  off was sent to worker-1-bmc
+";
+
+fn at(second: u32) -> Option<Timestamp> {
+    let text = format!("2027-01-02T18:00:{second:02}Z");
+    Some(text.parse().expect("a time"))
+}
+
+fn incident(node: &str, stage: &str, deadline: u32, message: &str) -> Incident {
+    Incident {
+        node: node.to_owned(),
+        fence: format!("{node}-5c0ffee5"),
+        policy: Some("workers".to_owned()),
+        stage: stage.to_owned(),
+        stage_start_time: at(10),
+        stage_deadline_time: at(deadline),
+        message: message.to_owned(),
+        escalated: None,
+        warnings: Vec::new(),
+        commands: Vec::new(),
+    }
+}
+
+fn policy(name: &str, ready: bool, budget_remaining: Option<u32>) -> Policy {
+    Policy {
+        name: name.to_owned(),
+        mode: FenceMode::PowerOff,
+        ready,
+        reason: None,
+        paused: None,
+        message: Some(
+            "Unprotected: 1 of 12 nodes cannot be fenced, for no FenceDevice serves it: worker-12"
+                .to_owned(),
+        ),
+        selected: 12,
+        protected: 11,
+        open: 2,
+        held: 1,
+        unprotected_nodes: Vec::new(),
+        budget_remaining,
+    }
+}
+
+fn status() -> Status {
+    let waits = "Held: 51% of the nodes that policy workers selects have to be Ready, and 6 of 12 are: it goes on by itself once there are more";
+    let mut late = incident("worker-2", "Held", 20, waits);
+    late.warnings = vec![Warning {
+        kind: WarningKind::Contradiction,
+        words: "FenceDevice worker-2-bmc reads Off, and the kubelet has renewed its Lease since"
+            .to_owned(),
+    }];
+    Status {
+        operator: Operator {
+            leader: Some("node-fencing-operator-7d9c5b9f8b-x7k2p".to_owned()),
+            renew_time: at(25),
+            unknown: None,
+        },
+        policies: vec![policy("workers", true, Some(1)), policy("db", false, None)],
+        incidents: vec![
+            late,
+            incident("worker-1", "Fencing", 55, "off was sent to worker-1-bmc"),
+        ],
+        unfenced: Vec::new(),
+        unfenced_unknown: None,
+    }
+}
+
+#[test]
+fn the_screen_fits_the_terminal_and_has_every_number_in_its_column() {
+    let screen = screen(&status(), None, at(30).expect("a time"));
+    assert_eq!(screen, SCREEN);
+    assert!(screen.lines().all(|it| it.len() <= WIDTH));
+}
+
+#[test]
+fn where_nobody_works_and_nothing_is_protected_that_is_said() {
+    let nothing = Status {
+        operator: Operator {
+            leader: None,
+            renew_time: None,
+            unknown: Some("no replica has the Lease".to_owned()),
+        },
+        policies: Vec::new(),
+        incidents: Vec::new(),
+        unfenced: Vec::new(),
+        unfenced_unknown: None,
+    };
+    let now = at(30).expect("a time");
+    assert_eq!(
+        screen(&nothing, None, now),
+        "\
+Operator: no replica has the Lease
+
+No policy: no node is protected (see `kubectl explain nodefencingpolicy`)
+
+No incident is open
+"
+    );
+    let of_node = screen(&nothing, Some("worker-1"), now);
+    assert!(of_node.contains("No policy governs worker-1"), "{of_node}");
+}
+
+#[test]
+fn who_is_not_protected_is_named_and_of_many_the_first() {
+    let told = |names: &[&str]| {
+        let of = json!({
+            "metadata": {"name": "workers"},
+            "spec": {"nodeSelector": {}},
+            "status": {"unprotectedNodes": names, "nodes": {
+                "selected": 9, "healthy": 9, "unhealthy": 0, "protected": 9 - names.len(), "unprotected": names.len(),
+            }},
+        });
+        let of: NodeFencingPolicy = serde_json::from_value(of).expect("a policy");
+        bare(&crate::cli::status::policy(&of, at(30).expect("a time")))
+    };
+    assert_eq!(told(&[]), "");
+    let one = told(&["worker-3"]);
+    assert!(one.contains("workers: not protected: worker-3;"), "{one}");
+    let many = told(&["a", "b", "c", "d", "e", "f", "g"]);
+    assert!(many.contains("a, b, c, d, e and 2 more;"), "{many}");
+}
