@@ -15,7 +15,7 @@ use e2e::operator::NAMESPACE;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::session::{kubectl_fence, words};
+use super::session::{Session, kubectl_fence, words};
 use super::terminal::{CTRL_C, CTRL_D, Terminal, disagree};
 
 /// Where the hosts are.
@@ -262,23 +262,22 @@ on,redfish,https://bmc-1.example.com:8443,bmc,,System.Embedded.1,{pin},,,,chassi
 w-2,ipmi,10.20.0.12,bmc,012,,,3,Administrator,6230,
 "
     );
+    let mut session = Session::new(&lab, "none", "A fleet of a table, and policies of flags");
+    session.shows(&plane.files().directory().display().to_string(), "<here>");
     let file = written(plane, "fleet.csv", &table)?;
     let line = format!(
         "generate devices --from-csv {} --label tier=bmc",
         file.display()
     );
-    let text = said(plane, &line, &[]).await?;
+    let text = session.types(&line).await?;
     let told = applied(plane, &text, &["--dry-run=server"]).await?;
     let expected = ["on-bmc", "012"]
         .map(|it| format!("fencedevice.nodefencing.io/{it} created (server dry run)\n"));
     ensure!(told == expected.concat(), "{told}\n{text}");
     let file = written(plane, "wrong.csv", &table.replace("ipmi", "apc"))?;
     let line = format!("generate devices --from-csv {}", file.display());
-    let refused = complained(plane, &line, &[]).await?;
-    ensure!(
-        refused.contains("line 3, column driver: `apc` must be"),
-        "{refused}"
-    );
+    let (code, _) = session.exits(&line).await?;
+    ensure!(code == 1, "a table with a wrong row makes no device");
 
     for (flags, name) in [
         ("", "workers"),
@@ -288,13 +287,14 @@ w-2,ipmi,10.20.0.12,bmc,012,,,3,Administrator,6230,
         ),
         ("--mode ConfirmOnly --min-healthy 75%", "workers"),
     ] {
-        let text = said(plane, &format!("generate policy {flags}"), &[]).await?;
+        let text = session.types(&format!("generate policy {flags}")).await?;
         let told = applied(plane, &text, &["--dry-run=server"]).await?;
         let expected =
             format!("nodefencingpolicy.nodefencing.io/{name} created (server dry run)\n");
         ensure!(told == expected, "{told}\n{text}");
     }
     asks_for_a_policy_at_a_terminal(plane).await?;
+    session.hold("generate")?;
     plane.check()
 }
 

@@ -62,7 +62,7 @@ fn words(block: &str) -> (Vec<&str>, BTreeSet<Vec<&str>>) {
 
 /// Without ages, which kubectl and we write like `2m10s`, and without the milliseconds of an answer.
 fn timeless(text: &str) -> String {
-    const AFTER: [char; 4] = [',', ':', '.', ')'];
+    const AFTER: [char; 5] = [',', ';', ':', '.', ')'];
     let is_number = |word: &str| !word.is_empty() && word.bytes().all(|it| it.is_ascii_digit());
     let mut shown = String::new();
     let mut rest = text;
@@ -98,8 +98,10 @@ fn ages_are_taken_out_and_nothing_else() {
     let shown = |text: &str| canonical(text, &Names::of("node-1", "node-1-00000000"));
     assert_eq!(shown("2026-11-26 15:05:11 UTC\n"), "<time>\n");
     assert_eq!(
-        shown("Ready True for 2m10s), 1.5s ago: 3 of 5 nodes,\n  12 ms, 13\n  ms worker-1s 12\n"),
-        "Ready True for <age>), <age> ago: 3 of 5 nodes,\n  <n> ms, <n>\n  ms worker-1s 12\n"
+        shown(
+            "Ready True for 2m10s), 38s; 1.5s ago: 3 of 5 nodes,\n  12 ms, 13\n  ms worker-1s 12\n"
+        ),
+        "Ready True for <age>), <age>; <age> ago: 3 of 5 nodes,\n  <n> ms, <n>\n  ms worker-1s 12\n"
     );
 }
 

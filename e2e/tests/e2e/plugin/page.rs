@@ -48,6 +48,8 @@ impl Dashboard {
             process.check()?;
             let said = process.tail(5);
             let line = said.lines().find(|it| it.starts_with("http://127.0.0.1:"));
+            let until = "Read-only, for a browser on this machine, until Ctrl-C ends it.";
+            ensure!(said.lines().any(|it| it == until), "{said}");
             line.map(str::to_owned).with_context(|| said.clone())
         })
         .await?;

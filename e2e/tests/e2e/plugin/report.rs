@@ -91,6 +91,8 @@ async fn an_archive_has_what_helps_and_no_canary() -> Result<()> {
     let line = format!("report --file {}", path.display());
     let output = kubectl_fence(plane, &words(&line), &[]).await?;
     ensure!(output.status.success(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(said == format!("{}\n", path.display()), "{output:?}");
     let mut tar = Command::new("tar");
     tar.arg("-xzf").arg(&path).arg("-C").arg(directory);
     let unpacked = tar.output().await?;

@@ -131,10 +131,17 @@ pub async fn plugins() -> Result<std::path::PathBuf> {
     Ok(plugins.to_owned())
 }
 
-/// Commands to be copied are cut at blanks outside of quotes only.
+/// Commands to be copied are cut at blanks outside of quotes only, and what was done is told in one line, as kubectl tells it.
 fn is_too_wide(line: &str) -> bool {
     let is_long = |word: &str| word.chars().count() > LONG;
-    line.chars().count() > WIDTH && !line.contains('\'') && !line.split(' ').any(is_long)
+    let is_done = line
+        .split(' ')
+        .next()
+        .is_some_and(|it| it.contains(".nodefencing.io/"));
+    line.chars().count() > WIDTH
+        && !is_done
+        && !line.contains('\'')
+        && !line.split(' ').any(is_long)
 }
 
 /// A command line's words; quotes hold some together.
