@@ -2,11 +2,13 @@
 
 use super::cluster::{Cluster, Error as ClusterError};
 use super::dry_run::DryRun;
+use super::output::complain;
 use super::release::may_go_down;
 use super::trail::reason;
 use super::{Done, Error, fences};
+use crate::api::fence::DesiredState;
 use crate::api::fence::{ApprovalDecision, NodeFence};
-use crate::api::settings::{ApprovalMode, FenceMode};
+use crate::api::settings::{ApprovalMode, FenceMode, PowerOnPolicy};
 use crate::core::hold::HeldBy;
 use kube::ResourceExt;
 use serde_json::json;
@@ -92,7 +94,11 @@ async fn answer(cluster: &Cluster, args: Args, decision: ApprovalDecision) -> Do
         ApprovalDecision::Approved => "approved",
         ApprovalDecision::Denied => "denied",
     };
-    args.dry_run.told("nodefence", &name, verbed)
+    let told = args.dry_run.told("nodefence", &name, verbed);
+    if let (ApprovalDecision::Denied, Some(words)) = (decision, not_stopped(&fence)) {
+        complain(&words);
+    }
+    told
 }
 
 /// Does an approval let it go on? The policy has asked for one, or a brake holds it that an approval lifts.
@@ -108,6 +114,13 @@ pub fn is_awaited(fence: &NodeFence) -> bool {
 
 /// Why an approval would be spent for nothing.
 fn approved_in_vain(fence: &NodeFence) -> Option<String> {
+    if fence.spec.desired_state == DesiredState::Released {
+        return Some(format!(
+            "somebody has let go of NodeFence {}: no approval brings it back; to have the node fenced all the same: kubectl fence now {} --reason WHY",
+            fence.name_any(),
+            fence.spec.node_name
+        ));
+    }
     if is_awaited(fence) {
         return None;
     }
@@ -131,19 +144,32 @@ fn approved_in_vain(fence: &NodeFence) -> Option<String> {
     ))
 }
 
-/// Why a denial would change nothing: it stops a fence until the node is out of service, and calls no off command back.
+/// Why a denial would change nothing: it stops a fence until the node is out of service, and after that only that its machine is turned on.
 fn denied_in_vain(fence: &NodeFence) -> Option<String> {
-    let (name, status) = (fence.name_any(), fence.status.as_ref()?);
-    if status.taint_applied_time.is_some() && status.taint_removed_time.is_none() {
-        return Some(format!(
+    let status = fence.status.as_ref()?;
+    let is_marked = status.taint_applied_time.is_some() && status.taint_removed_time.is_none();
+    let turns_on = fence.spec.power_on.policy != PowerOnPolicy::Never;
+    (is_marked && !turns_on).then(|| {
+        let name = fence.name_any();
+        format!(
             "Node {} is out of service already, and a denial of NodeFence {name} stops nothing: it is seen through to its release; to let go of it as far as that goes: kubectl fence release {name} --reason WHY",
             fence.spec.node_name
+        )
+    })
+}
+
+/// What a denial does not stop any more.
+fn not_stopped(fence: &NodeFence) -> Option<String> {
+    let (name, node) = (fence.name_any(), &fence.spec.node_name);
+    if may_go_down(fence) {
+        return Some(format!(
+            "an off command of NodeFence {name} may still land (`status.attempts`), and nothing calls it back: the machine of Node {node} may go down all the same, and the node is not put out of service"
         ));
     }
-    may_go_down(fence).then(|| {
-        format!(
-            "an off command of NodeFence {name} may still land (`status.attempts`), and a denial does not call it back: wait until `kubectl fence status {name}` shows it verified, or let go of a machine that may still go down: kubectl fence release {name} --despite-late-off --reason WHY"
-        )
+    let status = fence.status.as_ref()?;
+    let is_marked = status.taint_applied_time.is_some() && status.taint_removed_time.is_none();
+    is_marked.then(|| {
+        format!("Node {node} is out of service already: NodeFence {name} is seen through to its release, and its machine is not turned on")
     })
 }
 
@@ -228,24 +254,41 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_is_refused_once_the_node_is_out_of_service_or_an_off_may_land() {
+    fn a_denial_is_taken_while_it_stops_something_and_says_what_it_does_not_stop() {
         let at = "2026-01-01T00:00:00Z";
         let mut status = in_stage("Quiescing", None);
-        assert_eq!(denied_in_vain(&fence(json!({}), status.clone())), None);
-        status["taintAppliedTime"] = json!(at);
-        let words = denied_in_vain(&fence(json!({}), status.clone())).expect("too late");
-        assert!(
-            words.contains("kubectl fence release worker-1-5c0ffee5"),
-            "{words}"
-        );
-        // What is still to come is that its machine is turned on, which a denial stops.
-        status["taintRemovedTime"] = json!(at);
-        assert_eq!(denied_in_vain(&fence(json!({}), status)), None);
-        let mut status = in_stage("Fencing", None);
-        status["attempts"] = json!([{
+        let answers = |spec: Value, status: &Value| {
+            let fence = fence(spec, status.clone());
+            (denied_in_vain(&fence), not_stopped(&fence))
+        };
+        assert_eq!(answers(json!({}), &status), (None, None));
+        // Before the taint it keeps the node in service, even with an off on its way.
+        let mut sent = in_stage("Fencing", None);
+        sent["attempts"] = json!([{
             "device": "bmc", "action": "PowerOff", "startTime": at, "id": "1",
         }]);
-        let words = denied_in_vain(&fence(json!({}), status)).expect("it may land");
-        assert!(words.contains("--despite-late-off"), "{words}");
+        let (refused, told) = answers(json!({}), &sent);
+        assert_eq!(refused, None);
+        assert!(told.expect("it may land").contains("may go down"));
+        status["taintAppliedTime"] = json!(at);
+        let refused = answers(json!({}), &status).0.expect("too late");
+        assert!(
+            refused.contains("kubectl fence release worker-1-5c0ffee5"),
+            "{refused}"
+        );
+        // What is still to come is that its machine is turned on, which a denial stops.
+        let turns_on = json!({"powerOn": {"policy": "AfterRecovery"}});
+        let (refused, told) = answers(turns_on, &status);
+        assert_eq!(refused, None);
+        assert!(told.expect("marked").contains("out of service already"));
+        status["taintRemovedTime"] = json!(at);
+        assert_eq!(answers(json!({}), &status), (None, None));
+    }
+
+    #[test]
+    fn what_somebody_has_let_go_of_takes_no_approval() {
+        let asks = json!({"desiredState": "Released", "fence": {"mode": "PowerOff", "approval": {"mode": "Manual"}}});
+        let words = approved_in_vain(&fence(asks, in_stage("AwaitingApproval", None)));
+        assert!(words.expect("released").contains("kubectl fence now"));
     }
 }

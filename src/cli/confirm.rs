@@ -196,10 +196,17 @@ fn shown(scene: &Scene, fence: &NodeFence, server: &str, now: Timestamp) -> Stri
     text += &table(["DEVICE", "POWER", "READ"], &rows);
     if !scene.devices.iter().any(|it| is_read_since(it, began)) {
         text += &wrapped(
-            "NO DEVICE WAS READ IN THIS OUTAGE: only what you have seen says that it is off",
+            "NO DEVICE'S STATUS IS OF THIS OUTAGE: what the incident itself has read is in its words below",
             0,
         );
     }
+    let stands = format!(
+        "The incident is {}: {}",
+        fences::stage(fence),
+        fences::message(fence)
+    );
+    text += &wrapped(&stands, 0);
+    text += &fences::warned(&fences::warnings(fence));
     match &scene.pods {
         Ok(pods) => {
             let rows: Vec<_> = pods.iter().map(pod_row).collect();

@@ -51,7 +51,7 @@ pub fn heard(settings: &Settings, now: Duration) -> Result<Heard, String> {
     }
     if word.is_ahead {
         return Err(format!(
-            "the word of {user} is dated in the future: it confirms nothing; {ANOTHER} with the current time"
+            "the word of {user} is dated in the future, by the clock of the operator: it confirms nothing; see that the clocks of the operator's nodes are right, {ANOTHER} with the current time"
         ));
     }
     let valid_until = word.given.over(WORD_LIFE);
@@ -145,8 +145,8 @@ mod tests {
         let ahead = heard(&said(true), Duration::from_secs(100)).expect_err("ahead");
         assert_eq!(
             ahead,
-            "the word of alice is dated in the future: it confirms nothing; release this NodeFence \
-             (`spec.desiredState: Released`), create another and confirm that one with the current time"
+            "the word of alice is dated in the future, by the clock of the operator: it confirms nothing; see that the clocks of the operator's \
+             nodes are right, release this NodeFence (`spec.desiredState: Released`), create another and confirm that one with the current time"
         );
     }
 

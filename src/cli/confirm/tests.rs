@@ -12,6 +12,8 @@ last heard of at 2027-01-02T17:55:00Z
 DEVICE         POWER       READ
 worker-1-bmc   Off         2m ago
 pdu            <unknown>   <never>
+The incident is Pending: the operator has not begun with it yet; should that
+last, `kubectl fence check` says why
 1 pod(s) are bound to it
 NAMESPACE   POD          VOLUMES
 shop        postgres-0   1
@@ -106,7 +108,7 @@ fn a_device_that_read_on_in_the_outage_is_told_with_how_it_is_read_anew() {
 #[test]
 fn a_reading_from_before_the_outage_is_shown_as_one_and_speaks_against_nothing() {
     let now = "2027-01-02T18:01:00Z".parse().expect("a time");
-    let plain = "NO DEVICE WAS READ IN THIS OUTAGE";
+    let plain = "NO DEVICE'S STATUS IS OF THIS OUTAGE";
     let (old, fence) = scene("On", "2027-01-02T17:59:00Z");
     against(&old, &fence).expect("it says nothing of the outage");
     let text = shown(&old, &fence, "https://192.0.2.9", now);

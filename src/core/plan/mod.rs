@@ -205,10 +205,12 @@ fn word_refused(settings: &Settings, memory: &Memory, now: Duration) -> Option<S
     memory.word_refuted.clone().or(heard(settings, now).err())
 }
 
-/// The record keeps it: a process that begins when the date of the word has come would take it for one of now (S21).
+/// The record keeps it: a process that begins when the date of the word has come would take it for one of now (S21). A proof that stands is not
+/// judged by the clock of whoever takes it over.
 fn refuse_word_of_the_future(settings: &Settings, memory: &mut Memory, now: Duration) {
     let is_ahead = settings.word.as_ref().is_some_and(|it| it.is_ahead);
-    if is_ahead && settings.node_uid.is_some() && memory.word_refuted.is_none() {
+    let is_over = is_proven(settings, memory) || memory.word_refuted.is_some();
+    if is_ahead && settings.node_uid.is_some() && !is_over {
         memory.word_refuted = heard(settings, now).err();
     }
 }

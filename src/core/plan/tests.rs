@@ -170,17 +170,24 @@ fn what_nobody_announces_is_looked_at_quickly_first_and_then_ever_more_slowly() 
 /// S21: a process that begins when the date has come finds the refusal in the record. A NodeFence that is bound to no Node yet is not judged by that.
 #[test]
 fn a_word_of_the_future_is_refused_for_good() {
-    let refused = |node_uid: Option<&str>, is_ahead| {
+    let refused_of = |node_uid: Option<&str>, is_ahead, evidence| {
         let s = Settings {
             node_uid: node_uid.map(str::to_owned),
             word: word().map(|word| Word { is_ahead, ..word }),
+            record: Record {
+                evidence,
+                ..Record::default()
+            },
             ..settings()
         };
         let mut memory = Memory::default();
         decided(&s, &mut memory, node(), seconds(1));
         memory.word_refuted
     };
+    let refused = |node_uid, is_ahead| refused_of(node_uid, is_ahead, false);
     assert_eq!(refused(Some("uid-1"), false), None);
+    // Whoever takes over what the word has proven already may have a clock that is behind.
+    assert_eq!(refused_of(Some("uid-1"), true, true), None);
     assert_eq!(refused(None, true), None);
     let words = refused(Some("uid-1"), true).expect("refused");
     assert!(words.contains("is dated in the future"), "{words}");

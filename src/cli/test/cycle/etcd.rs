@@ -5,6 +5,7 @@
 
 use crate::cli::Error;
 use crate::cli::cluster::Cluster;
+use crate::cli::output::complain;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
@@ -22,7 +23,14 @@ pub(super) async fn refuse_majority(cluster: &Cluster, node: &str) -> Result<(),
     let api: Api<Pod> = Api::namespaced(cluster.clients.reads.clone(), NAMESPACE);
     let of_etcd = ListParams::default().labels(LABEL);
     let members = cluster.list(&api, &of_etcd).await?;
-    keeps_majority(&members, node).map_err(Error::No)
+    keeps_majority(&members, node).map_err(Error::No)?;
+    if members.iter().any(|it| is_on(it, node)) {
+        complain(&format!(
+            "Node {node} hosts a member of etcd: {} are counted, by their pods; one that etcd still has and Kubernetes does not is not seen (etcdctl member list)",
+            members.len()
+        ));
+    }
+    Ok(())
 }
 
 /// Are the members that are Ready a majority of all without those of this node? A node without one takes nothing away.
