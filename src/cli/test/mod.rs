@@ -148,7 +148,9 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
             ..asker.clone()
         };
         let mut annotations = PROBE.of(&asker, reason);
-        annotations[PROBE_REQUESTED_AT] = json!(at);
+        if let Some(annotations) = annotations.as_object_mut() {
+            annotations.insert(PROBE_REQUESTED_AT.to_owned(), json!(at));
+        }
         let patch = json!({"metadata": {"annotations": annotations}});
         let write = args.dry_run.write("node-fencing-editor");
         let name = device.name_any();

@@ -114,6 +114,37 @@ async fn the_time_that_is_left_is_drawn_each_second_and_nothing_is_listed_again(
     );
 }
 
+/// Serves a Node that is down and later, once that is set, well, and the policy that governs it.
+async fn with_node(down: Value, well: Value, policy: Value, is_back: Arc<AtomicBool>) -> Fake {
+    Fake::start(move |request: &Seen| {
+        let is_watch = request.line.contains("watch=true");
+        let of = |kind: &str| request.line.contains(&format!("/{kind}?"));
+        let list = |items: Value| {
+            (
+                200,
+                json!({"metadata": {"resourceVersion": "7"}, "items": items}),
+            )
+        };
+        if is_watch {
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        match is_watch {
+            true if of("nodes") && is_back.load(Ordering::Relaxed) => {
+                (200, json!({"type": "MODIFIED", "object": well}))
+            }
+            true => (
+                200,
+                json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "7"}}}),
+            ),
+            false if of("nodes") => list(json!([down])),
+            false if of("nodefencingpolicies") => list(json!([policy])),
+            false if of("nodefences") => list(json!([])),
+            false => failure(404, "not found"),
+        }
+    })
+    .await
+}
+
 /// Nothing is open yet, and it ends by itself once the node is Ready.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_node_that_waits_for_its_policy_is_followed_until_it_is_ready() {
@@ -128,8 +159,6 @@ async fn a_node_that_waits_for_its_policy_is_followed_until_it_is_ready() {
         })
     };
     let [down, well] = ["Unknown", "True"].map(node);
-    let is_back = Arc::new(AtomicBool::new(false));
-    let (back, listed) = (Arc::clone(&is_back), down.clone());
     let policy = json!({
         "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFencingPolicy", "metadata": {"name": "workers"},
         "spec": {
@@ -138,34 +167,8 @@ async fn a_node_that_waits_for_its_policy_is_followed_until_it_is_ready() {
             "fence": {"mode": "PowerOff"},
         },
     });
-    let items = policy.clone();
-    let server = Fake::start(move |request: &Seen| {
-        let is_watch = request.line.contains("watch=true");
-        let of = |kind: &str| request.line.contains(&format!("/{kind}?"));
-        let list = |items: Value| {
-            (
-                200,
-                json!({"metadata": {"resourceVersion": "7"}, "items": items}),
-            )
-        };
-        if is_watch {
-            std::thread::sleep(Duration::from_millis(300));
-        }
-        match is_watch {
-            true if of("nodes") && back.load(Ordering::Relaxed) => {
-                (200, json!({"type": "MODIFIED", "object": well}))
-            }
-            true => (
-                200,
-                json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "7"}}}),
-            ),
-            false if of("nodes") => list(json!([listed])),
-            false if of("nodefencingpolicies") => list(json!([items])),
-            false if of("nodefences") => list(json!([])),
-            false => failure(404, "not found"),
-        }
-    })
-    .await;
+    let is_back = Arc::new(AtomicBool::new(false));
+    let server = with_node(down.clone(), well, policy.clone(), Arc::clone(&is_back)).await;
     let (changed, mut tasks) = (Arc::new(Notify::new()), JoinSet::new());
     let client = &server.clients.writes;
     let watches = Watches {
