@@ -200,13 +200,12 @@ fn shown(scene: &Scene, fence: &NodeFence, server: &str, now: Timestamp) -> Stri
             0,
         );
     }
-    let stands = format!(
-        "The incident is {}: {}",
-        fences::stage(fence),
-        fences::message(fence)
-    );
+    let warnings = fences::warnings(fence);
+    let words = fences::beside(fences::message(fence), &warnings);
+    let words = words.map(|it| format!(": {it}")).unwrap_or_default();
+    let stands = format!("The incident is {}{words}", fences::stage(fence));
     text += &wrapped(&stands, 0);
-    text += &fences::warned(&fences::warnings(fence));
+    text += &fences::warned(&warnings);
     match &scene.pods {
         Ok(pods) => {
             let rows: Vec<_> = pods.iter().map(pod_row).collect();

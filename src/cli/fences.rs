@@ -149,6 +149,12 @@ pub fn warnings(fence: &NodeFence) -> Vec<Warning> {
         .collect()
 }
 
+/// The words of an incident, unless one of its warnings says them.
+pub fn beside<'a>(message: &'a str, warnings: &[Warning]) -> Option<&'a str> {
+    let is_said = warnings.iter().any(|it| it.words.ends_with(message));
+    (!is_said).then_some(message)
+}
+
 /// The same in lines for a terminal.
 pub fn warned(warnings: &[Warning]) -> String {
     let line = |it: &Warning| {

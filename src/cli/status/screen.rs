@@ -135,7 +135,9 @@ fn told(incident: &Incident, now: Timestamp) -> String {
         0,
     );
     text += &wrapped(&bar(&incident.stage), 2);
-    text += &wrapped(&incident.message, 2);
+    if let Some(message) = fences::beside(&incident.message, &incident.warnings) {
+        text += &wrapped(message, 2);
+    }
     text += &fences::warned(&incident.warnings);
     let commands = incident.commands.iter();
     text + &commands.map(|it| format!("    {it}\n")).collect::<String>()
