@@ -173,6 +173,12 @@ pub fn doubt(fence: &NodeFence) -> Option<String> {
     ))
 }
 
+/// The same behind what else is said of the incident; empty: nothing speaks against its proof.
+pub fn in_doubt(fence: &NodeFence) -> String {
+    let doubt = doubt(fence).map(|it| format!("; do not go by its proof: {it}"));
+    doubt.unwrap_or_default()
+}
+
 fn confirmed_down(fence: &NodeFence) -> Option<&Condition> {
     find(&fence.status.as_ref()?.conditions, NODE_CONFIRMED_DOWN)
 }

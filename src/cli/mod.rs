@@ -34,6 +34,7 @@ pub mod test;
 pub mod time;
 pub mod timeline;
 pub mod trail;
+pub mod unfenced;
 pub mod version;
 pub mod watched;
 

@@ -4,13 +4,13 @@ mod follow;
 mod none_open;
 mod screen;
 mod sight;
-mod unfenced;
 
 pub use none_open::none_open;
 
 use super::cluster::Cluster;
 use super::fences::Warning;
 use super::output::{self, Content, Form, forms, print};
+use super::unfenced::Unfenced;
 use super::{Done, Error, answer, fences};
 use crate::api::conditions::{READY, find};
 use crate::api::fence::NodeFence;
@@ -25,7 +25,6 @@ use screen::screen;
 use serde::Serialize;
 use sight::look;
 use std::process::ExitCode;
-use unfenced::Unfenced;
 
 /// Exit code where an incident is open.
 const OPEN: u8 = 3;

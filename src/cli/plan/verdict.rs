@@ -7,12 +7,11 @@
 mod budgeted;
 mod levels;
 
-use crate::api::conditions::{READY, find};
 use crate::api::device::FenceDevice;
 use crate::api::fence::NodeFence;
 use crate::api::policy::{ApprovalMode, FenceMode, NodeFencingPolicy, RecoveryStrategy};
 use crate::cli::fences;
-use crate::core::delay::{self, LastFence, Now, Since, Start};
+use crate::cli::unfenced::{delayed, idle};
 use crate::core::hold::HeldBy;
 use crate::core::keep_off::keep_off;
 use crate::core::observed::{NodeView, PodView, Ready, TaintView};
@@ -33,8 +32,6 @@ use std::time::Duration;
 const SILENT: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 /// What it taints it with.
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
-/// Reasons of a policy's condition `Ready` that only the operator knows.
-const KNOWN_TO_THE_OPERATOR: [&str; 2] = ["ClusterWentBack", "Unsupported"];
 
 /// Something that keeps the fence from going through.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -256,18 +253,12 @@ fn waits(
             format!("a machine that loses power shows Ready=Unknown, and policy {} watches for none of that (`unhealthyConditions`)", policy.name_any()),
         )),
     }
-    let now = Now {
-        boot: Duration::ZERO,
-        wall: fleet.now,
-    };
-    let start = Start::first(fleet.node, fleet.created, now);
-    let last = delay::last_touch(fleet.fences, fleet.node);
-    let last = last.map(|(fence, ended)| LastFence {
-        name: fence.name_any(),
-        since: Since::at(ended, now),
+    let created = Some(fleet.created);
+    let delay = delayed(policy, fleet.node, created, fleet.fences, fleet.now);
+    judged.delay = delay.map(|(until, words)| {
+        let left = until.duration_since(fleet.now).as_secs_f64();
+        (left.max(0.0), words)
     });
-    let delay = delay::delay(&policy.spec, Some(&start), last.as_ref());
-    judged.delay = delay.map(|it| (it.until.as_secs_f64(), it.words));
     let due = fleet.grace + judged.wait.as_ref().map_or(0.0, |(wait, _)| *wait);
     let due = judged
         .delay
@@ -287,14 +278,8 @@ fn by_policy(
     at: Timestamp,
 ) {
     let (name, obstacles) = (policy.name_any(), &mut judged.verdict.obstacles);
-    let ready = policy
-        .status
-        .as_ref()
-        .and_then(|it| find(&it.conditions, READY));
-    if let Some(told) = ready
-        .filter(|it| it.status != "True" && KNOWN_TO_THE_OPERATOR.contains(&it.reason.as_str()))
-    {
-        obstacles.push(obstacle(&told.reason, &told.message));
+    if let Some((reason, words)) = idle(policy) {
+        obstacles.push(obstacle(reason.as_str(), words));
     }
     if let Some(kept_off) = keep_off(policy, dead, at) {
         obstacles.push(obstacle(kept_off.reason.as_str(), kept_off.words));

@@ -5,13 +5,13 @@
 //! time. That question also tells a dead connection from a quiet cluster.
 
 use super::sight::{Sight, leader, node};
-use super::unfenced::Unfenced;
 use super::{Args, Incident, Operator, Status, exit_code, incident, is_going_on, written};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::cli::cluster::Cluster;
 use crate::cli::output::{Form, complain, print, print_raw};
 use crate::cli::table::wrapped;
+use crate::cli::unfenced::Unfenced;
 use crate::cli::watched::{Watched, forget_fields, watch};
 use crate::cli::{Done, Error, fences};
 use crate::shell::slim::SlimNode;

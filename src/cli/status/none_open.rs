@@ -1,10 +1,10 @@
 //! What is said to whoever means the open incident of a node that has none: how the node stands, and how its last incident has ended.
 
-use super::unfenced::{World, of};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::cli::cluster::{Cluster, Error, seen};
 use crate::cli::fences;
+use crate::cli::unfenced::{World, of};
 use crate::core::observed::Ready;
 use crate::shell::slim::SlimNode;
 use jiff::Timestamp;

@@ -6,6 +6,7 @@ use crate::cli::table::{age, bar, duration, or_none, table, wrapped};
 use crate::core::hold::HeldBy;
 use crate::words::listed;
 use jiff::Timestamp;
+use std::collections::BTreeSet;
 
 /// Names in one line.
 const NAMED_MAX: usize = 5;
@@ -99,10 +100,14 @@ fn aside(policy: &Policy) -> Option<String> {
     }
 }
 
-/// Who is not among the protected.
+/// Who is not among the protected, unless the words above name them all.
 fn bare(policy: &Policy) -> String {
     let nodes = &policy.unprotected_nodes;
-    match nodes.is_empty() {
+    let aside = aside(policy).unwrap_or_default();
+    let is_of_a_name = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '.');
+    let words = aside.split(|it| !is_of_a_name(it));
+    let said: BTreeSet<&str> = words.map(|it| it.trim_end_matches('.')).collect();
+    match nodes.iter().all(|it| said.contains(it.as_str())) {
         true => String::new(),
         false => wrapped(
             &format!(

@@ -1,10 +1,10 @@
 //! What a status is made of: what was read once, and goes on by watches where it is followed.
 
-use super::unfenced::{World, unfenced};
 use super::{Operator, Status, incident, of, operator, policy};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::cli::cluster::{Cluster, seen, wall};
+use crate::cli::unfenced::{World, unfenced};
 use crate::cli::{Error, fences};
 use crate::core::select::governing;
 use crate::shell::lease;

@@ -67,7 +67,7 @@ fn a_node_that_is_down_within_the_wait_is_on_the_screen_and_no_incident_is_not_a
     let sight = sight(policy_of(&json!({}), &ready()), vec![dead()], None);
     for name in [None, Some("node-1"), Some("workers")] {
         let text = shown(&sight, name);
-        let told = "No incident is open, and 1 node is NotReady\nNode node-1: Ready=Unknown for 9s; policy workers fences it in 1s\n";
+        let told = "No incident is open, and 1 node is NotReady\nNode node-1: Ready=Unknown for 9s; policy workers fences it in 1s: Ready=Unknown\nhas to last 10 s (`unhealthyConditions`)\n";
         assert!(text.ends_with(told), "{text}");
         let status = sight.status(name, now());
         assert!(is_going_on(&status));

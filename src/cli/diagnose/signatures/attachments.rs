@@ -9,7 +9,6 @@ use super::super::index::Index;
 use super::super::slim::{Machine, Workload};
 use super::super::stuck::{MULTI_ATTACH, Stuck};
 use super::nodes::{contradicted, proven};
-use super::unfenced::doubt;
 use crate::api::fence::NodeFence;
 use crate::cli::fences;
 use crate::core::observed::Ready;
@@ -254,7 +253,7 @@ fn stale_of(index: &Index<'_>, attachment: &VolumeAttachment) -> Finding {
             it.name_any(),
             fences::stage(it),
             fences::message(it),
-            doubt(it)
+            fences::in_doubt(it)
         )
     }));
     let unknown = index.facts.fences.unknown.as_ref();

@@ -1,25 +1,18 @@
-//! Why does nobody fence a node that has died? The policies are asked as the operator asks them, and the first answer that explains it is told.
-
-mod due;
-mod record;
+//! Why does nobody fence a node that has died, and what is there to type? The verdict is [`crate::cli::unfenced`]'s.
 
 use super::super::finding::{Step, step};
 use super::super::index::Index;
 use super::super::slim::Machine;
-use crate::api::conditions::{READY, find};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::FenceMode;
 use crate::cli::fences;
+use crate::cli::unfenced::{Reason, World, at_present, fence_now, verdict};
+use crate::core::hold::HeldBy;
 use crate::core::keep_off::keep_off;
 use crate::core::observed::{NodeView, Ready};
-use crate::core::select::{Conflict, fenceable, governing};
-use crate::core::window;
-use crate::shell::detect::cleared_by;
-use due::due;
-use jiff::Timestamp;
+use crate::core::select::Conflict;
 use kube::ResourceExt;
-use record::{cleared, spoken};
 
 /// Why, and the way out.
 pub(super) struct Why {
@@ -36,24 +29,88 @@ pub(super) fn why(index: &Index<'_>, node: &Machine) -> Why {
     if !facts.is_installed() {
         return uninstalled(&view);
     }
-    let unknown = facts
-        .policies
-        .unknown
-        .as_ref()
-        .or(facts.fences.unknown.as_ref());
-    if let Some(unknown) = unknown {
+    let (policies, fences) = (&facts.policies, &facts.fences);
+    if let Some(unknown) = policies.unknown.as_ref().or(fences.unknown.as_ref()) {
         let words = format!(
             "whether a policy selects it, and a NodeFence is open, is not known: {unknown}"
         );
         return Why {
             words,
-            steps: vec![by_hand(&view.name)],
+            steps: vec![by_hand(None, &view.name)],
         };
     }
-    match governing(&facts.policies.items, &view) {
-        Err(conflict) => in_conflict(&conflict, &view.name),
-        Ok(None) => unselected(&view),
-        Ok(Some(policy)) => of_policy(index, node, &view, policy),
+    let world = World {
+        policies: &policies.items,
+        fences: &fences.items,
+        now: facts.now,
+    };
+    let created = node.metadata.creation_timestamp.as_ref().map(|it| it.0);
+    let found = verdict(&view, created, &world);
+    let mut words = match found.due {
+        Some(due) => at_present(&found.words, due, facts.now),
+        None => found.words,
+    };
+    // Whoever keeps it from being fenced may be at the machine, though something else has kept it from that before.
+    let kept_off = found.policy.and_then(|it| keep_off(it, &view, facts.now));
+    let is_told = |held| matches!(found.reason, Reason::Held(told) if told == held);
+    if let Some(besides) = kept_off.as_ref().filter(|it| !is_told(it.reason)) {
+        words += &format!(". Besides, {}", besides.words);
+    }
+    if !matches!(
+        found.reason,
+        Reason::Cleared(_) | Reason::Denied(_) | Reason::Released(_) | Reason::Ended(_)
+    ) {
+        words += &last(index, &view);
+    }
+    let mut way = by_hand(found.policy, &view.name);
+    if kept_off.is_some() {
+        way.why = format!("if whoever has said so agrees: {}", way.why);
+    }
+    let steps = steps(&found.reason, found.policy, &view.name, way);
+    Why { words, steps }
+}
+
+/// What to type, `way` being how it is fenced all the same.
+fn steps(
+    reason: &Reason<'_>,
+    policy: Option<&NodeFencingPolicy>,
+    node: &str,
+    way: Step,
+) -> Vec<Step> {
+    let shown = policy.map(shown);
+    match reason {
+        Reason::NoPolicy => vec![
+            shown_policies(),
+            step(
+                "give the node a label that a policy selects, or widen a policy's nodeSelector",
+                format!("kubectl label node {node} KEY=VALUE"),
+            ),
+            step("then have it fenced now", way.command),
+        ],
+        Reason::Conflict(conflict) => in_conflict(conflict, way),
+        Reason::Cleared(fence) => vec![
+            step(
+                "by which readings, and what speaks against them by now: whoever takes its volumes goes by that",
+                format!("kubectl fence explain {}", fence.name_any()),
+            ),
+            step(
+                "whether the machine is off now: nobody has looked since",
+                format!("kubectl fence test {node}"),
+            ),
+        ],
+        Reason::Denied(fence) | Reason::Released(fence) => vec![
+            explained(fence),
+            step(
+                "if that holds no more: have it fenced now, its machine is proven down all the same",
+                way.command,
+            ),
+        ],
+        Reason::Ended(fence) => vec![explained(fence), way],
+        // A human's fence of it is held, too.
+        Reason::Held(HeldBy::NeverReported) => shown.into_iter().collect(),
+        Reason::Waiting | Reason::Late | Reason::NoCondition | Reason::Held(_) => {
+            shown.into_iter().chain([way]).collect()
+        }
     }
 }
 
@@ -90,26 +147,21 @@ fn uninstalled(view: &NodeView) -> Why {
     }
 }
 
-fn by_hand(node: &str) -> Step {
-    step(
-        "have it fenced now: its machine is proven down all the same",
-        format!("kubectl fence now {node} --reason \"WHY\""),
-    )
-}
-
-/// The same by the settings of a policy, among them its mode: one that observes would do no more for a human.
-fn under(policy: &NodeFencingPolicy, node: &str) -> Step {
-    if policy.spec.fence.mode != FenceMode::Observe {
-        return by_hand(node);
-    }
-    step(
-        "have it fenced now: ConfirmOnly never turns the machine off and goes on when its devices read Off; PowerOff turns it off",
-        format!("kubectl fence now {node} --mode ConfirmOnly --reason \"WHY\""),
-    )
+/// By the settings of the policy, among them its mode.
+fn by_hand(policy: Option<&NodeFencingPolicy>, node: &str) -> Step {
+    let observes = policy.is_some_and(|it| it.spec.fence.mode == FenceMode::Observe);
+    let why = match observes {
+        true => {
+            "have it fenced now: ConfirmOnly never turns the machine off and goes on when its devices read Off; PowerOff turns it off"
+        }
+        false => "have it fenced now: its machine is proven down all the same",
+    };
+    let command = fence_now(policy, node);
+    step(why, format!("{command} --reason \"WHY\""))
 }
 
 /// Until one of them governs the node, nobody has said by which devices it is fenced.
-fn in_conflict(conflict: &Conflict, node: &str) -> Why {
+fn in_conflict(conflict: &Conflict, way: Step) -> Vec<Step> {
     let mut steps = vec![shown_policies()];
     let patch = format!(
         r#"{{"spec":{{"priority":{}}}}}"#,
@@ -121,14 +173,8 @@ fn in_conflict(conflict: &Conflict, node: &str) -> Why {
             format!("kubectl patch nodefencingpolicy {it} --type=merge -p '{patch}'"),
         )
     }));
-    steps.push(step(
-        "then have it fenced now",
-        format!("kubectl fence now {node} --reason \"WHY\""),
-    ));
-    Why {
-        words: conflict.to_string(),
-        steps,
-    }
+    steps.push(step("then have it fenced now", way.command));
+    steps
 }
 
 fn shown(policy: &NodeFencingPolicy) -> Step {
@@ -147,108 +193,27 @@ fn shown_policies() -> Step {
     )
 }
 
-fn unselected(view: &NodeView) -> Why {
-    let node = &view.name;
-    let labels = view.labels.len();
-    Why {
-        words: format!(
-            "no NodeFencingPolicy selects Node {node} by its {labels} label(s), so nobody has said by which devices it is fenced"
-        ),
-        steps: vec![
-            shown_policies(),
-            step(
-                "give the node a label that a policy selects, or widen a policy's nodeSelector",
-                format!("kubectl label node {node} KEY=VALUE"),
-            ),
-            step(
-                "then have it fenced now",
-                format!("kubectl fence now {node} --reason \"WHY\""),
-            ),
-        ],
-    }
+fn explained(fence: &NodeFence) -> Step {
+    step(
+        "what happened in it",
+        format!("kubectl fence explain {}", fence.name_any()),
+    )
 }
 
-/// The policy's own answer, by the operator's own functions.
-fn of_policy(
-    index: &Index<'_>,
-    node: &Machine,
-    view: &NodeView,
-    policy: &NodeFencingPolicy,
-) -> Why {
-    let (name, now) = (policy.name_any(), index.facts.now);
-    let fences = &index.facts.fences.items;
-    if let Err(words) = fenceable(view) {
-        return Why {
-            words: format!("policy {name} governs it, and never fences it: {words}"),
-            steps: vec![shown(policy)],
-        };
-    }
-    if let Some(fence) = cleared_by(fences, view) {
-        return cleared(fence, view);
-    }
-    if let Some(kept_off) = keep_off(policy, view, now) {
-        let way = under(policy, &view.name);
-        let why = format!("if whoever has said so agrees: {}", way.why);
-        return Why {
-            words: kept_off.words,
-            steps: vec![shown(policy), step(why, way.command)],
-        };
-    }
-    let told = match not_acting(policy, view, now) {
-        Some(words) => words,
-        None => match spoken(index, policy, view) {
-            Ok(spoken) => return spoken,
-            Err(open) => due(index, node, view, policy, &open),
-        },
-    };
-    Why {
-        words: with_last(index, view, told),
-        steps: vec![shown(policy), under(policy, &view.name)],
-    }
-}
-
-/// Why the policy fences no such node now, by its settings and by what the operator says of it.
-fn not_acting(policy: &NodeFencingPolicy, view: &NodeView, now: Timestamp) -> Option<String> {
-    let name = policy.name_any();
-    let status = policy.status.as_ref();
-    if window::mode(policy, now) == FenceMode::Observe {
-        return Some(format!(
-            "policy {name} governs it, and only observes now: it says what it would do and does nothing (`fence.mode`, or an open window)"
-        ));
-    }
-    if status.is_some_and(|it| it.unprotected_nodes.contains(&view.name)) {
-        return Some(format!(
-            "policy {name} governs it, and no FenceDevice of its levels is ready for it: see kubectl get fencedevices"
-        ));
-    }
-    let ready = find(status.map_or(&[], |it| &it.conditions), READY);
-    let ready = ready.filter(|it| it.status != "True")?;
-    Some(format!(
-        "policy {name} governs it, and is not ready: {}: {}",
-        ready.reason, ready.message
-    ))
-}
-
-/// What speaks against the proof of an incident that has ended.
-pub(super) fn doubt(fence: &NodeFence) -> String {
-    let doubt = fences::doubt(fence).map(|it| format!("; do not go by its proof: {it}"));
-    doubt.unwrap_or_default()
-}
-
-/// And how the last incident of the node has ended.
-fn with_last(index: &Index<'_>, view: &NodeView, words: String) -> String {
+/// How the last incident of the node has ended; empty: it had none.
+fn last(index: &Index<'_>, view: &NodeView) -> String {
     let fences = index.facts.fences.items.iter();
     let boot = Some(view.boot_id.as_str()).filter(|it| !it.is_empty());
     let of_boot =
         fences.filter(|it| it.is_ended() && it.may_be_about(&view.name, Some(&view.uid), boot));
-    match of_boot.max_by_key(|it| fences::created(it)) {
-        None => words,
-        Some(last) => format!(
-            "{words}. Its last incident, NodeFence {}, has ended {}: {}{}",
+    let last = of_boot.max_by_key(|it| fences::created(it));
+    last.map_or_else(String::new, |last| {
+        format!(
+            ". Its last incident, NodeFence {}, has ended {}: {}{}",
             last.name_any(),
             fences::stage(last),
             fences::message(last),
-            doubt(last)
-        ),
-    }
+            fences::in_doubt(last)
+        )
+    })
 }

@@ -147,4 +147,10 @@ fn who_is_not_protected_is_named_and_of_many_the_first() {
     assert!(one.contains("workers: not protected: worker-3;"), "{one}");
     let many = told(&["a", "b", "c", "d", "e", "f", "g"]);
     assert!(many.contains("a, b, c, d, e and 2 more;"), "{many}");
+    // No node is named twice, and none is taken for another whose name it begins with.
+    let mut said = policy("db", false, None);
+    said.unprotected_nodes = vec!["worker-12".to_owned()];
+    assert_eq!(bare(&said), "");
+    said.unprotected_nodes = vec!["worker-1".to_owned()];
+    assert!(bare(&said).contains("not protected: worker-1;"));
 }

@@ -67,7 +67,7 @@ fn d1_says_that_the_incident_of_this_outage_was_denied_or_has_ended() {
     let mut world = early();
     let waits = json!([{"type": "Ready", "status": "Unknown", "durationSeconds": 60}]);
     world.policies = vec![policy("PowerOff", json!({"unhealthyConditions": waits}))];
-    assert!(seen(&world.only(), "should have acted"));
+    assert!(seen(&world.only(), "should have begun"));
     let view = world.facts().nodes.items[0].view();
     let of = world.facts().policies.items.remove(0);
     let effective = crate::core::window::Effective::without_windows(&of);
@@ -80,7 +80,7 @@ fn d1_says_that_the_incident_of_this_outage_was_denied_or_has_ended() {
     let found = world.only();
     let told = format!("NodeFence {name} of this outage has ended StillOn: the BMC reads On");
     assert!(seen(&found, &told), "{found:#?}");
-    assert!(!seen(&found, "should have acted"), "{found:#?}");
+    assert!(!seen(&found, "should have begun"), "{found:#?}");
     ended["spec"]["trigger"] = json!({
         "type": "NodeCondition", "conditionType": "Ready", "conditionStatus": "Unknown",
         "unhealthySinceTime": "2026-11-26T06:50:00Z",
@@ -91,8 +91,10 @@ fn d1_says_that_the_incident_of_this_outage_was_denied_or_has_ended() {
     ended["metadata"]["name"] = json!("of-another-generation");
     world.fences = vec![ended];
     let found = world.only();
-    assert!(seen(&found, "ada has denied NodeFence"), "{found:#?}");
-    assert!(seen(&found, "(\"I am at it\")"), "{found:#?}");
+    assert!(
+        seen(&found, "was denied by ada: I am at it; its policy begins"),
+        "{found:#?}"
+    );
     assert!(commands(&found, "kubectl fence explain"), "{found:#?}");
 }
 
@@ -131,7 +133,7 @@ fn d1_says_how_long_a_node_that_was_fenced_a_moment_ago_is_left_alone() {
     last["status"]["completionTime"] = json!("2026-11-26T06:30:00Z");
     world.fences = vec![last];
     let found = world.only();
-    assert!(seen(&found, "acts in about 30m"), "{found:#?}");
+    assert!(seen(&found, "fences it in 30m"), "{found:#?}");
     assert!(seen(&found, "`budget.cooldownSeconds`"), "{found:#?}");
 }
 
@@ -146,9 +148,38 @@ fn d1_does_not_pass_over_who_has_paused_the_policy() {
         seen(&found, "ada (rack 7, until 2026-11-26T09:00:00Z)"),
         "{found:#?}"
     );
-    let now = found.fix.iter().find(|it| it.command.contains("fence now"));
+    let is_asked_first = |found: &Finding| {
+        let mut steps = found.fix.iter();
+        let now = steps.find(|it| it.command.contains("fence now"));
+        now.is_some_and(|it| it.why.starts_with("if whoever has said so agrees"))
+    };
+    assert!(is_asked_first(&found), "{found:#?}");
+    // So it is of a pause that something else comes before.
+    let other = json!([{"type": "Ready", "status": "False", "durationSeconds": 60}]);
+    world.policies[0]["spec"]["unhealthyConditions"] = other;
+    let found = world.only();
     assert!(
-        now.is_some_and(|it| it.why.starts_with("if whoever has said so agrees")),
+        seen(&found, "Besides, policy workers is paused"),
         "{found:#?}"
     );
+    assert!(is_asked_first(&found), "{found:#?}");
+}
+
+/// The record of what it would do is no reason, the mode is; unless the policy has come to act since.
+#[test]
+fn d1_says_that_a_policy_only_observes_whether_it_has_said_so_yet_or_not() {
+    let mut world = early();
+    world.policies = vec![policy("Observe", json!({}))];
+    let observed = condition("Succeeded", "Unknown", "Observed", "would fence");
+    for fences in [Vec::new(), vec![fence("worker-1", "Observe", observed)]] {
+        world.fences = fences;
+        assert!(
+            seen(&world.only(), "only observes now"),
+            "{:#?}",
+            world.only()
+        );
+    }
+    world.policies = vec![policy("PowerOff", json!({}))];
+    let beside = "worker-1-fence, which only observes, is open for it";
+    assert!(seen(&world.only(), beside), "{:#?}", world.only());
 }

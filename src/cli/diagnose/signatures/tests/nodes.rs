@@ -94,13 +94,16 @@ fn d1_says_why_the_policy_that_selects_the_node_does_not_act() {
     );
     let waits = json!({"unhealthyConditions": [{"type": "Ready", "status": "Unknown", "durationSeconds": 3600}]});
     let waits = of(policy("PowerOff", waits));
-    assert!(seen(&waits, "acts in about 50m"), "{waits:#?}");
+    assert!(
+        seen(&waits, "fences it in 50m: Ready=Unknown has to last 3600 s"),
+        "{waits:#?}"
+    );
     let other = json!({"unhealthyConditions": [{"type": "Ready", "status": "False", "durationSeconds": 60}]});
     let other = of(policy("PowerOff", other));
     assert!(
         seen(
             &other,
-            "waits for Ready=False while Node worker-1 has Ready=Unknown"
+            "waits for Ready=False and not for Ready=Unknown: add that to `unhealthyConditions`"
         ),
         "{other:#?}"
     );
@@ -108,7 +111,7 @@ fn d1_says_why_the_policy_that_selects_the_node_does_not_act() {
     bare["status"]["unprotectedNodes"] = json!(["worker-1"]);
     assert!(seen(&of(bare), "no FenceDevice of its levels is ready"));
     let idle = of(policy("PowerOff", json!({})));
-    assert!(seen(&idle, "should have acted"), "{idle:#?}");
+    assert!(seen(&idle, "should have begun"), "{idle:#?}");
 }
 
 #[test]

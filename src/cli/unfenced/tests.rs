@@ -1,4 +1,6 @@
 use super::*;
+use crate::cli::trail::RELEASE;
+use crate::shell::slim::SlimNode;
 use serde_json::{Value, json};
 
 const SINCE: &str = "2027-01-02T18:00:00Z";
@@ -87,19 +89,19 @@ fn a_dead_node_is_told_with_when_its_policy_fences_it() {
     assert!(waits.waits());
     assert_eq!(
         (waits.reason.as_str(), waits.due_time),
-        (WAITING, Some(at(10)))
+        ("Waiting", Some(at(10)))
     );
     assert_eq!(
         waits.message,
-        "policy workers fences it at 2027-01-02T18:00:10Z"
+        "policy workers fences it at 2027-01-02T18:00:10Z: Ready=Unknown has to last 10 s (`unhealthyConditions`)"
     );
     assert_eq!(
         waits.words(at(9)),
-        "Ready=Unknown for 9s; policy workers fences it in 1s"
+        "Ready=Unknown for 9s; policy workers fences it in 1s: Ready=Unknown has to last 10 s (`unhealthyConditions`)"
     );
     assert_eq!(
         waits.words(at(11)),
-        "Ready=Unknown for 11s; policy workers fences it now"
+        "Ready=Unknown for 11s; policy workers fences it now: Ready=Unknown has to last 10 s (`unhealthyConditions`)"
     );
     let late = found(&node, &policies, &[], at(70));
     assert!(late.waits(), "an operator that comes back begins with it");
@@ -117,7 +119,7 @@ fn what_the_policy_does_then_is_what_its_mode_and_approval_say() {
     for (spec, does) in [
         (
             json!({"fence": {"mode": "Observe"}}),
-            "only reports it (mode Observe)",
+            "governs it, and only observes now: it says what it would do and does nothing (`fence.mode`, or an open window); it says so",
         ),
         (
             json!({"fence": {"mode": "ConfirmOnly"}}),
@@ -131,7 +133,9 @@ fn what_the_policy_does_then_is_what_its_mode_and_approval_say() {
         let words = found(&node, &[policy("workers", spec)], &[], at(4)).words(at(4));
         assert_eq!(
             words,
-            format!("Ready=Unknown for 4s; policy workers {does} in 6s")
+            format!(
+                "Ready=Unknown for 4s; policy workers {does} in 6s: Ready=Unknown has to last 10 s (`unhealthyConditions`)"
+            )
         );
     }
 }
@@ -156,7 +160,10 @@ fn another_wait_of_the_policy_is_counted_and_named() {
         "{words}"
     );
     let late = found(&node("Unknown", young()), &policies, &[], at(400));
-    assert_eq!((late.reason.as_str(), late.due_time), (LATE, Some(at(300))));
+    assert_eq!(
+        (late.reason.as_str(), late.due_time),
+        ("Late", Some(at(300)))
+    );
 }
 
 #[test]
@@ -167,7 +174,12 @@ fn a_node_that_nobody_fences_is_told_with_why() {
     let foreign = json!({"spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]}});
     let of = |spec| vec![policy("workers", spec)];
     for (node, policies, reason, words) in [
-        (down(), Vec::new(), "NoPolicy", "no policy selects it"),
+        (
+            down(),
+            Vec::new(),
+            "NoPolicy",
+            "no NodeFencingPolicy selects Node node-1 by its 1 label(s)",
+        ),
         (
             down(),
             vec![policy("one", json!({})), policy("two", json!({}))],
@@ -233,7 +245,7 @@ fn who_has_said_no_is_named_and_only_of_this_outage() {
     assert_eq!(told.reason, "Denied");
     assert!(
         told.message
-            .starts_with("NodeFence node-1-5c0ffee5 was denied by ann: in repair; "),
+            .starts_with("NodeFence node-1-5c0ffee5 was denied by ann: in repair; its policy"),
         "{told:?}"
     );
     let mut released = fence(
@@ -293,8 +305,55 @@ fn an_incident_of_this_outage_that_has_ended_is_named_with_its_end() {
         "ConfirmedDown",
         json!({"evidence": evidence}),
     );
-    let told = found(&node, &policies, &[cleared], at(60));
+    let told = found(&node, &policies, std::slice::from_ref(&cleared), at(60));
     assert_eq!((told.reason.as_str(), told.waits()), ("Cleared", false));
+    assert!(told.message.contains("`recovery.strategy: None`"));
+    // What speaks against the proof is said wherever it is named.
+    let mut doubtful = cleared.clone();
+    let conditions = &mut doubtful.status.as_mut().expect("a status").conditions;
+    let mut doubt = conditions[0].clone();
+    doubt.type_ = "NodeConfirmedDown".to_owned();
+    doubt.status = "Unknown".to_owned();
+    conditions.push(doubt);
+    let told = found(&node, &policies, &[doubtful], at(60));
+    assert!(told.message.contains("do not go by its proof"), "{told:?}");
+}
+
+/// The operator begins all the same, and whoever waits for the fence is told that it will not come to one.
+#[test]
+fn a_node_that_no_device_can_fence_is_told_as_such_beside_the_wait() {
+    let mut policy = policy("workers", json!({}));
+    let mut status = json!({
+        "unprotectedNodes": ["node-1"],
+        "conditions": [{
+            "type": "Ready", "status": "False", "reason": "NoReadyDevice", "message": "none", "lastTransitionTime": SINCE,
+        }],
+    });
+    let told = |policy: &NodeFencingPolicy| {
+        let told = found(
+            &node("Unknown", json!({})),
+            std::slice::from_ref(policy),
+            &[],
+            at(9),
+        );
+        assert_eq!(told.due_time, Some(at(10)));
+        told.message
+    };
+    policy.status = serde_json::from_value(status.clone()).expect("a status");
+    let bare = told(&policy);
+    assert!(bare.contains("but no FenceDevice of its levels"), "{bare}");
+    status["unprotectedNodes"] = json!([]);
+    policy.status = serde_json::from_value(status.clone()).expect("a status");
+    let unready = told(&policy);
+    assert!(
+        unready.ends_with("not ready: NoReadyDevice: none"),
+        "{unready}"
+    );
+    // With these nothing is begun at all.
+    status["conditions"][0]["reason"] = json!("Unsupported");
+    policy.status = serde_json::from_value(status).expect("a status");
+    let idle = found(&node("Unknown", json!({})), &[policy], &[], at(9));
+    assert_eq!((idle.reason.as_str(), idle.waits()), ("Unsupported", false));
 }
 
 #[test]
