@@ -40,8 +40,8 @@ fn told(
     fences: &[NodeFence],
     now: Timestamp,
 ) -> String {
-    let last = fences.iter().find(|it| it.spec.node_name == name);
-    let last = last.map(|it| {
+    let ended = fences.iter().find(|it| it.spec.node_name == name);
+    let last = ended.map(|it| {
         format!(
             "; its last one, NodeFence {}, has ended {}: {}",
             it.name_any(),
@@ -72,7 +72,11 @@ fn told(
             }
         },
     };
-    let last = last.unwrap_or_default();
+    let is_named = |it: &NodeFence| stands.contains(&format!("NodeFence {} ", it.name_any()));
+    let last = ended
+        .filter(|it| !is_named(it))
+        .and(last)
+        .unwrap_or_default();
     format!("no incident of Node {name} is open: {stands}{last}")
 }
 

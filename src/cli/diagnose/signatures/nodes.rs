@@ -139,6 +139,10 @@ impl Scene<'_> {
         let node = self.node.name_any();
         let why = unfenced::why(index, self.node);
         let mut seen = self.seen(index);
+        let stands = match why.is_to_come {
+            true => "is not fenced yet",
+            false => "nobody fences it",
+        };
         seen.push(why.words);
         let mut fix = vec![step(
             "whether the machine is reached at all, and by whom",
@@ -147,7 +151,7 @@ impl Scene<'_> {
         fix.extend(why.steps);
         Finding {
             id: Id::D1,
-            title: format!("node {node} {}, and nobody fences it", self.fate()),
+            title: format!("node {node} {}, and {stands}", self.fate()),
             objects: self.objects(),
             cause: format!(
                 "Kubernetes takes no volume from a node that may still write. Until the machine is proven down, pods that need the volumes of {node} wait"

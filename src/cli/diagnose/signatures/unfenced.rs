@@ -16,6 +16,8 @@ use kube::ResourceExt;
 
 /// Why, and the way out.
 pub(super) struct Why {
+    /// Is it still to come, once the policy's wait is over?
+    pub is_to_come: bool,
     /// In words.
     pub words: String,
     /// The commands.
@@ -35,6 +37,7 @@ pub(super) fn why(index: &Index<'_>, node: &Machine) -> Why {
             "whether a policy selects it, and a NodeFence is open, is not known: {unknown}"
         );
         return Why {
+            is_to_come: false,
             words,
             steps: vec![by_hand(None, &view.name)],
         };
@@ -67,7 +70,12 @@ pub(super) fn why(index: &Index<'_>, node: &Machine) -> Why {
         way.why = format!("if whoever has said so agrees: {}", way.why);
     }
     let steps = steps(&found.reason, found.policy, &view.name, way);
-    Why { words, steps }
+    let is_to_come = matches!(found.reason, Reason::Waiting);
+    Why {
+        is_to_come,
+        words,
+        steps,
+    }
 }
 
 /// What to type, `way` being how it is fenced all the same.
@@ -140,6 +148,7 @@ fn uninstalled(view: &NodeView) -> Why {
         ));
     }
     Why {
+        is_to_come: false,
         words:
             "the operator is not installed in this cluster, so nobody proves that a machine is down"
                 .to_owned(),

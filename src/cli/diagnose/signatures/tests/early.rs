@@ -134,6 +134,10 @@ fn d1_says_how_long_a_node_that_was_fenced_a_moment_ago_is_left_alone() {
     world.fences = vec![last];
     let found = world.only();
     assert!(seen(&found, "fences it in 30m"), "{found:#?}");
+    assert!(
+        found.title.ends_with("is silent, and is not fenced yet"),
+        "{found:#?}"
+    );
     assert!(seen(&found, "`budget.cooldownSeconds`"), "{found:#?}");
 }
 
