@@ -13,7 +13,9 @@ use super::{Done, Error, fences};
 use crate::api::device::FenceDevice;
 use crate::api::device_status::PowerState;
 use crate::api::fence::{ManualStatement, NodeFence};
+use crate::api::settings::FenceMode;
 use crate::core::observed::{NodeView, Ready};
+use crate::core::plan::STILL_ON;
 use crate::shell::devices;
 use crate::shell::slim::SlimNode;
 use jiff::Timestamp;
@@ -26,8 +28,8 @@ const EXAMPLES: &str = "\
 Examples:
       kubectl fence confirm worker-3 --reason \"both cords are out, rack 7\"
 
-It takes the verb `confirm` (ClusterRole node-fencing-confirmer) and counts for \
-15 minutes. What you confirm is that the machine has no power, seen with your \
+It takes the verb `confirm` (ClusterRole node-fencing-confirmer, and \
+node-fencing-cluster-viewer for what is shown) and counts for 15 minutes. What you confirm is that the machine has no power, seen with your \
 own eyes: not that it does not answer.";
 
 /// Give your word that a machine has no power
@@ -141,14 +143,42 @@ fn against(scene: &Scene, fence: &NodeFence) -> Result<(), String> {
             fence.name_any()
         ));
     }
+    if fence.spec.fence.mode == FenceMode::Observe {
+        return Err(format!(
+            "NodeFence {} only observes, and acts on no word; to have the node fenced: kubectl fence now {} --mode ConfirmOnly --reason WHY, and confirm that",
+            fence.name_any(),
+            node.name
+        ));
+    }
+    if let Some(words) = still_on(&scene.devices, fence) {
+        return Err(read_on(&words, node));
+    }
     // What was read before the outage says nothing of it: a device that has fallen silent since is why somebody has gone to look.
     let began = outage(scene, fence);
     let on = scene.devices.iter().find(|it| {
         let status = it.status.as_ref();
         let is_on = status.and_then(|it| it.power_state) == Some(PowerState::On);
-        is_on && status.and_then(|it| it.last_success_time) >= began
+        // Outlets are not asked, see below.
+        let is_asked = it.spec.pdu.is_none();
+        is_asked && is_on && status.and_then(|it| it.last_success_time) >= began
     });
     on.map_or(Ok(()), |it| Err(reads_on(it, node, fence)))
+}
+
+/// What the incident itself says of a device that reads On. Outlets are not asked: whoever pulls the cords leaves them on.
+fn still_on(devices: &[FenceDevice], fence: &NodeFence) -> Option<String> {
+    let (_, words) = fences::escalated(fence).filter(|(reason, _)| *reason == STILL_ON)?;
+    let of_outlets = devices.iter().filter(|it| it.spec.pdu.is_some());
+    let mut of_outlets = of_outlets.map(|it| format!("FenceDevice {} reads ", it.name_any()));
+    let is_of_outlets = of_outlets.any(|it| words.contains(&it));
+    (!is_of_outlets).then(|| format!("NodeFence {}: {words}", fence.name_any()))
+}
+
+fn read_on(words: &str, node: &NodeView) -> String {
+    format!(
+        "{words}: the operator takes your word for nothing; cut the power that the device feeds, or see which machine it belongs to; once it reads Off the incident goes on by itself, and once it is silent confirm again (kubectl fence status {} --watch)",
+        node.name
+    )
 }
 
 /// A FenceDevice is not probed while the incident is open, not by a request either: what it reads in the incident stands in the NodeFence.
@@ -201,9 +231,11 @@ fn shown(scene: &Scene, fence: &NodeFence, server: &str, now: Timestamp) -> Stri
         );
     }
     let warnings = fences::warnings(fence);
-    let words = fences::beside(fences::message(fence), &warnings);
-    let words = words.map(|it| format!(": {it}")).unwrap_or_default();
-    let stands = format!("The incident is {}{words}", fences::stage(fence));
+    let stage = fences::stage(fence);
+    let stands = match warnings.is_empty() {
+        true => format!("The incident is {stage}: {}", fences::message(fence)),
+        false => format!("The incident is {stage}, and says:"),
+    };
     text += &wrapped(&stands, 0);
     text += &fences::warned(&warnings);
     match &scene.pods {

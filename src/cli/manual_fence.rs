@@ -57,6 +57,12 @@ pub fn wanted(
         approval: ApprovalSettings::default(),
         ..spec.fence.clone()
     };
+    if wish.mode.is_none() && fence.mode == FenceMode::Observe {
+        return Err(format!(
+            "policy {} of Node {name} only observes (`fence.mode`), and so would this: say how far to go, --mode ConfirmOnly proves that it is off and never turns it off, --mode PowerOff turns it off, --mode Observe only reports",
+            policy.name_any()
+        ));
+    }
     let turns_on = fence.mode == FenceMode::PowerOff;
     let spec = NodeFenceSpec {
         node_name: name.clone(),
@@ -109,9 +115,10 @@ fn open_already(open: &NodeFence) -> String {
             "to have it fenced all the same, first let go of that one: kubectl fence release {fence} --reason WHY"
         ),
         Some(hold) if !hold.is_lifted_by_approval() => follow,
-        _ => format!(
-            "{follow}, and an approval (`kubectl fence approve {node}`) lifts the brakes of a budget"
+        Some(_) => format!(
+            "{follow}, and an approval lifts what holds it: kubectl fence approve {node} --reason WHY"
         ),
+        None => follow,
     };
     format!(
         "Node {node} is being fenced already by NodeFence {fence}, which is {}: {}; {way_out}",

@@ -143,7 +143,7 @@ pub async fn resume(cluster: &Cluster, args: ResumeArgs) -> Done {
     write(cluster, &policy, &others, &trail, &args.dry_run).await?;
     let verbed = match standing.as_slice() {
         [] => "resumed".to_owned(),
-        all => format!("is still paused by {}", keep_off::named(all)),
+        all => format!("resumed, and still paused by {}", keep_off::named(all)),
     };
     args.dry_run
         .told("nodefencingpolicy", &args.policy, &verbed)

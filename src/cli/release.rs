@@ -63,7 +63,8 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
         },
         "spec": {"desiredState": DesiredState::Released},
     });
-    let write = args.dry_run.write("node-fencing-fencer");
+    // Whoever may patch a NodeFence may let go of it: this is the least of the roles that may.
+    let write = args.dry_run.write("node-fencing-approver");
     let written: Result<NodeFence, ClusterError> = cluster.patch(&name, &patch, &write).await;
     written?;
     args.dry_run.told("nodefence", &name, "released")

@@ -7,6 +7,7 @@ mod sight;
 
 pub use none_open::none_open;
 
+use super::check::replicas::silent_from;
 use super::cluster::Cluster;
 use super::fences::Warning;
 use super::output::{self, Content, Form, forms, print};
@@ -87,6 +88,9 @@ pub struct Operator {
     /// When it has last renewed it.
     #[schemars(with = "Option<String>")]
     pub renew_time: Option<Timestamp>,
+    /// From when on it is taken for gone, unless it renews it.
+    #[schemars(with = "Option<String>")]
+    pub silent_from: Option<Timestamp>,
     /// Why that is not known.
     pub unknown: Option<String>,
 }
@@ -131,6 +135,8 @@ pub struct Incident {
     pub fence: String,
     /// Its policy.
     pub policy: Option<String>,
+    /// How far it may go.
+    pub mode: FenceMode,
     /// Its stage.
     pub stage: String,
     /// Since when.
@@ -216,6 +222,7 @@ fn operator(lease: Result<Option<Lease>, String>, namespace: &str) -> Operator {
                     lease::NAME
                 )
             }),
+            silent_from: silent_from(spec.as_ref()),
             renew_time: spec.and_then(|it| it.renew_time).map(|it| it.0),
             leader,
         }
@@ -224,6 +231,7 @@ fn operator(lease: Result<Option<Lease>, String>, namespace: &str) -> Operator {
         |words| Operator {
             leader: None,
             renew_time: None,
+            silent_from: None,
             unknown: Some(words),
         },
         known,
@@ -258,6 +266,7 @@ fn incident(fence: &NodeFence) -> Incident {
         node: fence.spec.node_name.clone(),
         fence: fence.name_any(),
         policy: fence.spec.policy_name.clone(),
+        mode: fence.spec.fence.mode,
         stage: fences::stage(fence).to_owned(),
         stage_start_time: status.and_then(|it| it.stage_start_time),
         stage_deadline_time: status
@@ -301,6 +310,10 @@ fn commands(fence: &NodeFence) -> Vec<String> {
     }
     if says("`spec.desiredState: Released`") {
         commands.push(format!("kubectl fence release {name} --reason WHY"));
+    }
+    // The policy begins no other for this outage.
+    if says("create another") {
+        commands.push(format!("kubectl fence now {node} --reason WHY"));
     }
     commands
 }

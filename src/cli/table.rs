@@ -1,5 +1,6 @@
 //! Text as kubectl has it: tables in columns, ages in one or two units, sentences that fit 80 columns.
 
+use crate::api::settings::FenceMode;
 use crate::core::stage::Stage;
 use jiff::{SignedDuration, Timestamp};
 
@@ -92,7 +93,7 @@ pub fn wrapped(words: &str, indent: usize) -> String {
 }
 
 /// The stages that an incident that frees volumes goes through, the present one in brackets. What stands outside of them (`Held`) comes first.
-pub fn bar(stage: &str) -> String {
+pub fn bar(stage: &str, mode: FenceMode) -> String {
     const WAY: [Stage; 9] = [
         Stage::Checking,
         Stage::Claiming,
@@ -104,7 +105,14 @@ pub fn bar(stage: &str) -> String {
         Stage::AwaitingRelease,
         Stage::Recovered,
     ];
-    let way = WAY.map(|it| it.to_string());
+    // One that observes goes no way, and one that proves sends no command.
+    let is_gone = |it: &Stage| match mode {
+        FenceMode::Observe => false,
+        FenceMode::ConfirmOnly => *it != Stage::Fencing,
+        FenceMode::PowerOff => true,
+    };
+    let way = WAY.into_iter().filter(is_gone);
+    let way: Vec<String> = way.map(|it| it.to_string()).collect();
     let is_on_it = way.iter().any(|it| it == stage);
     let shown = way.iter().map(|it| match it == stage {
         true => format!("[{it}]"),
@@ -173,7 +181,9 @@ mod tests {
 
     #[test]
     fn the_stage_stands_in_brackets_wherever_it_is() {
-        assert!(bar("Fencing").contains("> [Fencing] >"));
-        assert!(bar("Held").starts_with("[Held] > Checking"));
+        assert!(bar("Fencing", FenceMode::PowerOff).contains("> [Fencing] >"));
+        assert!(!bar("Verifying", FenceMode::ConfirmOnly).contains("Fencing"));
+        assert_eq!(bar("Observing", FenceMode::Observe), "[Observing]");
+        assert!(bar("Held", FenceMode::PowerOff).starts_with("[Held] > Checking"));
     }
 }

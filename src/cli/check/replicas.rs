@@ -8,7 +8,7 @@ use crate::core::election::Times;
 use crate::shell::lease;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::ListParams;
@@ -84,6 +84,17 @@ fn replicas(pods: &[Pod], namespace: &str) -> Finding {
     }
 }
 
+/// From when on whoever has the Lease is taken for gone. Its clock may differ from the API server's: only what is far over is told of.
+pub fn silent_from(lease: Option<&LeaseSpec>) -> Option<Timestamp> {
+    let lasts = lease?.lease_duration_seconds;
+    let lasts = lasts.map_or_else(
+        || SignedDuration::try_from(Times::default().lease).unwrap_or_default(),
+        |it| SignedDuration::from_secs(it.into()),
+    );
+    let renewed = lease?.renew_time.as_ref()?.0;
+    renewed.checked_add(lasts * 4).ok()
+}
+
 fn leader(lease: Option<&Lease>, namespace: &str, now: Timestamp) -> Finding {
     let name = lease::NAME;
     let way_out = format!(
@@ -99,17 +110,11 @@ fn leader(lease: Option<&Lease>, namespace: &str, now: Timestamp) -> Finding {
             "no replica has the Lease {namespace}/{name}: {way_out}"
         ));
     };
-    // Its clock may differ from the API server's: only what is far over is told of.
-    let lasts = spec.and_then(|it| it.lease_duration_seconds);
-    let lasts = lasts.map_or_else(
-        || SignedDuration::try_from(Times::default().lease).unwrap_or_default(),
-        |it| SignedDuration::from_secs(it.into()),
-    );
     let told = format!(
         "{holder} has the Lease {namespace}/{name} and renewed it {} ago",
         age(renewed.0, now)
     );
-    match now.duration_since(renewed.0) > lasts * 4 {
+    match silent_from(spec).is_some_and(|it| now > it) {
         true => LEADER.fails(format!("{told}: {way_out}")),
         false => LEADER.well(told),
     }

@@ -81,7 +81,7 @@ fn scene(power: &str, read: &str) -> (Scene, NodeFence) {
     });
     let fence = json!({
         "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "node-1-now-abcde"},
-        "spec": {"nodeName": "node-1", "trigger": {"type": "Manual"}},
+        "spec": {"nodeName": "node-1", "trigger": {"type": "Manual"}, "fence": {"mode": "ConfirmOnly"}},
     });
     let scene = Scene {
         node: node.view(),
@@ -120,5 +120,43 @@ fn a_reading_from_before_the_outage_is_shown_as_one_and_speaks_against_nothing()
     assert!(
         text.contains("10s ago\n") && !text.contains(plain),
         "{text}"
+    );
+}
+
+#[test]
+fn a_word_is_refused_while_the_incident_reads_on_and_where_it_would_move_nothing() {
+    let now = |spec: Value, words: &str| {
+        let fence = json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "node-1-5c0ffee5"},
+            "spec": spec,
+            "status": {"conditions": [{
+                "type": "Escalated", "status": "True", "reason": "StillOn", "message": words,
+                "lastTransitionTime": "2027-01-02T18:00:30Z",
+            }]},
+        });
+        serde_json::from_value::<NodeFence>(fence).expect("a NodeFence")
+    };
+    let proves = json!({"nodeName": "node-1", "trigger": {"type": "Manual"}, "fence": {"mode": "ConfirmOnly"}});
+    let (mut scene, _) = scene("On", "2027-01-02T17:59:00Z");
+    let on = now(proves.clone(), "FenceDevice node-1-bmc reads On (On)");
+    let refused = against(&scene, &on).expect_err("it reads On");
+    assert!(refused.contains(
+        "FenceDevice node-1-bmc reads On (On): the operator takes your word for nothing"
+    ));
+    // Whoever has pulled the cords has left the outlets on.
+    let outlets = json!({
+        "apiVersion": "nodefencing.io/v1alpha1", "kind": "FenceDevice", "metadata": {"name": "node-1-pdu"},
+        "spec": {"nodeName": "node-1", "pdu": {"address": "192.0.2.2", "model": "APCRackPDU2", "outlets": [3]}},
+        "status": {"powerState": "On", "lastSuccessTime": "2027-01-02T18:00:20Z"},
+    });
+    let outlets = serde_json::from_value(outlets).expect("a FenceDevice");
+    scene.devices.push(outlets);
+    let on = now(proves, "FenceDevice node-1-pdu reads On (1)");
+    assert_eq!(against(&scene, &on), Ok(()));
+    let observes = json!({"nodeName": "node-1", "trigger": {"type": "NodeCondition"}, "fence": {"mode": "Observe"}});
+    let refused = against(&scene, &now(observes, "")).expect_err("it only observes");
+    assert!(
+        refused.contains("kubectl fence now node-1 --mode ConfirmOnly"),
+        "{refused}"
     );
 }

@@ -281,11 +281,17 @@ fn told(diagnosis: &Diagnosis, scope: &Scope, now: Timestamp) -> String {
             );
     }
     if diagnosis.findings.is_empty() {
-        return text
-            + &wrapped(
-                &format!("Nothing of D1 to D10 was found {}", scope.told()),
-                0,
-            );
+        // Of a node that is down without volumes, too, somebody wants to know that.
+        let sheet = diagnosis.checklist.as_ref().and_then(|it| it.node.as_ref());
+        let is_down = sheet.is_some_and(|it| !it.state.starts_with("Ready True"));
+        let more = match scope {
+            Scope::One(Kind::Node, _, node) if is_down => {
+                format!("; whether it is fenced, and why not: kubectl fence status {node}")
+            }
+            _ => String::new(),
+        };
+        let words = format!("Nothing of D1 to D10 was found {}{more}", scope.told());
+        return text + &wrapped(&words, 0);
     }
     let findings: Vec<String> = diagnosis.findings.iter().map(Finding::told).collect();
     text + &findings.join("\n")

@@ -63,7 +63,7 @@ pub fn glimpse(fence: &NodeFence, now: Timestamp) -> Html {
         .and(Html::element(
             "p",
             &[("class", &"way")],
-            table::bar(fences::stage(fence)),
+            table::bar(fences::stage(fence), fence.spec.fence.mode),
         ))
         .and(calls(fence))
         .and(chart(fence, &spans, &id(fence), now))

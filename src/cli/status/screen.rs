@@ -13,7 +13,17 @@ const NAMED_MAX: usize = 5;
 
 /// All of it.
 pub(super) fn screen(status: &Status, about: Option<&str>, now: Timestamp) -> String {
-    let mut text = match (&status.operator.leader, &status.operator.renew_time) {
+    let operator = &status.operator;
+    let mut text = match (&operator.leader, &operator.renew_time) {
+        (Some(leader), Some(renewed)) if operator.silent_from.is_some_and(|it| now > it) => {
+            wrapped(
+                &format!(
+                    "Operator: NOBODY LEADS: {leader} has renewed its Lease {} ago; until one leads nothing is fenced, see kubectl fence check",
+                    age(*renewed, now)
+                ),
+                0,
+            )
+        }
         (Some(leader), Some(renewed)) => wrapped(
             &format!(
                 "Operator: {leader} leads, its Lease was renewed {} ago",
@@ -23,7 +33,7 @@ pub(super) fn screen(status: &Status, about: Option<&str>, now: Timestamp) -> St
         ),
         (Some(leader), None) => format!("Operator: {leader} leads\n"),
         (None, _) => wrapped(
-            &format!("Operator: {}", or_none(status.operator.unknown.as_ref())),
+            &format!("Operator: {}", or_none(operator.unknown.as_ref())),
             0,
         ),
     };
@@ -85,7 +95,7 @@ fn aside(policy: &Policy) -> Option<String> {
     let name = &policy.name;
     if let Some(paused) = &policy.paused {
         return Some(format!(
-            "{name}: PAUSED by {paused}: it starts no new fence; to take a pause back: kubectl fence resume {name} --reason WHY"
+            "{name}: PAUSED by {paused}: it starts no new fence; to take a pause back: kubectl fence resume {name} --name WHOSE --reason WHY"
         ));
     }
     let is_over = policy.reason.as_deref() == Some(HeldBy::Paused.as_str());
@@ -139,7 +149,7 @@ fn told(incident: &Incident, now: Timestamp) -> String {
         ),
         0,
     );
-    text += &wrapped(&bar(&incident.stage), 2);
+    text += &wrapped(&bar(&incident.stage, incident.mode), 2);
     if let Some(message) = fences::beside(&incident.message, &incident.warnings) {
         text += &wrapped(message, 2);
     }

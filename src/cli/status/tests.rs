@@ -39,6 +39,7 @@ fn sight(policy: NodeFencingPolicy, nodes: Vec<SlimNode>, unknown: Option<&str>)
         operator: Operator {
             leader: Some("operator-1".to_owned()),
             renew_time: None,
+            silent_from: None,
             unknown: None,
         },
         nodes,

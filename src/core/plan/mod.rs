@@ -31,6 +31,7 @@ pub use {
     level::CONTRADICTION,
     needs::{Needs, evicts_next, foresee, needs},
     outrun::{cleared, may_be_outrun, turning_on},
+    usable::STILL_ON,
 };
 
 use super::hold::HeldBy;

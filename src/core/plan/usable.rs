@@ -9,7 +9,7 @@ use super::level::{CONTRADICTION, Failure, against, answer, judge_level, state_w
 use crate::api::settings::FenceMode;
 
 /// Escalation: the machine is not off, and nothing may turn it off (ConfirmOnly).
-pub(super) const STILL_ON: &str = "StillOn";
+pub const STILL_ON: &str = "StillOn";
 
 /// Why the level's devices do not allow a claim.
 pub(super) enum Unusable {

@@ -216,6 +216,10 @@ fn follow(fence: &NodeFence, node: &str) -> Vec<Step> {
             "it waits for a human's answer",
             format!("kubectl fence approve {node} --reason \"WHY\""),
         ));
+        fix.push(step(
+            "or it is not to be fenced",
+            format!("kubectl fence deny {node} --reason \"WHY\""),
+        ));
     }
     fix.push(step(
         "follow it",

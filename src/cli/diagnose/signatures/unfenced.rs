@@ -12,6 +12,7 @@ use crate::core::hold::HeldBy;
 use crate::core::keep_off::keep_off;
 use crate::core::observed::{NodeView, Ready};
 use crate::core::select::Conflict;
+use crate::core::window;
 use kube::ResourceExt;
 
 /// Why, and the way out.
@@ -70,7 +71,8 @@ pub(super) fn why(index: &Index<'_>, node: &Machine) -> Why {
         way.why = format!("if whoever has said so agrees: {}", way.why);
     }
     let steps = steps(&found.reason, found.policy, &view.name, way);
-    let is_to_come = matches!(found.reason, Reason::Waiting);
+    let acts = |it: &NodeFencingPolicy| window::mode(it, facts.now) != FenceMode::Observe;
+    let is_to_come = matches!(found.reason, Reason::Waiting) && found.policy.is_some_and(acts);
     Why {
         is_to_come,
         words,

@@ -70,6 +70,7 @@ async fn the_time_that_is_left_is_drawn_each_second_and_nothing_is_listed_again(
             operator: Operator {
                 leader: Some("operator-1".to_owned()),
                 renew_time: None,
+                silent_from: None,
                 unknown: None,
             },
             nodes: Vec::new(),
@@ -183,6 +184,7 @@ async fn a_node_that_waits_for_its_policy_is_followed_until_it_is_ready() {
             operator: Operator {
                 leader: Some("operator-1".to_owned()),
                 renew_time: None,
+                silent_from: None,
                 unknown: None,
             },
             nodes: vec![serde_json::from_value(down).expect("a Node")],

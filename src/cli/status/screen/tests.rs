@@ -40,6 +40,7 @@ fn incident(node: &str, stage: &str, deadline: u32, message: &str) -> Incident {
         node: node.to_owned(),
         fence: format!("{node}-5c0ffee5"),
         policy: Some("workers".to_owned()),
+        mode: FenceMode::PowerOff,
         stage: stage.to_owned(),
         stage_start_time: at(10),
         stage_deadline_time: at(deadline),
@@ -82,6 +83,7 @@ fn status() -> Status {
         operator: Operator {
             leader: Some("node-fencing-operator-7d9c5b9f8b-x7k2p".to_owned()),
             renew_time: at(25),
+            silent_from: None,
             unknown: None,
         },
         policies: vec![policy("workers", true, Some(1)), policy("db", false, None)],
@@ -107,6 +109,7 @@ fn where_nobody_works_and_nothing_is_protected_that_is_said() {
         operator: Operator {
             leader: None,
             renew_time: None,
+            silent_from: None,
             unknown: Some("no replica has the Lease".to_owned()),
         },
         policies: Vec::new(),
