@@ -65,8 +65,9 @@ async fn answer(cluster: &Cluster, args: Args, decision: ApprovalDecision) -> Do
             given.time,
             given.reason,
             match given.decision {
-                ApprovalDecision::Approved => ", to stop it all the same: kubectl fence release",
-                ApprovalDecision::Denied => "",
+                ApprovalDecision::Approved =>
+                    format!(", to stop it all the same: kubectl fence release {name} --reason WHY"),
+                ApprovalDecision::Denied => String::new(),
             }
         )));
     }
@@ -137,7 +138,9 @@ fn approved_in_vain(fence: &NodeFence) -> Option<String> {
         Some(hold) if hold.comes_first() => format!(
             "no approval lifts that; to have the node fenced all the same: kubectl fence release {name} --reason WHY, then kubectl fence now {node} --reason WHY"
         ),
-        Some(_) => "no approval lifts that".to_owned(),
+        Some(_) => format!(
+            "no approval lifts that: mend what the message says, or let go of it: kubectl fence release {name} --reason WHY"
+        ),
     };
     Some(format!(
         "NodeFence {name} waits for no answer, which is given once: it is {stage}: {message}; {way_out}"
@@ -163,7 +166,7 @@ fn not_stopped(fence: &NodeFence) -> Option<String> {
     let (name, node) = (fence.name_any(), &fence.spec.node_name);
     if may_go_down(fence) {
         return Some(format!(
-            "an off command of NodeFence {name} may still land (`status.attempts`), and nothing calls it back: the machine of Node {node} may go down all the same, and the node is not put out of service"
+            "an off command of NodeFence {name} may still land (`status.attempts`), and nothing calls it back: the machine of Node {node} may go down all the same, and unless the node is out of service already it is not put out of it"
         ));
     }
     let status = fence.status.as_ref()?;

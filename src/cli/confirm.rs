@@ -12,7 +12,7 @@ use super::trail::reason;
 use super::{Done, Error, fences};
 use crate::api::device::FenceDevice;
 use crate::api::device_status::PowerState;
-use crate::api::fence::{ManualStatement, NodeFence};
+use crate::api::fence::{ManualStatement, NodeFence, TriggerType};
 use crate::api::settings::FenceMode;
 use crate::core::observed::{NodeView, Ready};
 use crate::core::plan::STILL_ON;
@@ -69,7 +69,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let (name, node) = (fence.name_any(), fence.spec.node_name.clone());
     if fence.spec.manual_confirmation.is_some() {
         return Err(Error::No(format!(
-            "NodeFence {name} has a human's word already, which is given once; have the node fenced anew to give another: kubectl fence release {name}, then kubectl fence now {node}"
+            "NodeFence {name} has a human's word already, which is given once; have the node fenced anew to give another: kubectl fence release {name} --reason WHY, then kubectl fence now {node} --mode ConfirmOnly --reason WHY"
         )));
     }
     let scene = scene(cluster, &node).await?;
@@ -143,7 +143,9 @@ fn against(scene: &Scene, fence: &NodeFence) -> Result<(), String> {
             fence.name_any()
         ));
     }
-    if fence.spec.fence.mode == FenceMode::Observe {
+    // One that was made of a mark which stood there without a record observes, too, and its release rests on a word.
+    let is_adopted = fence.spec.trigger.type_ == TriggerType::External;
+    if fence.spec.fence.mode == FenceMode::Observe && !is_adopted {
         return Err(format!(
             "NodeFence {} only observes, and acts on no word; to have the node fenced: kubectl fence now {} --mode ConfirmOnly --reason WHY, and confirm that",
             fence.name_any(),
@@ -165,13 +167,15 @@ fn against(scene: &Scene, fence: &NodeFence) -> Result<(), String> {
     on.map_or(Ok(()), |it| Err(reads_on(it, node, fence)))
 }
 
-/// What the incident itself says of a device that reads On. Outlets are not asked: whoever pulls the cords leaves them on.
+/// What the incident itself says of a device that reads On. Outlets are not asked: whoever pulls the cords leaves them on; and what reads Unknown
+/// speaks against no word.
 fn still_on(devices: &[FenceDevice], fence: &NodeFence) -> Option<String> {
     let (_, words) = fences::escalated(fence).filter(|(reason, _)| *reason == STILL_ON)?;
     let of_outlets = devices.iter().filter(|it| it.spec.pdu.is_some());
     let mut of_outlets = of_outlets.map(|it| format!("FenceDevice {} reads ", it.name_any()));
     let is_of_outlets = of_outlets.any(|it| words.contains(&it));
-    (!is_of_outlets).then(|| format!("NodeFence {}: {words}", fence.name_any()))
+    (!is_of_outlets && !words.contains(" reads Unknown ("))
+        .then(|| format!("NodeFence {}: {words}", fence.name_any()))
 }
 
 fn read_on(words: &str, node: &NodeView) -> String {
@@ -190,7 +194,7 @@ fn reads_on(device: &FenceDevice, node: &NodeView, fence: &NodeFence) -> String 
         probed(device),
     );
     format!(
-        "FenceDevice {device} has read On at {read}, in this outage: the operator takes your word for nothing while it reads On; cut the power that it feeds, or see which machine it belongs to. It is not probed while the incident is open; to have it read anew: kubectl fence release {fence} --reason WHY, then kubectl fence test {node} --device {device}, and unless that reads On: kubectl fence now {node} --reason WHY, and confirm again"
+        "FenceDevice {device} has read On at {read}, in this outage: the operator takes your word for nothing while it reads On; cut the power that it feeds, or see which machine it belongs to. It is not probed while the incident is open; to have it read anew: kubectl fence release {fence} --reason WHY, then kubectl fence test {node} --device {device}, and unless that reads On: kubectl fence now {node} --mode ConfirmOnly --reason WHY, and confirm that"
     )
 }
 

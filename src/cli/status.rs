@@ -16,6 +16,7 @@ use super::{Done, Error, answer, fences};
 use crate::api::conditions::{READY, find};
 use crate::api::fence::NodeFence;
 use crate::api::policy::{FenceMode, NodeFencingPolicy};
+use crate::core::plan::{CONTRADICTION, STILL_ON};
 use crate::core::{keep_off, window};
 use crate::shell::lease;
 use jiff::Timestamp;
@@ -311,9 +312,16 @@ fn commands(fence: &NodeFence) -> Vec<String> {
     if says("`spec.desiredState: Released`") {
         commands.push(format!("kubectl fence release {name} --reason WHY"));
     }
-    // The policy begins no other for this outage.
-    if says("create another") {
-        commands.push(format!("kubectl fence now {node} --reason WHY"));
+    // The policy begins no other for this outage. Whom a device has deceived corrects that first, which no command does.
+    let mode = match fences::escalated(fence) {
+        Some((CONTRADICTION, _)) | None => None,
+        Some((STILL_ON, _)) => Some(FenceMode::PowerOff),
+        Some(_) => Some(fence.spec.fence.mode),
+    };
+    if let Some(mode) = mode.filter(|_| says("create another")) {
+        commands.push(format!(
+            "kubectl fence now {node} --mode {mode:?} --reason WHY"
+        ));
     }
     commands
 }

@@ -102,7 +102,7 @@ impl<K: Resource<DynamicType = ()> + Clone> Watched<K> {
     }
 }
 
-/// Nobody shows who has written which field.
+/// Where nobody shows who has written which field.
 pub fn forget_fields<K: Resource>(object: &mut K) {
     object.meta_mut().managed_fields = None;
 }

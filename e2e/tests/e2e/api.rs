@@ -38,7 +38,7 @@ async fn objects_get_the_verdicts_of_the_tables() -> Result<()> {
     let client = Client::try_from(plane.client_config(&alice).await?)?;
     let mut tally = Tally::default();
     examples(&client, &operator, &mut tally).await?;
-    rows(&client, &mut tally).await?;
+    rows(&client, &operator, &mut tally).await?;
     too_large(&client, &mut tally).await?;
     status_is_a_subresource(&client).await?;
     the_operator_may_write_every_field_of_a_status(&client, &operator).await?;
@@ -71,8 +71,13 @@ async fn examples(client: &Client, operator: &Client, tally: &mut Tally) -> Resu
     Ok(())
 }
 
-/// The rows of `verdicts.yaml`, each an object of its own.
-async fn rows(client: &Client, tally: &mut Tally) -> Result<()> {
+/// A NodeFence as people may create it.
+fn by_hand() -> Value {
+    json!({"nodeName": "w", "trigger": {"type": "Manual", "requestedBy": "alice", "reason": "dark"}})
+}
+
+/// The rows of `verdicts.yaml`, each an object of its own. Those of a policy are created by the operator.
+async fn rows(client: &Client, operator: &Client, tally: &mut Tally) -> Result<()> {
     let rows: Vec<Row> = serde_saphyr::from_str(&data("verdicts.yaml")?)?;
     for (index, row) in rows.into_iter().enumerate() {
         let (kind, spec) = match (row.policy, row.device, row.fence) {
@@ -82,7 +87,11 @@ async fn rows(client: &Client, tally: &mut Tally) -> Result<()> {
             _ => anyhow::bail!("{}: one of policy, device, fence", row.name),
         };
         let name = format!("row-{index}");
-        let mut verdict = create(client, kind, &object(kind, &name, &spec)).await?;
+        let creator = match spec.get("policyName") {
+            Some(_) => operator,
+            None => client,
+        };
+        let mut verdict = create(creator, kind, &object(kind, &name, &spec)).await?;
         if let Some(change) = row.then {
             verdict
                 .map_err(|status| anyhow::anyhow!("{}: set-up: {}", row.name, status.message))?;
@@ -117,7 +126,7 @@ async fn too_large(client: &Client, tally: &mut Tally) -> Result<()> {
     let message = "spec.pauseRequests: Too many: 10001: must have at most 16 items";
     tally.judge_words("10,001 entries", Expect::Deny, Some(message), &verdict);
 
-    let spec = json!({"nodeName": "w", "trigger": {"type": "External"}});
+    let spec = by_hand();
     for (length, expect) in [(54, Expect::Allow), (55, Expect::Deny)] {
         let fence = object("NodeFence", &"n".repeat(length), &spec);
         let verdict = create(client, "NodeFence", &fence).await?;
@@ -136,7 +145,7 @@ async fn too_large(client: &Client, tally: &mut Tally) -> Result<()> {
 
 /// A status in an object that is created is dropped: only the operator writes one.
 async fn status_is_a_subresource(client: &Client) -> Result<()> {
-    let spec = json!({"nodeName": "w", "trigger": {"type": "External"}});
+    let spec = by_hand();
     let mut fence = object("NodeFence", "forged", &spec);
     fence["status"] = json!({"claim": "forged"});
     let path = collection("NodeFence")?;
@@ -157,10 +166,7 @@ async fn the_operator_may_write_every_field_of_a_status(
     let specs = [
         ("NodeFencingPolicy", json!({"nodeSelector": {}})),
         ("FenceDevice", json!({"nodeName": "w", "manual": {}})),
-        (
-            "NodeFence",
-            json!({"nodeName": "w", "trigger": {"type": "External"}}),
-        ),
+        ("NodeFence", by_hand()),
     ];
     for (kind, spec) in specs {
         let status = statuses.get(kind).context("no such status")?;

@@ -148,6 +148,14 @@ async fn a_word_is_given_at_the_prompt_when_no_device_answers() -> Result<()> {
     let ended = outage.lab.wait_stage(&outage.node, "Recovered");
     ended.await.with_context(|| session.told().to_owned())?;
     counted(&outage.lab, 0).await?;
+    // Its device is not probed while the incident is open.
+    eventually("the dark device is seen", LIMIT, async || {
+        let policy = outage.lab.api("NodeFencingPolicy").get("lab").await?;
+        let protected = &policy.data["status"]["nodes"]["protected"];
+        ensure!(*protected == 2, "{protected}");
+        Ok(())
+    })
+    .await?;
     session.types("status").await?;
     session.hold("word")?;
     rig.bmc.set_line(e2e::https::Line::Up)?;

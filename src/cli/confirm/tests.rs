@@ -99,7 +99,7 @@ fn a_device_that_read_on_in_the_outage_is_told_with_how_it_is_read_anew() {
         "FenceDevice node-1-bmc has read On at 2027-01-02T18:00:20Z",
         "kubectl fence release node-1-now-abcde --reason WHY",
         "kubectl fence test node-1 --device node-1-bmc",
-        "kubectl fence now node-1 --reason WHY",
+        "kubectl fence now node-1 --mode ConfirmOnly --reason WHY",
     ] {
         assert!(words.contains(part), "no `{part}` in {words}");
     }
@@ -153,6 +153,18 @@ fn a_word_is_refused_while_the_incident_reads_on_and_where_it_would_move_nothing
     scene.devices.push(outlets);
     let on = now(proves, "FenceDevice node-1-pdu reads On (1)");
     assert_eq!(against(&scene, &on), Ok(()));
+    // What is unknown speaks against no word, and a mark without a record is released by one.
+    let unknown = json!({"nodeName": "node-1", "trigger": {"type": "Manual"}, "fence": {"mode": "ConfirmOnly"}});
+    let unknown = now(
+        unknown,
+        "FenceDevice node-1-bmc reads Unknown (Paused): mode ConfirmOnly never",
+    );
+    assert_eq!(against(&scene, &unknown), Ok(()));
+    let adopted = json!({"nodeName": "node-1", "trigger": {"type": "External"}, "fence": {"mode": "Observe"}});
+    assert_eq!(
+        against(&scene, &now(adopted, "FenceDevice node-1-pdu reads On (1)")),
+        Ok(())
+    );
     let observes = json!({"nodeName": "node-1", "trigger": {"type": "NodeCondition"}, "fence": {"mode": "Observe"}});
     let refused = against(&scene, &now(observes, "")).expect_err("it only observes");
     assert!(

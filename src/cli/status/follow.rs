@@ -123,6 +123,10 @@ async fn draw<P: FnMut(&str) -> Result<(), Error>>(
         shown.borrow_mut().take(watches);
         let now = shown.borrow().sight.now();
         let mut status = shown.borrow().sight.status(args.name.as_deref(), now);
+        if shown.borrow().unanswered.is_some() {
+            // How it is with the Lease is not known since.
+            status.operator.silent_from = None;
+        }
         // Who follows an outage is not left alone by a moment of it.
         let troubles = shown.borrow().troubles(watches);
         let (is_open, goes_on) = (!status.incidents.is_empty(), is_going_on(&status));

@@ -18,7 +18,7 @@ pub(super) fn screen(status: &Status, about: Option<&str>, now: Timestamp) -> St
         (Some(leader), Some(renewed)) if operator.silent_from.is_some_and(|it| now > it) => {
             wrapped(
                 &format!(
-                    "Operator: NOBODY LEADS: {leader} has renewed its Lease {} ago; until one leads nothing is fenced, see kubectl fence check",
+                    "Operator: NOBODY LEADS, or with a clock that is behind: {leader} has renewed its Lease {} ago; until one leads nothing is fenced, see kubectl fence check",
                     age(*renewed, now)
                 ),
                 0,

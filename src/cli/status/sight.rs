@@ -54,8 +54,10 @@ impl Sight {
         let Some(name) = name else {
             return status;
         };
-        // Of several that select it none governs.
-        let node = self.node(name).map(SlimNode::view);
+        // A NodeFence is of a node. Of several that select it none governs.
+        let of_fence = fences::meant(&self.fences, name).map(|it| it.spec.node_name.as_str());
+        let node = self.node(name).or_else(|| self.node(of_fence?));
+        let node = node.map(SlimNode::view);
         let governs = node.and_then(|it| governing(&self.policies, &it).ok());
         let governs = governs.flatten().map(ResourceExt::name_any);
         of(status, name, governs.as_deref())

@@ -146,3 +146,46 @@ fn what_waits_for_a_human_is_shown_with_what_to_type() {
         ]
     );
 }
+
+/// The policy begins no other for this outage, so whoever lets go of one is told how the next one begins, and how far that goes.
+#[test]
+fn the_next_fence_goes_as_far_as_the_last_and_none_follows_a_device_that_has_deceived() {
+    let of = |reason: &str| -> Vec<String> {
+        let words = "release this NodeFence (`spec.desiredState: Released`), create another";
+        let condition = json!({
+            "type": "Escalated", "status": "True", "reason": reason, "message": words, "lastTransitionTime": SINCE,
+        });
+        let fence = json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "node-1-5c0ffee5"},
+            "spec": {"nodeName": "node-1", "trigger": {"type": "NodeCondition"}, "fence": {"mode": "ConfirmOnly"}},
+            "status": {"conditions": [condition]},
+        });
+        commands(&serde_json::from_value(fence).expect("a NodeFence"))
+    };
+    let release = "kubectl fence release node-1-5c0ffee5 --reason WHY";
+    for (reason, mode) in [
+        ("StillOn", "PowerOff"),
+        ("ConfirmationRefused", "ConfirmOnly"),
+    ] {
+        let now = format!("kubectl fence now node-1 --mode {mode} --reason WHY");
+        assert_eq!(of(reason), [release, now.as_str()]);
+    }
+    assert_eq!(of("FenceContradiction"), [release]);
+}
+
+/// `release` sends people to the status of a NodeFence.
+#[test]
+fn a_nodefence_is_governed_as_its_node_is() {
+    let mut sight = sight(policy_of(&json!({}), &ready()), vec![dead()], None);
+    let ended = json!({
+        "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "node-1-now-abcde"},
+        "spec": {"nodeName": "node-1", "trigger": {"type": "Manual"}},
+        "status": {"conditions": [{
+            "type": "Succeeded", "status": "True", "reason": "Recovered", "message": "", "lastTransitionTime": "2027-01-01T00:00:00Z",
+        }]},
+    });
+    sight.fences = vec![serde_json::from_value(ended).expect("a NodeFence")];
+    let status = sight.status(Some("node-1-now-abcde"), now());
+    let names: Vec<&str> = status.policies.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["workers"]);
+}

@@ -42,6 +42,7 @@ use super::quiesce::none_stays_with_its_volume;
 use super::release::booted_anew;
 use super::stage::Stage;
 use super::taint;
+use super::witness::Witness;
 use super::word::heard;
 use deadline::{overdue, time_limit};
 use std::borrow::Cow;
@@ -206,11 +207,12 @@ fn word_refused(settings: &Settings, memory: &Memory, now: Duration) -> Option<S
     memory.word_refuted.clone().or(heard(settings, now).err())
 }
 
-/// The record keeps it: a process that begins when the date of the word has come would take it for one of now (S21). A proof that stands is not
-/// judged by the clock of whoever takes it over.
+/// The record keeps it: a process that begins when the date of the word has come would take it for one of now (S21). A word that has proven is not
+/// judged again by the clock of whoever takes that over.
 fn refuse_word_of_the_future(settings: &Settings, memory: &mut Memory, now: Duration) {
     let is_ahead = settings.word.as_ref().is_some_and(|it| it.is_ahead);
-    let is_over = is_proven(settings, memory) || memory.word_refuted.is_some();
+    let has_proven = memory.proven_off_by == Some(Witness::Word);
+    let is_over = has_proven || memory.word_refuted.is_some();
     if is_ahead && settings.node_uid.is_some() && !is_over {
         memory.word_refuted = heard(settings, now).err();
     }

@@ -7,6 +7,7 @@ use crate::core::incident::Record;
 use crate::core::memory::Learned;
 use crate::core::quiesce::Quiesce;
 use crate::core::word::Word;
+use std::collections::BTreeMap;
 
 mod claims;
 mod confirmed;
@@ -170,24 +171,32 @@ fn what_nobody_announces_is_looked_at_quickly_first_and_then_ever_more_slowly() 
 /// S21: a process that begins when the date has come finds the refusal in the record. A NodeFence that is bound to no Node yet is not judged by that.
 #[test]
 fn a_word_of_the_future_is_refused_for_good() {
-    let refused_of = |node_uid: Option<&str>, is_ahead, evidence| {
-        let s = Settings {
+    let refused_of = |node_uid: Option<&str>, is_ahead, proven_by: Option<bool>| {
+        let mut s = Settings {
             node_uid: node_uid.map(str::to_owned),
             word: word().map(|word| Word { is_ahead, ..word }),
             record: Record {
-                evidence,
+                evidence: proven_by.is_some(),
                 ..Record::default()
             },
             ..settings()
         };
+        if let Some(by_word) = proven_by {
+            s.levels[0].devices[0].manual = by_word;
+            let of_level = (s.levels[0].name.clone(), vec!["bmc".to_owned()]);
+            s.record.proven_by = BTreeMap::from([of_level]);
+        }
+        s.adopted = proven_by.is_none() && node_uid == Some("uid-1");
         let mut memory = Memory::default();
         decided(&s, &mut memory, node(), seconds(1));
         memory.word_refuted
     };
-    let refused = |node_uid, is_ahead| refused_of(node_uid, is_ahead, false);
+    let refused = |node_uid, is_ahead| refused_of(node_uid, is_ahead, None);
     assert_eq!(refused(Some("uid-1"), false), None);
     // Whoever takes over what the word has proven already may have a clock that is behind.
-    assert_eq!(refused_of(Some("uid-1"), true, true), None);
+    assert_eq!(refused_of(Some("uid-1"), true, Some(true)), None);
+    // What devices have proven, or a mark that is adopted, says nothing for it.
+    assert!(refused_of(Some("uid-1"), true, Some(false)).is_some());
     assert_eq!(refused(None, true), None);
     let words = refused(Some("uid-1"), true).expect("refused");
     assert!(words.contains("is dated in the future"), "{words}");

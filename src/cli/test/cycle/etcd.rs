@@ -4,6 +4,7 @@
 //! of the cluster, or as a service of the machine, Kubernetes knows nothing, and so does this.
 
 use crate::cli::Error;
+use crate::cli::check::replicas::is_ready;
 use crate::cli::cluster::Cluster;
 use crate::cli::output::complain;
 use k8s_openapi::api::core::v1::Pod;
@@ -53,13 +54,6 @@ fn keeps_majority(members: &[Pod], node: &str) -> Result<(), String> {
 fn is_on(pod: &Pod, node: &str) -> bool {
     let spec = pod.spec.as_ref();
     spec.and_then(|it| it.node_name.as_deref()) == Some(node)
-}
-
-fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.iter().flat_map(|it| it.conditions.iter());
-    conditions
-        .flatten()
-        .any(|it| it.type_ == "Ready" && it.status == "True")
 }
 
 #[cfg(test)]
