@@ -200,8 +200,7 @@ fn reads_on(device: &FenceDevice, node: &NodeView, fence: &NodeFence) -> String 
 
 /// When the outage began, as far as is known.
 fn outage(scene: &Scene, fence: &NodeFence) -> Option<Timestamp> {
-    let began = fence.spec.trigger.unhealthy_since_time;
-    let began = began.or_else(|| fences::created(fence));
+    let began = fences::began(fence);
     // A human's NodeFence is younger than the outage.
     let ready = scene.node.condition("Ready");
     let silent = ready.and_then(|it| it.transition.parse().ok());

@@ -46,6 +46,12 @@ pub fn created(fence: &NodeFence) -> Option<Timestamp> {
     fence.metadata.creation_timestamp.as_ref().map(|it| it.0)
 }
 
+/// When its outage began, as far as its record says; none of a condition: when it was made.
+pub fn began(fence: &NodeFence) -> Option<Timestamp> {
+    let since = fence.spec.trigger.unhealthy_since_time;
+    since.or_else(|| created(fence))
+}
+
 /// The stage, as kubectl's column has it; nothing yet: the operator has not seen it.
 pub fn stage(fence: &NodeFence) -> &str {
     succeeded(fence).map_or("Pending", |it| it.reason.as_str())

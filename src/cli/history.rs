@@ -106,8 +106,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
             .node
             .as_ref()
             .is_none_or(|it| *it == fence.spec.node_name);
-        let began = fence.spec.trigger.unhealthy_since_time;
-        let began = began.or_else(|| fences::created(fence));
+        let began = fences::began(fence);
         let is_new = args
             .since
             .is_none_or(|since| began.is_some_and(|began| now.duration_since(began) <= since));
@@ -137,8 +136,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
 
 fn incident(fence: &NodeFence) -> Incident {
     let status = fence.status.as_ref();
-    let began = fence.spec.trigger.unhealthy_since_time;
-    let began = began.or_else(|| fences::created(fence));
+    let began = fences::began(fence);
     let completed = status.and_then(|it| it.completion_time);
     Incident {
         node: fence.spec.node_name.clone(),

@@ -76,7 +76,8 @@ impl Trail {
 /// Clocks that are this far apart say the same.
 const CLOCKS_APART_MAX: SignedDuration = SignedDuration::from_mins(1);
 
-/// The last write that the API server has noted of a field of the spec, in metadata.managedFields: by its own clock, and not as a user says.
+/// Who has written a field of the spec, as the API server has noted it in metadata.managedFields: by its own clock, and not as a user says. Whoever
+/// writes later what stands there already has done nothing, so of several it is the earliest.
 pub struct Taken<'a> {
     entry: &'a ManagedFieldsEntry,
     /// When: of all that this manager has written the last.

@@ -94,9 +94,7 @@ fn section(title: &str, content: Html) -> Html {
 
 fn overview(fence: &NodeFence, now: Timestamp) -> Html {
     let (spec, status) = (&fence.spec, fence.status.as_ref());
-    let trigger = &spec.trigger;
-    let began = trigger.unhealthy_since_time;
-    let began = began.or_else(|| fences::created(fence));
+    let began = fences::began(fence);
     let completed = status.and_then(|it| it.completion_time);
     let lasted = completed.or(Some(now)).zip(began);
     let lasted = lasted.map(|(end, begin)| took(end.duration_since(begin)));

@@ -50,8 +50,7 @@ fn link(fence: &NodeFence) -> Html {
 
 fn overview(fences: &[&NodeFence]) -> Html {
     let rows = fences.iter().map(|fence| {
-        let began = fence.spec.trigger.unhealthy_since_time;
-        let began = began.or_else(|| fences::created(fence));
+        let began = fences::began(fence);
         let ended = fence.status.as_ref().and_then(|it| it.completion_time);
         let lasted = ended.zip(began);
         let lasted = lasted.map(|(end, begin)| took(end.duration_since(begin)));
