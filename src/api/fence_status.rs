@@ -52,6 +52,11 @@ pub struct NodeFenceStatus {
     #[schemars(length(max = 16), inner(length(max = 253)), extend("x-kubernetes-list-type" = "set"))]
     pub contradicting_devices: Vec<String>,
 
+    /// What each FenceDevice of the node has said last of the machine's power, in this incident. For people: nothing is decided by it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["device"]))]
+    pub power_readings: Vec<PowerReading>,
+
     /// Value of the claim taint that is held now: the fencing token of the process that acts.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
@@ -249,6 +254,26 @@ pub enum AttemptResult {
     TimedOut,
     /// Never sent, because a check forbade it, or the device refused.
     Refused,
+}
+
+/// What a FenceDevice says of the power.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PowerReading {
+    /// The FenceDevice.
+    #[schemars(length(max = 253))]
+    pub device: String,
+
+    /// What it says; `Unknown`: it does not answer, or says nothing of the power.
+    pub power_state: PowerState,
+
+    /// It is read from outlets: that they have power says nothing of a machine that was switched off otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outlets: bool,
+
+    /// Since when it says so, each time that it was asked.
+    #[schemars(schema_with = "crd::time")]
+    pub since_time: Timestamp,
 }
 
 /// What a proof rested on.

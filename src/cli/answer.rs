@@ -102,8 +102,12 @@ async fn answer(cluster: &Cluster, args: Args, decision: ApprovalDecision) -> Do
     told
 }
 
-/// Does an approval let it go on? The policy has asked for one, or a brake holds it that an approval lifts.
+/// Does an approval let it go on? The policy has asked for one, or a brake holds it that an approval lifts. What somebody has let go of no approval
+/// brings back.
 pub fn is_awaited(fence: &NodeFence) -> bool {
+    if fence.spec.desired_state == DesiredState::Released {
+        return false;
+    }
     let settings = &fence.spec.fence;
     let is_asked = settings.approval.mode == ApprovalMode::Manual;
     // It waits for a human before any brake, and one that observes waits for nobody.

@@ -13,9 +13,9 @@ use super::{Done, Error, fences};
 use crate::api::device::FenceDevice;
 use crate::api::device_status::PowerState;
 use crate::api::fence::{ManualStatement, NodeFence, TriggerType};
+use crate::api::fence_status::PowerReading;
 use crate::api::settings::FenceMode;
 use crate::core::observed::{NodeView, Ready};
-use crate::core::plan::STILL_ON;
 use crate::shell::devices;
 use crate::shell::slim::SlimNode;
 use jiff::Timestamp;
@@ -152,41 +152,41 @@ fn against(scene: &Scene, fence: &NodeFence) -> Result<(), String> {
             node.name
         ));
     }
-    if let Some(words) = still_on(&scene.devices, fence) {
-        return Err(read_on(&words, node));
+    // A device that is gone, or is another node's by now, is asked no more.
+    let is_there = |name: &str| scene.devices.iter().any(|it| it.name_any() == name);
+    if let Some(on) = fences::reads_on(fence).filter(|it| is_there(&it.device)) {
+        return Err(reads_on(on, fence));
     }
     // What was read before the outage says nothing of it: a device that has fallen silent since is why somebody has gone to look.
     let began = outage(scene, fence);
     let on = scene.devices.iter().find(|it| {
         let status = it.status.as_ref();
         let is_on = status.and_then(|it| it.power_state) == Some(PowerState::On);
-        // Outlets are not asked, see below.
-        let is_asked = it.spec.pdu.is_none();
+        // Whoever pulls the cords leaves outlets on; and what the incident itself has read is newer.
+        let is_asked = it.spec.pdu.is_none() && read(it, fence).is_none();
         is_asked && is_on && status.and_then(|it| it.last_success_time) >= began
     });
-    on.map_or(Ok(()), |it| Err(reads_on(it, node, fence)))
+    on.map_or(Ok(()), |it| Err(has_read_on(it, node, fence)))
 }
 
-/// What the incident itself says of a device that reads On. Outlets are not asked: whoever pulls the cords leaves them on; and what reads Unknown
-/// speaks against no word.
-fn still_on(devices: &[FenceDevice], fence: &NodeFence) -> Option<String> {
-    let (_, words) = fences::escalated(fence).filter(|(reason, _)| *reason == STILL_ON)?;
-    let of_outlets = devices.iter().filter(|it| it.spec.pdu.is_some());
-    let mut of_outlets = of_outlets.map(|it| format!("FenceDevice {} reads ", it.name_any()));
-    let is_of_outlets = of_outlets.any(|it| words.contains(&it));
-    (!is_of_outlets && !words.contains(" reads Unknown ("))
-        .then(|| format!("NodeFence {}: {words}", fence.name_any()))
-}
-
-fn read_on(words: &str, node: &NodeView) -> String {
+fn reads_on(on: &PowerReading, fence: &NodeFence) -> String {
+    let again = match fences::held(fence) {
+        Some(reason) => format!("once nothing holds the incident (it is held: {reason})"),
+        None => "as the incident goes on".to_owned(),
+    };
     format!(
-        "{words}: the operator takes your word for nothing; cut the power that the device feeds, or see which machine it belongs to; once it reads Off the incident goes on by itself, and once it is silent confirm again (kubectl fence status {} --watch)",
-        node.name
+        "FenceDevice {} reads {:?} in NodeFence {}, since {}: the operator takes your word for nothing while it does; cut the power that the device feeds, or see which machine it belongs to. It is read again {again}: once it reads Off that goes on by itself, and once it is silent confirm again (kubectl fence status {} --watch)",
+        on.device,
+        on.power_state,
+        fence.name_any(),
+        on.since_time,
+        fence.spec.node_name
     )
 }
 
-/// A FenceDevice is not probed while the incident is open, not by a request either: what it reads in the incident stands in the NodeFence.
-fn reads_on(device: &FenceDevice, node: &NodeView, fence: &NodeFence) -> String {
+/// A FenceDevice is not probed while the incident is open, not by a request either. The incident has not read it yet: it is held, or has not come to its
+/// level.
+fn has_read_on(device: &FenceDevice, node: &NodeView, fence: &NodeFence) -> String {
     let (device, fence, node, read) = (
         device.name_any(),
         fence.name_any(),
@@ -225,13 +225,13 @@ fn shown(scene: &Scene, fence: &NodeFence, server: &str, now: Timestamp) -> Stri
     let mut text = wrapped(&title, 0);
     text += &format!("last heard of at {}\n", node.last_report());
     let devices = scene.devices.iter();
-    let rows: Vec<_> = devices.map(|it| device_row(it, began, now)).collect();
+    let rows: Vec<_> = devices
+        .map(|it| device_row(it, read(it, fence), began, now))
+        .collect();
     text += &table(["DEVICE", "POWER", "READ"], &rows);
-    if !scene.devices.iter().any(|it| is_read_since(it, began)) {
-        text += &wrapped(
-            "NO DEVICE'S STATUS IS OF THIS OUTAGE: what the incident itself has read is in its words below",
-            0,
-        );
+    let is_read = |it: &FenceDevice| read(it, fence).is_some() || is_read_since(it, began);
+    if !scene.devices.iter().any(is_read) {
+        text += "NO DEVICE HAS BEEN READ IN THIS OUTAGE\n";
     }
     let warnings = fences::warnings(fence);
     let stage = fences::stage(fence);
@@ -261,7 +261,25 @@ fn is_read_since(device: &FenceDevice, began: Option<Timestamp>) -> bool {
     read.is_some() && read >= began
 }
 
-fn device_row(device: &FenceDevice, began: Option<Timestamp>, now: Timestamp) -> [String; 3] {
+/// What the incident has read of the device last.
+fn read<'a>(device: &FenceDevice, fence: &'a NodeFence) -> Option<&'a PowerReading> {
+    let mut readings = fence.status.iter().flat_map(|it| &it.power_readings);
+    readings.find(|it| it.device == device.name_any())
+}
+
+fn device_row(
+    device: &FenceDevice,
+    read: Option<&PowerReading>,
+    began: Option<Timestamp>,
+    now: Timestamp,
+) -> [String; 3] {
+    if let Some(read) = read {
+        return [
+            device.name_any(),
+            format!("{:?}", read.power_state),
+            format!("in this incident, for {}", age(read.since_time, now)),
+        ];
+    }
     let status = device.status.as_ref();
     let power = status.and_then(|it| it.power_state);
     let at = status.and_then(|it| it.last_success_time);

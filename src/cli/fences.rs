@@ -4,7 +4,9 @@ use super::cluster::{Cluster, Error as ClusterError};
 use super::status::none_open;
 use super::{Error, table};
 use crate::api::conditions::{ESCALATED, HELD, NODE_CONFIRMED_DOWN, SUCCEEDED, find};
+use crate::api::device_status::PowerState;
 use crate::api::fence::NodeFence;
+use crate::api::fence_status::PowerReading;
 use crate::core::observed::NodeView;
 use crate::shell::slim::SlimNode;
 use jiff::Timestamp;
@@ -93,6 +95,13 @@ pub fn held(fence: &NodeFence) -> Option<&str> {
 /// Does the proof stand by now that its machine is down?
 pub fn is_proven(fence: &NodeFence) -> bool {
     confirmed_down(fence).is_some_and(|it| it.status == "True")
+}
+
+/// What the incident has read last of a device that speaks against a word that the machine has no power. Whoever pulls the cords leaves outlets on.
+pub fn reads_on(fence: &NodeFence) -> Option<&PowerReading> {
+    let mut readings = fence.status.iter().flat_map(|it| &it.power_readings);
+    let is_on = |state| matches!(state, PowerState::On | PowerState::Transitional);
+    readings.find(|it| is_on(it.power_state) && !it.outlets)
 }
 
 /// What a person has to know before they go by an incident.

@@ -11,10 +11,12 @@ use super::check::replicas::silent_from;
 use super::cluster::Cluster;
 use super::fences::Warning;
 use super::output::{self, Content, Form, forms, print};
+use super::timeline::{Moment, words_of_people};
 use super::unfenced::Unfenced;
 use super::{Done, Error, answer, fences};
 use crate::api::conditions::{READY, find};
 use crate::api::fence::NodeFence;
+use crate::api::fence_status::PowerReading;
 use crate::api::policy::{FenceMode, NodeFencingPolicy};
 use crate::core::plan::{CONTRADICTION, STILL_ON};
 use crate::core::{keep_off, window};
@@ -38,6 +40,9 @@ Examples:
 
   One node, from when it is NotReady until its incident has ended:
       kubectl fence status worker-3 --watch
+
+  With what devices have said, and more of the policies:
+      kubectl fence status --output wide
 
   For a script (the fields only ever become more):
       kubectl fence status -o json
@@ -152,6 +157,10 @@ pub struct Incident {
     pub escalated: Option<String>,
     /// What a person has to know before they go by it, with that.
     pub warnings: Vec<Warning>,
+    /// What people have said of it: their answer, their word, that they let go of it.
+    pub said: Vec<Moment>,
+    /// What its devices have said last of the machine's power.
+    pub power_readings: Vec<PowerReading>,
     /// What may be typed about it now.
     pub commands: Vec<String>,
 }
@@ -182,8 +191,8 @@ fn exit_code(status: &Status) -> ExitCode {
 
 /// What is printed.
 fn written(status: &Status, args: &Args, now: Timestamp) -> Result<String, Error> {
-    output::written(args.output, status, |_| {
-        screen(status, args.name.as_deref(), now)
+    output::written(args.output, status, |form| {
+        screen(status, args.name.as_deref(), form == Form::Wide, now)
     })
 }
 
@@ -276,6 +285,8 @@ fn incident(fence: &NodeFence) -> Incident {
         message: fences::message(fence).to_owned(),
         escalated: fences::escalated(fence).map(|(reason, words)| format!("{reason}: {words}")),
         warnings: fences::warnings(fence),
+        said: words_of_people(fence),
+        power_readings: status.map_or_else(Vec::new, |it| it.power_readings.clone()),
         commands: commands(fence),
     }
 }
@@ -306,7 +317,8 @@ fn commands(fence: &NodeFence) -> Vec<String> {
             .iter()
             .any(|it| it.contains(field))
     };
-    if says("`spec.manualConfirmation`") && fence.spec.manual_confirmation.is_none() {
+    let is_unsaid = fence.spec.manual_confirmation.is_none() && fences::reads_on(fence).is_none();
+    if says("`spec.manualConfirmation`") && is_unsaid {
         commands.push(format!("kubectl fence confirm {node} --reason WHY"));
     }
     if says("`spec.desiredState: Released`") {

@@ -96,7 +96,8 @@ fn asked(fence: &NodeFence) -> Vec<Moment> {
     [began, made, due].into_iter().flatten().collect()
 }
 
-fn words_of_people(fence: &NodeFence) -> Vec<Moment> {
+/// What people have said of it, oldest first: their answer, their word that the machine has no power, and that they let go of it.
+pub fn words_of_people(fence: &NodeFence) -> Vec<Moment> {
     let approval = fence.spec.approval.iter().map(|it| {
         let verbed = match it.decision {
             ApprovalDecision::Approved => "approved",
@@ -117,10 +118,10 @@ fn words_of_people(fence: &NodeFence) -> Vec<Moment> {
         );
         Moment { time, words }
     });
-    approval
-        .chain(confirmation)
-        .chain(released(fence))
-        .collect()
+    let said = approval.chain(confirmation).chain(released(fence));
+    let mut said: Vec<Moment> = said.collect();
+    said.sort_by_key(|it| it.time);
+    said
 }
 
 /// As `kubectl fence release` writes it. The note alone lets go of nothing, and one that stood there before is not about who did.

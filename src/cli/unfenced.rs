@@ -18,7 +18,7 @@ use crate::core::keep_off::keep_off;
 use crate::core::observed::NodeView;
 use crate::core::select::{Conflict, fenceable, governing};
 use crate::core::taint::harmless_when;
-use crate::core::window::{Effective, effective};
+use crate::core::window::{self, Effective, effective};
 use crate::shell::detect::{cleared_by, refused_by};
 use crate::shell::draft::fence_name;
 use jiff::{SignedDuration, Timestamp};
@@ -98,6 +98,14 @@ pub struct Verdict<'a> {
     pub words: String,
     /// What else is said where no steps follow.
     pub more: Option<String>,
+}
+
+impl Verdict<'_> {
+    /// Is it still to be fenced, or to be proven down, and not late for that? ([`Unfenced::waits`] asks for an incident of any kind.)
+    pub fn fence_is_to_come(&self, now: Timestamp) -> bool {
+        let acts = |it: &NodeFencingPolicy| window::mode(it, now) != FenceMode::Observe;
+        matches!(self.reason, Reason::Waiting) && self.policy.is_some_and(acts)
+    }
 }
 
 fn because<'a>(reason: Reason<'a>, words: impl Into<String>) -> Verdict<'a> {

@@ -6,11 +6,13 @@
 mod adopt;
 mod confirmed;
 mod power_on;
+mod power_readings;
 mod volumes;
 
 pub use adopt::{adopt, hand_on, has_new_findings, is_news, merge_findings};
 pub use confirmed::speaks_more_against;
 pub use power_on::on_intent;
+pub use power_readings::power_readings;
 pub use volumes::volumes;
 
 use super::attempt::{Attempt, OffResult};

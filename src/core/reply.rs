@@ -4,7 +4,7 @@
 
 use super::attempt::{OffResult, OnResult};
 use super::incident::{DeviceReply, Effect, Level, PodList, Reply, Settings};
-use super::memory::{Memory, Sight};
+use super::memory::Memory;
 use super::observed::PodView;
 use super::proof::{DeviceReadings, Require, reads_off};
 use super::quiesce::none_stays_with_its_volume;
@@ -119,7 +119,7 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
         // Asked under another claim, or for another purpose: nothing is decided by it, and what it says of the power stays true.
         // Whether an off came of a command of ours, nobody knows any more: it may have, if one was begun.
         Reply::Device(order, reply) => {
-            let heard = heard(&reply);
+            let heard = reply.heard();
             for device in &heard {
                 let commanded = memory.has_commanded
                     || memory.may_have_turned_off(&device.device, device.outlets);
@@ -159,7 +159,7 @@ fn back_off(memory: &mut Memory, message: &str, now: Duration) {
 }
 
 fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Duration) {
-    let heard = heard(&reply);
+    let heard = reply.heard();
     match reply {
         DeviceReply::Looked { sights, mut pods } => {
             as_seen(settings, pods.iter_mut());
@@ -208,21 +208,6 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
 fn as_seen<'a>(settings: &Settings, lists: impl Iterator<Item = &'a mut Vec<PodView>>) {
     if settings.deletes_node() {
         lists.for_each(|pods| none_stays_with_its_volume(pods));
-    }
-}
-
-/// What devices have said; what was seen by a look is remembered like what is read for a proof.
-fn heard(reply: &DeviceReply) -> Vec<DeviceReadings> {
-    let seen = |sight: &Sight| {
-        let readings = sight.reading.iter().cloned().collect();
-        DeviceReadings::of(&sight.device, readings)
-    };
-    match reply {
-        DeviceReply::Looked { sights, .. } => sights.iter().map(seen).collect(),
-        DeviceReply::Confirmed {
-            readings, others, ..
-        } => readings.iter().chain(others).cloned().collect(),
-        DeviceReply::Commanded(_) | DeviceReply::TurnedOn(_) => Vec::new(),
     }
 }
 

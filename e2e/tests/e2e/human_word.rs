@@ -89,6 +89,13 @@ async fn word_is_refused_while_a_device_reads_on() -> Result<()> {
         ..Ailment::default()
     });
     let fence = called(&outage, "StillOn", node).await?;
+    // Whoever is about to give a word can see that.
+    let read = &fence.data["status"]["powerReadings"];
+    let device = json!(format!("{node}-bmc"));
+    ensure!(
+        read[0]["device"] == device && read[0]["powerState"] == "On" && read[1].is_null(),
+        "{read:#}"
+    );
     confirm(&outage, &fence).await?;
     let refused = called(
         &outage,

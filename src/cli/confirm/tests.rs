@@ -108,7 +108,7 @@ fn a_device_that_read_on_in_the_outage_is_told_with_how_it_is_read_anew() {
 #[test]
 fn a_reading_from_before_the_outage_is_shown_as_one_and_speaks_against_nothing() {
     let now = "2027-01-02T18:01:00Z".parse().expect("a time");
-    let plain = "NO DEVICE'S STATUS IS OF THIS OUTAGE";
+    let plain = "NO DEVICE HAS BEEN READ IN THIS OUTAGE\n";
     let (old, fence) = scene("On", "2027-01-02T17:59:00Z");
     against(&old, &fence).expect("it says nothing of the outage");
     let text = shown(&old, &fence, "https://192.0.2.9", now);
@@ -121,52 +121,101 @@ fn a_reading_from_before_the_outage_is_shown_as_one_and_speaks_against_nothing()
         text.contains("10s ago\n") && !text.contains(plain),
         "{text}"
     );
+    // What the incident has read is newer than either.
+    let spec = json!({"trigger": {"type": "Manual"}});
+    let fence = self::fence(&spec, &json!([reading("node-1-bmc", "Unknown")]));
+    let text = shown(&old, &fence, "https://192.0.2.9", now);
+    let row = "node-1-bmc   Unknown   in this incident, for 30s\n";
+    assert!(text.contains(row) && !text.contains(plain), "{text}");
+}
+
+/// A NodeFence of the node, with what it has read last.
+fn fence(spec: &Value, readings: &Value) -> NodeFence {
+    let mut all = json!({"nodeName": "node-1"});
+    for (key, value) in spec.as_object().into_iter().flatten() {
+        all[key] = value.clone();
+    }
+    let fence = json!({
+        "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "node-1-5c0ffee5"},
+        "spec": all, "status": {"powerReadings": readings},
+    });
+    serde_json::from_value(fence).expect("a NodeFence")
+}
+
+fn reading(device: &str, state: &str) -> Value {
+    json!({"device": device, "powerState": state, "outlets": device.ends_with("pdu"), "sinceTime": "2027-01-02T18:00:30Z"})
 }
 
 #[test]
-fn a_word_is_refused_while_the_incident_reads_on_and_where_it_would_move_nothing() {
-    let now = |spec: Value, words: &str| {
-        let fence = json!({
-            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "node-1-5c0ffee5"},
-            "spec": spec,
-            "status": {"conditions": [{
-                "type": "Escalated", "status": "True", "reason": "StillOn", "message": words,
-                "lastTransitionTime": "2027-01-02T18:00:30Z",
-            }]},
-        });
-        serde_json::from_value::<NodeFence>(fence).expect("a NodeFence")
-    };
-    let proves = json!({"nodeName": "node-1", "trigger": {"type": "Manual"}, "fence": {"mode": "ConfirmOnly"}});
+fn a_word_is_refused_while_the_incident_reads_on_in_every_mode() {
     let (mut scene, _) = scene("On", "2027-01-02T17:59:00Z");
-    let on = now(proves.clone(), "FenceDevice node-1-bmc reads On (On)");
-    let refused = against(&scene, &on).expect_err("it reads On");
-    assert!(refused.contains(
-        "FenceDevice node-1-bmc reads On (On): the operator takes your word for nothing"
-    ));
+    for mode in ["ConfirmOnly", "PowerOff"] {
+        let spec = json!({"trigger": {"type": "NodeCondition"}, "fence": {"mode": mode}});
+        for state in ["On", "Transitional"] {
+            let on = fence(&spec, &json!([reading("node-1-bmc", state)]));
+            let refused = against(&scene, &on).expect_err("it reads On");
+            let told = format!(
+                "FenceDevice node-1-bmc reads {state} in NodeFence node-1-5c0ffee5, since 2027-01-02T18:00:30Z: the operator takes your word for nothing"
+            );
+            assert!(refused.starts_with(&told), "{refused}");
+            assert!(
+                refused.contains("kubectl fence status node-1 --watch"),
+                "{refused}"
+            );
+        }
+        // What is unknown speaks against no word; and a device that is gone, or another node's by now, is asked no more.
+        for (device, state) in [("node-1-bmc", "Unknown"), ("node-9-bmc", "On")] {
+            let fence = fence(&spec, &json!([reading(device, state)]));
+            assert_eq!(against(&scene, &fence), Ok(()), "{device} {state}");
+        }
+        // What the incident has read is newer than the status of the device: somebody has pulled the cord since.
+        let (probed, _) = self::scene("On", "2027-01-02T18:00:20Z");
+        let silent = fence(&spec, &json!([reading("node-1-bmc", "Unknown")]));
+        assert_eq!(against(&probed, &silent), Ok(()));
+        against(&probed, &fence(&spec, &json!([]))).expect_err("it has read nothing yet");
+    }
     // Whoever has pulled the cords has left the outlets on.
     let outlets = json!({
         "apiVersion": "nodefencing.io/v1alpha1", "kind": "FenceDevice", "metadata": {"name": "node-1-pdu"},
         "spec": {"nodeName": "node-1", "pdu": {"address": "192.0.2.2", "model": "APCRackPDU2", "outlets": [3]}},
         "status": {"powerState": "On", "lastSuccessTime": "2027-01-02T18:00:20Z"},
     });
-    let outlets = serde_json::from_value(outlets).expect("a FenceDevice");
-    scene.devices.push(outlets);
-    let on = now(proves, "FenceDevice node-1-pdu reads On (1)");
+    scene
+        .devices
+        .push(serde_json::from_value(outlets).expect("a FenceDevice"));
+    let spec = json!({"trigger": {"type": "Manual"}, "fence": {"mode": "ConfirmOnly"}});
+    let on = fence(&spec, &json!([reading("node-1-pdu", "On")]));
     assert_eq!(against(&scene, &on), Ok(()));
-    // What is unknown speaks against no word, and a mark without a record is released by one.
-    let unknown = json!({"nodeName": "node-1", "trigger": {"type": "Manual"}, "fence": {"mode": "ConfirmOnly"}});
-    let unknown = now(
-        unknown,
-        "FenceDevice node-1-bmc reads Unknown (Paused): mode ConfirmOnly never",
+}
+
+/// Nobody reads it while the incident is held.
+#[test]
+fn who_confirms_what_is_held_is_told_that_it_is_read_again_after_that() {
+    let (scene, _) = scene("On", "2027-01-02T17:59:00Z");
+    let spec = json!({"trigger": {"type": "Manual"}, "fence": {"mode": "ConfirmOnly"}});
+    let mut held = fence(&spec, &json!([reading("node-1-bmc", "On")]));
+    let condition = json!({
+        "type": "Held", "status": "True", "reason": "Storm", "message": "", "lastTransitionTime": "2027-01-02T18:00:40Z",
+    });
+    let status = held.status.as_mut().expect("a status");
+    status
+        .conditions
+        .push(serde_json::from_value(condition).expect("a condition"));
+    let refused = against(&scene, &held).expect_err("it reads On");
+    assert!(
+        refused.contains("read again once nothing holds the incident (it is held: Storm)"),
+        "{refused}"
     );
-    assert_eq!(against(&scene, &unknown), Ok(()));
-    let adopted = json!({"nodeName": "node-1", "trigger": {"type": "External"}, "fence": {"mode": "Observe"}});
-    assert_eq!(
-        against(&scene, &now(adopted, "FenceDevice node-1-pdu reads On (1)")),
-        Ok(())
-    );
-    let observes = json!({"nodeName": "node-1", "trigger": {"type": "NodeCondition"}, "fence": {"mode": "Observe"}});
-    let refused = against(&scene, &now(observes, "")).expect_err("it only observes");
+}
+
+#[test]
+fn a_word_is_refused_where_it_would_move_nothing() {
+    let (scene, _) = scene("On", "2027-01-02T17:59:00Z");
+    // A mark without a record is released by one.
+    let adopted = json!({"trigger": {"type": "External"}, "fence": {"mode": "Observe"}});
+    assert_eq!(against(&scene, &fence(&adopted, &json!([]))), Ok(()));
+    let observes = json!({"trigger": {"type": "NodeCondition"}, "fence": {"mode": "Observe"}});
+    let refused = against(&scene, &fence(&observes, &json!([]))).expect_err("it only observes");
     assert!(
         refused.contains("kubectl fence now node-1 --mode ConfirmOnly"),
         "{refused}"

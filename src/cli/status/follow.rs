@@ -39,7 +39,8 @@ pub(super) async fn follow(cluster: &Cluster, args: &Args, sight: Sight) -> Done
     let client = &cluster.clients.writes;
     let watches = Watches {
         policies: watch(client, forget_fields, &changed, &mut tasks),
-        fences: watch(client, forget_fields, &changed, &mut tasks),
+        // Who has written which field tells when people have said what they said.
+        fences: watch(client, |_| {}, &changed, &mut tasks),
         // Who may not list them may not watch them.
         nodes: (sight.nodes_unknown.is_none())
             .then(|| watch(client, SlimNode::trim, &changed, &mut tasks)),
@@ -48,16 +49,15 @@ pub(super) async fn follow(cluster: &Cluster, args: &Args, sight: Sight) -> Done
         sight,
         unanswered: None,
     });
-    let is_terminal = io::stdout().is_terminal();
-    let is_screen = is_terminal && matches!(args.output, Form::Table | Form::Wide);
+    let shape = Shape::of(args.output, io::stdout().is_terminal());
     let print = |text: &str| {
-        if is_screen {
+        if shape == Shape::Screen {
             // In the place of the last one.
             print_raw("\x1b[2J\x1b[H")?;
         }
         print(text)
     };
-    let place = Place { is_terminal, print };
+    let place = Place { shape, print };
     tokio::select! {
         done = draw(place, args, &shown, &watches, &changed) => done,
         never = ask_again(cluster, args.name.as_deref(), &shown, &changed) => match never {},
@@ -102,9 +102,30 @@ impl Shown {
     }
 }
 
+/// What is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// All of it, each second anew: for a terminal.
+    Screen,
+    /// A line for each step: for people who read a file, or a pipe. Ages change at every look.
+    Steps,
+    /// Each state, for a program.
+    Values,
+}
+
+impl Shape {
+    fn of(form: Form, is_terminal: bool) -> Self {
+        match (form, is_terminal) {
+            (Form::Table | Form::Wide, true) => Self::Screen,
+            (Form::Table | Form::Wide, false) => Self::Steps,
+            _ => Self::Values,
+        }
+    }
+}
+
 /// Where it is drawn.
 struct Place<P: FnMut(&str) -> Result<(), Error>> {
-    is_terminal: bool,
+    shape: Shape,
     print: P,
 }
 
@@ -115,8 +136,6 @@ async fn draw<P: FnMut(&str) -> Result<(), Error>>(
     watches: &Watches,
     changed: &Notify,
 ) -> Done {
-    let is_for_people = matches!(args.output, Form::Table | Form::Wide);
-    let is_screen = place.is_terminal && is_for_people;
     let (mut printed, mut complained) = (String::new(), Vec::new());
     let mut followed = BTreeSet::new();
     loop {
@@ -140,16 +159,15 @@ async fn draw<P: FnMut(&str) -> Result<(), Error>>(
             let ended = ended.filter(|it| followed.contains(&it.name_any()));
             status.incidents = ended.map(incident).collect();
         }
-        let text = match is_for_people && !place.is_terminal {
-            // In a file, or a pipe, a line for each step: ages change at every look.
-            true => steps(&status),
-            false => written(&status, args, now)?,
+        let text = match place.shape {
+            Shape::Steps => steps(&status),
+            Shape::Screen | Shape::Values => written(&status, args, now)?,
         };
         let divider = match args.output {
             Form::Yaml if !printed.is_empty() => "---\n",
             _ => "",
         };
-        if is_screen {
+        if place.shape == Shape::Screen {
             let troubles: String = troubles.iter().map(|it| wrapped(it, 0)).collect();
             (place.print)(&format!("{text}{troubles}"))?;
         } else {
@@ -177,11 +195,14 @@ fn steps(status: &Status) -> String {
     status.incidents.iter().map(step).chain(waiting).collect()
 }
 
+/// With what may be typed about it.
 fn step(incident: &Incident) -> String {
-    format!(
+    let commands = incident.commands.iter().map(|it| format!("    {it}\n"));
+    let step = format!(
         "{} {} {}: {}\n",
         incident.node, incident.fence, incident.stage, incident.message
-    )
+    );
+    [step].into_iter().chain(commands).collect()
 }
 
 /// Asks who leads again and again.

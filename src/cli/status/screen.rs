@@ -11,8 +11,13 @@ use std::collections::BTreeSet;
 /// Names in one line.
 const NAMED_MAX: usize = 5;
 
-/// All of it.
-pub(super) fn screen(status: &Status, about: Option<&str>, now: Timestamp) -> String {
+/// All of it; `is_wide`: with further columns of the policies, and what devices have said.
+pub(super) fn screen(
+    status: &Status,
+    about: Option<&str>,
+    is_wide: bool,
+    now: Timestamp,
+) -> String {
     let operator = &status.operator;
     let mut text = match (&operator.leader, &operator.renew_time) {
         (Some(leader), Some(renewed)) if operator.silent_from.is_some_and(|it| now > it) => {
@@ -52,19 +57,10 @@ pub(super) fn screen(status: &Status, about: Option<&str>, now: Timestamp) -> St
             text += "No policy: no node is protected (see `kubectl explain nodefencingpolicy`)\n"
         }
     }
-    let rows: Vec<_> = status.policies.iter().map(policy_row).collect();
-    text += &table(
-        [
-            "POLICY",
-            "MODE",
-            "NODES",
-            "PROTECTED",
-            "OPEN",
-            "HELD",
-            "BUDGET",
-        ],
-        &rows,
-    );
+    text += &match is_wide {
+        true => wide_policies(&status.policies),
+        false => policies(&status.policies),
+    };
     for words in status.policies.iter().filter_map(aside) {
         text += &wrapped(&words, 2);
     }
@@ -73,9 +69,54 @@ pub(super) fn screen(status: &Status, about: Option<&str>, now: Timestamp) -> St
     }
     text += "\n";
     for incident in &status.incidents {
-        text += &told(incident, now);
+        text += &told(incident, is_wide, now);
     }
     text + &without_incident(status, now)
+}
+
+fn policies(policies: &[Policy]) -> String {
+    let rows: Vec<_> = policies.iter().map(policy_row).collect();
+    let titles = [
+        "POLICY",
+        "MODE",
+        "NODES",
+        "PROTECTED",
+        "OPEN",
+        "HELD",
+        "BUDGET",
+    ];
+    table(titles, &rows)
+}
+
+fn wide_policies(policies: &[Policy]) -> String {
+    let row = |policy: &Policy| {
+        let [name, mode, nodes, protected, open, held, budget] = policy_row(policy);
+        let ready = if policy.ready { "True" } else { "False" };
+        [
+            name,
+            mode,
+            nodes,
+            protected,
+            open,
+            held,
+            budget,
+            ready.to_owned(),
+            or_none(policy.reason.as_ref()),
+        ]
+    };
+    let rows: Vec<_> = policies.iter().map(row).collect();
+    let titles = [
+        "POLICY",
+        "MODE",
+        "NODES",
+        "PROTECTED",
+        "OPEN",
+        "HELD",
+        "BUDGET",
+        "READY",
+        "REASON",
+    ];
+    table(titles, &rows)
 }
 
 fn policy_row(policy: &Policy) -> [String; 7] {
@@ -131,10 +172,13 @@ fn bare(policy: &Policy) -> String {
 }
 
 /// An incident, with its way and what it waits for.
-fn told(incident: &Incident, now: Timestamp) -> String {
+fn told(incident: &Incident, is_wide: bool, now: Timestamp) -> String {
     let since = incident.stage_start_time;
     let lasts = since.map(|it| format!(" for {}", age(it, now)));
-    let left = incident.stage_deadline_time.map(|at| match at >= now {
+    // Who is called already is told so below.
+    let is_calling = incident.escalated.is_some();
+    let deadline = incident.stage_deadline_time.filter(|_| !is_calling);
+    let left = deadline.map(|at| match at >= now {
         true => format!(", escalates in {}", duration(at.duration_since(now))),
         false => format!(", late for {}", duration(now.duration_since(at))),
     });
@@ -154,6 +198,20 @@ fn told(incident: &Incident, now: Timestamp) -> String {
         text += &wrapped(message, 2);
     }
     text += &fences::warned(&incident.warnings);
+    for said in &incident.said {
+        let words = format!("{} ago {}", age(said.time, now), said.words);
+        text += &wrapped(&words, 2);
+    }
+    for read in incident.power_readings.iter().filter(|_| is_wide) {
+        let of = if read.outlets { ", of outlets" } else { "" };
+        let words = format!(
+            "FenceDevice {} reads {:?}{of}, for {}",
+            read.device,
+            read.power_state,
+            age(read.since_time, now)
+        );
+        text += &wrapped(&words, 2);
+    }
     let commands = incident.commands.iter();
     text + &commands.map(|it| format!("    {it}\n")).collect::<String>()
 }

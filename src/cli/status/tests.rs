@@ -60,7 +60,7 @@ fn dead() -> SlimNode {
 }
 
 fn shown(sight: &Sight, name: Option<&str>) -> String {
-    screen(&sight.status(name, now()), name, now())
+    screen(&sight.status(name, now()), name, false, now())
 }
 
 #[test]
@@ -145,6 +145,31 @@ fn what_waits_for_a_human_is_shown_with_what_to_type() {
             "kubectl fence release node-1-5c0ffee5 --reason WHY",
         ]
     );
+}
+
+/// It would be refused.
+#[test]
+fn no_word_is_asked_for_while_a_device_reads_on() {
+    let of = |readings: Value| {
+        let words = "look at it, cut its power, and set `spec.manualConfirmation`";
+        let fence = json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "node-1-5c0ffee5"},
+            "spec": {"nodeName": "node-1", "trigger": {"type": "NodeCondition"}, "fence": {"mode": "PowerOff"}},
+            "status": {"powerReadings": readings, "conditions": [{
+                "type": "Succeeded", "status": "Unknown", "reason": "Checking", "message": words, "lastTransitionTime": SINCE,
+            }]},
+        });
+        commands(&serde_json::from_value(fence).expect("a NodeFence"))
+    };
+    let reads = |state: &str| json!([{"device": "bmc", "powerState": state, "sinceTime": SINCE}]);
+    let outlets =
+        json!([{"device": "pdu", "powerState": "On", "outlets": true, "sinceTime": SINCE}]);
+    let confirm = ["kubectl fence confirm node-1 --reason WHY"];
+    assert!(of(reads("On")).is_empty());
+    assert!(of(reads("Transitional")).is_empty());
+    for readings in [json!([]), reads("Unknown"), reads("Off"), outlets] {
+        assert_eq!(of(readings), confirm);
+    }
 }
 
 /// The policy begins no other for this outage, so whoever lets go of one is told how the next one begins, and how far that goes.

@@ -59,3 +59,20 @@ pub enum DeviceReply {
         pods: Vec<PodList>,
     },
 }
+
+impl DeviceReply {
+    /// What devices have said; what was seen by a look is like what is read for a proof. Of one that did not answer there is no reading.
+    pub fn heard(&self) -> Vec<DeviceReadings> {
+        let seen = |sight: &Sight| {
+            let readings = sight.reading.iter().cloned().collect();
+            DeviceReadings::of(&sight.device, readings)
+        };
+        match self {
+            Self::Looked { sights, .. } => sights.iter().map(seen).collect(),
+            Self::Confirmed {
+                readings, others, ..
+            } => readings.iter().chain(others).cloned().collect(),
+            Self::Commanded(_) | Self::TurnedOn(_) => Vec::new(),
+        }
+    }
+}

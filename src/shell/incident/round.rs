@@ -174,6 +174,8 @@ impl Round<'_> {
     /// Learns from the answers, and writes the outcome of a command down.
     fn listen(&mut self, settings: &Settings, answers: Vec<Answer>) {
         for answer in answers {
+            let status = &mut self.incident.status;
+            record::power_readings(status, settings, &answer.reply, clock::wall());
             learn(
                 settings,
                 &mut self.incident.memory,

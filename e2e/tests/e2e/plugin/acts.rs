@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::counted;
 use super::session::Session;
+use crate::human_word::called;
 use crate::outage::{Outage, name};
 
 /// Types `now`, and takes out of the session the name that the API server has made.
@@ -91,6 +92,7 @@ async fn what_people_do_is_done_in_time_and_refused_otherwise() -> Result<()> {
     let line = "now {node} --mode ConfirmOnly --reason \"smoke\"";
     now(&mut session, &format!("{line} --dry-run=server")).await?;
     let fence = now(&mut session, line).await?;
+    called(&outage, "StillOn", &format!("{device} reads On")).await?;
     for line in [
         "confirm {node} --reason \"both cords are out\" --yes-for {node}",
         "release {node} --reason \"the wrong rack\" --dry-run=server",

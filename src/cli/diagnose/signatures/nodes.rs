@@ -7,8 +7,8 @@ use super::super::stuck::Stuck;
 use super::{attachments::power, unfenced};
 use crate::api::fence::NodeFence;
 use crate::api::policy::RecoveryStrategy;
+use crate::cli::answer;
 use crate::cli::fences::{self, Warning, WarningKind};
-use crate::core::hold::HeldBy;
 use crate::core::observed::Ready;
 use crate::fence::manual;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
@@ -210,8 +210,7 @@ fn warned(warnings: impl IntoIterator<Item = Warning>) -> Vec<String> {
 /// The way out of an incident that is open: to wait, and to answer it.
 fn follow(fence: &NodeFence, node: &str) -> Vec<Step> {
     let mut fix = Vec::new();
-    let asks = HeldBy::AwaitingApproval.as_str();
-    if fences::stage(fence) == asks || fences::held(fence) == Some(asks) {
+    if answer::is_awaited(fence) {
         fix.push(step(
             "it waits for a human's answer",
             format!("kubectl fence approve {node} --reason \"WHY\""),

@@ -12,7 +12,6 @@ use crate::core::hold::HeldBy;
 use crate::core::keep_off::keep_off;
 use crate::core::observed::{NodeView, Ready};
 use crate::core::select::Conflict;
-use crate::core::window;
 use kube::ResourceExt;
 
 /// Why, and the way out.
@@ -50,6 +49,7 @@ pub(super) fn why(index: &Index<'_>, node: &Machine) -> Why {
     };
     let created = node.metadata.creation_timestamp.as_ref().map(|it| it.0);
     let found = verdict(&view, created, &world);
+    let is_to_come = found.fence_is_to_come(facts.now);
     let mut words = match found.due {
         Some(due) => at_present(&found.words, due, facts.now),
         None => found.words,
@@ -71,8 +71,6 @@ pub(super) fn why(index: &Index<'_>, node: &Machine) -> Why {
         way.why = format!("if whoever has said so agrees: {}", way.why);
     }
     let steps = steps(&found.reason, found.policy, &view.name, way);
-    let acts = |it: &NodeFencingPolicy| window::mode(it, facts.now) != FenceMode::Observe;
-    let is_to_come = matches!(found.reason, Reason::Waiting) && found.policy.is_some_and(acts);
     Why {
         is_to_come,
         words,

@@ -86,7 +86,7 @@ async fn the_time_that_is_left_is_drawn_each_second_and_nothing_is_listed_again(
     };
     let mut screens = Vec::new();
     let place = Place {
-        is_terminal: true,
+        shape: Shape::Screen,
         print: |text: &str| {
             screens.push(text.to_owned());
             // It ends once enough was seen.
@@ -200,7 +200,7 @@ async fn a_node_that_waits_for_its_policy_is_followed_until_it_is_ready() {
     };
     let mut lines = String::new();
     let place = Place {
-        is_terminal: false,
+        shape: Shape::Steps,
         print: |text: &str| {
             lines += text;
             is_back.store(true, Ordering::Relaxed);

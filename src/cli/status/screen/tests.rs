@@ -1,10 +1,13 @@
 //! The screen to the last blank.
 
 use super::*;
+use crate::api::device_status::PowerState;
+use crate::api::fence_status::PowerReading;
 use crate::api::policy::{FenceMode, NodeFencingPolicy};
 use crate::cli::fences::{Warning, WarningKind};
 use crate::cli::status::Operator;
 use crate::cli::table::WIDTH;
+use crate::cli::timeline::Moment;
 use serde_json::json;
 
 const SCREEN: &str = "\
@@ -47,6 +50,8 @@ fn incident(node: &str, stage: &str, deadline: u32, message: &str) -> Incident {
         message: message.to_owned(),
         escalated: None,
         warnings: Vec::new(),
+        said: Vec::new(),
+        power_readings: Vec::new(),
         commands: Vec::new(),
     }
 }
@@ -98,9 +103,42 @@ fn status() -> Status {
 
 #[test]
 fn the_screen_fits_the_terminal_and_has_every_number_in_its_column() {
-    let screen = screen(&status(), None, at(30).expect("a time"));
+    let screen = screen(&status(), None, false, at(30).expect("a time"));
     assert_eq!(screen, SCREEN);
     assert!(screen.lines().all(|it| it.len() <= WIDTH));
+}
+
+/// Whoever has given a word sees that it was heard, and who is called is not told when they will be.
+#[test]
+fn what_people_and_devices_have_said_stands_with_the_incident() {
+    let mut confirmed = incident("worker-2", "Checking", 20, "asks the devices of level bmc");
+    confirmed.escalated = Some("DeviceFailed: words".to_owned());
+    confirmed.said = vec![Moment {
+        time: at(12).expect("a time"),
+        words: "ann confirmed that the machine has no power: both cords are out".to_owned(),
+    }];
+    confirmed.power_readings = vec![PowerReading {
+        device: "worker-2-bmc".to_owned(),
+        power_state: PowerState::Unknown,
+        outlets: false,
+        since_time: at(11).expect("a time"),
+    }];
+    let mut status = status();
+    status.incidents = vec![confirmed];
+    let told = |is_wide| screen(&status, None, is_wide, at(30).expect("a time"));
+    let short = told(false);
+    assert!(
+        short.contains("\nNode worker-2 (nodefence/worker-2-5c0ffee5): Checking for 20s\n"),
+        "{short}"
+    );
+    let said = "  18s ago ann confirmed that the machine has no power: both cords are out\n";
+    assert!(short.ends_with(said), "{short}");
+    assert!(!short.contains("READY"), "{short}");
+    let wide = told(true);
+    let read = format!("{said}  FenceDevice worker-2-bmc reads Unknown, for 19s\n");
+    assert!(wide.ends_with(&read), "{wide}");
+    let row = "workers   PowerOff   12      11          2      1      1        True    <none>\n";
+    assert!(wide.contains(row), "{wide}");
 }
 
 #[test]
@@ -119,7 +157,7 @@ fn where_nobody_works_and_nothing_is_protected_that_is_said() {
     };
     let now = at(30).expect("a time");
     assert_eq!(
-        screen(&nothing, None, now),
+        screen(&nothing, None, false, now),
         "\
 Operator: no replica has the Lease
 
@@ -128,7 +166,7 @@ No policy: no node is protected (see `kubectl explain nodefencingpolicy`)
 No incident is open
 "
     );
-    let of_node = screen(&nothing, Some("worker-1"), now);
+    let of_node = screen(&nothing, Some("worker-1"), false, now);
     assert!(of_node.contains("No policy governs worker-1"), "{of_node}");
 }
 

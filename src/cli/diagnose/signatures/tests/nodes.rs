@@ -209,6 +209,7 @@ fn d2_the_same_while_a_nodefence_is_open() {
         "{found:#?}"
     );
     assert!(!commands(&found, "approve"), "{found:#?}");
+    world.fences[0]["spec"]["fence"]["approval"] = json!({"mode": "Manual"});
     let held = condition("Held", "True", "AwaitingApproval", "asks for you");
     let conditions = world.fences[0]["status"]["conditions"]
         .as_array_mut()
@@ -219,6 +220,14 @@ fn d2_the_same_while_a_nodefence_is_open() {
     let asks = condition("Succeeded", "Unknown", "AwaitingApproval", "asks for you");
     world.fences[0]["status"]["conditions"] = json!([asks]);
     assert!(commands(&world.only(), "kubectl fence approve worker-1"));
+    // A budget that an approval lifts, and what no approval brings back.
+    world.fences[0]["spec"]["fence"]["approval"] = json!({"mode": "Automatic"});
+    let storm = condition("Held", "True", "Storm", "too many at once");
+    world.fences[0]["status"]["conditions"] = json!([storm]);
+    assert!(commands(&world.only(), "kubectl fence approve worker-1"));
+    world.fences[0]["spec"]["desiredState"] = json!("Released");
+    assert!(!commands(&world.only(), "approve"), "{:#?}", world.only());
+    world.fences[0]["spec"]["desiredState"] = json!("Fenced");
     // What a person has to know before they go by it.
     world.fences[0]["status"]["confirmationRefused"] = json!("the BMC reads On");
     world.fences[0]["status"]["contradictions"] = json!(["off, and it renewed its Lease"]);
