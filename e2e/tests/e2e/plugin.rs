@@ -145,6 +145,13 @@ async fn a_word_is_given_at_the_prompt_when_no_device_answers() -> Result<()> {
     session
         .types("confirm {node} --reason \"both cords are out\" --yes-for {node}")
         .await?;
+    // It is read for 40 s. How far that has come differs from run to run.
+    let (_, told, _) = typed(&outage.lab, "status").await?;
+    let heard = " ago admin confirmed that the machine has no power: both cords are out\n";
+    ensure!(
+        told.contains(heard) && !told.contains("kubectl fence confirm"),
+        "{told}"
+    );
     let ended = outage.lab.wait_stage(&outage.node, "Recovered");
     ended.await.with_context(|| session.told().to_owned())?;
     counted(&outage.lab, 0).await?;
