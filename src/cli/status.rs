@@ -1,15 +1,12 @@
 //! `kubectl fence status`: one screen that says who works, what is protected, and what every open incident waits for.
 
 mod follow;
-mod none_open;
 mod screen;
 mod sight;
 
-pub use none_open::none_open;
-
-use super::check::replicas::silent_from;
 use super::cluster::Cluster;
 use super::fences::Warning;
+use super::leader::Leader;
 use super::output::{self, Content, Form, forms, print};
 use super::unfenced::Unfenced;
 use super::{Done, Error, answer, fences};
@@ -213,19 +210,17 @@ fn of(status: Status, name: &str, governs: Option<&str>) -> Status {
 
 fn operator(lease: Result<Option<Lease>, String>, namespace: &str) -> Operator {
     let known = |lease: Option<Lease>| {
-        let spec = lease.and_then(|it| it.spec);
-        let leader = spec.as_ref().and_then(|it| it.holder_identity.clone());
-        let leader = leader.filter(|it| !it.is_empty());
+        let found = Leader::of(lease.as_ref());
         Operator {
-            unknown: leader.is_none().then(|| {
+            unknown: found.is_none().then(|| {
                 format!(
                     "no replica has the Lease {namespace}/{}: nothing is fenced; see kubectl -n {namespace} get pods, and name another namespace with --operator-namespace",
                     lease::NAME
                 )
             }),
-            silent_from: silent_from(spec.as_ref()),
-            renew_time: spec.and_then(|it| it.renew_time).map(|it| it.0),
-            leader,
+            renew_time: found.as_ref().map(|it| it.renewed),
+            silent_from: found.as_ref().and_then(|it| it.silent_from),
+            leader: found.map(|it| it.name),
         }
     };
     lease.map_or_else(

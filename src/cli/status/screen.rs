@@ -2,6 +2,7 @@
 
 use super::{Incident, Policy, Status};
 use crate::cli::fences;
+use crate::cli::leader::is_silent;
 use crate::cli::table::{age, bar, duration, or_none, table, wrapped};
 use crate::core::hold::HeldBy;
 use crate::words::listed;
@@ -15,15 +16,13 @@ const NAMED_MAX: usize = 5;
 pub(super) fn screen(status: &Status, about: Option<&str>, now: Timestamp) -> String {
     let operator = &status.operator;
     let mut text = match (&operator.leader, &operator.renew_time) {
-        (Some(leader), Some(renewed)) if operator.silent_from.is_some_and(|it| now > it) => {
-            wrapped(
-                &format!(
-                    "Operator: NOBODY LEADS, or with a clock that is behind: {leader} has renewed its Lease {} ago; until one leads nothing is fenced, see kubectl fence check",
-                    age(*renewed, now)
-                ),
-                0,
-            )
-        }
+        (Some(leader), Some(renewed)) if is_silent(operator.silent_from, now) => wrapped(
+            &format!(
+                "Operator: NOBODY LEADS, or with a clock that is behind: {leader} has renewed its Lease {} ago; until one leads nothing is fenced, see kubectl fence check",
+                age(*renewed, now)
+            ),
+            0,
+        ),
         (Some(leader), Some(renewed)) => wrapped(
             &format!(
                 "Operator: {leader} leads, its Lease was renewed {} ago",
