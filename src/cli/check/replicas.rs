@@ -53,7 +53,7 @@ fn versions(deployments: &[Deployment]) -> Finding {
     let own = env!("CARGO_PKG_VERSION");
     let labels = deployments.iter().filter_map(version::of);
     let apart: Vec<String> = labels
-        .filter(|it| !version::go_together(own, it))
+        .filter(|it| version::go_together(own, it) == Some(false))
         .map(str::to_owned)
         .collect();
     match (deployments, apart.first()) {
