@@ -109,16 +109,16 @@ pub struct Policy {
     pub message: Option<String>,
     /// Who has paused it, why and until when, if it is paused now.
     pub paused: Option<String>,
-    /// Nodes that it governs.
-    pub selected: u32,
+    /// Nodes that it governs, as the operator has counted; none, here and below: it has not yet.
+    pub selected: Option<u32>,
     /// Of these, those that can be fenced.
-    pub protected: u32,
+    pub protected: Option<u32>,
     /// Those that cannot, as many as the operator names.
     pub unprotected_nodes: Vec<String>,
     /// Open incidents.
-    pub open: u32,
+    pub open: Option<u32>,
     /// Of these, those that are held.
-    pub held: u32,
+    pub held: Option<u32>,
     /// Fences that its budget has room for.
     pub budget_remaining: Option<u32>,
 }
@@ -247,11 +247,11 @@ fn policy(policy: &NodeFencingPolicy, now: Timestamp) -> Policy {
         reason: ready.map(|it| it.reason.clone()),
         message: ready.map(|it| it.message.clone()),
         paused: (!standing.is_empty()).then(|| keep_off::named(&standing)),
-        selected: nodes.map_or(0, |it| it.selected),
-        protected: nodes.map_or(0, |it| it.protected),
+        selected: nodes.map(|it| it.selected),
+        protected: nodes.map(|it| it.protected),
         unprotected_nodes: status.unprotected_nodes,
-        open: status.open_incidents.unwrap_or_default(),
-        held: status.held_incidents.unwrap_or_default(),
+        open: status.open_incidents,
+        held: status.held_incidents,
         budget_remaining: status.budget_remaining,
     }
 }

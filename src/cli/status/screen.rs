@@ -78,14 +78,15 @@ pub(super) fn screen(status: &Status, about: Option<&str>, now: Timestamp) -> St
 }
 
 fn policy_row(policy: &Policy) -> [String; 7] {
+    let count = |it: Option<u32>| it.map_or_else(|| "<unknown>".to_owned(), |it| it.to_string());
     [
         policy.name.clone(),
         format!("{:?}", policy.mode),
-        policy.selected.to_string(),
-        policy.protected.to_string(),
-        policy.open.to_string(),
-        policy.held.to_string(),
-        or_none(policy.budget_remaining),
+        count(policy.selected),
+        count(policy.protected),
+        count(policy.open),
+        count(policy.held),
+        count(policy.budget_remaining),
     ]
 }
 
