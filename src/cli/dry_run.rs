@@ -46,14 +46,6 @@ impl DryRun {
         self.dry_run == Place::Server
     }
 
-    /// Only looked at, by whoever has this role.
-    pub fn server(&self, role: &'static str) -> Write {
-        Write {
-            dry_run: true,
-            role,
-        }
-    }
-
     /// How it is written, by whoever has this role.
     pub fn write(&self, role: &'static str) -> Write {
         Write {

@@ -1,7 +1,8 @@
 //! What the NodeFences say of the nodes: which incident a name means, which are open, how one stands.
 
+mod none_open;
+
 use super::cluster::{Cluster, Error as ClusterError};
-use super::status::none_open;
 use super::{Error, table};
 use crate::api::conditions::{ESCALATED, HELD, NODE_CONFIRMED_DOWN, SUCCEEDED, find};
 use crate::api::device_status::PowerState;
@@ -12,6 +13,7 @@ use crate::shell::slim::SlimNode;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
+use none_open::none_open;
 use schemars::JsonSchema;
 use serde::Serialize;
 

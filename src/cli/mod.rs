@@ -17,6 +17,7 @@ pub mod explain;
 pub mod fences;
 pub mod generate;
 pub mod history;
+pub mod leader;
 pub mod manual_fence;
 pub mod now;
 pub mod output;

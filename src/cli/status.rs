@@ -1,15 +1,12 @@
 //! `kubectl fence status`: one screen that says who works, what is protected, and what every open incident waits for.
 
 mod follow;
-mod none_open;
 mod screen;
 mod sight;
 
-pub use none_open::none_open;
-
-use super::check::replicas::silent_from;
 use super::cluster::Cluster;
 use super::fences::Warning;
+use super::leader::Leader;
 use super::output::{self, Content, Form, forms, print};
 use super::timeline::{Moment, words_of_people};
 use super::unfenced::Unfenced;
@@ -117,16 +114,16 @@ pub struct Policy {
     pub message: Option<String>,
     /// Who has paused it, why and until when, if it is paused now.
     pub paused: Option<String>,
-    /// Nodes that it governs.
-    pub selected: u32,
+    /// Nodes that it governs, as the operator has counted; none, here and below: it has not yet.
+    pub selected: Option<u32>,
     /// Of these, those that can be fenced.
-    pub protected: u32,
+    pub protected: Option<u32>,
     /// Those that cannot, as many as the operator names.
     pub unprotected_nodes: Vec<String>,
     /// Open incidents.
-    pub open: u32,
+    pub open: Option<u32>,
     /// Of these, those that are held.
-    pub held: u32,
+    pub held: Option<u32>,
     /// Fences that its budget has room for.
     pub budget_remaining: Option<u32>,
 }
@@ -222,19 +219,17 @@ fn of(status: Status, name: &str, governs: Option<&str>) -> Status {
 
 fn operator(lease: Result<Option<Lease>, String>, namespace: &str) -> Operator {
     let known = |lease: Option<Lease>| {
-        let spec = lease.and_then(|it| it.spec);
-        let leader = spec.as_ref().and_then(|it| it.holder_identity.clone());
-        let leader = leader.filter(|it| !it.is_empty());
+        let found = Leader::of(lease.as_ref());
         Operator {
-            unknown: leader.is_none().then(|| {
+            unknown: found.is_none().then(|| {
                 format!(
                     "no replica has the Lease {namespace}/{}: nothing is fenced; see kubectl -n {namespace} get pods, and name another namespace with --operator-namespace",
                     lease::NAME
                 )
             }),
-            silent_from: silent_from(spec.as_ref()),
-            renew_time: spec.and_then(|it| it.renew_time).map(|it| it.0),
-            leader,
+            renew_time: found.as_ref().map(|it| it.renewed),
+            silent_from: found.as_ref().and_then(|it| it.silent_from),
+            leader: found.map(|it| it.name),
         }
     };
     lease.map_or_else(
@@ -261,11 +256,11 @@ fn policy(policy: &NodeFencingPolicy, now: Timestamp) -> Policy {
         reason: ready.map(|it| it.reason.clone()),
         message: ready.map(|it| it.message.clone()),
         paused: (!standing.is_empty()).then(|| keep_off::named(&standing)),
-        selected: nodes.map_or(0, |it| it.selected),
-        protected: nodes.map_or(0, |it| it.protected),
+        selected: nodes.map(|it| it.selected),
+        protected: nodes.map(|it| it.protected),
         unprotected_nodes: status.unprotected_nodes,
-        open: status.open_incidents.unwrap_or_default(),
-        held: status.held_incidents.unwrap_or_default(),
+        open: status.open_incidents,
+        held: status.held_incidents,
         budget_remaining: status.budget_remaining,
     }
 }

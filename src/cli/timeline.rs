@@ -1,12 +1,11 @@
 //! What happened in an incident and when, from its record alone: one line a moment, oldest first.
 
 use super::fences;
-use super::trail::{RELEASE, Taken, dated};
-use crate::api::fence::{ApprovalDecision, DesiredState, NodeFence, TriggerType};
+use super::trail::{Released, dated, released};
+use crate::api::fence::{ApprovalDecision, NodeFence, TriggerType};
 use crate::api::fence_status::{Attempt, AttemptAction, AttemptResult, Evidence};
 use crate::fence::manual;
 use jiff::Timestamp;
-use kube::ResourceExt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -118,35 +117,27 @@ pub fn words_of_people(fence: &NodeFence) -> Vec<Moment> {
         );
         Moment { time, words }
     });
-    let said = approval.chain(confirmation).chain(released(fence));
+    let said = approval.chain(confirmation).chain(let_go(fence));
     let mut said: Vec<Moment> = said.collect();
     said.sort_by_key(|it| it.time);
     said
 }
 
-/// As `kubectl fence release` writes it. The note alone lets go of nothing, and one that stood there before is not about who did.
-fn released(fence: &NodeFence) -> Option<Moment> {
-    if fence.spec.desired_state != DesiredState::Released {
-        return None;
-    }
-    let note = |key: &str| fence.annotations().get(key).map(String::as_str);
-    let taken = Taken::of(fence, "desiredState");
-    let is_own = taken.as_ref().is_none_or(|it| it.has_noted(RELEASE.user));
-    let noted = note(RELEASE.user).filter(|_| is_own).and_then(|user| {
-        let time = note(RELEASE.time)?.parse().ok()?;
-        let (time, said) = dated(fence, "desiredState", time);
-        let reason = note(RELEASE.reason).unwrap_or_default();
-        let words = format!("{user} let go of it{said}: {reason}");
-        Some(Moment { time, words })
-    });
-    noted.or_else(|| {
-        let taken = taken?;
-        let words = format!(
+fn let_go(fence: &NodeFence) -> Option<Moment> {
+    let Released {
+        noted,
+        dated,
+        manager,
+    } = released(fence)?;
+    let (time, said) = dated?;
+    let words = match noted {
+        Some((user, reason)) => format!("{user} let go of it{said}: {reason}"),
+        None => format!(
             "somebody let go of it (with {}) and left no name; the API server's audit log has it",
-            taken.manager()
-        );
-        at(Some(taken.at), words)
-    })
+            manager.unwrap_or("a program")
+        ),
+    };
+    Some(Moment { time, words })
 }
 
 /// What was asked of a device, and what came of it. An attempt is recorded before its command goes out (S8), so one without a result may or may

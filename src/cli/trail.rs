@@ -5,9 +5,10 @@
 //! server's audit log.
 
 use super::cluster::Asker;
-use crate::api::fence::NodeFence;
+use crate::api::fence::{DesiredState, NodeFence};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use kube::ResourceExt;
 use serde_json::{Value, json};
 
 /// Longest reason, as the fields have it that keep one.
@@ -97,7 +98,7 @@ impl<'a> Taken<'a> {
     }
 
     /// Who has written it, as programs call themselves.
-    pub fn manager(&self) -> &str {
+    pub fn manager(&self) -> &'a str {
         self.entry.manager.as_deref().unwrap_or("a program")
     }
 
@@ -133,6 +134,38 @@ pub fn dated(fence: &NodeFence, field: &str, said: Timestamp) -> (Timestamp, Str
         Some(taken) => (taken.at, format!(", and says it was at {said}")),
         None => (said, String::new()),
     }
+}
+
+/// Who has let go of an incident.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Released<'a> {
+    /// As `kubectl fence release` notes it: who, and why. None: they have left no name.
+    pub noted: Option<(&'a str, &'a str)>,
+    /// When, and what to tell of that where a note says otherwise.
+    pub dated: Option<(Timestamp, String)>,
+    /// With which program, as the API server has noted it.
+    pub manager: Option<&'a str>,
+}
+
+/// None: nobody has. The note alone lets go of nothing, and one that stood there before is not about who did.
+pub fn released(fence: &NodeFence) -> Option<Released<'_>> {
+    if fence.spec.desired_state != DesiredState::Released {
+        return None;
+    }
+    let taken = Taken::of(fence, "desiredState");
+    let is_own = taken.as_ref().is_none_or(|it| it.has_noted(RELEASE.user));
+    let note = |key: &str| {
+        let note = fence.annotations().get(key).filter(|_| is_own);
+        note.map(String::as_str)
+    };
+    let reason = note(RELEASE.reason).unwrap_or_default();
+    let said = note(RELEASE.time).and_then(|it| it.parse().ok());
+    let said = said.map(|it| dated(fence, "desiredState", it));
+    Some(Released {
+        noted: note(RELEASE.user).map(|user| (user, reason)),
+        dated: said.or_else(|| Some((taken.as_ref()?.at, String::new()))),
+        manager: taken.map(|it| it.manager()),
+    })
 }
 
 #[cfg(test)]

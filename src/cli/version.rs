@@ -49,10 +49,10 @@ pub struct Operator {
     pub name: String,
     /// Its namespace.
     pub namespace: String,
-    /// The version that it shows; none: a build of one's own.
+    /// The version that it shows; none: it shows none, as a build of one's own may not.
     pub version: Option<String>,
-    /// Does the plugin go with it?
-    pub goes_together: bool,
+    /// Does the plugin go with it? None: that is not known, for it shows no version.
+    pub goes_together: Option<bool>,
 }
 
 /// Runs the command.
@@ -96,7 +96,7 @@ fn operator(deployment: &Deployment) -> Operator {
         namespace: deployment.namespace().unwrap_or_default(),
         goes_together: version
             .as_deref()
-            .is_none_or(|it| go_together(env!("CARGO_PKG_VERSION"), it)),
+            .and_then(|it| go_together(env!("CARGO_PKG_VERSION"), it)),
         version,
     }
 }
@@ -116,8 +116,11 @@ fn told(version: &Version, namespace: &str) -> String {
     }
     for operator in version.operators.iter().flatten() {
         let skew = match operator.goes_together {
-            true => "",
-            false => {
+            Some(true) => "",
+            None => {
+                "; whether the plugin goes with it is not known: a build of one's own shows no version"
+            }
+            Some(false) => {
                 "; the plugin goes with its own minor version of the operator, the one before and the one after: take another one"
             }
         };
@@ -137,17 +140,15 @@ pub fn of(deployment: &Deployment) -> Option<&str> {
     version.map(String::as_str)
 }
 
-/// N-1, N or N+1; whoever has no version to show (a build of one's own) is believed.
-pub fn go_together(one: &str, other: &str) -> bool {
+/// N-1, N or N+1; none: one of them is no version.
+pub fn go_together(one: &str, other: &str) -> Option<bool> {
     let parts = |version: &str| {
         let mut parts = version.trim_start_matches('v').split('.');
         let mut next = || parts.next()?.parse::<u32>().ok();
         Some((next()?, next()?))
     };
-    let known = parts(one).zip(parts(other));
-    known.is_none_or(|((major, minor), (other, other_minor))| {
-        major == other && minor.abs_diff(other_minor) <= 1
-    })
+    let ((major, minor), (other, other_minor)) = parts(one).zip(parts(other))?;
+    Some(major == other && minor.abs_diff(other_minor) <= 1)
 }
 
 #[cfg(test)]
@@ -173,6 +174,14 @@ mod tests {
         let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(value["kind"], "Version");
         assert_eq!(value["operators"][0]["goesTogether"], false);
+        for of_ones_own in [Deployment::default(), deployment("latest")] {
+            version.operators = Some(vec![operator(&of_ones_own)]);
+            let words = "whether the plugin goes with it is not known";
+            let told = told(&version, "fencing").replace('\n', " ");
+            assert!(told.contains(words), "{told}");
+            let value = serde_json::to_value(&version).expect("JSON");
+            assert!(value["operators"][0]["goesTogether"].is_null(), "{value}");
+        }
         version.operators = Some(Vec::new());
         assert!(told(&version, "fencing").contains("no Deployment of it in namespace fencing"));
         (version.operators, version.unknown) = (None, Some("you may not".to_owned()));
@@ -184,12 +193,12 @@ mod tests {
     #[test]
     fn a_plugin_goes_with_the_minor_version_before_and_after() {
         for (own, operator, is_well) in [
-            ("0.3.0", "0.3.9", true),
-            ("0.3.0", "v0.2.1", true),
-            ("0.3.0", "0.4.0-rc.1", true),
-            ("0.3.0", "0.5.0", false),
-            ("0.3.0", "1.3.0", false),
-            ("0.3.0", "latest", true),
+            ("0.3.0", "0.3.9", Some(true)),
+            ("0.3.0", "v0.2.1", Some(true)),
+            ("0.3.0", "0.4.0-rc.1", Some(true)),
+            ("0.3.0", "0.5.0", Some(false)),
+            ("0.3.0", "1.3.0", Some(false)),
+            ("0.3.0", "latest", None),
         ] {
             assert_eq!(go_together(own, operator), is_well, "{own} {operator}");
         }

@@ -102,9 +102,11 @@ impl<K: Resource<DynamicType = ()> + Clone> Watched<K> {
     }
 }
 
-/// Where nobody shows who has written which field.
+/// Nobody shows who has written which field of a status; who has written the spec tells whose act that was ([`super::trail`]).
 pub fn forget_fields<K: Resource>(object: &mut K) {
-    object.meta_mut().managed_fields = None;
+    if let Some(fields) = &mut object.meta_mut().managed_fields {
+        fields.retain(|it| it.subresource.is_none());
+    }
 }
 
 /// Watches all objects of a kind, cut down by `trim`, in `tasks`. Whatever comes is told to `changed`.

@@ -120,8 +120,17 @@ fn what_programs_read_only_grows() {
     );
 }
 
-/// One line for each field: where it is, and of which type; one more if it is required, and one for each value that an enum has there.
+/// One line for each place: where it is, and of which types; one more if it is required, and one for each value that an enum has there.
 fn note(schema: &Value, root: &Value, at: &str, fields: &mut BTreeSet<String>) {
+    let mut kinds = BTreeSet::new();
+    kinds_of(schema, root, &mut kinds);
+    assert!(!kinds.is_empty(), "{at} has no type");
+    let (null, others): (Vec<_>, Vec<_>) = kinds.into_iter().partition(|it| it == "null");
+    fields.insert(format!("{at}: {}", [others, null].concat().join(" or ")));
+    note_within(schema, root, at, fields);
+}
+
+fn note_within(schema: &Value, root: &Value, at: &str, fields: &mut BTreeSet<String>) {
     let schema = resolved(schema, root);
     for name in schema["required"].as_array().into_iter().flatten() {
         let name = name.as_str().expect("a name");
@@ -132,20 +141,15 @@ fn note(schema: &Value, root: &Value, at: &str, fields: &mut BTreeSet<String>) {
         fields.insert(format!("{at} may be {value}"));
     }
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
-        let at = format!("{at}.{name}");
-        let field = resolved(field, root);
-        fields.insert(format!("{at}: {}", kind_of(field)));
-        note(field, root, &at, fields);
+        note(field, root, &format!("{at}.{name}"), fields);
     }
     for inner in ["items", "additionalProperties"] {
         if schema[inner].is_object() {
             note(&schema[inner], root, &format!("{at}[]"), fields);
         }
     }
-    for choices in ["anyOf", "oneOf", "allOf"] {
-        for choice in schema[choices].as_array().into_iter().flatten() {
-            note(choice, root, at, fields);
-        }
+    for choice in choices(schema) {
+        note_within(choice, root, at, fields);
     }
 }
 
@@ -156,15 +160,21 @@ fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     }
 }
 
-/// The type, of a choice each one's.
-fn kind_of(schema: &Value) -> String {
-    match &schema["type"] {
-        Value::String(kind) => kind.clone(),
-        Value::Array(kinds) => kinds
-            .iter()
-            .filter_map(Value::as_str)
-            .collect::<Vec<_>>()
-            .join(" or "),
-        _ => "one of several".to_owned(),
+fn choices(schema: &Value) -> impl Iterator<Item = &Value> {
+    let kinds = ["anyOf", "oneOf", "allOf"].into_iter();
+    kinds.flat_map(|it| schema[it].as_array().into_iter().flatten())
+}
+
+/// All types that a value may have there, of a choice each one's.
+fn kinds_of(schema: &Value, root: &Value, kinds: &mut BTreeSet<String>) {
+    let schema = resolved(schema, root);
+    let own = match &schema["type"] {
+        Value::Array(own) => own.iter().collect(),
+        Value::Null => Vec::new(),
+        own => vec![own],
+    };
+    kinds.extend(own.into_iter().filter_map(Value::as_str).map(str::to_owned));
+    for choice in choices(schema) {
+        kinds_of(choice, root, kinds);
     }
 }

@@ -1,14 +1,14 @@
 //! The operator's replicas: two of them, on different nodes, and one that leads.
 
 use super::super::cluster::{Cluster, Error, seen};
+use super::super::leader::{Leader, is_silent};
 use super::super::table::age;
 use super::super::version;
 use super::{Category, Check, Finding};
-use crate::core::election::Times;
 use crate::shell::lease;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::ListParams;
@@ -53,7 +53,7 @@ fn versions(deployments: &[Deployment]) -> Finding {
     let own = env!("CARGO_PKG_VERSION");
     let labels = deployments.iter().filter_map(version::of);
     let apart: Vec<String> = labels
-        .filter(|it| !version::go_together(own, it))
+        .filter(|it| version::go_together(own, it) == Some(false))
         .map(str::to_owned)
         .collect();
     match (deployments, apart.first()) {
@@ -84,37 +84,22 @@ fn replicas(pods: &[Pod], namespace: &str) -> Finding {
     }
 }
 
-/// From when on whoever has the Lease is taken for gone. Its clock may differ from the API server's: only what is far over is told of.
-pub fn silent_from(lease: Option<&LeaseSpec>) -> Option<Timestamp> {
-    let lasts = lease?.lease_duration_seconds;
-    let lasts = lasts.map_or_else(
-        || SignedDuration::try_from(Times::default().lease).unwrap_or_default(),
-        |it| SignedDuration::from_secs(it.into()),
-    );
-    let renewed = lease?.renew_time.as_ref()?.0;
-    renewed.checked_add(lasts * 4).ok()
-}
-
 fn leader(lease: Option<&Lease>, namespace: &str, now: Timestamp) -> Finding {
     let name = lease::NAME;
     let way_out = format!(
         "see kubectl -n {namespace} get pods and the operator's log; until one leads nothing is fenced"
     );
-    let spec = lease.and_then(|it| it.spec.as_ref());
-    let holder = spec
-        .and_then(|it| it.holder_identity.as_deref())
-        .filter(|it| !it.is_empty());
-    let renewed = spec.and_then(|it| it.renew_time.as_ref());
-    let (Some(holder), Some(renewed)) = (holder, renewed) else {
+    let Some(leader) = Leader::of(lease) else {
         return LEADER.fails(format!(
             "no replica has the Lease {namespace}/{name}: {way_out}"
         ));
     };
     let told = format!(
-        "{holder} has the Lease {namespace}/{name} and renewed it {} ago",
-        age(renewed.0, now)
+        "{} has the Lease {namespace}/{name} and renewed it {} ago",
+        leader.name,
+        age(leader.renewed, now)
     );
-    match silent_from(spec).is_some_and(|it| now > it) {
+    match is_silent(leader.silent_from, now) {
         true => LEADER.fails(format!("{told}: {way_out}")),
         false => LEADER.well(told),
     }

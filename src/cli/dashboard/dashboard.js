@@ -3,6 +3,9 @@
   const byId = (id) => document.getElementById(id);
   const live = byId("live"), said = byId("said"), lost = byId("lost");
   const SILENCE = 12000;
+  // By the API server's clock, as it is told again and again: that of this machine may be minutes off.
+  let ahead = Number(live.dataset.now) - Date.now();
+  const now = () => Date.now() + ahead;
   let heard = Date.now(), version = Number(live.dataset.version);
 
   // Keyboard: each grid is one stop of Tab, arrow keys move within it.
@@ -99,19 +102,22 @@
   const utc = (ms) => new Date(ms).toISOString().replace("T", " ").replace(/\..*/, " UTC");
   const tick = () => {
     for (const time of document.querySelectorAll("time[data-live]")) {
-      const ahead = Math.round((Date.parse(time.dateTime) - Date.now()) / 1000);
-      time.textContent = ahead > 0 ? `in ${duration(ahead)}` : `${duration(-ahead)} ago`;
+      const left = Math.round((Date.parse(time.dateTime) - now()) / 1000);
+      time.textContent = left > 0 ? `in ${duration(left)}` : `${duration(-left)} ago`;
     }
     if (Date.now() - heard > SILENCE && lost.hidden) tell();
   };
   const tell = () => {
     lost.hidden = false;
-    lost.textContent = `Connection to kubectl fence lost since ${utc(heard)}: what you see is of then. It is tried again; does the command still run?`;
+    lost.textContent = `Connection to kubectl fence lost since ${utc(heard + ahead)}: what you see is of then. It is tried again; does the command still run?`;
   };
 
   const events = new EventSource(`${live.dataset.events}?since=${version}`);
   const alive = () => { heard = Date.now(); lost.hidden = true; };
-  events.addEventListener("beat", alive);
+  events.addEventListener("beat", (event) => {
+    alive();
+    ahead = Number(event.data) - Date.now();
+  });
   events.addEventListener("delta", (event) => {
     const delta = JSON.parse(event.data);
     alive();

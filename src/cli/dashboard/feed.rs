@@ -44,8 +44,7 @@ impl Feed {
             nodes: watch(client, SlimNode::trim, changed, tasks),
             policies: watch(client, forget_fields, changed, tasks),
             devices: watch(client, forget_fields, changed, tasks),
-            // Who has written what, and when, tells who let go of one.
-            fences: watch(client, |_| (), changed, tasks),
+            fences: watch(client, forget_fields, changed, tasks),
             connection,
         }
     }

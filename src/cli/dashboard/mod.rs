@@ -10,18 +10,19 @@ mod pieces;
 mod server;
 mod view;
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, wall};
 use super::output::print;
+use super::watched::Trouble;
 use super::{Done, Error};
-use crate::clock;
 use board::Board;
 use feed::Feed;
 use fleet::{World, cells};
+use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::signal::ctrl_c;
 use tokio::sync::{Notify, watch};
@@ -32,6 +33,8 @@ use tokio::time::{sleep, timeout};
 const PAUSE: Duration = Duration::from_millis(200);
 /// What the time of day changes (a policy's window) is seen after this time at the latest.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
+/// Between two questions for the API server's time: this machine may sleep, and its clock be set.
+const ASK_TIME_AGAIN: Duration = Duration::from_mins(1);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -79,14 +82,39 @@ struct Live {
     version: watch::Sender<u64>,
     feed: Feed,
     server: String,
+    /// How far the API server's clock is ahead of this machine's, as it has said last.
+    ahead: Mutex<SignedDuration>,
 }
 
 impl Live {
+    /// What time it is, by the API server's clock.
+    fn now(&self) -> Timestamp {
+        wall(*self.ahead())
+    }
+
+    fn ahead(&self) -> MutexGuard<'_, SignedDuration> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What does not work, dated by the API server's clock.
+    fn troubles(&self) -> Vec<(&'static str, Option<Trouble>)> {
+        let ahead = *self.ahead();
+        let troubles = self.feed.troubles().into_iter();
+        let dated = |trouble: Trouble| Trouble {
+            since: trouble
+                .since
+                .map(|it| it.saturating_add(ahead).unwrap_or(it)),
+            ..trouble
+        };
+        let dated = troubles.map(|(what, trouble)| (what, trouble.map(dated)));
+        dated.collect()
+    }
+
     /// Brings the board up to date.
     fn look(&self, stages: &mut Option<BTreeMap<String, String>>) {
-        let (world, now) = (self.feed.world(), clock::wall());
+        let (world, now) = (self.feed.world(), self.now());
         let cells = cells(&world, now);
-        let pieces = pieces::pieces(&world, &cells, &self.feed.troubles(), now);
+        let pieces = pieces::pieces(&world, &cells, &self.troubles(), now);
         let said = match (&world.fences, stages.as_ref()) {
             (Ok(_), Some(before)) => pieces::said(before, &pieces::stages(&world)),
             // What was there when the page came up is nothing new.
@@ -104,7 +132,7 @@ impl Live {
         }
     }
 
-    fn board(&self) -> std::sync::MutexGuard<'_, Board> {
+    fn board(&self) -> MutexGuard<'_, Board> {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -130,9 +158,11 @@ pub async fn run(cluster: Cluster, args: Args) -> Done {
         version: watch::Sender::new(0),
         feed: Feed::start(&cluster, &changed, &mut tasks),
         server: cluster.clients.server.clone(),
+        ahead: Mutex::default(),
     });
     let site = server::Site::new(address, &token, Arc::clone(&live));
     tasks.spawn(server::serve(listener, site));
+    tasks.spawn(keep_time(cluster, Arc::clone(&live), Arc::clone(&changed)));
     let mut stages = None;
     live.look(&mut stages);
     print(&format!("http://{address}/{token}/\n"))?;
@@ -150,6 +180,18 @@ pub async fn run(cluster: Cluster, args: Args) -> Done {
         interrupted = ctrl_c() => interrupted?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Asks for the API server's time again and again. While it does not say, what it has said last holds.
+async fn keep_time(cluster: Cluster, live: Arc<Live>, changed: Arc<Notify>) {
+    loop {
+        let asked = timeout(ASK_TIME_AGAIN, cluster.says_ahead()).await;
+        if let Ok(Some(ahead)) = asked {
+            *live.ahead() = ahead;
+            changed.notify_one();
+        }
+        sleep(ASK_TIME_AGAIN).await;
+    }
 }
 
 /// Nobody guesses it: 128 bits, in hexadecimal digits.

@@ -157,15 +157,15 @@ fn policies(world: &World, now: Timestamp) -> Html {
     let row = |policy: &NodeFencingPolicy| {
         let status = policy.status.clone().unwrap_or_default();
         let ready = find(&status.conditions, READY);
-        let nodes = status.nodes.unwrap_or_default();
-        let number = |number: u32| Html::text(number);
+        let nodes = status.nodes.as_ref();
+        let number = |it: Option<u32>| it.map_or_else(|| Html::text("not known"), Html::text);
         vec![
             Html::text(policy.name_any()),
             Html::text(format!("{:?}", window::mode(policy, now))),
             Html::text(ready.map_or("Unknown", |it| &it.status)),
-            number(nodes.selected),
-            number(nodes.protected),
-            number(status.open_incidents.unwrap_or_default()),
+            number(nodes.map(|it| it.selected)),
+            number(nodes.map(|it| it.protected)),
+            number(status.open_incidents),
             Html::text(ready.map_or("the operator has not looked at it yet", |it| &it.message)),
         ]
     };

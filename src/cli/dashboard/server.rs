@@ -7,7 +7,6 @@
 use super::fleet::{Cell, cells};
 use super::{Live, view};
 use crate::cli::page::Origin;
-use crate::clock;
 use bytes::Bytes;
 use futures::stream;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST};
@@ -198,11 +197,12 @@ fn incident(live: &Live, name: &str) -> Answer {
 fn origin(live: &Live) -> Origin<'_> {
     Origin {
         server: &live.server,
-        now: clock::wall(),
+        now: live.now(),
     }
 }
 
-/// What has changed since what the browser has, and from then on whatever changes: Server-Sent Events of the HTML standard.
+/// What has changed since what the browser has, and from then on whatever changes: Server-Sent Events of the HTML standard. Each comes with the time,
+/// for a page that is open long counts ages itself.
 fn events<B>(live: &Arc<Live>, request: &Request<B>) -> Answer {
     let query = request.uri().query().unwrap_or_default();
     let first = query.strip_prefix("since=").and_then(|it| it.parse().ok());
@@ -225,6 +225,7 @@ async fn next(
     since: u64,
 ) -> Option<(String, u64)> {
     let newer = versions.wait_for(|it| *it != since);
+    let beat = || format!("event: beat\ndata: {}\n\n", live.now().as_millisecond());
     match timeout(BEAT, newer).await {
         Ok(changed) => {
             changed.ok()?;
@@ -232,9 +233,9 @@ async fn next(
             let delta = board.since(since);
             let data = serde_json::to_string(&delta).ok()?;
             let text = format!("id: {0}\nevent: delta\ndata: {data}\n\n", delta.version);
-            Some((text, delta.version))
+            Some((beat() + &text, delta.version))
         }
-        Err(_) => Some(("event: beat\ndata: 1\n\n".to_owned(), since)),
+        Err(_) => Some((beat(), since)),
     }
 }
 

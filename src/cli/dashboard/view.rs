@@ -6,6 +6,7 @@ use super::pieces::{ENDED, OPEN};
 use crate::api::fence::NodeFence;
 use crate::cli::fences;
 use crate::cli::page::{Html, Origin, Page, article, table, utc};
+use jiff::Timestamp;
 use kube::ResourceExt;
 
 /// Patches the pages.
@@ -21,12 +22,14 @@ fn read_from(origin: &Origin<'_>) -> Html {
 }
 
 /// What the script needs, and what it says. Of a part of the fleet: the pieces that it is about, by their ids, between blanks.
-fn live(events: &str, version: u64, part: &str) -> Html {
-    let data: [(_, &dyn std::fmt::Display); 4] = [
+fn live(events: &str, version: u64, part: &str, now: Timestamp) -> Html {
+    let milliseconds = now.as_millisecond();
+    let data: [(_, &dyn std::fmt::Display); 5] = [
         ("id", &"live"),
         ("data-events", &events),
         ("data-version", &version),
         ("data-part", &part),
+        ("data-now", &milliseconds),
     ];
     Html::element("div", &data, "")
         .and(Html::ours(
@@ -67,7 +70,7 @@ pub(super) fn fleet(board: &Board, origin: &Origin<'_>) -> String {
         .and(piece("trouble-devices"))
         .and(grid);
     let policies = piece("trouble-policies").and(piece("policies"));
-    let main = live("events", board.version(), "")
+    let main = live("events", board.version(), "", origin.now)
         .and(piece("trouble-connection"))
         .and(piece("summary"))
         .and(section("incidents", "Open incidents", open))
@@ -115,7 +118,7 @@ pub(super) fn node(world: &World, cell: &Cell, version: u64, origin: &Origin<'_>
         .map(|it| format!("incident-{} ", it.name_any()))
         .chain([format!("node-{name}")])
         .collect();
-    let main = live("../events", version, &part)
+    let main = live("../events", version, &part, origin.now)
         .and(Html::element("p", &[], state))
         .and(table("Devices of this node alone", &titles, rows.collect()))
         .and(records);
@@ -125,7 +128,7 @@ pub(super) fn node(world: &World, cell: &Cell, version: u64, origin: &Origin<'_>
 /// One incident.
 pub(super) fn incident(fence: &NodeFence, version: u64, origin: &Origin<'_>) -> String {
     let part = format!("incident-{}", fence.name_any());
-    let main = live("../events", version, &part).and(article(fence, origin.now));
+    let main = live("../events", version, &part, origin.now).and(article(fence, origin.now));
     let title = format!("Incident of node {}", fence.spec.node_name);
     document(&title, origin, back(), main)
 }

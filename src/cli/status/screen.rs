@@ -2,6 +2,7 @@
 
 use super::{Incident, Policy, Status};
 use crate::cli::fences;
+use crate::cli::leader::is_silent;
 use crate::cli::table::{age, bar, duration, or_none, table, wrapped};
 use crate::core::hold::HeldBy;
 use crate::words::listed;
@@ -20,15 +21,13 @@ pub(super) fn screen(
 ) -> String {
     let operator = &status.operator;
     let mut text = match (&operator.leader, &operator.renew_time) {
-        (Some(leader), Some(renewed)) if operator.silent_from.is_some_and(|it| now > it) => {
-            wrapped(
-                &format!(
-                    "Operator: NOBODY LEADS, or with a clock that is behind: {leader} has renewed its Lease {} ago; until one leads nothing is fenced, see kubectl fence check",
-                    age(*renewed, now)
-                ),
-                0,
-            )
-        }
+        (Some(leader), Some(renewed)) if is_silent(operator.silent_from, now) => wrapped(
+            &format!(
+                "Operator: NOBODY LEADS, or with a clock that is behind: {leader} has renewed its Lease {} ago; until one leads nothing is fenced, see kubectl fence check",
+                age(*renewed, now)
+            ),
+            0,
+        ),
         (Some(leader), Some(renewed)) => wrapped(
             &format!(
                 "Operator: {leader} leads, its Lease was renewed {} ago",
@@ -120,14 +119,15 @@ fn wide_policies(policies: &[Policy]) -> String {
 }
 
 fn policy_row(policy: &Policy) -> [String; 7] {
+    let count = |it: Option<u32>| it.map_or_else(|| "<unknown>".to_owned(), |it| it.to_string());
     [
         policy.name.clone(),
         format!("{:?}", policy.mode),
-        policy.selected.to_string(),
-        policy.protected.to_string(),
-        policy.open.to_string(),
-        policy.held.to_string(),
-        or_none(policy.budget_remaining),
+        count(policy.selected),
+        count(policy.protected),
+        count(policy.open),
+        count(policy.held),
+        count(policy.budget_remaining),
     ]
 }
 

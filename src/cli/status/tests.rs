@@ -115,6 +115,19 @@ fn the_mode_is_what_the_policy_says_now_and_a_pause_is_shown_with_who_and_until_
     assert!(text.contains(told), "{text}");
 }
 
+/// Nothing is not what is said of a policy that nobody has looked at.
+#[test]
+fn what_the_operator_has_not_counted_is_not_known() {
+    let sight = sight(policy_of(&json!({}), &json!(null)), Vec::new(), None);
+    let status = serde_json::to_value(sight.status(None, now())).expect("JSON");
+    for count in ["selected", "protected", "open", "held", "budgetRemaining"] {
+        assert!(status["policies"][0][count].is_null(), "{status}");
+    }
+    let text = shown(&sight, None);
+    let row = "\nworkers   PowerOff   <unknown>   <unknown>   <unknown>   <unknown>   <unknown>\n";
+    assert!(text.contains(row), "{text}");
+}
+
 #[test]
 fn what_waits_for_a_human_is_shown_with_what_to_type() {
     let of = |mode: &str, words: &str| -> NodeFence {

@@ -45,7 +45,10 @@ pub(super) async fn run(cluster: &Cluster, args: Args) -> Done {
     refuse_used(cluster, &node).await?;
     let reason = format!("test: {}", args.reason.unwrap_or_default());
     // What would refuse it does so before anybody stops a kubelet.
-    let looked_at = args.dry_run.server(ROLE);
+    let looked_at = Write {
+        dry_run: true,
+        role: ROLE,
+    };
     let fence = fence(cluster, &node, reason.clone()).await?;
     let seen: NodeFence = cluster.create(&fence, &looked_at).await?;
     if args.dry_run.is_on() {

@@ -4,7 +4,7 @@ use super::{Reason, Verdict, all_the_same, because};
 use crate::api::fence::{ApprovalDecision, NodeFence};
 use crate::api::policy::NodeFencingPolicy;
 use crate::cli::fences;
-use crate::cli::trail::RELEASE;
+use crate::cli::trail::released;
 use crate::core::observed::NodeView;
 use crate::core::stage::Stage;
 use kube::ResourceExt;
@@ -33,17 +33,17 @@ pub(super) fn refused<'a>(
     let name = fence.name_any();
     let answer = fence.spec.approval.as_ref();
     let denied = answer.filter(|it| it.decision == ApprovalDecision::Denied);
-    let note = |key| fence.annotations().get(key).map_or("", String::as_str);
-    let (reason, words) = match (denied, note(RELEASE.user), note(RELEASE.reason)) {
-        (Some(it), ..) => (
+    let by = released(fence).and_then(|it| it.noted);
+    let (reason, words) = match (denied, by) {
+        (Some(it), _) => (
             Reason::Denied(fence),
             format!("NodeFence {name} was denied by {}: {}", it.user, it.reason),
         ),
-        (None, "", _) => (
+        (None, None) => (
             Reason::Released(fence),
             format!("NodeFence {name} was released by a human"),
         ),
-        (None, user, why) => (
+        (None, Some((user, why))) => (
             Reason::Released(fence),
             format!("NodeFence {name} was released by {user}: {why}"),
         ),

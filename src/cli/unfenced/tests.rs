@@ -257,12 +257,17 @@ fn who_has_said_no_is_named_and_only_of_this_outage() {
     let notes = [(RELEASE.user, "bob"), (RELEASE.reason, "the wrong rack")];
     let notes = notes.map(|(key, value)| (key.to_owned(), value.to_owned()));
     released.metadata.annotations = Some(notes.into_iter().collect());
-    let told = found(&node, &policies, &[released], at(60));
+    let told = found(&node, &policies, std::slice::from_ref(&released), at(60));
     assert_eq!(told.reason, "Released");
     assert!(
         told.message.contains("was released by bob: the wrong rack"),
         "{told:?}"
     );
+    // That note stood there when somebody else let go of it.
+    let fields = json!([{"manager": "kubectl-edit", "time": SINCE, "fieldsV1": {"f:spec": {"f:desiredState": {}}}}]);
+    released.metadata.managed_fields = serde_json::from_value(fields).expect("managed fields");
+    let told = found(&node, &policies, &[released], at(60));
+    assert!(told.message.contains("was released by a human"), "{told:?}");
     // The machine has booted since: that no was about another outage.
     let other = NodeFence {
         spec: crate::api::fence::NodeFenceSpec {

@@ -115,6 +115,10 @@ fn what_is_not_known_is_said_in_its_place_and_nothing_is_claimed_of_it() {
         "{unread}"
     );
     assert!(!unread.contains("No incident is open."));
+    let policy = json!({"metadata": {"name": "workers"}, "spec": {"nodeSelector": {}}});
+    world.policies = Ok(vec![serde_json::from_value(policy).expect("a policy")]);
+    let uncounted = page(&world, &[], &[]);
+    assert_eq!(uncounted.matches("<td>not known</td>").count(), 3);
     let trouble = Trouble {
         since: Some(now()),
         words: "refused".to_owned(),

@@ -1,9 +1,13 @@
 use super::super::board::Board;
 use super::super::feed::Feed;
+use super::super::fleet::World;
+use super::super::keep_time;
 use super::*;
 use crate::cli::cluster::{Cluster, Limits};
+use crate::shell::client::Clients;
 use crate::shell::fake::{Fake, failure};
 use http_body_util::Empty;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use std::sync::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -114,6 +118,45 @@ async fn a_port_that_is_taken_is_named_with_the_way_out() {
     );
 }
 
+/// What that API server tells of, once this much of it is known.
+async fn live(server: &Fake, is_known: impl Fn(&World) -> bool, tasks: &mut JoinSet<()>) -> Live {
+    let cluster = cluster(server);
+    let changed = Arc::new(Notify::new());
+    let live = Live {
+        board: Mutex::new(Board::default()),
+        version: watch::Sender::new(0),
+        feed: Feed::start(&cluster, &changed, tasks),
+        server: cluster.clients.server,
+        ahead: Mutex::default(),
+    };
+    let until_known = async {
+        while !is_known(&live.world()) {
+            changed.notified().await;
+        }
+    };
+    let known = timeout(Duration::from_secs(20), until_known).await;
+    assert!(known.is_ok(), "nothing is known");
+    live.look(&mut None);
+    live
+}
+
+fn cluster(server: &Fake) -> Cluster {
+    Cluster {
+        clients: server.clients.clone(),
+        namespace: "node-fencing-system".to_owned(),
+        limits: Limits::of(None),
+    }
+}
+
+/// Serves it, and says where.
+async fn site(live: Arc<Live>, tasks: &mut JoinSet<()>) -> SocketAddr {
+    let listener = bind("127.0.0.1:0".parse().expect("an address")).await;
+    let listener = listener.expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    tasks.spawn(serve(listener, Site::new(address, "token", live)));
+    address
+}
+
 /// Serves a fleet of so many nodes.
 async fn served(nodes: usize, tasks: &mut JoinSet<()>) -> SocketAddr {
     let server = Fake::start(move |request| {
@@ -127,31 +170,9 @@ async fn served(nodes: usize, tasks: &mut JoinSet<()>) -> SocketAddr {
         }
     })
     .await;
-    let cluster = Cluster {
-        clients: server.clients.clone(),
-        namespace: "node-fencing-system".to_owned(),
-        limits: Limits::of(None),
-    };
-    let changed = Arc::new(Notify::new());
-    let live = Arc::new(Live {
-        board: Mutex::new(Board::default()),
-        version: watch::Sender::new(0),
-        feed: Feed::start(&cluster, &changed, tasks),
-        server: cluster.clients.server.clone(),
-    });
-    let until_filled = async {
-        while live.world().nodes.map_or(0, |it| it.len()) < nodes {
-            changed.notified().await;
-        }
-    };
-    let filled = timeout(Duration::from_secs(20), until_filled).await;
-    assert!(filled.is_ok(), "no nodes");
-    live.look(&mut None);
-    let listener = bind("127.0.0.1:0".parse().expect("an address")).await;
-    let listener = listener.expect("a free port");
-    let address = listener.local_addr().expect("an address");
-    tasks.spawn(serve(listener, Site::new(address, "token", live)));
-    address
+    let is_known = |world: &World| world.nodes.as_ref().is_ok_and(|it| it.len() == nodes);
+    let live = live(&server, is_known, tasks).await;
+    site(Arc::new(live), tasks).await
 }
 
 async fn connected(address: SocketAddr, says: &str) -> TcpStream {
@@ -222,4 +243,101 @@ async fn who_awaits_events_is_not_cut_off() {
         heard += &String::from_utf8_lossy(&piece[..read]);
     }
     assert!(begun.elapsed() > ANSWER_TIME_MAX);
+}
+
+/// What it answers to that path.
+async fn got(address: SocketAddr, path: &str) -> String {
+    let mut stream = connected(address, &get(address, path)).await;
+    let mut answer = String::new();
+    let read = timeout(ANSWER_TIME_MAX, stream.read_to_string(&mut answer)).await;
+    read.expect("an answer in time").expect("an answer");
+    answer
+}
+
+/// Who has written it, and when, comes with the watch: a user dates their word as they like.
+#[tokio::test]
+async fn a_date_that_cannot_be_is_told_on_the_page_of_an_incident() {
+    let server = Fake::start(|request| match request.line.contains("/nodefences?") {
+        true => {
+            let fence = json!({
+                "metadata": {"name": "worker-1-5c0ffee5", "resourceVersion": "1", "managedFields": [{
+                    "manager": "kubectl-fence", "time": "2027-01-02T18:30:00Z", "fieldsV1": {"f:spec": {"f:approval": {}}},
+                }]},
+                "spec": {
+                    "nodeName": "worker-1", "trigger": {"type": "NodeCondition"},
+                    "approval": {"decision": "Approved", "user": "ann", "reason": "go", "time": "2027-01-02T18:00:00Z"},
+                },
+            });
+            (200, json!({"metadata": {"resourceVersion": "1"}, "items": [fence]}))
+        }
+        false => failure(404, "not found"),
+    })
+    .await;
+    let mut tasks = JoinSet::new();
+    let live = live(&server, |it| it.fences.is_ok(), &mut tasks).await;
+    let address = site(Arc::new(live), &mut tasks).await;
+    let page = got(address, "/token/incident/worker-1-5c0ffee5").await;
+    let words = "ann approved it, and says it was at 2027-01-02T18:00:00Z: go";
+    assert!(page.contains(words), "{page}");
+}
+
+/// An API server whose clock is an hour ahead, and which answers once.
+async fn an_hour_ahead() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        let mut asked = [0_u8; 4096];
+        let _ = stream.read(&mut asked).await.expect("a request");
+        let date = crate::clock::wall() + HOUR;
+        let date = date.strftime("%a, %d %b %Y %H:%M:%S GMT");
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\nDate: {date}\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{{}}"
+        );
+        stream
+            .write_all(answer.as_bytes())
+            .await
+            .expect("an answer");
+    });
+    address
+}
+
+const HOUR: SignedDuration = SignedDuration::from_hours(1);
+
+/// Ages are of times that were written in the cluster, and the page counts them itself.
+#[tokio::test]
+async fn the_page_goes_by_the_clock_of_the_api_server() {
+    let server = Fake::start(|_| failure(404, "not found")).await;
+    let mut tasks = JoinSet::new();
+    let live = Arc::new(live(&server, |_| true, &mut tasks).await);
+    let url = format!("http://{}", an_hour_ahead().await);
+    let url = url.parse().expect("a URL");
+    let asked = Cluster {
+        clients: Clients::from_config(kube::Config::new(url)).expect("clients"),
+        ..cluster(&server)
+    };
+    let told = Arc::new(Notify::new());
+    tasks.spawn(keep_time(asked, Arc::clone(&live), Arc::clone(&told)));
+    let told = timeout(Duration::from_secs(20), told.notified()).await;
+    told.expect("the time");
+    let address = site(live, &mut tasks).await;
+    let page = got(address, "/token/").await;
+    let shown = page.split("data-now=\"").nth(1);
+    let shown = shown.and_then(|it| it.split('"').next());
+    let mut events = connected(address, &get(address, "/token/events?since=0")).await;
+    let (mut heard, mut piece) = (String::new(), [0_u8; 1024]);
+    while !heard.contains("\n\n") {
+        let read = timeout(BEAT * 2, events.read(&mut piece)).await;
+        let read = read.expect("an event").expect("a stream");
+        assert!(read > 0, "{heard}");
+        heard += &String::from_utf8_lossy(&piece[..read]);
+    }
+    let beat = heard.split("event: beat\ndata: ").nth(1);
+    let beat = beat.and_then(|it| it.lines().next());
+    for told in [shown, beat] {
+        let told: i64 = told.expect("the time").parse().expect("a number");
+        let told = Timestamp::from_millisecond(told).expect("a time");
+        let apart = told.duration_since(crate::clock::wall()) - HOUR;
+        assert!(apart.abs() < SignedDuration::from_mins(1), "{told}");
+    }
 }

@@ -16,7 +16,7 @@ ago
 
 POLICY    MODE       NODES   PROTECTED   OPEN   HELD   BUDGET
 workers   PowerOff   12      11          2      1      1
-db        PowerOff   12      11          2      1      <none>
+db        PowerOff   12      11          2      1      <unknown>
   db: Unprotected: 1 of 12 nodes cannot be fenced, for no FenceDevice serves it:
   worker-12
 
@@ -67,10 +67,10 @@ fn policy(name: &str, ready: bool, budget_remaining: Option<u32>) -> Policy {
             "Unprotected: 1 of 12 nodes cannot be fenced, for no FenceDevice serves it: worker-12"
                 .to_owned(),
         ),
-        selected: 12,
-        protected: 11,
-        open: 2,
-        held: 1,
+        selected: Some(12),
+        protected: Some(11),
+        open: Some(2),
+        held: Some(1),
         unprotected_nodes: Vec::new(),
         budget_remaining,
     }

@@ -14,7 +14,7 @@ use kube::ResourceExt;
 ///
 /// # Errors
 /// [`Error`].
-pub async fn none_open(
+pub(super) async fn none_open(
     cluster: &Cluster,
     fences: &[NodeFence],
     name: &str,
