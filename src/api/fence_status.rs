@@ -256,7 +256,7 @@ pub enum AttemptResult {
     Refused,
 }
 
-/// What a FenceDevice says of the power.
+/// What a FenceDevice said when it was asked for the power last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PowerReading {
@@ -264,16 +264,21 @@ pub struct PowerReading {
     #[schemars(length(max = 253))]
     pub device: String,
 
-    /// What it says; `Unknown`: it does not answer, or says nothing of the power.
+    /// What it said; `Unknown`: it did not answer, or nothing that a proof would take for On or Off.
     pub power_state: PowerState,
 
     /// It is read from outlets: that they have power says nothing of a machine that was switched off otherwise.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outlets: bool,
 
-    /// Since when it says so, each time that it was asked.
+    /// Since when it has said so, each time that it was asked.
     #[schemars(schema_with = "crd::time")]
     pub since_time: Timestamp,
+
+    /// When it last said that the machine has power, as far as that was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::time")]
+    pub last_on_time: Option<Timestamp>,
 }
 
 /// What a proof rested on.

@@ -9,7 +9,7 @@ use super::dry_run::DryRun;
 use super::prompt::typed;
 use super::table::{age, table, wrapped};
 use super::trail::reason;
-use super::{Done, Error, fences};
+use super::{Done, Error, answer, fences};
 use crate::api::device::FenceDevice;
 use crate::api::device_status::PowerState;
 use crate::api::fence::{ManualStatement, NodeFence, TriggerType};
@@ -69,7 +69,8 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let (name, node) = (fence.name_any(), fence.spec.node_name.clone());
     if fence.spec.manual_confirmation.is_some() {
         return Err(Error::No(format!(
-            "NodeFence {name} has a human's word already, which is given once; have the node fenced anew to give another: kubectl fence release {name} --reason WHY, then kubectl fence now {node} --mode ConfirmOnly --reason WHY"
+            "NodeFence {name} has a human's word already, which is given once; {}",
+            another(&fence)
         )));
     }
     let scene = scene(cluster, &node).await?;
@@ -103,6 +104,24 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let written: Result<NodeFence, ClusterError> = cluster.patch(&name, &patch, &write).await;
     written?;
     args.dry_run.told("nodefence", &name, "confirmed")
+}
+
+/// It was made of a mark that stood there without a record: it observes, and its release rests on a word.
+fn is_adopted(fence: &NodeFence) -> bool {
+    fence.spec.trigger.type_ == TriggerType::External
+}
+
+/// How another word is given.
+fn another(fence: &NodeFence) -> String {
+    let (name, node) = (fence.name_any(), &fence.spec.node_name);
+    match is_adopted(fence) {
+        true => format!(
+            "delete it, it is made anew of the mark that stands there and takes another: kubectl delete nodefence {name}"
+        ),
+        false => format!(
+            "have the node fenced anew to give another: kubectl fence release {name} --reason WHY, then kubectl fence now {node} --mode ConfirmOnly --reason WHY"
+        ),
+    }
 }
 
 async fn scene(cluster: &Cluster, name: &str) -> Result<Scene, Error> {
@@ -143,9 +162,11 @@ fn against(scene: &Scene, fence: &NodeFence) -> Result<(), String> {
             fence.name_any()
         ));
     }
-    // One that was made of a mark which stood there without a record observes, too, and its release rests on a word.
-    let is_adopted = fence.spec.trigger.type_ == TriggerType::External;
-    if fence.spec.fence.mode == FenceMode::Observe && !is_adopted {
+    if is_adopted(fence) {
+        // It asks no FenceDevice, and they are not probed while it is open.
+        return Ok(());
+    }
+    if fence.spec.fence.mode == FenceMode::Observe {
         return Err(format!(
             "NodeFence {} only observes, and acts on no word; to have the node fenced: kubectl fence now {} --mode ConfirmOnly --reason WHY, and confirm that",
             fence.name_any(),
@@ -170,17 +191,21 @@ fn against(scene: &Scene, fence: &NodeFence) -> Result<(), String> {
 }
 
 fn reads_on(on: &PowerReading, fence: &NodeFence) -> String {
+    let node = &fence.spec.node_name;
     let again = match fences::held(fence) {
+        Some(reason) if answer::is_awaited(fence) => format!(
+            "once nothing holds the incident (it is held: {reason}, which an approval lifts: kubectl fence approve {node} --reason WHY)"
+        ),
         Some(reason) => format!("once nothing holds the incident (it is held: {reason})"),
         None => "as the incident goes on".to_owned(),
     };
     format!(
-        "FenceDevice {} reads {:?} in NodeFence {}, since {}: the operator takes your word for nothing while it does; cut the power that the device feeds, or see which machine it belongs to. It is read again {again}: once it reads Off that goes on by itself, and once it is silent confirm again (kubectl fence status {} --watch)",
+        "FenceDevice {} reads {:?} in NodeFence {}, since {}: the operator takes your word for nothing while it does; cut the power that the device feeds, or see which machine it belongs to. It is asked again {again}: once it reads Off that goes on by itself, and once it is silent confirm again (kubectl fence status {node} --watch). Should that not come: {}, and confirm that",
         on.device,
         on.power_state,
         fence.name_any(),
         on.since_time,
-        fence.spec.node_name
+        another(fence)
     )
 }
 
@@ -229,9 +254,19 @@ fn shown(scene: &Scene, fence: &NodeFence, server: &str, now: Timestamp) -> Stri
         .map(|it| device_row(it, read(it, fence), began, now))
         .collect();
     text += &table(["DEVICE", "POWER", "READ"], &rows);
-    let is_read = |it: &FenceDevice| read(it, fence).is_some() || is_read_since(it, began);
-    if !scene.devices.iter().any(is_read) {
+    let has_answered = |it: &FenceDevice| match read(it, fence) {
+        Some(read) => read.power_state != PowerState::Unknown,
+        None => is_read_since(it, began),
+    };
+    if !scene.devices.iter().any(has_answered) {
         text += "NO DEVICE HAS BEEN READ IN THIS OUTAGE\n";
+    }
+    for device in scene.devices.iter().filter(|it| it.spec.pdu.is_none()) {
+        let on = last_on(device, fence).filter(|at| Some(*at) >= began);
+        text += &on.map_or_else(String::new, |at| {
+            let (name, ago) = (device.name_any(), age(at, now));
+            wrapped(&format!("{name} SAID ON {ago} AGO, IN THIS OUTAGE: unless its power was cut since then, this machine runs"), 0)
+        });
     }
     let warnings = fences::warnings(fence);
     let stage = fences::stage(fence);
@@ -265,6 +300,14 @@ fn is_read_since(device: &FenceDevice, began: Option<Timestamp>) -> bool {
 fn read<'a>(device: &FenceDevice, fence: &'a NodeFence) -> Option<&'a PowerReading> {
     let mut readings = fence.status.iter().flat_map(|it| &it.power_readings);
     readings.find(|it| it.device == device.name_any())
+}
+
+/// When it has said last that the machine has power: in the incident, or as it was probed before.
+fn last_on(device: &FenceDevice, fence: &NodeFence) -> Option<Timestamp> {
+    let status = device.status.as_ref();
+    let probed = status.filter(|it| it.power_state == Some(PowerState::On));
+    let read = read(device, fence).and_then(|it| it.last_on_time);
+    read.max(probed.and_then(|it| it.last_success_time))
 }
 
 fn device_row(

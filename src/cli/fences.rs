@@ -99,11 +99,19 @@ pub fn is_proven(fence: &NodeFence) -> bool {
     confirmed_down(fence).is_some_and(|it| it.status == "True")
 }
 
-/// What the incident has read last of a device that speaks against a word that the machine has no power. Whoever pulls the cords leaves outlets on.
+/// What the incident has read last of a device that speaks against a word that the machine has no power.
 pub fn reads_on(fence: &NodeFence) -> Option<&PowerReading> {
     let mut readings = fence.status.iter().flat_map(|it| &it.power_readings);
-    let is_on = |state| matches!(state, PowerState::On | PowerState::Transitional);
-    readings.find(|it| is_on(it.power_state) && !it.outlets)
+    readings.find(|it| is_on(it))
+}
+
+/// Does it speak against such a word? Whoever pulls the cords leaves outlets on.
+pub fn is_on(reading: &PowerReading) -> bool {
+    let has_power = matches!(
+        reading.power_state,
+        PowerState::On | PowerState::Transitional
+    );
+    has_power && !reading.outlets
 }
 
 /// What a person has to know before they go by an incident.

@@ -319,8 +319,13 @@ fn commands(fence: &NodeFence) -> Vec<String> {
     if says("`spec.desiredState: Released`") {
         commands.push(format!("kubectl fence release {name} --reason WHY"));
     }
-    // The policy begins no other for this outage. Whom a device has deceived corrects that first, which no command does.
-    let mode = match fences::escalated(fence) {
+    // The policy begins no other for this outage. Whom a device has deceived corrects that first, which no command does; and whose word was refuted sees
+    // which machine the device is wired to, before another command goes out by it.
+    let is_refuted = fence
+        .status
+        .as_ref()
+        .is_some_and(|it| it.confirmation_refused.is_some());
+    let mode = match fences::escalated(fence).filter(|_| !is_refuted) {
         Some((CONTRADICTION, _)) | None => None,
         Some((STILL_ON, _)) => Some(FenceMode::PowerOff),
         Some(_) => Some(fence.spec.fence.mode),

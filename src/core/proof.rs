@@ -47,6 +47,12 @@ impl DeviceReadings {
         }
     }
 
+    /// Could an Off that it has read so be a part of a proof?
+    pub fn is_believed(&self, reading: &Reading) -> bool {
+        let identity = self.identity.check(&self.device, &reading.identity);
+        identity.is_ok() && reading.faults.is_empty()
+    }
+
     /// Its last reading, if that says that the machine is not off: no other way to it can say that it is (S4).
     pub fn against(&self) -> Option<&Reading> {
         let last = self.readings.last()?;

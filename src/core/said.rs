@@ -165,7 +165,7 @@ fn word(
         // It was overtaken by an answer to a later question.
         _ if before.is_some_and(|before| before.is_newer_than(reading)) => None,
         _ if device.identity.is_another(&reading.identity) => None,
-        PowerState::Off if !is_believed(device, reading) => None,
+        PowerState::Off if !device.is_believed(reading) => None,
         PowerState::Off if matches!(before, Some(LastWord::Off { .. })) => None,
         PowerState::Off => Some(LastWord::Off {
             since: match commanded {
@@ -182,12 +182,6 @@ fn word(
             contradicts,
         }),
     }
-}
-
-/// Could this Off be a part of a proof?
-fn is_believed(device: &DeviceReadings, reading: &Reading) -> bool {
-    let identity = device.identity.check(&device.device, &reading.identity);
-    identity.is_ok() && reading.faults.is_empty()
 }
 
 #[cfg(test)]

@@ -126,7 +126,22 @@ fn a_reading_from_before_the_outage_is_shown_as_one_and_speaks_against_nothing()
     let fence = self::fence(&spec, &json!([reading("node-1-bmc", "Unknown")]));
     let text = shown(&old, &fence, "https://192.0.2.9", now);
     let row = "node-1-bmc   Unknown   in this incident, for 30s\n";
-    assert!(text.contains(row) && !text.contains(plain), "{text}");
+    assert!(text.contains(row) && text.contains(plain), "{text}");
+    assert!(!text.contains("SAID ON"), "{text}");
+    // A machine whose network was cut says nothing either.
+    let mut cut = reading("node-1-bmc", "Unknown");
+    cut["lastOnTime"] = json!("2027-01-02T18:00:20Z");
+    let said = "node-1-bmc SAID ON 40s AGO, IN THIS OUTAGE: unless its power was cut since then,\nthis machine runs\n";
+    let text = shown(
+        &old,
+        &self::fence(&spec, &json!([cut])),
+        "https://192.0.2.9",
+        now,
+    );
+    assert!(text.contains(said), "{text}");
+    let (probed, _) = scene("On", "2027-01-02T18:00:20Z");
+    let text = shown(&probed, &fence, "https://192.0.2.9", now);
+    assert!(text.contains(said), "{text}");
 }
 
 /// A NodeFence of the node, with what it has read last.
@@ -158,10 +173,12 @@ fn a_word_is_refused_while_the_incident_reads_on_in_every_mode() {
                 "FenceDevice node-1-bmc reads {state} in NodeFence node-1-5c0ffee5, since 2027-01-02T18:00:30Z: the operator takes your word for nothing"
             );
             assert!(refused.starts_with(&told), "{refused}");
-            assert!(
-                refused.contains("kubectl fence status node-1 --watch"),
-                "{refused}"
-            );
+            for way_out in [
+                "kubectl fence status node-1 --watch",
+                "kubectl fence release node-1-5c0ffee5 --reason WHY, then kubectl fence now node-1 --mode ConfirmOnly",
+            ] {
+                assert!(refused.contains(way_out), "{refused}");
+            }
         }
         // What is unknown speaks against no word; and a device that is gone, or another node's by now, is asked no more.
         for (device, state) in [("node-1-bmc", "Unknown"), ("node-9-bmc", "On")] {
@@ -203,7 +220,7 @@ fn who_confirms_what_is_held_is_told_that_it_is_read_again_after_that() {
         .push(serde_json::from_value(condition).expect("a condition"));
     let refused = against(&scene, &held).expect_err("it reads On");
     assert!(
-        refused.contains("read again once nothing holds the incident (it is held: Storm)"),
+        refused.contains("asked again once nothing holds the incident (it is held: Storm, which an approval lifts: kubectl fence approve node-1 --reason WHY)"),
         "{refused}"
     );
 }
@@ -211,9 +228,14 @@ fn who_confirms_what_is_held_is_told_that_it_is_read_again_after_that() {
 #[test]
 fn a_word_is_refused_where_it_would_move_nothing() {
     let (scene, _) = scene("On", "2027-01-02T17:59:00Z");
-    // A mark without a record is released by one.
+    // A mark without a record is released by one, whatever a device has said before: it is asked no more.
     let adopted = json!({"trigger": {"type": "External"}, "fence": {"mode": "Observe"}});
-    assert_eq!(against(&scene, &fence(&adopted, &json!([]))), Ok(()));
+    let adopted = fence(&adopted, &json!([]));
+    let (probed, _) = self::scene("On", "2027-01-02T18:00:20Z");
+    for scene in [&scene, &probed] {
+        assert_eq!(against(scene, &adopted), Ok(()));
+    }
+    assert!(another(&adopted).ends_with("kubectl delete nodefence node-1-5c0ffee5"));
     let observes = json!({"trigger": {"type": "NodeCondition"}, "fence": {"mode": "Observe"}});
     let refused = against(&scene, &fence(&observes, &json!([]))).expect_err("it only observes");
     assert!(

@@ -39,8 +39,7 @@ pub(super) async fn follow(cluster: &Cluster, args: &Args, sight: Sight) -> Done
     let client = &cluster.clients.writes;
     let watches = Watches {
         policies: watch(client, forget_fields, &changed, &mut tasks),
-        // Who has written which field tells when people have said what they said.
-        fences: watch(client, |_| {}, &changed, &mut tasks),
+        fences: watch(client, forget_fields, &changed, &mut tasks),
         // Who may not list them may not watch them.
         nodes: (sight.nodes_unknown.is_none())
             .then(|| watch(client, SlimNode::trim, &changed, &mut tasks)),

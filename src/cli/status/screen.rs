@@ -1,6 +1,7 @@
 //! The screen: who leads, the policies, the open incidents, and the nodes that are down without one.
 
 use super::{Incident, Policy, Status};
+use crate::api::fence_status::PowerReading;
 use crate::cli::fences;
 use crate::cli::leader::is_silent;
 use crate::cli::table::{age, bar, duration, or_none, table, wrapped};
@@ -202,10 +203,12 @@ fn told(incident: &Incident, is_wide: bool, now: Timestamp) -> String {
         let words = format!("{} ago {}", age(said.time, now), said.words);
         text += &wrapped(&words, 2);
     }
-    for read in incident.power_readings.iter().filter(|_| is_wide) {
+    // What keeps a word from being taken is always shown.
+    let is_shown = |it: &&PowerReading| is_wide || fences::is_on(it);
+    for read in incident.power_readings.iter().filter(is_shown) {
         let of = if read.outlets { ", of outlets" } else { "" };
         let words = format!(
-            "FenceDevice {} reads {:?}{of}, for {}",
+            "FenceDevice {} has last read {:?}{of}, for {}",
             read.device,
             read.power_state,
             age(read.since_time, now)

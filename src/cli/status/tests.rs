@@ -188,7 +188,7 @@ fn no_word_is_asked_for_while_a_device_reads_on() {
 /// The policy begins no other for this outage, so whoever lets go of one is told how the next one begins, and how far that goes.
 #[test]
 fn the_next_fence_goes_as_far_as_the_last_and_none_follows_a_device_that_has_deceived() {
-    let of = |reason: &str| -> Vec<String> {
+    let with = |reason: &str, refused: Option<&str>| -> Vec<String> {
         let words = "release this NodeFence (`spec.desiredState: Released`), create another";
         let condition = json!({
             "type": "Escalated", "status": "True", "reason": reason, "message": words, "lastTransitionTime": SINCE,
@@ -196,10 +196,12 @@ fn the_next_fence_goes_as_far_as_the_last_and_none_follows_a_device_that_has_dec
         let fence = json!({
             "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "node-1-5c0ffee5"},
             "spec": {"nodeName": "node-1", "trigger": {"type": "NodeCondition"}, "fence": {"mode": "ConfirmOnly"}},
-            "status": {"conditions": [condition]},
+            "status": {"conditions": [condition], "confirmationRefused": refused},
         });
         commands(&serde_json::from_value(fence).expect("a NodeFence"))
     };
+    let of = |reason: &str| with(reason, None);
+    let refuted = |reason: &str| with(reason, Some("the BMC reads On"));
     let release = "kubectl fence release node-1-5c0ffee5 --reason WHY";
     for (reason, mode) in [
         ("StillOn", "PowerOff"),
@@ -209,6 +211,8 @@ fn the_next_fence_goes_as_far_as_the_last_and_none_follows_a_device_that_has_dec
         assert_eq!(of(reason), [release, now.as_str()]);
     }
     assert_eq!(of("FenceContradiction"), [release]);
+    // Another command by the device that has refuted a word might go to another machine.
+    assert_eq!(refuted("StillOn"), [release]);
 }
 
 /// `release` sends people to the status of a NodeFence.

@@ -51,7 +51,7 @@ pub enum DeviceReply {
         readings: Vec<DeviceReadings>,
         /// Why it ended without an Off run, per device.
         failures: Vec<String>,
-        /// What the devices of the node's other levels showed meanwhile, as far as they answered.
+        /// What the devices of the node's other levels showed meanwhile; no reading: it was asked, and did not answer.
         others: Vec<DeviceReadings>,
         /// Something answered at the kubelet's port meanwhile.
         kubelet_answers: bool,

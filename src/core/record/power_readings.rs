@@ -1,49 +1,82 @@
 //! What each device has said last: whoever stands at the machine with a word to give has to know that one of them says On. Nothing is decided by it.
 
+use super::super::attempt::OffResult;
 use super::super::incident::{DeviceReply, Settings};
-use super::super::reading::PowerState;
+use super::super::proof::DeviceReadings;
+use super::super::reading::{PowerState, Reading};
 use crate::api::fence_status::{NodeFenceStatus, PowerReading};
 use jiff::Timestamp;
 
 /// As many as the CRD takes.
 const KEPT: usize = 16;
 
-/// Takes what the devices have answered into the record, with since when each says so. One that does not answer, or answers for another machine, says
-/// `Unknown`; a human's word is no reading.
+/// Takes what the devices have answered into the record. One that does not answer, or answers for another machine, says `Unknown`; a human's word is
+/// no reading.
 pub fn power_readings(
     status: &mut NodeFenceStatus,
     settings: &Settings,
     reply: &DeviceReply,
     wall_now: Timestamp,
 ) {
+    let known = &mut status.power_readings;
+    if let DeviceReply::Commanded(results) = reply {
+        // Under a claim the next thing that is asked of it may be another off: that it was silent is known all the same.
+        for (device, _) in results.iter().filter(|(_, it)| is_unreached(it)) {
+            let outlets = known.iter().find(|it| it.device == *device);
+            if let Some(outlets) = outlets.map(|it| it.outlets) {
+                note(known, (device, outlets), PowerState::Unknown, wall_now);
+            }
+        }
+    }
     let is_manual = |name: &str| {
         let mut devices = settings.levels.iter().flat_map(|it| &it.devices);
         devices.any(|it| it.manual && it.name == name)
     };
     let heard = reply.heard();
     for device in heard.iter().filter(|it| !is_manual(&it.device)) {
-        let last = device.readings.last();
-        let last = last.filter(|it| !device.identity.is_another(&it.identity));
-        let reading = PowerReading {
-            device: device.device.clone(),
-            power_state: last.map_or(PowerState::Unknown, |it| it.state),
-            outlets: device.outlets,
-            since_time: wall_now,
-        };
-        note(&mut status.power_readings, reading);
+        let of = (device.device.as_str(), device.outlets);
+        for reading in &device.readings {
+            note(known, of, said(device, reading), reading.wall);
+        }
+        if device.readings.is_empty() {
+            note(known, of, PowerState::Unknown, wall_now);
+        }
     }
 }
 
-fn note(known: &mut Vec<PowerReading>, new: PowerReading) {
-    let is_same = |it: &PowerReading| {
-        (&it.device, it.power_state, it.outlets) == (&new.device, new.power_state, new.outlets)
-    };
-    if known.iter().any(is_same) {
-        return;
+fn is_unreached(result: &OffResult) -> bool {
+    matches!(result, OffResult::NotSent(_))
+}
+
+/// As the protocol takes it.
+fn said(device: &DeviceReadings, reading: &Reading) -> PowerState {
+    match reading.state {
+        _ if device.identity.is_another(&reading.identity) => PowerState::Unknown,
+        PowerState::Off if !device.is_believed(reading) => PowerState::Unknown,
+        state => state,
     }
-    known.retain(|it| it.device != new.device);
-    known.push(new);
-    // The one that has said the same for longest.
+}
+
+fn note(
+    known: &mut Vec<PowerReading>,
+    (device, outlets): (&str, bool),
+    power_state: PowerState,
+    at: Timestamp,
+) {
+    let place = known.iter().position(|it| it.device == device);
+    let before = place.map(|it| known.remove(it));
+    let is_on = matches!(power_state, PowerState::On | PowerState::Transitional);
+    let last_on = before.as_ref().and_then(|it| it.last_on_time);
+    let same = before.filter(|it| (it.power_state, it.outlets) == (power_state, outlets));
+    let new = PowerReading {
+        device: device.to_owned(),
+        power_state,
+        outlets,
+        since_time: same.map_or(at, |it| it.since_time),
+        last_on_time: if is_on { Some(at) } else { last_on },
+    };
+    known.insert(place.unwrap_or(known.len()), new);
+    // The one that was asked first.
     known.drain(..known.len().saturating_sub(KEPT));
 }
 
@@ -53,83 +86,117 @@ mod tests {
     use crate::core::fixtures::{bmc, off_readings, settings};
     use crate::core::incident::Device;
     use crate::core::memory::Sight;
-    use crate::core::reading::Reading;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(seconds).expect("a time")
     }
 
-    fn reading(state: PowerState) -> Reading {
+    fn reading(state: PowerState, seconds: i64) -> Reading {
         let mut reading = off_readings().remove(0).readings.remove(0);
-        reading.state = state;
+        (reading.state, reading.wall) = (state, at(seconds));
         reading
     }
 
-    fn looked(device: Device, state: Option<PowerState>) -> DeviceReply {
-        let reading = state.map(reading).ok_or_else(|| "no answer".to_owned());
+    fn looked(device: Device, reading: Option<Reading>) -> DeviceReply {
+        let reading = reading.ok_or_else(|| "no answer".to_owned());
         DeviceReply::Looked {
             sights: vec![Sight { device, reading }],
             pods: None,
         }
     }
 
-    fn shown(status: &NodeFenceStatus) -> Vec<(&str, PowerState, Timestamp)> {
-        let readings = status.power_readings.iter();
-        readings
-            .map(|it| (it.device.as_str(), it.power_state, it.since_time))
-            .collect()
+    fn says(state: PowerState, seconds: i64) -> DeviceReply {
+        looked(bmc(), Some(reading(state, seconds)))
+    }
+
+    fn confirmed(readings: &[Reading], others: &[Reading]) -> DeviceReply {
+        let of = |readings: &[Reading]| match readings {
+            [] => Vec::new(),
+            some => vec![DeviceReadings::of(&bmc(), some.to_vec())],
+        };
+        DeviceReply::Confirmed {
+            readings: of(readings),
+            failures: Vec::new(),
+            others: of(others),
+            kubelet_answers: false,
+            pods: Vec::new(),
+        }
+    }
+
+    /// What one incident has read, answer by answer.
+    #[derive(Default)]
+    struct Told(NodeFenceStatus);
+
+    impl Told {
+        /// The answer comes a second after it was given.
+        fn note(&mut self, seconds: i64, reply: &DeviceReply) {
+            power_readings(&mut self.0, &settings(), reply, at(seconds + 1));
+        }
+
+        /// Of the only device.
+        fn last(&self) -> (PowerState, i64, Option<i64>) {
+            let [it] = self.0.power_readings.as_slice() else {
+                panic!("{:?}", self.0.power_readings);
+            };
+            let on = it.last_on_time.map(Timestamp::as_second);
+            (it.power_state, it.since_time.as_second(), on)
+        }
     }
 
     #[test]
-    fn what_a_device_said_last_stands_there_with_since_when() {
-        let mut status = NodeFenceStatus::default();
-        let mut note = |seconds, reply: &DeviceReply| {
-            power_readings(&mut status, &settings(), reply, at(seconds));
-            let shown = shown(&status).into_iter();
-            let shown = shown.map(|(device, state, since)| (device.to_owned(), state, since));
-            shown.collect::<Vec<_>>()
-        };
-        let bmc_says = |state, since| vec![("bmc".to_owned(), state, at(since))];
-        let on = looked(bmc(), Some(PowerState::On));
-        assert_eq!(note(1, &on), bmc_says(PowerState::On, 1));
-        assert_eq!(note(5, &on), bmc_says(PowerState::On, 1));
-        // Off, and a command tells nothing of the power.
-        let mut readings = off_readings();
-        let confirmed = DeviceReply::Confirmed {
-            readings: readings.clone(),
-            failures: Vec::new(),
-            others: Vec::new(),
-            kubelet_answers: false,
-            pods: Vec::new(),
-        };
-        assert_eq!(note(7, &confirmed), bmc_says(PowerState::Off, 7));
-        let commanded = DeviceReply::Commanded(Default::default());
-        assert_eq!(note(8, &commanded), bmc_says(PowerState::Off, 7));
-        // Of several readings the last, of another level's device too.
-        readings[0].readings.push(reading(PowerState::On));
-        let confirmed = DeviceReply::Confirmed {
-            readings: Vec::new(),
-            failures: Vec::new(),
-            others: readings,
-            kubelet_answers: false,
-            pods: Vec::new(),
-        };
-        assert_eq!(note(9, &confirmed), bmc_says(PowerState::On, 9));
-        // A device of another machine says nothing of this one.
-        let mut other = reading(PowerState::On);
-        other.identity.system_uuid = Some("4c4c4544-0035-3010-8047-b7c04f4a5a39".to_owned());
-        let other = DeviceReply::Looked {
-            sights: vec![Sight {
-                device: bmc(),
-                reading: Ok(other),
-            }],
-            pods: None,
-        };
-        assert_eq!(note(10, &other), bmc_says(PowerState::Unknown, 10));
-        assert_eq!(note(11, &on), bmc_says(PowerState::On, 11));
+    fn what_a_device_said_last_stands_there_with_since_when_and_when_it_was_on() {
+        let mut told = Told::default();
+        told.note(1, &says(PowerState::On, 1));
+        assert_eq!(told.last(), (PowerState::On, 1, Some(1)));
+        told.note(5, &says(PowerState::On, 5));
+        assert_eq!(told.last(), (PowerState::On, 1, Some(5)));
+        let (on, off) = (reading(PowerState::On, 6), reading(PowerState::Off, 7));
+        told.note(7, &confirmed(&[on, off], &[]));
+        assert_eq!(told.last(), (PowerState::Off, 7, Some(6)));
+        // As a device of another level, too.
+        told.note(9, &confirmed(&[], &[reading(PowerState::On, 9)]));
+        assert_eq!(told.last(), (PowerState::On, 9, Some(9)));
         // Whoever confirms by hand must not be held up by what it said before it fell silent.
-        let silent = looked(bmc(), None);
-        assert_eq!(note(12, &silent), bmc_says(PowerState::Unknown, 12));
+        told.note(12, &looked(bmc(), None));
+        assert_eq!(told.last(), (PowerState::Unknown, 13, Some(9)));
+    }
+
+    #[test]
+    fn an_off_that_does_not_reach_the_device_tells_that_it_is_silent() {
+        let mut told = Told::default();
+        let commanded = |result: OffResult| {
+            let results = [("bmc".to_owned(), result)];
+            DeviceReply::Commanded(results.into())
+        };
+        let unreached = OffResult::NotSent("no route".to_owned());
+        told.note(0, &commanded(unreached.clone()));
+        assert_eq!(told.0.power_readings, []);
+        told.note(1, &says(PowerState::On, 1));
+        told.note(2, &commanded(OffResult::Accepted));
+        assert_eq!(told.last(), (PowerState::On, 1, Some(1)));
+        told.note(3, &commanded(unreached));
+        assert_eq!(told.last(), (PowerState::Unknown, 4, Some(1)));
+    }
+
+    #[test]
+    fn what_the_protocol_does_not_take_for_off_or_on_is_unknown() {
+        let mut told = Told::default();
+        let another = |state| {
+            let mut reading = reading(state, 1);
+            let uuid = "4c4c4544-0035-3010-8047-b7c04f4a5a39";
+            reading.identity.system_uuid = Some(uuid.to_owned());
+            looked(bmc(), Some(reading))
+        };
+        let mut faulty = reading(PowerState::Off, 1);
+        faulty.faults = vec!["interlock".to_owned()];
+        for reply in [
+            another(PowerState::On),
+            another(PowerState::Off),
+            looked(bmc(), Some(faulty)),
+        ] {
+            told.note(1, &reply);
+            assert_eq!(told.last(), (PowerState::Unknown, 1, None));
+        }
     }
 
     #[test]
@@ -137,21 +204,27 @@ mod tests {
         let mut settings = settings();
         settings.levels[0].devices[0].manual = true;
         let mut status = NodeFenceStatus::default();
-        let word = looked(settings.levels[0].devices[0].clone(), Some(PowerState::Off));
+        let word = looked(
+            settings.levels[0].devices[0].clone(),
+            Some(reading(PowerState::Off, 1)),
+        );
         power_readings(&mut status, &settings, &word, at(1));
-        assert_eq!(shown(&status), []);
+        assert_eq!(status.power_readings, []);
     }
 
     #[test]
     fn no_more_are_kept_than_the_crd_takes() {
-        let mut status = NodeFenceStatus::default();
+        let mut told = Told::default();
         for number in 0..20 {
             let mut device = bmc();
             device.name = format!("bmc-{number}");
-            let reply = looked(device, Some(PowerState::Off));
-            power_readings(&mut status, &settings(), &reply, at(number));
+            told.note(
+                number,
+                &looked(device, Some(reading(PowerState::Off, number))),
+            );
         }
-        let names: Vec<&str> = shown(&status).iter().map(|it| it.0).collect();
-        assert_eq!((names.len(), names.first()), (KEPT, Some(&"bmc-4")));
+        let readings = &told.0.power_readings;
+        let first = readings.first().map(|it| it.device.as_str());
+        assert_eq!((readings.len(), first), (KEPT, Some("bmc-4")));
     }
 }

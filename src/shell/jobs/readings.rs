@@ -117,17 +117,20 @@ fn reads_off(device: &DeviceReadings) -> bool {
     last.is_some_and(|last| last.state == PowerState::Off)
 }
 
-/// One look at each device of the other levels. What one says is noted at once: a device that hangs silences no other.
+/// One look at each device of the other levels. What one says is noted at once: a device that hangs silences no other. Of one that does not answer it
+/// is noted that it was asked: what it said before is not what it says now.
 async fn others(context: &Context, job: &Job, said: &Mutex<Vec<DeviceReadings>>) {
-    let witnesses = job.settings.witnesses(&job.level);
-    let looks = witnesses.map(|device| async move {
-        let Ok(reading) = look(context, job, device).await.reading else {
-            return;
-        };
-        let readings = DeviceReadings::of(device, vec![reading]);
-        said.lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(readings);
+    let note = |device: &Device, reading: Option<Reading>| {
+        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        match said.iter_mut().find(|it| it.device == device.name) {
+            Some(known) => known.readings.extend(reading),
+            None => said.push(DeviceReadings::of(device, reading.into_iter().collect())),
+        }
+    };
+    let note = &note;
+    let looks = job.settings.witnesses(&job.level).map(|device| async move {
+        note(device, None);
+        note(device, look(context, job, device).await.reading.ok());
     });
     join_all(looks).await;
 }

@@ -9,6 +9,7 @@ use crate::api::fence::NodeFence;
 use crate::api::policy::RecoveryStrategy;
 use crate::cli::answer;
 use crate::cli::fences::{self, Warning, WarningKind};
+use crate::core::hold::HeldBy;
 use crate::core::observed::Ready;
 use crate::fence::manual;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
@@ -210,11 +211,11 @@ fn warned(warnings: impl IntoIterator<Item = Warning>) -> Vec<String> {
 /// The way out of an incident that is open: to wait, and to answer it.
 fn follow(fence: &NodeFence, node: &str) -> Vec<Step> {
     let mut fix = Vec::new();
-    if answer::is_awaited(fence) {
-        fix.push(step(
-            "it waits for a human's answer",
-            format!("kubectl fence approve {node} --reason \"WHY\""),
-        ));
+    let approve = format!("kubectl fence approve {node} --reason \"WHY\"");
+    let brake = fences::held(fence).filter(|it| *it != HeldBy::AwaitingApproval.as_str());
+    let is_awaited = answer::is_awaited(fence);
+    if is_awaited && brake.is_none() {
+        fix.push(step("it waits for a human's answer", approve.clone()));
         fix.push(step(
             "or it is not to be fenced",
             format!("kubectl fence deny {node} --reason \"WHY\""),
@@ -228,6 +229,12 @@ fn follow(fence: &NodeFence, node: &str) -> Vec<Step> {
         "its record",
         format!("kubectl get nodefence {} -o yaml", fence.name_any()),
     ));
+    if let (true, Some(brake)) = (is_awaited, brake) {
+        fix.push(step(
+            format!("only if this machine is known to be dead: an approval lifts what holds it ({brake}), which is there for the case that many only seem to be"),
+            approve,
+        ));
+    }
     fix
 }
 

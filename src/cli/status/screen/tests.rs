@@ -122,6 +122,7 @@ fn what_people_and_devices_have_said_stands_with_the_incident() {
         power_state: PowerState::Unknown,
         outlets: false,
         since_time: at(11).expect("a time"),
+        last_on_time: None,
     }];
     let mut status = status();
     status.incidents = vec![confirmed];
@@ -135,9 +136,9 @@ fn what_people_and_devices_have_said_stands_with_the_incident() {
     assert!(short.ends_with(said), "{short}");
     assert!(!short.contains("READY"), "{short}");
     let wide = told(true);
-    let read = format!("{said}  FenceDevice worker-2-bmc reads Unknown, for 19s\n");
+    let read = format!("{said}  FenceDevice worker-2-bmc has last read Unknown, for 19s\n");
     assert!(wide.ends_with(&read), "{wide}");
-    let row = "workers   PowerOff   12      11          2      1      1        True    <none>\n";
+    let row = "workers   PowerOff   12      11          2      1      1           True    <none>\n";
     assert!(wide.contains(row), "{wide}");
 }
 

@@ -220,11 +220,21 @@ fn d2_the_same_while_a_nodefence_is_open() {
     let asks = condition("Succeeded", "Unknown", "AwaitingApproval", "asks for you");
     world.fences[0]["status"]["conditions"] = json!([asks]);
     assert!(commands(&world.only(), "kubectl fence approve worker-1"));
-    // A budget that an approval lifts, and what no approval brings back.
+    // A brake that an approval lifts, and what no approval brings back.
     world.fences[0]["spec"]["fence"]["approval"] = json!({"mode": "Automatic"});
     let storm = condition("Held", "True", "Storm", "too many at once");
     world.fences[0]["status"]["conditions"] = json!([storm]);
-    assert!(commands(&world.only(), "kubectl fence approve worker-1"));
+    let last = world.only().fix.pop().expect("a step");
+    assert!(
+        last.why
+            .starts_with("only if this machine is known to be dead"),
+        "{last:?}"
+    );
+    assert_eq!(
+        last.command,
+        "kubectl fence approve worker-1 --reason \"WHY\""
+    );
+    assert!(!commands(&world.only(), "deny"), "{:#?}", world.only());
     world.fences[0]["spec"]["desiredState"] = json!("Released");
     assert!(!commands(&world.only(), "approve"), "{:#?}", world.only());
     world.fences[0]["spec"]["desiredState"] = json!("Fenced");
