@@ -18,6 +18,7 @@ pub mod fences;
 pub mod generate;
 pub mod history;
 pub mod manual_fence;
+pub mod mode;
 pub mod now;
 pub mod output;
 pub mod page;
