@@ -60,7 +60,8 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let fence = wanted(&node, &policies, &fences, wish).map_err(Error::No)?;
     let write = args.dry_run.write("node-fencing-fencer");
     let made: NodeFence = cluster.create(&fence, &write).await?;
-    args.dry_run.told("nodefence", &made.name_any(), "created")
+    args.dry_run
+        .told_to_go_on(&made.name_any(), &node.name, "created")
 }
 
 /// A Ready node is never fenced (S6).
