@@ -4,6 +4,7 @@
 use anyhow::{Context, Result, ensure};
 use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab, Setup, condition};
+use e2e::operator::plugins;
 use serde_json::json;
 use tokio::process::Command;
 
@@ -187,7 +188,7 @@ async fn help_of_a_command_is_asked_for_either_way_and_flags_follow_it() -> Resu
     let mut command = Command::new(lab.control_plane.toolchain().program("kubectl"));
     command
         .args(["--as", "vera", "fence", "status"])
-        .env("PATH", super::session::plugins().await?);
+        .env("PATH", plugins().await?);
     let output = lab.control_plane.run_command(command).await?;
     let complained = String::from_utf8(output.stderr)?;
     ensure!(!output.status.success(), "{complained}");
@@ -205,7 +206,7 @@ async fn completed(lab: &Lab, line: &str) -> Result<String> {
     command
         .args(["__complete", "fence"])
         .args(line.split(' '))
-        .env("PATH", super::session::plugins().await?);
+        .env("PATH", plugins().await?);
     let output = plane.run_command(command).await?;
     String::from_utf8(output.stdout).context("UTF-8")
 }
