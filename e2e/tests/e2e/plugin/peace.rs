@@ -23,6 +23,8 @@ async fn what_is_asked_and_answered_in_peace() -> Result<()> {
     })
     .await?;
     let mut session = Session::new(&outage.lab, &outage.node, "In peace");
+    // No release has to write the file anew.
+    session.shows(env!("CARGO_PKG_VERSION"), "<version>");
     for line in [
         "version --client",
         "version",
@@ -44,6 +46,8 @@ async fn what_is_asked_and_answered_in_peace() -> Result<()> {
         "pause nobody --for 2h --reason \"switches\"",
         "history",
         "history -o json",
+        "history {node}",
+        "history worker-9",
         "explain {node}",
         "deny {node} --reason \"we are at work there\"",
         "status nobody",
