@@ -1,6 +1,6 @@
 //! `kubectl fence approve` and `deny`: a human's answer, once, in their own name.
 
-use super::cluster::{Cluster, Error as ClusterError};
+use super::cluster::Cluster;
 use super::dry_run::DryRun;
 use super::output::complain;
 use super::release::may_go_down;
@@ -89,17 +89,20 @@ async fn answer(cluster: &Cluster, args: Args, decision: ApprovalDecision) -> Do
         }},
     });
     let write = args.dry_run.write("node-fencing-approver");
-    let written: Result<NodeFence, ClusterError> = cluster.patch(&name, &patch, &write).await;
-    written?;
-    let verbed = match decision {
-        ApprovalDecision::Approved => "approved",
-        ApprovalDecision::Denied => "denied",
-    };
-    let told = args.dry_run.told("nodefence", &name, verbed);
-    if let (ApprovalDecision::Denied, Some(words)) = (decision, not_stopped(&fence)) {
-        complain(&words);
+    let _: NodeFence = cluster.patch(&name, &patch, &write).await?;
+    match decision {
+        ApprovalDecision::Approved => {
+            let node = &fence.spec.node_name;
+            args.dry_run.told_to_go_on(&name, node, "approved")
+        }
+        ApprovalDecision::Denied => {
+            let told = args.dry_run.told("nodefence", &name, "denied");
+            if let Some(words) = not_stopped(&fence) {
+                complain(&words);
+            }
+            told
+        }
     }
-    told
 }
 
 /// Does an approval let it go on? The policy has asked for one, or a brake holds it that an approval lifts. What somebody has let go of no approval

@@ -103,7 +103,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let write = args.dry_run.write("node-fencing-confirmer");
     let written: Result<NodeFence, ClusterError> = cluster.patch(&name, &patch, &write).await;
     written?;
-    args.dry_run.told("nodefence", &name, "confirmed")
+    args.dry_run.told_to_go_on(&name, &node, "confirmed")
 }
 
 /// It was made of a mark that stood there without a record: it observes, and its release rests on a word.

@@ -5,6 +5,7 @@ use super::output::{Form, forms};
 use super::{Done, output};
 use clap::ValueEnum;
 use clap::builder::{EnumValueParser, TypedValueParser};
+use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 
 /// The flags of every command that changes something.
@@ -77,6 +78,27 @@ impl DryRun {
         Ok(ExitCode::SUCCESS)
     }
 
+    /// [`Self::told`] of a NodeFence that goes on now. Somebody at a terminal is told how to follow it, on standard error.
+    ///
+    /// # Errors
+    /// [`super::Error::Io`].
+    pub fn told_to_go_on(&self, fence: &str, node: &str, verbed: &str) -> Done {
+        let done = self.told("nodefence", fence, verbed)?;
+        if io::stderr().is_terminal()
+            && let Some(words) = self.way_to_follow(node)
+        {
+            output::complain(&words);
+        }
+        Ok(done)
+    }
+
+    /// None: nothing was kept, or a program reads the name.
+    fn way_to_follow(&self, node: &str) -> Option<String> {
+        let is_for_people = self.output != Some(Form::Name);
+        (is_for_people && !self.is_on())
+            .then(|| format!("follow it: kubectl fence status {node} --watch"))
+    }
+
     fn line(&self, kind: &str, name: &str, verbed: &str) -> String {
         let full = format!("{kind}.nodefencing.io/{name}");
         match (self.output, self.is_on()) {
@@ -98,11 +120,15 @@ mod tests {
         dry_run: DryRun,
     }
 
-    fn told(line: &str) -> Result<String, String> {
+    fn flags(line: &str) -> Result<DryRun, String> {
         let words = line.split(' ').filter(|it| !it.is_empty());
         let words = ["now"].into_iter().chain(words);
         let line = Line::try_parse_from(words).map_err(|it| it.to_string())?;
-        Ok(line.dry_run.line("nodefence", "worker-3-now-1", "created"))
+        Ok(line.dry_run)
+    }
+
+    fn told(line: &str) -> Result<String, String> {
+        Ok(flags(line)?.line("nodefence", "worker-3-now-1", "created"))
     }
 
     #[test]
@@ -116,6 +142,21 @@ mod tests {
             ("-o name --dry-run=server", "\n"),
         ] {
             assert_eq!(told(line), Ok(format!("{name}{words}")), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_goes_on_is_followed_and_what_was_only_looked_at_is_not() {
+        let follow = "follow it: kubectl fence status worker-3 --watch";
+        for (line, words) in [
+            ("", Some(follow)),
+            ("--dry-run=none", Some(follow)),
+            ("--dry-run=server", None),
+            ("-o name", None),
+        ] {
+            let flags = flags(line).expect("flags");
+            let told = flags.way_to_follow("worker-3");
+            assert_eq!(told.as_deref(), words, "{line}");
         }
     }
 

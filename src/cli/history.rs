@@ -1,12 +1,13 @@
 //! `kubectl fence history`: the incidents of a node, or of all, the newest first.
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, seen};
 use super::output::{Content, Form, complain, forms, print, written};
 use super::page;
 use super::table::{age, duration, or_none, table};
 use super::time::time;
-use super::{Done, fences};
+use super::{Done, Error, fences};
 use crate::api::fence::NodeFence;
+use crate::shell::slim::SlimNode;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use schemars::JsonSchema;
@@ -97,9 +98,13 @@ pub struct Incident {
 /// Runs the command.
 ///
 /// # Errors
-/// [`super::Error`].
+/// [`Error`].
 pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let fences = fences::fences(cluster).await?;
+    let none = match &args.node {
+        Some(node) => none_of(cluster, &fences, node).await?,
+        None => "No incidents found".to_owned(),
+    };
     let now = cluster.now().await;
     let is_meant = |fence: &&NodeFence| {
         let is_node = args
@@ -129,9 +134,44 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
         _ => short(&history, now),
     })?)?;
     if history.incidents.is_empty() && matches!(args.output, Form::Table | Form::Wide) {
-        complain("No incidents found");
+        complain(&none);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is said where no incident of this node is shown.
+///
+/// # Errors
+/// Nobody knows the name: neither is there such a Node, nor is one of its incidents kept; [`Error`].
+async fn none_of(cluster: &Cluster, fences: &[NodeFence], node: &str) -> Result<String, Error> {
+    let is_there = match fences.iter().any(|it| it.spec.node_name == node) {
+        true => Ok(true),
+        false => seen(cluster.find(&cluster.api::<SlimNode>(), node).await)?.map(|it| it.is_some()),
+    };
+    told_of(node, is_there, fences).map_err(Error::No)
+}
+
+fn told_of(
+    node: &str,
+    is_there: Result<bool, String>,
+    fences: &[NodeFence],
+) -> Result<String, String> {
+    let none = format!("No incidents of node {node} found");
+    match is_there {
+        Ok(true) => Ok(none),
+        Err(unknown) => Ok(format!(
+            "{none}; whether there is a Node of that name is not known: {unknown}"
+        )),
+        Ok(false) => Err(match fences.iter().find(|it| it.name_any() == node) {
+            Some(fence) => format!(
+                "`{node}` is a NodeFence, of Node {0}: see `kubectl fence explain {node}`, or `kubectl fence history {0}`",
+                fence.spec.node_name
+            ),
+            None => format!(
+                "there is no Node `{node}`, and no incident of one of that name; `kubectl get nodes` lists those that there are, and `kubectl fence history` all incidents"
+            ),
+        }),
+    }
 }
 
 fn incident(fence: &NodeFence) -> Incident {

@@ -19,6 +19,7 @@ pub mod generate;
 pub mod history;
 pub mod leader;
 pub mod manual_fence;
+pub mod mode;
 pub mod now;
 pub mod output;
 pub mod page;

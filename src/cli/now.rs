@@ -3,11 +3,11 @@
 use super::cluster::Cluster;
 use super::dry_run::DryRun;
 use super::manual_fence::{Wish, wanted};
+use super::mode::Mode;
 use super::trail::reason;
 use super::{Done, Error, fences};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
-use crate::api::settings::FenceMode;
 use crate::core::observed::{NodeView, Ready};
 use kube::ResourceExt;
 
@@ -34,23 +34,12 @@ pub struct Args {
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: String,
 
-    /// How far to go: PowerOff, ConfirmOnly, Observe [default: as its policy]
-    #[arg(long, value_name = "MODE", value_parser = mode)]
-    mode: Option<FenceMode>,
+    /// How far to go [default: as its policy]
+    #[arg(long, value_name = "MODE", ignore_case = true)]
+    mode: Option<Mode>,
 
     #[command(flatten)]
     dry_run: DryRun,
-}
-
-fn mode(text: &str) -> Result<FenceMode, String> {
-    let modes = [
-        FenceMode::PowerOff,
-        FenceMode::ConfirmOnly,
-        FenceMode::Observe,
-    ];
-    let is_named = |it: &FenceMode| format!("{it:?}").eq_ignore_ascii_case(text);
-    let found = modes.into_iter().find(is_named);
-    found.ok_or_else(|| "must be PowerOff, ConfirmOnly or Observe".to_owned())
 }
 
 /// Runs the command.
@@ -63,7 +52,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let fences = fences::fences(cluster).await?;
     refuse_ready(&node).map_err(Error::No)?;
     let wish = Wish {
-        mode: args.mode,
+        mode: args.mode.map(Mode::into),
         turns_on: None,
         user: cluster.asker().await?.name,
         reason: args.reason,
@@ -71,7 +60,8 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let fence = wanted(&node, &policies, &fences, wish).map_err(Error::No)?;
     let write = args.dry_run.write("node-fencing-fencer");
     let made: NodeFence = cluster.create(&fence, &write).await?;
-    args.dry_run.told("nodefence", &made.name_any(), "created")
+    args.dry_run
+        .told_to_go_on(&made.name_any(), &node.name, "created")
 }
 
 /// A Ready node is never fenced (S6).

@@ -83,9 +83,8 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let verbed = paused(&request, replaced);
     requests.push(request);
     // Who took another pause back is not who takes back this one.
-    write(cluster, &policy, &requests, &RESUME.none(), &args.dry_run).await?;
-    args.dry_run
-        .told("nodefencingpolicy", &args.policy, &verbed)
+    let none = RESUME.none();
+    write(cluster, &policy, &requests, &none, &args.dry_run, &verbed).await
 }
 
 /// Until when, and which pause of the same name that takes the place of.
@@ -140,13 +139,11 @@ pub async fn resume(cluster: &Cluster, args: ResumeArgs) -> Done {
         false => format!("{} (the pause of {name})", args.reason),
     };
     let trail = RESUME.of(&asker, &reason);
-    write(cluster, &policy, &others, &trail, &args.dry_run).await?;
     let verbed = match standing.as_slice() {
         [] => "resumed".to_owned(),
         all => format!("resumed, and still paused by {}", keep_off::named(all)),
     };
-    args.dry_run
-        .told("nodefencingpolicy", &args.policy, &verbed)
+    write(cluster, &policy, &others, &trail, &args.dry_run, &verbed).await
 }
 
 async fn find(cluster: &Cluster, name: &str) -> Result<NodeFencingPolicy, ClusterError> {
@@ -158,13 +155,15 @@ async fn find(cluster: &Cluster, name: &str) -> Result<NodeFencingPolicy, Cluste
     })
 }
 
+/// Has the policy keep these requests and annotations, and tells it.
 async fn write(
     cluster: &Cluster,
     policy: &NodeFencingPolicy,
     requests: &[PauseRequest],
     annotations: &Value,
     dry_run: &DryRun,
-) -> Result<NodeFencingPolicy, ClusterError> {
+    verbed: &str,
+) -> Done {
     let name = policy.metadata.name.as_deref().unwrap_or_default();
     // The list is merged as a whole: one that somebody has changed meanwhile is refused.
     let patch = json!({
@@ -175,7 +174,8 @@ async fn write(
         "spec": {"pauseRequests": requests},
     });
     let write = dry_run.write("node-fencing-editor");
-    cluster.patch(name, &patch, &write).await
+    let _: NodeFencingPolicy = cluster.patch(name, &patch, &write).await?;
+    dry_run.told("nodefencingpolicy", name, verbed)
 }
 
 /// The API keeps whole seconds; never one too early.

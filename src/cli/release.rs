@@ -1,6 +1,6 @@
 //! `kubectl fence release`: let go of an open incident. To stop is safe, so it takes no verb of its own.
 
-use super::cluster::{Cluster, Error as ClusterError};
+use super::cluster::Cluster;
 use super::dry_run::DryRun;
 use super::trail::{RELEASE, reason};
 use super::{Done, Error, fences};
@@ -65,8 +65,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     });
     // Whoever may patch a NodeFence may let go of it: this is the least of the roles that may.
     let write = args.dry_run.write("node-fencing-approver");
-    let written: Result<NodeFence, ClusterError> = cluster.patch(&name, &patch, &write).await;
-    written?;
+    let _: NodeFence = cluster.patch(&name, &patch, &write).await?;
     args.dry_run.told("nodefence", &name, "released")
 }
 

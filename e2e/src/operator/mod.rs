@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use self::program::Program;
-pub use self::program::binary;
+pub use self::program::{binary, plugins};
 use crate::{
     clocks::Clocks,
     control_plane::ControlPlane,

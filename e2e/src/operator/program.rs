@@ -80,6 +80,13 @@ pub fn binary() -> Result<PathBuf> {
     Ok(path)
 }
 
+/// The folder in which kubectl finds the plugin: cargo puts it beside the operator.
+pub async fn plugins() -> Result<PathBuf> {
+    let operator = tokio::task::spawn_blocking(binary).await??;
+    let folder = operator.parent().context("it stands somewhere")?;
+    Ok(folder.to_owned())
+}
+
 fn build() -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);

@@ -19,7 +19,7 @@ use self::command::{Command, Deed, HELP};
 use crate::https::Line;
 use crate::lab::{Kind, LIMIT, Lab, Setup, available};
 use crate::machine::Ailment;
-use crate::operator::Operator;
+use crate::operator::{Operator, plugins};
 use crate::timeline::Timeline;
 use crate::toolchain::kubernetes_version;
 use crate::workload::{Template, node_of};
@@ -75,14 +75,16 @@ impl Prompt {
         let pod = self.lab.workloads.wait_running(&pod, LIMIT).await?;
         let machines = self.lab.rigs.len();
         let kind = self.lab.rig(1).machine.kind();
+        let plugins = plugins().await?;
         println!(
             "
 Kubernetes {} with {machines} {kind} nodes, each a machine with a BMC and its FenceDevice. The operator runs with the
 rights of deploy/. Its policy `lab` is in ConfirmOnly: it acts on machines that are off. {WORKLOAD}-0 runs on {} with a
-ReadWriteOnce volume. In another terminal:
+ReadWriteOnce volume. In another terminal, where `kubectl fence` is the operator's plugin:
 
 export KUBECONFIG={}
-export PATH={}:$PATH
+export PATH={}:{}:$PATH
+kubectl fence status
 kubectl get nodefencingpolicies,fencedevices,nodefences
 kubectl get pods -n work -o wide
 
@@ -96,6 +98,7 @@ What happens is told here, in seconds since the last command:
             node_of(&pod),
             plane.kubeconfig_for_admin().display(),
             plane.toolchain().directory().display(),
+            plugins.display(),
             plane.files().directory().display(),
             self.operator.log().display(),
         );

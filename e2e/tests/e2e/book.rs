@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use e2e::lab::{Lab, Setup};
-use e2e::operator::binary;
+use e2e::operator::plugins;
 use e2e::prometheus::Prometheus;
 use e2e::toolchain::{Toolchain, workspace};
 use e2e::{debian, lab};
@@ -193,10 +193,8 @@ impl Desk {
         let toolchain = tokio::task::spawn_blocking(Toolchain::build).await??;
         let kubectl = toolchain.program("kubectl");
         let programs = kubectl.parent().context("a folder")?.display().to_string();
-        // The plugin stands beside the operator.
-        let operator = tokio::task::spawn_blocking(binary).await??;
-        let plugins = operator.parent().context("a folder")?.display().to_string();
-        let path = format!("{programs}:{plugins}:{}", std::env::var("PATH")?);
+        let others = std::env::var("PATH")?;
+        let path = format!("{programs}:{}:{others}", plugins().await?.display());
         let rules = json!({"groups": []});
         let prometheus = Prometheus::start(plane.guard(), &folder, &rules, &[]).await?;
         Ok(Self {

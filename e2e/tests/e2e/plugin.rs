@@ -141,10 +141,10 @@ async fn a_word_is_given_at_the_prompt_when_no_device_answers() -> Result<()> {
     session
         .types("confirm {node} --reason \"both cords are out\" --yes-for worker-9")
         .await?;
-    confirms_at_a_terminal(&outage, name(&fence)?).await?;
     session
-        .types("confirm {node} --reason \"both cords are out\" --yes-for {node}")
+        .types("confirm {node} --reason \"both cords are out\" --yes-for {node} --dry-run=server")
         .await?;
+    confirms_at_a_terminal(&outage, name(&fence)?).await?;
     // It is read for 40 s. How far that has come differs from run to run.
     let (_, told, _) = typed(&outage.lab, "status").await?;
     let heard = " ago admin confirmed that the machine has no power: both cords are out\n";
@@ -170,23 +170,25 @@ async fn a_word_is_given_at_the_prompt_when_no_device_answers() -> Result<()> {
     outage.verdict().await
 }
 
-/// Only the right name is a word.
+/// Only the right name is a word; whoever has given it is told how to follow what comes of it.
 async fn confirms_at_a_terminal(outage: &Outage, fence: &str) -> Result<()> {
     let plane = &outage.lab.control_plane;
     let line = format!("confirm {} --reason \"both cords are out\"", outage.node);
     // The last of what is asked.
     let question = "power:";
     terminal::disagree(plane, &line, question, "worker-9").await?;
-    let line = format!("{line} --dry-run=server");
+    let given = outage.lab.api("NodeFence").get(fence).await?;
+    let word = &given.data["spec"]["manualConfirmation"];
+    ensure!(word.is_null(), "{word}");
     let mut terminal = Terminal::open(plane, &line, &[], None).await?;
     terminal.reads(question).await?;
     terminal.types(&format!("{}\n", outage.node)).await?;
     let (status, seen) = terminal.ends().await?;
-    let confirmed = format!("{fence} confirmed (server dry run)");
-    ensure!(status.success() && seen.contains(&confirmed), "{seen}");
-    let fence = outage.lab.api("NodeFence").get(fence).await?;
-    let word = &fence.data["spec"]["manualConfirmation"];
-    ensure!(word.is_null(), "{word}");
+    let told = format!(
+        "{fence} confirmed\nfollow it: kubectl fence status {} --watch\n",
+        outage.node
+    );
+    ensure!(status.success() && seen.ends_with(&told), "{seen}");
     Ok(())
 }
 

@@ -54,6 +54,9 @@ fn flags_and_their_values_are_named() {
     assert!(words("completion", "").contains(&"bash".to_owned()));
     assert_eq!(words("now worker-1 --dry-run", ""), ["none", "server"]);
     assert_eq!(words("now worker-1 -o", ""), ["name"]);
+    let modes = ["Observe", "ConfirmOnly", "PowerOff"];
+    assert_eq!(words("now worker-1 --mode", ""), modes);
+    assert_eq!(words("generate policy --mode", ""), modes);
     assert_eq!(at("history", "--context=l"), names(Kind::Context));
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Every default is the API's own, the mode too: a policy that nobody has thought about observes. The output says so.
 
+use super::super::mode::Mode;
 use super::super::output::print;
 use super::super::time::time;
 use super::super::{Done, Error};
@@ -15,7 +16,6 @@ use crate::api::policy::{
     PowerOnPolicy, UnhealthyCondition,
 };
 use crate::api::selector::LabelSelector;
-use clap::ValueEnum;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -77,28 +77,6 @@ pub struct Args {
     /// Turn the machine on again once its volumes have left it (mode PowerOff)
     #[arg(long)]
     pub power_on: bool,
-}
-
-/// [`FenceMode`], as it is typed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "PascalCase")]
-pub enum Mode {
-    /// Report, change nothing
-    Observe,
-    /// Act on a machine that is off already
-    ConfirmOnly,
-    /// Turn the machine off, verify, act
-    PowerOff,
-}
-
-impl From<Mode> for FenceMode {
-    fn from(mode: Mode) -> Self {
-        match mode {
-            Mode::Observe => Self::Observe,
-            Mode::ConfirmOnly => Self::ConfirmOnly,
-            Mode::PowerOff => Self::PowerOff,
-        }
-    }
 }
 
 /// A time that a condition may have to hold, in seconds.

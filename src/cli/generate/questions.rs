@@ -2,8 +2,9 @@
 //! rule is asked for again, with the rule.
 
 use super::super::Error;
+use super::super::mode::Mode;
 use super::devices::object_name;
-use super::policy::{Args, Mode, NAME, WORKERS, min_healthy, wait};
+use super::policy::{Args, NAME, WORKERS, min_healthy, wait};
 use super::selector::selector;
 use clap::ValueEnum as _;
 

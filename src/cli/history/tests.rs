@@ -59,3 +59,30 @@ fn the_tables_have_each_incident_on_a_line_and_each_fact_in_its_column() {
             .all(|it| it.len() <= super::super::table::WIDTH)
     );
 }
+
+#[test]
+fn a_name_that_nobody_knows_is_refused_and_one_without_incidents_is_not() {
+    let fence = serde_json::json!({
+        "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "worker-1-5c0ffee5"},
+        "spec": {"nodeName": "worker-1", "trigger": {"type": "Manual"}},
+    });
+    let fences: [NodeFence; 1] = [serde_json::from_value(fence).expect("a NodeFence")];
+    let told = |node: &str, is_there| told_of(node, is_there, &fences);
+    let none = "No incidents of node worker-2 found";
+    assert_eq!(told("worker-2", Ok(true)), Ok(none.to_owned()));
+    // Whoever may not read Nodes is not told that there is none.
+    let unknown = told("worker-2", Err("nodes is forbidden".to_owned())).expect("not refused");
+    assert!(unknown.starts_with(none), "{unknown}");
+    assert!(
+        unknown.ends_with("not known: nodes is forbidden"),
+        "{unknown}"
+    );
+    let refused = told("wroker-1", Ok(false)).expect_err("a typo");
+    assert!(refused.contains("no Node `wroker-1`"), "{refused}");
+    assert!(refused.contains("`kubectl get nodes`"), "{refused}");
+    let refused = told("worker-1-5c0ffee5", Ok(false)).expect_err("an incident");
+    assert!(
+        refused.contains("`kubectl fence history worker-1`"),
+        "{refused}"
+    );
+}

@@ -154,8 +154,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
         let patch = json!({"metadata": {"annotations": annotations}});
         let write = args.dry_run.write("node-fencing-editor");
         let name = device.name_any();
-        let written: Result<FenceDevice, ClusterError> = cluster.patch(&name, &patch, &write).await;
-        written?;
+        let _: FenceDevice = cluster.patch(&name, &patch, &write).await?;
         if write.dry_run {
             args.dry_run.told("fencedevice", &name, "asked")?;
         }

@@ -11,12 +11,12 @@ use e2e::debian;
 use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab, Setup};
 use e2e::machine::Ailment;
-use e2e::operator::binary;
 use e2e::process::{Process, Spec};
 use e2e::toolchain::workspace;
 use serde_json::json;
 use tokio::process::Command;
 
+use super::terminal::with_plugins;
 use crate::outage::{Outage, name};
 
 /// As whom the dashboard reads: somebody who may read, at first, only what the shipped viewer's role has.
@@ -39,7 +39,7 @@ impl Dashboard {
         let log = plane.files().log("dashboard");
         let spec = Spec::new("dashboard", plane.toolchain().program("kubectl"), &log)
             .args(["fence", "dashboard"])
-            .env("PATH", plugins().await?)
+            .env("PATH", with_plugins().await?)
             .env("KUBECONFIG", kubeconfig)
             .env("NO_PROXY", "*")
             .env("HOME", plane.files().directory().join("home"));
@@ -65,20 +65,12 @@ impl Dashboard {
     }
 }
 
-/// A search path on which kubectl finds its plugin: cargo puts it beside the operator.
-async fn plugins() -> Result<String> {
-    let operator = tokio::task::spawn_blocking(binary).await??;
-    let own = operator.parent().context("it stands somewhere")?.display();
-    let others = std::env::var("PATH").unwrap_or_default();
-    Ok(format!("{own}:{others}"))
-}
-
 /// What `kubectl fence` says.
 async fn fence(lab: &Lab, arguments: &[&str]) -> Result<String> {
     let plane = &lab.control_plane;
     let mut command = Command::new(plane.toolchain().program("kubectl"));
     command.arg("fence").args(arguments);
-    command.env("PATH", plugins().await?);
+    command.env("PATH", with_plugins().await?);
     let output = plane.run_command(command).await?;
     let said = String::from_utf8(output.stdout)?;
     let complained = String::from_utf8_lossy(&output.stderr);

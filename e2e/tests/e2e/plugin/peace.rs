@@ -4,6 +4,7 @@
 use anyhow::{Context, Result, ensure};
 use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab, Setup, condition};
+use e2e::operator::plugins;
 use serde_json::json;
 use tokio::process::Command;
 
@@ -22,6 +23,8 @@ async fn what_is_asked_and_answered_in_peace() -> Result<()> {
     })
     .await?;
     let mut session = Session::new(&outage.lab, &outage.node, "In peace");
+    // No release has to write the file anew.
+    session.shows(env!("CARGO_PKG_VERSION"), "<version>");
     for line in [
         "version --client",
         "version",
@@ -43,6 +46,8 @@ async fn what_is_asked_and_answered_in_peace() -> Result<()> {
         "pause nobody --for 2h --reason \"switches\"",
         "history",
         "history -o json",
+        "history {node}",
+        "history worker-9",
         "explain {node}",
         "deny {node} --reason \"we are at work there\"",
         "status nobody",
@@ -187,7 +192,7 @@ async fn help_of_a_command_is_asked_for_either_way_and_flags_follow_it() -> Resu
     let mut command = Command::new(lab.control_plane.toolchain().program("kubectl"));
     command
         .args(["--as", "vera", "fence", "status"])
-        .env("PATH", super::session::plugins().await?);
+        .env("PATH", plugins().await?);
     let output = lab.control_plane.run_command(command).await?;
     let complained = String::from_utf8(output.stderr)?;
     ensure!(!output.status.success(), "{complained}");
@@ -205,7 +210,7 @@ async fn completed(lab: &Lab, line: &str) -> Result<String> {
     command
         .args(["__complete", "fence"])
         .args(line.split(' '))
-        .env("PATH", super::session::plugins().await?);
+        .env("PATH", plugins().await?);
     let output = plane.run_command(command).await?;
     String::from_utf8(output.stdout).context("UTF-8")
 }

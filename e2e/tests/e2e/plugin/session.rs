@@ -8,7 +8,7 @@ use std::process::Output;
 use anyhow::{Context, Result, bail, ensure};
 use e2e::control_plane::ControlPlane;
 use e2e::lab::Lab;
-use e2e::operator::binary;
+use e2e::operator::plugins;
 use e2e::toolchain::workspace;
 use tokio::process::Command;
 
@@ -122,13 +122,6 @@ pub async fn kubectl_fence(
         .env("PATH", plugins().await?)
         .envs(environment.iter().copied());
     plane.run_command(command).await
-}
-
-/// Where kubectl looks for its plugins: cargo puts this one beside the operator.
-pub async fn plugins() -> Result<std::path::PathBuf> {
-    let operator = tokio::task::spawn_blocking(binary).await??;
-    let plugins = operator.parent().context("it stands somewhere")?;
-    Ok(plugins.to_owned())
 }
 
 /// Commands to be copied are cut at blanks outside of quotes only, and what was done is told in one line, as kubectl tells it.

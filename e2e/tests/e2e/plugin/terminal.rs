@@ -11,13 +11,14 @@ use anyhow::{Context, Result, ensure};
 use e2e::control_plane::ControlPlane;
 use e2e::eventually::eventually;
 use e2e::lab::LIMIT;
+use e2e::operator::plugins;
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{LocalModes, tcgetattr};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use super::session::{plugins, words};
+use super::session::words;
 
 /// Ends the input, at the beginning of a line.
 pub const CTRL_D: &str = "\u{4}";
@@ -135,7 +136,7 @@ impl Terminal {
 }
 
 /// Where the shell finds programs, the plugin first.
-async fn with_plugins() -> Result<std::ffi::OsString> {
+pub async fn with_plugins() -> Result<std::ffi::OsString> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let own = [plugins().await?];
     let all = own.into_iter().chain(std::env::split_paths(&path));

@@ -6,10 +6,9 @@ use std::ffi::OsString;
 
 use anyhow::{Context, Result, ensure};
 use e2e::lab::Lab;
+use e2e::operator::plugins;
 use serde_json::Value;
 use tokio::process::Command;
-
-use crate::plugin::session::plugins;
 
 /// What is left out, and why.
 const UNTRIED: [(&str, &str); 3] = [
