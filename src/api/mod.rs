@@ -19,6 +19,7 @@ pub mod min_healthy;
 pub mod pdu;
 pub mod policy;
 pub mod policy_status;
+pub mod readings;
 pub mod selector;
 pub mod settings;
 pub mod window;
