@@ -232,15 +232,19 @@ fn operator(lease: Result<Option<Lease>, String>, namespace: &str) -> Operator {
             leader: found.map(|it| it.name),
         }
     };
-    lease.map_or_else(
-        |words| Operator {
+    lease.map_or_else(Operator::unknown, known)
+}
+
+impl Operator {
+    /// Why nobody can say who leads.
+    fn unknown(words: String) -> Self {
+        Self {
             leader: None,
             renew_time: None,
             silent_from: None,
             unknown: Some(words),
-        },
-        known,
-    )
+        }
+    }
 }
 
 fn policy(policy: &NodeFencingPolicy, now: Timestamp) -> Policy {

@@ -42,22 +42,22 @@ pub fn heard(settings: &Settings, now: Duration) -> Result<Heard, String> {
             "nobody has confirmed that the machine is off; look at it, cut its power, and set `spec.manualConfirmation` of NodeFence {fence}, for Node UID {node_uid}"
         ));
     };
-    let user = &word.user;
+    let (user, another) = (&word.user, another(settings));
     if word.node_uid != node_uid {
         return Err(format!(
-            "the word of {user} is about Node UID {}, NodeFence {fence} is about Node UID {node_uid}: it confirms nothing; {ANOTHER}",
+            "the word of {user} is about Node UID {}, NodeFence {fence} is about Node UID {node_uid}: it confirms nothing; {another}",
             word.node_uid
         ));
     }
     if word.is_ahead {
         return Err(format!(
-            "the word of {user} is dated in the future, by the clock of the operator: it confirms nothing; see that the clocks of the operator's nodes are right, {ANOTHER} with the current time"
+            "the word of {user} is dated in the future, by the clock of the operator: it confirms nothing; see that the clocks of the operator's nodes are right, {another} with the current time"
         ));
     }
     let valid_until = word.given.over(WORD_LIFE);
     if now >= valid_until {
         return Err(format!(
-            "the word of {user} is more than {} minutes old: power may have come back; look again, {ANOTHER}",
+            "the word of {user} is more than {} minutes old: power may have come back; look again, {another}",
             WORD_LIFE.as_secs() / 60
         ));
     }
@@ -67,15 +67,24 @@ pub fn heard(settings: &Settings, now: Duration) -> Result<Heard, String> {
     })
 }
 
-/// A NodeFence takes one word, and keeps the Node until it is released.
-const ANOTHER: &str =
-    "release this NodeFence (`spec.desiredState: Released`), create another and confirm that one";
+/// A NodeFence takes one word, and keeps the Node until it is released. One that was made of a mark is made of it again.
+fn another(settings: &Settings) -> &'static str {
+    match settings.adopted {
+        true => {
+            "delete this NodeFence, which is made anew of the mark on its Node, and confirm that one"
+        }
+        false => {
+            "release this NodeFence (`spec.desiredState: Released`), create another and confirm that one"
+        }
+    }
+}
 
 /// Why the word counts for nothing any more: this sign of life has spoken against it (S21).
 pub fn refused(settings: &Settings, sign: &str) -> String {
     let user = settings.word.as_ref().map_or("a human", |word| &word.user);
+    let another = another(settings);
     format!(
-        "the confirmation of {user} is refused for good: {sign}; see that the machine has no power, or correct the device if it is wired to another machine; then {ANOTHER}"
+        "the confirmation of {user} is refused for good: {sign}; see that the machine has no power, or correct the device if it is wired to another machine; then {another}"
     )
 }
 
@@ -148,6 +157,18 @@ mod tests {
             "the word of alice is dated in the future, by the clock of the operator: it confirms nothing; see that the clocks of the operator's \
              nodes are right, release this NodeFence (`spec.desiredState: Released`), create another and confirm that one with the current time"
         );
+    }
+
+    /// What has no record of its beginning is not fenced anew: another NodeFence would wait behind it.
+    #[test]
+    fn of_a_mark_that_was_adopted_another_word_is_given_to_the_next_record_of_it() {
+        let adopted = Settings {
+            adopted: true,
+            ..fixtures::settings()
+        };
+        let refused = refused(&adopted, "FenceDevice bmc reads On");
+        let way_out = "then delete this NodeFence, which is made anew of the mark on its Node, and confirm that one";
+        assert!(refused.ends_with(way_out), "{refused}");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::cli::unfenced::Unfenced;
 use crate::cli::watched::{Watched, forget_fields, watch};
 use crate::cli::{Done, Error, fences};
 use crate::shell::slim::SlimNode;
+use jiff::Timestamp;
 use kube::ResourceExt;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -90,6 +91,25 @@ impl Shown {
         }
     }
 
+    /// How it stands, at this moment.
+    fn status(&self, name: Option<&str>, now: Timestamp) -> Status {
+        let status = self.sight.status(name, now);
+        let Some(leader) = status
+            .operator
+            .leader
+            .as_ref()
+            .filter(|_| self.unanswered.is_some())
+        else {
+            return status;
+        };
+        // How it is with the Lease is not known since.
+        let words = format!("who leads is not known by now, {leader} did");
+        Status {
+            operator: Operator::unknown(words),
+            ..status
+        }
+    }
+
     /// What is not up to date, and why.
     fn troubles(&self, watches: &Watches) -> Vec<String> {
         let nodes = watches.nodes.as_ref().and_then(Watched::trouble);
@@ -140,11 +160,7 @@ async fn draw<P: FnMut(&str) -> Result<(), Error>>(
     loop {
         shown.borrow_mut().take(watches);
         let now = shown.borrow().sight.now();
-        let mut status = shown.borrow().sight.status(args.name.as_deref(), now);
-        if shown.borrow().unanswered.is_some() {
-            // How it is with the Lease is not known since.
-            status.operator.silent_from = None;
-        }
+        let mut status = shown.borrow().status(args.name.as_deref(), now);
         // Who follows an outage is not left alone by a moment of it.
         let troubles = shown.borrow().troubles(watches);
         let (is_open, goes_on) = (!status.incidents.is_empty(), is_going_on(&status));

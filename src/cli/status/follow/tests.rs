@@ -214,3 +214,36 @@ async fn a_node_that_waits_for_its_policy_is_followed_until_it_is_ready() {
     let told = "node-1 <none> Waiting: policy workers fences it at ";
     assert!(lines.starts_with(told), "{lines}");
 }
+
+#[test]
+fn who_leads_is_not_claimed_of_an_api_server_that_does_not_answer() {
+    let mut shown = Shown {
+        sight: Sight {
+            policies: Vec::new(),
+            fences: Vec::new(),
+            operator: Operator {
+                leader: Some("operator-1".to_owned()),
+                renew_time: None,
+                silent_from: None,
+                unknown: None,
+            },
+            nodes: Vec::new(),
+            nodes_unknown: None,
+            ahead: jiff::SignedDuration::ZERO,
+        },
+        unanswered: None,
+    };
+    let now = crate::clock::wall();
+    let leads = shown.status(None, now).operator;
+    assert_eq!(
+        (leads.leader.as_deref(), leads.unknown),
+        (Some("operator-1"), None)
+    );
+    shown.unanswered = Some("connection refused".to_owned());
+    let operator = shown.status(None, now).operator;
+    let words = "who leads is not known by now, operator-1 did";
+    assert_eq!(
+        (operator.leader, operator.unknown.as_deref()),
+        (None, Some(words))
+    );
+}
