@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::device::PowerState;
 use super::{conditions, crd};
 
-pub use super::readings::{Evidence, EvidenceReading, PowerReading};
+pub use super::readings::{Evidence, EvidenceReading, PowerOf, PowerReading};
 
 /// The record of an incident.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -18,9 +18,9 @@ pub struct PowerReading {
     /// What it said; `Unknown`: it did not answer, or nothing that a proof would take for On or Off.
     pub power_state: PowerState,
 
-    /// It is read from outlets: that they have power says nothing of a machine that was switched off otherwise.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub outlets: bool,
+    /// What it reads.
+    #[serde(default)]
+    pub reads: PowerOf,
 
     /// Since when it has said so, each time that it was asked.
     #[schemars(schema_with = "crd::time")]
@@ -30,6 +30,16 @@ pub struct PowerReading {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub last_on_time: Option<Timestamp>,
+}
+
+/// Whose power a FenceDevice reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum PowerOf {
+    /// The machine's.
+    #[default]
+    Machine,
+    /// That of its outlets, which have power where a machine was switched off otherwise.
+    Outlets,
 }
 
 /// What a proof rested on.

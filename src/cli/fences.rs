@@ -7,7 +7,7 @@ use super::{Error, table};
 use crate::api::conditions::{ESCALATED, HELD, NODE_CONFIRMED_DOWN, SUCCEEDED, find};
 use crate::api::device_status::PowerState;
 use crate::api::fence::NodeFence;
-use crate::api::fence_status::PowerReading;
+use crate::api::fence_status::{PowerOf, PowerReading};
 use crate::core::observed::NodeView;
 use crate::shell::slim::SlimNode;
 use jiff::Timestamp;
@@ -111,7 +111,7 @@ pub fn is_on(reading: &PowerReading) -> bool {
         reading.power_state,
         PowerState::On | PowerState::Transitional
     );
-    has_power && !reading.outlets
+    has_power && reading.reads == PowerOf::Machine
 }
 
 /// What a person has to know before they go by an incident.

@@ -158,7 +158,12 @@ fn fence(spec: &Value, readings: &Value) -> NodeFence {
 }
 
 fn reading(device: &str, state: &str) -> Value {
-    json!({"device": device, "powerState": state, "outlets": device.ends_with("pdu"), "sinceTime": "2027-01-02T18:00:30Z"})
+    let reads = if device.ends_with("pdu") {
+        "Outlets"
+    } else {
+        "Machine"
+    };
+    json!({"device": device, "powerState": state, "reads": reads, "sinceTime": "2027-01-02T18:00:30Z"})
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The screen: who leads, the policies, the open incidents, and the nodes that are down without one.
 
 use super::{Incident, Policy, Status};
-use crate::api::fence_status::PowerReading;
+use crate::api::fence_status::{PowerOf, PowerReading};
 use crate::cli::fences;
 use crate::cli::leader::is_silent;
 use crate::cli::table::{age, bar, duration, or_none, table, wrapped};
@@ -206,7 +206,10 @@ fn told(incident: &Incident, is_wide: bool, now: Timestamp) -> String {
     // What keeps a word from being taken is always shown.
     let is_shown = |it: &&PowerReading| is_wide || fences::is_on(it);
     for read in incident.power_readings.iter().filter(is_shown) {
-        let of = if read.outlets { ", of outlets" } else { "" };
+        let of = match read.reads {
+            PowerOf::Machine => "",
+            PowerOf::Outlets => ", of outlets",
+        };
         let words = format!(
             "FenceDevice {} has last read {:?}{of}, for {}",
             read.device,

@@ -176,7 +176,7 @@ fn no_word_is_asked_for_while_a_device_reads_on() {
     };
     let reads = |state: &str| json!([{"device": "bmc", "powerState": state, "sinceTime": SINCE}]);
     let outlets =
-        json!([{"device": "pdu", "powerState": "On", "outlets": true, "sinceTime": SINCE}]);
+        json!([{"device": "pdu", "powerState": "On", "reads": "Outlets", "sinceTime": SINCE}]);
     let confirm = ["kubectl fence confirm node-1 --reason WHY"];
     assert!(of(reads("On")).is_empty());
     assert!(of(reads("Transitional")).is_empty());

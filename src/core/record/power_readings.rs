@@ -4,7 +4,7 @@ use super::super::attempt::OffResult;
 use super::super::incident::{DeviceReply, Settings};
 use super::super::proof::DeviceReadings;
 use super::super::reading::{PowerState, Reading};
-use crate::api::fence_status::{NodeFenceStatus, PowerReading};
+use crate::api::fence_status::{NodeFenceStatus, PowerOf, PowerReading};
 use jiff::Timestamp;
 
 /// As many as the CRD takes.
@@ -22,9 +22,9 @@ pub fn power_readings(
     if let DeviceReply::Commanded(results) = reply {
         // Under a claim the next thing that is asked of it may be another off: that it was silent is known all the same.
         for (device, _) in results.iter().filter(|(_, it)| is_unreached(it)) {
-            let outlets = known.iter().find(|it| it.device == *device);
-            if let Some(outlets) = outlets.map(|it| it.outlets) {
-                note(known, (device, outlets), PowerState::Unknown, wall_now);
+            let reads = known.iter().find(|it| it.device == *device);
+            if let Some(reads) = reads.map(|it| it.reads) {
+                note(known, (device, reads), PowerState::Unknown, wall_now);
             }
         }
     }
@@ -34,7 +34,11 @@ pub fn power_readings(
     };
     let heard = reply.heard();
     for device in heard.iter().filter(|it| !is_manual(&it.device)) {
-        let of = (device.device.as_str(), device.outlets);
+        let reads = match device.outlets {
+            true => PowerOf::Outlets,
+            false => PowerOf::Machine,
+        };
+        let of = (device.device.as_str(), reads);
         for reading in &device.readings {
             note(known, of, said(device, reading), reading.wall);
         }
@@ -59,7 +63,7 @@ fn said(device: &DeviceReadings, reading: &Reading) -> PowerState {
 
 fn note(
     known: &mut Vec<PowerReading>,
-    (device, outlets): (&str, bool),
+    (device, reads): (&str, PowerOf),
     power_state: PowerState,
     at: Timestamp,
 ) {
@@ -67,11 +71,11 @@ fn note(
     let before = place.map(|it| known.remove(it));
     let is_on = matches!(power_state, PowerState::On | PowerState::Transitional);
     let last_on = before.as_ref().and_then(|it| it.last_on_time);
-    let same = before.filter(|it| (it.power_state, it.outlets) == (power_state, outlets));
+    let same = before.filter(|it| (it.power_state, it.reads) == (power_state, reads));
     let new = PowerReading {
         device: device.to_owned(),
         power_state,
-        outlets,
+        reads,
         since_time: same.map_or(at, |it| it.since_time),
         last_on_time: if is_on { Some(at) } else { last_on },
     };

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::api::device_status::PowerState;
-use crate::api::fence_status::PowerReading;
 use crate::api::policy::{FenceMode, NodeFencingPolicy};
 use crate::cli::fences::{Warning, WarningKind};
 use crate::cli::status::Operator;
@@ -120,7 +119,7 @@ fn what_people_and_devices_have_said_stands_with_the_incident() {
     confirmed.power_readings = vec![PowerReading {
         device: "worker-2-bmc".to_owned(),
         power_state: PowerState::Unknown,
-        outlets: false,
+        reads: PowerOf::Machine,
         since_time: at(11).expect("a time"),
         last_on_time: None,
     }];
