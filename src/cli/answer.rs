@@ -28,6 +28,7 @@ To stop a fence without that verb: kubectl fence release.";
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The NodeFence, or the node of an open one
+    #[arg(value_parser = super::name::name)]
     name: String,
 
     /// Why, for the record

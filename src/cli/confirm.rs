@@ -4,10 +4,11 @@
 //! there is shown, and the node's name has to be typed. The admission policies hold whoever has no right to give it, and the operator takes the word
 //! for nothing as soon as a device or the kubelet speaks against it (S21).
 
+mod shown;
+
 use super::cluster::{Cluster, Error as ClusterError, seen};
 use super::dry_run::DryRun;
 use super::prompt::typed;
-use super::table::{age, table, wrapped};
 use super::trail::reason;
 use super::{Done, Error, answer, fences};
 use crate::api::device::FenceDevice;
@@ -23,6 +24,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::json;
+use shown::{read, shown};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,6 +39,7 @@ own eyes: not that it does not answer.";
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The node of an open incident
+    #[arg(value_parser = super::name::name)]
     node: String,
 
     /// How you have verified it, for the record
@@ -116,7 +119,7 @@ fn another(fence: &NodeFence) -> String {
     let (name, node) = (fence.name_any(), &fence.spec.node_name);
     match is_adopted(fence) {
         true => format!(
-            "delete it, it is made anew of the mark that stands there and takes another: kubectl delete nodefence {name}"
+            "delete it, which takes the right to delete NodeFences: it is made anew of the mark that stands there, and takes another (kubectl delete nodefence {name})"
         ),
         false => format!(
             "have the node fenced anew to give another: kubectl fence release {name} --reason WHY, then kubectl fence now {node} --mode ConfirmOnly --reason WHY"
@@ -191,17 +194,16 @@ fn against(scene: &Scene, fence: &NodeFence) -> Result<(), String> {
 }
 
 fn reads_on(on: &PowerReading, fence: &NodeFence) -> String {
-    let node = &fence.spec.node_name;
+    let (device, node) = (&on.device, &fence.spec.node_name);
     let again = match fences::held(fence) {
         Some(reason) if answer::is_awaited(fence) => format!(
-            "once nothing holds the incident (it is held: {reason}, which an approval lifts: kubectl fence approve {node} --reason WHY)"
+            "once nothing holds the incident (it is held: {reason}; an approval lifts that, and in mode PowerOff the machine is turned off then: kubectl fence approve {node} --reason WHY)"
         ),
         Some(reason) => format!("once nothing holds the incident (it is held: {reason})"),
         None => "as the incident goes on".to_owned(),
     };
     format!(
-        "FenceDevice {} reads {:?} in NodeFence {}, since {}: the operator takes your word for nothing while it does; cut the power that the device feeds, or see which machine it belongs to. It is asked again {again}: once it reads Off that goes on by itself, and once it is silent confirm again (kubectl fence status {node} --watch). Should that not come: {}, and confirm that",
-        on.device,
+        "FenceDevice {device} reads {:?} in NodeFence {}, since {}: the operator takes your word for nothing while it does; cut the power that the device feeds. It is asked again {again}: once it reads Off that goes on by itself, and once it is silent confirm again (kubectl fence status {node} --watch). If it is wired to another machine, correct it (kubectl describe fencedevice {device}); then {}, and confirm that",
         on.power_state,
         fence.name_any(),
         on.since_time,
@@ -237,116 +239,6 @@ fn probed(device: &FenceDevice) -> String {
     let status = device.status.as_ref();
     let at = status.and_then(|it| it.last_success_time);
     at.map_or_else(|| "no known time".to_owned(), |at| at.to_string())
-}
-
-/// What is known of the node.
-fn shown(scene: &Scene, fence: &NodeFence, server: &str, now: Timestamp) -> String {
-    let (node, began) = (&scene.node, outage(scene, fence));
-    let title = format!(
-        "Node {} (nodefence/{}) of the cluster {server}",
-        node.name,
-        fence.name_any()
-    );
-    let mut text = wrapped(&title, 0);
-    text += &format!("last heard of at {}\n", node.last_report());
-    let devices = scene.devices.iter();
-    let rows: Vec<_> = devices
-        .map(|it| device_row(it, read(it, fence), began, now))
-        .collect();
-    text += &table(["DEVICE", "POWER", "READ"], &rows);
-    let has_answered = |it: &FenceDevice| match read(it, fence) {
-        Some(read) => read.power_state != PowerState::Unknown,
-        None => is_read_since(it, began),
-    };
-    if !scene.devices.iter().any(has_answered) {
-        text += "NO DEVICE HAS BEEN READ IN THIS OUTAGE\n";
-    }
-    for device in scene.devices.iter().filter(|it| it.spec.pdu.is_none()) {
-        let on = last_on(device, fence).filter(|at| Some(*at) >= began);
-        text += &on.map_or_else(String::new, |at| {
-            let (name, ago) = (device.name_any(), age(at, now));
-            wrapped(&format!("{name} SAID ON {ago} AGO, IN THIS OUTAGE: unless its power was cut since then, this machine runs"), 0)
-        });
-    }
-    let warnings = fences::warnings(fence);
-    let stage = fences::stage(fence);
-    let stands = match warnings.is_empty() {
-        true => format!("The incident is {stage}: {}", fences::message(fence)),
-        false => format!("The incident is {stage}, and says:"),
-    };
-    text += &wrapped(&stands, 0);
-    text += &fences::warned(&warnings);
-    match &scene.pods {
-        Ok(pods) => {
-            let rows: Vec<_> = pods.iter().map(pod_row).collect();
-            text += &format!("{} pod(s) are bound to it\n", pods.len());
-            text += &table(["NAMESPACE", "POD", "VOLUMES"], &rows);
-        }
-        Err(words) => text += &wrapped(&format!("Its pods are not shown: {words}"), 0),
-    }
-    text += &wrapped(
-        "If this machine runs after all, two nodes will write to one volume.",
-        0,
-    );
-    text
-}
-
-fn is_read_since(device: &FenceDevice, began: Option<Timestamp>) -> bool {
-    let read = device.status.as_ref().and_then(|it| it.last_success_time);
-    read.is_some() && read >= began
-}
-
-/// What the incident has read of the device last.
-fn read<'a>(device: &FenceDevice, fence: &'a NodeFence) -> Option<&'a PowerReading> {
-    let mut readings = fence.status.iter().flat_map(|it| &it.power_readings);
-    readings.find(|it| it.device == device.name_any())
-}
-
-/// When it has said last that the machine has power: in the incident, or as it was probed before.
-fn last_on(device: &FenceDevice, fence: &NodeFence) -> Option<Timestamp> {
-    let status = device.status.as_ref();
-    let probed = status.filter(|it| it.power_state == Some(PowerState::On));
-    let read = read(device, fence).and_then(|it| it.last_on_time);
-    read.max(probed.and_then(|it| it.last_success_time))
-}
-
-fn device_row(
-    device: &FenceDevice,
-    read: Option<&PowerReading>,
-    began: Option<Timestamp>,
-    now: Timestamp,
-) -> [String; 3] {
-    if let Some(read) = read {
-        return [
-            device.name_any(),
-            format!("{:?}", read.power_state),
-            format!("in this incident, for {}", age(read.since_time, now)),
-        ];
-    }
-    let status = device.status.as_ref();
-    let power = status.and_then(|it| it.power_state);
-    let at = status.and_then(|it| it.last_success_time);
-    [
-        device.name_any(),
-        power.map_or_else(|| "<unknown>".to_owned(), |it| format!("{it:?}")),
-        at.map_or_else(
-            || "<never>".to_owned(),
-            |at| match is_read_since(device, began) {
-                true => format!("{} ago", age(at, now)),
-                false => format!("{} ago, before the outage", age(at, now)),
-            },
-        ),
-    ]
-}
-
-fn pod_row(pod: &Pod) -> [String; 3] {
-    let volumes = pod.spec.iter().flat_map(|it| it.volumes.iter().flatten());
-    let claims = volumes.filter(|it| it.persistent_volume_claim.is_some());
-    [
-        pod.namespace().unwrap_or_default(),
-        pod.name_any(),
-        claims.count().to_string(),
-    ]
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ pub fn wanted(
 /// Another one is open, and the way to one's own.
 fn open_already(open: &NodeFence) -> String {
     let (fence, node) = (open.name_any(), &open.spec.node_name);
-    let follow = format!("`kubectl fence status {node}` follows it");
+    let follow = format!("`kubectl fence status {node} --watch` follows it");
     let way_out = match fences::held(open).and_then(HeldBy::named) {
         Some(HeldBy::OtherNodeFence) => follow,
         Some(hold) if hold.comes_first() => format!(

@@ -20,6 +20,7 @@ pub mod history;
 pub mod leader;
 pub mod manual_fence;
 pub mod mode;
+pub mod name;
 pub mod now;
 pub mod output;
 pub mod page;

@@ -54,6 +54,7 @@ Exit codes: 0 no incident is open, 3 one is, 1 failed, 2 the command line cannot
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// A node, a policy or a NodeFence [default: all]
+    #[arg(value_parser = super::name::name)]
     name: Option<String>,
 
     /// Follow it live until no incident is open, and none is to come of a node that is NotReady

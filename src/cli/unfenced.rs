@@ -31,6 +31,9 @@ use wait::first_held;
 /// A wait that is over for no longer than this is no news: dates are whole seconds, and clocks differ.
 const LATE_AFTER: SignedDuration = SignedDuration::from_secs(5);
 
+/// Name of [`Reason::Cleared`].
+const CLEARED: &str = "Cleared";
+
 /// What is known of the cluster.
 #[derive(Clone, Copy)]
 pub struct World<'a> {
@@ -75,7 +78,7 @@ impl Reason<'_> {
             Self::Late => "Late",
             Self::NoPolicy => "NoPolicy",
             Self::Conflict(_) => "Conflict",
-            Self::Cleared(_) => "Cleared",
+            Self::Cleared(_) => CLEARED,
             Self::Denied(_) => "Denied",
             Self::Released(_) => "Released",
             Self::Ended(_) => "Ended",

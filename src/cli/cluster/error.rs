@@ -56,7 +56,7 @@ pub enum Error {
     Refused(String),
     /// There was no answer, or none that says what was done.
     #[error(
-        "{what}: {source}; see whether `kubectl get --raw /readyz` answers, then try again, with a longer --request-timeout if it is slow"
+        "{what}: {source}; see whether `kubectl get --raw /readyz` answers (if not: `server` of the kubeconfig, or --context), then try again, with a longer --request-timeout if it is slow"
     )]
     Unanswered {
         /// What was asked for.

@@ -225,8 +225,35 @@ fn who_confirms_what_is_held_is_told_that_it_is_read_again_after_that() {
         .push(serde_json::from_value(condition).expect("a condition"));
     let refused = against(&scene, &held).expect_err("it reads On");
     assert!(
-        refused.contains("asked again once nothing holds the incident (it is held: Storm, which an approval lifts: kubectl fence approve node-1 --reason WHY)"),
+        refused.contains("asked again once nothing holds the incident (it is held: Storm; an approval lifts that, and in mode PowerOff the machine is turned off then: kubectl fence approve node-1 --reason WHY)"),
         "{refused}"
+    );
+}
+
+/// In a rack that is dark a brake holds most of the nodes, and the word may die before it counts.
+#[test]
+fn whoever_confirms_what_is_held_is_told_that_a_word_lifts_nothing() {
+    let (scene, mut fence) = scene("Off", "2027-01-02T17:59:00Z");
+    let now = "2027-01-02T18:01:00Z".parse().expect("a time");
+    let mut told = |reason: &str| {
+        let condition = json!({
+            "type": "Held", "status": "True", "reason": reason, "message": "", "lastTransitionTime": "2027-01-02T18:00:40Z",
+        });
+        let status = json!({"conditions": [condition]});
+        fence.status = serde_json::from_value(status).expect("a status");
+        let text = shown(&scene, &fence, "https://192.0.2.9", now);
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let held = "IT IS HELD (Storm): your word counts for 15 minutes and does not lift that; an approval does, and in mode PowerOff the machine is turned off then: kubectl fence approve node-1 --reason WHY If this";
+    let held = held.replace(" If this", " 0 pod(s)");
+    let storm = told("Storm");
+    assert!(storm.contains(&held), "{storm}");
+    let paused = told("Paused");
+    assert!(
+        paused.contains(
+            "IT IS HELD (Paused): your word counts for 15 minutes and does not lift that 0 pod(s)"
+        ),
+        "{paused}"
     );
 }
 
@@ -240,7 +267,7 @@ fn a_word_is_refused_where_it_would_move_nothing() {
     for scene in [&scene, &probed] {
         assert_eq!(against(scene, &adopted), Ok(()));
     }
-    assert!(another(&adopted).ends_with("kubectl delete nodefence node-1-5c0ffee5"));
+    assert!(another(&adopted).ends_with("(kubectl delete nodefence node-1-5c0ffee5)"));
     let observes = json!({"trigger": {"type": "NodeCondition"}, "fence": {"mode": "Observe"}});
     let refused = against(&scene, &fence(&observes, &json!([]))).expect_err("it only observes");
     assert!(

@@ -210,11 +210,14 @@ fn told(incident: &Incident, is_wide: bool, now: Timestamp) -> String {
             PowerOf::Machine => "",
             PowerOf::Outlets => ", of outlets",
         };
+        let on = read.last_on_time.filter(|_| !fences::is_on(read));
+        let on = on.map(|at| format!(", and said On {} ago", age(at, now)));
         let words = format!(
-            "FenceDevice {} has last read {:?}{of}, for {}",
+            "FenceDevice {} has last read {:?}{of}, for {}{}",
             read.device,
             read.power_state,
-            age(read.since_time, now)
+            age(read.since_time, now),
+            on.unwrap_or_default()
         );
         text += &wrapped(&words, 2);
     }

@@ -57,6 +57,7 @@ command line cannot be used.";
 #[command(after_help = EXAMPLES, mut_arg("output", of_answers))]
 pub struct Args {
     /// The node
+    #[arg(value_parser = crate::cli::name::name)]
     node: String,
 
     /// Only this FenceDevice [default: all that serve the node]
@@ -179,7 +180,7 @@ async fn refuse_fenced(cluster: &Cluster, node: &str) -> Result<(), Error> {
         .find(|it| it.spec.node_name == node && !it.is_ended());
     match open {
         Some(fence) => Err(Error::No(format!(
-            "Node {node} has an open incident, NodeFence {}, and until that has ended its devices are left to it; `kubectl fence status {node}` follows it",
+            "Node {node} has an open incident, NodeFence {}, and until that has ended its devices are left to it; `kubectl fence status {node} --watch` follows it",
             fence.name_any()
         ))),
         None => Ok(()),

@@ -1,6 +1,6 @@
 //! How a screen and a program show a node that is down without an incident.
 
-use super::{World, at_present, verdict};
+use super::{CLEARED, World, at_present, verdict};
 use crate::api::conditions::READY;
 use crate::api::fence::NodeFence;
 use crate::cli::table::age;
@@ -40,13 +40,19 @@ impl Unfenced {
         self.due_time.is_some()
     }
 
+    /// Has an incident done everything that there is to do?
+    fn is_cleared(&self) -> bool {
+        self.reason == CLEARED
+    }
+
     /// `Ready=Unknown for 9s; policy workers fences it in 1s`, at this moment.
     pub fn words(&self, now: Timestamp) -> String {
         let lasts = self.since.map(|it| format!(" for {}", age(it, now)));
         let shown = format!("Ready={}{}", self.ready, lasts.unwrap_or_default());
-        match self.due_time {
-            Some(due) => format!("{shown}; {}", at_present(&self.message, due, now)),
-            None => format!("{shown}; not fenced: {}", self.message),
+        match (self.due_time, self.is_cleared()) {
+            (Some(due), _) => format!("{shown}; {}", at_present(&self.message, due, now)),
+            (None, true) => format!("{shown}; fenced already: {}", self.message),
+            (None, false) => format!("{shown}; not fenced: {}", self.message),
         }
     }
 }

@@ -121,7 +121,7 @@ fn what_people_and_devices_have_said_stands_with_the_incident() {
         power_state: PowerState::Unknown,
         reads: PowerOf::Machine,
         since_time: at(11).expect("a time"),
-        last_on_time: None,
+        last_on_time: at(5),
     }];
     let mut status = status();
     status.incidents = vec![confirmed];
@@ -135,7 +135,9 @@ fn what_people_and_devices_have_said_stands_with_the_incident() {
     assert!(short.ends_with(said), "{short}");
     assert!(!short.contains("READY"), "{short}");
     let wide = told(true);
-    let read = format!("{said}  FenceDevice worker-2-bmc has last read Unknown, for 19s\n");
+    let read = format!(
+        "{said}  FenceDevice worker-2-bmc has last read Unknown, for 19s, and said On 25s ago\n"
+    );
     assert!(wide.ends_with(&read), "{wide}");
     let row = "workers   PowerOff   12      11          2      1      1           True    <none>\n";
     assert!(wide.contains(row), "{wide}");

@@ -1,0 +1,151 @@
+//! What is shown to whoever is about to give their word: what the devices have said and when, what the incident says, and what runs there.
+
+use super::{Scene, outage};
+use crate::api::device::FenceDevice;
+use crate::api::device_status::PowerState;
+use crate::api::fence::NodeFence;
+use crate::api::fence_status::PowerReading;
+use crate::cli::table::{age, table, wrapped};
+use crate::cli::{answer, fences};
+use crate::core::word::WORD_LIFE;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+
+/// What is known of the node.
+pub(super) fn shown(scene: &Scene, fence: &NodeFence, server: &str, now: Timestamp) -> String {
+    let (node, began) = (&scene.node, outage(scene, fence));
+    let title = format!(
+        "Node {} (nodefence/{}) of the cluster {server}",
+        node.name,
+        fence.name_any()
+    );
+    let mut text = wrapped(&title, 0);
+    text += &format!("last heard of at {}\n", node.last_report());
+    let devices = scene.devices.iter();
+    let rows: Vec<_> = devices
+        .map(|it| device_row(it, read(it, fence), began, now))
+        .collect();
+    text += &table(["DEVICE", "POWER", "READ"], &rows);
+    text += &lights(scene, fence, began, now);
+    let warnings = fences::warnings(fence);
+    let stage = fences::stage(fence);
+    let stands = match warnings.is_empty() {
+        true => format!("The incident is {stage}: {}", fences::message(fence)),
+        false => format!("The incident is {stage}, and says:"),
+    };
+    text += &wrapped(&stands, 0);
+    text += &fences::warned(&warnings);
+    text += &held(fence);
+    match &scene.pods {
+        Ok(pods) => {
+            let rows: Vec<_> = pods.iter().map(pod_row).collect();
+            text += &format!("{} pod(s) are bound to it\n", pods.len());
+            text += &table(["NAMESPACE", "POD", "VOLUMES"], &rows);
+        }
+        Err(words) => text += &wrapped(&format!("Its pods are not shown: {words}"), 0),
+    }
+    text += &wrapped(
+        "If this machine runs after all, two nodes will write to one volume.",
+        0,
+    );
+    text
+}
+
+/// What stands in capitals: that a silent device was on, or that none has answered.
+fn lights(scene: &Scene, fence: &NodeFence, began: Option<Timestamp>, now: Timestamp) -> String {
+    let machines = scene.devices.iter().filter(|it| it.spec.pdu.is_none());
+    let on = machines.filter_map(|device| {
+        let at = last_on(device, fence).filter(|at| Some(*at) >= began)?;
+        let (name, ago) = (device.name_any(), age(at, now));
+        Some(format!("{name} SAID ON {ago} AGO, IN THIS OUTAGE: unless its power was cut since then, this machine runs"))
+    });
+    let on: String = on.map(|it| wrapped(&it, 0)).collect();
+    let has_answered = |it: &FenceDevice| match read(it, fence) {
+        Some(read) => read.power_state != PowerState::Unknown,
+        None => is_read_since(it, began),
+    };
+    match on.is_empty() && !scene.devices.iter().any(has_answered) {
+        true => "NO DEVICE HAS BEEN READ IN THIS OUTAGE\n".to_owned(),
+        false => on,
+    }
+}
+
+/// A word lifts nothing that holds the incident, and dies while that does.
+fn held(fence: &NodeFence) -> String {
+    let Some(reason) = fences::held(fence) else {
+        return String::new();
+    };
+    let node = &fence.spec.node_name;
+    let lifts = match answer::is_awaited(fence) {
+        true => format!(
+            "; an approval does, and in mode PowerOff the machine is turned off then: kubectl fence approve {node} --reason WHY"
+        ),
+        false => String::new(),
+    };
+    let minutes = WORD_LIFE.as_secs() / 60;
+    wrapped(
+        &format!(
+            "IT IS HELD ({reason}): your word counts for {minutes} minutes and does not lift that{lifts}"
+        ),
+        0,
+    )
+}
+
+fn is_read_since(device: &FenceDevice, began: Option<Timestamp>) -> bool {
+    let read = device.status.as_ref().and_then(|it| it.last_success_time);
+    read.is_some() && read >= began
+}
+
+/// What the incident has read of the device last.
+pub(super) fn read<'a>(device: &FenceDevice, fence: &'a NodeFence) -> Option<&'a PowerReading> {
+    let mut readings = fence.status.iter().flat_map(|it| &it.power_readings);
+    readings.find(|it| it.device == device.name_any())
+}
+
+/// When it has said last that the machine has power: in the incident, or as it was probed before.
+fn last_on(device: &FenceDevice, fence: &NodeFence) -> Option<Timestamp> {
+    let status = device.status.as_ref();
+    let probed = status.filter(|it| it.power_state == Some(PowerState::On));
+    let read = read(device, fence).and_then(|it| it.last_on_time);
+    read.max(probed.and_then(|it| it.last_success_time))
+}
+
+fn device_row(
+    device: &FenceDevice,
+    read: Option<&PowerReading>,
+    began: Option<Timestamp>,
+    now: Timestamp,
+) -> [String; 3] {
+    if let Some(read) = read {
+        return [
+            device.name_any(),
+            format!("{:?}", read.power_state),
+            format!("in this incident, for {}", age(read.since_time, now)),
+        ];
+    }
+    let status = device.status.as_ref();
+    let power = status.and_then(|it| it.power_state);
+    let at = status.and_then(|it| it.last_success_time);
+    [
+        device.name_any(),
+        power.map_or_else(|| "<unknown>".to_owned(), |it| format!("{it:?}")),
+        at.map_or_else(
+            || "<never>".to_owned(),
+            |at| match is_read_since(device, began) {
+                true => format!("{} ago", age(at, now)),
+                false => format!("{} ago, before the outage", age(at, now)),
+            },
+        ),
+    ]
+}
+
+fn pod_row(pod: &Pod) -> [String; 3] {
+    let volumes = pod.spec.iter().flat_map(|it| it.volumes.iter().flatten());
+    let claims = volumes.filter(|it| it.persistent_volume_claim.is_some());
+    [
+        pod.namespace().unwrap_or_default(),
+        pod.name_any(),
+        claims.count().to_string(),
+    ]
+}
