@@ -56,7 +56,7 @@ pub(super) fn shown(scene: &Scene, fence: &NodeFence, server: &str, now: Timesta
 fn lights(scene: &Scene, fence: &NodeFence, began: Option<Timestamp>, now: Timestamp) -> String {
     let machines = scene.devices.iter().filter(|it| it.spec.pdu.is_none());
     let on = machines.filter_map(|device| {
-        let at = last_on(device, fence).filter(|at| Some(*at) >= began)?;
+        let at = last_on(device, fence, began)?;
         let (name, ago) = (device.name_any(), age(at, now));
         Some(format!("{name} SAID ON {ago} AGO, IN THIS OUTAGE: unless its power was cut since then, this machine runs"))
     });
@@ -103,12 +103,13 @@ pub(super) fn read<'a>(device: &FenceDevice, fence: &'a NodeFence) -> Option<&'a
     readings.find(|it| it.device == device.name_any())
 }
 
-/// When it has said last that the machine has power: in the incident, or as it was probed before.
-fn last_on(device: &FenceDevice, fence: &NodeFence) -> Option<Timestamp> {
+/// When it has said last in this outage that the machine has power: in the incident, whatever the operator's clock says, or as it was probed before.
+fn last_on(device: &FenceDevice, fence: &NodeFence, began: Option<Timestamp>) -> Option<Timestamp> {
     let status = device.status.as_ref();
     let probed = status.filter(|it| it.power_state == Some(PowerState::On));
+    let probed = probed.and_then(|it| it.last_success_time);
     let read = read(device, fence).and_then(|it| it.last_on_time);
-    read.max(probed.and_then(|it| it.last_success_time))
+    read.max(probed.filter(|at| Some(*at) >= began))
 }
 
 fn device_row(

@@ -122,7 +122,10 @@ fn reads_off(device: &DeviceReadings) -> bool {
 async fn others(context: &Context, job: &Job, said: &Mutex<Vec<DeviceReadings>>) {
     let note = |device: &Device, reading: Option<Reading>| {
         let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-        match said.iter_mut().find(|it| it.device == device.name) {
+        // Of a device that two levels have each look stands by itself: whichever of them says On speaks against a proof.
+        let is_asked =
+            |it: &&mut DeviceReadings| it.device == device.name && it.readings.is_empty();
+        match said.iter_mut().find(is_asked) {
             Some(known) => known.readings.extend(reading),
             None => said.push(DeviceReadings::of(device, reading.into_iter().collect())),
         }
