@@ -165,6 +165,12 @@ fn against(scene: &Scene, fence: &NodeFence) -> Result<(), String> {
             fence.name_any()
         ));
     }
+    if let Some(refused) = status.and_then(|it| it.confirmation_refused.as_ref()) {
+        let (name, another) = (fence.name_any(), another(fence));
+        return Err(format!(
+            "NodeFence {name} takes no word any more: {refused}; {another}"
+        ));
+    }
     if is_adopted(fence) {
         // It asks no FenceDevice, and they are not probed while it is open.
         return Ok(());

@@ -317,7 +317,12 @@ fn commands(fence: &NodeFence) -> Vec<String> {
             .iter()
             .any(|it| it.contains(field))
     };
-    let is_unsaid = fence.spec.manual_confirmation.is_none() && fences::reads_on(fence).is_none();
+    let is_refuted = fence
+        .status
+        .as_ref()
+        .is_some_and(|it| it.confirmation_refused.is_some());
+    let is_unsaid = fence.spec.manual_confirmation.is_none() && !is_refuted;
+    let is_unsaid = is_unsaid && fences::reads_on(fence).is_none();
     if says("`spec.manualConfirmation`") && is_unsaid {
         commands.push(format!("kubectl fence confirm {node} --reason WHY"));
     }
@@ -326,10 +331,6 @@ fn commands(fence: &NodeFence) -> Vec<String> {
     }
     // The policy begins no other for this outage. Whom a device has deceived corrects that first, which no command does; and whose word was refuted sees
     // which machine the device is wired to, before another command goes out by it.
-    let is_refuted = fence
-        .status
-        .as_ref()
-        .is_some_and(|it| it.confirmation_refused.is_some());
     let mode = match fences::escalated(fence).filter(|_| !is_refuted) {
         Some((CONTRADICTION, _)) | None => None,
         Some((STILL_ON, _)) => Some(FenceMode::PowerOff),

@@ -268,6 +268,19 @@ fn a_word_is_refused_where_it_would_move_nothing() {
         assert_eq!(against(scene, &adopted), Ok(()));
     }
     assert!(another(&adopted).ends_with("(kubectl delete nodefence node-1-5c0ffee5)"));
+    // What was refused once is never taken back, though nobody has given a word yet.
+    let proves = json!({"trigger": {"type": "NodeCondition"}, "fence": {"mode": "PowerOff"}});
+    let mut refuted = fence(&proves, &json!([]));
+    assert_eq!(against(&scene, &refuted), Ok(()));
+    let status = refuted.status.as_mut().expect("a status");
+    status.confirmation_refused = Some("FenceDevice bmc reads On".to_owned());
+    let refused = against(&scene, &refuted).expect_err("it counts for nothing");
+    assert!(
+        refused.contains(
+            "takes no word any more: FenceDevice bmc reads On; have the node fenced anew"
+        ),
+        "{refused}"
+    );
     let observes = json!({"trigger": {"type": "NodeCondition"}, "fence": {"mode": "Observe"}});
     let refused = against(&scene, &fence(&observes, &json!([]))).expect_err("it only observes");
     assert!(
