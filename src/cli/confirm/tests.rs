@@ -190,6 +190,8 @@ fn a_word_is_refused_while_the_incident_reads_on_in_every_mode() {
             let fence = fence(&spec, &json!([reading(device, state)]));
             assert_eq!(against(&scene, &fence), Ok(()), "{device} {state}");
         }
+        let both = json!([reading("node-9-bmc", "On"), reading("node-1-bmc", "On")]);
+        against(&scene, &fence(&spec, &both)).expect_err("one of them is there");
         // What the incident has read is newer than the status of the device: somebody has pulled the cord since.
         let (probed, _) = self::scene("On", "2027-01-02T18:00:20Z");
         let silent = fence(&spec, &json!([reading("node-1-bmc", "Unknown")]));
