@@ -18,7 +18,7 @@ pub struct PowerReading {
     /// What it said; `Unknown`: it did not answer, or nothing that a proof would take for On or Off.
     pub power_state: PowerState,
 
-    /// What it reads.
+    /// Whose power it reads.
     #[serde(default)]
     pub reads: PowerOf,
 
@@ -26,7 +26,7 @@ pub struct PowerReading {
     #[schemars(schema_with = "crd::time")]
     pub since_time: Timestamp,
 
-    /// When it last said that the machine has power, as far as that was written.
+    /// When it last said On or Transitional, as far as that was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub last_on_time: Option<Timestamp>,

@@ -10,7 +10,7 @@ use super::cluster::{Cluster, Error as ClusterError, seen};
 use super::dry_run::DryRun;
 use super::prompt::typed;
 use super::trail::reason;
-use super::{Done, Error, answer, fences};
+use super::{Done, Error, fences};
 use crate::api::device::FenceDevice;
 use crate::api::device_status::PowerState;
 use crate::api::fence::{ManualStatement, NodeFence, TriggerType};
@@ -24,7 +24,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::json;
-use shown::{read, shown};
+use shown::{approval, read, shown};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -202,13 +202,12 @@ fn against(scene: &Scene, fence: &NodeFence) -> Result<(), String> {
 
 fn reads_on(on: &PowerReading, fence: &NodeFence) -> String {
     let (device, node) = (&on.device, &fence.spec.node_name);
-    let again = match fences::held(fence) {
-        Some(reason) if answer::is_awaited(fence) => format!(
-            "once nothing holds the incident (it is held: {reason}; an approval lifts that, and in mode PowerOff the machine is turned off then: kubectl fence approve {node} --reason WHY)"
-        ),
-        Some(reason) => format!("once nothing holds the incident (it is held: {reason})"),
-        None => "as the incident goes on".to_owned(),
-    };
+    let again = fences::held(fence).map(|reason| {
+        let lifts = approval(fence).map(|it| format!("; an approval lifts that, {it}"));
+        let lifts = lifts.unwrap_or_default();
+        format!("once nothing holds the incident (it is held: {reason}{lifts})")
+    });
+    let again = again.unwrap_or_else(|| "as the incident goes on".to_owned());
     format!(
         "FenceDevice {device} reads {:?} in NodeFence {}, since {}: the operator takes your word for nothing while it does; cut the power that the device feeds. It is asked again {again}: once it reads Off that goes on by itself, and once it is silent confirm again (kubectl fence status {node} --watch). If it is wired to another machine, correct it (kubectl describe fencedevice {device}); then {}, and confirm that",
         on.power_state,

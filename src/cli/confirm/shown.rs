@@ -76,13 +76,8 @@ fn held(fence: &NodeFence) -> String {
     let Some(reason) = fences::held(fence) else {
         return String::new();
     };
-    let node = &fence.spec.node_name;
-    let lifts = match answer::is_awaited(fence) {
-        true => format!(
-            "; an approval does, and in mode PowerOff the machine is turned off then: kubectl fence approve {node} --reason WHY"
-        ),
-        false => String::new(),
-    };
+    let lifts = approval(fence).map(|it| format!("; an approval does, {it}"));
+    let lifts = lifts.unwrap_or_default();
     let minutes = WORD_LIFE.as_secs() / 60;
     wrapped(
         &format!(
@@ -90,6 +85,14 @@ fn held(fence: &NodeFence) -> String {
         ),
         0,
     )
+}
+
+/// What lifts that, and what else it does; none: no approval lifts it.
+pub(super) fn approval(fence: &NodeFence) -> Option<String> {
+    let node = &fence.spec.node_name;
+    answer::is_awaited(fence).then(|| {
+        format!("and in mode PowerOff the machine is turned off then: kubectl fence approve {node} --reason WHY")
+    })
 }
 
 fn is_read_since(device: &FenceDevice, began: Option<Timestamp>) -> bool {

@@ -13,6 +13,17 @@ use std::collections::BTreeSet;
 /// Names in one line.
 const NAMED_MAX: usize = 5;
 
+/// Columns of the policies.
+const POLICY: [&str; 7] = [
+    "POLICY",
+    "MODE",
+    "NODES",
+    "PROTECTED",
+    "OPEN",
+    "HELD",
+    "BUDGET",
+];
+
 /// All of it; `is_wide`: with further columns of the policies, and what devices have said.
 pub(super) fn screen(
     status: &Status,
@@ -76,46 +87,23 @@ pub(super) fn screen(
 
 fn policies(policies: &[Policy]) -> String {
     let rows: Vec<_> = policies.iter().map(policy_row).collect();
-    let titles = [
-        "POLICY",
-        "MODE",
-        "NODES",
-        "PROTECTED",
-        "OPEN",
-        "HELD",
-        "BUDGET",
-    ];
-    table(titles, &rows)
+    table(POLICY, &rows)
 }
 
 fn wide_policies(policies: &[Policy]) -> String {
+    let [name, mode, nodes, protected, open, held, budget] = POLICY;
+    let titles = [
+        name, mode, nodes, protected, open, held, budget, "READY", "REASON",
+    ];
     let row = |policy: &Policy| {
         let [name, mode, nodes, protected, open, held, budget] = policy_row(policy);
-        let ready = if policy.ready { "True" } else { "False" };
+        let ready = if policy.ready { "True" } else { "False" }.to_owned();
+        let reason = or_none(policy.reason.as_ref());
         [
-            name,
-            mode,
-            nodes,
-            protected,
-            open,
-            held,
-            budget,
-            ready.to_owned(),
-            or_none(policy.reason.as_ref()),
+            name, mode, nodes, protected, open, held, budget, ready, reason,
         ]
     };
     let rows: Vec<_> = policies.iter().map(row).collect();
-    let titles = [
-        "POLICY",
-        "MODE",
-        "NODES",
-        "PROTECTED",
-        "OPEN",
-        "HELD",
-        "BUDGET",
-        "READY",
-        "REASON",
-    ];
     table(titles, &rows)
 }
 

@@ -32,9 +32,10 @@ fn ready() -> Value {
     })
 }
 
-fn sight(policy: NodeFencingPolicy, nodes: Vec<SlimNode>, unknown: Option<&str>) -> Sight {
+/// A cluster in which somebody leads, and nothing else is.
+pub(super) fn of_nothing() -> Sight {
     Sight {
-        policies: vec![policy],
+        policies: Vec::new(),
         fences: Vec::new(),
         operator: Operator {
             leader: Some("operator-1".to_owned()),
@@ -42,9 +43,18 @@ fn sight(policy: NodeFencingPolicy, nodes: Vec<SlimNode>, unknown: Option<&str>)
             silent_from: None,
             unknown: None,
         },
+        nodes: Vec::new(),
+        nodes_unknown: None,
+        ahead: jiff::SignedDuration::ZERO,
+    }
+}
+
+fn sight(policy: NodeFencingPolicy, nodes: Vec<SlimNode>, unknown: Option<&str>) -> Sight {
+    Sight {
+        policies: vec![policy],
         nodes,
         nodes_unknown: unknown.map(str::to_owned),
-        ahead: jiff::SignedDuration::ZERO,
+        ..of_nothing()
     }
 }
 

@@ -1,4 +1,5 @@
-//! What each device has said last: whoever stands at the machine with a word to give has to know that one of them says On. Nothing is decided by it.
+//! What each device has said last: whoever stands at the machine with a word to give has to know that one of them says On. The
+//! operator decides nothing by it.
 
 use super::super::attempt::OffResult;
 use super::super::incident::{DeviceReply, Settings};
@@ -20,8 +21,9 @@ pub fn power_readings(
 ) {
     let known = &mut status.power_readings;
     if let DeviceReply::Commanded(results) = reply {
-        // Under a claim the next thing that is asked of it may be another off: that it was silent is known all the same.
-        for (device, _) in results.iter().filter(|(_, it)| is_unreached(it)) {
+        // Under a claim the next thing that is asked of it may be another off, and no look: an On must not stand there for ever. A device that has
+        // answered and refused the off cannot be told from a silent one here.
+        for (device, _) in results.iter().filter(|(_, it)| is_unsent(it)) {
             let reads = known.iter().find(|it| it.device == *device);
             if let Some(reads) = reads.map(|it| it.reads) {
                 note(known, (device, reads), PowerState::Unknown, wall_now);
@@ -48,7 +50,7 @@ pub fn power_readings(
     }
 }
 
-fn is_unreached(result: &OffResult) -> bool {
+fn is_unsent(result: &OffResult) -> bool {
     matches!(result, OffResult::NotSent(_))
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::cli::status::tests::of_nothing;
 use crate::shell::fake::{Fake, Seen, failure};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -65,17 +66,8 @@ async fn the_time_that_is_left_is_drawn_each_second_and_nothing_is_listed_again(
     let open = serde_json::from_value(fence("Unknown", "Fencing", deadline));
     let shown = RefCell::new(Shown {
         sight: Sight {
-            policies: Vec::new(),
             fences: vec![open.expect("a NodeFence")],
-            operator: Operator {
-                leader: Some("operator-1".to_owned()),
-                renew_time: None,
-                silent_from: None,
-                unknown: None,
-            },
-            nodes: Vec::new(),
-            nodes_unknown: None,
-            ahead: jiff::SignedDuration::ZERO,
+            ..of_nothing()
         },
         unanswered: None,
     });
@@ -180,16 +172,8 @@ async fn a_node_that_waits_for_its_policy_is_followed_until_it_is_ready() {
     let shown = RefCell::new(Shown {
         sight: Sight {
             policies: vec![serde_json::from_value(policy).expect("a policy")],
-            fences: Vec::new(),
-            operator: Operator {
-                leader: Some("operator-1".to_owned()),
-                renew_time: None,
-                silent_from: None,
-                unknown: None,
-            },
             nodes: vec![serde_json::from_value(down).expect("a Node")],
-            nodes_unknown: None,
-            ahead: jiff::SignedDuration::ZERO,
+            ..of_nothing()
         },
         unanswered: None,
     });
@@ -218,19 +202,7 @@ async fn a_node_that_waits_for_its_policy_is_followed_until_it_is_ready() {
 #[test]
 fn who_leads_is_not_claimed_of_an_api_server_that_does_not_answer() {
     let mut shown = Shown {
-        sight: Sight {
-            policies: Vec::new(),
-            fences: Vec::new(),
-            operator: Operator {
-                leader: Some("operator-1".to_owned()),
-                renew_time: None,
-                silent_from: None,
-                unknown: None,
-            },
-            nodes: Vec::new(),
-            nodes_unknown: None,
-            ahead: jiff::SignedDuration::ZERO,
-        },
+        sight: of_nothing(),
         unanswered: None,
     };
     let now = crate::clock::wall();

@@ -156,6 +156,17 @@ async fn a_device_that_hangs_silences_no_other_and_is_not_waited_for() {
     );
 }
 
+/// S4: what one of the looks says is not said over by the other.
+#[tokio::test]
+async fn each_look_of_a_device_that_two_levels_have_stands_by_itself() {
+    let lab = Lab::new().await;
+    lab.cluster.put(SYSTEM, 200, system("Off", MACHINE));
+    let settings = settings_of(&["bmc", "bmc-2", "bmc-2"]);
+    let read = read(&lab, settings, Duration::from_secs(5)).await;
+    assert_eq!(read.heard(), ["bmc-2", "bmc-2"]);
+    assert!(read.others.iter().all(|it| it.readings.len() == 1));
+}
+
 /// Where one device is enough, a look does not wait to the end for one that hangs; where all are needed, it has to.
 #[tokio::test]
 async fn a_look_waits_for_a_device_that_hangs_only_where_all_are_needed() {
