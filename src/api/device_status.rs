@@ -20,6 +20,13 @@ pub enum PowerState {
     Unknown,
 }
 
+impl PowerState {
+    /// Does the device say that the machine has power, for now at least?
+    pub fn has_power(self) -> bool {
+        matches!(self, Self::On | Self::Transitional)
+    }
+}
+
 /// What the last probes found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

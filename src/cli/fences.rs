@@ -5,7 +5,6 @@ mod none_open;
 use super::cluster::{Cluster, Error as ClusterError};
 use super::{Error, table};
 use crate::api::conditions::{ESCALATED, HELD, NODE_CONFIRMED_DOWN, SUCCEEDED, find};
-use crate::api::device_status::PowerState;
 use crate::api::fence::NodeFence;
 use crate::api::fence_status::{PowerOf, PowerReading};
 use crate::core::observed::NodeView;
@@ -107,11 +106,7 @@ pub fn reads_on(fence: &NodeFence) -> Option<&PowerReading> {
 
 /// Does it speak against such a word? Whoever pulls the cords leaves outlets on.
 pub fn is_on(reading: &PowerReading) -> bool {
-    let has_power = matches!(
-        reading.power_state,
-        PowerState::On | PowerState::Transitional
-    );
-    has_power && reading.reads == PowerOf::Machine
+    reading.power_state.has_power() && reading.reads == PowerOf::Machine
 }
 
 /// What a person has to know before they go by an incident.

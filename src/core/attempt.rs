@@ -16,8 +16,10 @@ pub enum OffResult {
     Landed,
     /// The device says the machine already is off; as above.
     AlreadyOff,
-    /// The device refused, or could not be reached before the command went out: nothing was commanded.
+    /// The device refused, or something forbade it before the command went out: nothing was commanded.
     NotSent(String),
+    /// The device was not reached, or answers for another machine: nothing was commanded, and what it reads nobody knows.
+    Unreached(String),
     /// The command went out and no answer came: it may land late.
     Unknown(String),
     /// The device took it, and at the end of the time for that the machine was not off: it may land late.
@@ -27,14 +29,19 @@ pub enum OffResult {
 impl OffResult {
     /// Has the device taken the command, or may have, so that an off after it may be its effect?
     pub fn may_turn_off(&self) -> bool {
-        !matches!(self, Self::NotSent(_) | Self::AlreadyOff)
+        self.is_sent() && *self != Self::AlreadyOff
+    }
+
+    /// Was a command sent, or may one have been?
+    pub fn is_sent(&self) -> bool {
+        !matches!(self, Self::NotSent(_) | Self::Unreached(_))
     }
 
     /// What the answer counts as in metrics and log. The record waits for the effect ([`Self::recorded`]).
     pub fn word(&self) -> AttemptResult {
         match self {
             Self::Accepted | Self::Landed | Self::AlreadyOff => AttemptResult::Succeeded,
-            Self::NotSent(_) => AttemptResult::Refused,
+            Self::NotSent(_) | Self::Unreached(_) => AttemptResult::Refused,
             Self::Unknown(_) | Self::Late(_) => AttemptResult::TimedOut,
         }
     }
@@ -50,7 +57,10 @@ impl OffResult {
             Self::Accepted => "the device accepted the command",
             Self::Landed => "the device accepted the command, and has read Off since",
             Self::AlreadyOff => "the device says that the machine already is off",
-            Self::NotSent(reason) | Self::Unknown(reason) | Self::Late(reason) => reason,
+            Self::NotSent(reason)
+            | Self::Unreached(reason)
+            | Self::Unknown(reason)
+            | Self::Late(reason) => reason,
         }
     }
 
@@ -66,7 +76,7 @@ impl OffResult {
 
     /// Nothing of it is still to come: neither an answer nor an effect.
     pub fn is_settled(&self) -> bool {
-        matches!(self, Self::Landed | Self::AlreadyOff | Self::NotSent(_))
+        matches!(self, Self::Landed | Self::AlreadyOff) || !self.is_sent()
     }
 }
 

@@ -379,8 +379,7 @@ fn device_is_off(
 /// Does a device say that the machine has power? It need not be known for certain to be this machine's: where nothing was pinned, or
 /// two nodes share a system, it counts as well. Only one that names another machine does not.
 pub fn speaks_against(identity: &IdentityRule, reading: &Reading) -> bool {
-    !matches!(reading.state, PowerState::Off | PowerState::Unknown)
-        && !identity.is_another(&reading.identity)
+    reading.state.has_power() && !identity.is_another(&reading.identity)
 }
 
 /// Off, without a fault bit, and asked for after no pod could start any more.

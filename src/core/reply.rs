@@ -125,7 +125,6 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
                     || memory.may_have_turned_off(&device.device, device.outlets);
                 memory.said.note(device, commanded);
             }
-            // What was asked before the word was given says nothing of it.
             if memory.word_heeded.is_some_and(|last| order > last) {
                 refute(settings, memory, &heard);
             }
@@ -226,7 +225,9 @@ fn refute(settings: &Settings, memory: &mut Memory, others: &[DeviceReadings]) -
     let against = |other: &DeviceReadings| Some((other.device.clone(), other.against()?.clone()));
     let against = others.iter().find_map(against);
     let is_manual = level.is_some_and(Level::is_manual);
-    let (true, Some((other, last))) = (is_manual, against) else {
+    // What was asked before the word was given says nothing of it.
+    let is_word = is_manual && memory.word_heeded.is_some();
+    let (true, Some((other, last))) = (is_word, against) else {
         return false;
     };
     let sign = format!("FenceDevice {other} reads {}", last.raw);
@@ -326,9 +327,7 @@ fn commanded(
     now: Duration,
 ) {
     if settings.power_on.is_some() {
-        let sent = results
-            .iter()
-            .filter(|(_, result)| !matches!(result, OffResult::NotSent(_)));
+        let sent = results.iter().filter(|(_, result)| result.is_sent());
         let versions = memory.attempt.as_ref().map(|attempt| &attempt.versions);
         let version = |device: &String| versions.and_then(|it| it.get(device)).cloned();
         let devices = sent.map(|(device, _)| (device.clone(), version(device).unwrap_or_default()));

@@ -213,7 +213,7 @@ impl Run {
         }
         self.until = reading.asked;
         self.offs = if off { self.offs.saturating_add(1) } else { 0 };
-        self.reads_on = matches!(reading.state, PowerState::On | PowerState::Transitional);
+        self.reads_on = reading.state.has_power();
         self.speaks = reading.state != PowerState::Unknown;
     }
 }

@@ -306,6 +306,12 @@ impl DeviceError {
         matches!(self, Self::AuthFailed { .. } | Self::UnknownUser { .. })
     }
 
+    /// Did the device understand the request, and not do it? What else it is asked, its power above all, it may answer.
+    #[must_use]
+    pub fn is_denial(&self) -> bool {
+        matches!(self, Self::Refused { .. } | Self::PermissionDenied { .. })
+    }
+
     /// Stable name for conditions, events and metric labels.
     #[must_use]
     pub fn reason(&self) -> &'static str {

@@ -20,6 +20,7 @@ use crate::core::observed::{PodView, Ready};
 use crate::core::reading::{PowerState, Reading};
 use crate::core::taint;
 use crate::core::word;
+use crate::fence::error::DeviceError;
 use crate::fence::manual::Manual;
 use crate::fence::{FenceDriver, OffOutcome};
 use futures::future::{Either, join_all, ready, select};
@@ -238,7 +239,7 @@ async fn off(
         Ok(result) => result,
         // What was under way when time ran out may have been sent.
         Err(_) if sending.load(Ordering::Relaxed) => OffResult::Unknown(words),
-        Err(_) => OffResult::NotSent(format!("{words} to what comes before the command")),
+        Err(_) => OffResult::Unreached(format!("{words} to what comes before the command")),
     };
     let took = clock::since_boot().saturating_sub(started);
     let driver = context.caches.driver_of(&device.name);
@@ -264,20 +265,22 @@ async fn command(
 ) -> OffResult {
     let written = attempt.versions.get(&device.name);
     if written.is_some_and(|version| *version != device.version) {
-        return OffResult::NotSent("it was changed since the command was written down".to_owned());
+        return OffResult::Unreached(
+            "it was changed since the command was written down".to_owned(),
+        );
     }
     let (_, driver) = match driver(context, job, device).await {
         Ok(found) => found,
-        Err(reason) => return OffResult::NotSent(reason),
+        Err(reason) => return OffResult::Unreached(reason),
     };
     let _turn = context.devices.turn(driver.as_ref()).await;
     let mut session = driver.open();
     let identity = match session.prepare_off().await {
         Ok(identity) => identity,
-        Err(error) => return OffResult::NotSent(error.to_string()),
+        Err(error) => return unsent(&error),
     };
     if let Err(wrong) = device.identity.check(&device.name, &identity) {
-        return OffResult::NotSent(wrong.to_string());
+        return OffResult::Unreached(wrong.to_string());
     }
     let looked = clock::since_boot();
     if let Err(reason) = still_claimed(context, job, attempt).await {
@@ -294,7 +297,14 @@ async fn command(
         Ok(OffOutcome::Accepted) => OffResult::Accepted,
         Ok(OffOutcome::AlreadyOff { .. }) => OffResult::AlreadyOff,
         Ok(OffOutcome::Unknown(error)) => OffResult::Unknown(error.to_string()),
-        Err(error) => OffResult::NotSent(error.to_string()),
+        Err(error) => unsent(&error),
+    }
+}
+
+fn unsent(error: &DeviceError) -> OffResult {
+    match error.is_denial() {
+        true => OffResult::NotSent(error.to_string()),
+        false => OffResult::Unreached(error.to_string()),
     }
 }
 

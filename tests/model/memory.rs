@@ -150,8 +150,10 @@ fn without_words(m: &mut Memory) {
         "attempt".clone_into(&mut attempt.id);
         attempt.limit = Duration::ZERO;
         for result in attempt.results.values_mut() {
-            if let OffResult::NotSent(words) | OffResult::Unknown(words) | OffResult::Late(words) =
-                result
+            if let OffResult::NotSent(words)
+            | OffResult::Unreached(words)
+            | OffResult::Unknown(words)
+            | OffResult::Late(words) = result
             {
                 words.clear();
             }

@@ -3,7 +3,6 @@
 //! Every sign of life ends it: the claim is dropped and nothing else of the Node was touched. The order is the protocol,
 //! and moving any of these steps before another one loses data (docs/protocol.md says how).
 
-use super::super::attempt::OffResult;
 use super::super::hold::{HeldBy, Hold};
 use super::super::incident::{Approval, Decision, Device, DeviceOrder, Effect, Level, Settings};
 use super::super::memory::{Memory, OwnClaim};
@@ -370,11 +369,9 @@ fn power_off(s: &Settings, m: &mut Memory, level: &Level, t: &Moment) -> Option<
         }
         Some(attempt) => {
             let sent = judge_level(level, |device| match attempt.results.get(&device.name) {
-                Some(OffResult::NotSent(reason)) => {
-                    Err(format!("FenceDevice {}: {reason}", device.name))
-                }
+                Some(result) if result.is_sent() => Ok(()),
+                Some(unsent) => Err(format!("FenceDevice {}: {}", device.name, unsent.words())),
                 None => Err(format!("FenceDevice {}: not asked", device.name)),
-                Some(_) => Ok(()),
             });
             let words = sent.err()?;
             Some(try_again(s, m, words, t))

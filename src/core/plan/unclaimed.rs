@@ -198,7 +198,11 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
         let words = m.last_failure.clone().unwrap_or_default();
         return in_trouble(m, wait(Stage::Checking, words)).until(at);
     }
-    if let (true, Some(words)) = (level.is_manual(), refuted(s, &level, &m.learned.sights)) {
+    // Of what was looked at before a word was given nothing is left here.
+    if level.is_manual()
+        && m.word_heeded.is_some()
+        && let Some(words) = refuted(s, &level, &m.learned.sights)
+    {
         m.word_refuted = Some(words);
     }
     if m.learned.sights.is_empty() || t.now.saturating_sub(m.looked_at) > SIGHT_LIFE {

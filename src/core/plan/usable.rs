@@ -70,7 +70,9 @@ pub(super) fn usable(s: &Settings, m: &Memory, level: &Level) -> Result<(), Unus
         }
     }
     judge_level(level, |device| {
-        let reading = answer(device, sights).map_err(Unusable::Failed)?;
+        let answer = answer(device, sights);
+        let reading =
+            answer.map_err(|it| Unusable::Failed(beside_witnesses(s, level, sights, it)))?;
         match (mode, reading.state) {
             (FenceMode::ConfirmOnly, PowerState::Off) | (FenceMode::PowerOff, _) => Ok(()),
             _ => Err(still_on(device, reading)),
@@ -98,6 +100,23 @@ fn seen_off<'a>(m: &Memory, level: &'a Level) -> Vec<&'a str> {
         !device.manual && reading.is_ok_and(|it| it.state == PowerState::Off)
     });
     off.map(|it| it.name.as_str()).collect()
+}
+
+/// Whoever is asked for a word is told which device would refute it.
+fn beside_witnesses(
+    s: &Settings,
+    level: &Level,
+    sights: &[Sight],
+    mut failure: Failure,
+) -> Failure {
+    let on = against(s.witnesses(level), sights).filter(|_| level.is_manual());
+    if let Some((device, reading)) = on {
+        failure.words += &format!(
+            "; FenceDevice {} reads {}: while it does, no word counts",
+            device.name, reading.raw
+        );
+    }
+    failure
 }
 
 /// A human's word counts only where no device says that the machine is on (S21).

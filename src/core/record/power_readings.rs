@@ -7,6 +7,7 @@ use super::super::proof::DeviceReadings;
 use super::super::reading::{PowerState, Reading};
 use crate::api::fence_status::{NodeFenceStatus, PowerOf, PowerReading};
 use jiff::Timestamp;
+use std::collections::BTreeMap;
 
 /// As many as the CRD takes.
 const KEPT: usize = 16;
@@ -20,20 +21,17 @@ pub fn power_readings(
     wall_now: Timestamp,
 ) {
     let known = &mut status.power_readings;
+    let asked = settings.levels.iter().flat_map(|it| &it.devices);
+    known.retain(|it| asked.clone().any(|device| device.name == it.device));
     if let DeviceReply::Commanded(results) = reply {
-        // Under a claim the next thing that is asked of it may be another off, and no look: an On must not stand there for ever. A device that has
-        // answered and refused the off cannot be told from a silent one here.
-        for (device, _) in results.iter().filter(|(_, it)| is_unsent(it)) {
+        for device in results.keys().filter(|it| is_outdated(results, it)) {
             let reads = known.iter().find(|it| it.device == *device);
             if let Some(reads) = reads.map(|it| it.reads) {
                 note(known, (device, reads), PowerState::Unknown, wall_now);
             }
         }
     }
-    let is_manual = |name: &str| {
-        let mut devices = settings.levels.iter().flat_map(|it| &it.devices);
-        devices.any(|it| it.manual && it.name == name)
-    };
+    let is_manual = |name: &str| asked.clone().any(|it| it.manual && it.name == name);
     let heard = reply.heard();
     for device in heard.iter().filter(|it| !is_manual(&it.device)) {
         let reads = match device.outlets {
@@ -50,8 +48,11 @@ pub fn power_readings(
     }
 }
 
-fn is_unsent(result: &OffResult) -> bool {
-    matches!(result, OffResult::NotSent(_))
+/// Does what the device said before the off say nothing any more? If one of the off commands was not sent, another off may come next and no
+/// look: an On must not stand there for ever. Of a device that answers and refuses the off it stands.
+fn is_outdated(results: &BTreeMap<String, OffResult>, device: &str) -> bool {
+    let is_read_next = results.values().all(OffResult::is_sent);
+    !is_read_next && !matches!(results.get(device), Some(OffResult::NotSent(_)))
 }
 
 /// As the protocol takes it.
@@ -71,7 +72,7 @@ fn note(
 ) {
     let place = known.iter().position(|it| it.device == device);
     let before = place.map(|it| known.remove(it));
-    let is_on = matches!(power_state, PowerState::On | PowerState::Transitional);
+    let is_on = power_state.has_power();
     let last_on = before.as_ref().and_then(|it| it.last_on_time);
     let same = before.filter(|it| (it.power_state, it.reads) == (power_state, reads));
     let new = PowerReading {
@@ -82,8 +83,12 @@ fn note(
         last_on_time: if is_on { Some(at) } else { last_on },
     };
     known.insert(place.unwrap_or(known.len()), new);
-    // The one that was asked first.
-    known.drain(..known.len().saturating_sub(KEPT));
+    if known.len() > KEPT {
+        // The one that was asked first, and last those that speak against a word.
+        let is_silent = |it: &PowerReading| !it.power_state.has_power();
+        let first = known.iter().position(is_silent).unwrap_or_default();
+        known.remove(first);
+    }
 }
 
 #[cfg(test)]
@@ -129,6 +134,11 @@ mod tests {
         }
     }
 
+    fn commanded<const N: usize>(results: [(&str, OffResult); N]) -> DeviceReply {
+        let results = results.map(|(device, result)| (device.to_owned(), result));
+        DeviceReply::Commanded(results.into())
+    }
+
     /// What one incident has read, answer by answer.
     #[derive(Default)]
     struct Told(NodeFenceStatus);
@@ -170,18 +180,48 @@ mod tests {
     #[test]
     fn an_off_that_does_not_reach_the_device_tells_that_it_is_silent() {
         let mut told = Told::default();
-        let commanded = |result: OffResult| {
-            let results = [("bmc".to_owned(), result)];
-            DeviceReply::Commanded(results.into())
-        };
-        let unreached = OffResult::NotSent("no route".to_owned());
-        told.note(0, &commanded(unreached.clone()));
+        let unreached = OffResult::Unreached("no route".to_owned());
+        told.note(0, &commanded([("bmc", unreached.clone())]));
         assert_eq!(told.0.power_readings, []);
         told.note(1, &says(PowerState::On, 1));
-        told.note(2, &commanded(OffResult::Accepted));
+        told.note(2, &commanded([("bmc", OffResult::Accepted)]));
         assert_eq!(told.last(), (PowerState::On, 1, Some(1)));
-        told.note(3, &commanded(unreached));
+        told.note(3, &commanded([("bmc", unreached)]));
         assert_eq!(told.last(), (PowerState::Unknown, 4, Some(1)));
+    }
+
+    /// The operator takes no word while it reads On: neither must `kubectl fence confirm`.
+    #[test]
+    fn the_on_of_a_device_that_refuses_the_off_stands() {
+        let mut told = Told::default();
+        told.note(1, &says(PowerState::On, 1));
+        let refused = OffResult::NotSent("ForceOff is not among the reset types".to_owned());
+        told.note(3, &commanded([("bmc", refused)]));
+        assert_eq!(told.last(), (PowerState::On, 1, Some(1)));
+    }
+
+    /// All of them are commanded again then, and none is read.
+    #[test]
+    fn beside_an_off_that_was_not_sent_the_on_of_one_that_took_it_says_nothing_any_more() {
+        let mut told = Told::default();
+        told.note(1, &says(PowerState::On, 1));
+        let refused = OffResult::NotSent("refused".to_owned());
+        let results = [("bmc", OffResult::Accepted), ("bmc-2", refused)];
+        told.note(3, &commanded(results));
+        assert_eq!(told.last(), (PowerState::Unknown, 4, Some(1)));
+    }
+
+    #[test]
+    fn what_a_device_said_goes_with_it() {
+        let mut told = Told::default();
+        told.note(1, &says(PowerState::On, 1));
+        let mut settings = settings();
+        settings.levels[0].devices[0].name = "another".to_owned();
+        let device = settings.levels[0].devices[0].clone();
+        let silent = looked(device, None);
+        power_readings(&mut told.0, &settings, &silent, at(5));
+        let names = told.0.power_readings.iter().map(|it| it.device.as_str());
+        assert_eq!(names.collect::<Vec<_>>(), ["another"]);
     }
 
     #[test]
@@ -219,18 +259,24 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_kept_than_the_crd_takes() {
-        let mut told = Told::default();
+    fn no_more_are_kept_than_the_crd_takes_and_those_that_read_on_last_of_all() {
+        let mut status = NodeFenceStatus::default();
+        let mut settings = settings();
+        let device = |number: i64| Device {
+            name: format!("bmc-{number}"),
+            ..bmc()
+        };
+        settings.levels[0].devices = (0..20).map(device).collect();
         for number in 0..20 {
-            let mut device = bmc();
-            device.name = format!("bmc-{number}");
-            told.note(
-                number,
-                &looked(device, Some(reading(PowerState::Off, number))),
-            );
+            let state = match number {
+                0 => PowerState::On,
+                _ => PowerState::Off,
+            };
+            let reply = looked(device(number), Some(reading(state, number)));
+            power_readings(&mut status, &settings, &reply, at(number));
         }
-        let readings = &told.0.power_readings;
-        let first = readings.first().map(|it| it.device.as_str());
-        assert_eq!((readings.len(), first), (KEPT, Some("bmc-4")));
+        let names = status.power_readings.iter().map(|it| it.device.as_str());
+        let names: Vec<_> = names.collect();
+        assert_eq!((names.len(), &names[..2]), (KEPT, &["bmc-0", "bmc-5"][..]));
     }
 }

@@ -158,8 +158,7 @@ impl Round<'_> {
 
     /// Words that only count up are not worth a write.
     pub(super) fn worth_writing(&self) -> bool {
-        // What an older CustomResourceDefinition drops would be missed in each round: this, and `power_readings`, which no change of words leaves
-        // behind for long.
+        // What an older CustomResourceDefinition drops would be missed in each round.
         let known = |attempt: &Attempt| Attempt {
             device_version: None,
             ..attempt.clone()
@@ -187,7 +186,8 @@ impl Round<'_> {
                 status.contradicting_devices.clone(),
             )
         };
-        told(&self.incident.status) != told(&self.incident.stored.status)
+        let (new, stored) = (&self.incident.status, &self.incident.stored.status);
+        told(new) != told(stored) || say_otherwise(new, stored)
     }
 
     /// The incident in the counters and histograms.
@@ -241,6 +241,17 @@ fn approved_for_nothing(user: &str, stage: Stage, held: Option<HeldBy>) -> Optio
     Some(format!(
         "nothing waits for `spec.approval` of {user}: the incident is {is}; the approval counts only if a brake should hold it before its claim"
     ))
+}
+
+/// Does a device say another thing than the one that people read? What the record has none of an older CustomResourceDefinition may have
+/// dropped.
+fn say_otherwise(new: &NodeFenceStatus, stored: &NodeFenceStatus) -> bool {
+    let said = |status: &NodeFenceStatus| {
+        let readings = status.power_readings.iter();
+        let said = readings.map(|it| (it.device.clone(), it.power_state));
+        said.collect::<Vec<_>>()
+    };
+    !stored.power_readings.is_empty() && said(new) != said(stored)
 }
 
 /// None if either is not known, or if they are the other way round.

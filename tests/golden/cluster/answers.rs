@@ -194,7 +194,7 @@ impl World {
                 let result = |(device, answer): (&Device, &Answer)| {
                     let result = match answer {
                         Answer::Off(result) => result.clone(),
-                        Answer::Fails(why) => OffResult::NotSent(why.clone()),
+                        Answer::Fails(why) => OffResult::Unreached(why.clone()),
                         Answer::Readings(_) => return Err("it was commanded, not asked".to_owned()),
                     };
                     Ok((device.name.clone(), result))

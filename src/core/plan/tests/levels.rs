@@ -3,12 +3,15 @@
 use super::super::level::{current_level, fail, heed_word, new_attempt};
 use super::*;
 use crate::core::incident::Level;
+use crate::core::memory::Sight;
+use crate::core::reading::PowerState;
 
 /// A second level, of a human's word.
 fn with_word() -> Settings {
     let mut s = settings();
     let mut by_hand = level();
     by_hand.name = "hand".to_owned();
+    by_hand.devices[0].name = "manualConfirmation".to_owned();
     by_hand.devices[0].manual = true;
     s.levels.push(by_hand);
     s.word = word();
@@ -33,6 +36,45 @@ fn a_word_is_heeded_when_nothing_is_under_way() {
     assert!(!heeded(
         |memory| memory.word_refuted = Some("it reads On".to_owned())
     ));
+}
+
+/// S21: of what a device said before, a word that comes later knows. Whoever is asked for one is told which device would refute it.
+#[test]
+fn an_on_before_anybody_gave_a_word_refutes_none() {
+    let refuted = |heeded: Option<u64>| {
+        let s = Settings {
+            word: word().filter(|_| heeded.is_some()),
+            ..with_word()
+        };
+        let mut on = off_readings().remove(0).readings.remove(0);
+        (on.state, on.raw) = (PowerState::On, "On".to_owned());
+        let by_hand = s.levels[1].devices[0].clone();
+        let mut memory = Memory {
+            level: 1,
+            word_heeded: heeded,
+            looked_at: seconds(1),
+            ..Memory::default()
+        };
+        memory.learned.sights = vec![
+            Sight {
+                device: crate::core::fixtures::bmc(),
+                reading: Ok(on),
+            },
+            Sight {
+                device: by_hand,
+                reading: Err("nobody has confirmed it".to_owned()),
+            },
+        ];
+        let decision = decided(&s, &mut memory, node(), seconds(1));
+        (memory.word_refuted, decision.words)
+    };
+    assert!(refuted(Some(0)).0.is_some());
+    let (none, words) = refuted(None);
+    assert_eq!(none, None, "{words}");
+    assert!(
+        words.contains("bmc reads On: while it does, no word counts"),
+        "{words}"
+    );
 }
 
 /// S21: nobody knows how the Lease was before the word, where it was not read beside it: it is read first, and then the power.

@@ -189,14 +189,25 @@ fn an_off_that_is_heard_of_late_may_be_our_doing() {
     }
 }
 
-/// S21: an On that was asked for after the word was given refutes it, however late it comes.
+/// S21: an On that was asked for after the word was given refutes it, however late it comes; before anybody gave one there is none to refute.
 #[test]
-fn a_late_answer_refutes_the_word_that_was_given_before_its_question() {
+fn an_on_refutes_the_word_that_was_given_before_its_question() {
     let mut manual = settings();
     manual.levels[0].devices[0].manual = true;
-    for (heeded_after, is_refuted) in [(None, false), (Some(6), true), (Some(7), false)] {
+    let table = [
+        (false, None, false),
+        (false, Some(6), true),
+        (false, Some(7), false),
+        (true, None, false),
+        (true, Some(6), true),
+    ];
+    for (is_awaited, heeded_after, is_refuted) in table {
         let mut memory = memory();
         memory.word_heeded = heeded_after;
+        if is_awaited {
+            memory.orders = 6;
+            memory.begin(false);
+        }
         let reply = DeviceReply::Confirmed {
             readings: vec![],
             failures: vec![],
@@ -214,7 +225,7 @@ fn a_late_answer_refutes_the_word_that_was_given_before_its_question() {
         assert_eq!(
             memory.word_refuted.is_some(),
             is_refuted,
-            "{heeded_after:?}"
+            "{is_awaited} {heeded_after:?}"
         );
     }
 }
