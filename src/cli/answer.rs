@@ -8,7 +8,7 @@ use super::trail::reason;
 use super::{Done, Error, fences};
 use crate::api::fence::DesiredState;
 use crate::api::fence::{ApprovalDecision, NodeFence};
-use crate::api::settings::{ApprovalMode, FenceMode, PowerOnPolicy};
+use crate::api::settings::{FenceMode, PowerOnPolicy};
 use crate::core::hold::HeldBy;
 use kube::ResourceExt;
 use serde_json::json;
@@ -28,7 +28,7 @@ To stop a fence without that verb: kubectl fence release.";
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The NodeFence, or the node of an open one
-    #[arg(value_parser = super::name::name)]
+    #[arg(value_parser = super::name::incident)]
     name: String,
 
     /// Why, for the record
@@ -106,31 +106,16 @@ async fn answer(cluster: &Cluster, args: Args, decision: ApprovalDecision) -> Do
     }
 }
 
-/// Does an approval let it go on? The policy has asked for one, or a brake holds it that an approval lifts. What somebody has let go of no approval
-/// brings back.
-pub fn is_awaited(fence: &NodeFence) -> bool {
-    if fence.spec.desired_state == DesiredState::Released {
-        return false;
-    }
-    let settings = &fence.spec.fence;
-    let is_asked = settings.approval.mode == ApprovalMode::Manual;
-    // It waits for a human before any brake, and one that observes waits for nobody.
-    let is_first = is_asked && settings.mode != FenceMode::Observe && fence.spec.approval.is_none();
-    // A newer operator may have brakes that this plugin does not know: then it judges.
-    let lifts = |reason| HeldBy::named(reason).is_none_or(HeldBy::is_lifted_by_approval);
-    is_first || fences::held(fence).is_some_and(lifts)
-}
-
 /// Why an approval would be spent for nothing.
 fn approved_in_vain(fence: &NodeFence) -> Option<String> {
     if fence.spec.desired_state == DesiredState::Released {
         return Some(format!(
-            "somebody has let go of NodeFence {}: no approval brings it back; to have the node fenced all the same: kubectl fence now {} --reason WHY",
+            "somebody has let go of NodeFence {}: no approval brings it back; to have the node fenced all the same: {}",
             fence.name_any(),
-            fence.spec.node_name
+            fences::anew(fence)
         ));
     }
-    if is_awaited(fence) {
+    if fences::is_awaited(fence) {
         return None;
     }
     let (name, node) = (fence.name_any(), &fence.spec.node_name);
@@ -144,7 +129,8 @@ fn approved_in_vain(fence: &NodeFence) -> Option<String> {
             "approve it if it asks for that, or is held by a budget (kubectl fence status {node} --watch)"
         ),
         Some(hold) if hold.comes_first() => format!(
-            "no approval lifts that; to have the node fenced all the same: kubectl fence release {name} --reason WHY, then kubectl fence now {node} --reason WHY"
+            "no approval lifts that; to have the node fenced all the same: kubectl fence release {name} --reason WHY, then {}",
+            fences::anew(fence)
         ),
         Some(_) => format!(
             "no approval lifts that: mend what the message says, or let go of it: kubectl fence release {name} --reason WHY"
@@ -250,7 +236,7 @@ mod tests {
             (
                 json!({}),
                 in_stage("Held", Some("Paused")),
-                "kubectl fence release worker-1-5c0ffee5 --reason WHY, then kubectl fence now",
+                "kubectl fence release worker-1-5c0ffee5 --reason WHY, then kubectl fence now worker-1 --mode ConfirmOnly --reason WHY",
             ),
             (
                 json!({}),

@@ -38,8 +38,8 @@ own eyes: not that it does not answer.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The node of an open incident
-    #[arg(value_parser = super::name::name)]
+    /// The NodeFence, or the node of an open one
+    #[arg(value_parser = super::name::incident)]
     node: String,
 
     /// How you have verified it, for the record
@@ -203,7 +203,7 @@ fn against(scene: &Scene, fence: &NodeFence) -> Result<(), String> {
 fn reads_on(on: &PowerReading, fence: &NodeFence) -> String {
     let (device, node) = (&on.device, &fence.spec.node_name);
     let again = fences::held(fence).map(|reason| {
-        let lifts = approval(fence).map(|it| format!("; an approval lifts that, {it}"));
+        let lifts = approval(fence).map(|it| format!("; an approval lifts that{it}"));
         let lifts = lifts.unwrap_or_default();
         format!("once nothing holds the incident (it is held: {reason}{lifts})")
     });

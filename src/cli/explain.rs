@@ -29,7 +29,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// A NodeFence, or a node
-    #[arg(value_parser = super::name::name)]
+    #[arg(value_parser = super::name::incident)]
     name: String,
 
     /// In which form

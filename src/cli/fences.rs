@@ -5,8 +5,10 @@ mod none_open;
 use super::cluster::{Cluster, Error as ClusterError};
 use super::{Error, table};
 use crate::api::conditions::{ESCALATED, HELD, NODE_CONFIRMED_DOWN, SUCCEEDED, find};
-use crate::api::fence::NodeFence;
+use crate::api::fence::{DesiredState, NodeFence};
 use crate::api::fence_status::{PowerOf, PowerReading};
+use crate::api::settings::{ApprovalMode, FenceMode};
+use crate::core::hold::HeldBy;
 use crate::core::observed::NodeView;
 use crate::shell::slim::SlimNode;
 use jiff::Timestamp;
@@ -96,6 +98,33 @@ pub fn held(fence: &NodeFence) -> Option<&str> {
 /// Does the proof stand by now that its machine is down?
 pub fn is_proven(fence: &NodeFence) -> bool {
     confirmed_down(fence).is_some_and(|it| it.status == "True")
+}
+
+/// Does an approval let it go on? The policy has asked for one, or a brake holds it that an approval lifts. What somebody has let go of no approval
+/// brings back.
+pub fn is_awaited(fence: &NodeFence) -> bool {
+    if fence.spec.desired_state == DesiredState::Released {
+        return false;
+    }
+    let settings = &fence.spec.fence;
+    let is_asked = settings.approval.mode == ApprovalMode::Manual;
+    // It waits for a human before any brake, and one that observes waits for nobody.
+    let is_first = is_asked && settings.mode != FenceMode::Observe && fence.spec.approval.is_none();
+    // A newer operator may have brakes that this plugin does not know: then it judges.
+    let lifts = |reason| HeldBy::named(reason).is_none_or(HeldBy::is_lifted_by_approval);
+    is_first || held(fence).is_some_and(lifts)
+}
+
+/// How somebody has its node fenced anew, no further than this one goes, whatever its policy does; one that observes acts on nothing.
+pub fn anew(fence: &NodeFence) -> String {
+    let mode = match fence.spec.fence.mode {
+        FenceMode::Observe => FenceMode::ConfirmOnly,
+        mode => mode,
+    };
+    format!(
+        "kubectl fence now {} --mode {mode:?} --reason WHY",
+        fence.spec.node_name
+    )
 }
 
 /// What the incident has read last of a device that speaks against a word that the machine has no power.

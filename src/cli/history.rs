@@ -39,7 +39,7 @@ otherwise.";
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The node [default: all]
-    #[arg(value_parser = super::name::name)]
+    #[arg(value_parser = super::name::node)]
     node: Option<String>,
 
     /// Only those that began within this time, such as 12h or 30d

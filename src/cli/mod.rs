@@ -29,6 +29,7 @@ pub mod plan;
 pub mod prompt;
 pub mod reach;
 pub mod release;
+pub mod replica;
 pub mod report;
 pub mod schema;
 pub mod status;

@@ -28,7 +28,7 @@ the machine is proven down all the same.";
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The node
-    #[arg(value_parser = super::name::name)]
+    #[arg(value_parser = super::name::node)]
     node: String,
 
     /// Why, for the record

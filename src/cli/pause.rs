@@ -26,6 +26,7 @@ A fence that has claimed its node goes on: its release is never stopped.";
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The policy
+    #[arg(value_parser = super::name::policy)]
     policy: String,
 
     /// For how long, such as 90s, 30m, 2h, 1d
@@ -49,6 +50,7 @@ pub struct Args {
 #[command(after_help = EXAMPLES)]
 pub struct ResumeArgs {
     /// The policy
+    #[arg(value_parser = super::name::policy)]
     policy: String,
 
     /// Why, for the record

@@ -22,7 +22,7 @@ booted anew.";
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The NodeFence, or the node of an open one
-    #[arg(value_parser = super::name::name)]
+    #[arg(value_parser = super::name::incident)]
     name: String,
 
     /// Why, for the record

@@ -10,11 +10,12 @@ use super::leader::Leader;
 use super::output::{self, Content, Form, forms, print};
 use super::timeline::{Moment, words_of_people};
 use super::unfenced::Unfenced;
-use super::{Done, Error, answer, fences};
+use super::{Done, Error, fences};
 use crate::api::conditions::{READY, find};
 use crate::api::fence::NodeFence;
 use crate::api::fence_status::PowerReading;
 use crate::api::policy::{FenceMode, NodeFencingPolicy};
+use crate::core::hold::HeldBy;
 use crate::core::plan::{CONTRADICTION, STILL_ON};
 use crate::core::{keep_off, window};
 use crate::shell::lease;
@@ -54,7 +55,7 @@ Exit codes: 0 no incident is open, 3 one is, 1 failed, 2 the command line cannot
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// A node, a policy or a NodeFence [default: all]
-    #[arg(value_parser = super::name::name)]
+    #[arg(value_parser = super::name::any)]
     name: Option<String>,
 
     /// Follow it live until no incident is open, and none is to come of a node that is NotReady
@@ -307,8 +308,16 @@ fn commands(fence: &NodeFence) -> Vec<String> {
         return commands;
     }
     let (name, node) = (fence.name_any(), &fence.spec.node_name);
-    if answer::is_awaited(fence) {
-        commands.push(format!("kubectl fence approve {node} --reason WHY"));
+    if fences::is_awaited(fence) {
+        // A brake is there for the case that many machines only seem to be dead.
+        let is_braked =
+            fences::held(fence).is_some_and(|it| it != HeldBy::AwaitingApproval.as_str());
+        let only = if is_braked {
+            "  # only if it is known to be dead"
+        } else {
+            ""
+        };
+        commands.push(format!("kubectl fence approve {node} --reason WHY{only}"));
         commands.push(format!("kubectl fence deny {node} --reason WHY"));
     }
     let escalated = fences::escalated(fence).map_or("", |(_, words)| words);
@@ -326,21 +335,22 @@ fn commands(fence: &NodeFence) -> Vec<String> {
     if says("`spec.manualConfirmation`") && is_unsaid {
         commands.push(format!("kubectl fence confirm {node} --reason WHY"));
     }
+    if says("delete this NodeFence") {
+        commands.push(format!("kubectl delete nodefence {name}"));
+    }
     if says("`spec.desiredState: Released`") {
         commands.push(format!("kubectl fence release {name} --reason WHY"));
     }
     // The policy begins no other for this outage. Whom a device has deceived corrects that first, which no command does; and whose word was refuted sees
     // which machine the device is wired to, before another command goes out by it.
-    let mode = match fences::escalated(fence).filter(|_| !is_refuted) {
+    let again = match fences::escalated(fence).filter(|_| !is_refuted) {
         Some((CONTRADICTION, _)) | None => None,
-        Some((STILL_ON, _)) => Some(FenceMode::PowerOff),
-        Some(_) => Some(fence.spec.fence.mode),
+        Some((STILL_ON, _)) => Some(format!(
+            "kubectl fence now {node} --mode PowerOff --reason WHY"
+        )),
+        Some(_) => Some(fences::anew(fence)),
     };
-    if let Some(mode) = mode.filter(|_| says("create another")) {
-        commands.push(format!(
-            "kubectl fence now {node} --mode {mode:?} --reason WHY"
-        ));
-    }
+    commands.extend(again.filter(|_| says("create another")));
     commands
 }
 

@@ -2,6 +2,7 @@
 
 use super::super::cluster::{Cluster, Error, seen};
 use super::super::leader::{Leader, is_silent};
+use super::super::replica::is_ready;
 use super::super::table::age;
 use super::super::version;
 use super::{Category, Check, Finding};
@@ -51,24 +52,21 @@ pub(super) async fn look(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
 /// Do plugin and operator go together?
 fn versions(deployments: &[Deployment]) -> Finding {
     let own = env!("CARGO_PKG_VERSION");
-    let labels = deployments.iter().filter_map(version::of);
-    let apart: Vec<String> = labels
-        .filter(|it| version::go_together(own, it) == Some(false))
-        .map(str::to_owned)
-        .collect();
-    match (deployments, apart.first()) {
-        ([], _) => VERSION.unknown("there is no Deployment of the operator to compare with".to_owned()),
-        (_, Some(other)) => VERSION.warns(format!("the operator is {other} and this plugin {own}: it goes with its own minor version of the operator, the one before and the one after; take another plugin")),
-        (_, None) => VERSION.well(format!("this plugin, {own}, goes with the operator")),
+    let is = |goes: Option<bool>| {
+        let mut shown = deployments.iter().map(version::of);
+        shown.find(|it| it.and_then(|it| version::go_together(own, it)) == goes)
+    };
+    if let Some(Some(other)) = is(Some(false)) {
+        return VERSION.warns(format!("the operator is {other} and this plugin {own}: it goes with its own minor version of the operator, the one before and the one after; take another plugin"));
     }
-}
-
-/// Is this replica ready, and not on its way out?
-pub fn is_ready(pod: &Pod) -> bool {
-    let status = pod.status.iter();
-    let mut conditions = status.flat_map(|it| it.conditions.iter().flatten());
-    let is_well = conditions.any(|it| it.type_ == "Ready" && it.status == "True");
-    pod.metadata.deletion_timestamp.is_none() && is_well
+    match (is(Some(true)), is(None)) {
+        (None, None) => VERSION.unknown("there is no Deployment of the operator to compare with".to_owned()),
+        (_, Some(other)) => VERSION.unknown(format!(
+            "the operator shows {}, as a build of one's own may: whether this plugin, {own}, goes with it is not known; take the one that was built with it",
+            other.map_or_else(|| "no version".to_owned(), |it| format!("the version `{it}`"))
+        )),
+        (Some(_), None) => VERSION.well(format!("this plugin, {own}, goes with the operator")),
+    }
 }
 
 fn replicas(pods: &[Pod], namespace: &str) -> Finding {
@@ -102,5 +100,31 @@ fn leader(lease: Option<&Lease>, namespace: &str, now: Timestamp) -> Finding {
     match is_silent(leader.silent_from, now) {
         true => LEADER.fails(format!("{told}: {way_out}")),
         false => LEADER.well(told),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Mark;
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_shows_no_version_is_not_known_to_go_with_the_plugin() {
+        let found = |shown: &[Option<&str>]| {
+            let deployment = |version: &Option<&str>| {
+                let labels = version.map(|it| json!({"app.kubernetes.io/version": it}));
+                let deployment = json!({"metadata": {"name": "nfo", "labels": labels}});
+                serde_json::from_value::<Deployment>(deployment).expect("a Deployment")
+            };
+            let deployments: Vec<_> = shown.iter().map(deployment).collect();
+            versions(&deployments).status
+        };
+        let own = Some(env!("CARGO_PKG_VERSION"));
+        assert_eq!(found(&[own]), Mark::Ok);
+        assert_eq!(found(&[own, Some("99.0.0"), None]), Mark::Warning);
+        for unknown in [vec![], vec![None], vec![own, Some("latest")]] {
+            assert_eq!(found(&unknown), Mark::Unknown, "{unknown:?}");
+        }
     }
 }

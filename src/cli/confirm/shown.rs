@@ -1,12 +1,13 @@
 //! What is shown to whoever is about to give their word: what the devices have said and when, what the incident says, and what runs there.
 
-use super::{Scene, outage};
+use super::{Scene, is_adopted, outage};
 use crate::api::device::FenceDevice;
 use crate::api::device_status::PowerState;
 use crate::api::fence::NodeFence;
 use crate::api::fence_status::PowerReading;
+use crate::api::settings::FenceMode;
+use crate::cli::fences;
 use crate::cli::table::{age, table, wrapped};
-use crate::cli::{answer, fences};
 use crate::core::word::WORD_LIFE;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -28,6 +29,12 @@ pub(super) fn shown(scene: &Scene, fence: &NodeFence, server: &str, now: Timesta
         .collect();
     text += &table(["DEVICE", "POWER", "READ"], &rows);
     text += &lights(scene, fence, began, now);
+    if is_adopted(fence) {
+        text += &wrapped(
+            "It was made of a mark that stood on its Node: no device is asked beside your word",
+            0,
+        );
+    }
     let warnings = fences::warnings(fence);
     let stage = fences::stage(fence);
     let stands = match warnings.is_empty() {
@@ -54,7 +61,13 @@ pub(super) fn shown(scene: &Scene, fence: &NodeFence, server: &str, now: Timesta
 
 /// What stands in capitals: that a silent device was on, or that none has answered.
 fn lights(scene: &Scene, fence: &NodeFence, began: Option<Timestamp>, now: Timestamp) -> String {
-    let machines = scene.devices.iter().filter(|it| it.spec.pdu.is_none());
+    // One that reads Off now has told what became of that.
+    let is_off =
+        |it: &FenceDevice| read(it, fence).is_some_and(|it| it.power_state == PowerState::Off);
+    let machines = scene
+        .devices
+        .iter()
+        .filter(|it| it.spec.pdu.is_none() && !is_off(it));
     let on = machines.filter_map(|device| {
         let at = last_on(device, fence, began)?;
         let (name, ago) = (device.name_any(), age(at, now));
@@ -76,7 +89,7 @@ fn held(fence: &NodeFence) -> String {
     let Some(reason) = fences::held(fence) else {
         return String::new();
     };
-    let lifts = approval(fence).map(|it| format!("; an approval does, {it}"));
+    let lifts = approval(fence).map(|it| format!("; an approval does{it}"));
     let lifts = lifts.unwrap_or_default();
     let minutes = WORD_LIFE.as_secs() / 60;
     wrapped(
@@ -87,12 +100,15 @@ fn held(fence: &NodeFence) -> String {
     )
 }
 
-/// What lifts that, and what else it does; none: no approval lifts it.
+/// What follows `an approval lifts that`: what else it does, and how it is given; none: no approval lifts it.
 pub(super) fn approval(fence: &NodeFence) -> Option<String> {
     let node = &fence.spec.node_name;
-    answer::is_awaited(fence).then(|| {
-        format!("and in mode PowerOff the machine is turned off then: kubectl fence approve {node} --reason WHY")
-    })
+    let turns_off = match fence.spec.fence.mode {
+        FenceMode::PowerOff => ", and the machine is turned off then",
+        FenceMode::ConfirmOnly | FenceMode::Observe => "",
+    };
+    fences::is_awaited(fence)
+        .then(|| format!("{turns_off}: kubectl fence approve {node} --reason WHY"))
 }
 
 fn is_read_since(device: &FenceDevice, began: Option<Timestamp>) -> bool {

@@ -131,6 +131,11 @@ fn a_reading_from_before_the_outage_is_shown_as_one_and_speaks_against_nothing()
     // A machine whose network was cut says nothing either.
     let mut cut = reading("node-1-bmc", "Unknown");
     cut["lastOnTime"] = json!("2027-01-02T18:00:20Z");
+    let mut off = cut.clone();
+    off["powerState"] = json!("Off");
+    let off = self::fence(&spec, &json!([off]));
+    let text = shown(&old, &off, "https://192.0.2.9", now);
+    assert!(!text.contains("SAID ON"), "{text}");
     let said = "node-1-bmc SAID ON 40s AGO, IN THIS OUTAGE: unless its power was cut since then,\nthis machine runs\n";
     let text = shown(
         &old,
@@ -227,7 +232,7 @@ fn who_confirms_what_is_held_is_told_that_it_is_read_again_after_that() {
         .push(serde_json::from_value(condition).expect("a condition"));
     let refused = against(&scene, &held).expect_err("it reads On");
     assert!(
-        refused.contains("asked again once nothing holds the incident (it is held: Storm; an approval lifts that, and in mode PowerOff the machine is turned off then: kubectl fence approve node-1 --reason WHY)"),
+        refused.contains("asked again once nothing holds the incident (it is held: Storm; an approval lifts that: kubectl fence approve node-1 --reason WHY)"),
         "{refused}"
     );
 }
@@ -236,6 +241,7 @@ fn who_confirms_what_is_held_is_told_that_it_is_read_again_after_that() {
 #[test]
 fn whoever_confirms_what_is_held_is_told_that_a_word_lifts_nothing() {
     let (scene, mut fence) = scene("Off", "2027-01-02T17:59:00Z");
+    fence.spec.fence.mode = FenceMode::PowerOff;
     let now = "2027-01-02T18:01:00Z".parse().expect("a time");
     let mut told = |reason: &str| {
         let condition = json!({
@@ -246,7 +252,7 @@ fn whoever_confirms_what_is_held_is_told_that_a_word_lifts_nothing() {
         let text = shown(&scene, &fence, "https://192.0.2.9", now);
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    let held = "IT IS HELD (Storm): your word counts for 15 minutes and does not lift that; an approval does, and in mode PowerOff the machine is turned off then: kubectl fence approve node-1 --reason WHY If this";
+    let held = "IT IS HELD (Storm): your word counts for 15 minutes and does not lift that; an approval does, and the machine is turned off then: kubectl fence approve node-1 --reason WHY If this";
     let held = held.replace(" If this", " 0 pod(s)");
     let storm = told("Storm");
     assert!(storm.contains(&held), "{storm}");

@@ -63,7 +63,7 @@ nothing on standard output and a message that begins with `error:`.";
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The node
-    #[arg(value_parser = crate::cli::name::name)]
+    #[arg(value_parser = crate::cli::name::node)]
     node: String,
 
     /// --node-monitor-grace-period of kube-controller-manager, such as 20s

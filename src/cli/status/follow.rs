@@ -103,7 +103,8 @@ impl Shown {
             return status;
         };
         // How it is with the Lease is not known since.
-        let words = format!("who leads is not known by now, {leader} did");
+        let words =
+            format!("who leads is not known by now, {leader} did; `kubectl fence check` says more");
         Status {
             operator: Operator::unknown(words),
             ..status
@@ -126,7 +127,7 @@ impl Shown {
 enum Shape {
     /// All of it, each second anew: for a terminal.
     Screen,
-    /// A line for each step: for people who read a file, or a pipe. Ages change at every look.
+    /// Each step once, with what may be typed about it: for people who read a file, or a pipe. Ages change at every look.
     Steps,
     /// Each state, for a program.
     Values,
@@ -210,14 +211,17 @@ fn steps(status: &Status) -> String {
     status.incidents.iter().map(step).chain(waiting).collect()
 }
 
-/// With what may be typed about it.
+/// With what a person has to know, and may type about it.
 fn step(incident: &Incident) -> String {
-    let commands = incident.commands.iter().map(|it| format!("    {it}\n"));
+    let warnings = incident.warnings.iter();
+    let warnings = warnings.map(|it| format!("{} {}", it.kind.title().to_uppercase(), it.words));
+    let lines = warnings.chain(incident.commands.iter().cloned());
+    let lines = lines.map(|it| format!("    {it}\n"));
     let step = format!(
         "{} {} {}: {}\n",
         incident.node, incident.fence, incident.stage, incident.message
     );
-    [step].into_iter().chain(commands).collect()
+    [step].into_iter().chain(lines).collect()
 }
 
 /// Asks who leads again and again.

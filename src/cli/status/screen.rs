@@ -97,7 +97,12 @@ fn wide_policies(policies: &[Policy]) -> String {
     ];
     let row = |policy: &Policy| {
         let [name, mode, nodes, protected, open, held, budget] = policy_row(policy);
-        let ready = if policy.ready { "True" } else { "False" }.to_owned();
+        let ready = match (policy.ready, &policy.message) {
+            (true, _) => "True",
+            (false, Some(_)) => "False",
+            (false, None) => "<unknown>",
+        };
+        let ready = ready.to_owned();
         let reason = or_none(policy.reason.as_ref());
         [
             name, mode, nodes, protected, open, held, budget, ready, reason,

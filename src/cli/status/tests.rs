@@ -1,7 +1,9 @@
 use super::sight::Sight;
 use super::*;
+use crate::core::word;
 use crate::shell::slim::SlimNode;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 const SINCE: &str = "2027-01-02T18:00:00Z";
 
@@ -168,6 +170,54 @@ fn what_waits_for_a_human_is_shown_with_what_to_type() {
             "kubectl fence release node-1-5c0ffee5 --reason WHY",
         ]
     );
+}
+
+/// It is there for the case that many machines only seem to be dead.
+#[test]
+fn what_a_brake_holds_is_approved_only_by_who_knows_better() {
+    let held = |reason: &str| {
+        let fence = json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "node-1-5c0ffee5"},
+            "spec": {"nodeName": "node-1", "trigger": {"type": "NodeCondition"}, "fence": {"mode": "PowerOff"}},
+            "status": {"conditions": [{
+                "type": "Held", "status": "True", "reason": reason, "message": "words", "lastTransitionTime": SINCE,
+            }]},
+        });
+        commands(&serde_json::from_value(fence).expect("a NodeFence"))
+    };
+    let deny = "kubectl fence deny node-1 --reason WHY";
+    let approve = "kubectl fence approve node-1 --reason WHY  # only if it is known to be dead";
+    assert_eq!(held("Storm"), [approve, deny]);
+    assert!(held("Paused").is_empty());
+}
+
+/// The commands are found by what the operator's own words say of fields: those words have to say it.
+#[test]
+fn what_the_operator_says_of_a_word_leads_to_its_commands() {
+    let of = |words: &str| {
+        let condition = |kind: &str, status: &str, reason: &str| {
+            json!({
+                "type": kind, "status": status, "reason": reason, "message": words, "lastTransitionTime": SINCE,
+            })
+        };
+        let fence = json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "node-1-5c0ffee5"},
+            "spec": {"nodeName": "node-1", "trigger": {"type": "NodeCondition"}, "fence": {"mode": "ConfirmOnly"}},
+            "status": {"conditions": [
+                condition("Succeeded", "Unknown", "Checking"), condition("Escalated", "True", "DeviceFailed"),
+            ]},
+        });
+        commands(&serde_json::from_value(fence).expect("a NodeFence"))
+    };
+    let mut settings = crate::core::fixtures::settings();
+    let unsaid = word::heard(&settings, Duration::ZERO).expect_err("nobody has");
+    assert_eq!(of(&unsaid), ["kubectl fence confirm node-1 --reason WHY"]);
+    let release = "kubectl fence release node-1-5c0ffee5 --reason WHY";
+    let now = "kubectl fence now node-1 --mode ConfirmOnly --reason WHY";
+    assert_eq!(of(&word::refused(&settings, "it reads On")), [release, now]);
+    settings.adopted = true;
+    let refused = of(&word::refused(&settings, "it reads On"));
+    assert_eq!(refused, ["kubectl delete nodefence node-1-5c0ffee5"]);
 }
 
 /// It would be refused.

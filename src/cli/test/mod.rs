@@ -57,7 +57,7 @@ command line cannot be used.";
 #[command(after_help = EXAMPLES, mut_arg("output", of_answers))]
 pub struct Args {
     /// The node
-    #[arg(value_parser = crate::cli::name::name)]
+    #[arg(value_parser = crate::cli::name::node)]
     node: String,
 
     /// Only this FenceDevice [default: all that serve the node]

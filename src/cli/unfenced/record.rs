@@ -20,8 +20,10 @@ pub(super) fn cleared(fence: &NodeFence) -> Verdict<'_> {
             "NodeFence {name} has proven it down in this boot and ended {stage}, and its kubelet has reported nothing since: mend the machine, and boot it"
         ),
     };
-    let doubt = fences::in_doubt(fence);
-    because(Reason::Cleared(fence), format!("{words}{doubt}"))
+    // It leads: who reads no further must not go by it.
+    let doubt = fences::doubt(fence).map(|it| format!("do not go by the proof: {it}; "));
+    let doubt = doubt.unwrap_or_default();
+    because(Reason::Cleared(fence), format!("{doubt}{words}"))
 }
 
 /// A human has said no.

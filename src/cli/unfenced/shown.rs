@@ -1,8 +1,9 @@
 //! How a screen and a program show a node that is down without an incident.
 
-use super::{CLEARED, World, at_present, verdict};
+use super::{CLEARED, Reason, World, at_present, verdict};
 use crate::api::conditions::READY;
 use crate::api::fence::NodeFence;
+use crate::cli::fences;
 use crate::cli::table::age;
 use crate::core::observed::Ready;
 use crate::shell::slim::SlimNode;
@@ -32,6 +33,8 @@ pub struct Unfenced {
     pub due_time: Option<Timestamp>,
     /// What the policy does then, or why the node is not fenced, and the way out.
     pub message: String,
+    /// Does something speak against the proof of the incident that it was fenced in?
+    pub proof_in_doubt: bool,
 }
 
 impl Unfenced {
@@ -49,10 +52,11 @@ impl Unfenced {
     pub fn words(&self, now: Timestamp) -> String {
         let lasts = self.since.map(|it| format!(" for {}", age(it, now)));
         let shown = format!("Ready={}{}", self.ready, lasts.unwrap_or_default());
-        match (self.due_time, self.is_cleared()) {
-            (Some(due), _) => format!("{shown}; {}", at_present(&self.message, due, now)),
-            (None, true) => format!("{shown}; fenced already: {}", self.message),
-            (None, false) => format!("{shown}; not fenced: {}", self.message),
+        match self.due_time {
+            Some(due) => format!("{shown}; {}", at_present(&self.message, due, now)),
+            None if self.proof_in_doubt => format!("{shown}; {}", self.message),
+            None if self.is_cleared() => format!("{shown}; fenced already: {}", self.message),
+            None => format!("{shown}; not fenced: {}", self.message),
         }
     }
 }
@@ -75,6 +79,10 @@ pub fn of(node: &SlimNode, world: &World<'_>) -> Option<Unfenced> {
     }
     let created = node.metadata.creation_timestamp.as_ref().map(|it| it.0);
     let verdict = verdict(&view, created, world);
+    let proof_in_doubt = match verdict.reason {
+        Reason::Cleared(fence) => fences::doubt(fence).is_some(),
+        _ => false,
+    };
     let message = [Some(verdict.words), verdict.more].into_iter().flatten();
     Some(Unfenced {
         node: view.name.clone(),
@@ -84,5 +92,6 @@ pub fn of(node: &SlimNode, world: &World<'_>) -> Option<Unfenced> {
         reason: verdict.reason.as_str().to_owned(),
         due_time: verdict.due,
         message: message.collect::<Vec<_>>().join("; "),
+        proof_in_doubt,
     })
 }

@@ -321,7 +321,12 @@ fn an_incident_of_this_outage_that_has_ended_is_named_with_its_end() {
     doubt.status = "Unknown".to_owned();
     conditions.push(doubt);
     let told = found(&node, &policies, &[doubtful], at(60));
-    assert!(told.message.contains("do not go by its proof"), "{told:?}");
+    assert!(told.proof_in_doubt, "{told:?}");
+    let words = told.words(at(60));
+    assert!(
+        words.starts_with("Ready=Unknown for 60s; do not go by the proof"),
+        "{words}"
+    );
 }
 
 /// The operator begins all the same, and whoever waits for the fence is told that it will not come to one.

@@ -7,7 +7,6 @@ use super::super::stuck::Stuck;
 use super::{attachments::power, unfenced};
 use crate::api::fence::NodeFence;
 use crate::api::policy::RecoveryStrategy;
-use crate::cli::answer;
 use crate::cli::fences::{self, Warning, WarningKind};
 use crate::core::hold::HeldBy;
 use crate::core::observed::Ready;
@@ -213,7 +212,7 @@ fn follow(fence: &NodeFence, node: &str) -> Vec<Step> {
     let mut fix = Vec::new();
     let approve = format!("kubectl fence approve {node} --reason \"WHY\"");
     let brake = fences::held(fence).filter(|it| *it != HeldBy::AwaitingApproval.as_str());
-    let is_awaited = answer::is_awaited(fence);
+    let is_awaited = fences::is_awaited(fence);
     if is_awaited && brake.is_none() {
         fix.push(step("it waits for a human's answer", approve.clone()));
         fix.push(step(

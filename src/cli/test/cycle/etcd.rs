@@ -4,9 +4,9 @@
 //! of the cluster, or as a service of the machine, Kubernetes knows nothing, and so does this.
 
 use crate::cli::Error;
-use crate::cli::check::replicas::is_ready;
 use crate::cli::cluster::Cluster;
 use crate::cli::output::complain;
+use crate::cli::replica::is_ready;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};

@@ -117,7 +117,7 @@ fn d1_says_that_a_proof_was_left_to_others_and_what_speaks_against_it() {
     let told = world.fences[0]["status"]["conditions"].as_array_mut();
     told.expect("a list")[1]["status"] = json!("False");
     let found = world.only();
-    assert!(seen(&found, "do not go by its proof"), "{found:#?}");
+    assert!(seen(&found, "do not go by the proof"), "{found:#?}");
 }
 
 #[test]
