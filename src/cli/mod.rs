@@ -42,6 +42,7 @@ pub mod unfenced;
 pub mod version;
 pub mod watched;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use cluster::Cluster;
@@ -170,7 +171,7 @@ pub fn main(command_line: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args = match Args::try_parse_from(command_line) {
         Ok(args) => args,
         // Its text goes where it belongs, in colours on a terminal.
-        Err(error) => error.exit(),
+        Err(error) => of_namespace(error).exit(),
     };
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -187,6 +188,18 @@ pub fn main(command_line: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         exit_code(&error)
     })
+}
+
+/// Who is used to kubectl types `-n` before anything else; what most commands are about has no namespace.
+fn of_namespace(mut error: clap::Error) -> clap::Error {
+    let is_one = |it: &&ContextValue| matches!(it, ContextValue::String(flag) if flag == "-n" || flag == "--namespace");
+    if error.get(ContextKind::InvalidArg).filter(is_one).is_some() {
+        let tip = "no Node, NodeFence or policy has one; the operator: --operator-namespace";
+        let tip = ContextValue::StyledStrs(vec![tip.into()]);
+        error.insert(ContextKind::Suggested, tip);
+        error.remove(ContextKind::SuggestedArg);
+    }
+    error
 }
 
 fn exit_code(error: &Error) -> ExitCode {
@@ -230,4 +243,25 @@ fn completion(shell: Shell) -> Done {
     clap_complete::generate(shell, &mut Args::command(), "kubectl-fence", &mut text);
     io::stdout().write_all(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_names_a_namespace_is_told_that_there_is_none() {
+        let told = |line: &str| {
+            let refused = Args::try_parse_from(line.split(' ')).expect_err("it cannot be used");
+            of_namespace(refused).to_string()
+        };
+        for flag in ["-n shop", "--namespace shop", "--namespace=shop"] {
+            let told = told(&format!("kubectl-fence status {flag}"));
+            assert!(
+                told.contains("tip: no Node, NodeFence or policy has one"),
+                "{told}"
+            );
+        }
+        assert!(!told("kubectl-fence status -x").contains("namespace"));
+    }
 }
