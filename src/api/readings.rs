@@ -32,6 +32,13 @@ pub struct PowerReading {
     pub last_on_time: Option<Timestamp>,
 }
 
+impl PowerReading {
+    /// Does it say that a machine has power whose power somebody is about to confirm cut? Whoever pulls the cords leaves outlets on.
+    pub fn speaks_against_a_word(&self) -> bool {
+        self.power_state.has_power() && self.reads == PowerOf::Machine
+    }
+}
+
 /// Whose power a FenceDevice reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum PowerOf {

@@ -185,7 +185,7 @@ fn against(scene: &Scene, fence: &NodeFence) -> Result<(), String> {
     // A device that is gone, or is another node's by now, is asked no more.
     let is_there = |name: &str| scene.devices.iter().any(|it| it.name_any() == name);
     let mut readings = fence.status.iter().flat_map(|it| &it.power_readings);
-    if let Some(on) = readings.find(|it| fences::is_on(it) && is_there(&it.device)) {
+    if let Some(on) = readings.find(|it| it.speaks_against_a_word() && is_there(&it.device)) {
         return Err(reads_on(on, fence));
     }
     // What was read before the outage says nothing of it: a device that has fallen silent since is why somebody has gone to look.

@@ -6,7 +6,7 @@ use super::cluster::{Cluster, Error as ClusterError};
 use super::{Error, table};
 use crate::api::conditions::{ESCALATED, HELD, NODE_CONFIRMED_DOWN, SUCCEEDED, find};
 use crate::api::fence::{DesiredState, NodeFence};
-use crate::api::fence_status::{PowerOf, PowerReading};
+use crate::api::fence_status::PowerReading;
 use crate::api::settings::{ApprovalMode, FenceMode};
 use crate::core::hold::HeldBy;
 use crate::core::observed::NodeView;
@@ -130,12 +130,7 @@ pub fn anew(fence: &NodeFence) -> String {
 /// What the incident has read last of a device that speaks against a word that the machine has no power.
 pub fn reads_on(fence: &NodeFence) -> Option<&PowerReading> {
     let mut readings = fence.status.iter().flat_map(|it| &it.power_readings);
-    readings.find(|it| is_on(it))
-}
-
-/// Does it speak against such a word? Whoever pulls the cords leaves outlets on.
-pub fn is_on(reading: &PowerReading) -> bool {
-    reading.power_state.has_power() && reading.reads == PowerOf::Machine
+    readings.find(|it| it.speaks_against_a_word())
 }
 
 /// What a person has to know before they go by an incident.

@@ -18,8 +18,8 @@ pub enum OffResult {
     AlreadyOff,
     /// The device refused, or something forbade it before the command went out: nothing was commanded.
     NotSent(String),
-    /// The device was not reached, or answers for another machine: nothing was commanded, and what it reads nobody knows.
-    Unreached(String),
+    /// The device gave no answer before the command went out: nothing was commanded, and what it reads nobody knows.
+    Silent(String),
     /// The command went out and no answer came: it may land late.
     Unknown(String),
     /// The device took it, and at the end of the time for that the machine was not off: it may land late.
@@ -34,14 +34,14 @@ impl OffResult {
 
     /// Was a command sent, or may one have been?
     pub fn is_sent(&self) -> bool {
-        !matches!(self, Self::NotSent(_) | Self::Unreached(_))
+        !matches!(self, Self::NotSent(_) | Self::Silent(_))
     }
 
     /// What the answer counts as in metrics and log. The record waits for the effect ([`Self::recorded`]).
     pub fn word(&self) -> AttemptResult {
         match self {
             Self::Accepted | Self::Landed | Self::AlreadyOff => AttemptResult::Succeeded,
-            Self::NotSent(_) | Self::Unreached(_) => AttemptResult::Refused,
+            Self::NotSent(_) | Self::Silent(_) => AttemptResult::Refused,
             Self::Unknown(_) | Self::Late(_) => AttemptResult::TimedOut,
         }
     }
@@ -58,7 +58,7 @@ impl OffResult {
             Self::Landed => "the device accepted the command, and has read Off since",
             Self::AlreadyOff => "the device says that the machine already is off",
             Self::NotSent(reason)
-            | Self::Unreached(reason)
+            | Self::Silent(reason)
             | Self::Unknown(reason)
             | Self::Late(reason) => reason,
         }

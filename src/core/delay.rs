@@ -42,6 +42,11 @@ impl Since {
         }
     }
 
+    /// When this process first heard of it (time since boot).
+    pub fn heard(self) -> Duration {
+        self.seen
+    }
+
     /// The moment (time since boot) at which it is `wait` ago; a moment that is past is not exact.
     pub fn over(self, wait: Duration) -> Duration {
         self.seen + wait.saturating_sub(self.age)

@@ -4,7 +4,7 @@ mod answer;
 
 pub use answer::{DeviceReply, PodList, Reply};
 
-use super::attempt::{Attempt, OnAttempt};
+use super::attempt::{Attempt, OffResult, OnAttempt};
 use super::delay::HeldCondition;
 use super::hold::HeldBy;
 use super::observed::{DETACHING, NodeView, OUT_OF_SERVICE, PodView};
@@ -56,6 +56,15 @@ impl Level {
     /// Does it rest on a human's word alone?
     pub fn is_manual(&self) -> bool {
         self.devices.iter().all(|device| device.manual) && !self.devices.is_empty()
+    }
+
+    /// Were as many off commands sent as it needs? Then the power is read next, otherwise another off may be.
+    pub fn is_commanded(&self, results: &BTreeMap<String, OffResult>) -> bool {
+        let is_sent = |device: &Device| results.get(&device.name).is_some_and(OffResult::is_sent);
+        match self.require {
+            Require::All => self.devices.iter().all(is_sent),
+            Require::Any => self.devices.iter().any(is_sent),
+        }
     }
 }
 

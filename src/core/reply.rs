@@ -9,7 +9,7 @@ use super::observed::PodView;
 use super::proof::{DeviceReadings, Require, reads_off};
 use super::quiesce::none_stays_with_its_volume;
 use super::reading::{PowerState, Reading};
-use super::word;
+use super::word::{self, Word};
 use std::time::Duration;
 
 /// What an effect was, once it has been handed out: enough to learn from its reply.
@@ -114,20 +114,19 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
         }
         Reply::Device(order, reply) if memory.busy.is_some_and(|busy| busy.order == order) => {
             memory.busy = None;
+            refute(settings, memory, &reply.heard());
             device(settings, memory, reply, now);
         }
         // Asked under another claim, or for another purpose: nothing is decided by it, and what it says of the power stays true.
         // Whether an off came of a command of ours, nobody knows any more: it may have, if one was begun.
-        Reply::Device(order, reply) => {
+        Reply::Device(_, reply) => {
             let heard = reply.heard();
             for device in &heard {
                 let commanded = memory.has_commanded
                     || memory.may_have_turned_off(&device.device, device.outlets);
                 memory.said.note(device, commanded);
             }
-            if memory.word_heeded.is_some_and(|last| order > last) {
-                refute(settings, memory, &heard);
-            }
+            refute(settings, memory, &heard);
         }
     }
 }
@@ -159,6 +158,9 @@ fn back_off(memory: &mut Memory, message: &str, now: Duration) {
 
 fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Duration) {
     let heard = reply.heard();
+    // The level that rests on it has no turn any more, and nothing is judged for it.
+    let level = settings.levels.get(memory.level);
+    let is_refuted = memory.word_refuted.is_some() && level.is_some_and(Level::is_manual);
     match reply {
         DeviceReply::Looked { sights, mut pods } => {
             as_seen(settings, pods.iter_mut());
@@ -168,7 +170,7 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
             };
             note_effect(settings, memory, last, now);
             note_said(memory, &heard);
-            memory.learned.sights = sights;
+            memory.learned.sights = if is_refuted { Vec::new() } else { sights };
             memory.looked_at = now;
             memory.learned.quiesce.listed_before = pods;
         }
@@ -188,7 +190,6 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
             };
             note_effect(settings, memory, last, now);
             note_said(memory, &heard);
-            let is_refuted = refute(settings, memory, &others);
             memory.learned.others = others;
             memory.learned.pods = in_time(settings, memory, &readings, pods);
             memory.learned.relist = false;
@@ -218,21 +219,24 @@ fn note_said(memory: &mut Memory, heard: &[DeviceReadings]) {
     }
 }
 
-/// A device that says that the machine has power refutes a human's word, at once and for good: whatever comes of the readings beside it,
-/// they are not judged (S21).
-fn refute(settings: &Settings, memory: &mut Memory, others: &[DeviceReadings]) -> bool {
-    let level = settings.levels.get(memory.level);
-    let against = |other: &DeviceReadings| Some((other.device.clone(), other.against()?.clone()));
-    let against = others.iter().find_map(against);
-    let is_manual = level.is_some_and(Level::is_manual);
-    // What was asked before the word was given says nothing of it.
-    let is_word = is_manual && memory.word_heeded.is_some();
-    let (true, Some((other, last))) = (is_word, against) else {
-        return false;
+/// A device that is asked after a human's word was heard of, and says that the machine has power, refutes it, at once and for good, whoever's turn it
+/// is (S21). What was asked before says nothing of it, nor do outlets; under the mark a machine that has power is another matter (S12).
+fn refute(settings: &Settings, memory: &mut Memory, heard: &[DeviceReadings]) {
+    let is_of_node = |word: &&Word| settings.node_uid.as_ref() == Some(&word.node_uid);
+    let word = settings.word.as_ref().filter(is_of_node);
+    let Some(word) = word.filter(|_| !memory.tainted) else {
+        return;
     };
-    let sign = format!("FenceDevice {other} reads {}", last.raw);
-    memory.word_refuted = Some(word::refused(settings, &sign));
-    true
+    let mut machines = heard.iter().filter(|device| !device.outlets);
+    let sign = machines.find_map(|device| {
+        let last = device.against()?;
+        let is_newer = last.asked >= word.given.heard();
+        is_newer.then(|| format!("FenceDevice {} reads {}", device.device, last.raw))
+    });
+    if let Some(sign) = sign {
+        let refused = || word::refused(settings, &sign);
+        memory.word_refuted.get_or_insert_with(refused);
+    }
 }
 
 /// The newest list that was answered before the power was read last, by every device that reads off: of a pod that came and was

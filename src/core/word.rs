@@ -6,6 +6,7 @@
 
 use super::delay::Since;
 use super::incident::Settings;
+use super::reading::Reading;
 use std::time::Duration;
 
 /// A word counts this long: long enough to claim, to quiesce and to see the volumes off.
@@ -77,6 +78,16 @@ fn another(settings: &Settings) -> &'static str {
             "release this NodeFence (`spec.desiredState: Released`), create another and confirm that one"
         }
     }
+}
+
+/// What whoever is asked for a word is told of a device that would refute it, behind what else is said.
+pub fn beside(on: Option<(&str, &Reading)>) -> String {
+    on.map_or_else(String::new, |(device, reading)| {
+        format!(
+            "; FenceDevice {device} reads {}: while it does, no word counts",
+            reading.raw
+        )
+    })
 }
 
 /// Why the word counts for nothing any more: this sign of life has spoken against it (S21).

@@ -306,10 +306,16 @@ impl DeviceError {
         matches!(self, Self::AuthFailed { .. } | Self::UnknownUser { .. })
     }
 
-    /// Did the device understand the request, and not do it? What else it is asked, its power above all, it may answer.
+    /// Has the device said nothing at all? Whatever else it is asked it will hardly answer.
     #[must_use]
-    pub fn is_denial(&self) -> bool {
-        matches!(self, Self::Refused { .. } | Self::PermissionDenied { .. })
+    pub fn is_silence(&self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable { .. }
+                | Self::Timeout { .. }
+                | Self::NoAnswer { .. }
+                | Self::LoginUnanswered { .. }
+        )
     }
 
     /// Stable name for conditions, events and metric labels.

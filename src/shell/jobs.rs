@@ -17,6 +17,7 @@ use crate::core::attempt::{Attempt, OffResult};
 use crate::core::incident::{Device, DeviceOrder, DeviceReply, Level, Settings};
 use crate::core::memory::{OwnClaim, Sight};
 use crate::core::observed::{PodView, Ready};
+use crate::core::proof::DeviceReadings;
 use crate::core::reading::{PowerState, Reading};
 use crate::core::taint;
 use crate::core::word;
@@ -155,7 +156,10 @@ pub fn unanswered(order: &DeviceOrder, devices: &[Device], why: &str) -> DeviceR
             DeviceReply::TurnedOn(power_on::unanswered(attempt, devices.is_empty(), why))
         }
         DeviceOrder::Confirm { .. } => DeviceReply::Confirmed {
-            readings: Vec::new(),
+            readings: devices
+                .iter()
+                .map(|it| DeviceReadings::of(it, Vec::new()))
+                .collect(),
             failures: vec![why.to_owned()],
             others: Vec::new(),
             kubelet_answers: false,
@@ -239,7 +243,7 @@ async fn off(
         Ok(result) => result,
         // What was under way when time ran out may have been sent.
         Err(_) if sending.load(Ordering::Relaxed) => OffResult::Unknown(words),
-        Err(_) => OffResult::Unreached(format!("{words} to what comes before the command")),
+        Err(_) => OffResult::Silent(format!("{words} to what comes before the command")),
     };
     let took = clock::since_boot().saturating_sub(started);
     let driver = context.caches.driver_of(&device.name);
@@ -265,13 +269,11 @@ async fn command(
 ) -> OffResult {
     let written = attempt.versions.get(&device.name);
     if written.is_some_and(|version| *version != device.version) {
-        return OffResult::Unreached(
-            "it was changed since the command was written down".to_owned(),
-        );
+        return OffResult::NotSent("it was changed since the command was written down".to_owned());
     }
     let (_, driver) = match driver(context, job, device).await {
         Ok(found) => found,
-        Err(reason) => return OffResult::Unreached(reason),
+        Err(reason) => return OffResult::NotSent(reason),
     };
     let _turn = context.devices.turn(driver.as_ref()).await;
     let mut session = driver.open();
@@ -280,7 +282,7 @@ async fn command(
         Err(error) => return unsent(&error),
     };
     if let Err(wrong) = device.identity.check(&device.name, &identity) {
-        return OffResult::Unreached(wrong.to_string());
+        return OffResult::NotSent(wrong.to_string());
     }
     let looked = clock::since_boot();
     if let Err(reason) = still_claimed(context, job, attempt).await {
@@ -302,9 +304,9 @@ async fn command(
 }
 
 fn unsent(error: &DeviceError) -> OffResult {
-    match error.is_denial() {
-        true => OffResult::NotSent(error.to_string()),
-        false => OffResult::Unreached(error.to_string()),
+    match error.is_silence() {
+        true => OffResult::Silent(error.to_string()),
+        false => OffResult::NotSent(error.to_string()),
     }
 }
 

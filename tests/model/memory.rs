@@ -151,7 +151,7 @@ fn without_words(m: &mut Memory) {
         attempt.limit = Duration::ZERO;
         for result in attempt.results.values_mut() {
             if let OffResult::NotSent(words)
-            | OffResult::Unreached(words)
+            | OffResult::Silent(words)
             | OffResult::Unknown(words)
             | OffResult::Late(words) = result
             {

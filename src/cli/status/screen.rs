@@ -197,13 +197,13 @@ fn told(incident: &Incident, is_wide: bool, now: Timestamp) -> String {
         text += &wrapped(&words, 2);
     }
     // What keeps a word from being taken is always shown.
-    let is_shown = |it: &&PowerReading| is_wide || fences::is_on(it);
+    let is_shown = |it: &&PowerReading| is_wide || it.speaks_against_a_word();
     for read in incident.power_readings.iter().filter(is_shown) {
         let of = match read.reads {
             PowerOf::Machine => "",
             PowerOf::Outlets => ", of outlets",
         };
-        let on = read.last_on_time.filter(|_| !fences::is_on(read));
+        let on = read.last_on_time.filter(|_| !read.speaks_against_a_word());
         let on = on.map(|at| format!(", and said On {} ago", age(at, now)));
         let words = format!(
             "FenceDevice {} has last read {:?}{of}, for {}{}",

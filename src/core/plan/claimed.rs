@@ -3,6 +3,7 @@
 //! Every sign of life ends it: the claim is dropped and nothing else of the Node was touched. The order is the protocol,
 //! and moving any of these steps before another one loses data (docs/protocol.md says how).
 
+use super::super::attempt::{Attempt, OffResult};
 use super::super::hold::{HeldBy, Hold};
 use super::super::incident::{Approval, Decision, Device, DeviceOrder, Effect, Level, Settings};
 use super::super::memory::{Memory, OwnClaim};
@@ -16,8 +17,8 @@ use super::abort::{abort, aborted, drop_claim, give_back};
 use super::ending::{broken, confirmed_down, is_confirmed_down};
 use super::inherit::{heed_elsewhere, heed_list, unlisted};
 use super::level::{
-    busy_stage, current_level, fail, heed_word, in_trouble, judge_level, lost_device, names,
-    new_attempt, note_devices, order,
+    busy_stage, current_level, fail, heed_word, in_trouble, lost_device, names, new_attempt,
+    note_devices, order,
 };
 use super::prove::{late_on, prove, verification};
 use super::unclaimed::{awaiting_approval, bind};
@@ -367,16 +368,30 @@ fn power_off(s: &Settings, m: &mut Memory, level: &Level, t: &Moment) -> Option<
             let off = order(m, level, off, t.now);
             Some(in_trouble(m, act(off, Stage::Fencing, words)))
         }
+        Some(attempt) if level.is_commanded(&attempt.results) => None,
+        // What it says is read by nobody else: it may be off by now, by somebody's hand.
+        Some(attempt) if has_answered(attempt) && m.learned.sights.is_empty() => {
+            let words = format!("asks {} what it says beside that", names(level));
+            let look = order(m, level, DeviceOrder::Look, t.now);
+            Some(in_trouble(m, act(look, Stage::Fencing, words)))
+        }
         Some(attempt) => {
-            let sent = judge_level(level, |device| match attempt.results.get(&device.name) {
-                Some(result) if result.is_sent() => Ok(()),
-                Some(unsent) => Err(format!("FenceDevice {}: {}", device.name, unsent.words())),
-                None => Err(format!("FenceDevice {}: not asked", device.name)),
+            let unsent = level.devices.iter().filter_map(|device| {
+                let result = attempt.results.get(&device.name);
+                let words = result.map_or("not asked", OffResult::words);
+                let is_sent = result.is_some_and(OffResult::is_sent);
+                (!is_sent).then(|| format!("FenceDevice {}: {words}", device.name))
             });
-            let words = sent.err()?;
+            let words = unsent.collect::<Vec<_>>().join("; ");
             Some(try_again(s, m, words, t))
         }
     }
+}
+
+/// Has a device answered that was not commanded, because it refused, or because something forbade it?
+fn has_answered(attempt: &Attempt) -> bool {
+    let mut results = attempt.results.values();
+    results.any(|it| matches!(it, OffResult::NotSent(_)))
 }
 
 /// The try has failed: forget its command and its readings, keep the claim, try again or by the next level.

@@ -87,17 +87,24 @@ pub(super) fn prove(
             after_life(s, m, node, level, words, t)
         }
         Err(reason) if s.mode == FenceMode::ConfirmOnly => {
-            let words = format!("{reason}; the claim is given back");
+            let words = format!("{reason}{}; the claim is given back", beside(m, &reason));
             let claim = held.value.clone();
             fail(s, m, words.clone(), t.now);
             let decision = drop_claim(m, node, &claim, words);
             in_trouble(m, decision)
         }
         Err(reason) => {
-            let words = format!("{reason}{}", unresolved(m));
+            let words = format!("{reason}{}{}", beside(m, &reason), unresolved(m));
             try_again(s, m, words, t)
         }
     }
+}
+
+/// Which device would refute the word that is missing.
+fn beside(m: &Memory, reason: &NotProven) -> String {
+    let mut others = m.learned.others.iter();
+    let on = others.find_map(|it| Some((it.device.as_str(), it.against()?)));
+    word::beside(on.filter(|_| matches!(reason, NotProven::NoWord(_))))
 }
 
 /// Does the Lease count from here? After an off command that may have turned the machine off, or may still, it does so once: what moves it beside

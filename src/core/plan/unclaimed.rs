@@ -17,7 +17,7 @@ use super::level::{
     not_failed, note_devices, order,
 };
 use super::outrun::{cleared, held_by_other_fence};
-use super::usable::{Unusable, note_contradiction, refuted, usable};
+use super::usable::{Unusable, note_contradiction, usable};
 use super::{Moment, act, close, held, leaving, returning, wait};
 use crate::api::settings::{ApprovalTimeout, FenceMode};
 use std::time::Duration;
@@ -197,13 +197,6 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
     if let Some(at) = m.retry_at.filter(|at| t.now < *at) {
         let words = m.last_failure.clone().unwrap_or_default();
         return in_trouble(m, wait(Stage::Checking, words)).until(at);
-    }
-    // Of what was looked at before a word was given nothing is left here.
-    if level.is_manual()
-        && m.word_heeded.is_some()
-        && let Some(words) = refuted(s, &level, &m.learned.sights)
-    {
-        m.word_refuted = Some(words);
     }
     if m.learned.sights.is_empty() || t.now.saturating_sub(m.looked_at) > SIGHT_LIFE {
         let asks = look(m, &level, t.now);

@@ -1,7 +1,7 @@
 //! Do the answers of a level's devices allow a claim?
 
 use super::super::incident::{Device, Level, Settings};
-use super::super::memory::{Memory, Sight};
+use super::super::memory::Memory;
 use super::super::proof::NotProven;
 use super::super::reading::{PowerState, Reading};
 use super::super::word;
@@ -70,9 +70,11 @@ pub(super) fn usable(s: &Settings, m: &Memory, level: &Level) -> Result<(), Unus
         }
     }
     judge_level(level, |device| {
-        let answer = answer(device, sights);
-        let reading =
-            answer.map_err(|it| Unusable::Failed(beside_witnesses(s, level, sights, it)))?;
+        let reading = answer(device, sights).map_err(|mut failure| {
+            let on = against(s.witnesses(level), sights).filter(|_| device.manual);
+            failure.words += &word::beside(on.map(|(other, said)| (other.name.as_str(), said)));
+            Unusable::Failed(failure)
+        })?;
         match (mode, reading.state) {
             (FenceMode::ConfirmOnly, PowerState::Off) | (FenceMode::PowerOff, _) => Ok(()),
             _ => Err(still_on(device, reading)),
@@ -100,28 +102,4 @@ fn seen_off<'a>(m: &Memory, level: &'a Level) -> Vec<&'a str> {
         !device.manual && reading.is_ok_and(|it| it.state == PowerState::Off)
     });
     off.map(|it| it.name.as_str()).collect()
-}
-
-/// Whoever is asked for a word is told which device would refute it.
-fn beside_witnesses(
-    s: &Settings,
-    level: &Level,
-    sights: &[Sight],
-    mut failure: Failure,
-) -> Failure {
-    let on = against(s.witnesses(level), sights).filter(|_| level.is_manual());
-    if let Some((device, reading)) = on {
-        failure.words += &format!(
-            "; FenceDevice {} reads {}: while it does, no word counts",
-            device.name, reading.raw
-        );
-    }
-    failure
-}
-
-/// A human's word counts only where no device says that the machine is on (S21).
-pub(super) fn refuted(s: &Settings, level: &Level, sights: &[Sight]) -> Option<String> {
-    let (device, reading) = against(s.witnesses(level), sights)?;
-    let sign = format!("FenceDevice {} reads {}", device.name, reading.raw);
-    Some(word::refused(s, &sign))
 }

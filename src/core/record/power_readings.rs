@@ -2,7 +2,7 @@
 //! operator decides nothing by it.
 
 use super::super::attempt::OffResult;
-use super::super::incident::{DeviceReply, Settings};
+use super::super::incident::{DeviceReply, Level, Settings};
 use super::super::proof::DeviceReadings;
 use super::super::reading::{PowerState, Reading};
 use crate::api::fence_status::{NodeFenceStatus, PowerOf, PowerReading};
@@ -21,17 +21,15 @@ pub fn power_readings(
     wall_now: Timestamp,
 ) {
     let known = &mut status.power_readings;
-    let asked = settings.levels.iter().flat_map(|it| &it.devices);
-    known.retain(|it| asked.clone().any(|device| device.name == it.device));
     if let DeviceReply::Commanded(results) = reply {
-        for device in results.keys().filter(|it| is_outdated(results, it)) {
-            let reads = known.iter().find(|it| it.device == *device);
-            if let Some(reads) = reads.map(|it| it.reads) {
-                note(known, (device, reads), PowerState::Unknown, wall_now);
+        for device in results.keys() {
+            if is_outdated(settings, results, device) {
+                silent(known, device, wall_now);
             }
         }
     }
-    let is_manual = |name: &str| asked.clone().any(|it| it.manual && it.name == name);
+    let devices = settings.levels.iter().flat_map(|it| &it.devices);
+    let is_manual = |name: &str| devices.clone().any(|it| it.manual && it.name == name);
     let heard = reply.heard();
     for device in heard.iter().filter(|it| !is_manual(&it.device)) {
         let reads = match device.outlets {
@@ -42,17 +40,40 @@ pub fn power_readings(
         for reading in &device.readings {
             note(known, of, said(device, reading), reading.wall);
         }
-        if device.readings.is_empty() {
+        // Of two looks at one device one may have an answer.
+        let has_answered =
+            |it: &DeviceReadings| it.device == device.device && !it.readings.is_empty();
+        if !heard.iter().any(has_answered) {
             note(known, of, PowerState::Unknown, wall_now);
         }
     }
+    let gone = known.iter().map(|it| it.device.clone());
+    let gone: Vec<String> = gone
+        .filter(|name| !devices.clone().any(|it| it.name == *name))
+        .collect();
+    for device in gone {
+        silent(known, &device, wall_now);
+    }
 }
 
-/// Does what the device said before the off say nothing any more? If one of the off commands was not sent, another off may come next and no
-/// look: an On must not stand there for ever. Of a device that answers and refuses the off it stands.
-fn is_outdated(results: &BTreeMap<String, OffResult>, device: &str) -> bool {
-    let is_read_next = results.values().all(OffResult::is_sent);
-    !is_read_next && !matches!(results.get(device), Some(OffResult::NotSent(_)))
+/// Does what the device said before the off say nothing any more? One that is silent says nothing; and if the power is not read next, what another
+/// one has read before it took the command is not known to hold. One that answers and was not commanded is asked before the next try.
+fn is_outdated(settings: &Settings, results: &BTreeMap<String, OffResult>, device: &str) -> bool {
+    let is_of = |level: &&Level| level.devices.iter().any(|it| it.name == device);
+    let mut levels = settings.levels.iter().filter(is_of);
+    match results.get(device) {
+        Some(OffResult::NotSent(_)) | None => false,
+        Some(sent) if sent.is_sent() => !levels.any(|it| it.is_commanded(results)),
+        Some(_) => true,
+    }
+}
+
+/// Nothing is known of the device any more, if anything was.
+fn silent(known: &mut Vec<PowerReading>, device: &str, at: Timestamp) {
+    let reads = known.iter().find(|it| it.device == device);
+    if let Some(reads) = reads.map(|it| it.reads) {
+        note(known, (device, reads), PowerState::Unknown, at);
+    }
 }
 
 /// As the protocol takes it.
@@ -72,7 +93,6 @@ fn note(
 ) {
     let place = known.iter().position(|it| it.device == device);
     let before = place.map(|it| known.remove(it));
-    let is_on = power_state.has_power();
     let last_on = before.as_ref().and_then(|it| it.last_on_time);
     let same = before.filter(|it| (it.power_state, it.reads) == (power_state, reads));
     let new = PowerReading {
@@ -80,12 +100,16 @@ fn note(
         power_state,
         reads,
         since_time: same.map_or(at, |it| it.since_time),
-        last_on_time: if is_on { Some(at) } else { last_on },
+        last_on_time: if power_state.has_power() {
+            Some(at)
+        } else {
+            last_on
+        },
     };
     known.insert(place.unwrap_or(known.len()), new);
     if known.len() > KEPT {
         // The one that was asked first, and last those that speak against a word.
-        let is_silent = |it: &PowerReading| !it.power_state.has_power();
+        let is_silent = |it: &PowerReading| !it.speaks_against_a_word();
         let first = known.iter().position(is_silent).unwrap_or_default();
         known.remove(first);
     }
@@ -97,6 +121,7 @@ mod tests {
     use crate::core::fixtures::{bmc, off_readings, settings};
     use crate::core::incident::Device;
     use crate::core::memory::Sight;
+    use crate::core::proof::Require;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(seconds).expect("a time")
@@ -178,19 +203,19 @@ mod tests {
     }
 
     #[test]
-    fn an_off_that_does_not_reach_the_device_tells_that_it_is_silent() {
+    fn an_off_to_a_silent_device_tells_that_it_is_silent() {
         let mut told = Told::default();
-        let unreached = OffResult::Unreached("no route".to_owned());
-        told.note(0, &commanded([("bmc", unreached.clone())]));
+        let silent = OffResult::Silent("no route".to_owned());
+        told.note(0, &commanded([("bmc", silent.clone())]));
         assert_eq!(told.0.power_readings, []);
         told.note(1, &says(PowerState::On, 1));
         told.note(2, &commanded([("bmc", OffResult::Accepted)]));
         assert_eq!(told.last(), (PowerState::On, 1, Some(1)));
-        told.note(3, &commanded([("bmc", unreached)]));
+        told.note(3, &commanded([("bmc", silent)]));
         assert_eq!(told.last(), (PowerState::Unknown, 4, Some(1)));
     }
 
-    /// The operator takes no word while it reads On: neither must `kubectl fence confirm`.
+    /// The operator takes no word while it reads On: neither must `kubectl fence confirm`. It is asked before the next try.
     #[test]
     fn the_on_of_a_device_that_refuses_the_off_stands() {
         let mut told = Told::default();
@@ -200,28 +225,54 @@ mod tests {
         assert_eq!(told.last(), (PowerState::On, 1, Some(1)));
     }
 
-    /// All of them are commanded again then, and none is read.
     #[test]
-    fn beside_an_off_that_was_not_sent_the_on_of_one_that_took_it_says_nothing_any_more() {
-        let mut told = Told::default();
-        told.note(1, &says(PowerState::On, 1));
-        let refused = OffResult::NotSent("refused".to_owned());
-        let results = [("bmc", OffResult::Accepted), ("bmc-2", refused)];
-        told.note(3, &commanded(results));
-        assert_eq!(told.last(), (PowerState::Unknown, 4, Some(1)));
+    fn the_on_of_one_that_took_the_off_stands_where_the_power_is_read_next() {
+        for (require, stands) in [(Require::Any, true), (Require::All, false)] {
+            let mut settings = settings();
+            settings.levels[0].require = require;
+            settings.levels[0].devices.push(Device {
+                name: "bmc-2".to_owned(),
+                ..bmc()
+            });
+            let silent = OffResult::Silent("no route".to_owned());
+            let results = commanded([("bmc", OffResult::Accepted), ("bmc-2", silent)]);
+            let mut told = Told::default();
+            for (seconds, reply) in [(1, says(PowerState::On, 1)), (3, results)] {
+                power_readings(&mut told.0, &settings, &reply, at(seconds));
+            }
+            let is_on = told.last().0 == PowerState::On;
+            assert_eq!(is_on, stands, "{require:?}");
+        }
     }
 
     #[test]
-    fn what_a_device_said_goes_with_it() {
+    fn a_device_that_serves_the_node_no_more_says_nothing() {
         let mut told = Told::default();
         told.note(1, &says(PowerState::On, 1));
         let mut settings = settings();
         settings.levels[0].devices[0].name = "another".to_owned();
         let device = settings.levels[0].devices[0].clone();
-        let silent = looked(device, None);
-        power_readings(&mut told.0, &settings, &silent, at(5));
-        let names = told.0.power_readings.iter().map(|it| it.device.as_str());
-        assert_eq!(names.collect::<Vec<_>>(), ["another"]);
+        for reply in [looked(device, None), says(PowerState::On, 6)] {
+            power_readings(&mut told.0, &settings, &reply, at(7));
+            let found = told.0.power_readings.iter().find(|it| it.device == "bmc");
+            let found = found.map(|it| (it.power_state, it.last_on_time.is_some()));
+            assert_eq!(found, Some((PowerState::Unknown, true)));
+        }
+    }
+
+    /// Whichever of them says On refutes a word.
+    #[test]
+    fn of_two_looks_at_one_device_the_one_that_was_answered_counts() {
+        let on = reading(PowerState::On, 1);
+        let mut told = Told::default();
+        let sights = [Ok(on), Err("no answer".to_owned())].map(|reading| Sight {
+            device: bmc(),
+            reading,
+        });
+        let pods = None;
+        let sights = sights.into();
+        told.note(1, &DeviceReply::Looked { sights, pods });
+        assert_eq!(told.last(), (PowerState::On, 1, Some(1)));
     }
 
     #[test]
@@ -259,17 +310,18 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_kept_than_the_crd_takes_and_those_that_read_on_last_of_all() {
+    fn no_more_are_kept_than_the_crd_takes_and_the_machines_that_are_on_last_of_all() {
         let mut status = NodeFenceStatus::default();
         let mut settings = settings();
         let device = |number: i64| Device {
             name: format!("bmc-{number}"),
+            outlets: number == 1,
             ..bmc()
         };
         settings.levels[0].devices = (0..20).map(device).collect();
         for number in 0..20 {
             let state = match number {
-                0 => PowerState::On,
+                0 | 1 => PowerState::On,
                 _ => PowerState::Off,
             };
             let reply = looked(device(number), Some(reading(state, number)));

@@ -3,7 +3,7 @@
 use super::{Round, Told};
 use crate::api::conditions::{ESCALATED, HELD, find};
 use crate::api::fence::NodeFence;
-use crate::api::fence_status::{Attempt, NodeFenceStatus};
+use crate::api::fence_status::{Attempt, NodeFenceStatus, PowerReading};
 use crate::clock;
 use crate::core::hold::HeldBy;
 use crate::core::incident::{Approval, Decision, Settings};
@@ -246,12 +246,12 @@ fn approved_for_nothing(user: &str, stage: Stage, held: Option<HeldBy>) -> Optio
 /// Does a device say another thing than the one that people read? What the record has none of an older CustomResourceDefinition may have
 /// dropped.
 fn say_otherwise(new: &NodeFenceStatus, stored: &NodeFenceStatus) -> bool {
-    let said = |status: &NodeFenceStatus| {
-        let readings = status.power_readings.iter();
-        let said = readings.map(|it| (it.device.clone(), it.power_state));
-        said.collect::<Vec<_>>()
+    let told = &stored.power_readings;
+    let is_told = |it: &PowerReading| match told.iter().find(|told| told.device == it.device) {
+        Some(told) => (told.power_state, told.reads) == (it.power_state, it.reads),
+        None => !it.speaks_against_a_word(),
     };
-    !stored.power_readings.is_empty() && said(new) != said(stored)
+    !told.is_empty() && !new.power_readings.iter().all(is_told)
 }
 
 /// None if either is not known, or if they are the other way round.

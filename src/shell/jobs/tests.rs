@@ -5,7 +5,7 @@ mod early;
 mod late;
 mod linked;
 mod on;
-mod unreached;
+mod silent;
 mod unwanted;
 
 use super::*;
@@ -196,7 +196,7 @@ async fn another_machine_is_not_turned_off() {
     let other = "99999999-2222-4333-8444-555555555555";
     lab.cluster.put(SYSTEM, 200, system("On", other));
     let result = lab.off(Some("fence-n1")).await;
-    assert!(matches!(result, OffResult::Unreached(_)), "{result:?}");
+    assert!(matches!(result, OffResult::NotSent(_)), "{result:?}");
     assert_eq!(lab.requests(), [SYSTEM]);
 }
 

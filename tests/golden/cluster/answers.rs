@@ -33,10 +33,13 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// `Off, Off@3.2s`, `fails: why`, `accepts`, `is off already`, `is on already`, `goes silent`.
+    /// `Off, Off@3.2s`, `fails: why`, `refuses: why`, `accepts`, `is off already`, `is on already`, `goes silent`.
     pub fn parse(text: &str) -> Result<Self, String> {
         if let Some(why) = text.strip_prefix("fails: ") {
             return Ok(Self::Fails(why.to_owned()));
+        }
+        if let Some(why) = text.strip_prefix("refuses: ") {
+            return Ok(Self::Off(OffResult::NotSent(why.to_owned())));
         }
         match text {
             "accepts" => return Ok(Self::Off(OffResult::Accepted)),
@@ -194,7 +197,7 @@ impl World {
                 let result = |(device, answer): (&Device, &Answer)| {
                     let result = match answer {
                         Answer::Off(result) => result.clone(),
-                        Answer::Fails(why) => OffResult::Unreached(why.clone()),
+                        Answer::Fails(why) => OffResult::Silent(why.clone()),
                         Answer::Readings(_) => return Err("it was commanded, not asked".to_owned()),
                     };
                     Ok((device.name.clone(), result))

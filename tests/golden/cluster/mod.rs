@@ -149,8 +149,11 @@ impl World {
         Device {
             name: name.to_owned(),
             version: "uid/1".to_owned(),
-            identity: IdentityRule::Is(MACHINE.to_owned()),
-            manual: false,
+            identity: match name.starts_with("human") {
+                true => IdentityRule::Skip,
+                false => IdentityRule::Is(MACHINE.to_owned()),
+            },
+            manual: name.starts_with("human"),
             outlets: name.starts_with("outlet"),
         }
     }

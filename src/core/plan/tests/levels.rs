@@ -4,6 +4,7 @@ use super::super::level::{current_level, fail, heed_word, new_attempt};
 use super::*;
 use crate::core::incident::Level;
 use crate::core::memory::Sight;
+use crate::core::proof::DeviceReadings;
 use crate::core::reading::PowerState;
 
 /// A second level, of a human's word.
@@ -38,43 +39,51 @@ fn a_word_is_heeded_when_nothing_is_under_way() {
     ));
 }
 
-/// S21: of what a device said before, a word that comes later knows. Whoever is asked for one is told which device would refute it.
+/// S21: whoever is asked for a word is told which device would refute it, before the claim and under it.
 #[test]
-fn an_on_before_anybody_gave_a_word_refutes_none() {
-    let refuted = |heeded: Option<u64>| {
-        let s = Settings {
-            word: word().filter(|_| heeded.is_some()),
-            ..with_word()
-        };
-        let mut on = off_readings().remove(0).readings.remove(0);
-        (on.state, on.raw) = (PowerState::On, "On".to_owned());
-        let by_hand = s.levels[1].devices[0].clone();
-        let mut memory = Memory {
-            level: 1,
-            word_heeded: heeded,
-            looked_at: seconds(1),
-            ..Memory::default()
-        };
-        memory.learned.sights = vec![
-            Sight {
-                device: crate::core::fixtures::bmc(),
-                reading: Ok(on),
-            },
-            Sight {
-                device: by_hand,
-                reading: Err("nobody has confirmed it".to_owned()),
-            },
-        ];
-        let decision = decided(&s, &mut memory, node(), seconds(1));
-        (memory.word_refuted, decision.words)
+fn whoever_is_asked_for_a_word_is_told_which_device_reads_on() {
+    let s = Settings {
+        word: None,
+        ..with_word()
     };
-    assert!(refuted(Some(0)).0.is_some());
-    let (none, words) = refuted(None);
-    assert_eq!(none, None, "{words}");
-    assert!(
-        words.contains("bmc reads On: while it does, no word counts"),
-        "{words}"
-    );
+    let mut on = off_readings().remove(0).readings.remove(0);
+    (on.state, on.raw) = (PowerState::On, "On".to_owned());
+    let by_hand = s.levels[1].devices[0].clone();
+    let bmc = crate::core::fixtures::bmc();
+    let mut looked = Memory {
+        level: 1,
+        looked_at: seconds(1),
+        ..Memory::default()
+    };
+    looked.learned.sights = vec![
+        Sight {
+            device: bmc.clone(),
+            reading: Ok(on.clone()),
+        },
+        Sight {
+            device: by_hand.clone(),
+            reading: Err("nobody has confirmed it".to_owned()),
+        },
+    ];
+    let mut read = Memory {
+        level: 1,
+        claim: Some(own_claim(CLAIM_VALUE)),
+        ..Memory::default()
+    };
+    read.learned.quiesce.since = Some(seconds(1));
+    read.learned.lease_before = Some(lease());
+    read.learned.readings = Some(vec![DeviceReadings::of(&by_hand, Vec::new())]);
+    read.learned.others = vec![DeviceReadings::of(&bmc, vec![on])];
+    for (mut memory, node) in [(looked, node()), (read, claimed(CLAIM_VALUE))] {
+        let observed = Observed {
+            node: Seen::Present(node),
+            lease: Seen::Present(lease()),
+            ..drained()
+        };
+        let words = step(&s, &mut memory, &observed, &moment(seconds(2))).words;
+        let told = "FenceDevice bmc reads On: while it does, no word counts";
+        assert!(words.contains(told), "{words}");
+    }
 }
 
 /// S21: nobody knows how the Lease was before the word, where it was not read beside it: it is read first, and then the power.

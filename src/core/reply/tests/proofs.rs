@@ -1,6 +1,7 @@
 //! What is known of a proof, and for how long.
 
 use super::*;
+use crate::core::delay::{Now, Since};
 use crate::core::proof::Require;
 
 /// S17, S22: what was silent beside the last readings may answer beside these, and what was stored of them says nothing of these.
@@ -189,44 +190,79 @@ fn an_off_that_is_heard_of_late_may_be_our_doing() {
     }
 }
 
-/// S21: an On that was asked for after the word was given refutes it, however late it comes; before anybody gave one there is none to refute.
+/// S21: whosever turn it is, and however late it comes, an On that was asked for after the word was heard of refutes it; one from before knows
+/// nothing of it, nor do outlets, nor a device of another machine. Under the mark another rule goes by it (S12).
 #[test]
-fn an_on_refutes_the_word_that_was_given_before_its_question() {
-    let mut manual = settings();
-    manual.levels[0].devices[0].manual = true;
+fn an_on_refutes_the_word_that_was_heard_of_before_its_question() {
+    let of = |word: Option<&str>| {
+        let heard = Now {
+            boot: Duration::from_secs(50),
+            wall: jiff::Timestamp::UNIX_EPOCH,
+        };
+        let word = word.map(|node_uid| Word {
+            user: "alice".to_owned(),
+            node_uid: node_uid.to_owned(),
+            given: Since::at(heard.wall, heard),
+            is_ahead: false,
+        });
+        Settings { word, ..settings() }
+    };
+    let word = Some("uid-1");
+    let mut another = says(&bmc(), PowerState::On, 50);
+    let uuid = "4c4c4544-0035-3010-8047-b7c04f4a5a39".to_owned();
+    another.readings[0].identity.system_uuid = Some(uuid);
+    let on = |second| says(&bmc(), PowerState::On, second);
     let table = [
-        (false, None, false),
-        (false, Some(6), true),
-        (false, Some(7), false),
-        (true, None, false),
-        (true, Some(6), true),
+        (word, on(50), false, true),
+        (word, on(49), false, false),
+        (None, on(50), false, false),
+        (Some("uid-2"), on(50), false, false),
+        (
+            word,
+            says(&bmc(), PowerState::Transitional, 50),
+            false,
+            true,
+        ),
+        (word, says(&bmc(), PowerState::Off, 50), false, false),
+        (word, says(&witness(true), PowerState::On, 50), false, false),
+        (word, another, false, false),
+        (word, on(50), true, false),
     ];
-    for (is_awaited, heeded_after, is_refuted) in table {
-        let mut memory = memory();
-        memory.word_heeded = heeded_after;
-        if is_awaited {
-            memory.orders = 6;
-            memory.begin(false);
-        }
-        let reply = DeviceReply::Confirmed {
+    for (word, said, tainted, is_refuted) in table {
+        let looked = Sight {
+            device: match said.outlets {
+                true => witness(true),
+                false => bmc(),
+            },
+            reading: Ok(said.readings[0].clone()),
+        };
+        let beside = DeviceReply::Confirmed {
             readings: vec![],
             failures: vec![],
-            others: vec![says(&witness(false), PowerState::On, 50)],
+            others: vec![said.clone()],
             kubelet_answers: false,
             pods: vec![],
         };
-        learn(
-            &manual,
-            &mut memory,
-            Asked::Device,
-            Reply::Device(7, reply),
-            NOW,
-        );
-        assert_eq!(
-            memory.word_refuted.is_some(),
-            is_refuted,
-            "{is_awaited} {heeded_after:?}"
-        );
+        let looked = DeviceReply::Looked {
+            sights: vec![looked],
+            pods: None,
+        };
+        let by_itself = confirmed(vec![said.clone()], vec![]);
+        for (what, reply) in [
+            ("beside", beside),
+            ("a look", looked),
+            ("its own", by_itself),
+        ] {
+            for order in [1, 7] {
+                let mut memory = memory();
+                memory.tainted = tainted;
+                memory.begin(false);
+                let reply = Reply::Device(order, reply.clone());
+                learn(&of(word), &mut memory, Asked::Device, reply, NOW);
+                let found = memory.word_refuted.is_some();
+                assert_eq!(found, is_refuted, "{what}, {order}, {word:?}: {said:?}");
+            }
+        }
     }
 }
 

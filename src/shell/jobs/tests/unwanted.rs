@@ -183,7 +183,7 @@ async fn a_device_that_was_changed_since_the_intent_is_not_turned_off() {
         let result = results.remove("bmc").expect("a result");
         let expected = match is_sent {
             true => matches!(result, OffResult::Accepted),
-            false => matches!(result, OffResult::Unreached(_)),
+            false => matches!(result, OffResult::NotSent(_)),
         };
         assert!(expected, "{version}: {result:?}");
         assert_eq!(lab.requests().contains(&RESET.to_owned()), is_sent);

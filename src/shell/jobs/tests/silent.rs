@@ -1,0 +1,40 @@
+//! S21: of a device that answers and refuses the off somebody may still read the power; one that is silent says nothing.
+
+use super::*;
+
+#[tokio::test]
+async fn a_device_that_answers_is_told_from_one_that_is_silent() {
+    let mut only_soft = system("On", MACHINE);
+    only_soft["Actions"]["#ComputerSystem.Reset"]["ResetType@Redfish.AllowableValues"] =
+        json!(["On", "GracefulShutdown"]);
+    for (what, path, (status, body)) in [
+        ("no hard off", SYSTEM, (200, only_soft)),
+        ("not implemented", RESET, failure(501, "no")),
+        ("no right", RESET, failure(403, "no")),
+        ("no login any more", RESET, failure(401, "no")),
+        ("no such action", RESET, failure(404, "no")),
+        ("not to be read", SYSTEM, failure(403, "no")),
+        ("broken", SYSTEM, failure(500, "no")),
+    ] {
+        let lab = Lab::new().await;
+        lab.cluster.put(path, status, body);
+        let result = lab.off(Some("fence-n1")).await;
+        let answers = matches!(result, OffResult::NotSent(_));
+        assert!(answers, "{what}: {result:?}");
+    }
+}
+
+#[test]
+fn silence_is_told_from_every_answer() {
+    let endpoint = || "bmc:443".to_owned();
+    let unreachable = DeviceError::Unreachable {
+        endpoint: endpoint(),
+        problem: "no route".to_owned(),
+    };
+    let refused = DeviceError::Refused {
+        endpoint: endpoint(),
+        problem: "no hard off".to_owned(),
+    };
+    assert!(matches!(unsent(&unreachable), OffResult::Silent(_)));
+    assert!(matches!(unsent(&refused), OffResult::NotSent(_)));
+}
