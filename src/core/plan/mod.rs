@@ -17,6 +17,7 @@ mod leaving;
 mod level;
 mod needs;
 mod outrun;
+mod power_off;
 mod power_on;
 mod prove;
 mod returning;

@@ -1,0 +1,80 @@
+//! The off under the claim: it is written down, sent, and tried again where it was not sent to as many devices as the level needs.
+
+use super::super::attempt::{Attempt, OffResult};
+use super::super::incident::{Decision, DeviceOrder, Effect, Level, Settings};
+use super::super::memory::Memory;
+use super::super::stage::Stage;
+use super::claimed::try_again;
+use super::level::{in_trouble, names, new_attempt, order};
+use super::usable::note_contradiction;
+use super::{Moment, act};
+
+/// An outlet takes an off that changes nothing, so its Off is our doing only if it was seen to have power before. Without that the last On of a
+/// BMC that dies with it would contradict it (L1).
+fn asks_outlets(m: &Memory, level: &Level) -> bool {
+    let mut outlets = level.devices.iter().filter(|it| it.outlets);
+    outlets.any(|it| {
+        let is_seen = m.learned.sights.iter().any(|sight| sight.is_of(it));
+        !m.said.knows(&it.name) && !is_seen
+    })
+}
+
+/// Intent, then the command. `None` once the command has ended, however: the readings decide.
+pub(super) fn power_off(
+    s: &Settings,
+    m: &mut Memory,
+    level: &Level,
+    t: &Moment,
+) -> Option<Decision> {
+    match &m.attempt {
+        None if asks_outlets(m, level) => {
+            let words = format!("asks {} whether it is off already", names(level));
+            let look = order(m, level, DeviceOrder::Look, t.now);
+            Some(in_trouble(m, act(look, Stage::Fencing, words)))
+        }
+        None => {
+            note_contradiction(m, level);
+            m.learned.sights.clear();
+            new_attempt(s, m, level, t);
+            power_off(s, m, level, t)
+        }
+        Some(attempt) if !attempt.recorded => {
+            let words = format!(
+                "off command {} to {} is written down before it is sent",
+                attempt.id,
+                names(level)
+            );
+            let intent = Effect::RecordIntent(attempt.clone());
+            Some(in_trouble(m, act(intent, Stage::Fencing, words)))
+        }
+        Some(attempt) if attempt.results.is_empty() => {
+            let off = DeviceOrder::Off(attempt.clone());
+            let words = format!("turns the machine off by {}", names(level));
+            let off = order(m, level, off, t.now);
+            Some(in_trouble(m, act(off, Stage::Fencing, words)))
+        }
+        Some(attempt) if level.is_commanded(&attempt.results) => None,
+        // What it says is read by nobody else: it may be off by now, by somebody's hand.
+        Some(attempt) if has_answered(attempt) && m.learned.sights.is_empty() => {
+            let words = format!("asks {} what it says beside that", names(level));
+            let look = order(m, level, DeviceOrder::Look, t.now);
+            Some(in_trouble(m, act(look, Stage::Fencing, words)))
+        }
+        Some(attempt) => {
+            let unsent = level.devices.iter().filter_map(|device| {
+                let result = attempt.results.get(&device.name);
+                let words = result.map_or("not asked", OffResult::words);
+                let is_sent = result.is_some_and(OffResult::is_sent);
+                (!is_sent).then(|| format!("FenceDevice {}: {words}", device.name))
+            });
+            let words = unsent.collect::<Vec<_>>().join("; ");
+            Some(try_again(s, m, words, t))
+        }
+    }
+}
+
+/// Has a device answered that was not commanded, because it refused, or because something forbade it?
+fn has_answered(attempt: &Attempt) -> bool {
+    let mut results = attempt.results.values();
+    results.any(|it| matches!(it, OffResult::NotSent(_)))
+}
