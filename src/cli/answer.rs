@@ -29,7 +29,7 @@ To stop a fence without that verb: kubectl fence release.";
 pub struct Args {
     /// The NodeFence, or the node of an open one
     #[arg(value_parser = super::name::incident)]
-    name: String,
+    name: super::name::Incident,
 
     /// Why, for the record
     #[arg(long, value_name = "TEXT", value_parser = reason)]
@@ -57,6 +57,37 @@ pub async fn deny(cluster: &Cluster, args: Args) -> Done {
 
 async fn answer(cluster: &Cluster, args: Args, decision: ApprovalDecision) -> Done {
     let fence = fences::open(cluster, &args.name).await?;
+    refuse(&fence, decision)?;
+    let name = fence.name_any();
+    let asker = cluster.asker().await?;
+    let write = args.dry_run.write("node-fencing-approver");
+    fences::change(cluster, &fence, &write, |fence| {
+        refuse(fence, decision)?;
+        Ok(json!({"spec": {"approval": {
+            "decision": decision,
+            "user": asker.name,
+            "reason": args.reason,
+            "time": asker.at,
+        }}}))
+    })
+    .await?;
+    match decision {
+        ApprovalDecision::Approved => {
+            let node = &fence.spec.node_name;
+            args.dry_run.told_to_go_on(&name, node, "approved")
+        }
+        ApprovalDecision::Denied => {
+            let told = args.dry_run.told("nodefence", &name, "denied");
+            if let Some(words) = not_stopped(&fence) {
+                complain(&words);
+            }
+            told
+        }
+    }
+}
+
+/// One was given, or it would change nothing.
+fn refuse(fence: &NodeFence, decision: ApprovalDecision) -> Result<(), Error> {
     let name = fence.name_any();
     if let Some(given) = &fence.spec.approval {
         return Err(Error::No(format!(
@@ -73,44 +104,17 @@ async fn answer(cluster: &Cluster, args: Args, decision: ApprovalDecision) -> Do
         )));
     }
     let in_vain = match decision {
-        ApprovalDecision::Approved => approved_in_vain(&fence),
-        ApprovalDecision::Denied => denied_in_vain(&fence),
+        ApprovalDecision::Approved => approved_in_vain(fence),
+        ApprovalDecision::Denied => denied_in_vain(fence),
     };
-    if let Some(words) = in_vain {
-        return Err(Error::No(words));
-    }
-    let asker = cluster.asker().await?;
-    let patch = json!({
-        "metadata": {"resourceVersion": fence.metadata.resource_version},
-        "spec": {"approval": {
-            "decision": decision,
-            "user": asker.name,
-            "reason": args.reason,
-            "time": asker.at,
-        }},
-    });
-    let write = args.dry_run.write("node-fencing-approver");
-    let _: NodeFence = cluster.patch(&name, &patch, &write).await?;
-    match decision {
-        ApprovalDecision::Approved => {
-            let node = &fence.spec.node_name;
-            args.dry_run.told_to_go_on(&name, node, "approved")
-        }
-        ApprovalDecision::Denied => {
-            let told = args.dry_run.told("nodefence", &name, "denied");
-            if let Some(words) = not_stopped(&fence) {
-                complain(&words);
-            }
-            told
-        }
-    }
+    in_vain.map_or(Ok(()), |words| Err(Error::No(words)))
 }
 
 /// Why an approval would be spent for nothing.
 fn approved_in_vain(fence: &NodeFence) -> Option<String> {
     if fence.spec.desired_state == DesiredState::Released {
         return Some(format!(
-            "somebody has let go of NodeFence {}: no approval brings it back; to have the node fenced all the same: {}",
+            "somebody has let go of NodeFence {}: no approval brings it back; to have the node fenced all the same: {} --reason WHY",
             fence.name_any(),
             fences::anew(fence)
         ));
@@ -123,13 +127,14 @@ fn approved_in_vain(fence: &NodeFence) -> Option<String> {
     let held = fences::held(fence).and_then(HeldBy::named);
     let way_out = match held {
         _ if fence.spec.fence.mode == FenceMode::Observe => format!(
-            "it only observes, and no approval makes it act; to have the node fenced all the same: kubectl fence now {node} --mode PowerOff --reason WHY"
+            "it only observes, and no approval makes it act; to have the node fenced all the same: {} --reason WHY (or --mode PowerOff, which turns its machine off, hard)",
+            fences::anew(fence)
         ),
         Some(HeldBy::OtherNodeFence) | None => format!(
             "approve it if it asks for that, or is held by a budget (kubectl fence status {node} --watch)"
         ),
         Some(hold) if hold.comes_first() => format!(
-            "no approval lifts that; to have the node fenced all the same: kubectl fence release {name} --reason WHY, then {}",
+            "no approval lifts that; to have the node fenced all the same: kubectl fence release {name} --reason WHY, then {} --reason WHY",
             fences::anew(fence)
         ),
         Some(_) => format!(
@@ -231,7 +236,7 @@ mod tests {
             (
                 observes,
                 in_stage("Observing", None),
-                "kubectl fence now worker-1 --mode PowerOff",
+                "kubectl fence now worker-1 --mode ConfirmOnly",
             ),
             (
                 json!({}),

@@ -280,6 +280,10 @@ impl Cluster {
                 name: name.to_owned(),
                 way_out: "it was deleted a moment ago, and nothing was done".to_owned(),
             },
+            AskError::Refused { code: 409, .. } => Error::Changed {
+                kind: K::kind(&()).into_owned(),
+                name: name.to_owned(),
+            },
             error => self.error::<K>(error, what(), write.role),
         })
     }

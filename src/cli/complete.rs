@@ -54,6 +54,8 @@ enum Kind {
     Device,
     /// A NodeFence or a node.
     Incident,
+    /// The same of those that are open.
+    Open,
     /// A policy, a node or a NodeFence.
     Any,
     Pod,
@@ -202,7 +204,8 @@ impl<'a> Line<'a> {
             ("namespace" | "operator_namespace", _) => Kind::Namespace,
             ("name", _) if !arg.is_positional() => return Place::Free,
             ("name", _) if self.command.get_name() == "status" => Kind::Any,
-            ("name", _) => Kind::Incident,
+            ("name", _) if self.command.get_name() == "explain" => Kind::Incident,
+            ("name", _) => Kind::Open,
             ("subject", _) => return self.subject(begun),
             (_, Some("FILE" | "DIR")) => return Place::File,
             _ => return Place::Free,
@@ -264,8 +267,9 @@ impl<'a> Line<'a> {
                 let all = [policies, nodes, fences].into_iter().flatten();
                 Some(all.flatten().collect())
             }
-            Kind::Incident => {
-                let (fences, _) = cluster.readable::<NodeFence>().await.ok()?;
+            Kind::Incident | Kind::Open => {
+                let (mut fences, _) = cluster.readable::<NodeFence>().await.ok()?;
+                fences.retain(|it| kind == Kind::Incident || !it.is_ended());
                 let open = fences.iter().filter(|it| !it.is_ended());
                 let nodes = open.map(|it| it.spec.node_name.clone());
                 let own = fences.iter().map(ResourceExt::name_any);

@@ -40,7 +40,7 @@ own eyes: not that it does not answer.";
 pub struct Args {
     /// The NodeFence, or the node of an open one
     #[arg(value_parser = super::name::incident)]
-    node: String,
+    name: super::name::Incident,
 
     /// How you have verified it, for the record
     #[arg(long, value_name = "TEXT", value_parser = reason)]
@@ -68,16 +68,10 @@ struct Scene {
 /// # Errors
 /// [`Error`].
 pub async fn run(cluster: &Cluster, args: Args) -> Done {
-    let fence = fences::open(cluster, &args.node).await?;
+    let fence = fences::open(cluster, &args.name).await?;
     let (name, node) = (fence.name_any(), fence.spec.node_name.clone());
-    if fence.spec.manual_confirmation.is_some() {
-        return Err(Error::No(format!(
-            "NodeFence {name} has a human's word already, which is given once; {}",
-            another(&fence)
-        )));
-    }
     let scene = scene(cluster, &node).await?;
-    against(&scene, &fence).map_err(Error::No)?;
+    refuse(&scene, &fence)?;
     let server = &cluster.clients.server;
     let mut text = shown(&scene, &fence, server, cluster.now().await);
     if args.yes_for.is_none() {
@@ -89,24 +83,35 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
             "that is not `{node}`: nothing was confirmed"
         )));
     }
-    // Somebody may have read for a while.
+    // Somebody may have read for a while, in which the incident went on.
+    let fence = fences::again(cluster, &fence).await?;
     let scene = self::scene(cluster, &node).await?;
-    against(&scene, &fence).map_err(Error::No)?;
     let asker = cluster.asker().await?;
-    let patch = json!({
-        "metadata": {"resourceVersion": fence.metadata.resource_version},
-        "spec": {"manualConfirmation": {
+    let write = args.dry_run.write("node-fencing-confirmer");
+    fences::change(cluster, &fence, &write, |fence| {
+        refuse(&scene, fence)?;
+        Ok(json!({"spec": {"manualConfirmation": {
             "statement": ManualStatement::IVerifiedTheNodeIsPoweredOff,
             "nodeUID": scene.node.uid,
             "user": asker.name,
             "reason": args.reason,
             "time": asker.at,
-        }},
-    });
-    let write = args.dry_run.write("node-fencing-confirmer");
-    let written: Result<NodeFence, ClusterError> = cluster.patch(&name, &patch, &write).await;
-    written?;
+        }}}))
+    })
+    .await?;
     args.dry_run.told_to_go_on(&name, &node, "confirmed")
+}
+
+/// A word was given, or something speaks against this one.
+fn refuse(scene: &Scene, fence: &NodeFence) -> Result<(), Error> {
+    if fence.spec.manual_confirmation.is_some() {
+        return Err(Error::No(format!(
+            "NodeFence {} has a human's word already, which is given once; {}",
+            fence.name_any(),
+            another(fence)
+        )));
+    }
+    against(scene, fence).map_err(Error::No)
 }
 
 /// It was made of a mark that stood there without a record: it observes, and its release rests on a word.
@@ -192,7 +197,8 @@ fn against(scene: &Scene, fence: &NodeFence) -> Result<(), String> {
     let began = outage(scene, fence);
     let on = scene.devices.iter().find(|it| {
         let status = it.status.as_ref();
-        let is_on = status.and_then(|it| it.power_state) == Some(PowerState::On);
+        let state = status.and_then(|it| it.power_state);
+        let is_on = state.is_some_and(PowerState::has_power);
         // Whoever pulls the cords leaves outlets on; and what the incident itself has read is newer.
         let is_asked = it.spec.pdu.is_none() && read(it, fence).is_none();
         is_asked && is_on && status.and_then(|it| it.last_success_time) >= began

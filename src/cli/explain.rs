@@ -30,7 +30,7 @@ Examples:
 pub struct Args {
     /// A NodeFence, or a node
     #[arg(value_parser = super::name::incident)]
-    name: String,
+    name: super::name::Incident,
 
     /// In which form
     #[arg(short, long, value_name = "FORM", default_value = "table",

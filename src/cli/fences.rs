@@ -1,20 +1,23 @@
 //! What the NodeFences say of the nodes: which incident a name means, which are open, how one stands.
 
+mod change;
+mod meant;
 mod none_open;
 
 use super::cluster::{Cluster, Error as ClusterError};
-use super::{Error, table};
+use super::table;
 use crate::api::conditions::{ESCALATED, HELD, NODE_CONFIRMED_DOWN, SUCCEEDED, find};
-use crate::api::fence::{DesiredState, NodeFence};
+use crate::api::fence::{ApprovalDecision, DesiredState, NodeFence};
 use crate::api::fence_status::PowerReading;
 use crate::api::settings::{ApprovalMode, FenceMode};
 use crate::core::hold::HeldBy;
 use crate::core::observed::NodeView;
 use crate::shell::slim::SlimNode;
+pub use change::{again, change};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
-use none_open::none_open;
+pub use meant::{absent, meant, open};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -115,16 +118,20 @@ pub fn is_awaited(fence: &NodeFence) -> bool {
     is_first || held(fence).is_some_and(lifts)
 }
 
-/// How somebody has its node fenced anew, no further than this one goes, whatever its policy does; one that observes acts on nothing.
+/// How somebody has its node fenced anew, but for the reason: no further than this one goes, whatever its policy does; one that observes acts on nothing.
 pub fn anew(fence: &NodeFence) -> String {
+    let node = &fence.spec.node_name;
     let mode = match fence.spec.fence.mode {
         FenceMode::Observe => FenceMode::ConfirmOnly,
         mode => mode,
     };
-    format!(
-        "kubectl fence now {} --mode {mode:?} --reason WHY",
-        fence.spec.node_name
-    )
+    let denial = fence.spec.approval.as_ref();
+    let is_denied = denial.is_some_and(|it| it.decision == ApprovalDecision::Denied);
+    let despite = match is_denied && mode == FenceMode::PowerOff {
+        true => " --despite-denial",
+        false => "",
+    };
+    format!("kubectl fence now {node} --mode {mode:?}{despite}")
 }
 
 /// What the incident has read last of a device that speaks against a word that the machine has no power.
@@ -227,66 +234,6 @@ fn confirmed_down(fence: &NodeFence) -> Option<&Condition> {
     find(&fence.status.as_ref()?.conditions, NODE_CONFIRMED_DOWN)
 }
 
-/// The NodeFence that a user means: the open one of the node of this name, or the one of this name, or the newest of the node.
-pub fn meant<'a>(fences: &'a [NodeFence], name: &str) -> Option<&'a NodeFence> {
-    let of_node = || fences.iter().filter(|it| it.spec.node_name == name);
-    of_node()
-        .find(|it| !it.is_ended())
-        .or_else(|| named(fences, name))
-        .or_else(|| of_node().next())
-}
-
-fn named<'a>(fences: &'a [NodeFence], name: &str) -> Option<&'a NodeFence> {
-    fences.iter().find(|it| it.name_any() == name)
-}
-
-/// The open incident that a user means.
-///
-/// # Errors
-/// There is none: how the node stands, and how its last incident has ended.
-pub async fn open(cluster: &Cluster, name: &str) -> Result<NodeFence, Error> {
-    let fences = fences(cluster).await?;
-    match open_of(&fences, name)? {
-        Some(fence) => Ok(fence.clone()),
-        None => Err(Error::No(none_open(cluster, &fences, name).await?)),
-    }
-}
-
-/// None: no NodeFence has that name, and none of a Node of that name is open.
-fn open_of<'a>(fences: &'a [NodeFence], name: &str) -> Result<Option<&'a NodeFence>, Error> {
-    let Some(fence) = meant(fences, name) else {
-        return Ok(None);
-    };
-    if let Some(other) = named(fences, name)
-        && !other.is_ended()
-        && other.name_any() != fence.name_any()
-    {
-        return Err(Error::No(format!(
-            "`{name}` is the name of a NodeFence, which is open and of Node {}, and of a Node, of which NodeFence {} is open; name that, or the other's Node",
-            other.spec.node_name,
-            fence.name_any()
-        )));
-    }
-    match fence.is_ended() {
-        false => Ok(Some(fence)),
-        true if fence.name_any() != name => Ok(None),
-        true => Err(Error::No(format!(
-            "NodeFence {} of Node {} has ended {}: {}; an incident that has ended never changes again",
-            fence.name_any(),
-            fence.spec.node_name,
-            stage(fence),
-            message(fence)
-        ))),
-    }
-}
-
-/// There is no incident that this name could mean.
-pub fn absent(name: &str) -> Error {
-    Error::No(format!(
-        "there is no NodeFence `{name}`, and no incident of a Node of that name; `kubectl fence history` lists those that there are"
-    ))
-}
-
 /// Since when the stage lasts.
 pub fn lasts(fence: &NodeFence, now: Timestamp) -> String {
     let since = fence.status.as_ref().and_then(|it| it.stage_start_time);
@@ -331,42 +278,31 @@ mod tests {
             ("Teleporting", "on its way")
         );
         assert_eq!(
-            meant(&[fence], "worker-1").map(kube::ResourceExt::name_any),
+            meant(&[fence], &"worker-1".into()).map(kube::ResourceExt::name_any),
             Some("worker-1-5c0ffee5".to_owned())
         );
     }
-    /// Whoever acts on a node by its name acts on no other one, whatever NodeFences are called.
+
     #[test]
-    fn a_name_is_that_of_the_node_with_an_open_incident_and_never_of_two() {
-        let fence = |name: &str, node: &str, stage: &str, is: &str| -> NodeFence {
-            let succeeded = json!({"type": "Succeeded", "status": is, "reason": stage, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    fn the_next_fence_goes_no_further_and_past_a_denial_only_by_name() {
+        let of = |mode: &str, approval: serde_json::Value| {
             let fence = json!({
-                "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": name},
-                "spec": {"nodeName": node, "trigger": {"type": "Manual"}}, "status": {"conditions": [succeeded]},
+                "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "w-1-5c0ffee5"},
+                "spec": {"nodeName": "w-1", "trigger": {"type": "Manual"}, "fence": {"mode": mode}, "approval": approval},
             });
-            serde_json::from_value(fence).expect("a NodeFence")
+            anew(&serde_json::from_value(fence).expect("a NodeFence"))
         };
-        let open = fence("worker-3-1", "worker-3", "Verifying", "Unknown");
-        let ended = fence("worker-3", "worker-9", "Recovered", "True");
-        let other = fence("worker-3", "worker-9", "Verifying", "Unknown");
-        let name = |fences: &[NodeFence]| {
-            let found = open_of(fences, "worker-3");
-            found
-                .map(|it| it.map(kube::ResourceExt::name_any))
-                .map_err(|it| it.to_string())
-        };
-        let found = |name: &str| Ok(Some(name.to_owned()));
-        assert_eq!(name(&[ended, open.clone()]), found("worker-3-1"));
-        assert_eq!(name(std::slice::from_ref(&other)), found("worker-3"));
-        // Whoever names the node means no incident that has ended; whoever names the incident is told that it has.
-        let last = fence("worker-3-0", "worker-3", "Aborted", "False");
-        assert_eq!(name(std::slice::from_ref(&last)), Ok(None));
-        let ended = open_of(&[last], "worker-3-0").expect_err("it has ended");
-        assert!(ended.to_string().contains("has ended Aborted"), "{ended}");
-        let refused = name(&[other, open]).expect_err("two");
-        assert!(
-            refused.contains("of Node worker-9") && refused.contains("NodeFence worker-3-1"),
-            "{refused}"
-        );
+        let none = serde_json::Value::Null;
+        let denied = json!({"decision": "Denied", "user": "ann", "reason": "we work on it", "time": "2027-01-02T18:00:00Z"});
+        for (mode, approval, flags) in [
+            ("Observe", &none, "ConfirmOnly"),
+            ("ConfirmOnly", &none, "ConfirmOnly"),
+            ("PowerOff", &none, "PowerOff"),
+            ("ConfirmOnly", &denied, "ConfirmOnly"),
+            ("PowerOff", &denied, "PowerOff --despite-denial"),
+        ] {
+            let command = format!("kubectl fence now w-1 --mode {flags}");
+            assert_eq!(of(mode, approval.clone()), command);
+        }
     }
 }

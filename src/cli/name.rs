@@ -15,12 +15,53 @@ pub fn node(text: &str) -> Result<String, String> {
     of(text, &[NODE])
 }
 
+/// What names an incident.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Incident {
+    /// The name.
+    pub name: String,
+    /// Whose it is.
+    pub of: Named,
+}
+
+/// Whose name it is, by what stood before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Named {
+    /// Nothing stood there.
+    Either,
+    /// The Node's.
+    Node,
+    /// The NodeFence's.
+    NodeFence,
+}
+
+impl From<&str> for Incident {
+    fn from(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            of: Named::Either,
+        }
+    }
+}
+
+impl std::fmt::Display for Incident {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
 /// The name of a NodeFence, or of its Node.
 ///
 /// # Errors
 /// As [`node`].
-pub fn incident(text: &str) -> Result<String, String> {
-    of(text, &[NODE, FENCE])
+pub fn incident(text: &str) -> Result<Incident, String> {
+    let name = of(text, &[NODE, FENCE])?;
+    let of = match text.contains('/') {
+        false => Named::Either,
+        true if of(text, &[NODE]).is_ok() => Named::Node,
+        true => Named::NodeFence,
+    };
+    Ok(Incident { name, of })
 }
 
 /// The name of a policy.
@@ -83,7 +124,10 @@ mod tests {
     fn a_kind_that_the_command_does_not_take_is_refused_with_those_that_it_takes() {
         for (parser, taken) in [
             (node as fn(&str) -> Result<String, String>, "node/NAME"),
-            (incident, "node/NAME, nodefence/NAME"),
+            (
+                |it| incident(it).map(|it| it.name),
+                "node/NAME, nodefence/NAME",
+            ),
             (policy, "nodefencingpolicy/NAME"),
         ] {
             let refused = ["no/w", "nf/w", "nfp/w"].map(|it| parser(it).err());
@@ -92,6 +136,18 @@ mod tests {
             }
             let count = refused.iter().flatten().count();
             assert_eq!(count, 3 - taken.split(", ").count());
+        }
+    }
+
+    #[test]
+    fn what_stands_before_a_name_says_whose_it_is() {
+        for (text, of) in [
+            ("w-1", Named::Either),
+            ("node/w-1", Named::Node),
+            ("nodefence.nodefencing.io/w-1", Named::NodeFence),
+        ] {
+            let name = "w-1".to_owned();
+            assert_eq!(incident(text), Ok(Incident { name, of }), "{text}");
         }
     }
 }

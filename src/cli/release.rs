@@ -23,7 +23,7 @@ booted anew.";
 pub struct Args {
     /// The NodeFence, or the node of an open one
     #[arg(value_parser = super::name::incident)]
-    name: String,
+    name: super::name::Incident,
 
     /// Why, for the record
     #[arg(long, value_name = "TEXT", value_parser = reason)]
@@ -43,31 +43,38 @@ pub struct Args {
 /// [`Error`].
 pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let fence = fences::open(cluster, &args.name).await?;
+    refuse(&fence, args.despite_late_off)?;
+    let asker = cluster.asker().await?;
+    // Whoever may patch a NodeFence may let go of it: this is the least of the roles that may.
+    let write = args.dry_run.write("node-fencing-approver");
+    fences::change(cluster, &fence, &write, |fence| {
+        refuse(fence, args.despite_late_off)?;
+        Ok(json!({
+            "metadata": {"annotations": RELEASE.of(&asker, &args.reason)},
+            "spec": {"desiredState": DesiredState::Released},
+        }))
+    })
+    .await?;
+    args.dry_run
+        .told("nodefence", &fence.name_any(), "released")
+}
+
+/// It is released already, or a machine may go down in the hands of whoever lets go of it.
+fn refuse(fence: &NodeFence, despite_late_off: bool) -> Result<(), Error> {
     let name = fence.name_any();
     if fence.spec.desired_state == DesiredState::Released {
         return Err(Error::No(format!(
             "NodeFence {name} is released already, it is {}: {}",
-            fences::stage(&fence),
-            fences::message(&fence)
+            fences::stage(fence),
+            fences::message(fence)
         )));
     }
-    if may_go_down(&fence) && !args.despite_late_off {
+    if may_go_down(fence) && !despite_late_off {
         return Err(Error::No(format!(
             "an off command of NodeFence {name} may still land (`status.attempts`): a machine that you let go of now may go down in your hands; wait until `kubectl fence status {name}` shows it verified, or add --despite-late-off"
         )));
     }
-    let asker = cluster.asker().await?;
-    let patch = json!({
-        "metadata": {
-            "resourceVersion": fence.metadata.resource_version,
-            "annotations": RELEASE.of(&asker, &args.reason),
-        },
-        "spec": {"desiredState": DesiredState::Released},
-    });
-    // Whoever may patch a NodeFence may let go of it: this is the least of the roles that may.
-    let write = args.dry_run.write("node-fencing-approver");
-    let _: NodeFence = cluster.patch(&name, &patch, &write).await?;
-    args.dry_run.told("nodefence", &name, "released")
+    Ok(())
 }
 
 /// Before the taint, and a command is out of which nobody knows what became.

@@ -348,7 +348,7 @@ fn commands(fence: &NodeFence) -> Vec<String> {
         Some((STILL_ON, _)) => Some(format!(
             "kubectl fence now {node} --mode PowerOff --reason WHY"
         )),
-        Some(_) => Some(fences::anew(fence)),
+        Some(_) => Some(format!("{} --reason WHY", fences::anew(fence))),
     };
     commands.extend(again.filter(|_| says("create another")));
     commands

@@ -103,6 +103,16 @@ pub struct Verdict<'a> {
     pub more: Option<String>,
 }
 
+impl Reason<'_> {
+    /// The incident of this outage that it is about, if there was one.
+    pub fn fence(&self) -> Option<&NodeFence> {
+        match self {
+            Self::Cleared(it) | Self::Denied(it) | Self::Released(it) | Self::Ended(it) => Some(it),
+            _ => None,
+        }
+    }
+}
+
 impl Verdict<'_> {
     /// Is it still to be fenced, or to be proven down, and not late for that? ([`Unfenced::waits`] asks for an incident of any kind.)
     pub fn fence_is_to_come(&self, now: Timestamp) -> bool {
@@ -140,11 +150,14 @@ fn is_late(due: Timestamp, now: Timestamp) -> bool {
     now.duration_since(due) > LATE_AFTER
 }
 
-/// How a human has it fenced, but for the reason: under a policy that observes a fence in its mode would do no more than it does.
+/// How a human has it fenced, but for the reason, as far as its policy goes; under one that observes a fence in its mode would do no more than it does.
 pub fn fence_now(policy: Option<&NodeFencingPolicy>, node: &str) -> String {
-    let observes = policy.is_some_and(|it| it.spec.fence.mode == FenceMode::Observe);
-    let mode = if observes { " --mode ConfirmOnly" } else { "" };
-    format!("kubectl fence now {node}{mode}")
+    let mode = policy.map(|it| match it.spec.fence.mode {
+        FenceMode::Observe => FenceMode::ConfirmOnly,
+        mode => mode,
+    });
+    let mode = mode.map(|it| format!(" --mode {it:?}"));
+    format!("kubectl fence now {node}{}", mode.unwrap_or_default())
 }
 
 /// Why the operator begins nothing for this policy, as only itself can know, with its words.
@@ -210,7 +223,7 @@ fn of_policy<'a>(
     match first_held(wanted, node, world.now) {
         Some(held) => wanted_by(policy, node, created, held, world),
         None => match shown.iter().find_map(|it| refusal(it)) {
-            Some(fence) => refused(fence, policy, node),
+            Some(fence) => refused(fence),
             None => unwatched(policy, node),
         },
     }
@@ -270,7 +283,7 @@ fn wanted_by<'a>(
             fences::stage(fence),
             fences::message(fence)
         );
-        return over(Reason::Ended(fence), &words, fence, policy, node);
+        return over(Reason::Ended(fence), &words, fence);
     }
     if let Some(mark) = node.marked_by() {
         let words = format!(

@@ -29,6 +29,16 @@ pub enum Error {
         /// What shows those that there are.
         way_out: String,
     },
+    /// Somebody has changed the object since it was read: the operator, most of the time.
+    #[error(
+        "{kind} {name} has changed meanwhile, and nothing was done: look at it, and give it once more"
+    )]
+    Changed {
+        /// Its kind.
+        kind: String,
+        /// Its name.
+        name: String,
+    },
     /// An operator of another version has written what this plugin does not know.
     #[error(
         "{kind} {name} cannot be read by this plugin: {why}; the operator is of another version, which `kubectl fence version` shows: take the plugin of that version"

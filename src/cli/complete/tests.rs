@@ -24,11 +24,11 @@ fn commands_come_first_and_then_what_they_take() {
     for (line, kind) in [
         ("plan", Kind::Node),
         ("now", Kind::Node),
-        ("confirm --reason seen", Kind::Node),
+        ("confirm --reason seen", Kind::Open),
         ("confirm --yes-for", Kind::Node),
         ("pause", Kind::Policy),
         ("test worker-1 --device", Kind::Device),
-        ("approve", Kind::Incident),
+        ("approve", Kind::Open),
         ("--context=lab explain", Kind::Incident),
         ("status", Kind::Any),
         ("status --context", Kind::Context),

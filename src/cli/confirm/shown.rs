@@ -125,7 +125,7 @@ pub(super) fn read<'a>(device: &FenceDevice, fence: &'a NodeFence) -> Option<&'a
 /// When it has said last in this outage that the machine has power: in the incident, whatever the operator's clock says, or as it was probed before.
 fn last_on(device: &FenceDevice, fence: &NodeFence, began: Option<Timestamp>) -> Option<Timestamp> {
     let status = device.status.as_ref();
-    let probed = status.filter(|it| it.power_state == Some(PowerState::On));
+    let probed = status.filter(|it| it.power_state.is_some_and(PowerState::has_power));
     let probed = probed.and_then(|it| it.last_success_time);
     let read = read(device, fence).and_then(|it| it.last_on_time);
     read.max(probed.filter(|at| Some(*at) >= began))

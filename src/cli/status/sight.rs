@@ -55,7 +55,8 @@ impl Sight {
             return status;
         };
         // A NodeFence is of a node. Of several that select it none governs.
-        let of_fence = fences::meant(&self.fences, name).map(|it| it.spec.node_name.as_str());
+        let of_fence =
+            fences::meant(&self.fences, &name.into()).map(|it| it.spec.node_name.as_str());
         let node = self.node(name).or_else(|| self.node(of_fence?));
         let node = node.map(SlimNode::view);
         let governs = node.and_then(|it| governing(&self.policies, &it).ok());
@@ -71,7 +72,7 @@ impl Sight {
     fn knows(&self, name: &str) -> bool {
         self.node(name).is_some()
             || self.policies.iter().any(|it| it.name_any() == name)
-            || fences::meant(&self.fences, name).is_some()
+            || fences::meant(&self.fences, &name.into()).is_some()
     }
 }
 

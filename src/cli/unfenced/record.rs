@@ -1,12 +1,12 @@
 //! What the records say of an outage that is not over: everything was done, somebody has said no, or an incident of it has ended as it could.
 
-use super::{Reason, Verdict, all_the_same, because};
+use super::{Reason, Verdict, because};
 use crate::api::fence::{ApprovalDecision, NodeFence};
-use crate::api::policy::NodeFencingPolicy;
+use crate::api::settings::FenceMode;
 use crate::cli::fences;
 use crate::cli::trail::released;
-use crate::core::observed::NodeView;
 use crate::core::stage::Stage;
+use crate::fence::manual;
 use kube::ResourceExt;
 
 /// Everything was done, and the kubelet has reported nothing since.
@@ -17,21 +17,25 @@ pub(super) fn cleared(fence: &NodeFence) -> Verdict<'_> {
             "NodeFence {name} has proven its machine down and ended: by `recovery.strategy: None` its pods and volumes are left to whoever goes by that proof, and the operator frees none of them"
         ),
         false => format!(
-            "NodeFence {name} has proven it down in this boot and ended {stage}, and its kubelet has reported nothing since: mend the machine, and boot it"
+            "NodeFence {name} {} in this boot and ended {stage}, and its kubelet has reported nothing since: mend the machine, and boot it",
+            took(fence)
         ),
     };
-    // It leads: who reads no further must not go by it.
-    let doubt = fences::doubt(fence).map(|it| format!("do not go by the proof: {it}; "));
-    let doubt = doubt.unwrap_or_default();
-    because(Reason::Cleared(fence), format!("{doubt}{words}"))
+    because(Reason::Cleared(fence), format!("{}{words}", doubt(fence)))
+}
+
+/// A word alone is no proof.
+fn took(fence: &NodeFence) -> &'static str {
+    let evidence = fence.status.as_ref().and_then(|it| it.evidence.as_ref());
+    let mut readings = evidence.into_iter().flat_map(|it| &it.readings).peekable();
+    match readings.peek().is_some() && readings.all(|it| manual::is_word(&it.raw)) {
+        true => "has taken it for down by a human's word",
+        false => "has proven it down",
+    }
 }
 
 /// A human has said no.
-pub(super) fn refused<'a>(
-    fence: &'a NodeFence,
-    policy: &NodeFencingPolicy,
-    node: &NodeView,
-) -> Verdict<'a> {
+pub(super) fn refused(fence: &NodeFence) -> Verdict<'_> {
     let name = fence.name_any();
     let answer = fence.spec.approval.as_ref();
     let denied = answer.filter(|it| it.decision == ApprovalDecision::Denied);
@@ -50,21 +54,29 @@ pub(super) fn refused<'a>(
             format!("NodeFence {name} was released by {user}: {why}"),
         ),
     };
-    over(reason, &words, fence, policy, node)
+    over(reason, &words, fence)
+}
+
+/// It leads: who reads no further must not go by the proof.
+fn doubt(fence: &NodeFence) -> String {
+    let doubt = fences::doubt(fence).map(|it| format!("do not go by the proof: {it}; "));
+    doubt.unwrap_or_default()
 }
 
 /// Its policy says nothing more of this outage.
-pub(super) fn over<'a>(
-    reason: Reason<'a>,
-    words: &str,
-    fence: &NodeFence,
-    policy: &NodeFencingPolicy,
-    node: &NodeView,
-) -> Verdict<'a> {
-    let doubt = fences::in_doubt(fence);
-    let words = format!("{words}; its policy begins no other for this outage{doubt}");
+pub(super) fn over<'a>(reason: Reason<'a>, words: &str, fence: &NodeFence) -> Verdict<'a> {
+    let words = format!(
+        "{}{words}; its policy begins no other for this outage",
+        doubt(fence)
+    );
+    let again = match fence.spec.fence.mode {
+        FenceMode::PowerOff => "to have its machine turned off, hard, all the same",
+        FenceMode::ConfirmOnly | FenceMode::Observe => {
+            "to have it fenced all the same, once its machine is off"
+        }
+    };
     Verdict {
-        more: Some(all_the_same(policy, node)),
+        more: Some(format!("{again}: {} --reason WHY", fences::anew(fence))),
         ..because(reason, words)
     }
 }

@@ -1,6 +1,6 @@
 //! How a screen and a program show a node that is down without an incident.
 
-use super::{CLEARED, Reason, World, at_present, verdict};
+use super::{CLEARED, World, at_present, verdict};
 use crate::api::conditions::READY;
 use crate::api::fence::NodeFence;
 use crate::cli::fences;
@@ -79,10 +79,7 @@ pub fn of(node: &SlimNode, world: &World<'_>) -> Option<Unfenced> {
     }
     let created = node.metadata.creation_timestamp.as_ref().map(|it| it.0);
     let verdict = verdict(&view, created, world);
-    let proof_in_doubt = match verdict.reason {
-        Reason::Cleared(fence) => fences::doubt(fence).is_some(),
-        _ => false,
-    };
+    let doubt = verdict.reason.fence().and_then(fences::doubt);
     let message = [Some(verdict.words), verdict.more].into_iter().flatten();
     Some(Unfenced {
         node: view.name.clone(),
@@ -92,6 +89,6 @@ pub fn of(node: &SlimNode, world: &World<'_>) -> Option<Unfenced> {
         reason: verdict.reason.as_str().to_owned(),
         due_time: verdict.due,
         message: message.collect::<Vec<_>>().join("; "),
-        proof_in_doubt,
+        proof_in_doubt: doubt.is_some(),
     })
 }

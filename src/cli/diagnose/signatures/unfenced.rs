@@ -110,10 +110,13 @@ fn steps(
             explained(fence),
             step(
                 "if that holds no more: have it fenced now, its machine is proven down all the same",
-                way.command,
+                format!("{} --reason \"WHY\"", fences::anew(fence)),
             ),
         ],
-        Reason::Ended(fence) => vec![explained(fence), way],
+        Reason::Ended(fence) => vec![
+            explained(fence),
+            step(way.why, format!("{} --reason \"WHY\"", fences::anew(fence))),
+        ],
         // A human's fence of it is held, too.
         Reason::Held(HeldBy::NeverReported) => shown.into_iter().collect(),
         Reason::Waiting | Reason::Late | Reason::NoCondition | Reason::Held(_) => {

@@ -1,0 +1,155 @@
+//! Which incident a name means. Whoever acts on a node by its name acts on no other one.
+
+use super::none_open::none_open;
+use super::{fences, message, stage};
+use crate::api::fence::NodeFence;
+use crate::cli::Error;
+use crate::cli::cluster::{Cluster, seen};
+use crate::cli::name::{Incident, Named};
+use crate::shell::slim::SlimNode;
+use kube::ResourceExt;
+
+/// The NodeFence that a user means: the open one of the node of this name, or its newest, or the one of this name.
+pub fn meant<'a>(fences: &'a [NodeFence], name: &Incident) -> Option<&'a NodeFence> {
+    let is_of_node = |it: &&NodeFence| it.spec.node_name == name.name;
+    let of_node = || fences.iter().filter(is_of_node);
+    let of_node = of_node()
+        .find(|it| !it.is_ended())
+        .or_else(|| of_node().next());
+    let named = fences.iter().find(|it| it.name_any() == name.name);
+    match name.of {
+        Named::Node => of_node,
+        Named::NodeFence => named,
+        Named::Either => of_node.or(named),
+    }
+}
+
+/// The open incident that a user means.
+///
+/// # Errors
+/// There is none: how the node stands, and how its last incident has ended. Or there are two that the name could mean.
+pub async fn open(cluster: &Cluster, name: &Incident) -> Result<NodeFence, Error> {
+    let fences = fences(cluster).await?;
+    let Some(fence) = open_of(&fences, name)? else {
+        return Err(Error::No(none_open(cluster, &fences, &name.name).await?));
+    };
+    if name.of == Named::Either && fence.spec.node_name != name.name {
+        let nodes = cluster.api::<SlimNode>();
+        if let Ok(Some(_)) = seen(cluster.find(&nodes, &name.name).await)? {
+            return Err(ambiguous(fence));
+        }
+    }
+    Ok(fence.clone())
+}
+
+fn ambiguous(fence: &NodeFence) -> Error {
+    let name = fence.name_any();
+    Error::No(format!(
+        "`{name}` is the name of a NodeFence, which is open and of Node {}, and of a Node: say which, nodefence/{name} or node/{name}",
+        fence.spec.node_name
+    ))
+}
+
+/// None: no NodeFence has that name, and none of a Node of that name is open.
+fn open_of<'a>(fences: &'a [NodeFence], name: &Incident) -> Result<Option<&'a NodeFence>, Error> {
+    let named = fences.iter().find(|it| it.name_any() == name.name);
+    let Some(fence) = meant(fences, name) else {
+        return Ok(None);
+    };
+    if let Some(other) = named.filter(|_| name.of == Named::Either)
+        && !other.is_ended()
+        && other.name_any() != fence.name_any()
+    {
+        return Err(ambiguous(other));
+    }
+    match fence.is_ended() {
+        false => Ok(Some(fence)),
+        true if fence.name_any() != name.name => Ok(None),
+        true => Err(Error::No(format!(
+            "NodeFence {} of Node {} has ended {}: {}; an incident that has ended never changes again",
+            fence.name_any(),
+            fence.spec.node_name,
+            stage(fence),
+            message(fence)
+        ))),
+    }
+}
+
+/// There is no incident that this name could mean.
+pub fn absent(name: &Incident) -> Error {
+    Error::No(format!(
+        "there is no NodeFence `{name}`, and no incident of a Node of that name; `kubectl fence history` lists those that there are"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// Whoever acts on a node by its name acts on no other one, whatever NodeFences are called.
+    #[test]
+    fn a_name_is_that_of_the_node_with_an_open_incident_and_never_of_two() {
+        let fence = |name: &str, node: &str, stage: &str, is: &str| -> NodeFence {
+            let succeeded = json!({"type": "Succeeded", "status": is, "reason": stage, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+            let fence = json!({
+                "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": name},
+                "spec": {"nodeName": node, "trigger": {"type": "Manual"}}, "status": {"conditions": [succeeded]},
+            });
+            serde_json::from_value(fence).expect("a NodeFence")
+        };
+        let open = fence("worker-3-1", "worker-3", "Verifying", "Unknown");
+        let ended = fence("worker-3", "worker-9", "Recovered", "True");
+        let other = fence("worker-3", "worker-9", "Verifying", "Unknown");
+        let name = |fences: &[NodeFence]| {
+            let found = open_of(fences, &"worker-3".into());
+            found
+                .map(|it| it.map(kube::ResourceExt::name_any))
+                .map_err(|it| it.to_string())
+        };
+        let found = |name: &str| Ok(Some(name.to_owned()));
+        assert_eq!(name(&[ended, open.clone()]), found("worker-3-1"));
+        assert_eq!(name(std::slice::from_ref(&other)), found("worker-3"));
+        // Whoever names the node means no incident that has ended; whoever names the incident is told that it has.
+        let last = fence("worker-3-0", "worker-3", "Aborted", "False");
+        assert_eq!(name(std::slice::from_ref(&last)), Ok(None));
+        let ended = open_of(&[last], &"worker-3-0".into()).expect_err("it has ended");
+        assert!(ended.to_string().contains("has ended Aborted"), "{ended}");
+        let both = [other, open];
+        let refused = name(&both).expect_err("two");
+        assert!(
+            refused.ends_with("say which, nodefence/worker-3 or node/worker-3"),
+            "{refused}"
+        );
+        // Who says what it is acts on nothing else.
+        for (of, found) in [(Named::Node, "worker-3-1"), (Named::NodeFence, "worker-3")] {
+            let name = "worker-3".to_owned();
+            let meant = meant(&both, &Incident { name, of }).map(kube::ResourceExt::name_any);
+            assert_eq!(meant.as_deref(), Some(found));
+        }
+        let name = "worker-9".to_owned();
+        let of = Named::NodeFence;
+        assert_eq!(meant(&both, &Incident { name, of }), None);
+    }
+
+    /// Whose record is told is that of the node, whatever another node's NodeFence is called.
+    #[test]
+    fn a_node_that_has_an_incident_goes_before_a_nodefence_of_its_name() {
+        let fence = |name: &str, node: &str| -> NodeFence {
+            let succeeded = json!({"type": "Succeeded", "status": "True", "reason": "Recovered", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+            let fence = json!({
+                "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": name},
+                "spec": {"nodeName": node, "trigger": {"type": "Manual"}}, "status": {"conditions": [succeeded]},
+            });
+            serde_json::from_value(fence).expect("a NodeFence")
+        };
+        let both = [
+            fence("node-2", "node-1"),
+            fence("node-2-5c0ffee5", "node-2"),
+        ];
+        let found = meant(&both, &"node-2".into()).map(kube::ResourceExt::name_any);
+        assert_eq!(found.as_deref(), Some("node-2-5c0ffee5"));
+        let found = meant(&both[..1], &"node-2".into()).map(kube::ResourceExt::name_any);
+        assert_eq!(found.as_deref(), Some("node-2"));
+    }
+}
