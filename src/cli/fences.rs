@@ -118,6 +118,12 @@ pub fn is_awaited(fence: &NodeFence) -> bool {
     is_first || held(fence).is_some_and(lifts)
 }
 
+/// Has somebody said no to it?
+pub fn is_denied(fence: &NodeFence) -> bool {
+    let answer = fence.spec.approval.as_ref();
+    answer.is_some_and(|it| it.decision == ApprovalDecision::Denied)
+}
+
 /// How somebody has its node fenced anew, but for the reason: no further than this one goes, whatever its policy does; one that observes acts on nothing.
 pub fn anew(fence: &NodeFence) -> String {
     let node = &fence.spec.node_name;
@@ -125,9 +131,7 @@ pub fn anew(fence: &NodeFence) -> String {
         FenceMode::Observe => FenceMode::ConfirmOnly,
         mode => mode,
     };
-    let denial = fence.spec.approval.as_ref();
-    let is_denied = denial.is_some_and(|it| it.decision == ApprovalDecision::Denied);
-    let despite = match is_denied && mode == FenceMode::PowerOff {
+    let despite = match is_denied(fence) && mode == FenceMode::PowerOff {
         true => " --despite-denial",
         false => "",
     };

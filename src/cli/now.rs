@@ -66,9 +66,11 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     };
     let fence = wanted(&node, &policies, &fences, wish).map_err(Error::No)?;
     if !args.despite_denial && fence.spec.fence.mode == FenceMode::PowerOff {
+        // What somebody else has let go of since takes back no denial.
+        let denied: Vec<NodeFence> = fences.into_iter().filter(fences::is_denied).collect();
         let world = World {
             policies: &policies,
-            fences: &fences,
+            fences: &denied,
             now: cluster.now().await,
         };
         refuse_denied(&node, &world).map_err(Error::No)?;

@@ -51,7 +51,7 @@ pub struct Operator {
     pub namespace: String,
     /// The version that it shows; none: it shows none, as a build of one's own may not.
     pub version: Option<String>,
-    /// Does the plugin go with it? None: that is not known, for it shows no version.
+    /// Does the plugin go with it? None: that is not known from what it shows.
     pub goes_together: Option<bool>,
 }
 

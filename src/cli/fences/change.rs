@@ -26,8 +26,7 @@ pub async fn change(
     let mut now = fence.clone();
     let mut tries = 1;
     loop {
-        let mut patch = decide(&now)?;
-        patch["metadata"]["resourceVersion"] = json!(now.metadata.resource_version);
+        let patch = of_version(decide(&now)?, &now);
         let patched: Result<NodeFence, ClusterError> = cluster.patch(&name, &patch, write).await;
         match patched {
             Err(ClusterError::Changed { .. }) if tries < TRIES => {
@@ -38,6 +37,19 @@ pub async fn change(
             Ok(_) => return Ok(()),
         }
     }
+}
+
+/// The patch, of this very NodeFence and of no later one.
+fn of_version(mut patch: Value, fence: &NodeFence) -> Value {
+    let version = json!({"resourceVersion": fence.metadata.resource_version});
+    let Some(fields) = patch.as_object_mut() else {
+        return patch;
+    };
+    match fields.get_mut("metadata").and_then(Value::as_object_mut) {
+        Some(metadata) => metadata.extend(version.as_object().cloned().unwrap_or_default()),
+        None => drop(fields.insert("metadata".to_owned(), version)),
+    }
+    patch
 }
 
 /// The same NodeFence, as it is by now.

@@ -153,8 +153,13 @@ pub fn step(
     if moment.now < settings.not_before {
         decision.escalation = None;
     }
+    // Whoever has given a word that is refused knew of what the devices say or do not say.
+    let is_new = |reason: &str| {
+        memory.word_refuted.is_none() || ![STILL_ON, level::DEVICE_FAILED].contains(&reason)
+    };
+    let called = decision.escalation.as_ref().map(|(reason, _)| *reason);
     if let Some(words) = word_refused(settings, memory, moment.now)
-        && decision.escalation.is_none()
+        && !called.is_some_and(is_new)
         && !decision.stage.is_ended()
     {
         decision.escalation = Some(("ConfirmationRefused", words));

@@ -105,7 +105,9 @@ async fn what_people_do_is_done_in_time_and_refused_otherwise() -> Result<()> {
     ensure!(released == ["admin", "the wrong rack"].map(|it| Some(it.to_owned())));
 
     let command = rig.bmc.hold_next(Which::ForceOff);
-    let fence = now(&mut session, "now {node} --reason \"it smokes after all\"").await?;
+    let line = "now {node} --reason \"it smokes after all\"";
+    session.types(line).await?;
+    let fence = now(&mut session, &format!("{line} --despite-denial")).await?;
     command.wait_arrived(LIMIT).await?;
     let line = "release {node} --reason \"back from the dead\"";
     session.types(line).await?;
