@@ -37,7 +37,8 @@ pub(super) fn by_budget(
     let open: Vec<Open> = fleet
         .fences
         .iter()
-        .filter(|it| !it.is_ended())
+        // Its own is over at the next power loss.
+        .filter(|it| !it.is_ended() && it.spec.node_name != dead.name)
         .map(open)
         .collect();
     // As long after the boot as the budget looks back, or what is past would be before it.

@@ -257,10 +257,16 @@ fn a_level_that_only_a_human_answers_for_waits_for_one() {
 }
 
 #[test]
-fn an_incident_of_the_node_is_in_the_way_and_those_of_others_take_their_places() {
+fn an_incident_of_the_node_is_no_obstacle_and_those_of_others_take_their_places() {
     let mut case = Case::of(json!({}));
-    case.fences = vec![fence("w1", "other", json!({}))];
-    assert_eq!(case.obstacles(), ["OtherNodeFence"]);
+    case.fences = vec![fence("w1", "all", json!({"claim": "w1-5c0ffee5-abcdefgh"}))];
+    assert_eq!(case.obstacles(), Vec::<String>::new());
+    // Its own mark goes with it.
+    case.nodes[0].taints = vec![fixtures::out_of_service()];
+    assert_eq!(case.obstacles(), Vec::<String>::new());
+    case.fences.clear();
+    assert_eq!(case.obstacles(), ["ForeignOutOfService"]);
+    case.nodes[0].taints.clear();
     case.fences = vec![fence("w2", "all", json!({"claim": "w2-5c0ffee5-abcdefgh"}))];
     assert_eq!(case.obstacles(), ["MaxConcurrent"]);
     // Nothing is held by one that only waits for a human, but it goes first.
