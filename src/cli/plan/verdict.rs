@@ -198,6 +198,11 @@ fn obstacle(reason: &str, message: impl Into<String>) -> Obstacle {
     }
 }
 
+/// How a human answers the incident, which is not there yet.
+fn once_open(verb: &str, node: &str) -> String {
+    format!("once it is open: kubectl fence {verb} {node} --reason WHY")
+}
+
 /// What the Node and the operator itself say, whatever the policy.
 fn of_node(obstacles: &mut Vec<Obstacle>, fleet: &Fleet<'_>, dead: &NodeView) {
     let name = &fleet.node.name;
@@ -269,7 +274,14 @@ fn by_policy(
         obstacles.push(obstacle(reason.as_str(), words));
     }
     if let Some(kept_off) = keep_off(policy, dead, at) {
-        obstacles.push(obstacle(kept_off.reason.as_str(), kept_off.words));
+        let resume = match kept_off.reason {
+            HeldBy::Paused => format!(
+                "; if you know why it stands: kubectl fence resume {name} --name WHOSE --reason WHY"
+            ),
+            _ => String::new(),
+        };
+        let message = kept_off.words + &resume;
+        obstacles.push(obstacle(kept_off.reason.as_str(), message));
     }
     if effective.mode == FenceMode::Observe {
         let message = format!(
@@ -279,8 +291,8 @@ fn by_policy(
     }
     if effective.approval == ApprovalMode::Manual {
         let message = format!(
-            "policy {name} waits for a human (`fence.approval.mode` is Manual): kubectl fence approve {}",
-            dead.name
+            "policy {name} waits for a human (`fence.approval.mode` is Manual); {}",
+            once_open("approve", &dead.name)
         );
         obstacles.push(obstacle(HeldBy::AwaitingApproval.as_str(), message));
     }

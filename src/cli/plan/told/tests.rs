@@ -194,7 +194,7 @@ fn a_plan_that_is_held_says_why_and_what_comes_after() {
         "NOT be fenced",
         "HELD",
         "AwaitingApproval",
-        "kubectl fence approve w1",
+        "once it is open: kubectl fence approve w1 --reason WHY",
         "nothing holds it any more",
     ] {
         assert!(
