@@ -21,6 +21,9 @@ Examples:
 
 A fence that has claimed its node goes on: its release is never stopped.";
 
+/// So that a slip of the hand does not leave nodes without a fence for years.
+const LONGEST: SignedDuration = SignedDuration::from_hours(30 * 24);
+
 /// Have a policy start no new fence for a while
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -29,8 +32,8 @@ pub struct Args {
     #[arg(value_parser = super::name::policy)]
     policy: String,
 
-    /// For how long, such as 90s, 30m, 2h, 1d
-    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    /// For how long, such as 90s, 30m, 2h, 1d; 30d at most
+    #[arg(long = "for", value_name = "TIME", value_parser = span)]
     time: SignedDuration,
 
     /// Why, for those who find it paused
@@ -63,6 +66,20 @@ pub struct ResumeArgs {
 
     #[command(flatten)]
     dry_run: DryRun,
+}
+
+/// How long a pause may be.
+///
+/// # Errors
+/// The rule, in words.
+fn span(text: &str) -> Result<SignedDuration, String> {
+    let span = time(text)?;
+    match span <= LONGEST {
+        true => Ok(span),
+        false => Err("must be at most 30d, for a slip would leave nodes without a fence for years; \
+             where you mean longer, edit `spec.pauseRequests` by hand (kubectl edit nodefencingpolicy POLICY)"
+            .to_owned()),
+    }
 }
 
 /// Pauses.
@@ -219,6 +236,16 @@ mod tests {
         ] {
             let old = old.map(pause);
             assert_eq!(paused(&pause(new), old.as_ref()), words);
+        }
+    }
+
+    #[test]
+    fn a_pause_that_is_longer_than_anybody_means_is_refused_with_the_way_out() {
+        assert_eq!(span("30d"), Ok(LONGEST));
+        for text in ["9999d", "30d1s"] {
+            let refused = span(text).expect_err(text);
+            assert!(refused.contains("at most 30d"), "{refused}");
+            assert!(refused.contains("`spec.pauseRequests`"), "{refused}");
         }
     }
 

@@ -155,27 +155,32 @@ fn attempted(attempt: &Attempt) -> Vec<Moment> {
         AttemptAction::PowerOn => format!("on {sent} FenceDevice {device}"),
         AttemptAction::ManualConfirm => "a human was asked".to_owned(),
     };
-    let result = match attempt.result {
-        None => "what became of it is not known",
-        Some(AttemptResult::Succeeded) => "it took effect",
-        Some(AttemptResult::Failed) => "it failed",
-        Some(AttemptResult::TimedOut) => "no effect was seen in time, it may have come late",
-        Some(AttemptResult::Refused) => "it was not carried out",
+    let subject = match attempt.action {
+        AttemptAction::Status => format!("the look at FenceDevice {device}"),
+        AttemptAction::PowerOff => format!("off to FenceDevice {device}"),
+        AttemptAction::PowerOn => format!("on to FenceDevice {device}"),
+        AttemptAction::ManualConfirm => "the question to a human".to_owned(),
+    };
+    let became = match attempt.result {
+        None => "came to an end that is not known",
+        Some(AttemptResult::Succeeded) => "took effect",
+        Some(AttemptResult::Failed) => "failed",
+        Some(AttemptResult::TimedOut) => {
+            "had no effect that was seen in time, it may have come late"
+        }
+        Some(AttemptResult::Refused) => "was not carried out",
     };
     let said = attempt.message.iter().map(|it| format!(": {it}"));
     let said: String = said.collect();
-    let is_open = attempt.completion_time.is_none();
     let begun = Moment {
         time: attempt.start_time,
-        words: match is_open {
-            true => format!("{what}: {result}{said}"),
-            false => what,
+        words: match (attempt.completion_time, attempt.result) {
+            (Some(_), _) => what,
+            (None, None) => format!("{what}: what became of it is not known{said}"),
+            (None, Some(_)) => format!("{what}: it {became}{said}"),
         },
     };
-    let ended = at(
-        attempt.completion_time,
-        format!("of that to FenceDevice {device}: {result}{said}"),
-    );
+    let ended = at(attempt.completion_time, format!("{subject} {became}{said}"));
     std::iter::once(begun).chain(ended).collect()
 }
 

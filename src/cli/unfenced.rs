@@ -24,7 +24,7 @@ use crate::shell::draft::fence_name;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use record::{cleared, over, refused};
-pub use shown::{Unfenced, of, unfenced};
+pub use shown::{Unfenced, of, of_view, unfenced};
 pub use wait::delayed;
 use wait::first_held;
 

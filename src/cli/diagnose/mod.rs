@@ -22,6 +22,7 @@ use super::output::{Content, Form, forms, print, written};
 use super::table::wrapped;
 use super::{Done, Error};
 use checklist::{Checklist, checklist};
+use clap::ArgAction;
 use facts::Facts;
 use finding::{Finding, Object};
 use index::Index;
@@ -74,8 +75,9 @@ well, with nothing on standard output and a message that begins with `error:`.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// pod/NAME, pvc/NAME or node/NAME [default: all of the namespace]
-    #[arg(value_name = "TYPE/NAME", num_args = 0..=2)]
+    /// One object: pod/NAME, pvc/NAME or node/NAME, or `pod NAME`
+    /// [default: all of the namespace]
+    #[arg(value_names = ["TYPE[/NAME]", "NAME"], num_args = 0..=2, action = ArgAction::Set)]
     subject: Vec<String>,
 
     /// Namespace of the pod or claim [default: the context's]
@@ -225,6 +227,11 @@ fn absent(facts: &Facts, scope: &Scope) -> Error {
             format!("kubectl -n {namespace} get pvc"),
         ),
     };
+    // A Node has none.
+    let elsewhere = match kind {
+        Kind::Node => "",
+        Kind::Pod | Kind::Claim => ", and -n names another namespace",
+    };
     let kind = kind.name();
     match unknown {
         Some(why) if is_forbidden => Error::Cluster(ClusterError::Forbidden {
@@ -235,9 +242,7 @@ fn absent(facts: &Facts, scope: &Scope) -> Error {
         None => Error::Cluster(ClusterError::Absent {
             kind: kind.to_owned(),
             name: name.clone(),
-            way_out: format!(
-                "`{way_out}` lists those that there are, and -n names another namespace"
-            ),
+            way_out: format!("`{way_out}` lists those that there are{elsewhere}"),
         }),
     }
 }

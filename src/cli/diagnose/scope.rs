@@ -50,7 +50,9 @@ pub fn subject(words: &[String]) -> Result<Option<(Kind, String)>, String> {
         _ => None,
     };
     let said = words.join(" ");
-    let rule = || format!("`{said}` must be pod/NAME, pvc/NAME or node/NAME");
+    let rule = || {
+        format!("`{said}` must be one object: pod/NAME, pvc/NAME or node/NAME, or as in `pod NAME`")
+    };
     let (kind, name) = pair.ok_or_else(rule)?;
     let kind = Kind::of(kind).ok_or_else(rule)?;
     match name.is_empty() || name.contains('/') {
@@ -197,9 +199,16 @@ mod tests {
 
     #[test]
     fn what_it_cannot_be_is_refused_with_the_rule() {
-        for said in [&["db-0"][..], &["svc/web"], &["pod/"], &["pod/a/b"]] {
+        for said in [
+            &["db-0"][..],
+            &["svc/web"],
+            &["pod/"],
+            &["pod/a/b"],
+            &["pod/db-0", "pod/x"],
+        ] {
             let refused = subject(&words(said)).expect_err("no subject");
-            assert!(refused.contains("must be pod/NAME"), "{refused}");
+            let rule = "must be one object: pod/NAME, pvc/NAME or node/NAME, or as in `pod NAME`";
+            assert!(refused.contains(rule), "{refused}");
         }
     }
 }

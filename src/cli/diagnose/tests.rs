@@ -52,12 +52,37 @@ fn what_is_not_there_is_told_from_what_may_not_be_read() {
     let scope = Scope::One(Kind::Pod, "shop".to_owned(), "nobody".to_owned());
     let absent = diagnose(&facts, &scope).expect_err("absent").to_string();
     assert!(absent.contains("kubectl -n shop get pods"), "{absent}");
+    assert!(absent.contains("-n names another namespace"), "{absent}");
+    let scope_of_node = Scope::One(Kind::Node, "shop".to_owned(), "nope".to_owned());
+    let absent = diagnose(&facts, &scope_of_node).expect_err("absent");
+    let absent = absent.to_string();
+    assert!(absent.contains("kubectl get nodes"), "{absent}");
+    assert!(!absent.contains("namespace"), "{absent}");
     facts.pods.unknown = Some("pods is forbidden".to_owned());
     let unknown = diagnose(&facts, &scope).expect_err("unknown").to_string();
     assert!(
         unknown.contains("could not be read: pods is forbidden"),
         "{unknown}"
     );
+}
+
+#[test]
+fn of_a_driver_that_is_not_known_here_the_checklist_says_so() {
+    let told_of = |driver: &str| {
+        let mut world = World::waiting("True", EXCLUSIVE);
+        world.volumes = vec![volume(driver, &["ReadWriteOnce"])];
+        let scope = Scope::One(Kind::Claim, "shop".to_owned(), "data".to_owned());
+        let told = told(
+            &of(&world, Kind::Claim, "data"),
+            &scope,
+            NOW.parse().expect("a time"),
+        );
+        told.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let words = "Backend no advice is known for this CSI driver: see its documentation";
+    let unknown = told_of("csi.example.com");
+    assert!(unknown.contains(words), "{unknown}");
+    assert!(!told_of("ebs.csi.aws.com").contains("no advice is known"));
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn what_is_dated_by_the_same_second_is_told_in_the_order_in_which_it_comes_about
             "nothing held it back",
             "no pod could start",
             "off was sent to",
-            "of that to FenceDevice",
+            "off to FenceDevice bmc",
             "FenceDevice bmc read Off",
             "FenceDevice bmc read Off",
             "the machine was proven",

@@ -8,6 +8,7 @@ mod basis;
 mod facts;
 mod place;
 mod pods;
+mod present;
 mod quantity;
 mod timeline;
 mod told;
@@ -18,6 +19,7 @@ use super::Done;
 use super::cluster::Cluster;
 use super::output::{Content, Form, forms, print, written};
 use super::time::time;
+use super::unfenced::World;
 use crate::api::policy::FenceMode;
 use crate::core::observed::PodView;
 use crate::core::support::deletes_nodes;
@@ -25,6 +27,7 @@ use crate::shell::slim::pod_view;
 use facts::Facts;
 use jiff::SignedDuration;
 use pods::{Outcome, PodPlan};
+use present::{Present, present};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -53,6 +56,9 @@ Examples:
 Pods that belong to the node (of a DaemonSet, static ones) and those that have \
 ended are not missed: they do not count against it. -o name prints the pods \
 that would not recover by themselves.
+
+Of a node that is down already, or has an open incident, it says first what \
+becomes of that; the prediction is then of its next power loss.
 
 Exit codes: 0 everything recovers by itself, 2 not everything does (or it is \
 not known), 1 failed. A command line that cannot be used gives 2 as well, with \
@@ -83,7 +89,9 @@ pub struct Args {
 pub struct Plan {
     /// The node.
     pub node: String,
-    /// Does everything recover by itself?
+    /// How it stands now, where it is NotReady or has an incident: all else is then of its next power loss, once it has been Ready again.
+    pub present: Option<Present>,
+    /// Does everything recover by itself, what is down now, too?
     pub recovers: bool,
     /// Predicted seconds from the power loss until the last of those pods that recover runs; none: it is held, or there is no such pod.
     pub recovered_seconds: Option<f64>,
@@ -144,11 +152,21 @@ fn plan(facts: &Facts, grace: Option<f64>, now: jiff::Timestamp) -> Plan {
     if let Some(marks) = marks {
         pods::date(&mut pods, marks);
     }
+    let world = World {
+        policies: &facts.policies,
+        fences: &facts.fences,
+        now,
+    };
+    let present = present(&facts.node, facts.created, &world);
+    let is_well = present.as_ref().is_none_or(Present::goes_on)
+        && judged.verdict.obstacles.is_empty()
+        && pods.iter().all(|it| it.outcome.is_well());
     let after = pods.iter().filter_map(|it| it.after_seconds);
     Plan {
         node: facts.node.name.clone(),
         recovered_seconds: after.reduce(f64::max),
-        recovers: judged.verdict.obstacles.is_empty() && pods.iter().all(|it| it.outcome.is_well()),
+        present,
+        recovers: is_well,
         verdict: judged.verdict,
         timeline,
         pods,

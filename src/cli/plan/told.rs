@@ -48,20 +48,27 @@ fn summary(plan: &Plan) -> String {
             plan.pods.len()
         ),
     };
+    let (now, when) = match &plan.present {
+        Some(present) => (
+            wrapped(&present.message, 0) + "\n",
+            format!("At its next power loss, once Node {node} has been Ready again"),
+        ),
+        None => (String::new(), format!("If Node {node} lost power now")),
+    };
     let words = match (
         plan.verdict.obstacles.len(),
         plan.timeline.recovered_seconds,
     ) {
         (0, Some(seconds)) => format!(
-            "If Node {node} lost power now, it would be fenced, and {pods}, the last pod about {} after the power loss",
+            "{when}, it would be fenced, and {pods}, the last pod about {} after the power loss",
             time(seconds)
         ),
-        (0, None) => format!("If Node {node} lost power now, it would be fenced, and {pods}"),
+        (0, None) => format!("{when}, it would be fenced, and {pods}"),
         (obstacles, _) => format!(
-            "If Node {node} lost power now, it would NOT be fenced by itself: {obstacles} thing(s) in the way; without a fence Kubernetes replaces what needs neither a volume of the node nor a fixed name, five minutes after the node is Unknown by default. With them out of the way, {pods}"
+            "{when}, it would NOT be fenced by itself: {obstacles} thing(s) in the way; without a fence Kubernetes replaces what needs neither a volume of the node nor a fixed name, five minutes after the node is Unknown by default. With them out of the way, {pods}"
         ),
     };
-    wrapped(&words, 0)
+    now + &wrapped(&words, 0)
 }
 
 fn verdict(verdict: &Verdict) -> String {

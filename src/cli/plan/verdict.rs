@@ -7,14 +7,14 @@
 mod budgeted;
 mod levels;
 
+use super::present::own;
 use crate::api::device::FenceDevice;
 use crate::api::fence::NodeFence;
 use crate::api::policy::{ApprovalMode, FenceMode, NodeFencingPolicy, RecoveryStrategy};
-use crate::cli::fences;
 use crate::cli::unfenced::{delayed, idle};
 use crate::core::hold::HeldBy;
 use crate::core::keep_off::keep_off;
-use crate::core::observed::{NodeView, PodView, Ready, TaintView};
+use crate::core::observed::{NodeView, PodView, TaintView};
 use crate::core::quiesce::{coming_back, name_some, none_stays_with_its_volume};
 use crate::core::select::{Onsets, fenceable, first_due, governing};
 use crate::core::support::deletes_nodes;
@@ -164,10 +164,6 @@ pub fn dead(node: &NodeView) -> NodeView {
 pub fn judge<'a>(fleet: &Fleet<'a>) -> Judged<'a> {
     let dead = dead(fleet.node);
     let mut judged = Judged::default();
-    if fleet.node.ready() != Ready::True {
-        let note = "the node is not Ready as it is: what is predicted counts from now on";
-        judged.verdict.notes.push(note.to_owned());
-    }
     let obstacles = &mut judged.verdict.obstacles;
     of_node(obstacles, fleet, &dead);
     let policy = match governing(fleet.policies, fleet.node) {
@@ -202,6 +198,11 @@ fn obstacle(reason: &str, message: impl Into<String>) -> Obstacle {
     }
 }
 
+/// How a human answers the incident, which is not there yet.
+fn once_open(verb: &str, node: &str) -> String {
+    format!("once it is open: kubectl fence {verb} {node} --reason WHY")
+}
+
 /// What the Node and the operator itself say, whatever the policy.
 fn of_node(obstacles: &mut Vec<Obstacle>, fleet: &Fleet<'_>, dead: &NodeView) {
     let name = &fleet.node.name;
@@ -209,18 +210,9 @@ fn of_node(obstacles: &mut Vec<Obstacle>, fleet: &Fleet<'_>, dead: &NodeView) {
         let message = format!("Node {name} is never fenced: {why}");
         obstacles.push(obstacle(HeldBy::NeverReported.as_str(), message));
     }
-    let mut open = fleet
-        .fences
-        .iter()
-        .filter(|it| it.spec.node_name == *name && !it.is_ended());
-    if let Some(open) = open.next() {
-        let message = format!(
-            "NodeFence {} of Node {name} is open already ({}): no other one is begun beside it; see `kubectl fence status {name}`",
-            open.name_any(),
-            fences::stage(open)
-        );
-        obstacles.push(obstacle(HeldBy::OtherNodeFence.as_str(), message));
-    } else if let Some(mark) = fleet.node.marked_by() {
+    // What its own incident has put there goes with it, and is told with that.
+    let mark = fleet.node.marked_by();
+    if let Some(mark) = mark.filter(|_| own(fleet.fences, name).is_none()) {
         let message = format!(
             "Node {name} has taint {mark} already: no incident is begun while it stands; once {}, remove it (kubectl taint node {name} {mark}-)",
             harmless_when(mark)
@@ -282,7 +274,14 @@ fn by_policy(
         obstacles.push(obstacle(reason.as_str(), words));
     }
     if let Some(kept_off) = keep_off(policy, dead, at) {
-        obstacles.push(obstacle(kept_off.reason.as_str(), kept_off.words));
+        let resume = match kept_off.reason {
+            HeldBy::Paused => format!(
+                "; if you know why it stands: kubectl fence resume {name} --name WHOSE --reason WHY"
+            ),
+            _ => String::new(),
+        };
+        let message = kept_off.words + &resume;
+        obstacles.push(obstacle(kept_off.reason.as_str(), message));
     }
     if effective.mode == FenceMode::Observe {
         let message = format!(
@@ -292,8 +291,8 @@ fn by_policy(
     }
     if effective.approval == ApprovalMode::Manual {
         let message = format!(
-            "policy {name} waits for a human (`fence.approval.mode` is Manual): kubectl fence approve {}",
-            dead.name
+            "policy {name} waits for a human (`fence.approval.mode` is Manual); {}",
+            once_open("approve", &dead.name)
         );
         obstacles.push(obstacle(HeldBy::AwaitingApproval.as_str(), message));
     }

@@ -54,17 +54,8 @@ pub(super) async fn run(cluster: &Cluster, args: Args) -> Done {
     if args.dry_run.is_on() {
         return args.dry_run.told("nodefence", &seen.name_any(), "created");
     }
-    let ask = match args.yes_for {
-        None => " Type the node's name to have that done:",
-        Some(_) => "",
-    };
-    print(&wrapped(
-        &format!(
-            "The machine of Node {name} of the cluster {} is turned off hard, proven down, and turned on again.{ask}",
-            cluster.clients.server
-        ),
-        0,
-    ))?;
+    let is_to_be_typed = args.yes_for.is_none();
+    print(&opening(name, &cluster.clients.server, is_to_be_typed))?;
     if typed(name, args.yes_for)? != name {
         return Err(Error::No(format!("that is not `{name}`: nothing is done")));
     }
@@ -80,6 +71,20 @@ pub(super) async fn run(cluster: &Cluster, args: Args) -> Done {
     args.dry_run
         .told("nodefence", &made.name_any(), "created")?;
     follow(cluster, &made.name_any(), until).await
+}
+
+/// What is about to be done, and what is left to the user: a cordoned node is not turned on, whoever asked for the fence (`leave_off`).
+fn opening(node: &str, server: &str, is_to_be_typed: bool) -> String {
+    let ask = match is_to_be_typed {
+        true => " Type the node's name to have that done:",
+        false => "",
+    };
+    wrapped(
+        &format!(
+            "The machine of Node {node} of the cluster {server} is turned off hard, proven down, and turned on again; the last only when you have uncordoned the node, for somebody may work on a cordoned one. Do that from another terminal at stage PoweringOn, when the machine is off and nothing is attached to it (kubectl uncordon {node}): the quarantine keeps pods away until it has booted. Who does not within 15 minutes finds it left off.{ask}"
+        ),
+        0,
+    )
 }
 
 /// Once the kubelet is given up. Meanwhile somebody may have uncordoned the node, or a policy may have begun with it.

@@ -42,9 +42,12 @@ the user may turn it off:
 
   The whole protocol, once, on a node that is drained; a Ready node is never \
 fenced, so it asks you to stop the kubelet there (systemctl stop kubelet) and \
-goes on when Kubernetes has given it up:
+goes on when Kubernetes has given it up. A cordoned node is not turned on \
+again: uncordon it from another terminal at stage PoweringOn, when the machine is \
+off and nothing is attached to it; the quarantine keeps pods away until it has booted:
       kubectl drain worker-3 --ignore-daemonsets --delete-emptydir-data
       kubectl fence test worker-3 --power-cycle --reason \"new BMC firmware\"
+      kubectl uncordon worker-3
 
 Asking for a probe takes the right to patch FenceDevices (ClusterRole \
 node-fencing-editor), --power-cycle the verb `fence` (node-fencing-fencer).

@@ -56,9 +56,9 @@ fn moments_are_told_by_their_time_wherever_the_record_has_them() {
             "13 nothing held it",
             "14 off was sent",
             "15 no pod could",
-            "16 of that to",
+            "16 off to FenceDevice",
             "18 off was sent",
-            "20 of that to",
+            "20 off to FenceDevice",
             "21 FenceDevice bmc read",
             "24 FenceDevice bmc read",
             "25 the machine was",
@@ -194,4 +194,39 @@ fn a_command_is_told_as_sent_when_it_was() {
         let moments = moments(&json!({}), &json!({"attempts": [attempt]}));
         assert!(moments.contains(told), "{moments}");
     }
+}
+
+/// In a table of moments each one stands by itself.
+#[test]
+fn what_became_of_a_command_names_the_command() {
+    let at = "2027-01-02T18:00:00Z";
+    let told = |action: &str, result: &str| {
+        let attempt = json!({"device": "bmc", "action": action, "startTime": at, "completionTime": at, "result": result, "message": "m"});
+        moments(&json!({}), &json!({"attempts": [attempt]}))
+    };
+    for (action, result, words) in [
+        (
+            "PowerOff",
+            "Succeeded",
+            "off to FenceDevice bmc took effect: m",
+        ),
+        (
+            "PowerOff",
+            "Refused",
+            "off to FenceDevice bmc was not carried out: m",
+        ),
+        ("PowerOn", "Failed", "on to FenceDevice bmc failed: m"),
+        (
+            "PowerOn",
+            "TimedOut",
+            "on to FenceDevice bmc had no effect that was seen in time, it may have come late: m",
+        ),
+    ] {
+        let all = told(action, result);
+        assert!(all.lines().any(|it| it == words), "{words} in\n{all}");
+    }
+    let open = json!({"device": "bmc", "action": "PowerOff", "startTime": at});
+    let all = moments(&json!({}), &json!({"attempts": [open]}));
+    let words = "off was to be sent to FenceDevice bmc: what became of it is not known";
+    assert!(all.lines().any(|it| it == words), "{all}");
 }

@@ -5,7 +5,7 @@ use crate::api::conditions::READY;
 use crate::api::fence::NodeFence;
 use crate::cli::fences;
 use crate::cli::table::age;
-use crate::core::observed::Ready;
+use crate::core::observed::{NodeView, Ready};
 use crate::shell::slim::SlimNode;
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -70,15 +70,19 @@ pub fn unfenced(nodes: &[SlimNode], world: &World<'_>) -> Vec<Unfenced> {
 
 /// None: it is Ready, never was, or has an open NodeFence.
 pub fn of(node: &SlimNode, world: &World<'_>) -> Option<Unfenced> {
-    let view = node.view();
+    let created = node.metadata.creation_timestamp.as_ref().map(|it| it.0);
+    of_view(&node.view(), created, world)
+}
+
+/// The same of a Node that was read already.
+pub fn of_view(view: &NodeView, created: Option<Timestamp>, world: &World<'_>) -> Option<Unfenced> {
     let is_open = |it: &NodeFence| it.spec.node_name == view.name && !it.is_ended();
     let is_down = matches!(view.ready(), Ready::False | Ready::Unknown);
     let ready = view.condition(READY).filter(|_| is_down)?;
     if world.fences.iter().any(is_open) {
         return None;
     }
-    let created = node.metadata.creation_timestamp.as_ref().map(|it| it.0);
-    let verdict = verdict(&view, created, world);
+    let verdict = verdict(view, created, world);
     let doubt = verdict.reason.fence().and_then(fences::doubt);
     let message = [Some(verdict.words), verdict.more].into_iter().flatten();
     Some(Unfenced {

@@ -120,9 +120,13 @@ fn of_claim(claim: &ClaimSheet, has: impl Fn(Gap) -> bool) -> String {
     let attachments = claim.attachments.iter().map(of_attachment).collect();
     text += &partial("Attachments", attachments, has(Gap::Attachments));
     text += &claim.driver.as_ref().map(of_driver).unwrap_or_default();
-    match claim.backend {
-        Some(backend) => text + &of_backend(backend),
-        None => text + &row("Backend", "no row of the matrix: see its own documentation"),
+    match (claim.backend, &claim.driver) {
+        (Some(backend), _) => text + &of_backend(backend),
+        (None, Some(_)) => {
+            let words = "no advice is known for this CSI driver: see its documentation";
+            text + &row("Backend", words)
+        }
+        (None, None) => text,
     }
 }
 

@@ -377,7 +377,7 @@ fn orphaned_of(index: &Index<'_>, pod: &Workload, volume: &str, words: &str) -> 
         seen: vec![
             format!("pod {}: {words}", pod.full_name()),
             format!("no VolumeAttachment of {volume} is on another node"),
-            format!("backend: {}", named(&[row.map_or("no row of the matrix", |it| it.name.as_str()).to_owned()])),
+            format!("backend: {}", named(&[row.map_or("no advice is known for this CSI driver", |it| it.name.as_str()).to_owned()])),
         ],
         fix,
     }

@@ -54,3 +54,19 @@ fn what_the_api_would_refuse_is_refused_at_the_prompt() {
     assert_eq!(min_healthy("50%"), Ok(MinHealthy::Percent(50)));
     assert_eq!(min_healthy("2"), Ok(MinHealthy::Count(2)));
 }
+
+/// As kubectl's `-l` it selects everything, and in a script nobody has meant it.
+#[test]
+fn a_selector_that_is_empty_is_told_to_select_the_control_plane_too() {
+    let of = |labels: &str| {
+        let args = Args {
+            selector: Some(selector(labels).expect("a selector")),
+            ..Args::default()
+        };
+        text(&args).expect("YAML")
+    };
+    let all = of("");
+    let words = "# Nodes: every one, control plane included, for `--selector` is empty.\n";
+    assert!(all.contains(words), "{all}");
+    assert!(!of("rack=7").contains("# Nodes"));
+}

@@ -6,6 +6,7 @@ use super::super::quantity::{Amounts, parse};
 use super::super::volumes::Storage;
 use super::super::{Plan, plan};
 use super::*;
+use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::cli::output::{Content as _, Form, serialized};
 use crate::cli::table::WIDTH;
@@ -193,7 +194,7 @@ fn a_plan_that_is_held_says_why_and_what_comes_after() {
         "NOT be fenced",
         "HELD",
         "AwaitingApproval",
-        "kubectl fence approve w1",
+        "once it is open: kubectl fence approve w1 --reason WHY",
         "nothing holds it any more",
     ] {
         assert!(
@@ -241,4 +242,72 @@ fn the_json_keeps_its_fields() {
     ] {
         assert!(json.pointer(field).is_some(), "{field} in {text}");
     }
+}
+
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A NodeFence of w1.
+fn fence(mode: &str, extra: Value) -> NodeFence {
+    let mut fence = json!({
+        "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence",
+        "metadata": {"name": "w1-5c0ffee5", "creationTimestamp": "2027-01-15T07:59:00Z"},
+        "spec": {
+            "nodeName": "w1", "policyName": "databases", "fence": {"mode": mode},
+            "trigger": {"type": "NodeCondition", "conditionType": "Ready", "conditionStatus": "Unknown", "unhealthySinceTime": "2027-01-15T07:58:00Z"},
+        },
+    });
+    json_patch::merge(&mut fence, &extra);
+    serde_json::from_value(fence).expect("a NodeFence")
+}
+
+/// Its kubelet is silent since the NodeFence's outage began.
+fn down(facts: &mut Facts) {
+    facts.node.conditions[0].status = "Unknown".to_owned();
+    facts.node.conditions[0].transition = "2027-01-15T07:58:00Z".to_owned();
+    facts.nodes[0] = facts.node.clone();
+}
+
+#[test]
+fn an_open_incident_of_the_node_goes_on_and_holds_nothing() {
+    let mut facts = facts(json!({}), Vec::new());
+    let checking = json!({"type": "Succeeded", "status": "Unknown", "reason": "Checking", "message": "", "lastTransitionTime": "2027-01-15T07:59:00Z"});
+    let checking = json!({"status": {"conditions": [checking]}});
+    facts.fences = vec![fence("PowerOff", checking.clone())];
+    let (plan, text) = of(&facts);
+    let told = flat(&text);
+    let leads = "NodeFence w1-5c0ffee5 of this node is open (Checking): it goes on; kubectl fence status w1 --watch \
+                 At its next power loss, once Node w1 has been Ready again, it would be fenced, and";
+    assert!(told.starts_with(leads), "{text}");
+    assert!(plan.recovers && !told.contains("HELD"), "{text}");
+    facts.fences = vec![fence("Observe", checking)];
+    let (plan, text) = of(&facts);
+    assert!(flat(&text).contains("it only observes"), "{text}");
+    assert!(!plan.recovers);
+}
+
+/// As `kubectl fence status` says it.
+#[test]
+fn of_a_node_that_is_down_already_its_outage_is_told_first() {
+    let mut facts = facts(json!({}), Vec::new());
+    down(&mut facts);
+    let (plan, text) = of(&facts);
+    let told = flat(&text);
+    assert!(told.starts_with("Node w1: Ready=Unknown for 2m"), "{text}");
+    assert!(told.contains("At its next power loss, once"), "{text}");
+    assert_eq!(plan.present.map(|it| it.reason).as_deref(), Some("Late"));
+    assert!(!plan.recovers);
+    let aborted = json!({"type": "Succeeded", "status": "False", "reason": "Aborted", "message": "denied", "lastTransitionTime": "2027-01-15T07:59:30Z"});
+    let approval = json!({"decision": "Denied", "user": "ann", "reason": "I work there", "time": "2027-01-15T07:59:20Z"});
+    let spec =
+        json!({"approval": approval, "nodeUID": facts.node.uid, "bootID": facts.node.boot_id});
+    let denied = json!({"spec": spec, "status": {"conditions": [aborted]}});
+    facts.fences = vec![fence("PowerOff", denied)];
+    let (plan, text) = of(&facts);
+    let told = flat(&text);
+    let leads = "not fenced: NodeFence w1-5c0ffee5 was denied by ann: I work there;";
+    assert!(told.contains(leads), "{text}");
+    assert_eq!(plan.present.map(|it| it.reason).as_deref(), Some("Denied"));
+    assert!(!plan.recovers);
 }

@@ -1,6 +1,6 @@
 //! What the budget would say, as for the youngest incident of all.
 
-use super::{Fleet, Verdict, obstacle};
+use super::{Fleet, Verdict, obstacle, once_open};
 use crate::api::conditions::{HELD, find};
 use crate::api::fence::NodeFence;
 use crate::api::policy::{FenceMode, NodeFencingPolicy};
@@ -37,7 +37,8 @@ pub(super) fn by_budget(
     let open: Vec<Open> = fleet
         .fences
         .iter()
-        .filter(|it| !it.is_ended())
+        // Its own is over at the next power loss.
+        .filter(|it| !it.is_ended() && it.spec.node_name != dead.name)
         .map(open)
         .collect();
     // As long after the boot as the budget looks back, or what is past would be before it.
@@ -76,9 +77,16 @@ pub(super) fn by_budget(
         }
         Err(hold) => {
             verdict.budget = Some(format!("holds it ({})", hold.reason));
+            // Of the brakes that protect the operator and the control plane no approval lets anything go.
+            let is_lifted = budget::admit(&mine, mode, true, budget, &cluster, now).is_ok();
+            let approve = match is_lifted {
+                true => format!("; {}", once_open("approve", &dead.name)),
+                false => String::new(),
+            };
+            let message = hold.words + &approve;
             verdict
                 .obstacles
-                .push(obstacle(hold.reason.as_str(), hold.words));
+                .push(obstacle(hold.reason.as_str(), message));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Which fence level of the policy has what it needs for the node, and how ready its devices are.
 
-use super::{DevicePlan, Fleet, Judged, LevelPlan, Verdict, obstacle};
+use super::{DevicePlan, Fleet, Judged, LevelPlan, Verdict, obstacle, once_open};
 use crate::api::conditions::{READY, find};
 use crate::api::device::FenceDevice;
 use crate::api::policy::{FenceMode, NodeFencingPolicy};
@@ -86,8 +86,8 @@ fn tell(
     match first_ready {
         Some(true) => {
             let message = format!(
-                "only a human's word says that this machine is off: look at it, then kubectl fence confirm {}",
-                dead.name
+                "only a human's word says that this machine is off: look at it, and {}",
+                once_open("confirm", &dead.name)
             );
             verdict
                 .obstacles

@@ -174,6 +174,40 @@ fn all_obstacles_are_told_together() {
     );
 }
 
+/// What a human is told to type works, once there is something to answer.
+#[test]
+fn what_a_human_may_lift_is_told_with_its_command() {
+    let message = |extra: Value| {
+        let case = Case::of(extra);
+        case.judge(|it| it.verdict.obstacles[0].message.clone())
+    };
+    let approve = "; once it is open: kubectl fence approve w1 --reason WHY";
+    for held in [
+        json!({"fence": {"approval": {"mode": "Manual"}}}),
+        json!({"budget": {"minHealthy": 3}}),
+    ] {
+        let told = message(held);
+        assert!(told.ends_with(approve), "{told}");
+    }
+    let told = message(json!({"pauseRequests": [{"name": "upgrade"}]}));
+    let resume = "kubectl fence resume all --name WHOSE --reason WHY";
+    assert!(told.ends_with(resume), "{told}");
+    // No approval lifts what protects the control plane.
+    let mut case = Case::of(json!({}));
+    let label = (
+        "node-role.kubernetes.io/control-plane".to_owned(),
+        String::new(),
+    );
+    for node in &mut case.nodes[..2] {
+        node.labels.extend([label.clone()]);
+    }
+    case.judge(|it| {
+        let held = &it.verdict.obstacles[0];
+        assert_eq!(held.reason, "Quorum");
+        assert!(!held.message.contains("approve w1"), "{held:?}");
+    });
+}
+
 /// What ends before the incident would begin holds nothing.
 #[test]
 fn a_pause_counts_if_it_lasts_until_the_incident_begins() {
@@ -257,10 +291,16 @@ fn a_level_that_only_a_human_answers_for_waits_for_one() {
 }
 
 #[test]
-fn an_incident_of_the_node_is_in_the_way_and_those_of_others_take_their_places() {
+fn an_incident_of_the_node_is_no_obstacle_and_those_of_others_take_their_places() {
     let mut case = Case::of(json!({}));
-    case.fences = vec![fence("w1", "other", json!({}))];
-    assert_eq!(case.obstacles(), ["OtherNodeFence"]);
+    case.fences = vec![fence("w1", "all", json!({"claim": "w1-5c0ffee5-abcdefgh"}))];
+    assert_eq!(case.obstacles(), Vec::<String>::new());
+    // Its own mark goes with it.
+    case.nodes[0].taints = vec![fixtures::out_of_service()];
+    assert_eq!(case.obstacles(), Vec::<String>::new());
+    case.fences.clear();
+    assert_eq!(case.obstacles(), ["ForeignOutOfService"]);
+    case.nodes[0].taints.clear();
     case.fences = vec![fence("w2", "all", json!({"claim": "w2-5c0ffee5-abcdefgh"}))];
     assert_eq!(case.obstacles(), ["MaxConcurrent"]);
     // Nothing is held by one that only waits for a human, but it goes first.

@@ -27,3 +27,22 @@ fn what_a_drain_takes_away_is_work() {
     let mirror = json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": "1"}}});
     assert!(!is_work(&pod(mirror)));
 }
+
+/// The test asks for a cordoned node, and no such one is turned on.
+#[test]
+fn who_begins_is_told_to_uncordon_the_node_while_its_machine_is_off() {
+    for is_to_be_typed in [true, false] {
+        let told = opening("w1", "https://api", is_to_be_typed);
+        let flat = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        let way_out = "at stage PoweringOn, when the machine is off and nothing is attached to it (kubectl uncordon w1)";
+        assert!(flat.contains(way_out), "{told}");
+        assert_eq!(flat.ends_with("done:"), is_to_be_typed, "{told}");
+    }
+}
+
+/// Whoever changes it changes what is said.
+#[test]
+fn the_time_to_uncordon_the_node_is_that_of_the_settings() {
+    assert_eq!(PowerOnSettings::default().timeout_seconds, 15 * 60);
+    assert!(opening("w1", "s", false).contains("15"));
+}

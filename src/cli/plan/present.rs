@@ -1,0 +1,67 @@
+//! How does the node stand at this moment? Of one that is down already, or has an incident, a prediction is of another power loss, and whoever
+//! asks wants to know first what becomes of this one.
+
+use crate::api::fence::NodeFence;
+use crate::api::policy::FenceMode;
+use crate::cli::fences;
+use crate::cli::unfenced::{Reason, World, of_view};
+use crate::core::observed::NodeView;
+use jiff::Timestamp;
+use kube::ResourceExt;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Its incident is open, and goes on.
+const OPEN: &str = "Open";
+/// Its incident is open, and only observes.
+const OBSERVED: &str = "Observed";
+
+/// How the node stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Present {
+    /// `Open`: its incident goes on. `Observed`: that only observes. Another one is a reason of `kubectl fence status`, such as `Waiting`,
+    /// `Cleared` or `Denied`.
+    pub reason: String,
+    /// What becomes of it, or why nothing does, and the way out.
+    pub message: String,
+}
+
+impl Present {
+    /// Is something done about it, or still to come by itself?
+    pub fn goes_on(&self) -> bool {
+        [OPEN, Reason::Waiting.as_str()].contains(&self.reason.as_str())
+    }
+}
+
+/// The open incident of this node.
+pub fn own<'a>(fences: &'a [NodeFence], node: &str) -> Option<&'a NodeFence> {
+    let mut own = fences.iter().filter(|it| it.spec.node_name == node);
+    own.find(|it| !it.is_ended())
+}
+
+/// None: it is Ready, or never was, and has no incident.
+pub fn present(node: &NodeView, created: Option<Timestamp>, world: &World<'_>) -> Option<Present> {
+    let name = &node.name;
+    if let Some(fence) = own(world.fences, name) {
+        let (reason, goes_on) = match fence.spec.fence.mode {
+            FenceMode::Observe => (
+                OBSERVED,
+                "it only observes, and its policy begins no other beside it",
+            ),
+            FenceMode::ConfirmOnly | FenceMode::PowerOff => (OPEN, "it goes on"),
+        };
+        return Some(Present {
+            reason: reason.to_owned(),
+            message: format!(
+                "NodeFence {} of this node is open ({}): {goes_on}; kubectl fence status {name} --watch",
+                fence.name_any(),
+                fences::stage(fence)
+            ),
+        });
+    }
+    of_view(node, created, world).map(|it| Present {
+        message: format!("Node {name}: {}", it.words(world.now)),
+        reason: it.reason,
+    })
+}
