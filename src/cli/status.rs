@@ -1,5 +1,6 @@
 //! `kubectl fence status`: one screen that says who works, what is protected, and what every open incident waits for.
 
+mod commands;
 mod follow;
 mod screen;
 mod sight;
@@ -15,10 +16,9 @@ use crate::api::conditions::{READY, find};
 use crate::api::fence::NodeFence;
 use crate::api::fence_status::PowerReading;
 use crate::api::policy::{FenceMode, NodeFencingPolicy};
-use crate::core::hold::HeldBy;
-use crate::core::plan::{CONTRADICTION, STILL_ON};
 use crate::core::{keep_off, window};
 use crate::shell::lease;
+use commands::commands;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt;
@@ -160,6 +160,8 @@ pub struct Incident {
     pub said: Vec<Moment>,
     /// What its devices have said last of the machine's power.
     pub power_readings: Vec<PowerReading>,
+    /// What holds it that an approval lifts.
+    pub brake: Option<String>,
     /// What may be typed about it now.
     pub commands: Vec<String>,
 }
@@ -288,7 +290,19 @@ fn incident(fence: &NodeFence) -> Incident {
         warnings: fences::warnings(fence),
         said: words_of_people(fence),
         power_readings: status.map_or_else(Vec::new, |it| it.power_readings.clone()),
+        brake: fences::brake(fence).map(str::to_owned),
         commands: commands(fence),
+    }
+}
+
+impl Incident {
+    /// What a person has to know of the commands before they type one.
+    fn before_commands(&self) -> Vec<String> {
+        // It is there for the case that many machines only seem to be dead.
+        let only = self.brake.as_ref().map(|brake| {
+            format!("Only if this machine is known to be dead: an approval lifts what holds it ({brake})")
+        });
+        only.into_iter().collect()
     }
 }
 
@@ -299,59 +313,6 @@ impl Content for Status {
         let fences = self.incidents.iter();
         fences.map(|it| fences::full_name(&it.fence)).collect()
     }
-}
-
-/// The plugin's words for what the operator's own say of fields of the NodeFence.
-fn commands(fence: &NodeFence) -> Vec<String> {
-    let mut commands = Vec::new();
-    if fence.is_ended() {
-        return commands;
-    }
-    let (name, node) = (fence.name_any(), &fence.spec.node_name);
-    if fences::is_awaited(fence) {
-        // A brake is there for the case that many machines only seem to be dead.
-        let is_braked =
-            fences::held(fence).is_some_and(|it| it != HeldBy::AwaitingApproval.as_str());
-        let only = if is_braked {
-            "  # only if it is known to be dead"
-        } else {
-            ""
-        };
-        commands.push(format!("kubectl fence approve {node} --reason WHY{only}"));
-        commands.push(format!("kubectl fence deny {node} --reason WHY"));
-    }
-    let escalated = fences::escalated(fence).map_or("", |(_, words)| words);
-    let says = |field: &str| {
-        [fences::message(fence), escalated]
-            .iter()
-            .any(|it| it.contains(field))
-    };
-    let is_refuted = fence
-        .status
-        .as_ref()
-        .is_some_and(|it| it.confirmation_refused.is_some());
-    let is_unsaid = fence.spec.manual_confirmation.is_none() && !is_refuted;
-    let is_unsaid = is_unsaid && fences::reads_on(fence).is_none();
-    if says("`spec.manualConfirmation`") && is_unsaid {
-        commands.push(format!("kubectl fence confirm {node} --reason WHY"));
-    }
-    if says("delete this NodeFence") {
-        commands.push(format!("kubectl delete nodefence {name}"));
-    }
-    if says("`spec.desiredState: Released`") {
-        commands.push(format!("kubectl fence release {name} --reason WHY"));
-    }
-    // The policy begins no other for this outage. Whom a device has deceived corrects that first, which no command does; and whose word was refuted sees
-    // which machine the device is wired to, before another command goes out by it.
-    let again = match fences::escalated(fence).filter(|_| !is_refuted) {
-        Some((CONTRADICTION, _)) | None => None,
-        Some((STILL_ON, _)) => Some(format!(
-            "kubectl fence now {node} --mode PowerOff --reason WHY"
-        )),
-        Some(_) => Some(fences::anew(fence)),
-    };
-    commands.extend(again.filter(|_| says("create another")));
-    commands
 }
 
 #[cfg(test)]

@@ -215,7 +215,8 @@ fn steps(status: &Status) -> String {
 fn step(incident: &Incident) -> String {
     let warnings = incident.warnings.iter();
     let warnings = warnings.map(|it| format!("{} {}", it.kind.title().to_uppercase(), it.words));
-    let lines = warnings.chain(incident.commands.iter().cloned());
+    let lines = warnings.chain(incident.before_commands());
+    let lines = lines.chain(incident.commands.iter().cloned());
     let lines = lines.map(|it| format!("    {it}\n"));
     let step = format!(
         "{} {} {}: {}\n",

@@ -214,6 +214,9 @@ fn told(incident: &Incident, is_wide: bool, now: Timestamp) -> String {
         );
         text += &wrapped(&words, 2);
     }
+    for words in incident.before_commands() {
+        text += &wrapped(&words, 2);
+    }
     let commands = incident.commands.iter();
     text + &commands.map(|it| format!("    {it}\n")).collect::<String>()
 }

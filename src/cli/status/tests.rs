@@ -183,12 +183,33 @@ fn what_a_brake_holds_is_approved_only_by_who_knows_better() {
                 "type": "Held", "status": "True", "reason": reason, "message": "words", "lastTransitionTime": SINCE,
             }]},
         });
-        commands(&serde_json::from_value(fence).expect("a NodeFence"))
+        incident(&serde_json::from_value(fence).expect("a NodeFence"))
     };
-    let deny = "kubectl fence deny node-1 --reason WHY";
-    let approve = "kubectl fence approve node-1 --reason WHY  # only if it is known to be dead";
-    assert_eq!(held("Storm"), [approve, deny]);
-    assert!(held("Paused").is_empty());
+    let commands = [
+        "kubectl fence approve node-1 --reason WHY",
+        "kubectl fence deny node-1 --reason WHY",
+    ];
+    for reason in ["Storm", "OfTomorrow"] {
+        let incident = held(reason);
+        assert_eq!(incident.commands, commands);
+        assert_eq!(incident.brake.as_deref(), Some(reason));
+        let only = format!(
+            "Only if this machine is known to be dead: an approval lifts what holds it ({reason})"
+        );
+        let sight = of_nothing();
+        let status = Status {
+            incidents: vec![incident],
+            ..sight.status(None, now())
+        };
+        let text = screen(&status, None, false, now()).replace("\n  ", " ");
+        let told = format!(" {only}   {}", commands[0]);
+        assert!(text.contains(&told), "{text}");
+    }
+    for reason in ["Paused", "Quorum", "AwaitingApproval"] {
+        let incident = held(reason);
+        assert!(incident.commands.is_empty(), "{reason}");
+        assert_eq!(incident.brake, None);
+    }
 }
 
 /// The commands are found by what the operator's own words say of fields: those words have to say it.
