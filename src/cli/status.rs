@@ -160,6 +160,8 @@ pub struct Incident {
     pub said: Vec<Moment>,
     /// What its devices have said last of the machine's power.
     pub power_readings: Vec<PowerReading>,
+    /// What an approval does, by its mode, if it waits for one.
+    pub approval: Option<String>,
     /// What holds it that an approval lifts.
     pub brake: Option<String>,
     /// What may be typed about it now.
@@ -290,8 +292,20 @@ fn incident(fence: &NodeFence) -> Incident {
         warnings: fences::warnings(fence),
         said: words_of_people(fence),
         power_readings: status.map_or_else(Vec::new, |it| it.power_readings.clone()),
+        approval: fences::is_awaited(fence).then(|| approval(fence.spec.fence.mode).to_owned()),
         brake: fences::brake(fence).map(str::to_owned),
         commands: commands(fence),
+    }
+}
+
+/// What a yes does. Whoever gives it may not have the policy at hand.
+fn approval(mode: FenceMode) -> &'static str {
+    match mode {
+        FenceMode::PowerOff => "mode PowerOff: a yes turns the machine off, hard",
+        FenceMode::ConfirmOnly => {
+            "mode ConfirmOnly: a yes turns nothing off, and it goes on once the machine is proven down"
+        }
+        FenceMode::Observe => "mode Observe: a yes has nothing done",
     }
 }
 
@@ -302,7 +316,7 @@ impl Incident {
         let only = self.brake.as_ref().map(|brake| {
             format!("Only if this machine is known to be dead: an approval lifts what holds it ({brake})")
         });
-        only.into_iter().collect()
+        self.approval.iter().cloned().chain(only).collect()
     }
 }
 

@@ -172,6 +172,37 @@ fn what_waits_for_a_human_is_shown_with_what_to_type() {
     );
 }
 
+#[test]
+fn what_a_yes_does_stands_above_what_may_be_typed() {
+    let told = |mode: &str, approval: &str| {
+        let fence = json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "node-1-5c0ffee5"},
+            "spec": {"nodeName": "node-1", "trigger": {"type": "NodeCondition"}, "fence": {"mode": mode, "approval": {"mode": approval}}},
+        });
+        let sight = Sight {
+            fences: vec![serde_json::from_value(fence).expect("a NodeFence")],
+            ..of_nothing()
+        };
+        shown(&sight, None)
+    };
+    let approve = "    kubectl fence approve node-1";
+    for (mode, does) in [
+        (
+            "PowerOff",
+            "  mode PowerOff: a yes turns the machine off, hard\n",
+        ),
+        (
+            "ConfirmOnly",
+            "  mode ConfirmOnly: a yes turns nothing off, ",
+        ),
+    ] {
+        let text = told(mode, "Manual");
+        let above = text.split(approve).next().unwrap_or_default();
+        assert!(above.len() < text.len() && above.contains(does), "{text}");
+        assert!(!told(mode, "Automatic").contains("a yes"));
+    }
+}
+
 /// It is there for the case that many machines only seem to be dead.
 #[test]
 fn what_a_brake_holds_is_approved_only_by_who_knows_better() {

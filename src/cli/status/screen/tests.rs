@@ -51,6 +51,7 @@ fn incident(node: &str, stage: &str, deadline: u32, message: &str) -> Incident {
         warnings: Vec::new(),
         said: Vec::new(),
         power_readings: Vec::new(),
+        approval: None,
         brake: None,
         commands: Vec::new(),
     }
