@@ -31,7 +31,8 @@ pub(super) fn commands(fence: &NodeFence) -> Vec<String> {
     if says("`spec.manualConfirmation`") && is_unsaid {
         commands.push(format!("kubectl fence confirm {node} --reason WHY"));
     }
-    if says("delete this NodeFence") {
+    // Whose word was refuted first sees that the machine has no power, which no command does.
+    if says("delete this NodeFence") && !is_refuted {
         commands.push(format!("kubectl delete nodefence {name}"));
     }
     if says("`spec.desiredState: Released`") {

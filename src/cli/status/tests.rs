@@ -1,5 +1,7 @@
 use super::sight::Sight;
 use super::*;
+use crate::core::incident::Settings;
+use crate::core::plan::word_is_over;
 use crate::core::word;
 use crate::shell::slim::SlimNode;
 use serde_json::{Value, json};
@@ -246,7 +248,7 @@ fn what_a_brake_holds_is_approved_only_by_who_knows_better() {
 /// The commands are found by what the operator's own words say of fields: those words have to say it.
 #[test]
 fn what_the_operator_says_of_a_word_leads_to_its_commands() {
-    let of = |words: &str| {
+    let of = |words: &str, refused: Option<&str>| {
         let condition = |kind: &str, status: &str, reason: &str| {
             json!({
                 "type": kind, "status": status, "reason": reason, "message": words, "lastTransitionTime": SINCE,
@@ -257,19 +259,25 @@ fn what_the_operator_says_of_a_word_leads_to_its_commands() {
             "spec": {"nodeName": "node-1", "trigger": {"type": "NodeCondition"}, "fence": {"mode": "ConfirmOnly"}},
             "status": {"conditions": [
                 condition("Succeeded", "Unknown", "Checking"), condition("Escalated", "True", "DeviceFailed"),
-            ]},
+            ], "confirmationRefused": refused},
         });
         commands(&serde_json::from_value(fence).expect("a NodeFence"))
     };
     let mut settings = crate::core::fixtures::settings();
     let unsaid = word::heard(&settings, Duration::ZERO).expect_err("nobody has");
-    assert_eq!(of(&unsaid), ["kubectl fence confirm node-1 --reason WHY"]);
+    let confirm = "kubectl fence confirm node-1 --reason WHY";
+    assert_eq!(of(&unsaid, None), [confirm]);
+    let refused = |settings: &Settings| {
+        let words = word::refused(settings, "it reads On");
+        of(&words, Some(&words))
+    };
     let release = "kubectl fence release node-1-5c0ffee5 --reason WHY";
-    let now = "kubectl fence now node-1 --mode ConfirmOnly --reason WHY";
-    assert_eq!(of(&word::refused(&settings, "it reads On")), [release, now]);
+    assert_eq!(refused(&settings), [release]);
     settings.adopted = true;
-    let refused = of(&word::refused(&settings, "it reads On"));
-    assert_eq!(refused, ["kubectl delete nodefence node-1-5c0ffee5"]);
+    // First somebody sees that the machine has no power.
+    assert!(refused(&settings).is_empty());
+    let delete = "kubectl delete nodefence node-1-5c0ffee5";
+    assert_eq!(of(&word_is_over(&settings), None), [delete]);
 }
 
 /// It would be refused.
