@@ -103,8 +103,7 @@ impl Shown {
             return status;
         };
         // How it is with the Lease is not known since.
-        let words =
-            format!("who leads is not known by now, {leader} did; `kubectl fence check` says more");
+        let words = format!("who leads is not known by now, {leader} did");
         Status {
             operator: Operator::unknown(words),
             ..status

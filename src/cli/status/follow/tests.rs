@@ -213,7 +213,7 @@ fn who_leads_is_not_claimed_of_an_api_server_that_does_not_answer() {
     );
     shown.unanswered = Some("connection refused".to_owned());
     let operator = shown.status(None, now).operator;
-    let words = "who leads is not known by now, operator-1 did; `kubectl fence check` says more";
+    let words = "who leads is not known by now, operator-1 did";
     assert_eq!(
         (operator.leader, operator.unknown.as_deref()),
         (None, Some(words))
