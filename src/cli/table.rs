@@ -94,7 +94,7 @@ pub fn wrapped(words: &str, indent: usize) -> String {
 
 /// The stages that an incident that frees volumes goes through, the present one in brackets. What stands outside of them (`Held`) comes first.
 pub fn bar(stage: &str, mode: FenceMode) -> String {
-    const WAY: [Stage; 9] = [
+    const WAY: [Stage; 10] = [
         Stage::Checking,
         Stage::Claiming,
         Stage::Quiescing,
@@ -103,13 +103,15 @@ pub fn bar(stage: &str, mode: FenceMode) -> String {
         Stage::Tainting,
         Stage::Detaching,
         Stage::AwaitingRelease,
+        Stage::PoweringOn,
         Stage::Recovered,
     ];
-    // One that observes goes no way, and one that proves sends no command.
-    let is_gone = |it: &Stage| match mode {
-        FenceMode::Observe => false,
-        FenceMode::ConfirmOnly => *it != Stage::Fencing,
-        FenceMode::PowerOff => true,
+    // One that observes goes no way, and one that proves sends no command. Not every policy turns machines on.
+    let is_gone = |it: &Stage| match (mode, it) {
+        (FenceMode::Observe, _) => false,
+        (FenceMode::ConfirmOnly, Stage::Fencing) => false,
+        (_, Stage::PoweringOn) => stage == Stage::PoweringOn.to_string(),
+        _ => true,
     };
     let way = WAY.into_iter().filter(is_gone);
     let way: Vec<String> = way.map(|it| it.to_string()).collect();
@@ -185,5 +187,12 @@ mod tests {
         assert!(!bar("Verifying", FenceMode::ConfirmOnly).contains("Fencing"));
         assert_eq!(bar("Observing", FenceMode::Observe), "[Observing]");
         assert!(bar("Held", FenceMode::PowerOff).starts_with("[Held] > Checking"));
+        // What is done does not lie ahead.
+        let last = "> AwaitingRelease > [PoweringOn] > Recovered";
+        for mode in [FenceMode::PowerOff, FenceMode::ConfirmOnly] {
+            let bar = bar("PoweringOn", mode);
+            assert!(bar.starts_with("Checking") && bar.ends_with(last), "{bar}");
+        }
+        assert!(!bar("Fencing", FenceMode::PowerOff).contains("PoweringOn"));
     }
 }
