@@ -116,6 +116,8 @@ pub struct Policy {
     pub message: Option<String>,
     /// Who has paused it, why and until when, if it is paused now.
     pub paused: Option<String>,
+    /// Whose these pauses are, as `kubectl fence resume --name` takes it.
+    pub paused_by: Vec<String>,
     /// Nodes that it governs, as the operator has counted; none, here and below: it has not yet.
     pub selected: Option<u32>,
     /// Of these, those that can be fenced.
@@ -266,6 +268,7 @@ fn policy(policy: &NodeFencingPolicy, now: Timestamp) -> Policy {
         reason: ready.map(|it| it.reason.clone()),
         message: ready.map(|it| it.message.clone()),
         paused: (!standing.is_empty()).then(|| keep_off::named(&standing)),
+        paused_by: standing.iter().map(|it| it.name.clone()).collect(),
         selected: nodes.map(|it| it.selected),
         protected: nodes.map(|it| it.protected),
         unprotected_nodes: status.unprotected_nodes,

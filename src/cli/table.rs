@@ -1,4 +1,4 @@
-//! Text as kubectl has it: tables in columns, ages in one or two units, sentences that fit 80 columns.
+//! Text as kubectl has it: tables in columns, ages in one or two units, sentences that fit 80 columns, words for a shell.
 
 use crate::api::settings::FenceMode;
 use crate::core::stage::Stage;
@@ -125,9 +125,31 @@ pub fn bar(stage: &str, mode: FenceMode) -> String {
     all.join(" > ")
 }
 
+/// A word of a command line for a shell.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "-_./:=,".contains(sign);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_stays_one_word_for_a_shell() {
+        for (word, shown) in [
+            ("metal3", "metal3"),
+            ("", "''"),
+            ("a b", "'a b'"),
+            ("$(reboot)", "'$(reboot)'"),
+            ("it's", r"'it'\''s'"),
+        ] {
+            assert_eq!(quoted(word), shown);
+        }
+    }
 
     #[test]
     fn a_table_is_as_wide_as_its_cells_and_ends_without_blanks() {

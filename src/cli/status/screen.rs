@@ -4,7 +4,7 @@ use super::{Incident, Policy, Status};
 use crate::api::fence_status::{PowerOf, PowerReading};
 use crate::cli::fences;
 use crate::cli::leader::is_silent;
-use crate::cli::table::{age, bar, duration, or_none, table, wrapped};
+use crate::cli::table::{age, bar, duration, or_none, quoted, table, wrapped};
 use crate::core::hold::HeldBy;
 use crate::words::listed;
 use jiff::Timestamp;
@@ -129,8 +129,13 @@ fn policy_row(policy: &Policy) -> [String; 7] {
 fn aside(policy: &Policy) -> Option<String> {
     let name = &policy.name;
     if let Some(paused) = &policy.paused {
+        // Lines are wrapped at blanks, where a name that has some would be torn.
+        let (which, whose) = match policy.paused_by.as_slice() {
+            [only] if !only.contains(char::is_whitespace) => ("it", quoted(only)),
+            _ => ("a pause", "WHOSE".to_owned()),
+        };
         return Some(format!(
-            "{name}: PAUSED by {paused}: it starts no new fence; to take a pause back: kubectl fence resume {name} --name WHOSE --reason WHY"
+            "{name}: PAUSED by {paused}: it starts no new fence; to take {which} back: kubectl fence resume {name} --name {whose} --reason WHY"
         ));
     }
     let is_over = policy.reason.as_deref() == Some(HeldBy::Paused.as_str());

@@ -120,13 +120,33 @@ fn the_mode_is_what_the_policy_says_now_and_a_pause_is_shown_with_who_and_until_
         assert_eq!(found.mode, mode);
         assert_eq!(found.paused, None);
     }
-    let pause = json!({"pauseRequests": [
+    let mut pause = json!({"pauseRequests": [
         {"name": "ann", "reason": "switches", "expireTime": "2027-01-02T20:00:00Z"},
         {"name": "bob", "expireTime": SINCE},
     ]});
     let text = shown(&sight(policy_of(&pause, &ready()), Vec::new(), None), None);
     let told = "\n  workers: PAUSED by ann (switches, until 2027-01-02T20:00:00Z): ";
     assert!(text.contains(told), "{text}");
+    // Whoever knows whose it is need not be asked; of two, or of a name that a line may tear, they are.
+    let told = |pause: &Value| {
+        let text = shown(&sight(policy_of(pause, &ready()), Vec::new(), None), None);
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let resume = "back: kubectl fence resume workers --name";
+    let text = told(&pause);
+    let own = format!("to take it {resume} ann --reason WHY");
+    assert!(text.contains(&own), "{text}");
+    let any = format!("to take a pause {resume} WHOSE --reason WHY");
+    pause["pauseRequests"][0]["name"] = json!("ann@work");
+    assert!(
+        told(&pause).contains(
+            "to take it back: kubectl fence resume workers --name 'ann@work' --reason WHY"
+        )
+    );
+    pause["pauseRequests"][0]["name"] = json!("Ann B.");
+    assert!(told(&pause).contains(&any));
+    pause["pauseRequests"] = json!([{"name": "ann"}, {"name": "bob"}]);
+    assert!(told(&pause).contains(&any));
 }
 
 /// Nothing is not what is said of a policy that nobody has looked at.

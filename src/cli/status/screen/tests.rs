@@ -64,6 +64,7 @@ fn policy(name: &str, ready: bool, budget_remaining: Option<u32>) -> Policy {
         ready,
         reason: None,
         paused: None,
+        paused_by: Vec::new(),
         message: Some(
             "Unprotected: 1 of 12 nodes cannot be fenced, for no FenceDevice serves it: worker-12"
                 .to_owned(),
