@@ -97,10 +97,10 @@ fn wide_policies(policies: &[Policy]) -> String {
     ];
     let row = |policy: &Policy| {
         let [name, mode, nodes, protected, open, held, budget] = policy_row(policy);
-        let ready = match (policy.ready, &policy.message) {
-            (true, _) => "True",
-            (false, Some(_)) => "False",
-            (false, None) => "<unknown>",
+        let ready = match policy.ready {
+            true => "True",
+            false if policy.reason.is_none() => "<unknown>",
+            false => "False",
         };
         let ready = ready.to_owned();
         let reason = or_none(policy.reason.as_ref());

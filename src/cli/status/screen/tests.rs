@@ -62,7 +62,7 @@ fn policy(name: &str, ready: bool, budget_remaining: Option<u32>) -> Policy {
         name: name.to_owned(),
         mode: FenceMode::PowerOff,
         ready,
-        reason: None,
+        reason: (!ready).then(|| "Unprotected".to_owned()),
         paused: None,
         paused_by: Vec::new(),
         message: Some(
@@ -144,6 +144,25 @@ fn what_people_and_devices_have_said_stands_with_the_incident() {
     assert!(wide.ends_with(&read), "{wide}");
     let row = "workers   PowerOff   12      11          2      1      1           True    <none>\n";
     assert!(wide.contains(row), "{wide}");
+}
+
+/// Nobody has said that it is not ready, whatever else is said of it.
+#[test]
+fn whether_a_policy_is_ready_that_nobody_has_looked_at_is_not_known() {
+    let mut status = status();
+    status.policies.truncate(1);
+    let mut ready = |reason: Option<&str>| {
+        for policy in &mut status.policies {
+            policy.ready = false;
+            policy.reason = reason.map(str::to_owned);
+        }
+        let wide = screen(&status, None, true, at(30).expect("a time"));
+        let row = wide.lines().find(|it| it.starts_with("workers"));
+        let row = row.expect("its row").split_whitespace();
+        row.skip(7).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(ready(None), ["<unknown>", "<none>"]);
+    assert_eq!(ready(Some("Unprotected")), ["False", "Unprotected"]);
 }
 
 #[test]
