@@ -16,6 +16,7 @@ use crate::api::conditions::{READY, find};
 use crate::api::fence::NodeFence;
 use crate::api::fence_status::PowerReading;
 use crate::api::policy::{FenceMode, NodeFencingPolicy};
+use crate::core::stage::Stage;
 use crate::core::{keep_off, window};
 use crate::shell::lease;
 use commands::commands;
@@ -118,13 +119,13 @@ pub struct Policy {
     pub paused: Option<String>,
     /// Whose these pauses are, as `kubectl fence resume --name` takes it.
     pub paused_by: Vec<String>,
-    /// Nodes that it governs, as the operator has counted; none, here and below: it has not yet.
+    /// Nodes that it governs, as the operator has counted; none, here and of those that can be fenced and the budget: it has not yet.
     pub selected: Option<u32>,
     /// Of these, those that can be fenced.
     pub protected: Option<u32>,
     /// Those that cannot, as many as the operator names.
     pub unprotected_nodes: Vec<String>,
-    /// Open incidents.
+    /// Open incidents, counted here: the operator's own number comes later than they do.
     pub open: Option<u32>,
     /// Of these, those that are held.
     pub held: Option<u32>,
@@ -255,14 +256,18 @@ impl Operator {
     }
 }
 
-fn policy(policy: &NodeFencingPolicy, now: Timestamp) -> Policy {
+fn policy(policy: &NodeFencingPolicy, fences: &[NodeFence], now: Timestamp) -> Policy {
+    let name = policy.name_any();
+    let is_of = |it: &&NodeFence| it.spec.policy_name.as_ref() == Some(&name);
+    let open = || fences.iter().filter(|it| !it.is_ended()).filter(is_of);
+    let counted = |many: usize| u32::try_from(many).ok();
     let status = policy.status.clone().unwrap_or_default();
     let ready = find(&status.conditions, READY);
     let is_ready = ready.is_some_and(|it| it.status == "True");
     let nodes = status.nodes.as_ref();
     let standing = keep_off::standing(policy, now);
     Policy {
-        name: policy.name_any(),
+        name: name.clone(),
         mode: window::mode(policy, now),
         ready: is_ready,
         reason: ready.map(|it| it.reason.clone()),
@@ -272,10 +277,16 @@ fn policy(policy: &NodeFencingPolicy, now: Timestamp) -> Policy {
         selected: nodes.map(|it| it.selected),
         protected: nodes.map(|it| it.protected),
         unprotected_nodes: status.unprotected_nodes,
-        open: status.open_incidents,
-        held: status.held_incidents,
+        open: counted(open().count()),
+        held: counted(open().filter(|it| is_held(it)).count()),
         budget_remaining: status.budget_remaining,
     }
+}
+
+/// As the operator counts them: it also waits for an answer before it is held.
+fn is_held(fence: &NodeFence) -> bool {
+    let waits = [Stage::Held, Stage::AwaitingApproval].map(|it| it.to_string());
+    fences::held(fence).is_some() || waits.iter().any(|it| it == fences::stage(fence))
 }
 
 fn incident(fence: &NodeFence) -> Incident {

@@ -50,3 +50,6 @@ pub(super) fn commands(fence: &NodeFence) -> Vec<String> {
     commands.extend(again.filter(|_| says("create another")));
     commands
 }
+
+#[cfg(test)]
+mod tests;

@@ -44,9 +44,10 @@ impl Sight {
             fences: &self.fences,
             now,
         };
+        let policies = self.policies.iter();
         let status = Status {
             operator: self.operator.clone(),
-            policies: self.policies.iter().map(|it| policy(it, now)).collect(),
+            policies: policies.map(|it| policy(it, &self.fences, now)).collect(),
             incidents: open.map(incident).collect(),
             unfenced: unfenced(&self.nodes, &world),
             unfenced_unknown: self.nodes_unknown.clone(),

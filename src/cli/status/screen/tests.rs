@@ -205,7 +205,11 @@ fn who_is_not_protected_is_named_and_of_many_the_first() {
             }},
         });
         let of: NodeFencingPolicy = serde_json::from_value(of).expect("a policy");
-        bare(&crate::cli::status::policy(&of, at(30).expect("a time")))
+        bare(&crate::cli::status::policy(
+            &of,
+            &[],
+            at(30).expect("a time"),
+        ))
     };
     assert_eq!(told(&[]), "");
     let one = told(&["worker-3"]);
