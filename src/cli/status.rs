@@ -83,6 +83,20 @@ pub struct Status {
     pub unfenced: Vec<Unfenced>,
     /// Why not all of these are known.
     pub unfenced_unknown: Option<String>,
+    /// The Node that was asked about by its name, if it is Ready and has no open incident.
+    pub ready: Option<ReadyNode>,
+}
+
+/// A Node that nothing is to be done about.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReadyNode {
+    /// Its name.
+    pub node: String,
+    /// The policy that governs it.
+    pub policy: Option<String>,
+    /// Does that name it among those that cannot be fenced?
+    pub is_unprotected: bool,
 }
 
 /// Who works.

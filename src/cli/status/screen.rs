@@ -1,6 +1,6 @@
 //! The screen: who leads, the policies, the open incidents, and the nodes that are down without one.
 
-use super::{Incident, Policy, Status};
+use super::{Incident, Policy, ReadyNode, Status};
 use crate::api::fence_status::{PowerOf, PowerReading};
 use crate::cli::fences;
 use crate::cli::leader::is_silent;
@@ -236,6 +236,9 @@ fn without_incident(status: &Status, now: Timestamp) -> String {
         (true, _) => format!("No incident is open, and {many} nodes are NotReady\n"),
         (false, _) => String::new(),
     };
+    if let Some(ready) = &status.ready {
+        text += &wrapped(&well(ready), 0);
+    }
     for unfenced in &status.unfenced {
         text += &wrapped(
             &format!("Node {}: {}", unfenced.node, unfenced.words(now)),
@@ -249,6 +252,18 @@ fn without_incident(status: &Status, now: Timestamp) -> String {
         );
     }
     text
+}
+
+/// A node of which nothing else is to be said.
+fn well(ready: &ReadyNode) -> String {
+    let node = &ready.node;
+    let governed = ready.policy.as_ref();
+    let governed = governed.map(|it| format!("; governed by policy {it}"));
+    let bare = match ready.is_unprotected {
+        true => format!("; not protected: see kubectl fence plan {node}"),
+        false => String::new(),
+    };
+    format!("Node {node}: Ready{}{bare}", governed.unwrap_or_default())
 }
 
 #[cfg(test)]

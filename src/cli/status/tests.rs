@@ -90,6 +90,38 @@ fn a_node_that_is_down_within_the_wait_is_on_the_screen_and_no_incident_is_not_a
 }
 
 #[test]
+fn a_node_that_is_well_is_told_as_such_with_its_policy_and_whether_that_can_fence_it() {
+    let mut well = dead();
+    for condition in well.status.conditions.iter_mut().flatten() {
+        condition.status = "True".to_owned();
+    }
+    let mut status = ready();
+    let told = |status: &Value, name: &str| {
+        let sight = sight(policy_of(&json!({}), status), vec![well.clone()], None);
+        let text = shown(&sight, Some(name));
+        let (_, told) = text.split_once("No incident is open\n").expect("none is");
+        told.to_owned()
+    };
+    let line = "Node node-1: Ready; governed by policy workers";
+    assert_eq!(told(&status, "node-1"), format!("{line}\n"));
+    assert_eq!(told(&status, "workers"), "");
+    status["unprotectedNodes"] = json!(["node-1"]);
+    let bare = told(&status, "node-1").replace('\n', " ");
+    assert_eq!(
+        bare,
+        format!("{line}; not protected: see kubectl fence plan node-1 ")
+    );
+    // What an open incident says of it is said there.
+    let mut sight = sight(policy_of(&json!({}), &status), vec![well.clone()], None);
+    let fence = json!({
+        "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "node-1-5c0ffee5"},
+        "spec": {"nodeName": "node-1", "trigger": {"type": "Manual"}},
+    });
+    sight.fences = vec![serde_json::from_value(fence).expect("a NodeFence")];
+    assert!(sight.status(Some("node-1"), now()).ready.is_none());
+}
+
+#[test]
 fn who_may_not_list_nodes_is_told_that_none_is_known() {
     let sight = sight(
         policy_of(&json!({}), &ready()),

@@ -100,6 +100,7 @@ fn status() -> Status {
         ],
         unfenced: Vec::new(),
         unfenced_unknown: None,
+        ready: None,
     }
 }
 
@@ -178,6 +179,7 @@ fn where_nobody_works_and_nothing_is_protected_that_is_said() {
         incidents: Vec::new(),
         unfenced: Vec::new(),
         unfenced_unknown: None,
+        ready: None,
     };
     let now = at(30).expect("a time");
     assert_eq!(
