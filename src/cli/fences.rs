@@ -113,9 +113,18 @@ pub fn is_awaited(fence: &NodeFence) -> bool {
     let is_asked = settings.approval.mode == ApprovalMode::Manual;
     // It waits for a human before any brake, and one that observes waits for nobody.
     let is_first = is_asked && settings.mode != FenceMode::Observe && fence.spec.approval.is_none();
+    is_first || lifted(fence).is_some()
+}
+
+/// What holds it that an approval lifts, if an approval lets it go on. A policy that asks for one is no brake.
+pub fn brake(fence: &NodeFence) -> Option<&str> {
+    lifted(fence).filter(|_| is_awaited(fence))
+}
+
+fn lifted(fence: &NodeFence) -> Option<&str> {
     // A newer operator may have brakes that this plugin does not know: then it judges.
-    let lifts = |reason| HeldBy::named(reason).is_none_or(HeldBy::is_lifted_by_approval);
-    is_first || held(fence).is_some_and(lifts)
+    let lifts = |reason: &&str| HeldBy::named(reason).is_none_or(HeldBy::is_lifted_by_approval);
+    held(fence).filter(lifts)
 }
 
 /// Has somebody said no to it?

@@ -1,5 +1,6 @@
 //! `kubectl fence status`: one screen that says who works, what is protected, and what every open incident waits for.
 
+mod commands;
 mod follow;
 mod screen;
 mod sight;
@@ -15,10 +16,10 @@ use crate::api::conditions::{READY, find};
 use crate::api::fence::NodeFence;
 use crate::api::fence_status::PowerReading;
 use crate::api::policy::{FenceMode, NodeFencingPolicy};
-use crate::core::hold::HeldBy;
-use crate::core::plan::{CONTRADICTION, STILL_ON};
+use crate::core::stage::Stage;
 use crate::core::{keep_off, window};
 use crate::shell::lease;
+use commands::commands;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt;
@@ -82,6 +83,20 @@ pub struct Status {
     pub unfenced: Vec<Unfenced>,
     /// Why not all of these are known.
     pub unfenced_unknown: Option<String>,
+    /// The Node that was asked about by its name, if it is Ready and has no open incident.
+    pub ready: Option<ReadyNode>,
+}
+
+/// A Node that nothing is to be done about.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReadyNode {
+    /// Its name.
+    pub node: String,
+    /// The policy that governs it.
+    pub policy: Option<String>,
+    /// Does that name it among those that cannot be fenced?
+    pub is_unprotected: bool,
 }
 
 /// Who works.
@@ -116,13 +131,15 @@ pub struct Policy {
     pub message: Option<String>,
     /// Who has paused it, why and until when, if it is paused now.
     pub paused: Option<String>,
-    /// Nodes that it governs, as the operator has counted; none, here and below: it has not yet.
+    /// Whose these pauses are, as `kubectl fence resume --name` takes it.
+    pub paused_by: Vec<String>,
+    /// Nodes that it governs, as the operator has counted; none, here and of those that can be fenced and the budget: it has not yet.
     pub selected: Option<u32>,
     /// Of these, those that can be fenced.
     pub protected: Option<u32>,
     /// Those that cannot, as many as the operator names.
     pub unprotected_nodes: Vec<String>,
-    /// Open incidents.
+    /// Open incidents, counted here: the operator's own number comes later than they do.
     pub open: Option<u32>,
     /// Of these, those that are held.
     pub held: Option<u32>,
@@ -160,6 +177,10 @@ pub struct Incident {
     pub said: Vec<Moment>,
     /// What its devices have said last of the machine's power.
     pub power_readings: Vec<PowerReading>,
+    /// What an approval does, by its mode, if it waits for one.
+    pub approval: Option<String>,
+    /// What holds it that an approval lifts.
+    pub brake: Option<String>,
     /// What may be typed about it now.
     pub commands: Vec<String>,
 }
@@ -249,26 +270,37 @@ impl Operator {
     }
 }
 
-fn policy(policy: &NodeFencingPolicy, now: Timestamp) -> Policy {
+fn policy(policy: &NodeFencingPolicy, fences: &[NodeFence], now: Timestamp) -> Policy {
+    let name = policy.name_any();
+    let is_of = |it: &&NodeFence| it.spec.policy_name.as_ref() == Some(&name);
+    let open = || fences.iter().filter(|it| !it.is_ended()).filter(is_of);
+    let counted = |many: usize| u32::try_from(many).ok();
     let status = policy.status.clone().unwrap_or_default();
     let ready = find(&status.conditions, READY);
     let is_ready = ready.is_some_and(|it| it.status == "True");
     let nodes = status.nodes.as_ref();
     let standing = keep_off::standing(policy, now);
     Policy {
-        name: policy.name_any(),
+        name: name.clone(),
         mode: window::mode(policy, now),
         ready: is_ready,
         reason: ready.map(|it| it.reason.clone()),
         message: ready.map(|it| it.message.clone()),
         paused: (!standing.is_empty()).then(|| keep_off::named(&standing)),
+        paused_by: standing.iter().map(|it| it.name.clone()).collect(),
         selected: nodes.map(|it| it.selected),
         protected: nodes.map(|it| it.protected),
         unprotected_nodes: status.unprotected_nodes,
-        open: status.open_incidents,
-        held: status.held_incidents,
+        open: counted(open().count()),
+        held: counted(open().filter(|it| is_held(it)).count()),
         budget_remaining: status.budget_remaining,
     }
+}
+
+/// As the operator counts them: it also waits for an answer before it is held.
+fn is_held(fence: &NodeFence) -> bool {
+    let waits = [Stage::Held, Stage::AwaitingApproval].map(|it| it.to_string());
+    fences::held(fence).is_some() || waits.iter().any(|it| it == fences::stage(fence))
 }
 
 fn incident(fence: &NodeFence) -> Incident {
@@ -288,7 +320,31 @@ fn incident(fence: &NodeFence) -> Incident {
         warnings: fences::warnings(fence),
         said: words_of_people(fence),
         power_readings: status.map_or_else(Vec::new, |it| it.power_readings.clone()),
+        approval: fences::is_awaited(fence).then(|| approval(fence.spec.fence.mode).to_owned()),
+        brake: fences::brake(fence).map(str::to_owned),
         commands: commands(fence),
+    }
+}
+
+/// What a yes does. Whoever gives it may not have the policy at hand.
+fn approval(mode: FenceMode) -> &'static str {
+    match mode {
+        FenceMode::PowerOff => "mode PowerOff: a yes turns the machine off, hard",
+        FenceMode::ConfirmOnly => {
+            "mode ConfirmOnly: a yes turns nothing off, and it goes on once the machine is proven down"
+        }
+        FenceMode::Observe => "mode Observe: a yes has nothing done",
+    }
+}
+
+impl Incident {
+    /// What a person has to know of the commands before they type one.
+    fn before_commands(&self) -> Vec<String> {
+        // It is there for the case that many machines only seem to be dead.
+        let only = self.brake.as_ref().map(|brake| {
+            format!("Only if this machine is known to be dead: an approval lifts what holds it ({brake})")
+        });
+        self.approval.iter().cloned().chain(only).collect()
     }
 }
 
@@ -299,59 +355,6 @@ impl Content for Status {
         let fences = self.incidents.iter();
         fences.map(|it| fences::full_name(&it.fence)).collect()
     }
-}
-
-/// The plugin's words for what the operator's own say of fields of the NodeFence.
-fn commands(fence: &NodeFence) -> Vec<String> {
-    let mut commands = Vec::new();
-    if fence.is_ended() {
-        return commands;
-    }
-    let (name, node) = (fence.name_any(), &fence.spec.node_name);
-    if fences::is_awaited(fence) {
-        // A brake is there for the case that many machines only seem to be dead.
-        let is_braked =
-            fences::held(fence).is_some_and(|it| it != HeldBy::AwaitingApproval.as_str());
-        let only = if is_braked {
-            "  # only if it is known to be dead"
-        } else {
-            ""
-        };
-        commands.push(format!("kubectl fence approve {node} --reason WHY{only}"));
-        commands.push(format!("kubectl fence deny {node} --reason WHY"));
-    }
-    let escalated = fences::escalated(fence).map_or("", |(_, words)| words);
-    let says = |field: &str| {
-        [fences::message(fence), escalated]
-            .iter()
-            .any(|it| it.contains(field))
-    };
-    let is_refuted = fence
-        .status
-        .as_ref()
-        .is_some_and(|it| it.confirmation_refused.is_some());
-    let is_unsaid = fence.spec.manual_confirmation.is_none() && !is_refuted;
-    let is_unsaid = is_unsaid && fences::reads_on(fence).is_none();
-    if says("`spec.manualConfirmation`") && is_unsaid {
-        commands.push(format!("kubectl fence confirm {node} --reason WHY"));
-    }
-    if says("delete this NodeFence") {
-        commands.push(format!("kubectl delete nodefence {name}"));
-    }
-    if says("`spec.desiredState: Released`") {
-        commands.push(format!("kubectl fence release {name} --reason WHY"));
-    }
-    // The policy begins no other for this outage. Whom a device has deceived corrects that first, which no command does; and whose word was refuted sees
-    // which machine the device is wired to, before another command goes out by it.
-    let again = match fences::escalated(fence).filter(|_| !is_refuted) {
-        Some((CONTRADICTION, _)) | None => None,
-        Some((STILL_ON, _)) => Some(format!(
-            "kubectl fence now {node} --mode PowerOff --reason WHY"
-        )),
-        Some(_) => Some(format!("{} --reason WHY", fences::anew(fence))),
-    };
-    commands.extend(again.filter(|_| says("create another")));
-    commands
 }
 
 #[cfg(test)]

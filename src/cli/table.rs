@@ -1,4 +1,4 @@
-//! Text as kubectl has it: tables in columns, ages in one or two units, sentences that fit 80 columns.
+//! Text as kubectl has it: tables in columns, ages in one or two units, sentences that fit 80 columns, words for a shell.
 
 use crate::api::settings::FenceMode;
 use crate::core::stage::Stage;
@@ -94,7 +94,7 @@ pub fn wrapped(words: &str, indent: usize) -> String {
 
 /// The stages that an incident that frees volumes goes through, the present one in brackets. What stands outside of them (`Held`) comes first.
 pub fn bar(stage: &str, mode: FenceMode) -> String {
-    const WAY: [Stage; 9] = [
+    const WAY: [Stage; 10] = [
         Stage::Checking,
         Stage::Claiming,
         Stage::Quiescing,
@@ -103,13 +103,15 @@ pub fn bar(stage: &str, mode: FenceMode) -> String {
         Stage::Tainting,
         Stage::Detaching,
         Stage::AwaitingRelease,
+        Stage::PoweringOn,
         Stage::Recovered,
     ];
-    // One that observes goes no way, and one that proves sends no command.
-    let is_gone = |it: &Stage| match mode {
-        FenceMode::Observe => false,
-        FenceMode::ConfirmOnly => *it != Stage::Fencing,
-        FenceMode::PowerOff => true,
+    // One that observes goes no way, and one that proves sends no command. Not every policy turns machines on.
+    let is_gone = |it: &Stage| match (mode, it) {
+        (FenceMode::Observe, _) => false,
+        (FenceMode::ConfirmOnly, Stage::Fencing) => false,
+        (_, Stage::PoweringOn) => stage == Stage::PoweringOn.to_string(),
+        _ => true,
     };
     let way = WAY.into_iter().filter(is_gone);
     let way: Vec<String> = way.map(|it| it.to_string()).collect();
@@ -123,9 +125,31 @@ pub fn bar(stage: &str, mode: FenceMode) -> String {
     all.join(" > ")
 }
 
+/// A word of a command line for a shell.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "-_./:=,".contains(sign);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_stays_one_word_for_a_shell() {
+        for (word, shown) in [
+            ("metal3", "metal3"),
+            ("", "''"),
+            ("a b", "'a b'"),
+            ("$(reboot)", "'$(reboot)'"),
+            ("it's", r"'it'\''s'"),
+        ] {
+            assert_eq!(quoted(word), shown);
+        }
+    }
 
     #[test]
     fn a_table_is_as_wide_as_its_cells_and_ends_without_blanks() {
@@ -185,5 +209,12 @@ mod tests {
         assert!(!bar("Verifying", FenceMode::ConfirmOnly).contains("Fencing"));
         assert_eq!(bar("Observing", FenceMode::Observe), "[Observing]");
         assert!(bar("Held", FenceMode::PowerOff).starts_with("[Held] > Checking"));
+        // What is done does not lie ahead.
+        let last = "> AwaitingRelease > [PoweringOn] > Recovered";
+        for mode in [FenceMode::PowerOff, FenceMode::ConfirmOnly] {
+            let bar = bar("PoweringOn", mode);
+            assert!(bar.starts_with("Checking") && bar.ends_with(last), "{bar}");
+        }
+        assert!(!bar("Fencing", FenceMode::PowerOff).contains("PoweringOn"));
     }
 }

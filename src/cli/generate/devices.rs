@@ -9,6 +9,7 @@ use crate::api::device::{
     CaKind, CaReference, FenceDevice, FenceDeviceSpec, IdentityCheck, IpmiDriver, ProbeSettings,
     RedfishDriver, SecretReference, TlsSettings,
 };
+use crate::cli::table::quoted;
 use crate::fence::address::{Address, AddressError, AddressRules};
 use crate::fence::cidr::Cidr;
 use crate::fence::credentials::ALLOWED_HOSTS_ANNOTATION;
@@ -302,31 +303,9 @@ pub fn sent_only_to(namespace: &str, secret: &str, hosts: &BTreeSet<String>) -> 
     [Remark::words(words), Remark::Command(command)]
 }
 
-/// A word of a command line for a shell.
-pub fn quoted(word: &str) -> String {
-    let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "-_./:=,".contains(sign);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_word_stays_one_word_for_a_shell() {
-        for (word, shown) in [
-            ("metal3", "metal3"),
-            ("", "''"),
-            ("a b", "'a b'"),
-            ("$(reboot)", "'$(reboot)'"),
-            ("it's", r"'it'\''s'"),
-        ] {
-            assert_eq!(quoted(word), shown);
-        }
-    }
 
     #[test]
     fn a_list_of_hosts_is_no_longer_than_a_human_reads() {

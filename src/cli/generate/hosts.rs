@@ -12,12 +12,11 @@ use super::super::cluster::{Cluster, seen};
 use super::super::reach::Reach;
 use super::bmc_address::BmcAddress;
 use super::consumers::{Consumers, Reference, list};
-use super::devices::{
-    Common, Driver, Proposal, Proposals, device, pinning, quoted, redfish, sent_only_to,
-};
+use super::devices::{Common, Driver, Proposal, Proposals, device, pinning, redfish, sent_only_to};
 use super::document::Remark;
 use crate::api::device::IpmiDriver;
 use crate::args::is_dns_name;
+use crate::cli::table::quoted;
 use crate::shell::client::AskError;
 use crate::shell::slim::SlimNode;
 use kube::api::{ListParams, ObjectMeta};

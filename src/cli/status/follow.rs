@@ -18,7 +18,7 @@ use crate::shell::slim::SlimNode;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
@@ -103,8 +103,7 @@ impl Shown {
             return status;
         };
         // How it is with the Lease is not known since.
-        let words =
-            format!("who leads is not known by now, {leader} did; `kubectl fence check` says more");
+        let words = format!("who leads is not known by now, {leader} did");
         Status {
             operator: Operator::unknown(words),
             ..status
@@ -127,7 +126,8 @@ impl Shown {
 enum Shape {
     /// All of it, each second anew: for a terminal.
     Screen,
-    /// Each step once, with what may be typed about it: for people who read a file, or a pipe. Ages change at every look.
+    /// What has changed of an incident, or of a node of which one is to come, with the time and what may be typed about it: for people who read a file, or a
+    /// pipe. Ages, which change at every look, are not in it.
     Steps,
     /// Each state, for a program.
     Values,
@@ -157,7 +157,7 @@ async fn draw<P: FnMut(&str) -> Result<(), Error>>(
     changed: &Notify,
 ) -> Done {
     let (mut printed, mut complained) = (String::new(), Vec::new());
-    let mut followed = BTreeSet::new();
+    let (mut followed, mut told) = (BTreeSet::new(), Steps::new());
     loop {
         shown.borrow_mut().take(watches);
         let now = shown.borrow().sight.now();
@@ -168,15 +168,16 @@ async fn draw<P: FnMut(&str) -> Result<(), Error>>(
         let code = exit_code(&status);
         if is_open {
             followed.extend(status.incidents.iter().map(|it| it.fence.clone()));
-        } else {
-            // How each of them ended is the last that is shown.
+        }
+        // How each of them ended is the last that is shown, and among steps it has its time.
+        if !is_open || place.shape == Shape::Steps {
             let sight = &shown.borrow().sight;
-            let ended = sight.fences.iter();
+            let ended = sight.fences.iter().filter(|it| it.is_ended());
             let ended = ended.filter(|it| followed.contains(&it.name_any()));
-            status.incidents = ended.map(incident).collect();
+            status.incidents.extend(ended.map(incident));
         }
         let text = match place.shape {
-            Shape::Steps => steps(&status),
+            Shape::Steps => news(&mut told, &status, now),
             Shape::Screen | Shape::Values => written(&status, args, now)?,
         };
         let divider = match args.output {
@@ -190,7 +191,7 @@ async fn draw<P: FnMut(&str) -> Result<(), Error>>(
             for new in troubles.iter().filter(|it| !complained.contains(*it)) {
                 complain(new);
             }
-            if text != printed {
+            if text != printed && !text.is_empty() {
                 (place.print)(&format!("{divider}{text}"))?;
             }
         }
@@ -203,23 +204,39 @@ async fn draw<P: FnMut(&str) -> Result<(), Error>>(
     }
 }
 
-/// The incidents, and the nodes of which one is to come.
-fn steps(status: &Status) -> String {
+/// The last that was told of each incident, and of each node of which one is to come.
+type Steps = BTreeMap<(&'static str, String), String>;
+
+/// What has changed since, each with the time.
+fn news(told: &mut Steps, status: &Status, now: Timestamp) -> String {
+    let of_incident = |it: &Incident| (("nodefence", it.fence.clone()), step(it));
     let waiting = status.unfenced.iter().filter(|it| it.waits());
-    let waiting =
-        waiting.map(|it: &Unfenced| format!("{} <none> {}: {}\n", it.node, it.reason, it.message));
-    status.incidents.iter().map(step).chain(waiting).collect()
+    let of_node = |it: &Unfenced| {
+        let step = format!("{} <none> {}: {}\n", it.node, it.reason, it.message);
+        (("node", it.node.clone()), step)
+    };
+    let steps = status.incidents.iter().map(of_incident);
+    let steps: Vec<_> = steps.chain(waiting.map(of_node)).collect();
+    let is_new = |(of, step): &&(_, String)| told.get(of) != Some(step);
+    let at = now.strftime("%FT%TZ");
+    let new = steps.iter().filter(is_new);
+    let text = new.map(|(_, step)| format!("{at} {step}")).collect();
+    *told = steps.into_iter().collect();
+    text
 }
 
 /// With what a person has to know, and may type about it.
 fn step(incident: &Incident) -> String {
+    let message = fences::beside(&incident.message, &incident.warnings);
+    let message = message.map_or_else(String::new, |it| format!(": {it}"));
     let warnings = incident.warnings.iter();
     let warnings = warnings.map(|it| format!("{} {}", it.kind.title().to_uppercase(), it.words));
-    let lines = warnings.chain(incident.commands.iter().cloned());
+    let lines = warnings.chain(incident.before_commands());
+    let lines = lines.chain(incident.commands.iter().cloned());
     let lines = lines.map(|it| format!("    {it}\n"));
     let step = format!(
-        "{} {} {}: {}\n",
-        incident.node, incident.fence, incident.stage, incident.message
+        "{} {} {}{message}\n",
+        incident.node, incident.fence, incident.stage
     );
     [step].into_iter().chain(lines).collect()
 }

@@ -1,10 +1,10 @@
 //! The screen: who leads, the policies, the open incidents, and the nodes that are down without one.
 
-use super::{Incident, Policy, Status};
+use super::{Incident, Policy, ReadyNode, Status};
 use crate::api::fence_status::{PowerOf, PowerReading};
 use crate::cli::fences;
 use crate::cli::leader::is_silent;
-use crate::cli::table::{age, bar, duration, or_none, table, wrapped};
+use crate::cli::table::{age, bar, duration, or_none, quoted, table, wrapped};
 use crate::core::hold::HeldBy;
 use crate::words::listed;
 use jiff::Timestamp;
@@ -97,10 +97,10 @@ fn wide_policies(policies: &[Policy]) -> String {
     ];
     let row = |policy: &Policy| {
         let [name, mode, nodes, protected, open, held, budget] = policy_row(policy);
-        let ready = match (policy.ready, &policy.message) {
-            (true, _) => "True",
-            (false, Some(_)) => "False",
-            (false, None) => "<unknown>",
+        let ready = match policy.ready {
+            true => "True",
+            false if policy.reason.is_none() => "<unknown>",
+            false => "False",
         };
         let ready = ready.to_owned();
         let reason = or_none(policy.reason.as_ref());
@@ -129,8 +129,13 @@ fn policy_row(policy: &Policy) -> [String; 7] {
 fn aside(policy: &Policy) -> Option<String> {
     let name = &policy.name;
     if let Some(paused) = &policy.paused {
+        // Lines are wrapped at blanks, where a name that has some would be torn.
+        let (which, whose) = match policy.paused_by.as_slice() {
+            [only] if !only.contains(char::is_whitespace) => ("it", quoted(only)),
+            _ => ("a pause", "WHOSE".to_owned()),
+        };
         return Some(format!(
-            "{name}: PAUSED by {paused}: it starts no new fence; to take a pause back: kubectl fence resume {name} --name WHOSE --reason WHY"
+            "{name}: PAUSED by {paused}: it starts no new fence; to take {which} back: kubectl fence resume {name} --name {whose} --reason WHY"
         ));
     }
     let is_over = policy.reason.as_deref() == Some(HeldBy::Paused.as_str());
@@ -214,6 +219,9 @@ fn told(incident: &Incident, is_wide: bool, now: Timestamp) -> String {
         );
         text += &wrapped(&words, 2);
     }
+    for words in incident.before_commands() {
+        text += &wrapped(&words, 2);
+    }
     let commands = incident.commands.iter();
     text + &commands.map(|it| format!("    {it}\n")).collect::<String>()
 }
@@ -228,6 +236,9 @@ fn without_incident(status: &Status, now: Timestamp) -> String {
         (true, _) => format!("No incident is open, and {many} nodes are NotReady\n"),
         (false, _) => String::new(),
     };
+    if let Some(ready) = &status.ready {
+        text += &wrapped(&well(ready), 0);
+    }
     for unfenced in &status.unfenced {
         text += &wrapped(
             &format!("Node {}: {}", unfenced.node, unfenced.words(now)),
@@ -241,6 +252,18 @@ fn without_incident(status: &Status, now: Timestamp) -> String {
         );
     }
     text
+}
+
+/// A node of which nothing else is to be said.
+fn well(ready: &ReadyNode) -> String {
+    let node = &ready.node;
+    let governed = ready.policy.as_ref();
+    let governed = governed.map(|it| format!("; governed by policy {it}"));
+    let bare = match ready.is_unprotected {
+        true => format!("; not protected: see kubectl fence plan {node}"),
+        false => String::new(),
+    };
+    format!("Node {node}: Ready{}{bare}", governed.unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! What a status is made of: what was read once, and goes on by watches where it is followed.
 
-use super::{Operator, Status, incident, of, operator, policy};
+use super::{Operator, ReadyNode, Status, incident, of, operator, policy};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::cli::cluster::{Cluster, seen, wall};
 use crate::cli::unfenced::{World, unfenced};
 use crate::cli::{Error, fences};
+use crate::core::observed::Ready;
 use crate::core::select::governing;
 use crate::shell::lease;
 use crate::shell::slim::SlimNode;
@@ -44,12 +45,14 @@ impl Sight {
             fences: &self.fences,
             now,
         };
+        let policies = self.policies.iter();
         let status = Status {
             operator: self.operator.clone(),
-            policies: self.policies.iter().map(|it| policy(it, now)).collect(),
+            policies: policies.map(|it| policy(it, &self.fences, now)).collect(),
             incidents: open.map(incident).collect(),
             unfenced: unfenced(&self.nodes, &world),
             unfenced_unknown: self.nodes_unknown.clone(),
+            ready: None,
         };
         let Some(name) = name else {
             return status;
@@ -60,8 +63,28 @@ impl Sight {
         let node = self.node(name).or_else(|| self.node(of_fence?));
         let node = node.map(SlimNode::view);
         let governs = node.and_then(|it| governing(&self.policies, &it).ok());
-        let governs = governs.flatten().map(ResourceExt::name_any);
-        of(status, name, governs.as_deref())
+        let governs = governs.flatten();
+        let ready = self.ready(name, governs);
+        let governs = governs.map(ResourceExt::name_any);
+        Status {
+            ready,
+            ..of(status, name, governs.as_deref())
+        }
+    }
+
+    /// The Node of this name, if there is nothing to do about it; `policy` governs it.
+    fn ready(&self, name: &str, policy: Option<&NodeFencingPolicy>) -> Option<ReadyNode> {
+        let node = self.node(name).map(SlimNode::view)?;
+        let is_open = |it: &NodeFence| it.spec.node_name == name && !it.is_ended();
+        if node.ready() != Ready::True || self.fences.iter().any(is_open) {
+            return None;
+        }
+        let status = policy.and_then(|it| it.status.as_ref());
+        Some(ReadyNode {
+            is_unprotected: status.is_some_and(|it| it.unprotected_nodes.contains(&node.name)),
+            policy: policy.map(ResourceExt::name_any),
+            node: node.name,
+        })
     }
 
     fn node(&self, name: &str) -> Option<&SlimNode> {

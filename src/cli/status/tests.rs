@@ -1,9 +1,7 @@
 use super::sight::Sight;
 use super::*;
-use crate::core::word;
 use crate::shell::slim::SlimNode;
 use serde_json::{Value, json};
-use std::time::Duration;
 
 const SINCE: &str = "2027-01-02T18:00:00Z";
 
@@ -92,6 +90,38 @@ fn a_node_that_is_down_within_the_wait_is_on_the_screen_and_no_incident_is_not_a
 }
 
 #[test]
+fn a_node_that_is_well_is_told_as_such_with_its_policy_and_whether_that_can_fence_it() {
+    let mut well = dead();
+    for condition in well.status.conditions.iter_mut().flatten() {
+        condition.status = "True".to_owned();
+    }
+    let mut status = ready();
+    let told = |status: &Value, name: &str| {
+        let sight = sight(policy_of(&json!({}), status), vec![well.clone()], None);
+        let text = shown(&sight, Some(name));
+        let (_, told) = text.split_once("No incident is open\n").expect("none is");
+        told.to_owned()
+    };
+    let line = "Node node-1: Ready; governed by policy workers";
+    assert_eq!(told(&status, "node-1"), format!("{line}\n"));
+    assert_eq!(told(&status, "workers"), "");
+    status["unprotectedNodes"] = json!(["node-1"]);
+    let bare = told(&status, "node-1").replace('\n', " ");
+    assert_eq!(
+        bare,
+        format!("{line}; not protected: see kubectl fence plan node-1 ")
+    );
+    // What an open incident says of it is said there.
+    let mut sight = sight(policy_of(&json!({}), &status), vec![well.clone()], None);
+    let fence = json!({
+        "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "node-1-5c0ffee5"},
+        "spec": {"nodeName": "node-1", "trigger": {"type": "Manual"}},
+    });
+    sight.fences = vec![serde_json::from_value(fence).expect("a NodeFence")];
+    assert!(sight.status(Some("node-1"), now()).ready.is_none());
+}
+
+#[test]
 fn who_may_not_list_nodes_is_told_that_none_is_known() {
     let sight = sight(
         policy_of(&json!({}), &ready()),
@@ -114,17 +144,37 @@ fn the_mode_is_what_the_policy_says_now_and_a_pause_is_shown_with_who_and_until_
         (json!({}), FenceMode::PowerOff),
         (json!({"windows": [window]}), FenceMode::ConfirmOnly),
     ] {
-        let found = policy(&policy_of(&spec, &ready()), now());
+        let found = policy(&policy_of(&spec, &ready()), &[], now());
         assert_eq!(found.mode, mode);
         assert_eq!(found.paused, None);
     }
-    let pause = json!({"pauseRequests": [
+    let mut pause = json!({"pauseRequests": [
         {"name": "ann", "reason": "switches", "expireTime": "2027-01-02T20:00:00Z"},
         {"name": "bob", "expireTime": SINCE},
     ]});
     let text = shown(&sight(policy_of(&pause, &ready()), Vec::new(), None), None);
     let told = "\n  workers: PAUSED by ann (switches, until 2027-01-02T20:00:00Z): ";
     assert!(text.contains(told), "{text}");
+    // Whoever knows whose it is need not be asked; of two, or of a name that a line may tear, they are.
+    let told = |pause: &Value| {
+        let text = shown(&sight(policy_of(pause, &ready()), Vec::new(), None), None);
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let resume = "back: kubectl fence resume workers --name";
+    let text = told(&pause);
+    let own = format!("to take it {resume} ann --reason WHY");
+    assert!(text.contains(&own), "{text}");
+    let any = format!("to take a pause {resume} WHOSE --reason WHY");
+    pause["pauseRequests"][0]["name"] = json!("ann@work");
+    assert!(
+        told(&pause).contains(
+            "to take it back: kubectl fence resume workers --name 'ann@work' --reason WHY"
+        )
+    );
+    pause["pauseRequests"][0]["name"] = json!("Ann B.");
+    assert!(told(&pause).contains(&any));
+    pause["pauseRequests"] = json!([{"name": "ann"}, {"name": "bob"}]);
+    assert!(told(&pause).contains(&any));
 }
 
 /// Nothing is not what is said of a policy that nobody has looked at.
@@ -132,12 +182,47 @@ fn the_mode_is_what_the_policy_says_now_and_a_pause_is_shown_with_who_and_until_
 fn what_the_operator_has_not_counted_is_not_known() {
     let sight = sight(policy_of(&json!({}), &json!(null)), Vec::new(), None);
     let status = serde_json::to_value(sight.status(None, now())).expect("JSON");
-    for count in ["selected", "protected", "open", "held", "budgetRemaining"] {
+    for count in ["selected", "protected", "budgetRemaining"] {
         assert!(status["policies"][0][count].is_null(), "{status}");
     }
     let text = shown(&sight, None);
-    let row = "\nworkers   PowerOff   <unknown>   <unknown>   <unknown>   <unknown>   <unknown>\n";
+    let row = "\nworkers   PowerOff   <unknown>   <unknown>   0      0      <unknown>\n";
     assert!(text.contains(row), "{text}");
+}
+
+/// The operator writes its own numbers later than the incidents that they count.
+#[test]
+fn the_numbers_of_a_policy_are_those_of_the_incidents_below_it() {
+    let fence = |policy: &str, stage: &str, status: &str, held: Option<&str>| -> NodeFence {
+        let condition = |kind: &str, status: &str, reason: &str| {
+            json!({
+                "type": kind, "status": status, "reason": reason, "message": "", "lastTransitionTime": SINCE,
+            })
+        };
+        let held = held.map(|it| condition("Held", "True", it));
+        let all: Vec<Value> = [condition("Succeeded", status, stage)]
+            .into_iter()
+            .chain(held)
+            .collect();
+        let fence = json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "node-1-5c0ffee5"},
+            "spec": {"nodeName": "node-1", "trigger": {"type": "NodeCondition"}, "policyName": policy},
+            "status": {"conditions": all},
+        });
+        serde_json::from_value(fence).expect("a NodeFence")
+    };
+    let mut status = ready();
+    status["openIncidents"] = json!(9);
+    status["heldIncidents"] = json!(9);
+    let fences = [
+        fence("workers", "Fencing", "Unknown", None),
+        fence("workers", "Checking", "Unknown", Some("Storm")),
+        fence("workers", "AwaitingApproval", "Unknown", None),
+        fence("workers", "Recovered", "True", None),
+        fence("db", "Held", "Unknown", None),
+    ];
+    let found = policy(&policy_of(&json!({}), &status), &fences, now());
+    assert_eq!((found.open, found.held), (Some(3), Some(2)));
 }
 
 #[test]
@@ -172,6 +257,37 @@ fn what_waits_for_a_human_is_shown_with_what_to_type() {
     );
 }
 
+#[test]
+fn what_a_yes_does_stands_above_what_may_be_typed() {
+    let told = |mode: &str, approval: &str| {
+        let fence = json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "node-1-5c0ffee5"},
+            "spec": {"nodeName": "node-1", "trigger": {"type": "NodeCondition"}, "fence": {"mode": mode, "approval": {"mode": approval}}},
+        });
+        let sight = Sight {
+            fences: vec![serde_json::from_value(fence).expect("a NodeFence")],
+            ..of_nothing()
+        };
+        shown(&sight, None)
+    };
+    let approve = "    kubectl fence approve node-1";
+    for (mode, does) in [
+        (
+            "PowerOff",
+            "  mode PowerOff: a yes turns the machine off, hard\n",
+        ),
+        (
+            "ConfirmOnly",
+            "  mode ConfirmOnly: a yes turns nothing off, ",
+        ),
+    ] {
+        let text = told(mode, "Manual");
+        let above = text.split(approve).next().unwrap_or_default();
+        assert!(above.len() < text.len() && above.contains(does), "{text}");
+        assert!(!told(mode, "Automatic").contains("a yes"));
+    }
+}
+
 /// It is there for the case that many machines only seem to be dead.
 #[test]
 fn what_a_brake_holds_is_approved_only_by_who_knows_better() {
@@ -183,96 +299,33 @@ fn what_a_brake_holds_is_approved_only_by_who_knows_better() {
                 "type": "Held", "status": "True", "reason": reason, "message": "words", "lastTransitionTime": SINCE,
             }]},
         });
-        commands(&serde_json::from_value(fence).expect("a NodeFence"))
+        incident(&serde_json::from_value(fence).expect("a NodeFence"))
     };
-    let deny = "kubectl fence deny node-1 --reason WHY";
-    let approve = "kubectl fence approve node-1 --reason WHY  # only if it is known to be dead";
-    assert_eq!(held("Storm"), [approve, deny]);
-    assert!(held("Paused").is_empty());
-}
-
-/// The commands are found by what the operator's own words say of fields: those words have to say it.
-#[test]
-fn what_the_operator_says_of_a_word_leads_to_its_commands() {
-    let of = |words: &str| {
-        let condition = |kind: &str, status: &str, reason: &str| {
-            json!({
-                "type": kind, "status": status, "reason": reason, "message": words, "lastTransitionTime": SINCE,
-            })
+    let commands = [
+        "kubectl fence approve node-1 --reason WHY",
+        "kubectl fence deny node-1 --reason WHY",
+    ];
+    for reason in ["Storm", "OfTomorrow"] {
+        let incident = held(reason);
+        assert_eq!(incident.commands, commands);
+        assert_eq!(incident.brake.as_deref(), Some(reason));
+        let only = format!(
+            "Only if this machine is known to be dead: an approval lifts what holds it ({reason})"
+        );
+        let sight = of_nothing();
+        let status = Status {
+            incidents: vec![incident],
+            ..sight.status(None, now())
         };
-        let fence = json!({
-            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "node-1-5c0ffee5"},
-            "spec": {"nodeName": "node-1", "trigger": {"type": "NodeCondition"}, "fence": {"mode": "ConfirmOnly"}},
-            "status": {"conditions": [
-                condition("Succeeded", "Unknown", "Checking"), condition("Escalated", "True", "DeviceFailed"),
-            ]},
-        });
-        commands(&serde_json::from_value(fence).expect("a NodeFence"))
-    };
-    let mut settings = crate::core::fixtures::settings();
-    let unsaid = word::heard(&settings, Duration::ZERO).expect_err("nobody has");
-    assert_eq!(of(&unsaid), ["kubectl fence confirm node-1 --reason WHY"]);
-    let release = "kubectl fence release node-1-5c0ffee5 --reason WHY";
-    let now = "kubectl fence now node-1 --mode ConfirmOnly --reason WHY";
-    assert_eq!(of(&word::refused(&settings, "it reads On")), [release, now]);
-    settings.adopted = true;
-    let refused = of(&word::refused(&settings, "it reads On"));
-    assert_eq!(refused, ["kubectl delete nodefence node-1-5c0ffee5"]);
-}
-
-/// It would be refused.
-#[test]
-fn no_word_is_asked_for_while_a_device_reads_on() {
-    let of = |readings: Value| {
-        let words = "look at it, cut its power, and set `spec.manualConfirmation`";
-        let fence = json!({
-            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "node-1-5c0ffee5"},
-            "spec": {"nodeName": "node-1", "trigger": {"type": "NodeCondition"}, "fence": {"mode": "PowerOff"}},
-            "status": {"powerReadings": readings, "conditions": [{
-                "type": "Succeeded", "status": "Unknown", "reason": "Checking", "message": words, "lastTransitionTime": SINCE,
-            }]},
-        });
-        commands(&serde_json::from_value(fence).expect("a NodeFence"))
-    };
-    let reads = |state: &str| json!([{"device": "bmc", "powerState": state, "sinceTime": SINCE}]);
-    let outlets =
-        json!([{"device": "pdu", "powerState": "On", "reads": "Outlets", "sinceTime": SINCE}]);
-    let confirm = ["kubectl fence confirm node-1 --reason WHY"];
-    assert!(of(reads("On")).is_empty());
-    assert!(of(reads("Transitional")).is_empty());
-    for readings in [json!([]), reads("Unknown"), reads("Off"), outlets] {
-        assert_eq!(of(readings), confirm);
+        let text = screen(&status, None, false, now()).replace("\n  ", " ");
+        let told = format!(" {only}   {}", commands[0]);
+        assert!(text.contains(&told), "{text}");
     }
-}
-
-/// The policy begins no other for this outage, so whoever lets go of one is told how the next one begins, and how far that goes.
-#[test]
-fn the_next_fence_goes_as_far_as_the_last_and_none_follows_a_device_that_has_deceived() {
-    let with = |reason: &str, refused: Option<&str>| -> Vec<String> {
-        let words = "release this NodeFence (`spec.desiredState: Released`), create another";
-        let condition = json!({
-            "type": "Escalated", "status": "True", "reason": reason, "message": words, "lastTransitionTime": SINCE,
-        });
-        let fence = json!({
-            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "node-1-5c0ffee5"},
-            "spec": {"nodeName": "node-1", "trigger": {"type": "NodeCondition"}, "fence": {"mode": "ConfirmOnly"}},
-            "status": {"conditions": [condition], "confirmationRefused": refused},
-        });
-        commands(&serde_json::from_value(fence).expect("a NodeFence"))
-    };
-    let of = |reason: &str| with(reason, None);
-    let refuted = |reason: &str| with(reason, Some("the BMC reads On"));
-    let release = "kubectl fence release node-1-5c0ffee5 --reason WHY";
-    for (reason, mode) in [
-        ("StillOn", "PowerOff"),
-        ("ConfirmationRefused", "ConfirmOnly"),
-    ] {
-        let now = format!("kubectl fence now node-1 --mode {mode} --reason WHY");
-        assert_eq!(of(reason), [release, now.as_str()]);
+    for reason in ["Paused", "Quorum", "AwaitingApproval"] {
+        let incident = held(reason);
+        assert!(incident.commands.is_empty(), "{reason}");
+        assert_eq!(incident.brake, None);
     }
-    assert_eq!(of("FenceContradiction"), [release]);
-    // Another command by the device that has refuted a word might go to another machine.
-    assert_eq!(refuted("StillOn"), [release]);
 }
 
 /// `release` sends people to the status of a NodeFence.

@@ -32,6 +32,7 @@ pub use {
     level::CONTRADICTION,
     needs::{Needs, evicts_next, foresee, needs},
     outrun::{cleared, may_be_outrun, turning_on},
+    tainted::word_is_over,
     usable::STILL_ON,
 };
 

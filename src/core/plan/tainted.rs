@@ -319,7 +319,7 @@ pub(super) fn off_now(
 }
 
 /// A word does not say that the machine is off now, and a NodeFence takes one only.
-fn word_is_over(s: &Settings) -> String {
+pub fn word_is_over(s: &Settings) -> String {
     if s.adopted {
         return format!(
             "the word is too old to say that the machine is off now, and this NodeFence takes no other and asks no FenceDevice: boot it, or delete this \

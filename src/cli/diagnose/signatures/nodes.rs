@@ -8,7 +8,6 @@ use super::{attachments::power, unfenced};
 use crate::api::fence::NodeFence;
 use crate::api::policy::RecoveryStrategy;
 use crate::cli::fences::{self, Warning, WarningKind};
-use crate::core::hold::HeldBy;
 use crate::core::observed::Ready;
 use crate::fence::manual;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
@@ -211,9 +210,8 @@ fn warned(warnings: impl IntoIterator<Item = Warning>) -> Vec<String> {
 fn follow(fence: &NodeFence, node: &str) -> Vec<Step> {
     let mut fix = Vec::new();
     let approve = format!("kubectl fence approve {node} --reason \"WHY\"");
-    let brake = fences::held(fence).filter(|it| *it != HeldBy::AwaitingApproval.as_str());
-    let is_awaited = fences::is_awaited(fence);
-    if is_awaited && brake.is_none() {
+    let brake = fences::brake(fence);
+    if fences::is_awaited(fence) && brake.is_none() {
         fix.push(step("it waits for a human's answer", approve.clone()));
         fix.push(step(
             "or it is not to be fenced",
@@ -228,7 +226,7 @@ fn follow(fence: &NodeFence, node: &str) -> Vec<Step> {
         "its record",
         format!("kubectl get nodefence {} -o yaml", fence.name_any()),
     ));
-    if let (true, Some(brake)) = (is_awaited, brake) {
+    if let Some(brake) = brake {
         fix.push(step(
             format!("only if this machine is known to be dead: an approval lifts what holds it ({brake}), which is there for the case that many only seem to be"),
             approve,

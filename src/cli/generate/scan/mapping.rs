@@ -3,9 +3,10 @@
 
 use super::super::bmc_address::system_id;
 use super::super::devices::{
-    Common, Driver, Proposal, Proposals, device, pinning, quoted, redfish, sent_only_to,
+    Common, Driver, Proposal, Proposals, device, pinning, redfish, sent_only_to,
 };
 use super::super::document::Remark;
+use crate::cli::table::quoted;
 use crate::core::reading::{orderless, same_system, usable_uuid};
 use crate::fence::address::Address;
 use crate::fence::redfish::parse::System;

@@ -196,7 +196,61 @@ async fn a_node_that_waits_for_its_policy_is_followed_until_it_is_ready() {
     let done = done.expect("it ends").expect("an exit code");
     assert_eq!(format!("{done:?}"), format!("{:?}", ExitCode::SUCCESS));
     let told = "node-1 <none> Waiting: policy workers fences it at ";
-    assert!(lines.starts_with(told), "{lines}");
+    let (time, step) = lines.split_once(' ').expect("a time");
+    assert!(time.parse::<jiff::Timestamp>().is_ok(), "{time}");
+    assert!(step.starts_with(told), "{lines}");
+}
+
+fn condition(kind: &str, status: &str, reason: &str) -> Value {
+    json!({
+        "type": kind, "status": status, "reason": reason, "message": "bmc reads On",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    })
+}
+
+fn open(node: &str, stage: &str, escalated: Option<Value>) -> NodeFence {
+    let succeeded = condition("Succeeded", "Unknown", stage);
+    let all: Vec<Value> = [succeeded].into_iter().chain(escalated).collect();
+    let fence = json!({
+        "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": format!("{node}-5c0ffee5")},
+        "spec": {"nodeName": node, "trigger": {"type": "NodeCondition"}, "fence": {"mode": "PowerOff"}},
+        "status": {"conditions": all},
+    });
+    serde_json::from_value(fence).expect("a NodeFence")
+}
+
+/// A file tells when each step was, and none twice.
+#[test]
+fn a_pipe_is_told_what_has_changed_and_when() {
+    let mut told = Steps::new();
+    let mut at = |time: &str, fences: Vec<NodeFence>| {
+        let now = time.parse().expect("a time");
+        let sight = Sight {
+            fences: fences::newest_first(fences),
+            ..of_nothing()
+        };
+        news(&mut told, &sight.status(None, now), now)
+    };
+    let one = |stage: &str| open("w1", stage, None);
+    let two = || {
+        let escalated = condition("Escalated", "True", "DeviceFailed");
+        open("w2", "Verifying", Some(escalated))
+    };
+    // What a warning says is said once.
+    let calls = "w2 w2-5c0ffee5 Verifying\n    CALLS FOR YOU DeviceFailed: bmc reads On\n";
+    assert_eq!(
+        at("2027-01-02T18:00:00.75Z", vec![two()]),
+        format!("2027-01-02T18:00:00Z {calls}")
+    );
+    assert_eq!(
+        at("2027-01-02T18:00:01Z", vec![one("Checking"), two()]),
+        "2027-01-02T18:00:01Z w1 w1-5c0ffee5 Checking: bmc reads On\n"
+    );
+    assert_eq!(at("2027-01-02T18:00:02Z", vec![one("Checking"), two()]), "");
+    assert_eq!(
+        at("2027-01-02T18:00:03Z", vec![one("Fencing"), two()]),
+        "2027-01-02T18:00:03Z w1 w1-5c0ffee5 Fencing: bmc reads On\n"
+    );
 }
 
 #[test]
@@ -213,7 +267,7 @@ fn who_leads_is_not_claimed_of_an_api_server_that_does_not_answer() {
     );
     shown.unanswered = Some("connection refused".to_owned());
     let operator = shown.status(None, now).operator;
-    let words = "who leads is not known by now, operator-1 did; `kubectl fence check` says more";
+    let words = "who leads is not known by now, operator-1 did";
     assert_eq!(
         (operator.leader, operator.unknown.as_deref()),
         (None, Some(words))

@@ -51,6 +51,8 @@ fn incident(node: &str, stage: &str, deadline: u32, message: &str) -> Incident {
         warnings: Vec::new(),
         said: Vec::new(),
         power_readings: Vec::new(),
+        approval: None,
+        brake: None,
         commands: Vec::new(),
     }
 }
@@ -60,8 +62,9 @@ fn policy(name: &str, ready: bool, budget_remaining: Option<u32>) -> Policy {
         name: name.to_owned(),
         mode: FenceMode::PowerOff,
         ready,
-        reason: None,
+        reason: (!ready).then(|| "Unprotected".to_owned()),
         paused: None,
+        paused_by: Vec::new(),
         message: Some(
             "Unprotected: 1 of 12 nodes cannot be fenced, for no FenceDevice serves it: worker-12"
                 .to_owned(),
@@ -97,6 +100,7 @@ fn status() -> Status {
         ],
         unfenced: Vec::new(),
         unfenced_unknown: None,
+        ready: None,
     }
 }
 
@@ -143,6 +147,25 @@ fn what_people_and_devices_have_said_stands_with_the_incident() {
     assert!(wide.contains(row), "{wide}");
 }
 
+/// Nobody has said that it is not ready, whatever else is said of it.
+#[test]
+fn whether_a_policy_is_ready_that_nobody_has_looked_at_is_not_known() {
+    let mut status = status();
+    status.policies.truncate(1);
+    let mut ready = |reason: Option<&str>| {
+        for policy in &mut status.policies {
+            policy.ready = false;
+            policy.reason = reason.map(str::to_owned);
+        }
+        let wide = screen(&status, None, true, at(30).expect("a time"));
+        let row = wide.lines().find(|it| it.starts_with("workers"));
+        let row = row.expect("its row").split_whitespace();
+        row.skip(7).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(ready(None), ["<unknown>", "<none>"]);
+    assert_eq!(ready(Some("Unprotected")), ["False", "Unprotected"]);
+}
+
 #[test]
 fn where_nobody_works_and_nothing_is_protected_that_is_said() {
     let nothing = Status {
@@ -156,6 +179,7 @@ fn where_nobody_works_and_nothing_is_protected_that_is_said() {
         incidents: Vec::new(),
         unfenced: Vec::new(),
         unfenced_unknown: None,
+        ready: None,
     };
     let now = at(30).expect("a time");
     assert_eq!(
@@ -183,7 +207,11 @@ fn who_is_not_protected_is_named_and_of_many_the_first() {
             }},
         });
         let of: NodeFencingPolicy = serde_json::from_value(of).expect("a policy");
-        bare(&crate::cli::status::policy(&of, at(30).expect("a time")))
+        bare(&crate::cli::status::policy(
+            &of,
+            &[],
+            at(30).expect("a time"),
+        ))
     };
     assert_eq!(told(&[]), "");
     let one = told(&["worker-3"]);

@@ -220,6 +220,10 @@ fn d2_the_same_while_a_nodefence_is_open() {
     let asks = condition("Succeeded", "Unknown", "AwaitingApproval", "asks for you");
     world.fences[0]["status"]["conditions"] = json!([asks]);
     assert!(commands(&world.only(), "kubectl fence approve worker-1"));
+    // It waits for that first, and what holds it then no approval lifts.
+    let paused = condition("Held", "True", "Paused", "asks for you");
+    world.fences[0]["status"]["conditions"] = json!([paused]);
+    assert!(commands(&world.only(), "kubectl fence deny worker-1"));
     // A brake that an approval lifts, and what no approval brings back.
     world.fences[0]["spec"]["fence"]["approval"] = json!({"mode": "Automatic"});
     let storm = condition("Held", "True", "Storm", "too many at once");

@@ -1,0 +1,55 @@
+//! What may be typed about an incident that is open, for a person and for a script: each is a bare command.
+
+use crate::api::fence::NodeFence;
+use crate::cli::fences;
+use crate::core::plan::{CONTRADICTION, STILL_ON};
+use kube::ResourceExt;
+
+/// The plugin's words for what the operator's own say of fields of the NodeFence.
+pub(super) fn commands(fence: &NodeFence) -> Vec<String> {
+    let mut commands = Vec::new();
+    if fence.is_ended() {
+        return commands;
+    }
+    let (name, node) = (fence.name_any(), &fence.spec.node_name);
+    if fences::is_awaited(fence) {
+        commands.push(format!("kubectl fence approve {node} --reason WHY"));
+        commands.push(format!("kubectl fence deny {node} --reason WHY"));
+    }
+    let escalated = fences::escalated(fence).map_or("", |(_, words)| words);
+    let says = |field: &str| {
+        [fences::message(fence), escalated]
+            .iter()
+            .any(|it| it.contains(field))
+    };
+    let is_refuted = fence
+        .status
+        .as_ref()
+        .is_some_and(|it| it.confirmation_refused.is_some());
+    let is_unsaid = fence.spec.manual_confirmation.is_none() && !is_refuted;
+    let is_unsaid = is_unsaid && fences::reads_on(fence).is_none();
+    if says("`spec.manualConfirmation`") && is_unsaid {
+        commands.push(format!("kubectl fence confirm {node} --reason WHY"));
+    }
+    // Whose word was refuted first sees that the machine has no power, which no command does.
+    if says("delete this NodeFence") && !is_refuted {
+        commands.push(format!("kubectl delete nodefence {name}"));
+    }
+    if says("`spec.desiredState: Released`") {
+        commands.push(format!("kubectl fence release {name} --reason WHY"));
+    }
+    // The policy begins no other for this outage. Whom a device has deceived corrects that first, which no command does; and whose word was refuted sees
+    // which machine the device is wired to, before another command goes out by it.
+    let again = match fences::escalated(fence).filter(|_| !is_refuted) {
+        Some((CONTRADICTION, _)) | None => None,
+        Some((STILL_ON, _)) => Some(format!(
+            "kubectl fence now {node} --mode PowerOff --reason WHY"
+        )),
+        Some(_) => Some(format!("{} --reason WHY", fences::anew(fence))),
+    };
+    commands.extend(again.filter(|_| says("create another")));
+    commands
+}
+
+#[cfg(test)]
+mod tests;
