@@ -61,7 +61,7 @@ async fn answer(cluster: &Cluster, args: Args, decision: ApprovalDecision) -> Do
     let name = fence.name_any();
     let asker = cluster.asker().await?;
     let write = args.dry_run.write("node-fencing-approver");
-    fences::change(cluster, &fence, &write, |fence| {
+    let fence = fences::change(cluster, &fence, &write, |fence| {
         refuse(fence, decision)?;
         Ok(json!({"spec": {"approval": {
             "decision": decision,

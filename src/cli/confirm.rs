@@ -8,6 +8,7 @@ mod shown;
 
 use super::cluster::{Cluster, Error as ClusterError, seen};
 use super::dry_run::DryRun;
+use super::fences::WarningKind;
 use super::prompt::typed;
 use super::trail::reason;
 use super::{Done, Error, fences};
@@ -24,7 +25,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::json;
-use shown::{approval, read, shown};
+use shown::{approval, last_on, read, shown};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,6 +62,8 @@ struct Scene {
     devices: Vec<FenceDevice>,
     /// The pods that are there, or why they are not known.
     pods: Result<Vec<Pod>, String>,
+    /// The NodeFences of the Node in this boot: what a device said to an earlier one it has said.
+    fences: Vec<NodeFence>,
 }
 
 /// Runs the command.
@@ -73,6 +76,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let scene = scene(cluster, &node).await?;
     refuse(&scene, &fence)?;
     let server = &cluster.clients.server;
+    let signs = signs(&scene, &fence);
     let mut text = shown(&scene, &fence, server, cluster.now().await);
     if args.yes_for.is_none() {
         text += "Type the node's name to confirm that it has no power:\n";
@@ -90,6 +94,11 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let write = args.dry_run.write("node-fencing-confirmer");
     fences::change(cluster, &fence, &write, |fence| {
         refuse(&scene, fence)?;
+        if self::signs(&scene, fence) != signs {
+            return Err(Error::No(format!(
+                "NodeFence {name} or a FenceDevice has said something new of this machine while you read: nothing was confirmed; give the command once more, and read that"
+            )));
+        }
         Ok(json!({"spec": {"manualConfirmation": {
             "statement": ManualStatement::IVerifiedTheNodeIsPoweredOff,
             "nodeUID": scene.node.uid,
@@ -100,6 +109,31 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     })
     .await?;
     args.dry_run.told_to_go_on(&name, &node, "confirmed")
+}
+
+/// What was shown of life: whoever gives a word goes by it.
+#[derive(Debug, PartialEq, Eq)]
+struct Signs {
+    /// What warns of the incident, whatever it calls for people for: that changes with each try.
+    warnings: Vec<WarningKind>,
+    held: Option<String>,
+    /// When each device of the machine has said On last.
+    on: Vec<Option<Timestamp>>,
+}
+
+fn signs(scene: &Scene, fence: &NodeFence) -> Signs {
+    let began = outage(scene, fence);
+    let warnings = fences::warnings(fence).into_iter().map(|it| it.kind);
+    let machines = scene.devices.iter().filter(|it| it.spec.pdu.is_none());
+    Signs {
+        warnings: warnings
+            .filter(|it| *it != WarningKind::Escalated)
+            .collect(),
+        held: fences::held(fence).map(str::to_owned),
+        on: machines
+            .map(|it| last_on(scene, it, fence, began))
+            .collect(),
+    }
 }
 
 /// A word was given, or something speaks against this one.
@@ -142,12 +176,15 @@ async fn scene(cluster: &Cluster, name: &str) -> Result<Scene, Error> {
     let node = node.view();
     let mut devices = cluster.ours::<FenceDevice>().await?;
     devices.retain(|it| devices::serves(it, &node));
+    let mut earlier = cluster.ours::<NodeFence>().await?;
+    earlier.retain(|it| fences::is_of_boot(it, &node));
     let there = ListParams::default().fields(&format!("spec.nodeName={name}"));
     let pods = cluster.list(&cluster.api::<Pod>(), &there).await;
     Ok(Scene {
         node,
         devices,
         pods: seen(pods)?,
+        fences: earlier,
     })
 }
 

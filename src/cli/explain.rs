@@ -76,7 +76,8 @@ impl Content for Explanation {
 /// [`super::Error`].
 pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let fences = fences::fences(cluster).await?;
-    let fence = fences::meant(&fences, &args.name).ok_or_else(|| fences::absent(&args.name))?;
+    let fence =
+        fences::meant(&fences, &args.name).ok_or_else(|| fences::absent(&fences, &args.name))?;
     let now = cluster.now().await;
     let page = || {
         let title = format!("Incident of node {}", fence.spec.node_name);

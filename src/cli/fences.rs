@@ -106,7 +106,7 @@ pub fn is_proven(fence: &NodeFence) -> bool {
 /// Does an approval let it go on? The policy has asked for one, or a brake holds it that an approval lifts. What somebody has let go of no approval
 /// brings back.
 pub fn is_awaited(fence: &NodeFence) -> bool {
-    if fence.spec.desired_state == DesiredState::Released {
+    if fence.is_ended() || fence.spec.desired_state == DesiredState::Released {
         return false;
     }
     let settings = &fence.spec.fence;
@@ -127,6 +127,13 @@ fn lifted(fence: &NodeFence) -> Option<&str> {
     held(fence).filter(lifts)
 }
 
+/// Is it of this Node as it has booted last, as far as it says?
+pub fn is_of_boot(fence: &NodeFence, node: &NodeView) -> bool {
+    let is = |it: &Option<String>, own: &str| it.as_deref().is_none_or(|it| it == own);
+    let spec = &fence.spec;
+    spec.node_name == node.name && is(&spec.node_uid, &node.uid) && is(&spec.boot_id, &node.boot_id)
+}
+
 /// Has somebody said no to it?
 pub fn is_denied(fence: &NodeFence) -> bool {
     let answer = fence.spec.approval.as_ref();
@@ -140,11 +147,15 @@ pub fn anew(fence: &NodeFence) -> String {
         FenceMode::Observe => FenceMode::ConfirmOnly,
         mode => mode,
     };
-    let despite = match is_denied(fence) && mode == FenceMode::PowerOff {
-        true => " --despite-denial",
-        false => "",
-    };
-    format!("kubectl fence now {node} --mode {mode:?}{despite}")
+    format!("kubectl fence now {node} --mode {mode:?}")
+}
+
+/// What that does.
+pub fn once_more(fence: &NodeFence) -> &'static str {
+    match fence.spec.fence.mode {
+        FenceMode::PowerOff => "have its machine turned off, hard, and fenced",
+        FenceMode::ConfirmOnly | FenceMode::Observe => "have it fenced, once its machine is off",
+    }
 }
 
 /// What the incident has read last of a device that speaks against a word that the machine has no power.
@@ -297,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_fence_goes_no_further_and_past_a_denial_only_by_name() {
+    fn the_next_fence_goes_no_further_and_nobody_is_handed_the_way_past_a_denial() {
         let of = |mode: &str, approval: serde_json::Value| {
             let fence = json!({
                 "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "w-1-5c0ffee5"},
@@ -312,7 +323,7 @@ mod tests {
             ("ConfirmOnly", &none, "ConfirmOnly"),
             ("PowerOff", &none, "PowerOff"),
             ("ConfirmOnly", &denied, "ConfirmOnly"),
-            ("PowerOff", &denied, "PowerOff --despite-denial"),
+            ("PowerOff", &denied, "PowerOff"),
         ] {
             let command = format!("kubectl fence now w-1 --mode {flags}");
             assert_eq!(of(mode, approval.clone()), command);

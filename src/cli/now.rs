@@ -5,7 +5,6 @@ use super::dry_run::DryRun;
 use super::manual_fence::{Wish, wanted};
 use super::mode::Mode;
 use super::trail::reason;
-use super::unfenced::{Reason, World, verdict};
 use super::{Done, Error, fences};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
@@ -41,7 +40,8 @@ pub struct Args {
     #[arg(long, value_name = "MODE", ignore_case = true)]
     mode: Option<Mode>,
 
-    /// Although somebody has denied the fence of this outage, and may be at the machine
+    /// Although somebody has denied a fence of the node in this boot, and may be at
+    /// the machine (mode PowerOff asks for it)
     #[arg(long)]
     despite_denial: bool,
 
@@ -66,14 +66,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     };
     let fence = wanted(&node, &policies, &fences, wish).map_err(Error::No)?;
     if !args.despite_denial && fence.spec.fence.mode == FenceMode::PowerOff {
-        // What somebody else has let go of since takes back no denial.
-        let denied: Vec<NodeFence> = fences.into_iter().filter(fences::is_denied).collect();
-        let world = World {
-            policies: &policies,
-            fences: &denied,
-            now: cluster.now().await,
-        };
-        refuse_denied(&node, &world).map_err(Error::No)?;
+        refuse_denied(&node, &fences).map_err(Error::No)?;
     }
     let write = args.dry_run.write("node-fencing-fencer");
     let made: NodeFence = cluster.create(&fence, &write).await?;
@@ -92,15 +85,17 @@ fn refuse_ready(node: &NodeView) -> Result<(), String> {
     Ok(())
 }
 
-/// Whoever has denied it in this outage may have their hands in the machine.
-fn refuse_denied(node: &NodeView, world: &World<'_>) -> Result<(), String> {
-    let Reason::Denied(fence) = verdict(node, None, world).reason else {
+/// Whoever has denied a fence of the node as it runs, or does not run, may have their hands in the machine, whatever has become of that fence, and of the
+/// condition that it was for.
+fn refuse_denied(node: &NodeView, all: &[NodeFence]) -> Result<(), String> {
+    let mut denied = all.iter().filter(|it| fences::is_denied(it));
+    let Some(fence) = denied.find(|it| fences::is_of_boot(it, node)) else {
         return Ok(());
     };
     let denial = fence.spec.approval.as_ref();
-    let by = denial.map(|it| format!(" by {}: {}", it.user, it.reason));
+    let by = denial.map(|it| format!(" by {} at {}: {}", it.user, it.time, it.reason));
     Err(format!(
-        "NodeFence {} of this outage of Node {} was denied{}: mode PowerOff turns the machine off, hard, whoever is at it; ask them, and add --despite-denial; --mode ConfirmOnly never turns it off",
+        "NodeFence {} of Node {}, in this boot, was denied{}: mode PowerOff turns the machine off, hard, whoever is at it; ask them, and add --despite-denial; --mode ConfirmOnly never turns it off",
         fence.name_any(),
         node.name,
         by.unwrap_or_default()
@@ -115,57 +110,53 @@ mod tests {
 
     const SINCE: &str = "2027-01-02T18:00:00Z";
 
-    /// What is said of a node that has been NotReady since then, of which this was decided on.
-    fn refused(approval: Value) -> Result<(), String> {
+    fn fence(name: &str, boot: Value, approval: &Value) -> NodeFence {
+        let fence = json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": name},
+            "spec": {
+                "nodeName": "w-1", "nodeUID": "uid-1", "bootID": boot, "approval": approval, "trigger": {"type": "Manual"},
+            },
+        });
+        serde_json::from_value(fence).expect("a NodeFence")
+    }
+
+    /// What is said of a node of these NodeFences, whatever its kubelet says.
+    fn refused(fences: &[NodeFence]) -> Result<(), String> {
         let node: SlimNode = serde_json::from_value(json!({
-            "metadata": {"name": "w-1", "uid": "uid-1", "labels": {"pool": "workers"}},
+            "metadata": {"name": "w-1", "uid": "uid-1"},
             "status": {
-                "conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": SINCE}],
+                "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": SINCE}],
                 "nodeInfo": {"bootID": "boot-1"},
             },
         }))
         .expect("a Node");
-        let policy: NodeFencingPolicy = serde_json::from_value(json!({
-            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFencingPolicy", "metadata": {"name": "workers"},
-            "spec": {
-                "nodeSelector": {"matchLabels": {"pool": "workers"}}, "fence": {"mode": "PowerOff"},
-                "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "durationSeconds": 10}],
-            },
-        }))
-        .expect("a policy");
-        let fence: NodeFence = serde_json::from_value(json!({
-            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "w-1-5c0ffee5"},
-            "spec": {
-                "nodeName": "w-1", "nodeUID": "uid-1", "bootID": "boot-1", "policyName": "workers", "approval": approval,
-                "trigger": {
-                    "type": "NodeCondition", "conditionType": "Ready", "conditionStatus": "Unknown", "unhealthySinceTime": SINCE,
-                },
-            },
-            "status": {"conditions": [{
-                "type": "Succeeded", "status": "False", "reason": "Aborted", "message": "", "lastTransitionTime": SINCE,
-            }]},
-        }))
-        .expect("a NodeFence");
-        let world = World {
-            policies: &[policy],
-            fences: &[fence],
-            now: "2027-01-02T18:01:00Z".parse().expect("a time"),
-        };
-        refuse_denied(&node.view(), &world)
+        refuse_denied(&node.view(), fences)
     }
 
     #[test]
     fn who_has_denied_it_is_asked_before_the_machine_is_turned_off() {
+        let none = Value::Null;
         let denied =
             json!({"decision": "Denied", "user": "ann", "reason": "we work on it", "time": SINCE});
-        let words = refused(denied).expect_err("somebody is at it");
-        for part in [
-            "denied by ann: we work on it",
-            "--despite-denial",
-            "--mode ConfirmOnly",
-        ] {
-            assert!(words.contains(part), "no `{part}` in {words}");
+        let approved =
+            json!({"decision": "Approved", "user": "ann", "reason": "seen dark", "time": SINCE});
+        for boot in [json!("boot-1"), Value::Null] {
+            // What came of it, and what somebody else has let go of since, takes that back for nobody.
+            let fences = [
+                fence("w-1-later", none.clone(), &none),
+                fence("w-1-5c0ffee5", boot, &denied),
+            ];
+            let words = refused(&fences).expect_err("somebody is at it");
+            for part in [
+                "w-1-5c0ffee5 of Node w-1, in this boot, was denied by ann",
+                ": we work on it",
+                "--despite-denial",
+                "--mode ConfirmOnly",
+            ] {
+                assert!(words.contains(part), "no `{part}` in {words}");
+            }
         }
-        assert_eq!(refused(Value::Null), Ok(()));
+        assert_eq!(refused(&[fence("w-1", json!("boot-0"), &denied)]), Ok(()));
+        assert_eq!(refused(&[fence("w-1", json!("boot-1"), &approved)]), Ok(()));
     }
 }

@@ -6,7 +6,7 @@ use super::attempt::{OffResult, OnResult};
 use super::incident::{DeviceReply, Effect, Level, PodList, Reply, Settings};
 use super::memory::Memory;
 use super::observed::PodView;
-use super::proof::{DeviceReadings, Require, reads_off};
+use super::proof::{DeviceReadings, Require, reads_off, speaks_against};
 use super::quiesce::none_stays_with_its_volume;
 use super::reading::{PowerState, Reading};
 use super::word::{self, Word};
@@ -229,9 +229,11 @@ fn refute(settings: &Settings, memory: &mut Memory, heard: &[DeviceReadings]) {
     };
     let mut machines = heard.iter().filter(|device| !device.outlets);
     let sign = machines.find_map(|device| {
-        let last = device.against()?;
-        let is_newer = last.asked >= word.given.heard();
-        is_newer.then(|| format!("FenceDevice {} reads {}", device.device, last.raw))
+        let mut readings = device.readings.iter();
+        // Whatever it has said since: it may have hung after that.
+        let on = readings
+            .find(|it| it.asked >= word.given.heard() && speaks_against(&device.identity, it))?;
+        Some(format!("FenceDevice {} reads {}", device.device, on.raw))
     });
     if let Some(sign) = sign {
         let refused = || word::refused(settings, &sign);

@@ -94,6 +94,10 @@ impl FenceSession for Manual {
         ready(self.reading().map(|reading| reading.identity)).boxed()
     }
 
+    fn seen(&self) -> Option<Reading> {
+        None
+    }
+
     /// Nothing is sent to anybody: whoever gave the word has cut the power.
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
         let outcome = self

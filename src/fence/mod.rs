@@ -87,6 +87,9 @@ pub trait FenceSession: fmt::Debug + Send {
     /// [`DeviceError::Refused`] when the device offers no hard power-off.
     fn prepare_off(&mut self) -> BoxFuture<'_, Result<Identity, DeviceError>>;
 
+    /// What the preparation has read of the power, where it reads it.
+    fn seen(&self) -> Option<Reading>;
+
     /// Sends one hard power-off to the machine that this session prepared; never a soft one, never twice.
     ///
     /// # Errors

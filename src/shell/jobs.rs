@@ -277,7 +277,11 @@ async fn command(
     };
     let _turn = context.devices.turn(driver.as_ref()).await;
     let mut session = driver.open();
-    let identity = match session.prepare_off().await {
+    let prepared = session.prepare_off().await;
+    if let Some(reading) = session.seen() {
+        job.heard.note(device, &reading);
+    }
+    let identity = match prepared {
         Ok(identity) => identity,
         Err(error) => return unsent(&error),
     };

@@ -233,6 +233,10 @@ impl FenceSession for GuardedSession {
         .boxed()
     }
 
+    fn seen(&self) -> Option<Reading> {
+        self.session.seen()
+    }
+
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
         async {
             let mut attempt = self.attempt().await?;

@@ -93,6 +93,10 @@ impl FenceSession for SerializedSession {
         .boxed()
     }
 
+    fn seen(&self) -> Option<Reading> {
+        self.session.seen()
+    }
+
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
         async {
             let _turn = self.turn().await;
@@ -205,6 +209,10 @@ mod tests {
         fn prepare_off(&mut self) -> BoxFuture<'_, Result<Identity, DeviceError>> {
             async { Ok(Identity::default()) }.boxed()
         }
+        fn seen(&self) -> Option<Reading> {
+            None
+        }
+
         fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
             async { Ok(OffOutcome::Accepted) }.boxed()
         }

@@ -331,6 +331,10 @@ impl FenceSession for Session {
         async { Ok(identity(&self.driver.call(&self.reached).await?)) }.boxed()
     }
 
+    fn seen(&self) -> Option<Reading> {
+        None
+    }
+
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
         self.driver.off(&self.reached).boxed()
     }

@@ -69,7 +69,7 @@ fn lights(scene: &Scene, fence: &NodeFence, began: Option<Timestamp>, now: Times
         .iter()
         .filter(|it| it.spec.pdu.is_none() && !is_off(it));
     let on = machines.filter_map(|device| {
-        let at = last_on(device, fence, began)?;
+        let at = last_on(scene, device, fence, began)?;
         let (name, ago) = (device.name_any(), age(at, now));
         Some(format!("{name} SAID ON {ago} AGO, IN THIS OUTAGE: unless its power was cut since then, this machine runs"))
     });
@@ -122,13 +122,24 @@ pub(super) fn read<'a>(device: &FenceDevice, fence: &'a NodeFence) -> Option<&'a
     readings.find(|it| it.device == device.name_any())
 }
 
-/// When it has said last in this outage that the machine has power: in the incident, whatever the operator's clock says, or as it was probed before.
-fn last_on(device: &FenceDevice, fence: &NodeFence, began: Option<Timestamp>) -> Option<Timestamp> {
+/// When it has said last in this outage that the machine has power: to this incident, whatever the operator's clock says, to an earlier one, or as it was
+/// probed before.
+pub(super) fn last_on(
+    scene: &Scene,
+    device: &FenceDevice,
+    fence: &NodeFence,
+    began: Option<Timestamp>,
+) -> Option<Timestamp> {
     let status = device.status.as_ref();
     let probed = status.filter(|it| it.power_state.is_some_and(PowerState::has_power));
     let probed = probed.and_then(|it| it.last_success_time);
-    let read = read(device, fence).and_then(|it| it.last_on_time);
-    read.max(probed.filter(|at| Some(*at) >= began))
+    let on = read(device, fence).and_then(|it| it.last_on_time);
+    let earlier = scene
+        .fences
+        .iter()
+        .filter_map(|it| read(device, it)?.last_on_time);
+    let before = earlier.chain(probed).filter(|at| Some(*at) >= began);
+    before.chain(on).max()
 }
 
 fn device_row(

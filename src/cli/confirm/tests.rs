@@ -50,6 +50,7 @@ fn what_is_known_of_the_node_stands_before_the_question() {
         },
         devices: vec![device(bmc), device(silent)],
         pods: Ok(vec![serde_json::from_value(pod).expect("a pod")]),
+        fences: Vec::new(),
     };
     let now = "2027-01-02T18:00:00Z".parse().expect("a time");
     let server = "https://kubernetes.example.com:6443";
@@ -87,6 +88,7 @@ fn scene(power: &str, read: &str) -> (Scene, NodeFence) {
         node: node.view(),
         devices: vec![serde_json::from_value(device).expect("a FenceDevice")],
         pods: Ok(Vec::new()),
+        fences: Vec::new(),
     };
     (scene, serde_json::from_value(fence).expect("a NodeFence"))
 }
@@ -147,6 +149,52 @@ fn a_reading_from_before_the_outage_is_shown_as_one_and_speaks_against_nothing()
     let (probed, _) = scene("On", "2027-01-02T18:00:20Z");
     let text = shown(&probed, &fence, "https://192.0.2.9", now);
     assert!(text.contains(said), "{text}");
+}
+
+/// Who was refused may have the node fenced anew, whose NodeFence has read nothing yet.
+#[test]
+fn what_a_device_said_to_an_earlier_incident_of_the_outage_it_has_said() {
+    let now = "2027-01-02T18:01:00Z".parse().expect("a time");
+    let (mut scene, _) = scene("Off", "2027-01-02T17:59:00Z");
+    let spec = json!({"trigger": {"type": "Manual"}});
+    let fence = self::fence(&spec, &json!([]));
+    for (said_on, is_shown) in [
+        ("2027-01-02T18:00:20Z", true),
+        ("2027-01-02T17:00:00Z", false),
+    ] {
+        let mut said = reading("node-1-bmc", "Unknown");
+        said["lastOnTime"] = json!(said_on);
+        scene.fences = vec![self::fence(&spec, &json!([said]))];
+        let text = shown(&scene, &fence, "https://192.0.2.9", now);
+        assert_eq!(
+            text.contains("SAID ON 40s AGO, IN THIS OUTAGE"),
+            is_shown,
+            "{text}"
+        );
+        assert_eq!(
+            text.contains("NO DEVICE HAS BEEN READ"),
+            !is_shown,
+            "{text}"
+        );
+    }
+}
+
+/// Whoever reads for a while is not to give a word by what has been overtaken meanwhile.
+#[test]
+fn an_on_or_a_warning_that_came_while_somebody_read_is_a_new_sign() {
+    let (scene, _) = scene("Off", "2027-01-02T17:59:00Z");
+    let spec = json!({"trigger": {"type": "Manual"}});
+    let silent = reading("node-1-bmc", "Unknown");
+    let was = signs(&scene, &fence(&spec, &json!([silent])));
+    let mut later = silent.clone();
+    later["sinceTime"] = json!("2027-01-02T18:00:55Z");
+    assert_eq!(signs(&scene, &fence(&spec, &json!([later]))), was);
+    later["lastOnTime"] = json!("2027-01-02T18:00:50Z");
+    assert_ne!(signs(&scene, &fence(&spec, &json!([later]))), was);
+    let mut contradicted = fence(&spec, &json!([silent]));
+    let status = contradicted.status.as_mut().expect("a status");
+    status.contradictions = vec!["it renews its Lease".to_owned()];
+    assert_ne!(signs(&scene, &contradicted), was);
 }
 
 /// A NodeFence of the node, with what it has read last.

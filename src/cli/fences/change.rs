@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 const TRIES: u32 = 5;
 
 /// Changes it as `decide` has it, a merge patch. The operator writes its status all the time: where it has changed meanwhile it is read and decided
-/// on anew.
+/// on anew. Gives it as it is then.
 ///
 /// # Errors
 /// What `decide` says; it has ended, or is another one by now; [`ClusterError`].
@@ -21,7 +21,7 @@ pub async fn change(
     fence: &NodeFence,
     write: &Write,
     decide: impl Fn(&NodeFence) -> Result<Value, Error>,
-) -> Result<(), Error> {
+) -> Result<NodeFence, Error> {
     let name = fence.name_any();
     let mut now = fence.clone();
     let mut tries = 1;
@@ -34,7 +34,7 @@ pub async fn change(
                 now = again(cluster, fence).await?;
             }
             Err(error) => return Err(error.into()),
-            Ok(_) => return Ok(()),
+            Ok(changed) => return Ok(changed),
         }
     }
 }
@@ -75,8 +75,8 @@ mod tests {
     use super::*;
     use crate::cli::cluster::Limits;
     use crate::shell::fake::{Fake, failure};
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::{Arc, Mutex};
 
     const WRITE: Write = Write {
         dry_run: false,
@@ -91,9 +91,9 @@ mod tests {
         })
     }
 
-    /// Changes one that the operator changes `moves` times beside that; how often it was decided on.
-    async fn changed(moves: u64, uid: &'static str) -> (Result<(), String>, u64) {
-        let (version, decided) = (Arc::new(AtomicU64::new(1)), AtomicU64::new(0));
+    /// Changes one that the operator changes `moves` times beside that; which versions of it were decided on.
+    async fn changed(moves: u64, uid: &'static str) -> (Result<String, String>, Vec<String>) {
+        let (version, decided) = (Arc::new(AtomicU64::new(1)), Mutex::new(Vec::new()));
         let server = Fake::start(move |request| {
             let now = version.load(Ordering::Relaxed);
             if !request.line.starts_with("PATCH") {
@@ -115,25 +115,35 @@ mod tests {
             limits: Limits::of(None),
         };
         let first = serde_json::from_value(fence(1, "uid-1")).expect("a NodeFence");
-        let done = change(&cluster, &first, &WRITE, |_| {
-            decided.fetch_add(1, Ordering::Relaxed);
-            Ok(json!({"spec": {"desiredState": "Released"}}))
+        let done = change(&cluster, &first, &WRITE, |fence| {
+            let version = fence.metadata.resource_version.clone();
+            decided
+                .lock()
+                .expect("lock")
+                .push(version.expect("a version"));
+            Ok(json!({"metadata": {"annotations": {}}, "spec": {"desiredState": "Released"}}))
         });
         let done = done.await.map_err(|it| it.to_string());
-        (done, decided.load(Ordering::Relaxed))
+        let version = |it: NodeFence| it.metadata.resource_version.expect("a version");
+        (done.map(version), decided.into_inner().expect("lock"))
     }
 
     #[tokio::test]
-    async fn what_has_changed_meanwhile_is_decided_on_anew_and_not_for_ever() {
-        assert_eq!(changed(0, "uid-1").await, (Ok(()), 1));
-        assert_eq!(changed(2, "uid-1").await, (Ok(()), 3));
+    async fn what_has_changed_meanwhile_is_decided_on_as_it_is_and_not_for_ever() {
+        let last = || Ok("99".to_owned());
+        assert_eq!(
+            changed(0, "uid-1").await,
+            (last(), ["1"].map(str::to_owned).into())
+        );
+        let three = ["1", "2", "3"].map(str::to_owned).into();
+        assert_eq!(changed(2, "uid-1").await, (last(), three));
         let (done, decided) = changed(99, "uid-1").await;
         let words = done.expect_err("it changes all the time");
         assert!(
             words.contains("has changed meanwhile, and nothing was done"),
             "{words}"
         );
-        assert_eq!(decided, u64::from(TRIES));
+        assert_eq!(decided, ["1", "2", "3", "4", "5"]);
     }
 
     #[tokio::test]
@@ -144,6 +154,6 @@ mod tests {
             words.contains("was deleted and made anew meanwhile"),
             "{words}"
         );
-        assert_eq!(decided, 1);
+        assert_eq!(decided, ["1"]);
     }
 }

@@ -31,7 +31,13 @@ pub fn meant<'a>(fences: &'a [NodeFence], name: &Incident) -> Option<&'a NodeFen
 pub async fn open(cluster: &Cluster, name: &Incident) -> Result<NodeFence, Error> {
     let fences = fences(cluster).await?;
     let Some(fence) = open_of(&fences, name)? else {
-        return Err(Error::No(none_open(cluster, &fences, &name.name).await?));
+        let elsewhere = elsewhere(&fences, name);
+        return Err(Error::No(match name.of {
+            Named::NodeFence => format!("there is no NodeFence `{name}`{elsewhere}"),
+            Named::Node | Named::Either => {
+                none_open(cluster, &fences, &name.name).await? + &elsewhere
+            }
+        }));
     };
     if name.of == Named::Either && fence.spec.node_name != name.name {
         let nodes = cluster.api::<SlimNode>();
@@ -40,6 +46,24 @@ pub async fn open(cluster: &Cluster, name: &Incident) -> Result<NodeFence, Error
         }
     }
     Ok(fence.clone())
+}
+
+/// What bears that name of another kind than the one that was typed.
+fn elsewhere(fences: &[NodeFence], name: &Incident) -> String {
+    let of = match name.of {
+        Named::Node => Named::NodeFence,
+        Named::NodeFence => Named::Node,
+        Named::Either => return String::new(),
+    };
+    let other = Incident { of, ..name.clone() };
+    let Some(fence) = meant(fences, &other) else {
+        return String::new();
+    };
+    let (fence, node) = (fence.name_any(), &fence.spec.node_name);
+    match of {
+        Named::Node => format!("; of Node {node} there is NodeFence {fence}: say node/{node}"),
+        _ => format!("; NodeFence {fence} is of Node {node}: say nodefence/{fence}"),
+    }
 }
 
 fn ambiguous(fence: &NodeFence) -> Error {
@@ -76,9 +100,17 @@ fn open_of<'a>(fences: &'a [NodeFence], name: &Incident) -> Result<Option<&'a No
 }
 
 /// There is no incident that this name could mean.
-pub fn absent(name: &Incident) -> Error {
+pub fn absent(fences: &[NodeFence], name: &Incident) -> Error {
+    let none = match name.of {
+        Named::Node => format!("there is no incident of Node `{name}`"),
+        Named::NodeFence => format!("there is no NodeFence `{name}`"),
+        Named::Either => {
+            format!("there is no NodeFence `{name}`, and no incident of a Node of that name")
+        }
+    };
+    let elsewhere = elsewhere(fences, name);
     Error::No(format!(
-        "there is no NodeFence `{name}`, and no incident of a Node of that name; `kubectl fence history` lists those that there are"
+        "{none}{elsewhere}; `kubectl fence history` lists those that there are"
     ))
 }
 
@@ -151,5 +183,34 @@ mod tests {
         assert_eq!(found.as_deref(), Some("node-2-5c0ffee5"));
         let found = meant(&both[..1], &"node-2".into()).map(kube::ResourceExt::name_any);
         assert_eq!(found.as_deref(), Some("node-2"));
+    }
+
+    #[test]
+    fn who_has_typed_the_wrong_kind_is_told_the_right_one() {
+        let fence = json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "w-3-5c0ffee5"},
+            "spec": {"nodeName": "w-3", "trigger": {"type": "Manual"}},
+        });
+        let fences = [serde_json::from_value(fence).expect("a NodeFence")];
+        let told = |name: &str, of: Named| {
+            let name = name.to_owned();
+            absent(&fences, &Incident { name, of }).to_string()
+        };
+        for (name, of, words) in [
+            (
+                "w-3",
+                Named::NodeFence,
+                "no NodeFence `w-3`; of Node w-3 there is NodeFence w-3-5c0ffee5: say node/w-3",
+            ),
+            (
+                "w-3-5c0ffee5",
+                Named::Node,
+                "NodeFence w-3-5c0ffee5 is of Node w-3: say nodefence/w-3-5c0ffee5",
+            ),
+        ] {
+            let told = told(name, of);
+            assert!(told.contains(words), "{told}");
+        }
+        assert!(!told("w-4", Named::Node).contains("say"));
     }
 }

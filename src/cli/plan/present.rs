@@ -1,7 +1,7 @@
 //! How does the node stand at this moment? Of one that is down already, or has an incident, a prediction is of another power loss, and whoever
 //! asks wants to know first what becomes of this one.
 
-use crate::api::fence::NodeFence;
+use crate::api::fence::{DesiredState, NodeFence};
 use crate::api::policy::FenceMode;
 use crate::cli::fences;
 use crate::cli::unfenced::{Reason, World, of_view};
@@ -13,6 +13,8 @@ use serde::Serialize;
 
 /// Its incident is open, and goes on.
 const OPEN: &str = "Open";
+/// Its incident is open, and waits for somebody.
+const STUCK: &str = "Stuck";
 /// Its incident is open, and only observes.
 const OBSERVED: &str = "Observed";
 
@@ -20,7 +22,7 @@ const OBSERVED: &str = "Observed";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Present {
-    /// `Open`: its incident goes on. `Observed`: that only observes. Another one is a reason of `kubectl fence status`, such as `Waiting`,
+    /// `Open`: its incident goes on. `Stuck`: that waits for somebody. `Observed`: that only observes. Another one is a reason of `kubectl fence status`, such as `Waiting`,
     /// `Cleared` or `Denied`.
     pub reason: String,
     /// What becomes of it, or why nothing does, and the way out.
@@ -49,6 +51,12 @@ pub fn present(node: &NodeView, created: Option<Timestamp>, world: &World<'_>) -
                 OBSERVED,
                 "it only observes, and its policy begins no other beside it",
             ),
+            _ if fence.spec.desired_state == DesiredState::Released => {
+                (STUCK, "somebody has let go of it")
+            }
+            _ if fences::escalated(fence).is_some() => (STUCK, "it calls for somebody"),
+            _ if fences::is_awaited(fence) => (STUCK, "it waits for an answer"),
+            _ if fences::held(fence).is_some() => (STUCK, "it is held"),
             FenceMode::ConfirmOnly | FenceMode::PowerOff => (OPEN, "it goes on"),
         };
         return Some(Present {

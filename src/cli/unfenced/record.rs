@@ -2,7 +2,6 @@
 
 use super::{Reason, Verdict, because};
 use crate::api::fence::{ApprovalDecision, NodeFence};
-use crate::api::settings::FenceMode;
 use crate::cli::fences;
 use crate::cli::trail::released;
 use crate::core::stage::Stage;
@@ -69,14 +68,12 @@ pub(super) fn over<'a>(reason: Reason<'a>, words: &str, fence: &NodeFence) -> Ve
         "{}{words}; its policy begins no other for this outage",
         doubt(fence)
     );
-    let again = match fence.spec.fence.mode {
-        FenceMode::PowerOff => "to have its machine turned off, hard, all the same",
-        FenceMode::ConfirmOnly | FenceMode::Observe => {
-            "to have it fenced all the same, once its machine is off"
-        }
-    };
     Verdict {
-        more: Some(format!("{again}: {} --reason WHY", fences::anew(fence))),
+        more: Some(format!(
+            "to {} all the same: {} --reason WHY",
+            fences::once_more(fence),
+            fences::anew(fence)
+        )),
         ..because(reason, words)
     }
 }

@@ -54,7 +54,7 @@ pub(super) fn prove(
         return look_again(m, Stage::Verifying, words, t, READ_PACE);
     };
     let verification = verification(s, m, node, level);
-    let judged = word_until(s, level, t.now).and_then(|word_until| {
+    let judged = word_until(s, m, level, t.now).and_then(|word_until| {
         let case = Case {
             claim: &held.value,
             node_uid: &held.uid,
@@ -166,9 +166,17 @@ pub(super) fn late_on(s: &Settings, m: &Memory, t: &Moment) -> Option<Decision> 
 }
 
 /// Until when the human's word counts that the level rests on; none: it rests on no word.
-fn word_until(s: &Settings, level: &Level, now: Duration) -> Result<Option<Duration>, NotProven> {
+fn word_until(
+    s: &Settings,
+    m: &Memory,
+    level: &Level,
+    now: Duration,
+) -> Result<Option<Duration>, NotProven> {
     if !level.is_manual() {
         return Ok(None);
+    }
+    if let Some(words) = &m.word_refuted {
+        return Err(NotProven::NoWord(words.clone()));
     }
     let word = word::heard(s, now).map_err(NotProven::NoWord)?;
     Ok(Some(word.valid_until))

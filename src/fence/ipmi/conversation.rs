@@ -67,6 +67,11 @@ impl FenceSession for Conversation {
         .boxed()
     }
 
+    /// It reads no power before an off.
+    fn seen(&self) -> Option<Reading> {
+        None
+    }
+
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
         self.switch(Command::Off).boxed()
     }

@@ -53,6 +53,11 @@ impl FenceSession for Session {
         async move { Ok(self.prepare(Command::Off).await?.identity) }.boxed()
     }
 
+    /// Outlets: they say nothing of a machine.
+    fn seen(&self) -> Option<Reading> {
+        None
+    }
+
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
         self.switch(Command::Off).boxed()
     }

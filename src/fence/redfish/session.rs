@@ -1,9 +1,10 @@
 //! A conversation with a Redfish service: one call at a time, each within its own time.
 
+mod follow;
+
 use super::parse::{self, Allowable, FORCE_OFF, Reset, System};
 use super::said::said as said_in;
 use super::status;
-use super::task::{self, TaskState};
 use super::{Redfish, SYSTEMS, SYSTEMS_LISTED_MAX, reset_type};
 use crate::core::reading::{Identity, Reading};
 use crate::fence::error::printable;
@@ -19,10 +20,6 @@ use futures::future::{BoxFuture, FutureExt};
 use http::StatusCode;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{sleep, timeout};
-
-/// Pause between two looks at a Task.
-const TASK_PERIOD: Duration = Duration::from_millis(500);
 
 /// A conversation with the service.
 #[derive(Debug)]
@@ -33,6 +30,8 @@ pub struct Session {
     system: Option<String>,
     /// Path that takes a command, and which, once it is known to take it.
     prepared: Option<(String, Command)>,
+    /// What the preparation has read of the power.
+    seen: Option<Reading>,
     /// Path of the Task that the command became.
     task: Option<String>,
 }
@@ -58,6 +57,10 @@ impl FenceSession for Session {
 
     fn prepare_off(&mut self) -> BoxFuture<'_, Result<Identity, DeviceError>> {
         async move { Ok(self.prepare(Command::Off).await?.identity) }.boxed()
+    }
+
+    fn seen(&self) -> Option<Reading> {
+        self.seen.clone()
     }
 
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
@@ -95,6 +98,7 @@ impl Session {
             http: Client::new(Arc::clone(&driver.target), driver.clock),
             system: driver.system.clone(),
             prepared: None,
+            seen: None,
             task: None,
             driver,
         }
@@ -124,6 +128,7 @@ impl Session {
     /// All that comes before the command, and the system as it is.
     async fn prepare(&mut self, command: Command) -> Result<Reading, DeviceError> {
         self.prepared = None;
+        self.seen = None;
         let limit = self.driver.call_timeout;
         let found = self.limit(limit).on(self.find(command)).await;
         let (reading, path) = self.concluded(found)?;
@@ -138,6 +143,8 @@ impl Session {
     /// The system that a command would turn off or on, and the path that takes it.
     async fn find(&mut self, command: Command) -> Result<(Reading, String), DeviceError> {
         let (reading, system) = self.read().await?;
+        // What it says counts, whatever it refuses.
+        self.seen = Some(reading.clone());
         let path = self.reset_path(system.reset, reset_type(command)).await?;
         Ok((reading, path))
     }
@@ -174,52 +181,6 @@ impl Session {
             }
             Err(error) if self.http.sent() => Ok(OffOutcome::Unknown(error)),
             Err(error) => Err(error),
-        }
-    }
-
-    /// The Task that the command became, if it did.
-    fn task_of(&self, reply: &Reply) -> Option<String> {
-        if !matches!(reply.status, StatusCode::ACCEPTED | StatusCode::CREATED) {
-            return None;
-        }
-        let body = reply.body.as_deref().ok();
-        let body = body.and_then(|body| parse::json(body).ok());
-        let authority = self.driver.target.address.authority();
-        task::path(body.as_ref(), reply.location.as_deref(), &authority)
-    }
-
-    /// Waits for the Task to end, as long again as for the command. Only a failure that the device states counts: whatever else
-    /// happens on the way, the command was accepted.
-    async fn follow(&mut self) -> OffOutcome {
-        let Some(path) = self.task.take() else {
-            return OffOutcome::Accepted;
-        };
-        let limit = self.driver.command_timeout;
-        match timeout(limit, self.ended(&path)).await {
-            Ok(Some(words)) => OffOutcome::Unknown(self.refused(words)),
-            Ok(None) | Err(_) => OffOutcome::Accepted,
-        }
-    }
-
-    /// How the Task has failed, once it has ended.
-    async fn ended(&mut self, path: &str) -> Option<String> {
-        loop {
-            let reply = self.http.get(path).await.ok()?;
-            // A monitor answers 202 until the Task has ended, and then for the command.
-            let is_running = reply.status == StatusCode::ACCEPTED;
-            if !is_running && reply.status != StatusCode::OK {
-                return None;
-            }
-            let state = match reply.body.as_deref().map(parse::json) {
-                Ok(Ok(document)) if !is_running => task::state(&document),
-                _ if is_running => TaskState::Running,
-                _ => TaskState::Ended,
-            };
-            match state {
-                TaskState::Failed(words) => return Some(words),
-                TaskState::Ended => return None,
-                TaskState::Running => sleep(TASK_PERIOD).await,
-            }
         }
     }
 

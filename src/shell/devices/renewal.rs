@@ -181,6 +181,10 @@ impl FenceSession for RenewingSession {
         .boxed()
     }
 
+    fn seen(&self) -> Option<Reading> {
+        self.session.seen()
+    }
+
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
         self.session.force_off()
     }

@@ -287,11 +287,19 @@ impl Round<'_> {
         }
         let task = tokio::spawn(async move {
             let work = AssertUnwindSafe(jobs::run(&context, &job)).catch_unwind();
-            let reply = work.await.unwrap_or_else(|_| {
+            let ended = work.await;
+            if ended.is_err() {
                 tracing::error!(fence = name, "the work with a device has panicked");
-                lost
-            });
+            }
+            // What was read beside a command is in no answer to it, nor what was read before the end.
+            let is_told =
+                matches!(&ended, Ok(reply) if !matches!(reply, DeviceReply::Commanded(_)));
+            let reply = ended.unwrap_or(lost);
             answer(&answers, number, reply);
+            let sights = job.heard.take();
+            if !is_told && !sights.is_empty() {
+                answer(&answers, number, DeviceReply::Looked { sights, pods: None });
+            }
             // Nobody listens any more only while the operator ends.
             let _ = context.wake.send(name);
         });

@@ -72,6 +72,10 @@ impl FenceSession for Counting {
             Says::No | Says::Nothing => self.refuse(),
         }
     }
+    fn seen(&self) -> Option<Reading> {
+        None
+    }
+
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
         self.refuse()
     }

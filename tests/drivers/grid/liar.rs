@@ -75,6 +75,10 @@ impl FenceSession for Liar {
         ready(Ok(identity())).boxed()
     }
 
+    fn seen(&self) -> Option<Reading> {
+        None
+    }
+
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
         self.commands.fetch_add(1, Ordering::Relaxed);
         ready(Ok(OffOutcome::Accepted)).boxed()

@@ -109,13 +109,19 @@ fn steps(
         Reason::Denied(fence) | Reason::Released(fence) => vec![
             explained(fence),
             step(
-                "if that holds no more: have it fenced now, its machine is proven down all the same",
+                format!(
+                    "if that holds no more, and whoever has said so agrees: {}",
+                    fences::once_more(fence)
+                ),
                 format!("{} --reason \"WHY\"", fences::anew(fence)),
             ),
         ],
         Reason::Ended(fence) => vec![
             explained(fence),
-            step(way.why, format!("{} --reason \"WHY\"", fences::anew(fence))),
+            step(
+                fences::once_more(fence),
+                format!("{} --reason \"WHY\"", fences::anew(fence)),
+            ),
         ],
         // A human's fence of it is held, too.
         Reason::Held(HeldBy::NeverReported) => shown.into_iter().collect(),

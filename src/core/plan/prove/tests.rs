@@ -294,6 +294,15 @@ fn what_a_human_s_word_proves_dies_with_the_word() {
         };
         crate::core::plan::step(&by_hand, &mut memory, &observed, &moment)
     };
+    // One that was refuted counts for nothing, whoever comes to judge it.
+    for (refuted, counts) in [(None, true), (Some("it reads On".to_owned()), false)] {
+        let memory = Memory {
+            word_refuted: refuted,
+            ..Memory::default()
+        };
+        let until = word_until(&by_hand, &memory, &by_hand.levels[0], Duration::ZERO);
+        assert_eq!(until.is_ok(), counts);
+    }
     let second = Duration::from_secs(1);
     match decided(expires - second).effect {
         Effect::Taint(patch) => assert_eq!(patch.valid_until, Some(expires)),

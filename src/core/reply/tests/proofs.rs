@@ -190,6 +190,34 @@ fn an_off_that_is_heard_of_late_may_be_our_doing() {
     }
 }
 
+/// S21: it may hang after that, and the machine may go down: whoever gave the word had looked at another one.
+#[test]
+fn an_on_refutes_the_word_whatever_the_device_says_after_it() {
+    for after in [PowerState::Unknown, PowerState::Off] {
+        let heard = Now {
+            boot: Duration::from_secs(50),
+            wall: jiff::Timestamp::UNIX_EPOCH,
+        };
+        let word = Word {
+            user: "alice".to_owned(),
+            node_uid: "uid-1".to_owned(),
+            given: Since::at(heard.wall, heard),
+            is_ahead: false,
+        };
+        let by_word = Settings {
+            word: Some(word),
+            ..settings()
+        };
+        let mut said = says(&bmc(), PowerState::On, 51);
+        said.readings.extend(says(&bmc(), after, 60).readings);
+        let mut memory = memory();
+        memory.begin(false);
+        let reply = Reply::Device(1, confirmed(vec![said], vec![]));
+        learn(&by_word, &mut memory, Asked::Device, reply, NOW);
+        assert!(memory.word_refuted.is_some(), "{after:?}");
+    }
+}
+
 /// S21: whosever turn it is, and however late it comes, an On that was asked for after the word was heard of refutes it; one from before knows
 /// nothing of it, nor do outlets, nor a device of another machine. Under the mark another rule goes by it (S12).
 #[test]

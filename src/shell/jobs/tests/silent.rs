@@ -38,3 +38,26 @@ fn silence_is_told_from_every_answer() {
     assert!(matches!(unsent(&unreachable), OffResult::Silent(_)));
     assert!(matches!(unsent(&refused), OffResult::NotSent(_)));
 }
+
+/// S21: whatever becomes of the command, and of the device after it.
+#[tokio::test]
+async fn what_the_preparation_of_an_off_reads_is_heard() {
+    let lab = Lab::new().await;
+    lab.cluster.put(RESET, 403, failure(403, "no").1);
+    let heard = Heard::default();
+    let job = Job {
+        heard: heard.clone(),
+        early: None,
+        order: DeviceOrder::Off(fixtures::attempt()),
+        level: fixtures::level(),
+        limit: Duration::from_secs(10),
+        settings: fixtures::settings(),
+        claim: None,
+    };
+    run(&lab.context, &job).await;
+    let states = heard
+        .take()
+        .into_iter()
+        .map(|it| it.reading.map(|it| it.state));
+    assert_eq!(states.collect::<Vec<_>>(), [Ok(PowerState::On)]);
+}
