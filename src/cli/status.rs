@@ -95,8 +95,8 @@ pub struct ReadyNode {
     pub node: String,
     /// The policy that governs it.
     pub policy: Option<String>,
-    /// Does that name it among those that cannot be fenced?
-    pub is_unprotected: bool,
+    /// Is it among those that cannot be fenced? None: the operator names no more than a part of them, or has not looked.
+    pub is_unprotected: Option<bool>,
 }
 
 /// Who works.

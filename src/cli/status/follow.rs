@@ -210,13 +210,29 @@ type Steps = BTreeMap<(&'static str, String), String>;
 /// What has changed since, each with the time.
 fn news(told: &mut Steps, status: &Status, now: Timestamp) -> String {
     let of_incident = |it: &Incident| (("nodefence", it.fence.clone()), step(it));
-    let waiting = status.unfenced.iter().filter(|it| it.waits());
+    // One that waited is told to its end: why none is to come of it any more.
+    let was_told = |node: &str| told.contains_key(&("node", node.to_owned()));
+    let waiting = status.unfenced.iter();
+    let waiting = waiting.filter(|it| it.waits() || was_told(&it.node));
+    let has_more = |node: &str| {
+        let mut down = status.unfenced.iter();
+        let mut incidents = status.incidents.iter();
+        down.any(|it| it.node == node) || incidents.any(|it| it.node == node)
+    };
+    let nodes = told.keys().filter(|(kind, _)| *kind == "node");
+    let over = nodes.filter(|(_, node)| !has_more(node)).map(|of| {
+        let step = format!(
+            "{} <none> Over: it is Ready, or gone, and no incident of it is to come\n",
+            of.1
+        );
+        (of.clone(), step)
+    });
     let of_node = |it: &Unfenced| {
         let step = format!("{} <none> {}: {}\n", it.node, it.reason, it.message);
         (("node", it.node.clone()), step)
     };
     let steps = status.incidents.iter().map(of_incident);
-    let steps: Vec<_> = steps.chain(waiting.map(of_node)).collect();
+    let steps: Vec<_> = steps.chain(waiting.map(of_node)).chain(over).collect();
     let is_new = |(of, step): &&(_, String)| told.get(of) != Some(step);
     let at = now.strftime("%FT%TZ");
     let new = steps.iter().filter(is_new);

@@ -260,8 +260,11 @@ fn well(ready: &ReadyNode) -> String {
     let governed = ready.policy.as_ref();
     let governed = governed.map(|it| format!("; governed by policy {it}"));
     let bare = match ready.is_unprotected {
-        true => format!("; not protected: see kubectl fence plan {node}"),
-        false => String::new(),
+        Some(true) => format!("; not protected: see kubectl fence plan {node}"),
+        None if governed.is_some() => {
+            format!("; whether that can fence it: see kubectl fence plan {node}")
+        }
+        Some(false) | None => String::new(),
     };
     format!("Node {node}: Ready{}{bare}", governed.unwrap_or_default())
 }

@@ -80,8 +80,14 @@ impl Sight {
             return None;
         }
         let status = policy.and_then(|it| it.status.as_ref());
+        let is_unprotected = status.and_then(|it| {
+            let (named, nodes) = (&it.unprotected_nodes, it.nodes.as_ref()?);
+            let are_all = usize::try_from(nodes.unprotected).is_ok_and(|all| all <= named.len());
+            let is_named = named.contains(&node.name);
+            (is_named || are_all).then_some(is_named)
+        });
         Some(ReadyNode {
-            is_unprotected: status.is_some_and(|it| it.unprotected_nodes.contains(&node.name)),
+            is_unprotected,
             policy: policy.map(ResourceExt::name_any),
             node: node.name,
         })

@@ -103,8 +103,17 @@ fn a_node_that_is_well_is_told_as_such_with_its_policy_and_whether_that_can_fenc
         told.to_owned()
     };
     let line = "Node node-1: Ready; governed by policy workers";
-    assert_eq!(told(&status, "node-1"), format!("{line}\n"));
+    let flat = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let unknown = format!("{line}; whether that can fence it: see kubectl fence plan node-1");
+    assert_eq!(flat(told(&status, "node-1")), unknown);
     assert_eq!(told(&status, "workers"), "");
+    let counts = |unprotected: u32| json!({"selected": 60, "healthy": 60, "unhealthy": 0, "protected": 60 - unprotected, "unprotected": unprotected});
+    status["nodes"] = counts(1);
+    status["unprotectedNodes"] = json!(["node-2"]);
+    assert_eq!(told(&status, "node-1"), format!("{line}\n"));
+    // Of more than are named nobody knows which they are.
+    status["nodes"] = counts(51);
+    assert_eq!(flat(told(&status, "node-1")), unknown);
     status["unprotectedNodes"] = json!(["node-1"]);
     let bare = told(&status, "node-1").replace('\n', " ");
     assert_eq!(

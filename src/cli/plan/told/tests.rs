@@ -6,8 +6,9 @@ use super::super::quantity::{Amounts, parse};
 use super::super::volumes::Storage;
 use super::super::{Plan, plan};
 use super::*;
-use crate::api::fence::NodeFence;
+use crate::api::fence::{DesiredState, NodeFence};
 use crate::api::policy::NodeFencingPolicy;
+use crate::api::settings::ApprovalMode;
 use crate::cli::output::{Content as _, Form, serialized};
 use crate::cli::table::WIDTH;
 use crate::core::fixtures;
@@ -281,10 +282,33 @@ fn an_open_incident_of_the_node_goes_on_and_holds_nothing() {
                  At its next power loss, once Node w1 has been Ready again, it would be fenced, and";
     assert!(told.starts_with(leads), "{text}");
     assert!(plan.recovers && !told.contains("HELD"), "{text}");
-    facts.fences = vec![fence("Observe", checking)];
+    facts.fences = vec![fence("Observe", checking.clone())];
     let (plan, text) = of(&facts);
     assert!(flat(&text).contains("it only observes"), "{text}");
     assert!(!plan.recovers);
+    // Nor does one go on that waits for somebody.
+    let with = |kind: &str, reason: &str| {
+        let mut more = checking.clone();
+        let conditions = more["status"]["conditions"].as_array_mut().expect("a list");
+        conditions.push(json!({"type": kind, "status": "True", "reason": reason, "message": "", "lastTransitionTime": "2027-01-15T07:59:00Z"}));
+        fence("PowerOff", more)
+    };
+    let mut asked = fence("PowerOff", checking.clone());
+    asked.spec.fence.approval.mode = ApprovalMode::Manual;
+    let mut released = fence("PowerOff", checking.clone());
+    released.spec.desired_state = DesiredState::Released;
+    for (stuck, words) in [
+        (with("Escalated", "StillOn"), "it calls for somebody"),
+        (with("Held", "Paused"), "it is held"),
+        (with("Held", "Storm"), "it waits for an answer"),
+        (asked, "it waits for an answer"),
+        (released, "somebody has let go of it"),
+    ] {
+        facts.fences = vec![stuck];
+        let (plan, text) = of(&facts);
+        assert!(flat(&text).contains(words), "no `{words}` in {text}");
+        assert!(!plan.recovers, "{words}");
+    }
 }
 
 /// As `kubectl fence status` says it.
