@@ -198,6 +198,15 @@ impl NodeFence {
             .is_some_and(|succeeded| succeeded.status != "Unknown")
     }
 
+    /// Does it have a place in its policy's budget, by its record? It has claimed the node, or more, and has not released it.
+    pub fn was_admitted(&self) -> bool {
+        let status = self.status.as_ref();
+        status.is_some_and(|status| {
+            let is_out = status.taint_applied_time.is_some() && status.taint_removed_time.is_none();
+            status.claim.is_some() || is_out
+        })
+    }
+
     /// The commands that may still land, by what is recorded of them.
     pub fn commands_that_may_land(&self) -> impl Iterator<Item = AttemptAction> + use<'_> {
         let attempts = self.status.iter().flat_map(|status| &status.attempts);

@@ -29,7 +29,7 @@ To stop a fence without that verb: kubectl fence release.";
 pub struct Args {
     /// The NodeFence, or the node of an open one
     #[arg(value_parser = super::name::incident)]
-    name: super::name::Incident,
+    name: super::name::Name,
 
     /// Why, for the record
     #[arg(long, value_name = "TEXT", value_parser = reason)]

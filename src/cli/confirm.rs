@@ -41,7 +41,7 @@ own eyes: not that it does not answer.";
 pub struct Args {
     /// The NodeFence, or the node of an open one
     #[arg(value_parser = super::name::incident)]
-    name: super::name::Incident,
+    name: super::name::Name,
 
     /// How you have verified it, for the record
     #[arg(long, value_name = "TEXT", value_parser = reason)]

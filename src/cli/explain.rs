@@ -30,7 +30,7 @@ Examples:
 pub struct Args {
     /// A NodeFence, or a node
     #[arg(value_parser = super::name::incident)]
-    name: super::name::Incident,
+    name: super::name::Name,
 
     /// In which form
     #[arg(short, long, value_name = "FORM", default_value = "table",

@@ -1,6 +1,7 @@
 //! What the NodeFences say of the nodes: which incident a name means, which are open, how one stands.
 
 mod change;
+mod commands;
 mod meant;
 mod none_open;
 
@@ -14,6 +15,7 @@ use crate::core::hold::HeldBy;
 use crate::core::observed::NodeView;
 use crate::shell::slim::SlimNode;
 pub use change::{again, change};
+pub use commands::commands;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
@@ -230,13 +232,23 @@ pub fn beside<'a>(message: &'a str, warnings: &[Warning]) -> Option<&'a str> {
     (!is_said).then_some(message)
 }
 
+/// Those that a person reads: what calls for people says what it calls for, and that is not said once more.
+pub fn told(warnings: &[Warning]) -> impl Iterator<Item = &Warning> {
+    let calls = warnings.iter().find(|it| it.kind == WarningKind::Escalated);
+    let is_said = move |it: &Warning| {
+        let is_other = it.kind != WarningKind::Escalated;
+        is_other && calls.is_some_and(|call| call.words.contains(&it.words))
+    };
+    warnings.iter().filter(move |it| !is_said(it))
+}
+
 /// The same in lines for a terminal.
 pub fn warned(warnings: &[Warning]) -> String {
     let line = |it: &Warning| {
         let title = it.kind.title().to_uppercase();
         table::wrapped(&format!("{title} {}", it.words), 2)
     };
-    warnings.iter().map(line).collect()
+    told(warnings).map(line).collect()
 }
 
 /// Why the proof does not stand, if there was one and it does not.
@@ -305,6 +317,24 @@ mod tests {
             meant(&[fence], &"worker-1".into()).map(kube::ResourceExt::name_any),
             Some("worker-1-5c0ffee5".to_owned())
         );
+    }
+
+    #[test]
+    fn what_calls_for_people_is_not_said_twice() {
+        let of = |kind: WarningKind, words: &str| Warning {
+            kind,
+            words: words.to_owned(),
+        };
+        let calls = of(
+            WarningKind::Escalated,
+            "ConfirmationRefused: bmc reads On; look",
+        );
+        let refused = of(WarningKind::ConfirmationRefused, "bmc reads On; look");
+        let other = of(WarningKind::Contradiction, "off, and it renewed its Lease");
+        let all = [calls.clone(), refused.clone(), other.clone()];
+        assert_eq!(told(&all).collect::<Vec<_>>(), [&calls, &other]);
+        let quiet = [refused.clone(), other.clone()];
+        assert_eq!(told(&quiet).collect::<Vec<_>>(), [&refused, &other]);
     }
 
     #[test]

@@ -1,67 +1,72 @@
 //! The name of an object as it is typed: alone, or as kubectl prints it, `nodefence/worker-3-5c0ffee5`.
 
-/// A kind, as kubectl knows it: the name that it prints first.
-type Kind = &'static [&'static str];
+/// What a name may be of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A Node.
+    Node,
+    /// A NodeFence.
+    NodeFence,
+    /// A NodeFencingPolicy.
+    Policy,
+}
 
-const NODE: Kind = &["node", "nodes", "no"];
-const FENCE: Kind = &["nodefence", "nodefences", "nf"];
-const POLICY: Kind = &["nodefencingpolicy", "nodefencingpolicies", "nfp"];
+impl Kind {
+    /// What kubectl calls it: the name that it prints first.
+    fn names(self) -> [&'static str; 3] {
+        match self {
+            Self::Node => ["node", "nodes", "no"],
+            Self::NodeFence => ["nodefence", "nodefences", "nf"],
+            Self::Policy => ["nodefencingpolicy", "nodefencingpolicies", "nfp"],
+        }
+    }
+}
+
+/// A name as it was typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name {
+    /// The name.
+    pub name: String,
+    /// What stood before it; none: it may be of any kind that the command takes.
+    pub of: Option<Kind>,
+}
+
+impl Name {
+    /// Does it name the object of this kind and name?
+    pub fn is(&self, kind: Kind, name: &str) -> bool {
+        self.of.is_none_or(|it| it == kind) && self.name == name
+    }
+}
+
+impl From<&str> for Name {
+    fn from(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            of: None,
+        }
+    }
+}
+
+impl std::fmt::Display for Name {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name)
+    }
+}
 
 /// The name of a Node.
 ///
 /// # Errors
 /// Another kind stands before it, or there is none.
 pub fn node(text: &str) -> Result<String, String> {
-    of(text, &[NODE])
-}
-
-/// What names an incident.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Incident {
-    /// The name.
-    pub name: String,
-    /// Whose it is.
-    pub of: Named,
-}
-
-/// Whose name it is, by what stood before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Named {
-    /// Nothing stood there.
-    Either,
-    /// The Node's.
-    Node,
-    /// The NodeFence's.
-    NodeFence,
-}
-
-impl From<&str> for Incident {
-    fn from(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            of: Named::Either,
-        }
-    }
-}
-
-impl std::fmt::Display for Incident {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.name)
-    }
+    of(text, &[Kind::Node]).map(|it| it.name)
 }
 
 /// The name of a NodeFence, or of its Node.
 ///
 /// # Errors
 /// As [`node`].
-pub fn incident(text: &str) -> Result<Incident, String> {
-    let name = of(text, &[NODE, FENCE])?;
-    let of = match text.contains('/') {
-        false => Named::Either,
-        true if of(text, &[NODE]).is_ok() => Named::Node,
-        true => Named::NodeFence,
-    };
-    Ok(Incident { name, of })
+pub fn incident(text: &str) -> Result<Name, String> {
+    of(text, &[Kind::Node, Kind::NodeFence])
 }
 
 /// The name of a policy.
@@ -69,29 +74,30 @@ pub fn incident(text: &str) -> Result<Incident, String> {
 /// # Errors
 /// As [`node`].
 pub fn policy(text: &str) -> Result<String, String> {
-    of(text, &[POLICY])
+    of(text, &[Kind::Policy]).map(|it| it.name)
 }
 
 /// The name of a Node, a NodeFence or a policy.
 ///
 /// # Errors
 /// As [`node`].
-pub fn any(text: &str) -> Result<String, String> {
-    of(text, &[NODE, FENCE, POLICY])
+pub fn any(text: &str) -> Result<Name, String> {
+    of(text, &[Kind::Node, Kind::NodeFence, Kind::Policy])
 }
 
-fn of(text: &str, kinds: &[Kind]) -> Result<String, String> {
+fn of(text: &str, kinds: &[Kind]) -> Result<Name, String> {
     let (kind, name) = match text.split_once('/') {
         Some((kind, name)) => (Some(kind), name),
         None => (None, text),
     };
     let kind = kind.map(|it| it.split_once('.').map_or(it, |(kind, _)| kind));
-    let is_one = kind.is_none_or(|kind| kinds.iter().any(|it| it.contains(&kind)));
-    if is_one && !name.is_empty() && !name.contains('/') {
-        return Ok(name.to_owned());
+    let of = kind.and_then(|kind| kinds.iter().find(|it| it.names().contains(&kind)));
+    if of.is_some() == kind.is_some() && !name.is_empty() && !name.contains('/') {
+        let (name, of) = (name.to_owned(), of.copied());
+        return Ok(Name { name, of });
     }
-    let printed = kinds.iter().filter_map(|it| it.first());
-    let printed: Vec<String> = printed.map(|it| format!("{it}/NAME")).collect();
+    let printed = kinds.iter().map(|it| it.names());
+    let printed: Vec<String> = printed.map(|[it, ..]| format!("{it}/NAME")).collect();
     Err(format!(
         "must be a name, or as kubectl prints it: {}",
         printed.join(", ")
@@ -113,7 +119,7 @@ mod tests {
             "nf/w-1",
             "nodefencingpolicy.nodefencing.io/w-1",
         ] {
-            assert_eq!(any(text), Ok("w-1".to_owned()), "{text}");
+            assert_eq!(any(text).map(|it| it.name), Ok("w-1".to_owned()), "{text}");
         }
         for text in ["", "pod/w-1", "node/", "node/a/b", "/w-1"] {
             assert!(any(text).is_err(), "{text}");
@@ -142,12 +148,13 @@ mod tests {
     #[test]
     fn what_stands_before_a_name_says_whose_it_is() {
         for (text, of) in [
-            ("w-1", Named::Either),
-            ("node/w-1", Named::Node),
-            ("nodefence.nodefencing.io/w-1", Named::NodeFence),
+            ("w-1", None),
+            ("node/w-1", Some(Kind::Node)),
+            ("nodefence.nodefencing.io/w-1", Some(Kind::NodeFence)),
+            ("nfp/w-1", Some(Kind::Policy)),
         ] {
             let name = "w-1".to_owned();
-            assert_eq!(incident(text), Ok(Incident { name, of }), "{text}");
+            assert_eq!(any(text), Ok(Name { name, of }), "{text}");
         }
     }
 }

@@ -4,6 +4,7 @@ use super::cluster::Cluster;
 use super::dry_run::DryRun;
 use super::manual_fence::{Wish, wanted};
 use super::mode::Mode;
+use super::output::complain;
 use super::trail::reason;
 use super::{Done, Error, fences};
 use crate::api::fence::NodeFence;
@@ -65,13 +66,18 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
         reason: args.reason,
     };
     let fence = wanted(&node, &policies, &fences, wish).map_err(Error::No)?;
-    if !args.despite_denial && fence.spec.fence.mode == FenceMode::PowerOff {
-        refuse_denied(&node, &fences).map_err(Error::No)?;
-    }
+    let denied = denied(&node, &fences).filter(|_| !args.despite_denial);
+    let denied = denied.map(|it| past_denial(&it, fence.spec.fence.mode));
+    let said = denied.transpose().map_err(Error::No)?;
     let write = args.dry_run.write("node-fencing-fencer");
     let made: NodeFence = cluster.create(&fence, &write).await?;
-    args.dry_run
-        .told_to_go_on(&made.name_any(), &node.name, "created")
+    let told = args
+        .dry_run
+        .told_to_go_on(&made.name_any(), &node.name, "created");
+    if let Some(words) = said {
+        complain(&words);
+    }
+    told
 }
 
 /// A Ready node is never fenced (S6).
@@ -87,19 +93,32 @@ fn refuse_ready(node: &NodeView) -> Result<(), String> {
 
 /// Whoever has denied a fence of the node as it runs, or does not run, may have their hands in the machine, whatever has become of that fence, and of the
 /// condition that it was for.
-fn refuse_denied(node: &NodeView, all: &[NodeFence]) -> Result<(), String> {
+fn denied(node: &NodeView, all: &[NodeFence]) -> Option<String> {
     let mut denied = all.iter().filter(|it| fences::is_denied(it));
-    let Some(fence) = denied.find(|it| fences::is_of_boot(it, node)) else {
-        return Ok(());
-    };
+    let fence = denied.find(|it| fences::is_of_boot(it, node))?;
     let denial = fence.spec.approval.as_ref();
     let by = denial.map(|it| format!(" by {} at {}: {}", it.user, it.time, it.reason));
-    Err(format!(
-        "NodeFence {} of Node {}, in this boot, was denied{}: mode PowerOff turns the machine off, hard, whoever is at it; ask them, and add --despite-denial; --mode ConfirmOnly never turns it off",
+    Some(format!(
+        "NodeFence {} of Node {}, in this boot, was denied{}",
         fence.name_any(),
         node.name,
         by.unwrap_or_default()
     ))
+}
+
+/// What whoever goes past that is told.
+///
+/// # Errors
+/// Why nobody does unasked.
+fn past_denial(denied: &str, mode: FenceMode) -> Result<String, String> {
+    match mode {
+        FenceMode::PowerOff => Err(format!(
+            "{denied}: mode PowerOff turns the machine off, hard, whoever is at it; ask them, and add --despite-denial; --mode ConfirmOnly never turns it off"
+        )),
+        FenceMode::ConfirmOnly | FenceMode::Observe => Ok(format!(
+            "{denied}: mode {mode:?} turns nothing off; tell them all the same, for whoever is at the machine may turn it off or on"
+        )),
+    }
 }
 
 #[cfg(test)]
@@ -120,8 +139,8 @@ mod tests {
         serde_json::from_value(fence).expect("a NodeFence")
     }
 
-    /// What is said of a node of these NodeFences, whatever its kubelet says.
-    fn refused(fences: &[NodeFence]) -> Result<(), String> {
+    /// Who has denied a fence of the node, by these NodeFences, whatever its kubelet says.
+    fn said(fences: &[NodeFence]) -> Option<String> {
         let node: SlimNode = serde_json::from_value(json!({
             "metadata": {"name": "w-1", "uid": "uid-1"},
             "status": {
@@ -130,7 +149,7 @@ mod tests {
             },
         }))
         .expect("a Node");
-        refuse_denied(&node.view(), fences)
+        denied(&node.view(), fences)
     }
 
     #[test]
@@ -146,7 +165,8 @@ mod tests {
                 fence("w-1-later", none.clone(), &none),
                 fence("w-1-5c0ffee5", boot, &denied),
             ];
-            let words = refused(&fences).expect_err("somebody is at it");
+            let said = said(&fences).expect("somebody is at it");
+            let words = past_denial(&said, FenceMode::PowerOff).expect_err("it is asked for");
             for part in [
                 "w-1-5c0ffee5 of Node w-1, in this boot, was denied by ann",
                 ": we work on it",
@@ -155,8 +175,11 @@ mod tests {
             ] {
                 assert!(words.contains(part), "no `{part}` in {words}");
             }
+            // What turns nothing off is done, and whoever asks for it hears of them.
+            let words = past_denial(&said, FenceMode::ConfirmOnly).expect("it goes on");
+            assert!(words.contains("was denied by ann"), "{words}");
         }
-        assert_eq!(refused(&[fence("w-1", json!("boot-0"), &denied)]), Ok(()));
-        assert_eq!(refused(&[fence("w-1", json!("boot-1"), &approved)]), Ok(()));
+        assert_eq!(said(&[fence("w-1", json!("boot-0"), &denied)]), None);
+        assert_eq!(said(&[fence("w-1", json!("boot-1"), &approved)]), None);
     }
 }

@@ -23,7 +23,7 @@ booted anew.";
 pub struct Args {
     /// The NodeFence, or the node of an open one
     #[arg(value_parser = super::name::incident)]
-    name: super::name::Incident,
+    name: super::name::Name,
 
     /// Why, for the record
     #[arg(long, value_name = "TEXT", value_parser = reason)]

@@ -1,6 +1,5 @@
 //! `kubectl fence status`: one screen that says who works, what is protected, and what every open incident waits for.
 
-mod commands;
 mod follow;
 mod screen;
 mod sight;
@@ -8,6 +7,7 @@ mod sight;
 use super::cluster::Cluster;
 use super::fences::Warning;
 use super::leader::Leader;
+use super::name::{Kind, Name};
 use super::output::{self, Content, Form, forms, print};
 use super::timeline::{Moment, words_of_people};
 use super::unfenced::Unfenced;
@@ -19,7 +19,6 @@ use crate::api::policy::{FenceMode, NodeFencingPolicy};
 use crate::core::stage::Stage;
 use crate::core::{keep_off, window};
 use crate::shell::lease;
-use commands::commands;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt;
@@ -57,7 +56,7 @@ Exit codes: 0 no incident is open, 3 one is, 1 failed, 2 the command line cannot
 pub struct Args {
     /// A node, a policy or a NodeFence [default: all]
     #[arg(value_parser = super::name::any)]
-    name: Option<String>,
+    name: Option<Name>,
 
     /// Follow it live until no incident is open, and none is to come of a node that is NotReady
     #[arg(short, long)]
@@ -95,6 +94,8 @@ pub struct ReadyNode {
     pub node: String,
     /// The policy that governs it.
     pub policy: Option<String>,
+    /// Why none of those that select it governs it.
+    pub conflict: Option<String>,
     /// Is it among those that cannot be fenced? None: the operator names no more than a part of them, or has not looked.
     pub is_unprotected: Option<bool>,
 }
@@ -190,9 +191,9 @@ pub struct Incident {
 /// # Errors
 /// [`Error`].
 pub async fn run(cluster: &Cluster, args: Args) -> Done {
-    let sight = look(cluster, args.name.as_deref()).await?;
+    let sight = look(cluster, args.name.as_ref()).await?;
     let now = sight.now();
-    let status = sight.status(args.name.as_deref(), now);
+    let status = sight.status(args.name.as_ref(), now);
     if args.watch && is_going_on(&status) {
         return follow::follow(cluster, &args, sight).await;
     }
@@ -212,26 +213,28 @@ fn exit_code(status: &Status) -> ExitCode {
 /// What is printed.
 fn written(status: &Status, args: &Args, now: Timestamp) -> Result<String, Error> {
     output::written(args.output, status, |form| {
-        screen(status, args.name.as_deref(), form == Form::Wide, now)
+        screen(status, args.name.as_ref(), form == Form::Wide, now)
     })
 }
 
-/// What of it is about this node, policy or NodeFence.
-fn of(status: Status, name: &str, governs: Option<&str>) -> Status {
-    let incidents: Vec<Incident> = status
-        .incidents
-        .into_iter()
-        .filter(|it| it.node == name || it.fence == name || it.policy.as_deref() == Some(name))
-        .collect();
+/// What of it is about this node, policy or NodeFence; `governs`: the policies of its node.
+fn of(status: Status, name: &Name, governs: &[String]) -> Status {
+    let is_policy = |it: Option<&String>| it.is_some_and(|it| name.is(Kind::Policy, it));
+    let incidents = status.incidents.into_iter().filter(|it| {
+        let is_own = name.is(Kind::Node, &it.node) || name.is(Kind::NodeFence, &it.fence);
+        is_own || is_policy(it.policy.as_ref())
+    });
+    let incidents: Vec<Incident> = incidents.collect();
     let is_of = |policy: &Policy| {
         let of_incident = incidents
             .iter()
             .any(|it| it.policy.as_ref() == Some(&policy.name));
-        policy.name == name || Some(policy.name.as_str()) == governs || of_incident
+        name.is(Kind::Policy, &policy.name) || governs.contains(&policy.name) || of_incident
     };
     let policies = status.policies.into_iter().filter(is_of).collect();
     let unfenced = status.unfenced.into_iter();
-    let unfenced = unfenced.filter(|it| it.node == name || it.policy.as_deref() == Some(name));
+    let unfenced =
+        unfenced.filter(|it| name.is(Kind::Node, &it.node) || is_policy(it.policy.as_ref()));
     Status {
         policies,
         unfenced: unfenced.collect(),
@@ -322,7 +325,7 @@ fn incident(fence: &NodeFence) -> Incident {
         power_readings: status.map_or_else(Vec::new, |it| it.power_readings.clone()),
         approval: fences::is_awaited(fence).then(|| approval(fence.spec.fence.mode).to_owned()),
         brake: fences::brake(fence).map(str::to_owned),
-        commands: commands(fence),
+        commands: fences::commands(fence),
     }
 }
 

@@ -107,8 +107,11 @@ pub fn words_of_people(fence: &NodeFence) -> Vec<Moment> {
         Moment { time, words }
     });
     let status = fence.status.as_ref();
-    let refused = status.and_then(|it| it.confirmation_refused.as_deref());
-    let refused = refused.map_or_else(String::new, |it| format!("; it counts for nothing: {it}"));
+    let is_refused = status.is_some_and(|it| it.confirmation_refused.is_some());
+    let refused = match is_refused {
+        true => "; it was refused, and counts for nothing",
+        false => "",
+    };
     let confirmation = fence.spec.manual_confirmation.iter().map(|it| {
         let (time, said) = dated(fence, "manualConfirmation", it.time);
         let words = format!(

@@ -245,7 +245,7 @@ impl Admissions {
         let created = fence.metadata.creation_timestamp.as_ref();
         let is_outdated = self.unclaimed.get(&name) == Some(&Grace::Over);
         Open {
-            admitted: self.admitted.contains(&name) || (was_admitted(fence) && !is_outdated),
+            admitted: self.admitted.contains(&name) || (fence.was_admitted() && !is_outdated),
             waits: self.waiting.get(&name).copied(),
             node: fence.spec.node_name.clone(),
             policy: fence.spec.policy_name.clone().unwrap_or_default(),
@@ -269,15 +269,6 @@ pub fn deleted_nodes(fences: &[NodeFence], policy: &str, nodes: &[NodeView]) -> 
         deletes_nodes(&fence.spec.recovery) && is_marked && is_gone(&fence.spec.node_name)
     });
     deleted.map(|fence| fence.spec.node_name.clone()).collect()
-}
-
-/// Admitted by a process before us: it has claimed the node, or more, and has not released it.
-pub fn was_admitted(fence: &NodeFence) -> bool {
-    let status = fence.status.as_ref();
-    status.is_some_and(|status| {
-        let is_out = status.taint_applied_time.is_some() && status.taint_removed_time.is_none();
-        status.claim.is_some() || is_out
-    })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::open;
 use crate::api::fence::NodeFence;
 use crate::cli::Error;
 use crate::cli::cluster::{Cluster, Error as ClusterError, Write};
-use crate::cli::name::{Incident, Named};
+use crate::cli::name::{Kind, Name};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
@@ -58,8 +58,8 @@ fn of_version(mut patch: Value, fence: &NodeFence) -> Value {
 /// As [`change`].
 pub async fn again(cluster: &Cluster, fence: &NodeFence) -> Result<NodeFence, Error> {
     let name = fence.name_any();
-    let of = Named::NodeFence;
-    let now = open(cluster, &Incident { name, of }).await?;
+    let of = Some(Kind::NodeFence);
+    let now = open(cluster, &Name { name, of }).await?;
     if now.metadata.uid != fence.metadata.uid {
         return Err(Error::No(format!(
             "NodeFence {} was deleted and made anew meanwhile: nothing was done; look at the new one (kubectl fence status {})",

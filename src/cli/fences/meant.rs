@@ -5,12 +5,12 @@ use super::{fences, message, stage};
 use crate::api::fence::NodeFence;
 use crate::cli::Error;
 use crate::cli::cluster::{Cluster, seen};
-use crate::cli::name::{Incident, Named};
+use crate::cli::name::{Kind, Name};
 use crate::shell::slim::SlimNode;
 use kube::ResourceExt;
 
 /// The NodeFence that a user means: the open one of the node of this name, or its newest, or the one of this name.
-pub fn meant<'a>(fences: &'a [NodeFence], name: &Incident) -> Option<&'a NodeFence> {
+pub fn meant<'a>(fences: &'a [NodeFence], name: &Name) -> Option<&'a NodeFence> {
     let is_of_node = |it: &&NodeFence| it.spec.node_name == name.name;
     let of_node = || fences.iter().filter(is_of_node);
     let of_node = of_node()
@@ -18,9 +18,10 @@ pub fn meant<'a>(fences: &'a [NodeFence], name: &Incident) -> Option<&'a NodeFen
         .or_else(|| of_node().next());
     let named = fences.iter().find(|it| it.name_any() == name.name);
     match name.of {
-        Named::Node => of_node,
-        Named::NodeFence => named,
-        Named::Either => of_node.or(named),
+        Some(Kind::Node) => of_node,
+        Some(Kind::NodeFence) => named,
+        Some(Kind::Policy) => None,
+        None => of_node.or(named),
     }
 }
 
@@ -28,18 +29,16 @@ pub fn meant<'a>(fences: &'a [NodeFence], name: &Incident) -> Option<&'a NodeFen
 ///
 /// # Errors
 /// There is none: how the node stands, and how its last incident has ended. Or there are two that the name could mean.
-pub async fn open(cluster: &Cluster, name: &Incident) -> Result<NodeFence, Error> {
+pub async fn open(cluster: &Cluster, name: &Name) -> Result<NodeFence, Error> {
     let fences = fences(cluster).await?;
     let Some(fence) = open_of(&fences, name)? else {
         let elsewhere = elsewhere(&fences, name);
         return Err(Error::No(match name.of {
-            Named::NodeFence => format!("there is no NodeFence `{name}`{elsewhere}"),
-            Named::Node | Named::Either => {
-                none_open(cluster, &fences, &name.name).await? + &elsewhere
-            }
+            Some(Kind::NodeFence) => format!("there is no NodeFence `{name}`{elsewhere}"),
+            _ => none_open(cluster, &fences, &name.name).await? + &elsewhere,
         }));
     };
-    if name.of == Named::Either && fence.spec.node_name != name.name {
+    if name.of.is_none() && fence.spec.node_name != name.name {
         let nodes = cluster.api::<SlimNode>();
         if let Ok(Some(_)) = seen(cluster.find(&nodes, &name.name).await)? {
             return Err(ambiguous(fence));
@@ -49,19 +48,22 @@ pub async fn open(cluster: &Cluster, name: &Incident) -> Result<NodeFence, Error
 }
 
 /// What bears that name of another kind than the one that was typed.
-fn elsewhere(fences: &[NodeFence], name: &Incident) -> String {
+fn elsewhere(fences: &[NodeFence], name: &Name) -> String {
     let of = match name.of {
-        Named::Node => Named::NodeFence,
-        Named::NodeFence => Named::Node,
-        Named::Either => return String::new(),
+        Some(Kind::Node) => Kind::NodeFence,
+        Some(Kind::NodeFence) => Kind::Node,
+        _ => return String::new(),
     };
-    let other = Incident { of, ..name.clone() };
+    let other = Name {
+        of: Some(of),
+        ..name.clone()
+    };
     let Some(fence) = meant(fences, &other) else {
         return String::new();
     };
     let (fence, node) = (fence.name_any(), &fence.spec.node_name);
     match of {
-        Named::Node => format!("; of Node {node} there is NodeFence {fence}: say node/{node}"),
+        Kind::Node => format!("; of Node {node} there is NodeFence {fence}: say node/{node}"),
         _ => format!("; NodeFence {fence} is of Node {node}: say nodefence/{fence}"),
     }
 }
@@ -75,12 +77,12 @@ fn ambiguous(fence: &NodeFence) -> Error {
 }
 
 /// None: no NodeFence has that name, and none of a Node of that name is open.
-fn open_of<'a>(fences: &'a [NodeFence], name: &Incident) -> Result<Option<&'a NodeFence>, Error> {
+fn open_of<'a>(fences: &'a [NodeFence], name: &Name) -> Result<Option<&'a NodeFence>, Error> {
     let named = fences.iter().find(|it| it.name_any() == name.name);
     let Some(fence) = meant(fences, name) else {
         return Ok(None);
     };
-    if let Some(other) = named.filter(|_| name.of == Named::Either)
+    if let Some(other) = named.filter(|_| name.of.is_none())
         && !other.is_ended()
         && other.name_any() != fence.name_any()
     {
@@ -100,13 +102,11 @@ fn open_of<'a>(fences: &'a [NodeFence], name: &Incident) -> Result<Option<&'a No
 }
 
 /// There is no incident that this name could mean.
-pub fn absent(fences: &[NodeFence], name: &Incident) -> Error {
+pub fn absent(fences: &[NodeFence], name: &Name) -> Error {
     let none = match name.of {
-        Named::Node => format!("there is no incident of Node `{name}`"),
-        Named::NodeFence => format!("there is no NodeFence `{name}`"),
-        Named::Either => {
-            format!("there is no NodeFence `{name}`, and no incident of a Node of that name")
-        }
+        Some(Kind::Node) => format!("there is no incident of Node `{name}`"),
+        Some(Kind::NodeFence) => format!("there is no NodeFence `{name}`"),
+        _ => format!("there is no NodeFence `{name}`, and no incident of a Node of that name"),
     };
     let elsewhere = elsewhere(fences, name);
     Error::No(format!(
@@ -154,14 +154,13 @@ mod tests {
             "{refused}"
         );
         // Who says what it is acts on nothing else.
-        for (of, found) in [(Named::Node, "worker-3-1"), (Named::NodeFence, "worker-3")] {
-            let name = "worker-3".to_owned();
-            let meant = meant(&both, &Incident { name, of }).map(kube::ResourceExt::name_any);
+        for (of, found) in [(Kind::Node, "worker-3-1"), (Kind::NodeFence, "worker-3")] {
+            let (name, of) = ("worker-3".to_owned(), Some(of));
+            let meant = meant(&both, &Name { name, of }).map(kube::ResourceExt::name_any);
             assert_eq!(meant.as_deref(), Some(found));
         }
-        let name = "worker-9".to_owned();
-        let of = Named::NodeFence;
-        assert_eq!(meant(&both, &Incident { name, of }), None);
+        let (name, of) = ("worker-9".to_owned(), Some(Kind::NodeFence));
+        assert_eq!(meant(&both, &Name { name, of }), None);
     }
 
     /// Whose record is told is that of the node, whatever another node's NodeFence is called.
@@ -192,25 +191,25 @@ mod tests {
             "spec": {"nodeName": "w-3", "trigger": {"type": "Manual"}},
         });
         let fences = [serde_json::from_value(fence).expect("a NodeFence")];
-        let told = |name: &str, of: Named| {
-            let name = name.to_owned();
-            absent(&fences, &Incident { name, of }).to_string()
+        let told = |name: &str, of: Kind| {
+            let (name, of) = (name.to_owned(), Some(of));
+            absent(&fences, &Name { name, of }).to_string()
         };
         for (name, of, words) in [
             (
                 "w-3",
-                Named::NodeFence,
+                Kind::NodeFence,
                 "no NodeFence `w-3`; of Node w-3 there is NodeFence w-3-5c0ffee5: say node/w-3",
             ),
             (
                 "w-3-5c0ffee5",
-                Named::Node,
+                Kind::Node,
                 "NodeFence w-3-5c0ffee5 is of Node w-3: say nodefence/w-3-5c0ffee5",
             ),
         ] {
             let told = told(name, of);
             assert!(told.contains(words), "{told}");
         }
-        assert!(!told("w-4", Named::Node).contains("say"));
+        assert!(!told("w-4", Kind::Node).contains("say"));
     }
 }

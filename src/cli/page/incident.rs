@@ -77,11 +77,12 @@ pub fn glimpse(fence: &NodeFence, now: Timestamp) -> Html {
 /// What the operator says of it, and why a human is called.
 fn calls(fence: &NodeFence) -> Html {
     let words = Html::element("p", &[("class", &"words")], fences::message(fence));
-    let alarm = |it: Warning| {
+    let alarm = |it: &Warning| {
         let title = Html::element("strong", &[], format!("{}: ", it.kind.title()));
-        Html::element("p", &[("class", &"alarm")], title.and(it.words))
+        Html::element("p", &[("class", &"alarm")], title.and(it.words.as_str()))
     };
-    let warnings = fences::warnings(fence).into_iter().map(alarm);
+    let warnings = fences::warnings(fence);
+    let warnings = fences::told(&warnings).map(alarm);
     std::iter::once(words).chain(warnings).collect()
 }
 

@@ -9,6 +9,7 @@ use super::{Args, Incident, Operator, Status, exit_code, incident, is_going_on, 
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::cli::cluster::Cluster;
+use crate::cli::name::Name;
 use crate::cli::output::{Form, complain, print, print_raw};
 use crate::cli::table::wrapped;
 use crate::cli::unfenced::Unfenced;
@@ -60,7 +61,7 @@ pub(super) async fn follow(cluster: &Cluster, args: &Args, sight: Sight) -> Done
     let place = Place { shape, print };
     tokio::select! {
         done = draw(place, args, &shown, &watches, &changed) => done,
-        never = ask_again(cluster, args.name.as_deref(), &shown, &changed) => match never {},
+        never = ask_again(cluster, args.name.as_ref(), &shown, &changed) => match never {},
     }
 }
 
@@ -92,7 +93,7 @@ impl Shown {
     }
 
     /// How it stands, at this moment.
-    fn status(&self, name: Option<&str>, now: Timestamp) -> Status {
+    fn status(&self, name: Option<&Name>, now: Timestamp) -> Status {
         let status = self.sight.status(name, now);
         let Some(leader) = status
             .operator
@@ -161,7 +162,7 @@ async fn draw<P: FnMut(&str) -> Result<(), Error>>(
     loop {
         shown.borrow_mut().take(watches);
         let now = shown.borrow().sight.now();
-        let mut status = shown.borrow().status(args.name.as_deref(), now);
+        let mut status = shown.borrow().status(args.name.as_ref(), now);
         // Who follows an outage is not left alone by a moment of it.
         let troubles = shown.borrow().troubles(watches);
         let (is_open, goes_on) = (!status.incidents.is_empty(), is_going_on(&status));
@@ -245,7 +246,7 @@ fn news(told: &mut Steps, status: &Status, now: Timestamp) -> String {
 fn step(incident: &Incident) -> String {
     let message = fences::beside(&incident.message, &incident.warnings);
     let message = message.map_or_else(String::new, |it| format!(": {it}"));
-    let warnings = incident.warnings.iter();
+    let warnings = fences::told(&incident.warnings);
     let warnings = warnings.map(|it| format!("{} {}", it.kind.title().to_uppercase(), it.words));
     let lines = warnings.chain(incident.before_commands());
     let lines = lines.chain(incident.commands.iter().cloned());
@@ -260,7 +261,7 @@ fn step(incident: &Incident) -> String {
 /// Asks who leads again and again.
 async fn ask_again(
     cluster: &Cluster,
-    name: Option<&str>,
+    name: Option<&Name>,
     shown: &RefCell<Shown>,
     changed: &Notify,
 ) -> Infallible {
@@ -285,11 +286,11 @@ async fn ask_again(
 
 async fn ask(
     cluster: &Cluster,
-    name: Option<&str>,
+    name: Option<&Name>,
 ) -> Result<(Operator, Option<Vec<SlimNode>>), Error> {
     let operator = leader(cluster).await?;
     let node = match name {
-        Some(name) => Some(node(cluster, name).await?),
+        Some(name) => Some(node(cluster, &name.name).await?),
         None => None,
     };
     Ok((operator, node))

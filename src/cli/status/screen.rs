@@ -4,6 +4,7 @@ use super::{Incident, Policy, ReadyNode, Status};
 use crate::api::fence_status::{PowerOf, PowerReading};
 use crate::cli::fences;
 use crate::cli::leader::is_silent;
+use crate::cli::name::Name;
 use crate::cli::table::{age, bar, duration, or_none, quoted, table, wrapped};
 use crate::core::hold::HeldBy;
 use crate::words::listed;
@@ -27,7 +28,7 @@ const POLICY: [&str; 7] = [
 /// All of it; `is_wide`: with further columns of the policies, and what devices have said.
 pub(super) fn screen(
     status: &Status,
-    about: Option<&str>,
+    about: Option<&Name>,
     is_wide: bool,
     now: Timestamp,
 ) -> String {
@@ -82,7 +83,7 @@ pub(super) fn screen(
     for incident in &status.incidents {
         text += &told(incident, is_wide, now);
     }
-    text + &without_incident(status, now)
+    text + &without_incident(status, about, now)
 }
 
 fn policies(policies: &[Policy]) -> String {
@@ -227,13 +228,15 @@ fn told(incident: &Incident, is_wide: bool, now: Timestamp) -> String {
 }
 
 /// The nodes that are down and have no incident, or that there is none.
-fn without_incident(status: &Status, now: Timestamp) -> String {
+fn without_incident(status: &Status, about: Option<&Name>, now: Timestamp) -> String {
     let is_quiet = status.incidents.is_empty();
     let many = status.unfenced.len();
+    // The counts of a policy that stand above are of all its nodes.
+    let of = about.map_or_else(String::new, |it| format!(" of {it}"));
     let mut text = match (is_quiet, many) {
-        (true, 0) => "No incident is open\n".to_owned(),
-        (true, 1) => "No incident is open, and 1 node is NotReady\n".to_owned(),
-        (true, _) => format!("No incident is open, and {many} nodes are NotReady\n"),
+        (true, 0) => format!("No incident{of} is open\n"),
+        (true, 1) => format!("No incident{of} is open, and 1 node is NotReady\n"),
+        (true, _) => format!("No incident{of} is open, and {many} nodes are NotReady\n"),
         (false, _) => String::new(),
     };
     if let Some(ready) = &status.ready {
@@ -257,6 +260,9 @@ fn without_incident(status: &Status, now: Timestamp) -> String {
 /// A node of which nothing else is to be said.
 fn well(ready: &ReadyNode) -> String {
     let node = &ready.node;
+    if let Some(conflict) = &ready.conflict {
+        return format!("Node {node}: Ready; not protected: {conflict}");
+    }
     let governed = ready.policy.as_ref();
     let governed = governed.map(|it| format!("; governed by policy {it}"));
     let bare = match ready.is_unprotected {

@@ -4,10 +4,11 @@ use super::{Operator, ReadyNode, Status, incident, of, operator, policy};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::cli::cluster::{Cluster, seen, wall};
+use crate::cli::name::{Kind, Name};
 use crate::cli::unfenced::{World, unfenced};
 use crate::cli::{Error, fences};
 use crate::core::observed::Ready;
-use crate::core::select::governing;
+use crate::core::select::{Conflict, governing};
 use crate::shell::lease;
 use crate::shell::slim::SlimNode;
 use jiff::{SignedDuration, Timestamp};
@@ -38,7 +39,7 @@ impl Sight {
     }
 
     /// Of all, or of this node, policy or NodeFence, at this moment.
-    pub fn status(&self, name: Option<&str>, now: Timestamp) -> Status {
+    pub fn status(&self, name: Option<&Name>, now: Timestamp) -> Status {
         let open = self.fences.iter().rev().filter(|it| !it.is_ended());
         let world = World {
             policies: &self.policies,
@@ -57,28 +58,34 @@ impl Sight {
         let Some(name) = name else {
             return status;
         };
-        // A NodeFence is of a node. Of several that select it none governs.
-        let of_fence =
-            fences::meant(&self.fences, &name.into()).map(|it| it.spec.node_name.as_str());
-        let node = self.node(name).or_else(|| self.node(of_fence?));
+        // A NodeFence is of a node.
+        let of_fence = fences::meant(&self.fences, name).map(|it| it.spec.node_name.as_str());
+        let node = self.named(name).or_else(|| self.node(of_fence?));
         let node = node.map(SlimNode::view);
-        let governs = node.and_then(|it| governing(&self.policies, &it).ok());
-        let governs = governs.flatten();
-        let ready = self.ready(name, governs);
-        let governs = governs.map(ResourceExt::name_any);
+        let governs = node.map_or(Ok(None), |it| governing(&self.policies, &it));
+        let ready = self.ready(name, &governs);
+        let policies = match governs {
+            Ok(policy) => policy.into_iter().map(ResourceExt::name_any).collect(),
+            Err(conflict) => conflict.policies,
+        };
         Status {
             ready,
-            ..of(status, name, governs.as_deref())
+            ..of(status, name, &policies)
         }
     }
 
-    /// The Node of this name, if there is nothing to do about it; `policy` governs it.
-    fn ready(&self, name: &str, policy: Option<&NodeFencingPolicy>) -> Option<ReadyNode> {
-        let node = self.node(name).map(SlimNode::view)?;
-        let is_open = |it: &NodeFence| it.spec.node_name == name && !it.is_ended();
+    /// The Node of this name, if there is nothing to do about it.
+    fn ready(
+        &self,
+        name: &Name,
+        governs: &Result<Option<&NodeFencingPolicy>, Conflict>,
+    ) -> Option<ReadyNode> {
+        let node = self.named(name).map(SlimNode::view)?;
+        let is_open = |it: &NodeFence| it.spec.node_name == node.name && !it.is_ended();
         if node.ready() != Ready::True || self.fences.iter().any(is_open) {
             return None;
         }
+        let policy = governs.as_ref().ok().copied().flatten();
         let status = policy.and_then(|it| it.status.as_ref());
         let is_unprotected = status.and_then(|it| {
             let (named, nodes) = (&it.unprotected_nodes, it.nodes.as_ref()?);
@@ -89,8 +96,15 @@ impl Sight {
         Some(ReadyNode {
             is_unprotected,
             policy: policy.map(ResourceExt::name_any),
+            conflict: governs.as_ref().err().map(Conflict::to_string),
             node: node.name,
         })
+    }
+
+    /// The Node that was asked about.
+    fn named(&self, name: &Name) -> Option<&SlimNode> {
+        self.node(&name.name)
+            .filter(|_| name.is(Kind::Node, &name.name))
     }
 
     fn node(&self, name: &str) -> Option<&SlimNode> {
@@ -98,10 +112,11 @@ impl Sight {
         nodes.find(|it| it.metadata.name.as_deref() == Some(name))
     }
 
-    fn knows(&self, name: &str) -> bool {
-        self.node(name).is_some()
-            || self.policies.iter().any(|it| it.name_any() == name)
-            || fences::meant(&self.fences, &name.into()).is_some()
+    fn knows(&self, name: &Name) -> bool {
+        let mut policies = self.policies.iter();
+        self.named(name).is_some()
+            || policies.any(|it| name.is(Kind::Policy, &it.name_any()))
+            || fences::meant(&self.fences, name).is_some()
     }
 }
 
@@ -109,7 +124,7 @@ impl Sight {
 ///
 /// # Errors
 /// Nothing is called by that name; [`Error`].
-pub(super) async fn look(cluster: &Cluster, name: Option<&str>) -> Result<Sight, Error> {
+pub(super) async fn look(cluster: &Cluster, name: Option<&Name>) -> Result<Sight, Error> {
     let policies = cluster.ours::<NodeFencingPolicy>().await?;
     let fences = fences::fences(cluster).await?;
     let operator = leader(cluster).await?;
@@ -117,7 +132,7 @@ pub(super) async fn look(cluster: &Cluster, name: Option<&str>) -> Result<Sight,
     let listed = cluster.list(&nodes, &ListParams::default()).await;
     let (nodes, nodes_unknown) = match (seen(listed)?, name) {
         (Ok(nodes), _) => (nodes, None),
-        (Err(unknown), Some(name)) => (node(cluster, name).await?, Some(unknown)),
+        (Err(unknown), Some(name)) => (node(cluster, &name.name).await?, Some(unknown)),
         (Err(unknown), None) => (Vec::new(), Some(unknown)),
     };
     let sight = Sight {
@@ -130,9 +145,17 @@ pub(super) async fn look(cluster: &Cluster, name: Option<&str>) -> Result<Sight,
     };
     match name.filter(|it| !sight.knows(it)) {
         None => Ok(sight),
-        Some(name) => Err(Error::No(format!(
-            "there is no policy, NodeFence or Node `{name}`; `kubectl fence status` shows all"
-        ))),
+        Some(name) => {
+            let kind = match name.of {
+                Some(Kind::Node) => "Node",
+                Some(Kind::NodeFence) => "NodeFence",
+                Some(Kind::Policy) => "policy",
+                None => "policy, NodeFence or Node",
+            };
+            Err(Error::No(format!(
+                "there is no {kind} `{name}`; `kubectl fence status` shows all"
+            )))
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 use super::sight::Sight;
 use super::*;
+use crate::cli::name::any;
 use crate::shell::slim::SlimNode;
 use serde_json::{Value, json};
 
@@ -70,6 +71,8 @@ fn dead() -> SlimNode {
 }
 
 fn shown(sight: &Sight, name: Option<&str>) -> String {
+    let name = name.map(|it| any(it).expect("a name"));
+    let name = name.as_ref();
     screen(&sight.status(name, now()), name, false, now())
 }
 
@@ -78,9 +81,11 @@ fn a_node_that_is_down_within_the_wait_is_on_the_screen_and_no_incident_is_not_a
     let sight = sight(policy_of(&json!({}), &ready()), vec![dead()], None);
     for name in [None, Some("node-1"), Some("workers")] {
         let text = shown(&sight, name);
-        let told = "No incident is open, and 1 node is NotReady\nNode node-1: Ready=Unknown for 9s; policy workers fences it in 1s: Ready=Unknown\nhas to last 10 s (`unhealthyConditions`)\n";
-        assert!(text.ends_with(told), "{text}");
-        let status = sight.status(name, now());
+        let of = name.map_or_else(String::new, |it| format!(" of {it}"));
+        let told = "Node node-1: Ready=Unknown for 9s; policy workers fences it in 1s: Ready=Unknown\nhas to last 10 s (`unhealthyConditions`)\n";
+        let told = format!("No incident{of} is open, and 1 node is NotReady\n{told}");
+        assert!(text.ends_with(&told), "{text}");
+        let status = sight.status(name.map(Name::from).as_ref(), now());
         assert!(is_going_on(&status));
         assert_eq!(
             format!("{:?}", exit_code(&status)),
@@ -99,7 +104,7 @@ fn a_node_that_is_well_is_told_as_such_with_its_policy_and_whether_that_can_fenc
     let told = |status: &Value, name: &str| {
         let sight = sight(policy_of(&json!({}), status), vec![well.clone()], None);
         let text = shown(&sight, Some(name));
-        let (_, told) = text.split_once("No incident is open\n").expect("none is");
+        let (_, told) = text.split_once(" is open\n").expect("none is");
         told.to_owned()
     };
     let line = "Node node-1: Ready; governed by policy workers";
@@ -127,7 +132,7 @@ fn a_node_that_is_well_is_told_as_such_with_its_policy_and_whether_that_can_fenc
         "spec": {"nodeName": "node-1", "trigger": {"type": "Manual"}},
     });
     sight.fences = vec![serde_json::from_value(fence).expect("a NodeFence")];
-    assert!(sight.status(Some("node-1"), now()).ready.is_none());
+    assert!(sight.status(Some(&"node-1".into()), now()).ready.is_none());
 }
 
 #[test]
@@ -246,16 +251,16 @@ fn what_waits_for_a_human_is_shown_with_what_to_type() {
         });
         serde_json::from_value(fence).expect("a NodeFence")
     };
-    assert!(commands(&of("Automatic", "asks the devices")).is_empty());
+    assert!(fences::commands(&of("Automatic", "asks the devices")).is_empty());
     assert_eq!(
-        commands(&of("Manual", "waits")),
+        fences::commands(&of("Manual", "waits")),
         [
             "kubectl fence approve node-1 --reason WHY",
             "kubectl fence deny node-1 --reason WHY",
         ]
     );
     assert_eq!(
-        commands(&of(
+        fences::commands(&of(
             "Automatic",
             "release this NodeFence (`spec.desiredState: Released`), or confirm it by `spec.manualConfirmation`"
         )),
@@ -337,6 +342,44 @@ fn what_a_brake_holds_is_approved_only_by_who_knows_better() {
     }
 }
 
+/// A policy with no incident, and a node of its name, are not what somebody has asked for by kind.
+#[test]
+fn what_stands_before_a_name_is_the_kind_that_is_shown() {
+    let mut policy = policy_of(&json!({}), &ready());
+    policy.metadata.name = Some("node-1".to_owned());
+    let sight = sight(policy, vec![dead()], None);
+    let of = |name: &str| {
+        let status = sight.status(Some(&any(name).expect("a name")), now());
+        (status.policies.len(), status.unfenced.len())
+    };
+    // Its policy governs it, and its node is one of the policy's.
+    for (name, shown) in [
+        ("node-1", (1, 1)),
+        ("no/node-1", (1, 1)),
+        ("nfp/node-1", (1, 1)),
+    ] {
+        assert_eq!(of(name), shown, "{name}");
+    }
+    assert_eq!(of("nf/node-1"), (0, 0));
+}
+
+#[test]
+fn a_node_that_policies_contest_is_told_so_while_it_is_well() {
+    let mut well = dead();
+    for condition in well.status.conditions.iter_mut().flatten() {
+        condition.status = "True".to_owned();
+    }
+    let mut sight = sight(policy_of(&json!({}), &ready()), vec![well], None);
+    let mut rival = sight.policies[0].clone();
+    rival.metadata.name = Some("rivals".to_owned());
+    sight.policies.push(rival);
+    let text = shown(&sight, Some("node-1"));
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = "Node node-1: Ready; not protected: policies rivals, workers all select node node-1 with `priority` 0";
+    assert!(text.contains(told), "{text}");
+    assert!(!text.contains("No policy governs"), "{text}");
+}
+
 /// `release` sends people to the status of a NodeFence.
 #[test]
 fn a_nodefence_is_governed_as_its_node_is() {
@@ -349,7 +392,7 @@ fn a_nodefence_is_governed_as_its_node_is() {
         }]},
     });
     sight.fences = vec![serde_json::from_value(ended).expect("a NodeFence")];
-    let status = sight.status(Some("node-1-now-abcde"), now());
+    let status = sight.status(Some(&"node-1-now-abcde".into()), now());
     let names: Vec<&str> = status.policies.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names, ["workers"]);
 }

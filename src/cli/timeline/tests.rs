@@ -112,7 +112,7 @@ fn a_proof_or_a_word_that_does_not_stand_is_told_with_what_speaks_against_it() {
     }});
     let told = moments(&word, &json!({"confirmationRefused": "the BMC reads On"}));
     assert!(
-        told.contains("I saw it; it counts for nothing: the BMC reads On"),
+        told.contains("I saw it; it was refused, and counts for nothing"),
         "{told}"
     );
 }

@@ -38,13 +38,6 @@ pub(super) fn is_held(fence: &NodeFence) -> bool {
     held || waits(Stage::Held) || waits(Stage::AwaitingApproval)
 }
 
-/// Takes a place in the budget.
-fn is_running(fence: &NodeFence) -> bool {
-    let is = |of: Stage| stage(fence) == Some(of.to_string().as_str());
-    let takes_none = is(Stage::Observing) || is(Stage::PoweringOn);
-    stage(fence).is_some() && !is_held(fence) && !takes_none
-}
-
 /// How many more fences the budget would admit now. By the wall clock, for people: what is admitted is decided elsewhere.
 pub(super) fn remaining(
     policy: &NodeFencingPolicy,
@@ -63,7 +56,7 @@ pub(super) fn remaining(
     if window::mode(policy, now) == FenceMode::PowerOff && is_storm {
         return 0;
     }
-    let running = open.iter().filter(|fence| is_running(fence)).count();
+    let running = open.iter().filter(|fence| fence.was_admitted()).count();
     let hour = SignedDuration::from_hours(1);
     let is_recent = |fence: &&&NodeFence| {
         let acted = fence

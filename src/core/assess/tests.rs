@@ -88,6 +88,7 @@ fn fence(policy: &str, stage: Stage, status: &str, approved: Option<i64>) -> Nod
     fence.status = fence.status.map(|status| NodeFenceStatus {
         approved_time: approved.map(wall),
         detected_time: approved.map(wall),
+        claim: approved.map(|_| "f.1".to_owned()),
         ..status
     });
     fence

@@ -10,21 +10,41 @@ use super::super::observed::{NodeView, Ready};
 use super::super::release::{booted_anew, never_went_down};
 use super::super::stage::Stage;
 use super::super::taint::is_quarantined;
+use super::super::witness::Witness;
 use super::abort::{abort, accuse, still_accused, taken_back, with_accused};
 use super::{Moment, Standing, close, is_proven, power_on, standing, wait};
 
+/// A word is no proof, though it stands for one.
+fn is_by_word(m: &Memory) -> bool {
+    m.proven_off_by == Some(Witness::Word)
+}
+
+/// What was known of the machine.
+pub(super) fn was_down(m: &Memory) -> &'static str {
+    match is_by_word(m) {
+        true => "the machine counted as down on a human's word",
+        false => "the machine was proven down",
+    }
+}
+
 /// The end of an incident that only proves.
-pub(super) const CONFIRMED: &str =
-    "the machine is proven down; `recovery.strategy: None` wants nothing more";
+pub(super) fn confirmed(m: &Memory) -> String {
+    let what = match is_by_word(m) {
+        true => "counts as down on a human's word",
+        false => "is proven down",
+    };
+    format!("the machine {what}; `recovery.strategy: None` wants nothing more")
+}
 
 /// What an incident that has done all that it was for has come to. Whoever has adopted a taint does not know which it was once it is gone.
-pub(super) fn released(s: &Settings) -> String {
+pub(super) fn released(s: &Settings, m: &Memory) -> String {
     let mark = match s.adopted {
         true => "taint".to_owned(),
         false => format!("`{}`", s.mark()),
     };
     format!(
-        "the machine was proven down, its pods and volumes are free, the operator's {mark} is gone again"
+        "{}, its pods and volumes are free, the operator's {mark} is gone again",
+        was_down(m)
     )
 }
 
@@ -68,7 +88,7 @@ fn why_ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Optio
         return Some(ending.clone());
     }
     if is_released(s, m, node) {
-        return Some((Stage::Recovered, released(s)));
+        return Some((Stage::Recovered, released(s, m)));
     }
     let removed = m.claim.as_ref().is_some_and(|claim| claim.seen) && !m.dropping;
     if m.tainted || removed || s.record.tainted {
@@ -113,7 +133,7 @@ fn why_ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Optio
         ));
     }
     if is_confirmed_down(s, m, node) && late_off(s, m, t).is_none() {
-        return Some((Stage::ConfirmedDown, CONFIRMED.to_owned()));
+        return Some((Stage::ConfirmedDown, confirmed(m)));
     }
     if let Some(reason) = &s.stop {
         return Some((Stage::Aborted, reason.clone()));
@@ -138,7 +158,8 @@ pub(super) fn is_confirmed_down(s: &Settings, m: &Memory, node: &NodeView) -> bo
 pub(super) fn late_off(s: &Settings, m: &Memory, t: &Moment) -> Option<Decision> {
     let until = m.late_off_until(t.now).filter(|_| s.only_proves())?;
     let words = format!(
-        "the machine was proven down; {}: leave it off until the incident has ended",
+        "{}; {}: leave it off until the incident has ended",
+        was_down(m),
         m.late_off_words()
     );
     // Verified it is; what is read again later has its own time.
@@ -157,8 +178,10 @@ pub(super) fn confirmed_down(
     claim: &str,
     t: &Moment,
 ) -> Decision {
-    late_off(s, m, t)
-        .unwrap_or_else(|| abort(m, node, claim, Stage::ConfirmedDown, CONFIRMED.to_owned()))
+    late_off(s, m, t).unwrap_or_else(|| {
+        let words = confirmed(m);
+        abort(m, node, claim, Stage::ConfirmedDown, words)
+    })
 }
 
 /// The incident was opened a little early: until the policy's wait is over its condition has to hold, without a break. From then on it has to be

@@ -29,8 +29,8 @@ pub(super) fn step(
     t: &Moment,
 ) -> Decision {
     if power_on::is_begun(s, m) {
-        let released = || close(Stage::Recovered, released(s));
-        return power_on::step(s, m, node, t).unwrap_or_else(released);
+        return power_on::step(s, m, node, t)
+            .unwrap_or_else(|| close(Stage::Recovered, released(s, m)));
     }
     let again = t.now + FOREIGN_PAUSE;
     // What was refused before it was seen was refused for its sake, and is nowhere.

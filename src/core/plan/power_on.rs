@@ -43,7 +43,10 @@ pub(super) fn is_begun(s: &Settings, m: &Memory) -> bool {
 /// The Node is gone, or another one by now: the end of its incident, whose fence was over if it had been released.
 pub(super) fn gone(s: &Settings, m: &Memory, words: String) -> Decision {
     match is_begun(s, m) {
-        true => close(Stage::Recovered, format!("{}; then {words}", released(s))),
+        true => close(
+            Stage::Recovered,
+            format!("{}; then {words}", released(s, m)),
+        ),
         false => close(Stage::Aborted, words),
     }
 }
@@ -72,7 +75,10 @@ pub(super) fn step(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) ->
         let words = format!("its machine is not turned on: {why}");
         // Whoever keeps it off knows why, and is not called for it.
         if t.now >= until && !m.power_on.has_sent() {
-            return Some(close(Stage::Recovered, format!("{}; {words}", released(s))));
+            return Some(close(
+                Stage::Recovered,
+                format!("{}; {words}", released(s, m)),
+            ));
         }
         return Some(waits(s, m, wanted, words, t.now + WATCH_PERIOD, t));
     }
@@ -125,7 +131,7 @@ fn over(s: &Settings, m: &Memory, wanted: &PowerOn, node: &NodeView) -> Option<D
     if booted_anew(node, boot_id) {
         let words = format!(
             "{}; its machine was turned on again: Node {} has booted anew and is Ready",
-            released(s),
+            released(s, m),
             node.name
         );
         return match node.ready() {
@@ -137,7 +143,7 @@ fn over(s: &Settings, m: &Memory, wanted: &PowerOn, node: &NodeView) -> Option<D
         let (said, way_out) = said_off(m.proven_off_by.as_ref());
         let words = format!(
             "{}; but Node {} is Ready in boot {}, in which {said} said that it was off: its machine never went down: {way_out}; check the volumes' data, then reboot the node",
-            released(s),
+            released(s, m),
             node.name,
             node.boot_id
         );
@@ -166,7 +172,10 @@ fn left_alone(s: &Settings, m: &Memory, why: &str) -> Decision {
         true => "nothing more is done to turn its machine on",
         false => "its machine is not turned on",
     };
-    close(Stage::Recovered, format!("{}; {what}: {why}", released(s)))
+    close(
+        Stage::Recovered,
+        format!("{}; {what}: {why}", released(s, m)),
+    )
 }
 
 /// Waits, says so, and calls somebody when time is up; ends when nobody came.
@@ -188,7 +197,7 @@ fn within(s: &Settings, m: &Memory, wanted: &PowerOn, decision: Decision, t: &Mo
     if t.now >= end {
         let words = format!(
             "{}; its machine was not seen to come back: {}; turn it on by hand",
-            released(s),
+            released(s, m),
             decision.words
         );
         return close(Stage::Recovered, words.clone()).escalated(POWER_ON_FAILED, words);
@@ -234,7 +243,7 @@ fn turn_on(
     if let Some(who) = somebody_else(s, m, group.as_ref()) {
         let words = format!(
             "{}; FenceDevice {who} reads On: somebody has turned its machine on, and nothing is done",
-            released(s)
+            released(s, m)
         );
         return close(Stage::Recovered, words);
     }

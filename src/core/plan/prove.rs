@@ -18,7 +18,7 @@ use super::super::word;
 use super::abort::{abort, drop_claim};
 use super::claimed::try_again;
 use super::contradiction::{after_life, note_life};
-use super::ending::{CONFIRMED, late_off};
+use super::ending::{confirmed, late_off};
 use super::level::{busy_stage, fail, in_trouble, names, order, unresolved};
 use super::{Moment, READ_PACE, act, look_again, wait};
 use crate::api::settings::{FenceMode, PodDeletion};
@@ -317,7 +317,7 @@ fn use_proof(
         return store(s, m, node, lease_renew_time, &proof);
     }
     if s.only_proves() {
-        let words = CONFIRMED.to_owned();
+        let words = confirmed(m);
         return abort(m, node, proof.claim(), Stage::ConfirmedDown, words);
     }
     let pods = to_evict(s, m);

@@ -12,6 +12,7 @@ use super::super::release::{
 use super::super::stage::Stage;
 use super::super::taint;
 use super::super::witness::said_off;
+use super::ending::was_down;
 use super::level::{CONTRADICTION, answer, current_level, judge_level, lost_device};
 use super::watch::{NOW_LIFE, WATCH_PERIOD, has_power, reads, regressed, watch_power, would_know};
 use super::{DETACH_PACE, Moment, act, close, detaching, leaving, look_again, poll, wait};
@@ -134,8 +135,7 @@ pub(super) fn node_gone(s: &Settings, m: &mut Memory, o: &Observed, t: &Moment) 
     }
     match last_list(m, o, t) {
         Ok(()) => {
-            let words =
-                format!("{gone}; the machine was proven down, its pods and volumes are free");
+            let words = format!("{gone}; {}, its pods and volumes are free", was_down(m));
             close(Stage::Recovered, words)
         }
         Err((left, wake)) => {

@@ -176,7 +176,7 @@ impl Scene<'_> {
                 "NodeFence {name} is of another Node of this name, or of an earlier boot of its machine: what it has proven says nothing of this one"
             ));
         }
-        seen.extend(warned(fences::warnings(fence)));
+        seen.extend(warned(fences::told(&fences::warnings(fence))));
         let frees = match fence.spec.recovery.strategy {
             RecoveryStrategy::None => {
                 "with the proof it ends, and frees no volume: `recovery.strategy` is None, and whoever goes by that proof frees them"
@@ -199,8 +199,7 @@ impl Scene<'_> {
 }
 
 /// What a person has to know before they go by an incident, in the words of `kubectl fence status`.
-fn warned(warnings: impl IntoIterator<Item = Warning>) -> Vec<String> {
-    let warnings = warnings.into_iter();
+fn warned<'a>(warnings: impl Iterator<Item = &'a Warning>) -> Vec<String> {
     warnings
         .map(|it| format!("{}: {}", it.kind.title(), it.words))
         .collect()
@@ -226,6 +225,15 @@ fn follow(fence: &NodeFence, node: &str) -> Vec<Step> {
         "its record",
         format!("kubectl get nodefence {} -o yaml", fence.name_any()),
     ));
+    if fences::escalated(fence).is_some() && !fences::is_awaited(fence) {
+        let steps = fences::commands(fence).into_iter();
+        fix.extend(steps.map(|it| {
+            step(
+                "it calls for you; once you have done what it says above",
+                it,
+            )
+        }));
+    }
     if let Some(brake) = brake {
         fix.push(step(
             format!("only if this machine is known to be dead: an approval lifts what holds it ({brake}), which is there for the case that many only seem to be"),
@@ -268,8 +276,8 @@ pub(super) fn proven(fence: &NodeFence) -> String {
 
 /// What stands against a proof, though it stands: whoever takes volumes by hand knows it first.
 pub(super) fn contradicted(fence: &NodeFence) -> Vec<String> {
-    let all = fences::warnings(fence).into_iter();
-    warned(all.filter(|it| it.kind != WarningKind::Escalated))
+    let all = fences::warnings(fence);
+    warned(all.iter().filter(|it| it.kind != WarningKind::Escalated))
 }
 
 /// D8: pods with claims that stay on a silent node, though it is out of service. One that is to go is gone within 20 s, whatever it tolerates: pod GC

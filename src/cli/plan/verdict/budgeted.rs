@@ -9,7 +9,7 @@ use crate::core::hold::HeldBy;
 use crate::core::observed::{NodeView, Ready};
 use crate::core::select::matches;
 use crate::core::support::deletes_nodes;
-use crate::shell::brakes::{deleted_nodes, was_admitted};
+use crate::shell::brakes::deleted_nodes;
 use kube::ResourceExt;
 use std::time::Duration;
 
@@ -100,7 +100,7 @@ fn open(fence: &NodeFence) -> Open {
         fence: fence.name_any(),
         node: fence.spec.node_name.clone(),
         policy: fence.spec.policy_name.clone().unwrap_or_default(),
-        admitted: was_admitted(fence),
+        admitted: fence.was_admitted(),
         waits: queues
             .into_iter()
             .find(|it| held.is_some_and(|held| held.reason == it.as_str())),

@@ -178,7 +178,7 @@ async fn a_node_that_waits_for_its_policy_is_followed_until_it_is_ready() {
         unanswered: None,
     });
     let args = Args {
-        name: Some("node-1".to_owned()),
+        name: Some("node-1".into()),
         watch: true,
         output: Form::Table,
     };

@@ -192,8 +192,12 @@ No policy: no node is protected (see `kubectl explain nodefencingpolicy`)
 No incident is open
 "
     );
-    let of_node = screen(&nothing, Some("worker-1"), false, now);
+    let of_node = screen(&nothing, Some(&"worker-1".into()), false, now);
     assert!(of_node.contains("No policy governs worker-1"), "{of_node}");
+    assert!(
+        of_node.ends_with("No incident of worker-1 is open\n"),
+        "{of_node}"
+    );
 }
 
 #[test]

@@ -29,32 +29,46 @@ fn a_conflict_counts_its_nodes_and_is_told_to_nobody_else() {
 }
 
 #[test]
-fn who_is_held_or_waits_for_a_human_takes_no_place_in_the_budget() {
-    let running = || fence("p", Stage::Detaching, "Unknown", None);
-    let held = |status: &str| {
-        let mut fence = running();
+fn who_has_claimed_its_node_takes_a_place_in_the_budget_and_nobody_else_does() {
+    let open = |stage: Stage| fence("p", stage, "Unknown", None);
+    let with = |mut fence: NodeFence, extra: Value| {
+        let status = serde_json::to_value(&fence.status).expect("a status");
+        let mut status = status.as_object().cloned().expect("a status");
+        status.extend(extra.as_object().cloned().expect("an object"));
+        fence.status = serde_json::from_value(status.into()).expect("a status");
+        fence
+    };
+    let claimed = |stage: Stage| with(open(stage), json!({"claim": "f.1"}));
+    let held = |mut fence: NodeFence, status: &str| {
         let held = serde_json::from_value(condition(HELD, status, "Budget")).expect("a condition");
         let status = fence.status.as_mut().expect("a status");
         status.conditions.push(held);
         fence
     };
-    let mut cluster = Cluster::healthy(vec![policy("p", json!({"budget": {"maxConcurrent": 9}}))]);
-    cluster.policies[0].spec.budget.max_per_hour = 9;
-    cluster.fences = vec![
-        running(),
-        held("False"),
-        held("True"),
-        held("True"),
-        fence("p", Stage::Held, "Unknown", None),
-        fence("p", Stage::AwaitingApproval, "Unknown", None),
-        fence("p", Stage::Observing, "Unknown", None),
+    let at = "2026-01-01T00:00:00Z";
+    let tainted = json!({"taintAppliedTime": at});
+    let released = json!({"taintAppliedTime": at, "taintRemovedTime": at});
+    let cases = [
+        (open(Stage::Checking), false, 1),
+        (open(Stage::AwaitingApproval), true, 1),
+        (open(Stage::Held), true, 1),
+        (open(Stage::Observing), false, 1),
+        (held(open(Stage::Checking), "True"), true, 1),
+        (held(open(Stage::Checking), "False"), false, 1),
+        (claimed(Stage::Quiescing), false, 0),
+        // It waits for the taint of somebody else, under its claim.
+        (held(claimed(Stage::Held), "True"), true, 0),
+        (with(open(Stage::Detaching), tainted), false, 0),
+        (with(open(Stage::PoweringOn), released), false, 1),
     ];
-    let status = cluster.status("p");
-    assert_eq!(
-        (status.open_incidents, status.held_incidents),
-        (Some(7), Some(4))
-    );
-    assert_eq!(status.budget_remaining, Some(7));
+    for (fence, is_held, left) in cases {
+        let mut cluster =
+            Cluster::healthy(vec![policy("p", json!({"budget": {"maxConcurrent": 1}}))]);
+        cluster.fences = vec![fence.clone()];
+        let status = cluster.status("p");
+        let found = (status.held_incidents, status.budget_remaining);
+        assert_eq!(found, (Some(u32::from(is_held)), Some(left)), "{fence:?}");
+    }
 }
 
 #[test]

@@ -258,6 +258,15 @@ fn d2_the_same_while_a_nodefence_is_open() {
     assert!(seen(&world.only(), another), "{:#?}", world.only());
     world.fences[0]["spec"]["recovery"] = json!({"strategy": "None"});
     assert!(world.only().cause.contains("frees no volume"));
+    // What its operator's words offer is offered here.
+    let asks = "cut its power, and set `spec.manualConfirmation`";
+    world.fences[0]["status"] = json!({"conditions": [
+        condition("Succeeded", "Unknown", "Fencing", asks),
+        condition("Escalated", "True", "DeviceFailed", asks),
+    ]});
+    assert!(commands(&world.only(), "kubectl fence confirm worker-1"));
+    world.fences[0]["status"]["conditions"][1]["status"] = json!("False");
+    assert!(!commands(&world.only(), "confirm"), "{:#?}", world.only());
     // An incident of another node is none of this one.
     world.fences[0]["spec"]["nodeName"] = json!("worker-2");
     assert_eq!(world.ids(), [Id::D1]);

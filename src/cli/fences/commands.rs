@@ -6,7 +6,7 @@ use crate::core::plan::{CONTRADICTION, STILL_ON};
 use kube::ResourceExt;
 
 /// The plugin's words for what the operator's own say of fields of the NodeFence.
-pub(super) fn commands(fence: &NodeFence) -> Vec<String> {
+pub fn commands(fence: &NodeFence) -> Vec<String> {
     let mut commands = Vec::new();
     if fence.is_ended() {
         return commands;
