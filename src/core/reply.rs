@@ -174,7 +174,15 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
             memory.looked_at = now;
             memory.learned.quiesce.listed_before = pods;
         }
-        DeviceReply::Commanded(results) => commanded(settings, memory, results, now),
+        DeviceReply::Commanded { results, .. } => {
+            // A device said it before its own command: it is our doing only if another one's came first.
+            for device in &heard {
+                let mut others = results.iter().filter(|(name, _)| **name != device.device);
+                let is_ours = !device.outlets && others.any(|(_, it)| it.may_turn_off());
+                memory.said.note(device, is_ours);
+            }
+            commanded(settings, memory, results, now);
+        }
         DeviceReply::TurnedOn(results) => turned_on(memory, results),
         DeviceReply::Confirmed {
             readings,

@@ -118,7 +118,9 @@ pub async fn run(context: &Context, job: &Job) -> DeviceReply {
             let is_written = |device: &&Device| attempt.devices.contains(&device.name);
             let devices = job.level.devices.iter().filter(is_written);
             let commands = devices.map(|device| off(context, job, device, attempt));
-            DeviceReply::Commanded(join_all(commands).await.into_iter().collect())
+            let results = join_all(commands).await.into_iter().collect();
+            let sights = job.heard.take();
+            DeviceReply::Commanded { sights, results }
         }
         DeviceOrder::On(attempt) => {
             let names = &attempt.devices;
@@ -131,6 +133,16 @@ pub async fn run(context: &Context, job: &Job) -> DeviceReply {
             readings::of_level(context, job, *window, readings::OTHERS_GRACE).await
         }
     }
+}
+
+/// The answer of work that was lost on the way. What was said before a command is said with it.
+pub fn lost(job: &Job) -> DeviceReply {
+    let why = "the work with the device ended without an answer";
+    let mut reply = unanswered(&job.order, &job.level.devices, why);
+    if let DeviceReply::Commanded { sights, .. } = &mut reply {
+        *sights = job.heard.take();
+    }
+    reply
 }
 
 /// The answer to an order that could not be carried out, or whose work was lost on the way. A command may have been sent then.
@@ -150,7 +162,10 @@ pub fn unanswered(order: &DeviceOrder, devices: &[Device], why: &str) -> DeviceR
                 false => OffResult::Unknown(why.to_owned()),
             };
             let names = attempt.devices.iter().cloned();
-            DeviceReply::Commanded(names.map(|name| (name, result.clone())).collect())
+            DeviceReply::Commanded {
+                sights: Vec::new(),
+                results: names.map(|name| (name, result.clone())).collect(),
+            }
         }
         DeviceOrder::On(attempt) => {
             DeviceReply::TurnedOn(power_on::unanswered(attempt, devices.is_empty(), why))

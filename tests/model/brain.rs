@@ -345,7 +345,10 @@ impl Brain {
                     Off::Needless => OffResult::AlreadyOff,
                     Off::Unknown => OffResult::Unknown(String::new()),
                 };
-                DeviceReply::Commanded([(views::DEVICE.to_owned(), result)].into())
+                DeviceReply::Commanded {
+                    sights: Vec::new(),
+                    results: [(views::DEVICE.to_owned(), result)].into(),
+                }
             }
             Heard::TurnedOn(is_sent) => DeviceReply::TurnedOn(crate::turned_on::answer(is_sent)),
             Heard::Done(_) | Heard::Refused(_) | Heard::Unknown(_) => unreachable!("no device"),

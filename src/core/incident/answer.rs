@@ -41,8 +41,13 @@ pub enum DeviceReply {
         /// The node's pods, listed meanwhile; none: they have to be listed under the claim.
         pods: Option<Vec<PodView>>,
     },
-    /// To [`super::DeviceOrder::Off`], per device.
-    Commanded(BTreeMap<String, OffResult>),
+    /// To [`super::DeviceOrder::Off`].
+    Commanded {
+        /// What devices showed before the command, while it was prepared.
+        sights: Vec<Sight>,
+        /// What became of it, per device.
+        results: BTreeMap<String, OffResult>,
+    },
     /// To [`super::DeviceOrder::On`], per device.
     TurnedOn(BTreeMap<String, OnResult>),
     /// To [`super::DeviceOrder::Confirm`].
@@ -68,11 +73,13 @@ impl DeviceReply {
             DeviceReadings::of(&sight.device, readings)
         };
         match self {
-            Self::Looked { sights, .. } => sights.iter().map(seen).collect(),
+            Self::Looked { sights, .. } | Self::Commanded { sights, .. } => {
+                sights.iter().map(seen).collect()
+            }
             Self::Confirmed {
                 readings, others, ..
             } => readings.iter().chain(others).cloned().collect(),
-            Self::Commanded(_) | Self::TurnedOn(_) => Vec::new(),
+            Self::TurnedOn(_) => Vec::new(),
         }
     }
 }

@@ -21,13 +21,6 @@ pub fn power_readings(
     wall_now: Timestamp,
 ) {
     let known = &mut status.power_readings;
-    if let DeviceReply::Commanded(results) = reply {
-        for device in results.keys() {
-            if is_outdated(settings, results, device) {
-                silent(known, device, wall_now);
-            }
-        }
-    }
     let devices = settings.levels.iter().flat_map(|it| &it.devices);
     let is_manual = |name: &str| devices.clone().any(|it| it.manual && it.name == name);
     let heard = reply.heard();
@@ -45,6 +38,14 @@ pub fn power_readings(
             |it: &DeviceReadings| it.device == device.device && !it.readings.is_empty();
         if !heard.iter().any(has_answered) {
             note(known, of, PowerState::Unknown, wall_now);
+        }
+    }
+    // What was said while a command was prepared was said before it.
+    if let DeviceReply::Commanded { results, .. } = reply {
+        for device in results.keys() {
+            if is_outdated(settings, results, device) {
+                silent(known, device, wall_now);
+            }
         }
     }
     let gone = known.iter().map(|it| it.device.clone());
@@ -161,7 +162,10 @@ mod tests {
 
     fn commanded<const N: usize>(results: [(&str, OffResult); N]) -> DeviceReply {
         let results = results.map(|(device, result)| (device.to_owned(), result));
-        DeviceReply::Commanded(results.into())
+        DeviceReply::Commanded {
+            sights: Vec::new(),
+            results: results.into(),
+        }
     }
 
     /// What one incident has read, answer by answer.
@@ -213,6 +217,29 @@ mod tests {
         assert_eq!(told.last(), (PowerState::On, 1, Some(1)));
         told.note(3, &commanded([("bmc", silent)]));
         assert_eq!(told.last(), (PowerState::Unknown, 4, Some(1)));
+    }
+
+    /// The preparation of the off may read On before the device falls silent: that one keeps no word out either.
+    #[test]
+    fn what_was_read_before_a_command_is_older_than_what_became_of_it() {
+        let sight = |seconds| Sight {
+            device: bmc(),
+            reading: Ok(reading(PowerState::On, seconds)),
+        };
+        let refused = OffResult::NotSent("no".to_owned());
+        let silent = OffResult::Silent("no answer".to_owned());
+        for (result, told_as) in [
+            (refused, (PowerState::On, 5, Some(5))),
+            (silent, (PowerState::Unknown, 7, Some(5))),
+        ] {
+            let mut told = Told::default();
+            let DeviceReply::Commanded { results, .. } = commanded([("bmc", result)]) else {
+                panic!("a command");
+            };
+            let sights = vec![sight(5)];
+            told.note(6, &DeviceReply::Commanded { sights, results });
+            assert_eq!(told.last(), told_as);
+        }
     }
 
     /// The operator takes no word while it reads On: neither must `kubectl fence confirm`. It is asked before the next try.

@@ -64,7 +64,10 @@ fn confirmed(readings: Vec<DeviceReadings>, pods: Vec<PodList>) -> DeviceReply {
 }
 
 fn commanded(result: OffResult) -> DeviceReply {
-    DeviceReply::Commanded(BTreeMap::from([("bmc".to_owned(), result)]))
+    DeviceReply::Commanded {
+        sights: Vec::new(),
+        results: BTreeMap::from([("bmc".to_owned(), result)]),
+    }
 }
 
 const EVERYTHING: [Asked; 10] = [

@@ -265,12 +265,6 @@ impl Round<'_> {
             answer(&answers, number, nothing);
             return Next::Wait(Duration::from_secs(1));
         };
-        // What is said for the job if it ends without a word.
-        let lost = jobs::unanswered(
-            &order,
-            &level.devices,
-            "the work with the device ended without an answer",
-        );
         let job = Job {
             order,
             level,
@@ -291,13 +285,12 @@ impl Round<'_> {
             if ended.is_err() {
                 tracing::error!(fence = name, "the work with a device has panicked");
             }
-            // What was read beside a command is in no answer to it, nor what was read before the end.
-            let is_told =
-                matches!(&ended, Ok(reply) if !matches!(reply, DeviceReply::Commanded(_)));
-            let reply = ended.unwrap_or(lost);
+            let is_lost = ended.is_err();
+            let reply = ended.unwrap_or_else(|_| jobs::lost(&job));
             answer(&answers, number, reply);
+            // What was read before the end is in no answer.
             let sights = job.heard.take();
-            if !is_told && !sights.is_empty() {
+            if is_lost && !sights.is_empty() {
                 answer(&answers, number, DeviceReply::Looked { sights, pods: None });
             }
             // Nobody listens any more only while the operator ends.

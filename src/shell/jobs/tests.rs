@@ -159,7 +159,7 @@ impl Lab {
             ..fixtures::attempt()
         };
         match self.run(DeviceOrder::Off(attempt), claim).await {
-            DeviceReply::Commanded(mut results) => results.remove("bmc"),
+            DeviceReply::Commanded { mut results, .. } => results.remove("bmc"),
             other => panic!("{other:?}"),
         }
     }

@@ -203,7 +203,10 @@ impl World {
                     Ok((device.name.clone(), result))
                 };
                 let results = answered.map(result).collect::<Result<_, String>>()?;
-                DeviceReply::Commanded(results)
+                DeviceReply::Commanded {
+                    sights: Vec::new(),
+                    results,
+                }
             }
             DeviceOrder::On(_) => {
                 let result = |(device, answer): (&Device, &Answer)| {

@@ -269,7 +269,10 @@ fn only_what_was_turned_off_by_a_command_is_turned_on() {
     ] {
         let mut memory = Memory::default();
         memory.begin(true);
-        let reply = DeviceReply::Commanded([("bmc".to_owned(), result.clone())].into());
+        let reply = DeviceReply::Commanded {
+            sights: Vec::new(),
+            results: [("bmc".to_owned(), result.clone())].into(),
+        };
         let reply = Reply::Device(memory.orders, reply);
         learn(&wanted(), &mut memory, Asked::Device, reply, Duration::ZERO);
         let turned_off = &memory.power_on.turned_off;

@@ -190,6 +190,39 @@ fn an_off_that_is_heard_of_late_may_be_our_doing() {
     }
 }
 
+/// S4: a device that read Off before its own command was turned off by nobody of ours, unless another one's came first.
+#[test]
+fn an_off_that_is_read_before_its_command_is_no_doing_of_ours() {
+    let pdu = || Device {
+        name: "pdu".to_owned(),
+        ..bmc()
+    };
+    let sight = |device: &Device, state, asked| Sight {
+        device: device.clone(),
+        reading: Ok(says(device, state, asked).readings.remove(0)),
+    };
+    for (other, is_against) in [
+        (OffResult::Accepted, false),
+        (OffResult::NotSent("no".to_owned()), true),
+    ] {
+        let mut memory = memory();
+        memory.begin(true);
+        let results = [
+            ("pdu".to_owned(), OffResult::Accepted),
+            ("bmc".to_owned(), other),
+        ];
+        let sights = vec![
+            sight(&bmc(), PowerState::On, 11),
+            sight(&pdu(), PowerState::Off, 12),
+        ];
+        let results = results.into();
+        let reply = Reply::Device(1, DeviceReply::Commanded { sights, results });
+        learn(&settings(), &mut memory, Asked::Device, reply, NOW);
+        let against = memory.said.contradiction(&["pdu"], 1, Require::All);
+        assert_eq!(against.is_some(), is_against);
+    }
+}
+
 /// S21: it may hang after that, and the machine may go down: whoever gave the word had looked at another one.
 #[test]
 fn an_on_refutes_the_word_whatever_the_device_says_after_it() {
@@ -215,6 +248,18 @@ fn an_on_refutes_the_word_whatever_the_device_says_after_it() {
         let reply = Reply::Device(1, confirmed(vec![said], vec![]));
         learn(&by_word, &mut memory, Asked::Device, reply, NOW);
         assert!(memory.word_refuted.is_some(), "{after:?}");
+        // Or it was read while an off was prepared, which it refuses.
+        let reading = says(&bmc(), PowerState::On, 51).readings.remove(0);
+        let sights = vec![Sight {
+            device: bmc(),
+            reading: Ok(reading),
+        }];
+        let results = [("bmc".to_owned(), OffResult::NotSent("no".to_owned()))].into();
+        let mut memory = self::memory();
+        memory.begin(true);
+        let reply = Reply::Device(1, DeviceReply::Commanded { sights, results });
+        learn(&by_word, &mut memory, Asked::Device, reply, NOW);
+        assert!(memory.word_refuted.is_some());
     }
 }
 

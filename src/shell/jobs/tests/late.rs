@@ -25,7 +25,7 @@ async fn off_within(lab: &Lab, device: &str, limit: Duration) -> OffResult {
         }),
     };
     match run(&lab.context, &job).await {
-        DeviceReply::Commanded(mut results) => results.remove(device).expect("a result"),
+        DeviceReply::Commanded { mut results, .. } => results.remove(device).expect("a result"),
         other => panic!("{other:?}"),
     }
 }

@@ -39,14 +39,13 @@ fn silence_is_told_from_every_answer() {
     assert!(matches!(unsent(&refused), OffResult::NotSent(_)));
 }
 
-/// S21: whatever becomes of the command, and of the device after it.
+/// S21: whatever becomes of the command. It is told with that, as what was said before it.
 #[tokio::test]
 async fn what_the_preparation_of_an_off_reads_is_heard() {
     let lab = Lab::new().await;
     lab.cluster.put(RESET, 403, failure(403, "no").1);
-    let heard = Heard::default();
     let job = Job {
-        heard: heard.clone(),
+        heard: Heard::default(),
         early: None,
         order: DeviceOrder::Off(fixtures::attempt()),
         level: fixtures::level(),
@@ -54,10 +53,18 @@ async fn what_the_preparation_of_an_off_reads_is_heard() {
         settings: fixtures::settings(),
         claim: None,
     };
-    run(&lab.context, &job).await;
-    let states = heard
-        .take()
-        .into_iter()
-        .map(|it| it.reading.map(|it| it.state));
+    let DeviceReply::Commanded { sights, .. } = run(&lab.context, &job).await else {
+        panic!("an answer to an off");
+    };
+    let states = sights.into_iter().map(|it| it.reading.map(|it| it.state));
     assert_eq!(states.collect::<Vec<_>>(), [Ok(PowerState::On)]);
+    assert!(job.heard.take().is_empty());
+    // Work that is lost on the way tells it, too.
+    job.heard
+        .note(&fixtures::bmc(), &fixtures::off_readings()[0].readings[0]);
+    let DeviceReply::Commanded { sights, results } = lost(&job) else {
+        panic!("an answer to an off");
+    };
+    assert_eq!(sights.len(), 1);
+    assert!(matches!(results["bmc"], OffResult::Unknown(_)));
 }

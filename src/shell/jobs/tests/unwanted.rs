@@ -177,7 +177,8 @@ async fn a_device_that_was_changed_since_the_intent_is_not_turned_off() {
             ..fixtures::attempt()
         };
         let order = DeviceOrder::Off(attempt);
-        let DeviceReply::Commanded(mut results) = lab.run(order, Some("fence-n1")).await else {
+        let DeviceReply::Commanded { mut results, .. } = lab.run(order, Some("fence-n1")).await
+        else {
             panic!("another answer");
         };
         let result = results.remove("bmc").expect("a result");
